@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/autoscaler/fixed.hpp"
+
+namespace millrace {
+
+autoscaler_actor::behavior_type
+fixed_autoscaler(autoscaler_actor::pointer self, placement_actor placement) {
+  keep_exception_text(self);
+  return {
+    [self, placement](const registered& x) {
+      self->send(placement, proposal{"cluster", x.models});
+    },
+  };
+}
+
+} // namespace millrace

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+
+#include "actors/cache/cache.hpp"
+
+namespace millrace {
+
+/// State of a CACHE; see cache.hpp.
+struct cache_state {
+  const char* name = "cache";
+
+  caf::result<fetched> on_fetch(const fetch& x);
+  caf::result<bundle_list> on_list();
+  void on_opened(const bundle_opened& x);
+  void on_listed(const bundle_list& x);
+
+  cache_actor::stateful_pointer<cache_state> self = nullptr;
+  std::shared_ptr<bundle_reader> reader;
+
+private:
+  using key = std::pair<std::string, uint64_t>;
+
+  /// A way for the reader's thread to reach this actor.
+  template <class T>
+  auto teller();
+
+  struct entry {
+    std::weak_ptr<const bundle> content;
+    model_info info;
+  };
+
+  std::map<key, entry> open_;
+  std::map<key, std::vector<caf::typed_response_promise<fetched>>> opening_;
+  std::vector<caf::typed_response_promise<bundle_list>> listing_;
+};
+
+} // namespace millrace

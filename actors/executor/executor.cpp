@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/executor/executor_state.hpp"
+
+#include "runtime/log.hpp"
+
+namespace millrace {
+
+namespace {
+
+/// One batch that runs and one that is next.
+constexpr uint32_t lane_depth = 2;
+
+} // namespace
+
+template <class T>
+void completion_sender::tell(T x) {
+  if (auto to = caf::actor_cast<caf::strong_actor_ptr>(to_))
+    to->enqueue(nullptr, caf::message_id{}, caf::make_message(std::move(x)),
+                host_);
+}
+
+void completion_sender::on_loaded(instance_id x,
+                                  result<load_report> report) {
+  tell(device_loaded{
+    x, std::make_shared<result<load_report>>(std::move(report))});
+}
+
+void completion_sender::on_executed(execution_report report) {
+  tell(device_executed{
+    std::make_shared<execution_report>(std::move(report))});
+}
+
+void executor_state::start(
+  executor_actor::stateful_pointer<executor_state> self,
+  const device_factory& make, caf::execution_unit* host,
+  std::shared_ptr<metrics> counts) {
+  self_ = self;
+  keep_exception_text(self);
+  self->set_down_handler([this](const caf::down_msg& x) {
+    if (auto i = owners_.find(x.source.id()); i != owners_.end()) {
+      forget(i->second);
+      owners_.erase(i);
+    }
+  });
+  listener_ = std::make_unique<completion_sender>(
+    caf::actor_cast<caf::weak_actor_ptr>(self->ctrl()), host);
+  auto made = make(*listener_);
+  if (!made) {
+    log_event(log_level::error, "executor", "no_device",
+              {{"error", to_string(made.failure())}});
+    self->quit(to_caf(made.failure()));
+    return;
+  }
+  device_ = std::move(*made);
+  auto& info = device_->info();
+  lanes_.emplace(std::max(1u, info.lanes), lane_depth);
+  busy_seconds_.emplace(counts->device_busy_seconds(info.id));
+  memory_bytes_.emplace(counts->device_memory_bytes(info.id));
+}
+
+timestamp executor_state::now() const {
+  return self_->clock().now();
+}
+
+caf::result<stage_loaded> executor_state::on_load(const load_stage& x) {
+  auto promise = self_->make_response_promise<stage_loaded>();
+  loading_[x.instance] = promise;
+  // A replica that dies without a word leaves nothing behind.
+  if (auto owner = self_->current_sender()) {
+    self_->monitor(caf::actor_cast<caf::actor>(owner));
+    owners_[owner->id()] = x.instance;
+  }
+  device_->load({x.instance, x.content, x.first_layer, x.last_layer,
+                 x.max_batch},
+                now());
+  arm();
+  return promise;
+}
+
+void executor_state::on_device_loaded(const device_loaded& x) {
+  auto i = loading_.find(x.instance);
+  if (i == loading_.end())
+    return;
+  auto promise = i->second;
+  loading_.erase(i);
+  if (!*x.report) {
+    device_->unload(x.instance);
+    promise.deliver(to_caf(x.report->failure()));
+    return;
+  }
+  auto& report = **x.report;
+  memory_[x.instance] = report.memory.value;
+  report_memory();
+  promise.deliver(stage_loaded{x.instance, report.memory.value,
+                               to_us(report.load), to_us(report.warm_up)});
+}
+
+void executor_state::on_unload(const unload_stage& x) {
+  forget(x.instance);
+}
+
+void executor_state::forget(instance_id x) {
+  device_->unload(x);
+  loading_.erase(x);
+  memory_.erase(x);
+  report_memory();
+}
+
+void executor_state::report_memory() {
+  uint64_t n = 0;
+  for (auto& [id, bytes] : memory_)
+    n += bytes;
+  memory_bytes_->set(static_cast<double>(n));
+}
+
+void executor_state::on_execute(execute& x) {
+  auto id = ++last_;
+  lanes_->push(id, x.priority);
+  work_.emplace(id, work{std::move(x), self_->current_sender(), now()});
+  feed_lanes();
+}
+
+void executor_state::feed_lanes() {
+  while (auto next = lanes_->next()) {
+    auto& w = work_.at(next->id);
+    device_->execute({next->id, w.what.instance, next->lane, w.what.share,
+                      w.what.priority, std::move(w.what.items)},
+                     now());
+  }
+  arm();
+}
+
+void executor_state::on_device_executed(const device_executed& x) {
+  auto& report = *x.report;
+  auto i = work_.find(report.id);
+  if (i == work_.end())
+    return;
+  auto done = std::move(i->second);
+  work_.erase(i);
+  lanes_->ended(report.lane);
+  busy_seconds_->add(to_seconds(report.ended - report.started));
+  executed y;
+  y.id = done.what.id;
+  y.queue = to_us(report.started - done.arrived);
+  y.run = to_us(report.ended - report.started);
+  if (report.outputs) {
+    y.status = ec::ok;
+    y.outputs = std::move(*report.outputs);
+  } else {
+    y.status = report.outputs.failure().code;
+    y.text = report.outputs.failure().text;
+  }
+  self_->send(caf::actor_cast<replica_actor>(done.from), std::move(y));
+  feed_lanes();
+}
+
+void executor_state::on_tick() {
+  armed_ = far_future;
+  device_->advance(now());
+  arm();
+}
+
+void executor_state::arm() {
+  auto due = device_->next_due();
+  if (due >= armed_)
+    return;
+  armed_ = due;
+  send_at(self_, due, tick::value);
+}
+
+executor_actor::behavior_type
+executor(executor_actor::stateful_pointer<executor_state> self,
+         device_factory make, caf::execution_unit* host,
+         std::shared_ptr<metrics> counts) {
+  auto& s = self->state;
+  s.start(self, make, host, std::move(counts));
+  return {
+    [&s](execute& x) { s.on_execute(x); },
+    [&s](const device_executed& x) { s.on_device_executed(x); },
+    [&s](const load_stage& x) { return s.on_load(x); },
+    [&s](const unload_stage& x) { s.on_unload(x); },
+    [&s](const device_loaded& x) { s.on_device_loaded(x); },
+    [&s](tick) { s.on_tick(); },
+  };
+}
+
+} // namespace millrace

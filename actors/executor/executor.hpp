@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+
+#include "actors/handles.hpp"
+#include "runtime/metrics.hpp"
+
+namespace millrace {
+
+/// Makes an executor's device, which completes through the listener.
+using device_factory
+  = std::function<result<std::unique_ptr<device>>(device_listener&)>;
+
+/// Owns one device. Batches wait here in order of priority and arrival; each
+/// lane is kept one batch ahead, so that it never waits for the actor.
+/// Completions of a device's threads arrive as messages, handled by `host`
+/// (null: CAF's own workers).
+executor_actor::behavior_type
+executor(executor_actor::stateful_pointer<struct executor_state> self,
+         device_factory make, caf::execution_unit* host,
+         std::shared_ptr<metrics> counts);
+
+} // namespace millrace

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <optional>
+#include <unordered_map>
+
+#include "actors/executor/executor.hpp"
+#include "actors/executor/lanes.hpp"
+
+namespace millrace {
+
+/// Turns a device's completions into messages to its executor.
+class completion_sender : public device_listener {
+public:
+  completion_sender(caf::weak_actor_ptr to, caf::execution_unit* host)
+    : to_(std::move(to)), host_(host) {}
+
+  void on_loaded(instance_id x, result<load_report> report) override;
+  void on_executed(execution_report report) override;
+
+private:
+  template <class T>
+  void tell(T x);
+
+  caf::weak_actor_ptr to_;
+  caf::execution_unit* host_;
+};
+
+/// State of an EXECUTOR; see executor.hpp.
+struct executor_state {
+  const char* name = "executor";
+
+  void start(executor_actor::stateful_pointer<executor_state> self,
+             const device_factory& make, caf::execution_unit* host,
+             std::shared_ptr<metrics> counts);
+
+  caf::result<stage_loaded> on_load(const load_stage& x);
+  void on_unload(const unload_stage& x);
+  void on_execute(execute& x);
+  void on_device_loaded(const device_loaded& x);
+  void on_device_executed(const device_executed& x);
+  void on_tick();
+
+private:
+  struct work {
+    execute what;
+    caf::strong_actor_ptr from;
+    timestamp arrived;
+  };
+  using load_promise = caf::typed_response_promise<stage_loaded>;
+
+  timestamp now() const;
+  void forget(instance_id x);
+  void feed_lanes();
+  void arm();
+  void report_memory();
+
+  executor_actor::stateful_pointer<executor_state> self_ = nullptr;
+  std::unique_ptr<completion_sender> listener_;
+  std::unique_ptr<device> device_; // after its listener: ends before it
+  std::optional<lane_table> lanes_;
+  std::unordered_map<uint64_t, work> work_; ///< by our own number
+  std::map<instance_id, load_promise> loading_;
+  std::map<instance_id, uint64_t> memory_;
+  std::map<caf::actor_id, instance_id> owners_;
+  uint64_t last_ = 0;
+  timestamp armed_ = far_future;
+  std::optional<counter> busy_seconds_;
+  std::optional<gauge> memory_bytes_;
+};
+
+} // namespace millrace

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/gateway/gateway_state.hpp"
+
+#include "actors/router/router.hpp"
+#include "actors/router/router_state.hpp"
+#include "runtime/log.hpp"
+#include "runtime/text.hpp"
+
+namespace millrace {
+
+namespace {
+
+size_t bytes_of(const std::vector<named_tensor>& xs) {
+  size_t n = 0;
+  for (auto& x : xs)
+    n += x.value.data.size();
+  return n;
+}
+
+/// A client's inputs in the signature's order; they are named all or not at
+/// all.
+result<tensor_list> in_order(const signature& s,
+                             std::vector<named_tensor>& xs) {
+  tensor_list out;
+  out.reserve(xs.size());
+  if (xs.empty() || xs.front().name.empty()) {
+    for (auto& x : xs)
+      out.push_back(std::move(x.value));
+    return out;
+  }
+  for (auto& spec : s.inputs) {
+    auto i = std::find_if(xs.begin(), xs.end(),
+                          [&](auto& x) { return x.name == spec.name; });
+    if (i == xs.end())
+      return error{ec::bad_request,
+                   "no input is named '" + spec.name + "'", {}};
+    out.push_back(std::move(i->value));
+  }
+  if (out.size() != xs.size())
+    return error{ec::bad_request,
+                 "the model takes "
+                   + joined(s.inputs, ", ",
+                            [](auto& x) { return to_string(x); })
+                   + "; another input was given, or one twice", {}};
+  return out;
+}
+
+} // namespace
+
+void gateway_state::start(gateway_actor::stateful_pointer<gateway_state> self,
+                          gateway_options options, bus* net,
+                          std::shared_ptr<metrics> counts) {
+  self_ = self;
+  bus_ = net;
+  counts_ = std::move(counts);
+  options_ = options;
+  keep_exception_text(self);
+  self->set_down_handler([this](caf::down_msg& x) { on_down(x); });
+}
+
+timestamp gateway_state::now() const {
+  return self_->clock().now();
+}
+
+// -- admission -------------------------------------------------------------------
+
+void gateway_state::on_request(client_request& x) {
+  if (auto done = admit(x); !done)
+    refuse(x, done.failure());
+}
+
+result<size_t> gateway_state::choose(const infer& x) const {
+  // By far the most requests name a model that has one version.
+  std::optional<size_t> only;
+  size_t found = 0;
+  for (size_t i = 0; i < models_.size(); ++i) {
+    if (models_[i].info.model != x.model)
+      continue;
+    only = i;
+    ++found;
+  }
+  if (found == 1 && x.version.empty())
+    return *only;
+  std::vector<variant_view> views;
+  for (auto& m : models_)
+    views.push_back({m.info.model, m.info.version, m.info.application,
+                     m.info.aliases, m.info.accuracy, m.latency,
+                     m.replicas.size()});
+  return choose_variant(views, x);
+}
+
+result<void> gateway_state::admit(client_request& x) {
+  if (finishing_)
+    return error{ec::unavailable, "this gateway is shutting down", {}};
+  if (in_flight_.size() >= options_.max_requests)
+    return error{ec::overloaded, "the gateway holds as many requests as it may",
+                 microseconds{10'000}};
+  auto chosen = choose(x.request);
+  if (!chosen)
+    return chosen.failure();
+  auto& model = models_[*chosen];
+  auto bytes = bytes_of(x.request.inputs);
+  if (bytes_ + bytes > options_.max_bytes.value)
+    return error{ec::overloaded, "the gateway holds as many bytes as it may",
+                 microseconds{10'000}};
+  auto inputs = in_order(model.info.signature, x.request.inputs);
+  if (!inputs)
+    return inputs.failure();
+  auto rows = check_inputs(model.info.signature, *inputs);
+  if (!rows)
+    return std::move(rows.failure()).within("model '" + model.info.model
+                                            + "'");
+  client_key client{x.from, x.id};
+  if (by_client_.contains(client))
+    return error{ec::bad_request, "a request with id " + std::to_string(x.id)
+                                    + " is still being answered", {}};
+  auto time = now();
+  auto due = x.due.at == far_future ? time + model.policy.deadline : x.due.at;
+  due = std::min(due, time + options_.max_deadline);
+  if (due <= time)
+    return error{ec::deadline_exceeded, "no time was left on arrival", {}};
+  auto key = ++last_key_;
+  bytes_ += bytes;
+  by_client_.emplace(std::move(client), key);
+  in_flight_.emplace(key, request{std::move(x.from), x.id, *chosen, time, due,
+                                  bytes});
+  deadlines_.push(due, key);
+  arm();
+  self_->send(model.router, route{key, {due}, x.priority, std::move(*inputs),
+                                  *rows});
+  return {};
+}
+
+void gateway_state::refuse(const client_request& x, const error& why) {
+  // Names come from the client: only those of served models become labels.
+  counts_->requests("", to_string(why.code)).add();
+  infer_reply y;
+  y.status = why.code;
+  y.error = why.text;
+  y.retry_after = why.retry_after;
+  bus_->answer(x.from, x.id, y);
+}
+
+// -- the end of a request ----------------------------------------------------------
+
+void gateway_state::finish_request(uint64_t key, request& r, infer_reply x) {
+  auto& model = models_[r.model];
+  x.model = model.info.model;
+  x.version = model.info.version;
+  x.total = to_us(now() - r.arrived);
+  auto [status, fresh] = model.by_status.try_emplace(
+    x.status, counts_->requests(x.model, to_string(x.status)));
+  status->second.add();
+  model.total_time->observe(to_seconds(x.total));
+  bus_->answer(r.from, r.id, x);
+  bytes_ -= r.bytes;
+  by_client_.erase({r.from, r.id});
+  in_flight_.erase(key);
+  deadlines_.sweep(in_flight_.size(),
+                   [this](uint64_t k) { return in_flight_.contains(k); });
+  if (finishing_ && in_flight_.empty())
+    self_->quit();
+}
+
+void gateway_state::on_settled(settled& x) {
+  auto i = in_flight_.find(x.key);
+  if (i == in_flight_.end()) {
+    counts_->late_answers("settled_already").add();
+    return;
+  }
+  auto& r = i->second;
+  auto& model = models_[r.model];
+  infer_reply y;
+  y.status = x.status;
+  y.error = std::move(x.text);
+  y.retry_after = x.retry_after;
+  y.replica = std::move(x.replica);
+  y.batch = x.batch;
+  y.queue = x.queue;
+  y.execute = x.execute;
+  if (x.status == ec::ok && now() > r.due) {
+    y.status = ec::deadline_exceeded;
+    y.error = "the result came after the deadline";
+  } else if (x.status == ec::ok) {
+    auto& names = model.info.signature.outputs;
+    for (size_t k = 0; k < x.outputs.size(); ++k)
+      y.outputs.push_back({k < names.size() ? names[k].name : std::string{},
+                           std::move(x.outputs[k])});
+    model.latency += (x.execute - model.latency) / 8;
+    model.queue_time->observe(to_seconds(x.queue));
+    model.execute_time->observe(to_seconds(x.execute));
+  }
+  finish_request(x.key, r, std::move(y));
+}
+
+void gateway_state::on_tick() {
+  armed_ = far_future;
+  auto time = now();
+  deadlines_.take_due(time, [&](uint64_t key) {
+    auto i = in_flight_.find(key);
+    if (i == in_flight_.end())
+      return;
+    self_->send(models_[i->second.model].router, unroute{key});
+    infer_reply x;
+    x.status = ec::deadline_exceeded;
+    x.error = "no replica of model '" + models_[i->second.model].info.model
+              + "' answered in time";
+    finish_request(key, i->second, std::move(x));
+  });
+  arm();
+}
+
+void gateway_state::arm() {
+  auto due = deadlines_.next_due();
+  if (due >= armed_)
+    return;
+  armed_ = due;
+  send_at(self_, due, tick::value);
+}
+
+void gateway_state::on_cancel(const client_cancel& x) {
+  auto i = by_client_.find({x.from, x.id});
+  if (i == by_client_.end())
+    return; // answered already: the client has, or will have, that answer
+  auto key = i->second;
+  auto& r = in_flight_.at(key);
+  self_->send(models_[r.model].router, unroute{key});
+  infer_reply y;
+  y.status = ec::cancelled;
+  y.error = "cancelled by the client";
+  finish_request(key, r, std::move(y));
+}
+
+// -- replicas ------------------------------------------------------------------------
+
+gateway_state::served& gateway_state::model_of(const replica_ready& x) {
+  for (auto& m : models_)
+    if (m.info.model == x.info.model && m.info.version == x.info.version)
+      return m;
+  auto& m = models_.emplace_back();
+  m.policy = x.policy;
+  m.router = self_->spawn<caf::linked>(
+    router,
+    router_options{x.info.model, x.info.version,
+                   x.info.signature.batch_axis, x.policy},
+    gateway_actor{self_}, counts_);
+  bus_->publish("router/" + x.info.model + "." + std::to_string(x.info.version),
+                caf::actor_cast<caf::strong_actor_ptr>(m.router));
+  m.queue_time.emplace(counts_->request_seconds(x.info.model, phase::queue));
+  m.execute_time.emplace(
+    counts_->request_seconds(x.info.model, phase::execute));
+  m.total_time.emplace(counts_->request_seconds(x.info.model, phase::total));
+  return m;
+}
+
+void gateway_state::on_ready(replica_ready& x) {
+  if (!x.handle)
+    return; // its node went away while this was on its way
+  auto& m = model_of(x);
+  m.info = x.info;
+  if (m.replicas.emplace(x.handle->id(), x.name).second)
+    self_->monitor(caf::actor_cast<caf::actor>(x.handle));
+  self_->send(m.router, std::move(x));
+}
+
+void gateway_state::on_draining(const replica_draining& x) {
+  for (auto& m : models_) {
+    if (m.info.model != x.model || m.info.version != x.version)
+      continue;
+    std::erase_if(m.replicas,
+                  [&](auto& entry) { return entry.second == x.name; });
+    self_->send(m.router, x);
+  }
+}
+
+void gateway_state::on_down(const caf::down_msg& x) {
+  for (auto& m : models_)
+    m.replicas.erase(x.source.id());
+}
+
+void gateway_state::on_describe(const client_describe& x) {
+  model_list_reply y;
+  for (auto& m : models_)
+    if (x.model.empty() || x.model == m.info.model)
+      y.models.push_back(m.info);
+  bus_->answer(x.from, x.id, y);
+}
+
+void gateway_state::on_finish() {
+  finishing_ = true;
+  if (in_flight_.empty())
+    self_->quit();
+}
+
+gateway_actor::behavior_type
+gateway(gateway_actor::stateful_pointer<gateway_state> self,
+        gateway_options options, bus* net, std::shared_ptr<metrics> counts) {
+  auto& s = self->state;
+  s.start(self, options, net, std::move(counts));
+  return {
+    [&s](client_request& x) { s.on_request(x); },
+    [&s](settled& x) { s.on_settled(x); },
+    [&s](const client_cancel& x) { s.on_cancel(x); },
+    [&s](const client_describe& x) { s.on_describe(x); },
+    [&s](replica_ready& x) { s.on_ready(x); },
+    [&s](const replica_draining& x) { s.on_draining(x); },
+    [&s](finish) { s.on_finish(); },
+    [&s](tick) { s.on_tick(); },
+  };
+}
+
+} // namespace millrace

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "actors/handles.hpp"
+#include "runtime/metrics.hpp"
+#include "transport/bus.hpp"
+
+namespace millrace {
+
+struct gateway_options {
+  uint64_t max_requests = 65'536;          ///< admitted at once
+  byte_count max_bytes{512u << 20};        ///< of their inputs
+  microseconds max_deadline{600'000'000}; ///< longer ones are cut to this
+};
+
+/// Holds every admitted request until it has its one final answer: the
+/// router's, or deadline_exceeded when that comes first. What comes later is
+/// counted and dropped. Spawns a router per model version that some replica
+/// announces.
+gateway_actor::behavior_type
+gateway(gateway_actor::stateful_pointer<struct gateway_state> self,
+        gateway_options options, bus* net, std::shared_ptr<metrics> counts);
+
+} // namespace millrace

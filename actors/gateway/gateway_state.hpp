@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <optional>
+#include <unordered_map>
+
+#include "actors/gateway/gateway.hpp"
+#include "actors/gateway/variants.hpp"
+#include "runtime/deadline_queue.hpp"
+
+namespace millrace {
+
+/// State of a GATEWAY; see gateway.hpp.
+struct gateway_state {
+  const char* name = "gateway";
+
+  void start(gateway_actor::stateful_pointer<gateway_state> self,
+             gateway_options options, bus* net,
+             std::shared_ptr<metrics> counts);
+
+  void on_request(client_request& x);
+  void on_cancel(const client_cancel& x);
+  void on_describe(const client_describe& x);
+  void on_ready(replica_ready& x);
+  void on_draining(const replica_draining& x);
+  void on_settled(settled& x);
+  void on_finish();
+  void on_tick();
+
+private:
+  /// A model version that some replica serves or served.
+  struct served {
+    model_info info;
+    serving_policy policy;
+    router_actor router;
+    std::map<caf::actor_id, std::string> replicas; ///< ready ones
+    microseconds latency{0};
+    std::map<ec, counter> by_status;
+    std::optional<histogram> queue_time, execute_time, total_time;
+  };
+
+  struct request {
+    session from;
+    uint64_t id = 0; ///< the client's
+    size_t model = 0;
+    timestamp arrived;
+    timestamp due;
+    size_t bytes = 0;
+  };
+
+  using client_key = std::pair<session, uint64_t>;
+
+  timestamp now() const;
+  result<size_t> choose(const infer& x) const;
+  result<void> admit(client_request& x);
+  served& model_of(const replica_ready& x);
+  void refuse(const client_request& x, const error& why);
+  void finish_request(uint64_t key, request& r, infer_reply x);
+  void on_down(const caf::down_msg& x);
+  void arm();
+
+  gateway_actor::stateful_pointer<gateway_state> self_ = nullptr;
+  bus* bus_ = nullptr;
+  std::shared_ptr<metrics> counts_;
+  gateway_options options_;
+  std::vector<served> models_; ///< only grows: indices stay valid
+  std::unordered_map<uint64_t, request> in_flight_;
+  std::map<client_key, uint64_t> by_client_;
+  deadline_queue<uint64_t> deadlines_;
+  uint64_t last_key_ = 0;
+  size_t bytes_ = 0;
+  bool finishing_ = false;
+  timestamp armed_ = far_future;
+};
+
+} // namespace millrace

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "transport/messages/infer.hpp"
+
+namespace millrace {
+
+/// A served model as far as choosing among models needs it.
+struct variant_view {
+  std::string model;
+  uint64_t version = 0;
+  std::string application;
+  std::vector<std::string> aliases;
+  std::optional<double> accuracy;
+  microseconds latency{0}; ///< moving average; 0: not known yet
+  size_t replicas = 0;     ///< ready
+};
+
+/// Which of the served models answers a request: the one it names, in the
+/// version it names (a number, an alias, or "default", else the newest); or
+/// the quickest ready variant of the application it names that is accurate and
+/// quick enough. Stands in for INFaaS's selection until that moves in.
+/// Errors: unknown_model, saying what there is; unavailable when no variant
+/// that would do is ready; bad_request when it names neither.
+result<size_t> choose_variant(const std::vector<variant_view>& xs,
+                              const infer& wanted);
+
+} // namespace millrace

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/node/node.hpp"
+
+#include <condition_variable>
+#include <fcntl.h>
+#include <filesystem>
+#include <future>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <caf/exit_reason.hpp>
+#include <caf/scoped_actor.hpp>
+
+#include "actors/autoscaler/fixed.hpp"
+#include "actors/cache/cache.hpp"
+#include "actors/cache/cache_state.hpp"
+#include "actors/executor/executor_state.hpp"
+#include "actors/gateway/gateway_state.hpp"
+#include "actors/node/supervisor_state.hpp"
+#include "actors/placement/placement_state.hpp"
+#include "actors/registry/registry_state.hpp"
+#include "runtime/http_server.hpp"
+#include "runtime/log.hpp"
+#include "transport/zmq/zmq_bus.hpp"
+
+namespace millrace {
+
+namespace {
+
+/// Keeps a second process out of a data directory.
+class directory_lock {
+public:
+  static result<std::unique_ptr<directory_lock>>
+  take(const std::string& directory) {
+    std::error_code failed;
+    std::filesystem::create_directories(directory, failed);
+    auto path = directory + "/lock";
+    auto fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0)
+      return error{ec::bad_config,
+                   path + ": cannot be created: " + std::strerror(errno), {}};
+    auto out = std::make_unique<directory_lock>(fd);
+    if (::flock(fd, LOCK_EX | LOCK_NB) != 0)
+      return error{ec::bad_config,
+                   directory + ": another process uses it as its data"
+                               " directory", {}};
+    return out;
+  }
+
+  explicit directory_lock(int fd) : fd_(fd) {}
+  directory_lock(const directory_lock&) = delete;
+  directory_lock& operator=(const directory_lock&) = delete;
+  ~directory_lock() { ::close(fd_); }
+
+private:
+  int fd_;
+};
+
+/// Raises a durable counter by one and returns it: numbers of starts, of
+/// controllers.
+result<uint64_t> count_up(store& facts, const std::string& table,
+                          const std::string& key) {
+  std::promise<result<std::vector<stored_row>>> read;
+  facts.load(table, [&](auto x) { read.set_value(std::move(x)); });
+  auto rows = read.get_future().get();
+  if (!rows)
+    return rows.failure();
+  uint64_t version = 0;
+  for (auto& row : *rows)
+    if (row.key == key)
+      version = row.version;
+  std::promise<result<uint64_t>> write;
+  facts.put(table, key, "counted", version,
+            [&](auto x) { write.set_value(std::move(x)); });
+  return write.get_future().get();
+}
+
+class system_config : public caf::actor_system_config {
+public:
+  system_config() {
+    // Wakes idle workers several times faster than stealing does.
+    set("scheduler.policy", caf::atom("sharing"));
+    set("scheduler.max-threads", size_t{2});
+    millrace::add_error_category(*this);
+  }
+};
+
+class real_node : public node {
+public:
+  ~real_node() override {
+    if (!supervisor_)
+      return;
+    // The bus thread may be needed to run the last actors to their end.
+    caf::anon_send_exit(supervisor_, caf::exit_reason::user_shutdown);
+    supervisor_ = nullptr;
+    system_->await_all_actors_done();
+    bus_->stop();
+    http_.reset();
+  }
+
+  result<void> open(const cluster_config& config, const std::string& name) {
+    config_ = config;
+    name_ = name;
+    auto& mine = config_.nodes.at(name);
+    auto lock = directory_lock::take(mine.data);
+    if (!lock)
+      return lock.failure();
+    lock_ = std::move(*lock);
+    auto facts = open_sqlite_store(mine.data + "/facts.db");
+    if (!facts)
+      return facts.failure();
+    facts_ = std::move(*facts);
+    auto incarnation = count_up(*facts_, "starts", "incarnation");
+    if (!incarnation)
+      return incarnation.failure();
+    system_ = std::make_unique<caf::actor_system>(caf_config_);
+    if (auto done = open_bus(*incarnation); !done)
+      return done;
+    if (!mine.http.empty())
+      if (auto done = open_http(mine.http); !done)
+        return done;
+    return start_actors();
+  }
+
+  void drain() override {
+    caf::anon_send(supervisor_, millrace::drain{});
+  }
+
+  void wait() override {
+    std::unique_lock guard{mutex_};
+    ended_cv_.wait(guard, [this] { return ended_; });
+  }
+
+  std::string describe() const override {
+    auto out = "node " + name_ + " of cluster " + config_.cluster + ": peers "
+               + bus_->self().address;
+    if (!bus_->clients_address().empty())
+      out += ", clients " + bus_->clients_address();
+    if (!bus_->operators_address().empty())
+      out += ", operators " + bus_->operators_address();
+    if (http_)
+      out += ", http port " + std::to_string(http_->port());
+    return out;
+  }
+
+private:
+  const node_config& mine() const { return config_.nodes.at(name_); }
+
+  bool has(node_role x) const {
+    auto& roles = mine().roles;
+    return std::find(roles.begin(), roles.end(), x) != roles.end();
+  }
+
+  result<void> open_bus(uint64_t incarnation) {
+    zmq_bus_settings settings;
+    settings.cluster = config_.cluster;
+    settings.self.name = name_;
+    settings.self.incarnation = incarnation;
+    settings.self.address = mine().advertise;
+    settings.self.rack = mine().rack;
+    for (auto x : mine().roles)
+      settings.self.roles.emplace_back(to_string(x));
+    settings.peers = mine().peers;
+    settings.clients = mine().clients;
+    settings.operators = mine().operators;
+    settings.seeds = config_.seeds;
+    settings.link = {config_.link.beat, config_.link.timeout};
+    auto x = zmq_bus::open(*system_, std::move(settings), *counts_);
+    if (!x)
+      return std::move(x.failure()).within("node " + name_);
+    bus_ = std::move(*x);
+    return {};
+  }
+
+  result<void> open_http(const std::string& address) {
+    auto x = http_server::listen(
+      address,
+      {{"/metrics",
+        [this] {
+          return http_answer{200, "text/plain; version=0.0.4; charset=utf-8",
+                             counts_->text()};
+        }},
+       {"/livez", [] { return http_answer{200, "text/plain", "alive\n"}; }},
+       {"/readyz", [this] {
+          auto [state, reason] = health_->get();
+          auto text = std::string{to_string(state)}
+                      + (reason.empty() ? "" : ": " + reason) + "\n";
+          return http_answer{state == node_condition::ready ? 200u : 503u,
+                             "text/plain", text};
+        }}});
+    if (!x)
+      return x.failure();
+    http_ = std::move(*x);
+    return {};
+  }
+
+  result<void> start_actors() {
+    supervisor_options options;
+    options.net = bus_.get();
+    options.counts = counts_;
+    options.state = health_;
+    options.worker = has(node_role::worker);
+    options.ended = [this] {
+      std::lock_guard guard{mutex_};
+      ended_ = true;
+      ended_cv_.notify_all();
+    };
+    if (options.worker)
+      add_worker(options);
+    if (has(node_role::controller))
+      if (auto done = add_controller(options); !done)
+        return done;
+    if (has(node_role::gateway))
+      add_gateway(options);
+    supervisor_ = system_->spawn(millrace::supervisor, std::move(options));
+    bus_->publish("supervisor",
+                  caf::actor_cast<caf::strong_actor_ptr>(supervisor_));
+    bus_->start();
+    return {};
+  }
+
+  void add_worker(supervisor_options& options) {
+    auto directory = mine().models;
+    options.children.push_back(
+      {"cache", "", [directory](supervisor_actor::pointer self) {
+         return caf::actor_cast<caf::actor>(self->spawn(
+           cache, std::shared_ptr<bundle_reader>{read_directory(directory)}));
+       }});
+    for (auto& d : mine().devices) {
+      device_info info{d.id, d.kind, d.lanes, d.memory};
+      options.devices.push_back(info);
+      device_factory make = [info, d](device_listener& listener)
+        -> result<std::unique_ptr<device>> {
+        if (d.type == device_type::cpu)
+          return make_cpu_device(info, listener);
+        return make_emulated_device(info, d.emulate, listener);
+      };
+      auto* host = &bus_->host();
+      options.children.push_back(
+        {"executor/" + d.id, "",
+         [make, host, counts = counts_](supervisor_actor::pointer self) {
+           return caf::actor_cast<caf::actor>(
+             self->spawn(executor, make, host, counts));
+         }});
+    }
+  }
+
+  /// The three know each other, so they are started in one go and fall
+  /// together.
+  result<void> add_controller(supervisor_options& options) {
+    auto epoch = count_up(*facts_, "starts", "controller");
+    if (!epoch)
+      return epoch.failure();
+    struct handles {
+      placement_actor placement;
+      autoscaler_actor autoscaler;
+    };
+    auto made = std::make_shared<handles>();
+    placement_options settings;
+    settings.epoch = *epoch;
+    settings.settle = 2 * config_.link.timeout;
+    options.children.push_back(
+      {"placement", "controller",
+       [made, settings](supervisor_actor::pointer self) {
+         made->placement = self->spawn(placement, settings);
+         return caf::actor_cast<caf::actor>(made->placement);
+       }});
+    options.children.push_back(
+      {"autoscaler", "controller", [made](supervisor_actor::pointer self) {
+         made->autoscaler = self->spawn(fixed_autoscaler, made->placement);
+         return caf::actor_cast<caf::actor>(made->autoscaler);
+       }});
+    options.children.push_back(
+      {"registry", "controller",
+       [made, facts = facts_,
+        wanted = config_.models](supervisor_actor::pointer self) {
+         return caf::actor_cast<caf::actor>(
+           self->spawn(registry, facts, made->autoscaler, made->placement,
+                       wanted));
+       }});
+    return {};
+  }
+
+  void add_gateway(supervisor_options& options) {
+    gateway_options settings;
+    settings.max_requests = config_.gateway.max_requests;
+    settings.max_bytes = config_.gateway.max_bytes;
+    options.children.push_back(
+      {"gateway", "",
+       [this, settings](supervisor_actor::pointer self) {
+         return caf::actor_cast<caf::actor>(
+           self->spawn(gateway, settings, static_cast<bus*>(bus_.get()), counts_));
+       }});
+  }
+
+  cluster_config config_;
+  std::string name_;
+  std::shared_ptr<metrics> counts_ = std::make_shared<metrics>();
+  std::shared_ptr<health> health_ = std::make_shared<health>();
+  std::unique_ptr<directory_lock> lock_;
+  std::shared_ptr<store> facts_;
+  system_config caf_config_;
+  std::unique_ptr<caf::actor_system> system_;
+  std::unique_ptr<zmq_bus> bus_; // after the system: goes before it
+  std::unique_ptr<http_server> http_;
+  supervisor_actor supervisor_;
+  std::mutex mutex_;
+  std::condition_variable ended_cv_;
+  bool ended_ = false;
+};
+
+} // namespace
+
+result<std::unique_ptr<node>> node::start(const cluster_config& config,
+                                          const std::string& name) {
+  auto out = std::make_unique<real_node>();
+  if (auto done = out->open(config, name); !done)
+    return done.failure();
+  return std::unique_ptr<node>{std::move(out)};
+}
+
+} // namespace millrace

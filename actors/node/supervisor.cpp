@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/node/supervisor_state.hpp"
+
+#include <algorithm>
+
+#include <caf/exit_reason.hpp>
+
+#include "actors/replica/replica.hpp"
+#include "actors/replica/replica_state.hpp"
+#include "runtime/log.hpp"
+
+namespace millrace {
+
+namespace {
+
+/// Inventories that change together travel together.
+constexpr auto tick_time = 20ms;
+constexpr auto scan_time = 2s;
+constexpr size_t failed_kept = 16;
+
+} // namespace
+
+void supervisor_state::start(
+  supervisor_actor::stateful_pointer<supervisor_state> self,
+  supervisor_options options) {
+  self_ = self;
+  options_ = std::move(options);
+  keep_exception_text(self);
+  self->set_down_handler([this](caf::down_msg& x) { on_down(x); });
+  self->set_exit_handler([self](caf::exit_msg& x) {
+    if (x.reason)
+      self->quit(x.reason);
+  });
+  started_ = now();
+  next_scan_ = started_;
+  for (auto& spec : options_.children)
+    children_.push_back({spec, {}, restart_budget{}, 0, far_future, ""});
+  for (auto& x : children_)
+    start_child(x);
+  set_state(node_condition::ready);
+  options_.net->subscribe(caf::actor_cast<caf::strong_actor_ptr>(self->ctrl()));
+  publish_soon();
+  self->send(self, tick::value);
+}
+
+timestamp supervisor_state::now() const {
+  return self_->clock().now();
+}
+
+// -- children --------------------------------------------------------------------
+
+void supervisor_state::start_child(child& x) {
+  x.start_at = far_future;
+  x.handle = x.spec.start(self_);
+  x.state = "running";
+  self_->monitor(x.handle);
+  options_.net->publish(x.spec.name,
+                        caf::actor_cast<caf::strong_actor_ptr>(x.handle));
+  if (x.spec.name == "gateway")
+    options_.net->serve_clients(
+      caf::actor_cast<caf::strong_actor_ptr>(x.handle));
+}
+
+caf::actor supervisor_state::find_child(const std::string& child_name) const {
+  for (auto& x : children_)
+    if (x.spec.name == child_name)
+      return x.handle;
+  return nullptr;
+}
+
+void supervisor_state::on_down(const caf::down_msg& x) {
+  auto why = from_caf(x.reason);
+  for (auto& c : children_)
+    if (c.handle && c.handle.address() == x.source)
+      return on_child_down(c, why);
+  for (auto& [replica, r] : replicas_)
+    if (r.handle && r.handle.address() == x.source)
+      return on_replica_down(replica, why);
+}
+
+void supervisor_state::on_child_down(child& x, const error& why) {
+  x.handle = nullptr;
+  options_.net->publish(x.spec.name, nullptr);
+  if (state_ == node_condition::draining || state_ == node_condition::failed) {
+    x.state = "ended";
+    return;
+  }
+  log_event(log_level::error, "supervisor", "child_down",
+            {{"actor", x.spec.name}, {"reason", why.text}});
+  auto pause = x.budget.on_crash(now());
+  x.state = "down: " + why.text;
+  if (!pause)
+    return fail(x.spec.name + " crashed more than "
+                + std::to_string(x.budget.most())
+                + " times in a minute; last: " + why.text);
+  ++x.restarts;
+  options_.counts->actor_restarts(x.spec.name).add();
+  for (auto& y : children_) {
+    auto together = !x.spec.group.empty() && y.spec.group == x.spec.group;
+    if (&y != &x && !together)
+      continue;
+    y.start_at = now() + *pause;
+    if (&y != &x && y.handle) {
+      self_->demonitor(y.handle.address());
+      self_->send_exit(y.handle, caf::exit_reason::kill);
+      options_.net->publish(y.spec.name, nullptr);
+      y.handle = nullptr;
+    }
+  }
+  restart_due();
+}
+
+void supervisor_state::restart_due() {
+  for (auto& x : children_)
+    if (x.start_at <= now()) {
+      start_child(x);
+      publish_soon();
+    }
+}
+
+void supervisor_state::fail(std::string reason) {
+  log_event(log_level::error, "supervisor", "out_of_service",
+            {{"reason", reason}});
+  set_state(node_condition::failed, std::move(reason));
+  for (auto& [replica, r] : replicas_)
+    self_->send(r.handle, finish{});
+  for (auto& x : children_) {
+    x.start_at = far_future;
+    if (x.handle)
+      self_->send_exit(x.handle, caf::exit_reason::user_shutdown);
+  }
+  publish_soon();
+}
+
+void supervisor_state::set_state(node_condition x, std::string reason) {
+  state_ = x;
+  reason_ = std::move(reason);
+  options_.state->set(x, reason_);
+  options_.counts->node_ready().set(x == node_condition::ready ? 1 : 0);
+}
+
+// -- replicas --------------------------------------------------------------------
+
+bool supervisor_state::obey(uint64_t epoch, uint64_t sequence) {
+  if (epoch < epoch_ || (epoch == epoch_ && sequence <= sequence_)) {
+    log_event(log_level::warning, "supervisor", "stale_order",
+              {{"epoch", epoch}, {"newest", epoch_}});
+    return false;
+  }
+  epoch_ = epoch;
+  sequence_ = sequence;
+  publish_soon();
+  return true;
+}
+
+void supervisor_state::on_deploy(const deploy& x) {
+  if (!obey(x.epoch, x.sequence) || replicas_.contains(x.what.replica))
+    return;
+  auto refuse = [&](std::string why) {
+    on_replica_status({x.what, replica_condition::failed, std::move(why), 0,
+                       {}, {}});
+  };
+  if (state_ != node_condition::ready)
+    return refuse("the node is " + std::string{to_string(state_)});
+  auto device = std::find_if(options_.devices.begin(), options_.devices.end(),
+                             [&](auto& d) { return d.id == x.what.device; });
+  auto executor = find_child("executor/" + x.what.device);
+  auto cache = find_child("cache");
+  if (device == options_.devices.end() || !executor || !cache)
+    return refuse("no device '" + x.what.device + "' is in service");
+  replica_options options{x.what,
+                          options_.net->self().name,
+                          caf::actor_cast<executor_actor>(executor),
+                          caf::actor_cast<cache_actor>(cache),
+                          supervisor_actor{self_},
+                          device->lanes};
+  auto handle = self_->spawn(replica, std::move(options),
+                             options_.net);
+  self_->monitor(handle);
+  options_.net->publish("replica/" + x.what.replica,
+                        caf::actor_cast<caf::strong_actor_ptr>(handle));
+  replicas_[x.what.replica]
+    = {handle, {x.what, replica_condition::starting, {}, 0, {}, {}}};
+}
+
+void supervisor_state::on_evict(const evict& x) {
+  if (!obey(x.epoch, x.sequence))
+    return;
+  if (auto i = replicas_.find(x.replica); i != replicas_.end())
+    self_->send(i->second.handle, finish{});
+}
+
+void supervisor_state::on_replica_status(const replica_status& x) {
+  if (x.state == replica_condition::failed) {
+    failed_replicas_.push_back(x);
+    if (failed_replicas_.size() > failed_kept)
+      failed_replicas_.erase(failed_replicas_.begin());
+  } else if (auto i = replicas_.find(x.what.replica); i != replicas_.end()) {
+    i->second.status = x;
+  }
+  publish_soon();
+}
+
+void supervisor_state::on_replica_down(const std::string& replica,
+                                       const error& why) {
+  auto i = replicas_.find(replica);
+  auto status = i->second.status;
+  options_.net->publish("replica/" + replica, nullptr);
+  replicas_.erase(i);
+  auto reported = std::any_of(
+    failed_replicas_.begin(), failed_replicas_.end(),
+    [&](auto& x) { return x.what.replica == status.what.replica; });
+  if (status.state != replica_condition::draining && !reported) {
+    status.state = replica_condition::failed;
+    status.reason = why.text;
+    on_replica_status(status);
+  }
+  publish_soon();
+}
+
+std::vector<replica_status> supervisor_state::replica_statuses() const {
+  auto out = failed_replicas_;
+  for (auto& [replica, r] : replicas_)
+    out.push_back(r.status);
+  return out;
+}
+
+// -- the rest of the cluster -------------------------------------------------------
+
+void supervisor_state::on_peer_up(const peer_up& x) {
+  peers_[x.peer.name] = x.peer;
+  publish_soon();
+}
+
+void supervisor_state::on_peer_down(const peer_down& x) {
+  peers_.erase(x.peer.name);
+  if (auto placement = find_child("placement"))
+    self_->send(caf::actor_cast<placement_actor>(placement), x);
+}
+
+inventory supervisor_state::make_inventory() const {
+  inventory out;
+  out.node = options_.net->self();
+  out.devices = options_.devices;
+  out.models = models_;
+  out.replicas = replica_statuses();
+  out.draining = state_ != node_condition::ready || !options_.worker;
+  out.epoch = epoch_;
+  out.sequence = sequence_;
+  out.supervisor = caf::actor_cast<caf::strong_actor_ptr>(self_->ctrl());
+  return out;
+}
+
+void supervisor_state::publish() {
+  changed_ = false;
+  auto tell = [&](const std::string& node) {
+    if (auto to = options_.net->resolve(node + "/placement"))
+      self_->send(caf::actor_cast<placement_actor>(to), make_inventory());
+  };
+  tell(options_.net->self().name);
+  for (auto& [node, peer] : peers_)
+    if (peer.has_role("controller"))
+      tell(node);
+}
+
+void supervisor_state::rescan() {
+  auto cache = find_child("cache");
+  if (!cache || scanning_)
+    return;
+  scanning_ = true;
+  self_
+    ->request(caf::actor_cast<cache_actor>(cache), seconds{60}, list_bundles{})
+    .then(
+      [this](bundle_list& x) {
+        scanning_ = false;
+        if (models_ == x.models)
+          return;
+        models_ = std::move(x.models);
+        publish_soon();
+      },
+      [this](const caf::error&) { scanning_ = false; });
+}
+
+// -- time --------------------------------------------------------------------------
+
+void supervisor_state::on_tick() {
+  self_->delayed_send(self_, tick_time, tick::value);
+  restart_due();
+  if (options_.worker && now() >= next_scan_) {
+    next_scan_ = now() + scan_time;
+    rescan();
+  }
+  if (changed_)
+    publish();
+  if (state_ == node_condition::draining)
+    drain_step();
+}
+
+done supervisor_state::on_drain() {
+  if (state_ == node_condition::draining)
+    return {};
+  log_event(log_level::info, "supervisor", "draining");
+  set_state(node_condition::draining, "asked to drain");
+  drain_until_ = now() + options_.drain_timeout;
+  publish();
+  for (auto& [replica, r] : replicas_)
+    self_->send(r.handle, finish{});
+  if (auto gateway = find_child("gateway"))
+    self_->send(caf::actor_cast<gateway_actor>(gateway), finish{});
+  return {};
+}
+
+void supervisor_state::drain_step() {
+  auto idle = replicas_.empty() && !find_child("gateway");
+  if (ended_ || (!idle && now() < drain_until_))
+    return;
+  ended_ = true;
+  log_event(log_level::info, "supervisor", "drained",
+            {{"replicas_left", replicas_.size()}});
+  options_.ended();
+}
+
+// -- looking in ----------------------------------------------------------------------
+
+member_list supervisor_state::on_get_members() const {
+  member_list out{options_.net->self(), {}};
+  for (auto& [node, peer] : peers_)
+    out.peers.push_back(peer);
+  return out;
+}
+
+node_status supervisor_state::on_get_status() const {
+  node_status out;
+  out.node = options_.net->self();
+  out.state = state_;
+  out.reason = reason_;
+  out.uptime = to_us(now() - started_);
+  out.devices = options_.devices;
+  out.replicas = replica_statuses();
+  out.models = models_;
+  out.actors.push_back({"supervisor", "", "running", 0});
+  for (auto& x : children_)
+    out.actors.push_back({x.spec.name, "supervisor", x.state, x.restarts});
+  for (auto& [replica, r] : replicas_)
+    out.actors.push_back({"replica/" + replica, "supervisor",
+                          std::string{to_string(r.status.state)}, 0});
+  return out;
+}
+
+supervisor_actor::behavior_type
+supervisor(supervisor_actor::stateful_pointer<supervisor_state> self,
+           supervisor_options options) {
+  auto& s = self->state;
+  s.start(self, std::move(options));
+  return {
+    [&s](const deploy& x) { s.on_deploy(x); },
+    [&s](const evict& x) { s.on_evict(x); },
+    [&s](const replica_status& x) { s.on_replica_status(x); },
+    [&s](const peer_up& x) { s.on_peer_up(x); },
+    [&s](const peer_down& x) { s.on_peer_down(x); },
+    [&s](get_members) { return s.on_get_members(); },
+    [&s](get_status) { return s.on_get_status(); },
+    [&s](drain) { return s.on_drain(); },
+    [&s](tick) { s.on_tick(); },
+  };
+}
+
+} // namespace millrace

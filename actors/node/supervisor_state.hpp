@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+
+#include "actors/node/restart_budget.hpp"
+#include "actors/node/supervisor.hpp"
+
+namespace millrace {
+
+/// State of a SUPERVISOR; see supervisor.hpp.
+struct supervisor_state {
+  const char* name = "supervisor";
+
+  void start(supervisor_actor::stateful_pointer<supervisor_state> self,
+             supervisor_options options);
+
+  void on_deploy(const deploy& x);
+  void on_evict(const evict& x);
+  void on_replica_status(const replica_status& x);
+  void on_peer_up(const peer_up& x);
+  void on_peer_down(const peer_down& x);
+  member_list on_get_members() const;
+  node_status on_get_status() const;
+  done on_drain();
+  void on_tick();
+
+private:
+  struct child {
+    child_spec spec;
+    caf::actor handle;
+    restart_budget budget;
+    uint64_t restarts = 0;
+    timestamp start_at = far_future; ///< when it is to be started again
+    std::string state = "starting";
+  };
+
+  struct replica_entry {
+    replica_actor handle;
+    replica_status status;
+  };
+
+  timestamp now() const;
+  void start_child(child& x);
+  void on_down(const caf::down_msg& x);
+  void on_child_down(child& x, const error& why);
+  void on_replica_down(const std::string& replica, const error& why);
+  void restart_due();
+  void fail(std::string reason);
+  void set_state(node_condition x, std::string reason = {});
+  caf::actor find_child(const std::string& child_name) const;
+  bool obey(uint64_t epoch, uint64_t sequence);
+  void rescan();
+  void publish_soon() { changed_ = true; }
+  void publish();
+  inventory make_inventory() const;
+  std::vector<replica_status> replica_statuses() const;
+  void drain_step();
+
+  supervisor_actor::stateful_pointer<supervisor_state> self_ = nullptr;
+  supervisor_options options_;
+  std::vector<child> children_;
+  std::map<std::string, replica_entry> replicas_;
+  std::vector<replica_status> failed_replicas_; ///< the last few
+  std::map<std::string, member> peers_;
+  std::vector<model_info> models_;
+  node_condition state_ = node_condition::starting;
+  std::string reason_;
+  timestamp started_;
+  timestamp next_scan_;
+  timestamp drain_until_ = far_future;
+  uint64_t epoch_ = 0;    ///< of the newest controller heard
+  uint64_t sequence_ = 0; ///< of its last order
+  bool scanning_ = false;
+  bool changed_ = false;
+  bool ended_ = false;
+};
+
+} // namespace millrace

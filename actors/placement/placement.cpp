@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/placement/placement_state.hpp"
+
+#include <algorithm>
+
+#include "runtime/log.hpp"
+
+namespace millrace {
+
+namespace {
+
+/// Changes that come together are carried out together.
+constexpr auto commit_delay = 20ms;
+constexpr microseconds first_pause = 5s;
+constexpr microseconds longest_pause = 5min;
+
+} // namespace
+
+void placement_state::start(
+  placement_actor::stateful_pointer<placement_state> self,
+  placement_options options) {
+  self_ = self;
+  options_ = options;
+  keep_exception_text(self);
+  settled_at_ = now() + options.settle;
+  self->delayed_send(self, options.settle, tick::value);
+  due_ = true;
+}
+
+timestamp placement_state::now() const {
+  return self_->clock().now();
+}
+
+void placement_state::commit_soon() {
+  if (due_)
+    return;
+  due_ = true;
+  self_->delayed_send(self_, commit_delay, tick::value);
+}
+
+void placement_state::on_proposal(const proposal& x) {
+  proposals_[x.scope] = x;
+  commit_soon();
+}
+
+void placement_state::on_inventory(inventory& x) {
+  auto& known = view_.nodes[x.node.name];
+  if (known.node.incarnation > x.node.incarnation)
+    return;
+  for (auto& r : x.replicas) {
+    auto before = std::find_if(
+      known.replicas.begin(), known.replicas.end(),
+      [&](auto& y) { return y.what.replica == r.what.replica; });
+    auto had_failed = before != known.replicas.end()
+                      && before->state == replica_condition::failed;
+    if (r.state == replica_condition::failed && !had_failed)
+      note_failure(r);
+    else if (r.state == replica_condition::ready)
+      troubles_.erase(r.what.model);
+  }
+  known = std::move(x);
+  auto& orders = orders_[known.node.name];
+  std::erase_if(orders, [&](auto& y) {
+    return known.epoch == options_.epoch && y.sequence <= known.sequence;
+  });
+  for (auto& y : orders)
+    apply(known, y.result);
+  commit_soon();
+}
+
+void placement_state::apply(inventory& node, const replica_status& result) {
+  auto i = std::find_if(node.replicas.begin(), node.replicas.end(),
+                        [&](auto& r) {
+                          return r.what.replica == result.what.replica;
+                        });
+  if (i == node.replicas.end())
+    node.replicas.push_back(result);
+  else
+    i->state = result.state;
+}
+
+void placement_state::give_order(inventory& node,
+                                 const replica_status& result) {
+  auto sequence = ++last_order_;
+  orders_[node.node.name].push_back({sequence, result});
+  apply(node, result);
+  auto to = caf::actor_cast<supervisor_actor>(node.supervisor);
+  auto starts = result.state == replica_condition::starting;
+  log_event(log_level::info, "placement", starts ? "deploy" : "evict",
+            {{"replica", result.what.replica}, {"node", node.node.name},
+             {"device", result.what.device}});
+  if (starts)
+    self_->send(to, deploy{options_.epoch, sequence, result.what});
+  else
+    self_->send(to, evict{options_.epoch, sequence, result.what.replica});
+}
+
+void placement_state::note_failure(const replica_status& x) {
+  auto& t = troubles_[x.what.model];
+  if (t.again > now())
+    return;
+  t.reason = x.what.replica + " on " + x.what.node + ": " + x.reason;
+  t.pause = std::clamp(2 * t.pause, first_pause, longest_pause);
+  t.again = now() + t.pause;
+  self_->delayed_send(self_, t.pause, tick::value);
+}
+
+void placement_state::on_peer_down(const peer_down& x) {
+  auto i = view_.nodes.find(x.peer.name);
+  if (i == view_.nodes.end()
+      || i->second.node.incarnation != x.peer.incarnation)
+    return;
+  view_.nodes.erase(i);
+  orders_.erase(x.peer.name);
+  commit_soon();
+}
+
+std::vector<model_settings> placement_state::wanted() const {
+  std::vector<model_settings> out;
+  for (auto& [scope, x] : proposals_)
+    out.insert(out.end(), x.wanted.begin(), x.wanted.end());
+  return out;
+}
+
+void placement_state::on_tick() {
+  due_ = false;
+  if (now() >= settled_at_)
+    commit();
+  else
+    commit_soon();
+}
+
+void placement_state::commit() {
+  if (proposals_.empty())
+    return; // nothing is known yet of what is wanted: nothing may go
+  auto plan = reconcile(view_, wanted());
+  notes_ = plan.notes;
+  for (auto& x : plan.deploy) {
+    auto t = troubles_.find(x.model);
+    if (t != troubles_.end() && t->second.again > now()) {
+      notes_[x.model] = t->second.reason;
+      continue;
+    }
+    give_order(view_.nodes[x.node],
+               {x, replica_condition::starting, {}, 0, {}, {}});
+  }
+  for (auto& x : plan.evict) {
+    assignment what;
+    what.replica = x.replica;
+    give_order(view_.nodes[x.node],
+               {what, replica_condition::draining, {}, 0, {}, {}});
+  }
+}
+
+model_list placement_state::on_get_models() const {
+  model_list out;
+  for (auto& x : wanted()) {
+    model_status y{x, 0, 0, {}};
+    for (auto& [name, node] : view_.nodes)
+      for (auto& r : node.replicas) {
+        if (r.what.model != x.model)
+          continue;
+        y.ready += r.state == replica_condition::ready;
+        y.starting += r.state == replica_condition::starting;
+      }
+    if (auto i = notes_.find(x.model); i != notes_.end())
+      y.note = i->second;
+    out.models.push_back(std::move(y));
+  }
+  return out;
+}
+
+placement_actor::behavior_type
+placement(placement_actor::stateful_pointer<placement_state> self,
+          placement_options options) {
+  auto& s = self->state;
+  s.start(self, options);
+  return {
+    [&s](const proposal& x) { s.on_proposal(x); },
+    [&s](inventory& x) { s.on_inventory(x); },
+    [](const peer_up&) { /* its inventory says more */ },
+    [&s](const peer_down& x) { s.on_peer_down(x); },
+    [&s](get_models) { return s.on_get_models(); },
+    [&s](tick) { s.on_tick(); },
+  };
+}
+
+} // namespace millrace

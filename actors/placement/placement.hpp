@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "actors/handles.hpp"
+
+namespace millrace {
+
+struct placement_options {
+  uint64_t epoch = 1; ///< of this controller; higher than any before it
+  /// How long to wait for nodes to report before the first commit, so that what
+  /// runs already is adopted and not started twice.
+  microseconds settle{1'000'000};
+};
+
+/// Makes the cluster what the proposals want: keeps what every node has, and
+/// sends the difference as deploy and evict. Nothing it sends is on the request
+/// path. A replica that failed is tried again after 5 s, twice as long each
+/// time up to 5 min.
+placement_actor::behavior_type
+placement(placement_actor::stateful_pointer<struct placement_state> self,
+          placement_options options);
+
+} // namespace millrace

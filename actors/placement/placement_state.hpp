@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+
+#include "actors/placement/placement.hpp"
+#include "actors/placement/reconcile.hpp"
+
+namespace millrace {
+
+/// State of a PLACEMENT; see placement.hpp.
+struct placement_state {
+  const char* name = "placement";
+
+  void start(placement_actor::stateful_pointer<placement_state> self,
+             placement_options options);
+
+  void on_proposal(const proposal& x);
+  void on_inventory(inventory& x);
+  void on_peer_down(const peer_down& x);
+  model_list on_get_models() const;
+  void on_tick();
+
+private:
+  /// An order that its node has not confirmed yet.
+  struct order {
+    uint64_t sequence = 0;
+    replica_status result; ///< how the replica then is
+  };
+
+  /// A model whose replicas failed lately.
+  struct trouble {
+    std::string reason;
+    microseconds pause{0};
+    timestamp again;
+  };
+
+  timestamp now() const;
+  std::vector<model_settings> wanted() const;
+  void commit_soon();
+  void commit();
+  void note_failure(const replica_status& x);
+  void give_order(inventory& node, const replica_status& result);
+  static void apply(inventory& node, const replica_status& result);
+
+  placement_actor::stateful_pointer<placement_state> self_ = nullptr;
+  placement_options options_;
+  timestamp settled_at_;
+  cluster_view view_;
+  std::map<std::string, std::vector<order>> orders_; ///< by node
+  uint64_t last_order_ = 0;
+  std::map<std::string, proposal> proposals_;
+  std::map<std::string, std::string> notes_;
+  std::map<std::string, trouble> troubles_; ///< by model
+  bool due_ = false;
+};
+
+} // namespace millrace

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "transport/messages/cluster.hpp"
+
+namespace millrace {
+
+/// The cluster as the placement sees it.
+struct cluster_view {
+  std::map<std::string, inventory> nodes;
+};
+
+/// What has to happen so that the cluster becomes what is wanted.
+struct placement_plan {
+  std::vector<assignment> deploy;
+  struct eviction {
+    std::string node;
+    std::string replica;
+  };
+  std::vector<eviction> evict;
+  std::map<std::string, std::string> notes; ///< model -> why not all can be
+};
+
+/// First fit: replicas that are there stay; missing ones go to the first device
+/// that has the bundle on its node, is asked for, and has room, fewest replicas
+/// first; surplus ones go, newest first, as do those of models or versions not
+/// wanted. A version that replaces another is ready before the other goes.
+/// Nodes that drain get nothing, and what they have does not count.
+placement_plan reconcile(const cluster_view& view,
+                         const std::vector<model_settings>& wanted);
+
+/// The concrete version settings mean, by what nodes hold; 0: none has it.
+uint64_t resolve_version(const cluster_view& view, const model_settings& x);
+
+} // namespace millrace

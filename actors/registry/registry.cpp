@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/registry/registry_state.hpp"
+
+#include "runtime/log.hpp"
+#include "runtime/name.hpp"
+#include "transport/codec.hpp"
+
+namespace millrace {
+
+namespace {
+
+constexpr auto table = "models";
+constexpr size_t max_changes = 1024;
+
+std::string pack(const model_row& x) {
+  encoder out{timestamp{}, nullptr};
+  out.put(x);
+  return std::string{out.take_body().text()};
+}
+
+} // namespace
+
+void registry_state::start(
+  registry_actor::stateful_pointer<registry_state> self,
+  std::shared_ptr<store> facts, autoscaler_actor autoscaler,
+  placement_actor placement, std::vector<model_settings> defaults) {
+  self_ = self;
+  facts_ = std::move(facts);
+  autoscaler_ = std::move(autoscaler);
+  placement_ = std::move(placement);
+  defaults_ = std::move(defaults);
+  keep_exception_text(self);
+  facts_->load(table, [me = caf::actor_cast<caf::weak_actor_ptr>(
+                         self->ctrl())](auto rows) {
+    if (auto to = caf::actor_cast<registry_actor>(
+          caf::actor_cast<caf::strong_actor_ptr>(me)))
+      caf::anon_send(to, registry_rows{std::make_shared<decltype(rows)>(
+                           std::move(rows))});
+  });
+}
+
+void registry_state::on_rows(const registry_rows& x) {
+  if (!*x.rows) {
+    self_->quit(to_caf(x.rows->failure()));
+    return;
+  }
+  for (auto& row : **x.rows) {
+    decode_context ctx;
+    auto y = decode<model_row>(std::as_bytes(std::span{row.value}), ctx);
+    if (!y) {
+      self_->quit(to_caf(std::move(y.failure()).within("registry row '"
+                                                       + row.key + "'")));
+      return;
+    }
+    models_[row.key] = {std::move(*y), row.version};
+  }
+  loaded_ = true;
+  for (auto& settings : defaults_) {
+    auto i = models_.find(settings.model);
+    auto same = i != models_.end() && i->second.row.settings == settings;
+    if (i == models_.end() || (i->second.row.is_default && !same))
+      changes_.push_back({settings.model, model_row{1, settings, true}, {}});
+  }
+  publish();
+  write_next();
+}
+
+caf::result<done> registry_state::on_set(const set_model& x) {
+  if (auto fine = check_name("model", x.settings.model); !fine)
+    return to_caf(fine.failure());
+  return enqueue(x.settings.model,
+                 model_row{1, x.settings, x.is_default});
+}
+
+caf::result<done> registry_state::on_forget(const forget_model& x) {
+  if (!models_.contains(x.model))
+    return to_caf(error{ec::unknown_model,
+                        "model '" + x.model + "' is not registered", {}});
+  return enqueue(x.model, std::nullopt);
+}
+
+caf::result<done> registry_state::enqueue(std::string model,
+                                          std::optional<model_row> row) {
+  if (changes_.size() >= max_changes)
+    return to_caf(error{ec::overloaded, "too many changes wait for the disk",
+                        microseconds{100'000}});
+  auto promise = self_->make_response_promise<done>();
+  changes_.push_back({std::move(model), std::move(row), promise});
+  if (loaded_ && changes_.size() == 1)
+    write_next();
+  return promise;
+}
+
+void registry_state::write_next() {
+  if (changes_.empty())
+    return;
+  auto& next = changes_.front();
+  auto i = models_.find(next.model);
+  facts_->put(table, next.model, next.row ? pack(*next.row) : std::string{},
+              i == models_.end() ? 0 : i->second.version,
+              [me = caf::actor_cast<caf::weak_actor_ptr>(
+                 self_->ctrl())](auto version) {
+                if (auto to = caf::actor_cast<registry_actor>(
+                      caf::actor_cast<caf::strong_actor_ptr>(me)))
+                  caf::anon_send(
+                    to, registry_written{std::make_shared<decltype(version)>(
+                          std::move(version))});
+              });
+}
+
+void registry_state::on_written(const registry_written& x) {
+  auto done_change = std::move(changes_.front());
+  changes_.pop_front();
+  if (*x.version) {
+    log_event(log_level::info, "registry", "changed",
+              {{"model", done_change.model},
+               {"replicas",
+                done_change.row ? done_change.row->settings.replicas : 0}});
+    if (done_change.row)
+      models_[done_change.model] = {*done_change.row, **x.version};
+    else
+      models_.erase(done_change.model);
+    publish();
+    done_change.promise.deliver(done{});
+  } else {
+    log_event(log_level::error, "registry", "not_written",
+              {{"error", to_string(x.version->failure())}});
+    done_change.promise.deliver(to_caf(x.version->failure()));
+  }
+  write_next();
+}
+
+void registry_state::publish() {
+  registered x;
+  for (auto& [name, entry] : models_)
+    x.models.push_back(entry.row.settings);
+  self_->send(autoscaler_, std::move(x));
+}
+
+caf::result<model_list> registry_state::on_get() {
+  auto promise = self_->make_response_promise<model_list>();
+  self_->request(placement_, seconds{2}, get_models{})
+    .then(
+      [this, promise](model_list& x) mutable {
+        for (auto& [name, entry] : models_) {
+          auto known = std::any_of(x.models.begin(), x.models.end(),
+                                   [&](auto& y) {
+                                     return y.settings.model == name;
+                                   });
+          if (!known)
+            x.models.push_back({entry.row.settings, 0, 0, "not placed yet"});
+        }
+        promise.deliver(std::move(x));
+      },
+      [promise](caf::error& x) mutable { promise.deliver(std::move(x)); });
+  return promise;
+}
+
+registry_actor::behavior_type
+registry(registry_actor::stateful_pointer<registry_state> self,
+         std::shared_ptr<store> facts, autoscaler_actor autoscaler,
+         placement_actor placement, std::vector<model_settings> defaults) {
+  auto& s = self->state;
+  s.start(self, std::move(facts), std::move(autoscaler), std::move(placement),
+          std::move(defaults));
+  return {
+    [&s](const set_model& x) { return s.on_set(x); },
+    [&s](const forget_model& x) { return s.on_forget(x); },
+    [&s](get_models) { return s.on_get(); },
+    [&s](const registry_rows& x) { s.on_rows(x); },
+    [&s](const registry_written& x) { s.on_written(x); },
+  };
+}
+
+} // namespace millrace

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include "actors/handles.hpp"
+#include "runtime/store.hpp"
+
+namespace millrace {
+
+/// Keeps the settings of registered models in a store, and tells the autoscaler
+/// of every change. What it acknowledges is on disk.
+registry_actor::behavior_type
+registry(registry_actor::stateful_pointer<struct registry_state> self,
+         std::shared_ptr<store> facts, autoscaler_actor autoscaler,
+         placement_actor placement, std::vector<model_settings> defaults);
+
+} // namespace millrace

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <map>
+
+#include "actors/registry/registry.hpp"
+
+namespace millrace {
+
+/// A row of the registry as it is stored.
+struct model_row {
+  uint32_t schema = 1;
+  model_settings settings;
+  bool is_default = false; ///< from a config, not from an operator
+  MILLRACE_FIELDS(model_row, schema, settings, is_default)
+};
+
+/// State of a REGISTRY; see registry.hpp.
+struct registry_state {
+  const char* name = "registry";
+
+  void start(registry_actor::stateful_pointer<registry_state> self,
+             std::shared_ptr<store> facts, autoscaler_actor autoscaler,
+             placement_actor placement, std::vector<model_settings> defaults);
+
+  caf::result<done> on_set(const set_model& x);
+  caf::result<done> on_forget(const forget_model& x);
+  caf::result<model_list> on_get();
+  void on_rows(const registry_rows& x);
+  void on_written(const registry_written& x);
+
+private:
+  struct entry {
+    model_row row;
+    uint64_t version = 0;
+  };
+
+  /// A change on its way to the disk; they are written one after the other.
+  struct change {
+    std::string model;
+    std::optional<model_row> row; ///< nothing: forget it
+    caf::typed_response_promise<done> promise;
+  };
+
+  caf::result<done> enqueue(std::string model, std::optional<model_row> row);
+  void write_next();
+  void publish();
+
+  registry_actor::stateful_pointer<registry_state> self_ = nullptr;
+  std::shared_ptr<store> facts_;
+  autoscaler_actor autoscaler_;
+  placement_actor placement_;
+  std::vector<model_settings> defaults_;
+  std::map<std::string, entry> models_;
+  std::deque<change> changes_; ///< the first is being written
+  bool loaded_ = false;
+};
+
+} // namespace millrace

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "actors/handles.hpp"
+#include "transport/bus.hpp"
+
+namespace millrace {
+
+struct replica_options {
+  assignment what;
+  std::string node;
+  executor_actor executor;
+  cache_actor cache;
+  supervisor_actor supervisor;
+  uint32_t lanes = 1; ///< of the device: one batch each, and one that waits
+};
+
+/// A loaded copy of a model. Fetches the bundle, has it loaded and warmed up,
+/// then announces itself to every gateway there is and comes to be. Each
+/// gateway gets its own credit, so that its queue here is bounded by gateways
+/// times (lanes + 1). Tells the supervisor how it is; ends when the bundle
+/// cannot be had or loaded.
+replica_actor::behavior_type
+replica(replica_actor::stateful_pointer<struct replica_state> self,
+        replica_options options, bus* net);
+
+} // namespace millrace

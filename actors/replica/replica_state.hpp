@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <unordered_map>
+
+#include "actors/replica/replica.hpp"
+
+namespace millrace {
+
+/// State of a REPLICA; see replica.hpp.
+struct replica_state {
+  const char* name = "replica";
+
+  void start(replica_actor::stateful_pointer<replica_state> self,
+             replica_options options, bus* net);
+
+  void on_run(run_batch& x);
+  void on_executed(executed& x);
+  void on_peer_up(const peer_up& x);
+  void on_finish();
+  void on_tick();
+
+private:
+  struct batch {
+    uint64_t id = 0; ///< the router's
+    caf::strong_actor_ptr from;
+  };
+
+  void load(const fetched& x);
+  void on_loaded(const stage_loaded& x);
+  void fail(const caf::error& why, const char* doing);
+  void report(replica_condition state, std::string reason = {});
+  void announce_to(const std::string& node);
+  void on_down(const caf::down_msg& x);
+  void end_if_idle();
+
+  replica_actor::stateful_pointer<replica_state> self_ = nullptr;
+  replica_options options_;
+  bus* bus_ = nullptr;
+  std::shared_ptr<const bundle> content_;
+  model_info info_;
+  uint64_t instance_ = 0;
+  stage_loaded loaded_;
+  bool ready_ = false;
+  bool finishing_ = false;
+  bool lingered_ = false;
+  std::map<std::string, caf::actor> gateways_; ///< by node
+  std::unordered_map<uint64_t, batch> running_;
+  uint64_t last_ = 0;
+};
+
+} // namespace millrace

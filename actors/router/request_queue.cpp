@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/router/request_queue.hpp"
+
+namespace millrace {
+
+void request_queue::insert(position at, queued_request x) {
+  rows_ += x.rows;
+  index_[x.key] = at;
+  if (policy_.drop == drop_policy::late)
+    deadlines_.push(x.due.at, x.key);
+  order_.emplace(at, std::move(x));
+}
+
+queued_request request_queue::extract(order::iterator i) {
+  auto x = std::move(i->second);
+  order_.erase(i);
+  index_.erase(x.key);
+  rows_ -= x.rows;
+  deadlines_.sweep(order_.size(),
+                   [this](uint64_t key) { return index_.contains(key); });
+  return x;
+}
+
+bool request_queue::push(queued_request& x) {
+  if (order_.size() >= policy_.queue)
+    return false;
+  insert({-x.priority, next_++}, std::move(x));
+  return true;
+}
+
+void request_queue::put_back(queued_request x) {
+  insert({-x.priority, next_back_--}, std::move(x));
+}
+
+bool request_queue::erase(uint64_t key) {
+  auto i = index_.find(key);
+  if (i == index_.end())
+    return false;
+  extract(order_.find(i->second));
+  return true;
+}
+
+std::vector<queued_request> request_queue::take(timestamp now) {
+  std::vector<queued_request> out;
+  if (order_.empty())
+    return out;
+  auto oldest = order_.begin()->second.arrived;
+  if (rows_ < policy_.batch && now < oldest + policy_.batch_delay)
+    return out;
+  uint64_t rows = 0;
+  while (!order_.empty()) {
+    auto next = order_.begin();
+    auto& x = next->second;
+    if (!out.empty()
+        && (rows + x.rows > policy_.batch
+            || !mergeable(out.front().inputs, x.inputs, batch_axis_)))
+      break;
+    rows += x.rows;
+    out.push_back(extract(next));
+  }
+  return out;
+}
+
+std::vector<queued_request> request_queue::take_late(timestamp now,
+                                                     microseconds expected) {
+  std::vector<queued_request> out;
+  deadlines_.take_due(now + expected, [&](uint64_t key) {
+    if (auto i = index_.find(key); i != index_.end())
+      out.push_back(extract(order_.find(i->second)));
+  });
+  return out;
+}
+
+timestamp request_queue::next_due() const {
+  if (order_.empty())
+    return far_future;
+  auto due = deadlines_.next_due();
+  if (policy_.batch_delay.count() > 0 && rows_ < policy_.batch)
+    due = std::min(due, order_.begin()->second.arrived + policy_.batch_delay);
+  return due;
+}
+
+microseconds request_queue::time_to_drain(microseconds per_batch) const {
+  auto batches = rows_ / std::max<uint64_t>(1, policy_.batch) + 1;
+  return std::max(microseconds{1000},
+                  per_batch * static_cast<int64_t>(batches) / 2);
+}
+
+} // namespace millrace

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "models/batching.hpp"
+#include "runtime/deadline_queue.hpp"
+#include "transport/messages/model.hpp"
+
+namespace millrace {
+
+/// A request that waits for a replica.
+struct queued_request {
+  uint64_t key = 0;
+  deadline due;
+  int32_t priority = 0;
+  std::vector<tensor> inputs;
+  uint64_t rows = 1;
+  timestamp arrived;
+  uint32_t attempts = 0; ///< times it was given to a replica
+};
+
+/// One model's bounded queue: higher priority first, then first come first
+/// served; gives out batches and drops what is too late. Pure: time is a
+/// parameter.
+class request_queue {
+public:
+  request_queue(serving_policy policy, int batch_axis)
+    : policy_(policy), batch_axis_(batch_axis) {}
+
+  /// False when the queue is full; the request is then untouched.
+  bool push(queued_request& x);
+
+  /// Puts back what a lost replica did not answer, before what came later; past
+  /// the bound if it must, since it was admitted already.
+  void put_back(queued_request x);
+
+  /// Takes a request out; false when it is not here.
+  bool erase(uint64_t key);
+
+  /// The next batch, or nothing when the queue is empty or it pays to wait for
+  /// more. Requests in it agree in shape; a request of more rows than the limit
+  /// travels alone.
+  std::vector<queued_request> take(timestamp now);
+
+  /// What can no longer be answered in time, if a batch takes `expected`: only
+  /// with drop: late.
+  std::vector<queued_request> take_late(timestamp now, microseconds expected);
+
+  /// When take or take_late may have more to give; far_future when only a push
+  /// can change that.
+  timestamp next_due() const;
+
+  size_t size() const { return order_.size(); }
+
+  /// When a full queue will have room again, as a guess for retry_after.
+  microseconds time_to_drain(microseconds per_batch) const;
+
+private:
+  using position = std::pair<int32_t, uint64_t>; // -priority, sequence
+  using order = std::map<position, queued_request>;
+
+  void insert(position at, queued_request x);
+  queued_request extract(order::iterator x);
+
+  serving_policy policy_;
+  int batch_axis_;
+  order order_;
+  std::unordered_map<uint64_t, position> index_;
+  deadline_queue<uint64_t> deadlines_;
+  uint64_t rows_ = 0;
+  uint64_t next_ = uint64_t{1} << 32; // those put back count down from below
+  uint64_t next_back_ = next_ - 1;
+};
+
+} // namespace millrace

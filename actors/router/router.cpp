@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/router/router_state.hpp"
+
+#include <algorithm>
+
+#include "runtime/log.hpp"
+
+namespace millrace {
+
+void router_state::start(router_actor::stateful_pointer<router_state> self,
+                         router_options options, gateway_actor gateway,
+                         std::shared_ptr<metrics> counts) {
+  self_ = self;
+  gateway_ = std::move(gateway);
+  counts_ = std::move(counts);
+  options_ = std::move(options);
+  queue_.emplace(options_.policy, options_.batch_axis);
+  queue_length_.emplace(counts_->queue_length(options_.model));
+  replicas_ready_.emplace(counts_->replicas_ready(options_.model));
+  batch_size_.emplace(counts_->batch_size(options_.model));
+  redispatched_.emplace(counts_->redispatched(options_.model));
+  keep_exception_text(self);
+  self->set_down_handler([this](caf::down_msg& x) { on_down(x); });
+}
+
+timestamp router_state::now() const {
+  return self_->clock().now();
+}
+
+void router_state::settle(settled x) {
+  self_->send(gateway_, std::move(x));
+}
+
+void router_state::settle_as(uint64_t key, ec status, std::string text,
+                             microseconds retry_after) {
+  settled x;
+  x.key = key;
+  x.status = status;
+  x.text = std::move(text);
+  x.retry_after = retry_after;
+  settle(std::move(x));
+}
+
+void router_state::on_route(route& x) {
+  queued_request request{x.key,  x.due, x.priority, std::move(x.inputs),
+                         x.rows, now(), 0};
+  if (!queue_->push(request))
+    return settle_as(request.key, ec::overloaded,
+                     "the queue of model '" + options_.model + "' is full ("
+                       + std::to_string(queue_->size()) + " requests)",
+                     queue_->time_to_drain(expected_));
+  pump();
+}
+
+void router_state::on_unroute(const unroute& x) {
+  if (!queue_->erase(x.key))
+    std::erase_if(alone_, [&](auto& y) { return y.key == x.key; });
+}
+
+void router_state::on_ready(const replica_ready& x) {
+  auto [i, fresh] = replicas_.try_emplace(x.handle->id());
+  auto& r = i->second;
+  r.handle = caf::actor_cast<replica_actor>(x.handle);
+  r.name = x.name;
+  r.draining = false;
+  if (fresh) {
+    r.credit = x.credit;
+    self_->monitor(r.handle);
+    log_event(log_level::info, "router", "replica_ready",
+              {{"model", options_.model}, {"replica", x.name},
+               {"node", x.node}});
+  }
+  report();
+  pump();
+}
+
+void router_state::on_draining(const replica_draining& x) {
+  for (auto& [id, r] : replicas_)
+    if (r.name == x.name)
+      r.draining = true;
+  report();
+}
+
+void router_state::on_tick() {
+  armed_ = far_future;
+  pump();
+}
+
+void router_state::drop_late() {
+  for (auto& x : queue_->take_late(now(), expected_))
+    settle_as(x.key, ec::deadline_exceeded,
+              "waited too long for a replica of model '" + options_.model
+                + "'");
+}
+
+router_state::replica* router_state::most_credit() {
+  replica* best = nullptr;
+  for (auto& [id, r] : replicas_)
+    if (!r.draining && r.credit > (best == nullptr ? 0 : best->credit))
+      best = &r;
+  return best;
+}
+
+void router_state::pump() {
+  drop_late();
+  while (auto* r = most_credit()) {
+    auto batch = next_batch();
+    if (batch.empty())
+      break;
+    dispatch(*r, std::move(batch));
+  }
+  queue_length_->set(static_cast<double>(queue_->size()));
+  arm();
+}
+
+void router_state::dispatch(replica& to, std::vector<queued_request> batch) {
+  auto id = ++last_batch_;
+  run_batch x;
+  x.id = id;
+  x.items.reserve(batch.size());
+  for (auto& request : batch) {
+    ++request.attempts;
+    x.items.push_back({request.due, request.inputs});
+  }
+  --to.credit;
+  batch_size_->observe(static_cast<double>(batch.size()));
+  in_flight_.emplace(id,
+                     flight{to.handle->id(), to.name, now(), std::move(batch)});
+  self_->send(to.handle, std::move(x));
+}
+
+void router_state::on_batch_done(batch_done& x) {
+  auto i = in_flight_.find(x.id);
+  if (i == in_flight_.end())
+    return; // of a replica that was given up meanwhile
+  auto done = std::move(i->second);
+  in_flight_.erase(i);
+  if (auto r = replicas_.find(done.replica_id); r != replicas_.end())
+    r->second.credit += x.credit;
+  if (x.status == ec::ok && x.outputs.size() == done.requests.size())
+    settle_batch(done, x);
+  else
+    fail_batch(done, x);
+  pump();
+}
+
+void router_state::settle_batch(flight& done, batch_done& x) {
+  // An eighth of the newest: follows a change within ten batches.
+  expected_ += (x.execute - expected_) / 8;
+  auto n = static_cast<uint32_t>(done.requests.size());
+  for (size_t i = 0; i < done.requests.size(); ++i) {
+    auto& request = done.requests[i];
+    settled y;
+    y.key = request.key;
+    y.status = ec::ok;
+    y.outputs = std::move(x.outputs[i]);
+    y.replica = done.replica_name;
+    y.batch = n;
+    y.queue = to_us(done.sent - request.arrived) + x.queue;
+    y.execute = x.execute;
+    settle(std::move(y));
+  }
+}
+
+void router_state::fail_batch(flight& done, const batch_done& x) {
+  auto status = x.status == ec::ok ? ec::internal : x.status;
+  auto alone = done.requests.size() == 1;
+  for (auto& request : done.requests) {
+    if (alone || request.attempts >= max_attempts || status == ec::cancelled) {
+      settle_as(request.key, status, x.text);
+    } else { // one of them may be to blame
+      alone_.push_back(std::move(request));
+    }
+  }
+}
+
+std::vector<queued_request> router_state::next_batch() {
+  if (alone_.empty())
+    return queue_->take(now());
+  std::vector<queued_request> out;
+  out.push_back(std::move(alone_.front()));
+  alone_.pop_front();
+  return out;
+}
+
+void router_state::on_down(const caf::down_msg& down) {
+  auto i = replicas_.find(down.source.id());
+  if (i == replicas_.end())
+    return;
+  log_event(log_level::warning, "router", "replica_lost",
+            {{"model", options_.model}, {"replica", i->second.name},
+             {"reason", from_caf(down.reason).text}});
+  auto id = i->first;
+  replicas_.erase(i);
+  std::vector<flight> lost;
+  std::erase_if(in_flight_, [&](auto& entry) {
+    if (entry.second.replica_id != id)
+      return false;
+    lost.push_back(std::move(entry.second));
+    return true;
+  });
+  for (auto& x : lost)
+    give_back(x);
+  report();
+  pump();
+}
+
+void router_state::give_back(flight& lost) {
+  // From the last one, so that the first is in front again.
+  for (auto i = lost.requests.rbegin(); i != lost.requests.rend(); ++i) {
+    if (i->attempts >= max_attempts) {
+      settle_as(i->key, ec::unavailable,
+                "replica " + lost.replica_name + " was lost while it ran this"
+                " request, the second one");
+    } else {
+      redispatched_->add();
+      queue_->put_back(std::move(*i));
+    }
+  }
+}
+
+void router_state::report() {
+  auto n = std::count_if(replicas_.begin(), replicas_.end(),
+                         [](auto& x) { return !x.second.draining; });
+  replicas_ready_->set(static_cast<double>(n));
+}
+
+void router_state::arm() {
+  auto due = queue_->next_due();
+  if (due >= armed_ || due == far_future)
+    return;
+  armed_ = due;
+  send_at(self_, std::max(due, now()), tick::value);
+}
+
+router_actor::behavior_type
+router(router_actor::stateful_pointer<router_state> self,
+       router_options options, gateway_actor gateway,
+       std::shared_ptr<metrics> counts) {
+  auto& s = self->state;
+  s.start(self, std::move(options), std::move(gateway), std::move(counts));
+  return {
+    [&s](route& x) { s.on_route(x); },
+    [&s](const unroute& x) { s.on_unroute(x); },
+    [&s](batch_done& x) { s.on_batch_done(x); },
+    [&s](const replica_ready& x) { s.on_ready(x); },
+    [&s](const replica_draining& x) { s.on_draining(x); },
+    [&s](tick) { s.on_tick(); },
+  };
+}
+
+} // namespace millrace

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "actors/handles.hpp"
+#include "runtime/metrics.hpp"
+
+namespace millrace {
+
+struct router_options {
+  std::string model;
+  uint64_t version = 0;
+  int batch_axis = 0;
+  serving_policy policy;
+};
+
+/// Times a request may be given to a replica before it is answered.
+inline constexpr uint32_t max_attempts = 2;
+
+/// Holds one model's queue and gives batches to the replica with the most
+/// credit: requests bind late. A batch whose replica is lost goes back to the
+/// front of the queue; a request lost twice is answered unavailable. A batch
+/// that fails is run again request by request, so that one bad request does not
+/// fail its neighbours.
+/// Sends settled to the gateway, exactly once for each route.
+router_actor::behavior_type
+router(router_actor::stateful_pointer<struct router_state> self,
+       router_options options, gateway_actor gateway,
+       std::shared_ptr<metrics> counts);
+
+} // namespace millrace

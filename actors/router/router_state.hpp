@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <unordered_map>
+
+#include "actors/router/request_queue.hpp"
+#include "actors/router/router.hpp"
+
+namespace millrace {
+
+/// State of a ROUTER; see router.hpp.
+struct router_state {
+  const char* name = "router";
+
+  void start(router_actor::stateful_pointer<router_state> self,
+             router_options options, gateway_actor gateway,
+             std::shared_ptr<metrics> counts);
+
+  void on_route(route& x);
+  void on_unroute(const unroute& x);
+  void on_batch_done(batch_done& x);
+  void on_ready(const replica_ready& x);
+  void on_draining(const replica_draining& x);
+  void on_tick();
+
+private:
+  struct replica {
+    replica_actor handle;
+    std::string name;
+    uint32_t credit = 0;
+    bool draining = false;
+  };
+
+  /// A batch that a replica has.
+  struct flight {
+    caf::actor_id replica_id = 0;
+    std::string replica_name;
+    timestamp sent;
+    std::vector<queued_request> requests;
+  };
+
+  timestamp now() const;
+  void on_down(const caf::down_msg& x);
+  void settle(settled x);
+  void settle_as(uint64_t key, ec status, std::string text,
+                 microseconds retry_after = microseconds{0});
+  void drop_late();
+  replica* most_credit();
+  void pump();
+  std::vector<queued_request> next_batch();
+  void dispatch(replica& to, std::vector<queued_request> batch);
+  void settle_batch(flight& done, batch_done& x);
+  void fail_batch(flight& done, const batch_done& x);
+  void give_back(flight& lost);
+  void report();
+  void arm();
+
+  router_actor::stateful_pointer<router_state> self_ = nullptr;
+  gateway_actor gateway_;
+  std::shared_ptr<metrics> counts_;
+  router_options options_;
+  std::optional<request_queue> queue_;
+  std::map<caf::actor_id, replica> replicas_;
+  std::unordered_map<uint64_t, flight> in_flight_;
+  std::deque<queued_request> alone_; ///< to be run on their own, first
+  uint64_t last_batch_ = 0;
+  microseconds expected_{0}; ///< moving average of a batch's execution
+  timestamp armed_ = far_future;
+  std::optional<gauge> queue_length_, replicas_ready_;
+  std::optional<histogram> batch_size_;
+  std::optional<counter> redispatched_;
+};
+
+} // namespace millrace

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/config.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "runtime/bytes.hpp"
+#include "runtime/name.hpp"
+#include "runtime/yaml_record.hpp"
+
+namespace millrace {
+
+namespace {
+
+constexpr size_t max_config = 1u << 20;
+
+/// Checks that need more than one value, after all were read.
+class checker {
+public:
+  checker(cluster_config& x, const yaml_reader& reader)
+    : x_(x), reader_(reader) {}
+
+  result<void> run() {
+    named("cluster", "cluster", x_.cluster);
+    if (x_.nodes.empty())
+      refuse("nodes", "there are none (expected a map of node names)");
+    for (auto& [name, node] : x_.nodes)
+      check_node(name, node);
+    for (size_t i = 0; i < x_.models.size(); ++i)
+      check_model("models[" + std::to_string(i) + "]", x_.models[i]);
+    bounds("link.beat", x_.link.beat, 1ms, 10s);
+    bounds("link.timeout", x_.link.timeout, 2 * x_.link.beat, 60s);
+    if (error_)
+      return *error_;
+    return {};
+  }
+
+private:
+  void refuse(const std::string& key, const std::string& why) {
+    if (!error_)
+      error_ = error{ec::bad_config, reader_.where(key) + why, {}};
+  }
+
+  void named(const std::string& key, std::string_view kind,
+             const std::string& name) {
+    if (auto fine = check_name(kind, name); !fine)
+      refuse(key, fine.failure().text);
+  }
+
+  void bounds(const std::string& key, microseconds x, microseconds least,
+              microseconds most) {
+    if (x < least || x > most)
+      refuse(key, "expected between " + format_duration(least) + " and "
+                    + format_duration(most) + ", found "
+                    + format_duration(x));
+  }
+
+  void endpoint(const std::string& key, const std::string& x) {
+    if (x.empty() || x.starts_with("ipc://"))
+      return;
+    auto colon = x.rfind(':');
+    if (!x.starts_with("tcp://") || colon < 6 || colon + 1 == x.size())
+      return refuse(key, "expected an address like tcp://127.0.0.1:7100,"
+                         " found " + shown(x, 80));
+    auto host = x.substr(6, colon - 6);
+    if (host != "127.0.0.1" && host != "localhost" && host != "[::1]")
+      refuse(key, "binds " + host + ", which other hosts can reach; that needs"
+                  " CURVE keys, which this version does not have yet"
+                  " (expected a loopback address or ipc://)");
+  }
+
+  void check_node(const std::string& name, node_config& node) {
+    auto key = "nodes." + name;
+    named(key, "node", name);
+    if (node.roles.empty())
+      refuse(key, "has no roles (expected some of gateway, controller,"
+                  " worker)");
+    endpoint(key + ".peers", node.peers);
+    endpoint(key + ".clients", node.clients);
+    endpoint(key + ".operators", node.operators);
+    if (node.peers.empty())
+      refuse(key + ".peers", "is empty");
+    auto has = [&](node_role r) {
+      return std::count(node.roles.begin(), node.roles.end(), r) != 0;
+    };
+    if (has(node_role::gateway) && node.clients.empty())
+      refuse(key, "is a gateway without an address for clients"
+                  " (expected key 'clients')");
+    if (has(node_role::worker) && node.devices.empty())
+      node.devices.emplace_back();
+    if (!has(node_role::worker) && !node.devices.empty())
+      refuse(key + ".devices", "only a worker has devices");
+    if (node.data.empty())
+      node.data = "data/" + name;
+    if (node.models.empty())
+      node.models = "bundles";
+    check_devices(key, node);
+  }
+
+  void check_devices(const std::string& key, node_config& node) {
+    std::set<std::string> ids;
+    std::map<device_type, size_t> count;
+    for (size_t i = 0; i < node.devices.size(); ++i) {
+      auto& d = node.devices[i];
+      auto at = key + ".devices[" + std::to_string(i) + "]";
+      auto type = std::string{to_string(d.type)};
+      if (d.id.empty())
+        d.id = type + std::to_string(count[d.type]++);
+      if (d.kind.empty())
+        d.kind = type;
+      named(at + ".id", "device", d.id);
+      if (!ids.insert(d.id).second)
+        refuse(at + ".id", "is there twice");
+      if (d.lanes < 1 || d.lanes > 256)
+        refuse(at + ".lanes", "expected between 1 and 256");
+    }
+  }
+
+  void check_model(const std::string& key, const model_settings& x) {
+    named(key + ".model", "model", x.model);
+    if (x.replicas > 10'000)
+      refuse(key + ".replicas", "expected at most 10000");
+    if (x.policy.queue < 1 || x.policy.queue > 1'000'000)
+      refuse(key + ".policy.queue", "expected between 1 and 1000000");
+    if (x.policy.batch < 1 || x.policy.batch > 4096)
+      refuse(key + ".policy.batch", "expected between 1 and 4096");
+    if (x.share < 0 || x.share > 1)
+      refuse(key + ".share", "expected between 0 and 1");
+    bounds(key + ".policy.batch_delay", x.policy.batch_delay, 0us, 10s);
+    bounds(key + ".policy.deadline", x.policy.deadline, 1ms, 10min);
+  }
+
+  cluster_config& x_;
+  const yaml_reader& reader_;
+  std::optional<error> error_;
+};
+
+} // namespace
+
+result<cluster_config> parse_config(const std::string& text,
+                                    const std::string& file) {
+  cluster_config out;
+  yaml_reader reader{file};
+  if (auto done = reader.read(text, out); !done)
+    return done.failure();
+  if (auto fine = checker{out, reader}.run(); !fine)
+    return fine.failure();
+  return out;
+}
+
+result<cluster_config> load_config(const std::string& path) {
+  auto text = read_file(path, max_config);
+  if (!text)
+    return error{ec::bad_config, text.failure().text, {}};
+  auto out = parse_config(*text, path);
+  if (!out)
+    return out;
+  auto base = std::filesystem::absolute(path).parent_path();
+  for (auto& [name, node] : out->nodes)
+    for (auto* directory : {&node.data, &node.models})
+      *directory = (base / *directory).lexically_normal();
+  return out;
+}
+
+result<std::string> choose_node(const cluster_config& x,
+                                const std::string& wanted) {
+  auto names = joined(x.nodes, ", ", [](auto& node) { return node.first; });
+  if (wanted.empty() && x.nodes.size() == 1)
+    return x.nodes.begin()->first;
+  if (wanted.empty())
+    return error{ec::bad_config, "the config has several nodes (" + names
+                                   + "); say which with --node", {}};
+  if (!x.nodes.contains(wanted))
+    return error{ec::bad_config, "no node " + shown(wanted)
+                                   + " in the config; it has " + names, {}};
+  return wanted;
+}
+
+} // namespace millrace

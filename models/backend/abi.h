@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MILLRACE_BACKEND_ABI_H
+#define MILLRACE_BACKEND_ABI_H
+
+/* The boundary between a node and a model backend that is loaded at run time.
+ * Plain C: neither LibTorch's types nor the standard library's cross it, so
+ * that a backend may be compiled as another language mode or against another
+ * LibTorch than the node. All functions return 0 for success; otherwise they
+ * fill in the error. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MILLRACE_BACKEND_ABI 1
+#define MILLRACE_MAX_RANK 8
+
+typedef struct millrace_tensor {
+  int32_t dtype; /* the value of millrace::dtype */
+  int32_t rank;
+  int64_t extents[MILLRACE_MAX_RANK];
+  const void* data; /* dense, row-major */
+  uint64_t bytes;
+  void* owner;            /* keeps data alive until release(owner) */
+  void (*release)(void*); /* null: the caller keeps data alive */
+} millrace_tensor;
+
+typedef struct millrace_error {
+  char text[2048];
+} millrace_error;
+
+typedef struct millrace_parameter {
+  const char* name;
+  millrace_tensor value;
+} millrace_parameter;
+
+typedef struct millrace_layer {
+  const char* name;
+  const void* code;
+  uint64_t code_bytes;
+  const millrace_parameter* parameters;
+  uint64_t parameter_count;
+} millrace_layer;
+
+typedef struct millrace_stage millrace_stage;
+
+/* Takes apart a model file: receives code without parameters, each parameter,
+ * and the names of what forward takes. */
+typedef struct millrace_import_sink {
+  void* self;
+  void (*code)(void* self, const void* data, uint64_t bytes);
+  void (*parameter)(void* self, const millrace_parameter* x);
+  void (*input)(void* self, const char* name, const char* type);
+} millrace_import_sink;
+
+typedef struct millrace_backend {
+  uint32_t abi;
+  /* "LibTorch 1.13.1, CPU". */
+  const char* (*describe)(void);
+  /* Once in each thread that will call run: threads of one operator. */
+  void (*enter_thread)(int threads);
+  /* Layers in order. Parameters are used in place: they must stay readable
+   * until unload. */
+  int (*load)(const millrace_layer* layers, uint64_t count,
+              millrace_stage** out, millrace_error* failed);
+  void (*unload)(millrace_stage* stage);
+  /* One forward pass. Any thread; several at once on one stage are fine.
+   * Inputs stay the caller's; outputs are the caller's to release. */
+  int (*run)(millrace_stage* stage, const millrace_tensor* inputs,
+             uint32_t input_count, millrace_tensor* outputs,
+             uint32_t output_capacity, uint32_t* output_count,
+             millrace_error* failed);
+  int (*take_apart)(const char* path, const millrace_import_sink* sink,
+                    millrace_error* failed);
+} millrace_backend;
+
+/* What a plugin exports. */
+typedef const millrace_backend* (*millrace_backend_entry)(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/backend/backend.hpp"
+
+#include <cstdlib>
+#include <dlfcn.h>
+#include <filesystem>
+#include <mutex>
+
+#include "models/backend/abi.h"
+
+namespace millrace {
+
+namespace {
+
+millrace_tensor lend(const tensor& x) {
+  millrace_tensor out{};
+  out.dtype = static_cast<int32_t>(x.type);
+  out.rank = static_cast<int32_t>(x.extents.rank());
+  std::copy(x.extents.begin(), x.extents.end(), out.extents);
+  out.data = x.data.data();
+  out.bytes = x.data.size();
+  return out;
+}
+
+/// A backend's tensor as ours; the bytes go back to it with the last user.
+tensor adopt(const millrace_tensor& x) {
+  auto extents = shape::of({x.extents, static_cast<size_t>(x.rank)});
+  auto owner = std::shared_ptr<const void>(x.data, [x](const void*) {
+    if (x.release != nullptr)
+      x.release(x.owner);
+  });
+  return {static_cast<dtype>(x.dtype), *extents,
+          shared_bytes{{static_cast<const std::byte*>(x.data), x.bytes},
+                       std::move(owner)}};
+}
+
+class plugin_stage : public loaded_stage {
+public:
+  plugin_stage(const millrace_backend* api, millrace_stage* stage,
+               std::shared_ptr<const bundle> content)
+    : api_(api), stage_(stage), content_(std::move(content)) {}
+
+  ~plugin_stage() override { api_->unload(stage_); }
+
+  result<tensor_list> run(const tensor_list& inputs) override {
+    constexpr uint32_t max_tensors = 64;
+    if (inputs.size() > max_tensors)
+      return error{ec::too_large, "more than 64 inputs"};
+    millrace_tensor in[max_tensors];
+    millrace_tensor out[max_tensors];
+    for (size_t i = 0; i < inputs.size(); ++i)
+      in[i] = lend(inputs[i]);
+    uint32_t n = 0;
+    millrace_error failed{};
+    if (api_->run(stage_, in, static_cast<uint32_t>(inputs.size()), out,
+                  max_tensors, &n, &failed)
+        != 0)
+      return error{ec::internal, failed.text};
+    tensor_list outputs;
+    outputs.reserve(n);
+    for (uint32_t i = 0; i < n; ++i)
+      outputs.push_back(adopt(out[i]));
+    return outputs;
+  }
+
+private:
+  const millrace_backend* api_;
+  millrace_stage* stage_;
+  std::shared_ptr<const bundle> content_; // its mapping holds the parameters
+};
+
+/// Keeps parts as a plugin hands them out.
+struct parts_sink {
+  model_parts parts;
+
+  static void on_code(void* self, const void* data, uint64_t bytes) {
+    static_cast<parts_sink*>(self)->parts.code.assign(
+      static_cast<const char*>(data), bytes);
+  }
+  static void on_parameter(void* self, const millrace_parameter* x) {
+    auto view = tensor{static_cast<dtype>(x->value.dtype),
+                       *shape::of({x->value.extents,
+                                   static_cast<size_t>(x->value.rank)}),
+                       shared_bytes::copy_of(const_bytes{
+                         static_cast<const std::byte*>(x->value.data),
+                         x->value.bytes})};
+    static_cast<parts_sink*>(self)->parts.parameters.push_back(
+      {x->name, std::move(view)});
+  }
+  static void on_input(void* self, const char* name, const char* type) {
+    static_cast<parts_sink*>(self)->parts.inputs.push_back({name, type});
+  }
+};
+
+class plugin_backend : public backend {
+public:
+  explicit plugin_backend(const millrace_backend* api) : api_(api) {}
+
+  std::string describe() const override { return api_->describe(); }
+
+  void enter_thread(int threads) override { api_->enter_thread(threads); }
+
+  result<std::unique_ptr<loaded_stage>>
+  load(const std::shared_ptr<const bundle>& x, size_t first,
+       size_t last) override {
+    std::vector<std::vector<millrace_parameter>> parameters;
+    std::vector<millrace_layer> layers;
+    for (size_t i = first; i < last; ++i) {
+      auto& list = parameters.emplace_back();
+      // In the weights file names are prefixed by the layer's, "LAYER/".
+      auto prefix = x->info.layers[i].name.size() + 1;
+      for (auto& w : weights_of(*x, i, i + 1)) {
+        if (w.name.size() <= prefix)
+          return error{ec::bad_config, x->directory + ": parameter '" + w.name
+                                         + "' is not named LAYER/NAME"};
+        list.push_back({w.name.c_str() + prefix, lend(w.value)});
+      }
+      layers.push_back({x->info.layers[i].name.c_str(), x->code[i].data(),
+                        x->code[i].size(), list.data(), list.size()});
+    }
+    millrace_stage* stage = nullptr;
+    millrace_error failed{};
+    if (api_->load(layers.data(), layers.size(), &stage, &failed) != 0)
+      return error{ec::internal, x->directory + ": " + failed.text};
+    return std::unique_ptr<loaded_stage>{
+      std::make_unique<plugin_stage>(api_, stage, x)};
+  }
+
+  result<model_parts> take_apart(const std::string& path) override {
+    parts_sink sink;
+    millrace_import_sink calls{&sink, &parts_sink::on_code,
+                               &parts_sink::on_parameter,
+                               &parts_sink::on_input};
+    millrace_error failed{};
+    if (api_->take_apart(path.c_str(), &calls, &failed) != 0)
+      return error{ec::bad_request, path + ": " + failed.text};
+    return std::move(sink.parts);
+  }
+
+private:
+  const millrace_backend* api_;
+};
+
+std::string plugin_path() {
+  if (auto* chosen = std::getenv("MILLRACE_BACKEND"))
+    return chosen;
+  std::error_code ignored;
+  auto program = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  return program.parent_path().parent_path() / "lib/libmillrace_torch.so";
+}
+
+result<std::shared_ptr<backend>> load_plugin(const std::string& path) {
+  // OpenBLAS reads these when it is loaded; its idle threads would spin on the
+  // cores that replicas need.
+  ::setenv("OPENBLAS_NUM_THREADS", "1", 0);
+  ::setenv("OMP_NUM_THREADS", "1", 0);
+  auto refuse = [&](const std::string& why) {
+    return error{ec::unavailable, "backend " + path + ": " + why};
+  };
+  auto* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr)
+    return refuse(::dlerror());
+  auto entry = reinterpret_cast<millrace_backend_entry>(
+    ::dlsym(library, "millrace_backend_v1"));
+  if (entry == nullptr)
+    return refuse("has no millrace_backend_v1");
+  auto* api = entry();
+  if (api->abi != MILLRACE_BACKEND_ABI)
+    return refuse("speaks interface " + std::to_string(api->abi)
+                  + ", expected " + std::to_string(MILLRACE_BACKEND_ABI));
+  return std::shared_ptr<backend>{std::make_shared<plugin_backend>(api)};
+}
+
+} // namespace
+
+result<std::shared_ptr<backend>> torch_backend() {
+  static std::mutex mutex;
+  static std::shared_ptr<backend> loaded;
+  std::lock_guard guard{mutex};
+  if (!loaded) {
+    auto x = load_plugin(plugin_path());
+    if (!x)
+      return x.failure();
+    loaded = std::move(*x);
+  }
+  return loaded;
+}
+
+} // namespace millrace

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/batching.hpp"
+#include "models/bundle.hpp"
+
+namespace millrace {
+
+/// A range of a model's layers, ready to run. Safe to run from several threads.
+class loaded_stage {
+public:
+  virtual ~loaded_stage() = default;
+
+  /// One forward pass over a batch.
+  /// Errors: internal with the backend's own text.
+  virtual result<tensor_list> run(const tensor_list& inputs) = 0;
+};
+
+/// A model file taken apart for import.
+struct model_parts {
+  std::string code;
+  std::vector<named_tensor> parameters; ///< owning copies
+  struct input {
+    std::string name;
+    std::string type; ///< as the model's language prints it
+  };
+  std::vector<input> inputs;
+};
+
+/// What runs models: LibTorch today, behind an interface so that another can
+/// stand beside it.
+class backend {
+public:
+  virtual ~backend() = default;
+
+  /// "LibTorch 1.13.1, CPU".
+  virtual std::string describe() const = 0;
+
+  /// To be called once in each thread that runs stages: how many threads one
+  /// operator may use.
+  virtual void enter_thread(int threads) = 0;
+
+  /// Loads layers [first, last). Parameters are used where they are mapped.
+  /// Errors: internal when the code does not parse or names other parameters.
+  virtual result<std::unique_ptr<loaded_stage>>
+  load(const std::shared_ptr<const bundle>& x, size_t first, size_t last) = 0;
+
+  /// Errors: bad_request when the file is no model of this backend.
+  virtual result<model_parts> take_apart(const std::string& path) = 0;
+};
+
+/// Loads the LibTorch plugin, once per process: from $MILLRACE_BACKEND, or
+/// from lib/ beside the program's bin/. Takes 0.5 s and 150 MB, so only nodes
+/// with a cpu device and `millrace model import` do it.
+/// Errors: unavailable, with the loader's reason.
+result<std::shared_ptr<backend>> torch_backend();
+
+} // namespace millrace

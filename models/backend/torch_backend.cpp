@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// \file
+/// The LibTorch backend, 1.13 to 2.x: the one file of the project that sees
+/// LibTorch. Compiled as C++17 into a plugin; speaks only abi.h.
+
+#include <torch/script.h>
+
+#include <cstdio>
+#include <map>
+#include <sstream>
+#include <streambuf>
+
+#include <ATen/Parallel.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
+#include <torch/version.h>
+
+#include "models/backend/abi.h"
+
+struct millrace_stage {
+  std::vector<torch::jit::Module> layers;
+};
+
+namespace {
+
+/// In the order of millrace::dtype.
+constexpr at::ScalarType scalar_types[]
+  = {at::kBool, at::kByte,     at::kChar,  at::kShort, at::kInt,
+     at::kLong, at::kHalf, at::kBFloat16, at::kFloat, at::kDouble};
+
+int dtype_of(at::ScalarType x) {
+  for (int i = 0; i < 10; ++i)
+    if (scalar_types[i] == x)
+      return i;
+  throw std::runtime_error(std::string{"dtype "} + at::toString(x)
+                           + " is not supported");
+}
+
+/// Reads code that lies in memory without copying it.
+class memory_buffer : public std::streambuf {
+public:
+  memory_buffer(const void* data, uint64_t bytes) {
+    auto* p = const_cast<char*>(static_cast<const char*>(data));
+    setg(p, p, p + bytes);
+  }
+
+protected:
+  pos_type seekoff(off_type off, std::ios_base::seekdir dir,
+                   std::ios_base::openmode) override {
+    auto* base = dir == std::ios_base::beg   ? eback()
+                 : dir == std::ios_base::cur ? gptr()
+                                             : egptr();
+    if (base + off < eback() || base + off > egptr())
+      return pos_type(off_type(-1));
+    setg(eback(), base + off, egptr());
+    return gptr() - eback();
+  }
+  pos_type seekpos(pos_type at, std::ios_base::openmode which) override {
+    return seekoff(at, std::ios_base::beg, which);
+  }
+};
+
+template <class F>
+int guarded(millrace_error* failed, F f) {
+  try {
+    f();
+    return 0;
+  } catch (const c10::Error& e) {
+    std::snprintf(failed->text, sizeof failed->text, "%s",
+                  e.what_without_backtrace());
+  } catch (const std::exception& e) {
+    std::snprintf(failed->text, sizeof failed->text, "%s", e.what());
+  } catch (...) {
+    std::snprintf(failed->text, sizeof failed->text,
+                  "an exception of unknown type");
+  }
+  return 1;
+}
+
+at::Tensor borrow(const millrace_tensor& x) {
+  auto sizes = at::IntArrayRef(x.extents, static_cast<size_t>(x.rank));
+  auto options = at::TensorOptions().dtype(scalar_types[x.dtype]);
+  if (x.bytes == 0)
+    return at::empty(sizes, options);
+  return at::from_blob(const_cast<void*>(x.data), sizes, options);
+}
+
+void describe(const at::Tensor& x, millrace_tensor& out) {
+  if (x.dim() > MILLRACE_MAX_RANK)
+    throw std::runtime_error("a tensor of more than 8 dimensions");
+  out.dtype = dtype_of(x.scalar_type());
+  out.rank = static_cast<int32_t>(x.dim());
+  std::copy(x.sizes().begin(), x.sizes().end(), out.extents);
+  out.data = x.data_ptr();
+  out.bytes = x.nbytes();
+}
+
+void hand_over(const at::Tensor& y, millrace_tensor& out) {
+  auto x = y.to(at::kCPU).contiguous();
+  describe(x, out);
+  out.owner = new at::Tensor(x);
+  out.release = [](void* p) { delete static_cast<at::Tensor*>(p); };
+}
+
+/// The tensors in a result: one, a tuple or list of them, or a dictionary's
+/// values in its order.
+void flatten(const c10::IValue& x, std::vector<at::Tensor>& out) {
+  if (x.isTensor()) {
+    out.push_back(x.toTensor());
+  } else if (x.isTuple()) {
+    for (auto& y : x.toTupleRef().elements())
+      flatten(y, out);
+  } else if (x.isList()) {
+    for (c10::IValue y : x.toList())
+      flatten(y, out);
+  } else if (x.isGenericDict()) {
+    for (auto& entry : x.toGenericDict())
+      flatten(entry.value(), out);
+  } else {
+    throw std::runtime_error("the model returned " + x.tagKind()
+                             + ", expected tensors");
+  }
+}
+
+/// Calls f(name, tensor slot) for every parameter and buffer.
+template <class F>
+void for_each_parameter(torch::jit::Module& m, F f) {
+  for (const auto& x : m.named_parameters())
+    f(x.name, x.value);
+  for (const auto& x : m.named_buffers())
+    f(x.name, x.value);
+}
+
+void attach(torch::jit::Module& m, const millrace_layer& layer) {
+  std::map<std::string, const millrace_tensor*> given;
+  for (uint64_t i = 0; i < layer.parameter_count; ++i)
+    given.emplace(layer.parameters[i].name, &layer.parameters[i].value);
+  for_each_parameter(m, [&](const std::string& name, at::Tensor slot) {
+    auto i = given.find(name);
+    if (i == given.end())
+      throw std::runtime_error("no parameter '" + name + "' in the weights");
+    slot.set_data(borrow(*i->second));
+    given.erase(i);
+  });
+  if (!given.empty())
+    throw std::runtime_error("the code has no parameter '"
+                             + given.begin()->first + "'");
+}
+
+// -- the interface -----------------------------------------------------------
+
+const char* describe_backend() {
+  return "LibTorch " TORCH_VERSION ", CPU";
+}
+
+void enter_thread(int threads) {
+  at::init_num_threads();
+  at::set_num_threads(threads);
+}
+
+int load(const millrace_layer* layers, uint64_t count, millrace_stage** out,
+         millrace_error* failed) {
+  return guarded(failed, [&] {
+    c10::InferenceMode inference;
+    // The profiling executor makes the first calls 40 times slower and gains
+    // nothing for models that are served as they were exported.
+    torch::jit::setGraphExecutorOptimize(false);
+    auto stage = std::make_unique<millrace_stage>();
+    for (uint64_t i = 0; i < count; ++i) {
+      memory_buffer buffer{layers[i].code, layers[i].code_bytes};
+      std::istream in{&buffer};
+      auto m = torch::jit::load(in, at::kCPU);
+      m.eval();
+      attach(m, layers[i]);
+      stage->layers.push_back(std::move(m));
+    }
+    *out = stage.release();
+  });
+}
+
+void unload(millrace_stage* stage) {
+  delete stage;
+}
+
+int run(millrace_stage* stage, const millrace_tensor* inputs,
+        uint32_t input_count, millrace_tensor* outputs,
+        uint32_t output_capacity, uint32_t* output_count,
+        millrace_error* failed) {
+  return guarded(failed, [&] {
+    c10::InferenceMode inference;
+    torch::jit::setGraphExecutorOptimize(false);
+    std::vector<at::Tensor> xs;
+    for (uint32_t i = 0; i < input_count; ++i)
+      xs.push_back(borrow(inputs[i]));
+    for (auto& m : stage->layers) {
+      std::vector<c10::IValue> arguments{xs.begin(), xs.end()};
+      auto y = m.forward(std::move(arguments));
+      xs.clear();
+      flatten(y, xs);
+    }
+    if (xs.size() > output_capacity)
+      throw std::runtime_error("the model returned more tensors than fit");
+    uint32_t n = 0;
+    for (auto& x : xs)
+      hand_over(x, outputs[n++]);
+    *output_count = n;
+  });
+}
+
+int take_apart(const char* path, const millrace_import_sink* sink,
+               millrace_error* failed) {
+  return guarded(failed, [&] {
+    auto m = torch::jit::load(path, at::kCPU);
+    m.eval();
+    auto schema = m.get_method("forward").function().getSchema();
+    for (size_t i = 1; i < schema.arguments().size(); ++i) {
+      auto& x = schema.arguments()[i];
+      sink->input(sink->self, x.name().c_str(), x.type()->str().c_str());
+    }
+    for_each_parameter(m, [&](const std::string& name, at::Tensor slot) {
+      auto whole = slot.detach().contiguous();
+      millrace_parameter x{name.c_str(), {}};
+      describe(whole, x.value);
+      sink->parameter(sink->self, &x);
+      // One element stretched over the shape: the code keeps what it needs to
+      // know of the parameter without its bytes.
+      slot.set_data(slot.dim() == 0
+                      ? at::zeros({}, slot.options())
+                      : at::zeros({1}, slot.options()).expand(slot.sizes()));
+    });
+    std::ostringstream code;
+    m.save(code);
+    auto text = code.str();
+    sink->code(sink->self, text.data(), text.size());
+  });
+}
+
+constexpr millrace_backend backend{
+  MILLRACE_BACKEND_ABI, describe_backend, enter_thread, load, unload, run,
+  take_apart,
+};
+
+} // namespace
+
+extern "C" __attribute__((visibility("default"))) const millrace_backend*
+millrace_backend_v1() {
+  return &backend;
+}

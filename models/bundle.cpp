@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/bundle.hpp"
+
+#include <filesystem>
+
+#include "runtime/hash.hpp"
+#include "runtime/name.hpp"
+#include "runtime/yaml_record.hpp"
+
+namespace millrace {
+
+namespace {
+
+constexpr size_t max_manifest = 4u << 20;
+constexpr size_t max_code = 256u << 20;
+
+/// A relative path of plain components: it cannot leave the bundle.
+bool stays_inside(const std::string& path) {
+  if (path.empty() || path.size() > 255)
+    return false;
+  for (auto part : split(path, '/'))
+    if (!check_name("file", part))
+      return false;
+  return true;
+}
+
+result<void> check(const manifest& x, const std::string& file) {
+  auto refuse = [&](std::string why) {
+    return error{ec::bad_config, file + ": " + std::move(why), {}};
+  };
+  if (x.format != bundle_format)
+    return refuse("format " + std::to_string(x.format)
+                  + " is not known (expected "
+                  + std::to_string(bundle_format) + ")");
+  if (auto named = check_name("model", x.name); !named)
+    return refuse(named.failure().text);
+  if (x.version == 0)
+    return refuse("version is missing or 0");
+  if (x.layers.empty())
+    return refuse("layers: there are none");
+  if (x.signature.inputs.empty() || x.signature.outputs.empty())
+    return refuse("signature: inputs or outputs are missing");
+  for (auto& spec : x.signature.inputs)
+    if (spec.extents.size() > shape::max_rank)
+      return refuse("signature: input '" + spec.name
+                    + "' has more than 8 extents");
+  for (auto& layer : x.layers)
+    if (!stays_inside(layer.code))
+      return refuse("layers: code " + shown(layer.code)
+                    + " is not a plain path inside the bundle");
+  if (!x.weights.file.empty() && !stays_inside(x.weights.file))
+    return refuse("weights: file " + shown(x.weights.file)
+                  + " is not a plain path inside the bundle");
+  return {};
+}
+
+/// Maps a file and holds it against what the manifest says of it.
+result<shared_bytes> open_part(const std::string& path, uint64_t bytes,
+                               const std::string& sha256, verify how) {
+  auto x = map_file(path);
+  if (!x)
+    return x;
+  if (x->size() != bytes)
+    return error{ec::bad_config, path + ": has " + std::to_string(x->size())
+                                   + " bytes, the manifest says "
+                                   + std::to_string(bytes)};
+  if (how == verify::hashes && sha256_hex(x->view()) != sha256)
+    return error{ec::bad_config,
+                 path + ": its SHA-256 is not the manifest's"};
+  return x;
+}
+
+} // namespace
+
+result<manifest> parse_manifest(const std::string& text,
+                                const std::string& file) {
+  manifest out;
+  if (auto done = yaml_reader{file}.read(text, out); !done)
+    return done.failure();
+  if (auto fine = check(out, file); !fine)
+    return fine.failure();
+  return out;
+}
+
+std::string print_manifest(const manifest& x) {
+  return yaml_writer::write(x);
+}
+
+result<bundle> open_bundle(const std::string& directory, verify how) {
+  auto file = directory + "/model.yaml";
+  auto text = read_file(file, max_manifest);
+  if (!text)
+    return text.failure();
+  auto info = parse_manifest(*text, file);
+  if (!info)
+    return info.failure();
+  bundle out{std::move(*info), directory, {}, {}};
+  size_t expected = 0;
+  for (auto& layer : out.info.layers) {
+    if (layer.code_bytes > max_code)
+      return error{ec::too_large, file + ": layer '" + layer.name
+                                    + "' has more than 256 MiB of code"};
+    auto code = open_part(directory + "/" + layer.code, layer.code_bytes,
+                          layer.code_sha256, how);
+    if (!code)
+      return code.failure();
+    out.code.push_back(std::move(*code));
+    expected += layer.parameters;
+  }
+  if (!out.info.weights.file.empty()) {
+    auto path = directory + "/" + out.info.weights.file;
+    auto bytes = open_part(path, out.info.weights.bytes,
+                           out.info.weights.sha256, how);
+    if (!bytes)
+      return bytes.failure();
+    auto tensors = read_safetensors(*bytes);
+    if (!tensors)
+      return std::move(tensors.failure()).within(path);
+    out.weights = std::move(*tensors);
+  }
+  if (out.weights.size() != expected)
+    return error{ec::bad_config,
+                 directory + ": the layers name " + std::to_string(expected)
+                   + " parameters, the weights file has "
+                   + std::to_string(out.weights.size())};
+  return out;
+}
+
+std::span<const named_tensor> weights_of(const bundle& x, size_t first,
+                                         size_t last) {
+  MILLRACE_ASSERT(first <= last && last <= x.info.layers.size());
+  size_t begin = 0, n = 0;
+  for (size_t i = 0; i < last; ++i)
+    (i < first ? begin : n) += x.info.layers[i].parameters;
+  return std::span{x.weights}.subspan(begin, n);
+}
+
+} // namespace millrace

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/safetensors.hpp"
+#include "models/signature.hpp"
+
+namespace millrace {
+
+/// One layer of a model: its code as TorchScript without parameters, and where
+/// its parameters lie in the weights file.
+struct layer_info {
+  std::string name;
+  std::string code; ///< file, relative to the bundle
+  uint64_t code_bytes = 0;
+  std::string code_sha256;
+  /// Hash of the layer's parameter bytes: caches are keyed by it.
+  std::string parameters_sha256;
+  uint64_t parameters = 0; ///< how many tensors of the weights file, in order
+  MILLRACE_FIELDS(layer_info, name, code, code_bytes, code_sha256,
+                  parameters_sha256, parameters)
+};
+
+/// A quality that somebody measured, and on what.
+struct accuracy_info {
+  double value = 0; ///< fraction of right answers, 0 to 1
+  std::string metric = "top-1";
+  std::string data;
+  MILLRACE_FIELDS(accuracy_info, value, metric, data)
+};
+
+struct weights_info {
+  std::string file;
+  uint64_t bytes = 0;
+  std::string sha256;
+  MILLRACE_FIELDS(weights_info, file, bytes, sha256)
+};
+
+/// What model.yaml says: everything about a model but its bytes.
+struct manifest {
+  uint32_t format = 0;
+  std::string name;
+  uint64_t version = 0;
+  std::string application;
+  std::string description;
+  std::optional<accuracy_info> accuracy;
+  std::string licence;
+  std::string precision;
+  std::string parent;    ///< NAME/VERSION it was derived from
+  std::string generator; ///< what made it
+  std::vector<std::string> labels;
+  struct signature signature;
+  std::vector<layer_info> layers;
+  weights_info weights;
+  MILLRACE_FIELDS(manifest, format, name, version, application, description,
+                  accuracy, licence, precision, parent, generator, labels,
+                  signature, layers, weights)
+};
+
+inline constexpr uint32_t bundle_format = 1;
+
+/// Reads a manifest and checks what needs no other file: format, names, sizes,
+/// paths that stay inside the bundle. `file` is how errors name it.
+/// Errors: bad_config with file, line and key.
+result<manifest> parse_manifest(const std::string& text,
+                                const std::string& file);
+
+std::string print_manifest(const manifest& x);
+
+/// A bundle ready to be loaded: code read, weights mapped, nothing parsed that
+/// grows with the weights. Copies share the mapping.
+struct bundle {
+  manifest info;
+  std::string directory;
+  std::vector<shared_bytes> code;     ///< per layer
+  std::vector<named_tensor> weights;  ///< all layers', in file order
+};
+
+enum class verify : uint8_t {
+  sizes,  ///< files are there and as long as the manifest says
+  hashes, ///< and every byte is right
+};
+
+/// Opens NAME/VERSION/. Errors: unavailable when a file is missing; bad_config
+/// when the manifest is wrong or bytes differ from it, naming the file.
+result<bundle> open_bundle(const std::string& directory, verify how);
+
+/// The weights of layers [first, last), in order.
+std::span<const named_tensor> weights_of(const bundle& x, size_t first,
+                                         size_t last);
+
+} // namespace millrace

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/bundle_store.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <optional>
+
+#include "runtime/name.hpp"
+#include "runtime/yaml_record.hpp"
+
+namespace millrace {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t max_alias_file = 1u << 16;
+
+struct alias_record {
+  uint64_t version = 0;
+  std::vector<uint64_t> earlier; ///< oldest first
+  MILLRACE_FIELDS(alias_record, version, earlier)
+};
+
+struct alias_file {
+  std::map<std::string, alias_record> aliases;
+  MILLRACE_FIELDS(alias_file, aliases)
+};
+
+std::optional<uint64_t> number_in(std::string_view text) {
+  uint64_t n = 0;
+  auto* end = text.data() + text.size();
+  auto [rest, err] = std::from_chars(text.data(), end, n);
+  if (err != std::errc{} || rest != end || n == 0)
+    return std::nullopt;
+  return n;
+}
+
+std::string alias_path(const std::string& model_directory) {
+  return model_directory + "/aliases.yaml";
+}
+
+result<alias_file> read_aliases(const std::string& model_directory) {
+  alias_file out;
+  auto path = alias_path(model_directory);
+  if (!fs::exists(path))
+    return out;
+  auto text = read_file(path, max_alias_file);
+  if (!text)
+    return text.failure();
+  if (auto done = yaml_reader{path}.read(*text, out); !done)
+    return done.failure();
+  return out;
+}
+
+result<void> write_aliases(const std::string& model_directory,
+                           const alias_file& x) {
+  auto text = yaml_writer::write(x);
+  return write_file(alias_path(model_directory),
+                    std::as_bytes(std::span{text}));
+}
+
+/// Names of the subdirectories, sorted; none when the directory is missing.
+std::vector<std::string> subdirectories(const std::string& directory) {
+  std::vector<std::string> out;
+  std::error_code ignored;
+  for (auto& x : fs::directory_iterator{directory, ignored})
+    if (x.is_directory() && !x.path().filename().string().starts_with('.'))
+      out.push_back(x.path().filename().string());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+} // namespace
+
+bundle_store::listing bundle_store::list() const {
+  listing out;
+  for (auto& name : subdirectories(directory_)) {
+    for (auto version : versions(name)) {
+      auto directory = directory_ + "/" + name + "/" + std::to_string(version);
+      if (auto x = open_bundle(directory, verify::sizes))
+        out.good.push_back(std::move(x->info));
+      else
+        out.broken.push_back(std::move(x.failure()));
+    }
+  }
+  return out;
+}
+
+std::vector<uint64_t> bundle_store::versions(const std::string& name) const {
+  std::vector<uint64_t> out;
+  for (auto& x : subdirectories(directory_ + "/" + name))
+    if (auto n = number_in(x))
+      out.push_back(*n);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::map<std::string, uint64_t>
+bundle_store::aliases(const std::string& name) const {
+  std::map<std::string, uint64_t> out;
+  if (auto file = read_aliases(directory_ + "/" + name))
+    for (auto& [alias, x] : file->aliases)
+      out.emplace(alias, x.version);
+  return out;
+}
+
+result<std::string> bundle_store::find(const std::string& name,
+                                       const std::string& version) const {
+  if (auto fine = check_name("model", name); !fine)
+    return fine.failure();
+  auto there = versions(name);
+  if (there.empty()) {
+    auto names = subdirectories(directory_);
+    return error{ec::unknown_model,
+                 "no model " + shown(name) + " in " + directory_
+                   + (names.empty()
+                        ? std::string{", which holds none"}
+                        : "; it holds "
+                            + joined(names, ", ", [](auto& x) { return x; }))};
+  }
+  auto wanted = number_in(version);
+  if (!wanted) {
+    auto known = aliases(name);
+    auto i = known.find(version.empty() ? "default" : version);
+    if (i != known.end())
+      wanted = i->second;
+    else if (version.empty())
+      wanted = there.back();
+  }
+  if (!wanted || !std::count(there.begin(), there.end(), *wanted))
+    return error{ec::unknown_model,
+                 "no version or alias " + shown(version) + " of model '"
+                   + name + "'; there are versions "
+                   + joined(there, ", ",
+                            [](auto n) { return std::to_string(n); })};
+  return directory_ + "/" + name + "/" + std::to_string(*wanted);
+}
+
+result<void> bundle_store::set_alias(const std::string& name,
+                                     const std::string& alias,
+                                     uint64_t version) {
+  if (auto fine = check_name("alias", alias); !fine)
+    return fine.failure();
+  if (number_in(alias))
+    return error{ec::bad_request, "an alias may not be a number"};
+  if (auto x = find(name, std::to_string(version)); !x)
+    return x.failure();
+  auto file = read_aliases(directory_ + "/" + name);
+  if (!file)
+    return file.failure();
+  auto& entry = file->aliases[alias];
+  if (entry.version == version)
+    return {};
+  if (entry.version != 0)
+    entry.earlier.push_back(entry.version);
+  entry.version = version;
+  return write_aliases(directory_ + "/" + name, *file);
+}
+
+result<uint64_t> bundle_store::rollback(const std::string& name,
+                                        const std::string& alias) {
+  auto file = read_aliases(directory_ + "/" + name);
+  if (!file)
+    return file.failure();
+  auto i = file->aliases.find(alias);
+  if (i == file->aliases.end() || i->second.earlier.empty())
+    return error{ec::bad_request, "alias " + shown(alias) + " of model '"
+                                    + name + "' has no earlier version"};
+  i->second.version = i->second.earlier.back();
+  i->second.earlier.pop_back();
+  auto version = i->second.version;
+  if (auto done = write_aliases(directory_ + "/" + name, *file); !done)
+    return done.failure();
+  return version;
+}
+
+result<std::string>
+bundle_store::add(const manifest& info,
+                  const std::map<std::string, std::string>& files) {
+  auto model = directory_ + "/" + info.name;
+  auto target = model + "/" + std::to_string(info.version);
+  auto staging = model + "/.staging-" + std::to_string(info.version);
+  if (fs::exists(target))
+    return error{ec::conflict, target + " exists already"};
+  std::error_code failed;
+  fs::remove_all(staging, failed);
+  auto all = files;
+  all["model.yaml"] = print_manifest(info);
+  for (auto& [file, content] : all) {
+    auto path = staging + "/" + file;
+    fs::create_directories(fs::path{path}.parent_path(), failed);
+    if (auto done = write_file(path, std::as_bytes(std::span{content})); !done)
+      return done.failure();
+  }
+  fs::rename(staging, target, failed);
+  if (failed)
+    return error{ec::unavailable,
+                 target + ": cannot be created: " + failed.message()};
+  if (!aliases(info.name).contains("default"))
+    if (auto done = set_alias(info.name, "default", info.version); !done)
+      return done.failure();
+  return target;
+}
+
+} // namespace millrace

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "models/bundle.hpp"
+
+namespace millrace {
+
+/// A directory of bundles, NAME/VERSION/, with NAME/aliases.yaml beside the
+/// versions. Calls touch the disk: for tools and the cache's own thread.
+class bundle_store {
+public:
+  explicit bundle_store(std::string directory)
+    : directory_(std::move(directory)) {}
+
+  const std::string& directory() const { return directory_; }
+
+  /// All manifests, by name and version; broken bundles come with why.
+  struct listing {
+    std::vector<manifest> good;
+    std::vector<error> broken;
+  };
+  listing list() const;
+
+  /// The directory of a model's version. `version` is a number, an alias, or
+  /// empty for the alias "default".
+  /// Errors: unknown_model, naming what there is instead.
+  result<std::string> find(const std::string& name,
+                           const std::string& version) const;
+
+  std::vector<uint64_t> versions(const std::string& name) const;
+  std::map<std::string, uint64_t> aliases(const std::string& name) const;
+
+  /// Points an alias at a version and remembers where it pointed.
+  /// Errors: unknown_model; unavailable when the disk refuses.
+  result<void> set_alias(const std::string& name, const std::string& alias,
+                         uint64_t version);
+
+  /// Points the alias back where it pointed before; returns that version.
+  /// Errors: bad_request when there is no earlier one.
+  result<uint64_t> rollback(const std::string& name, const std::string& alias);
+
+  /// Puts a bundle in place: the files, then the manifest, then in one rename
+  /// the directory; the first version also becomes "default".
+  /// Errors: conflict when the version exists; unavailable.
+  result<std::string> add(const manifest& info,
+                          const std::map<std::string, std::string>& files);
+
+private:
+  std::string directory_;
+};
+
+} // namespace millrace

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+#include <map>
+
+#include "models/device/device.hpp"
+#include "runtime/worker_thread.hpp"
+
+namespace millrace {
+
+namespace {
+
+/// A stage in use by lanes; the last of them gives its memory back.
+struct instance {
+  std::unique_ptr<loaded_stage> stage;
+  std::shared_ptr<const bundle> content;
+};
+
+using instance_ptr = std::shared_ptr<instance>;
+
+timestamp now() {
+  return std::chrono::steady_clock::now();
+}
+
+uint64_t weight_bytes(const load_request& x) {
+  uint64_t n = 0;
+  for (auto& w : weights_of(*x.content, x.first_layer, x.last_layer))
+    n += w.value.data.size();
+  return n;
+}
+
+result<std::vector<tensor_list>> run_batch(instance& x,
+                                           const execution& job) {
+  auto& s = x.content->info.signature;
+  auto inputs = gather(job.items, s.batch_axis);
+  if (!inputs)
+    return inputs.failure();
+  auto outputs = x.stage->run(*inputs);
+  if (!outputs)
+    return outputs.failure();
+  if (job.items.size() == 1)
+    return std::vector<tensor_list>{std::move(*outputs)};
+  std::vector<size_t> rows;
+  for (auto& item : job.items)
+    rows.push_back(static_cast<size_t>(
+      item.front().extents[static_cast<size_t>(s.batch_axis)]));
+  return scatter(*outputs, rows, s.batch_axis);
+}
+
+/// Runs a stage on zeros until its first-call costs are paid: code paths,
+/// primitives per shape, memory.
+result<void> warm_up(instance& x, size_t rows) {
+  auto& s = x.content->info.signature;
+  tensor_list inputs;
+  for (auto& spec : s.inputs) {
+    auto zeros = tensor::zeros(
+      spec.type, with_rows(spec, s.batch_axis, static_cast<int64_t>(rows)));
+    if (!zeros)
+      return zeros.failure();
+    inputs.push_back(std::move(*zeros));
+  }
+  for (int pass = 0; pass < 2; ++pass)
+    if (auto y = x.stage->run(inputs); !y)
+      return y.failure();
+  return {};
+}
+
+class cpu_device : public device {
+public:
+  cpu_device(device_info info, std::shared_ptr<backend> runner,
+             device_listener& listener)
+    : info_(std::move(info)), runner_(std::move(runner)), listener_(listener),
+      loader_(info_.id + ".load") {
+    for (uint32_t i = 0; i < std::max(1u, info_.lanes); ++i) {
+      auto name = info_.id + "." + std::to_string(i);
+      lanes_.push_back(std::make_unique<worker_thread>(name));
+      lanes_.back()->post([this] { runner_->enter_thread(1); });
+    }
+    loader_.post([this] { runner_->enter_thread(1); });
+  }
+
+  const device_info& info() const override { return info_; }
+
+  void load(load_request x, timestamp) override {
+    auto slot = std::make_shared<instance>();
+    slot->content = x.content;
+    instances_[x.instance] = slot;
+    loader_.post([this, x = std::move(x), slot] { load_now(x, slot); });
+  }
+
+  void unload(instance_id x) override { instances_.erase(x); }
+
+  void execute(execution x, timestamp) override {
+    auto i = instances_.find(x.instance);
+    if (i == instances_.end()) {
+      listener_.on_executed({x.id, x.lane,
+                             error{ec::unavailable, "the replica is unloaded"},
+                             now(), now()});
+      return;
+    }
+    auto& lane = *lanes_[x.lane % lanes_.size()];
+    lane.post([this, x = std::move(x), slot = i->second]() mutable {
+      auto started = now();
+      auto outputs = run_batch(*slot, x);
+      x.items.clear(); // inputs go before anybody waits for the outputs
+      slot.reset();
+      listener_.on_executed(
+        {x.id, x.lane, std::move(outputs), started, now()});
+    });
+  }
+
+private:
+  void load_now(const load_request& x, const instance_ptr& slot) {
+    auto begin = now();
+    auto stage = runner_->load(x.content, x.first_layer, x.last_layer);
+    if (!stage) {
+      listener_.on_loaded(x.instance, stage.failure());
+      return;
+    }
+    slot->stage = std::move(*stage);
+    auto report = std::make_shared<load_report>();
+    report->memory = {weight_bytes(x)};
+    report->load = now() - begin;
+    warm_up_lanes(x, slot, report);
+  }
+
+  /// Each lane pays its own first calls; the last one to do so reports.
+  void warm_up_lanes(const load_request& x, const instance_ptr& slot,
+                     const std::shared_ptr<load_report>& report) {
+    struct progress {
+      std::atomic<size_t> left;
+      std::atomic<bool> failed{false};
+    };
+    auto state = std::make_shared<progress>();
+    state->left = lanes_.size();
+    auto begin = now();
+    for (auto& lane : lanes_) {
+      lane->post([this, x, slot, report, state, begin] {
+        auto done = warm_up(*slot, 1);
+        if (done && x.max_batch > 1
+            && x.content->info.signature.batch_axis >= 0)
+          done = warm_up(*slot, x.max_batch);
+        if (!done && !state->failed.exchange(true))
+          listener_.on_loaded(x.instance, done.failure());
+        if (--state->left > 0 || state->failed)
+          return;
+        report->warm_up = now() - begin;
+        listener_.on_loaded(x.instance, *report);
+      });
+    }
+  }
+
+  device_info info_;
+  std::shared_ptr<backend> runner_;
+  device_listener& listener_;
+  std::map<instance_id, instance_ptr> instances_;
+  std::vector<std::unique_ptr<worker_thread>> lanes_;
+  worker_thread loader_; // ends first: it posts to the lanes
+};
+
+} // namespace
+
+result<std::unique_ptr<device>> make_cpu_device(device_info info,
+                                                device_listener& listener) {
+  auto runner = torch_backend();
+  if (!runner)
+    return runner.failure();
+  return std::unique_ptr<device>{std::make_unique<cpu_device>(
+    std::move(info), std::move(*runner), listener)};
+}
+
+} // namespace millrace

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/backend/backend.hpp"
+#include "runtime/time.hpp"
+#include "runtime/units.hpp"
+
+namespace millrace {
+
+/// A loaded copy of a model's layers on one device.
+using instance_id = uint64_t;
+
+/// What a node says of a device. The id is stable across restarts of the node.
+struct device_info {
+  std::string id;   ///< "cpu0": unique on its node
+  std::string kind; ///< of the catalogue: what profiles are keyed by
+  uint32_t lanes = 1; ///< executions that may run at once
+  byte_count memory;  ///< what replicas may take in all; 0: unknown
+  MILLRACE_FIELDS(device_info, id, kind, lanes, memory)
+};
+
+struct load_request {
+  instance_id instance = 0;
+  std::shared_ptr<const bundle> content;
+  size_t first_layer = 0;
+  size_t last_layer = 0; ///< one past
+  size_t max_batch = 1;  ///< rows; warmed up with these
+};
+
+struct load_report {
+  byte_count memory;
+  nanoseconds load{0};
+  nanoseconds warm_up{0};
+};
+
+/// One batch to run.
+struct execution {
+  uint64_t id = 0;
+  instance_id instance = 0;
+  uint32_t lane = 0;
+  double share = 0;  ///< of the device, 0 to 1; 0: all of it
+  int priority = 0;
+  std::vector<tensor_list> items; ///< inputs, per request
+};
+
+struct execution_report {
+  uint64_t id = 0;
+  uint32_t lane = 0;
+  result<std::vector<tensor_list>> outputs; ///< per request
+  timestamp started;
+  timestamp ended;
+};
+
+/// Gets a device's completions; called on any thread.
+class device_listener {
+public:
+  virtual ~device_listener() = default;
+  virtual void on_loaded(instance_id x, result<load_report> report) = 0;
+  virtual void on_executed(execution_report report) = 0;
+};
+
+/// Something that runs models. Commands return at once and complete through
+/// the listener. Commands come from one thread at a time. A device that lives
+/// on the actor clock instead of a thread says when it wants to be called.
+class device {
+public:
+  virtual ~device() = default;
+
+  virtual const device_info& info() const = 0;
+
+  /// Loads and warms up; completes with on_loaded.
+  virtual void load(load_request x, timestamp now) = 0;
+
+  /// Gives memory back once what runs has ended.
+  virtual void unload(instance_id x) = 0;
+
+  /// Runs a batch; completes with on_executed. Executions of one lane run one
+  /// after the other in order of call.
+  virtual void execute(execution x, timestamp now) = 0;
+
+  /// When advance wants to be called; never for devices with threads.
+  virtual timestamp next_due() const { return far_future; }
+
+  /// Completes what is due.
+  virtual void advance(timestamp now) { static_cast<void>(now); }
+};
+
+/// Threads of this process that run models by the LibTorch backend. Each lane
+/// is a thread with one operator thread: on few cores that beats any other
+/// split.
+/// Errors: unavailable when there is no backend.
+result<std::unique_ptr<device>> make_cpu_device(device_info info,
+                                                device_listener& listener);
+
+/// How an emulated device takes its time.
+struct emulation {
+  microseconds load{50'000};   ///< per load
+  microseconds per_batch{1000}; ///< per execution
+  microseconds per_row{100};    ///< and per row in it
+  /// How much longer work takes per neighbour that runs at the same time.
+  double slowdown = 0;
+  MILLRACE_FIELDS(emulation, load, per_batch, per_row, slowdown)
+};
+
+/// A device that computes nothing: it answers with zeros of the signature's
+/// shape after the time the emulation says. Lives on the actor clock, so it
+/// does in a simulation what it does here.
+std::unique_ptr<device> make_emulated_device(device_info info, emulation how,
+                                             device_listener& listener);
+
+} // namespace millrace

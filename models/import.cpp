@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/import.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include "runtime/hash.hpp"
+#include "runtime/name.hpp"
+#include "runtime/random.hpp"
+#include "runtime/text.hpp"
+
+namespace millrace {
+
+namespace {
+
+constexpr auto layer_name = "model";
+constexpr auto code_file = "layers/model.pt";
+constexpr auto weights_file = "weights.safetensors";
+
+std::string plausible_inputs(const model_parts& parts) {
+  return joined(parts.inputs, " ", [](auto& x) {
+    return "--input " + x.name + ":F32:-1,...";
+  });
+}
+
+/// The inputs as given, or the one input of a model whose first parameter is a
+/// matrix: rows of as many numbers as it has columns.
+result<std::vector<tensor_spec>> choose_inputs(const import_request& x,
+                                               const model_parts& parts) {
+  for (auto& input : parts.inputs)
+    if (input.type != "Tensor" && !input.type.ends_with("?"))
+      return error{ec::bad_request,
+                   "forward takes '" + input.name + "' of type " + input.type
+                     + "; only tensors can be served (wrap the model in a"
+                       " module whose forward takes tensors)"};
+  if (!x.inputs.empty()) {
+    if (x.inputs.size() > parts.inputs.size())
+      return error{ec::bad_request,
+                   std::to_string(x.inputs.size()) + " inputs were given,"
+                     " forward takes "
+                     + std::to_string(parts.inputs.size()) + " ("
+                     + joined(parts.inputs, ", ", [](auto& i) { return i.name; })
+                     + ")"};
+    return x.inputs;
+  }
+  if (parts.inputs.size() == 1)
+    for (auto& p : parts.parameters)
+      if (p.value.extents.rank() > 1) {
+        if (p.value.extents.rank() != 2)
+          break;
+        return std::vector{tensor_spec{
+          parts.inputs[0].name, p.value.type, {-1, p.value.extents[1]}}};
+      }
+  return error{ec::bad_request,
+               "the shapes of the inputs cannot be read from the file; give "
+                 + plausible_inputs(parts)
+                 + " with the extents of a batch (-1 where any number fits)"};
+}
+
+/// Reproducible content for a trial run: small numbers, whole ones for
+/// integers so that they are valid as indices.
+tensor sample(const tensor_spec& spec, int batch_axis, int64_t rows,
+              random_stream& random) {
+  auto extents = with_rows(spec, batch_axis, rows);
+  byte_buffer out{*dense_bytes(spec.type, extents)};
+  auto n = out.size() / size_of(spec.type);
+  auto fill = [&]<class T>(T*, auto draw) {
+    for (size_t i = 0; i < n; ++i)
+      reinterpret_cast<T*>(out.data())[i] = static_cast<T>(draw());
+  };
+  auto real = [&] { return random.uniform() * 2 - 1; };
+  auto bit = [&] { return random.below(2); };
+  switch (spec.type) {
+    case dtype::f32:
+      fill(static_cast<float*>(nullptr), real);
+      break;
+    case dtype::f64:
+      fill(static_cast<double*>(nullptr), real);
+      break;
+    case dtype::i32:
+      fill(static_cast<int32_t*>(nullptr), bit);
+      break;
+    case dtype::i64:
+      fill(static_cast<int64_t*>(nullptr), bit);
+      break;
+    case dtype::boolean:
+    case dtype::u8:
+    case dtype::i8:
+      fill(static_cast<uint8_t*>(nullptr), bit);
+      break;
+    default: // half precision and 16-bit integers: zeros do
+      std::memset(out.data(), 0, out.size());
+  }
+  return {spec.type, extents, std::move(out).freeze()};
+}
+
+bool close(const tensor& a, const tensor& b) {
+  if (a.type != b.type || !(a.extents == b.extents))
+    return false;
+  if (a.type != dtype::f32)
+    return a.data == b.data;
+  auto* x = reinterpret_cast<const float*>(a.data.data());
+  auto* y = reinterpret_cast<const float*>(b.data.data());
+  for (size_t i = 0; i < a.data.size() / sizeof *x; ++i)
+    if (!(std::abs(x[i] - y[i]) <= 1e-4f + 1e-3f * std::abs(y[i])))
+      return std::isnan(x[i]) && std::isnan(y[i]);
+  return true;
+}
+
+/// Trial runs of a model that is about to become a bundle.
+class trial {
+public:
+  trial(loaded_stage& stage, signature& s) : stage_(stage), s_(s) {}
+
+  /// Learns the outputs, and whether rows are independent of their neighbours;
+  /// where they are not, requests must not be merged.
+  result<void> learn(const std::vector<std::string>& output_names,
+                     std::vector<std::string>& remarks) {
+    tensor_list two, three;
+    for (auto& spec : s_.inputs) {
+      two.push_back(sample(spec, s_.batch_axis, 2, random_));
+      three.push_back(sample(spec, s_.batch_axis, 3, random_));
+    }
+    auto y2 = stage_.run(two);
+    if (!y2)
+      return does_not_run(y2.failure());
+    auto y3 = stage_.run(three);
+    if (!y3)
+      return does_not_run(y3.failure());
+    if (y2->size() != y3->size())
+      return error{ec::bad_request, "the number of outputs depends on the"
+                                    " number of rows"};
+    for (size_t i = 0; i < y2->size(); ++i)
+      s_.outputs.push_back(spec_of((*y2)[i], (*y3)[i],
+                                   name_of(output_names, i, y2->size())));
+    if (s_.batch_axis >= 0 && !rows_are_independent(two, *y2)) {
+      s_.batch_axis = -1;
+      remarks.push_back("a row's result depends on the other rows, so requests"
+                        " will never share a batch");
+    }
+    return {};
+  }
+
+private:
+  static result<void> does_not_run(const error& x) {
+    return error{ec::bad_request,
+                 "the model does not run on inputs of these shapes; give"
+                 " --input NAME:DTYPE:EXTENTS for each input. It said: "
+                   + x.text.substr(0, x.text.find('\n'))};
+  }
+
+  static std::string name_of(const std::vector<std::string>& names, size_t i,
+                             size_t n) {
+    if (i < names.size())
+      return names[i];
+    return n == 1 ? "output" : "output" + std::to_string(i);
+  }
+
+  static tensor_spec spec_of(const tensor& a, const tensor& b,
+                             std::string name) {
+    tensor_spec out{std::move(name), a.type, {}};
+    for (size_t i = 0; i < a.extents.rank(); ++i)
+      out.extents.push_back(
+        i < b.extents.rank() && a.extents[i] == b.extents[i] ? a.extents[i]
+                                                             : -1);
+    return out;
+  }
+
+  bool rows_are_independent(const tensor_list& both, const tensor_list& y) {
+    constexpr size_t rows[] = {1, 1};
+    auto inputs = scatter(both, rows, s_.batch_axis);
+    auto expected = scatter(y, rows, s_.batch_axis);
+    if (!inputs || !expected)
+      return false;
+    for (size_t i = 0; i < 2; ++i) {
+      auto alone = stage_.run((*inputs)[i]);
+      if (!alone || alone->size() != y.size())
+        return false;
+      for (size_t k = 0; k < y.size(); ++k)
+        if (!close((*alone)[k], (*expected)[i][k]))
+          return false;
+    }
+    return true;
+  }
+
+  loaded_stage& stage_;
+  signature& s_;
+  random_stream random_{1};
+};
+
+bundle assemble(const import_request& x, uint64_t version,
+                model_parts& parts) {
+  bundle out;
+  for (auto& p : parts.parameters)
+    out.weights.push_back({std::string{layer_name} + "/" + p.name,
+                           std::move(p.value)});
+  out.code.push_back(shared_bytes::copy_of(parts.code));
+  auto& info = out.info;
+  info.format = bundle_format;
+  info.name = x.name;
+  info.version = version;
+  info.application = x.application;
+  info.description = x.description;
+  info.accuracy = x.accuracy;
+  info.licence = x.licence;
+  info.labels = x.labels;
+  info.generator = "millrace model import";
+  info.precision
+    = out.weights.empty()
+        ? "F32"
+        : std::string{to_string(out.weights.front().value.type)};
+  info.layers.push_back({layer_name, code_file, parts.code.size(),
+                         sha256_hex(out.code[0].view()), "",
+                         out.weights.size()});
+  return out;
+}
+
+} // namespace
+
+result<import_report>
+import_torchscript(backend& runner, const import_request& x,
+                   bundle_store& target,
+                   const std::function<void(std::string)>& progress) {
+  if (auto fine = check_name("model", x.name); !fine)
+    return fine.failure();
+  auto there = target.versions(x.name);
+  auto version = x.version != 0  ? x.version
+                 : there.empty() ? 1
+                                 : there.back() + 1;
+  progress("taking " + x.path + " apart with " + runner.describe());
+  auto parts = runner.take_apart(x.path);
+  if (!parts)
+    return parts.failure();
+  auto inputs = choose_inputs(x, *parts);
+  if (!inputs)
+    return std::move(inputs.failure()).within(x.path);
+  import_report out;
+  auto content = std::make_shared<bundle>(assemble(x, version, *parts));
+  auto& info = content->info;
+  info.signature.inputs = std::move(*inputs);
+  info.signature.batch_axis = x.batch_axis;
+  if (content->weights.empty())
+    out.remarks.push_back("the file has no parameters of its own (a frozen"
+                          " module?), so replicas cannot share them");
+  progress("running it to learn its outputs");
+  auto stage = runner.load(content, 0, 1);
+  if (!stage)
+    return stage.failure();
+  if (auto done = trial{**stage, info.signature}.learn(x.output_names,
+                                                       out.remarks);
+      !done)
+    return std::move(done.failure()).within(x.path);
+  std::map<std::string, std::string> files{
+    {code_file, std::string{content->code[0].text()}}};
+  if (!content->weights.empty()) {
+    auto weights = write_safetensors(content->weights);
+    if (!weights)
+      return weights.failure();
+    auto bytes = std::as_bytes(std::span{*weights});
+    info.weights = {weights_file, bytes.size(), sha256_hex(bytes)};
+    info.layers[0].parameters_sha256 = info.weights.sha256;
+    files[weights_file] = std::move(*weights);
+  }
+  progress("writing the bundle");
+  auto directory = target.add(info, files);
+  if (!directory)
+    return directory.failure();
+  out.info = info;
+  out.directory = std::move(*directory);
+  return out;
+}
+
+} // namespace millrace

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+
+#include "models/backend/backend.hpp"
+#include "models/bundle_store.hpp"
+
+namespace millrace {
+
+/// What a person says about a model file that is to become a bundle.
+struct import_request {
+  std::string path; ///< a TorchScript file
+  std::string name;
+  uint64_t version = 0; ///< 0: one more than the newest
+  /// Inputs of forward; empty: inferred where the model allows it.
+  std::vector<tensor_spec> inputs;
+  std::vector<std::string> output_names;
+  int batch_axis = 0; ///< -1: never merge requests
+  std::string application;
+  std::string description;
+  std::optional<accuracy_info> accuracy;
+  std::string licence;
+  std::vector<std::string> labels;
+};
+
+struct import_report {
+  manifest info;
+  std::string directory;
+  /// Things the person may want to know, a sentence each.
+  std::vector<std::string> remarks;
+};
+
+/// Turns a TorchScript file into a bundle of one layer: takes the parameters
+/// out, runs the model to learn its outputs and whether rows of a batch are
+/// independent, and puts the bundle in place. `progress` gets a sentence per
+/// step.
+/// Errors: bad_request when the inputs have to be given, or do not run; the
+/// text says what to give. conflict when the version exists.
+result<import_report>
+import_torchscript(backend& runner, const import_request& x,
+                   bundle_store& target,
+                   const std::function<void(std::string)>& progress);
+
+} // namespace millrace

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/tensor.hpp"
+
+namespace millrace {
+
+struct named_tensor {
+  std::string name;
+  tensor value;
+  friend bool operator==(const named_tensor&, const named_tensor&) = default;
+};
+
+/// Reads a safetensors file (https://github.com/huggingface/safetensors, format
+/// section of its README) that lies in memory; the tensors share its bytes.
+/// Order is the order of the bytes in the file.
+/// Limits: header 16 MiB, 100,000 tensors, names of 512 bytes.
+/// Errors: bad_request saying which tensor; refused are a hole, an overlap, a
+/// duplicate name, a length that is not shape times dtype, trailing bytes.
+result<std::vector<named_tensor>> read_safetensors(const shared_bytes& file);
+
+/// The bytes of a safetensors file with the tensors in the given order, data
+/// aligned to 64 bytes by spaces at the header's end. Each tensor's own bytes
+/// are padded never: the format allows no holes.
+/// Errors: bad_request for a duplicate name.
+result<std::string> write_safetensors(const std::vector<named_tensor>& xs);
+
+} // namespace millrace

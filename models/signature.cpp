@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/signature.hpp"
+
+#include <charconv>
+
+#include "runtime/text.hpp"
+
+namespace millrace {
+
+std::string to_string(const tensor_spec& x) {
+  return x.name + ":" + std::string{to_string(x.type)} + "["
+         + joined(x.extents, ", ",
+                  [](int64_t n) { return std::to_string(n); })
+         + "]";
+}
+
+result<tensor_spec> parse_tensor_spec(std::string_view text) {
+  auto refuse = [&](std::string why) {
+    return error{ec::bad_request, "input " + shown(text, 80) + ": "
+                                    + std::move(why)
+                                    + " (expected like image:F32:-1,64)"};
+  };
+  auto parts = split(text, ':');
+  if (parts.size() != 3 || parts[0].empty())
+    return refuse("is not NAME:DTYPE:EXTENTS");
+  auto type = from_string<dtype>(parts[1]);
+  if (!type)
+    return refuse("has unknown dtype " + shown(parts[1]) + "; known: "
+                  + joined(names_of(dtype{}), ", ", [](auto s) {
+                      return std::string{s};
+                    }));
+  tensor_spec out{std::string{parts[0]}, *type, {}};
+  if (parts[2].empty())
+    return out;
+  for (auto part : split(parts[2], ',')) {
+    int64_t n = -1;
+    auto* end = part.data() + part.size();
+    auto [rest, err] = std::from_chars(part.data(), end, n);
+    if (part != "?" && (err != std::errc{} || rest != end || n < -1))
+      return refuse("has extent " + shown(part) + ", which is no number");
+    out.extents.push_back(n);
+  }
+  if (out.extents.size() > shape::max_rank)
+    return refuse("has more than " + std::to_string(shape::max_rank)
+                  + " extents");
+  return out;
+}
+
+namespace {
+
+bool fits(const tensor_spec& spec, const tensor& x) {
+  if (spec.type != x.type || spec.extents.size() != x.extents.rank())
+    return false;
+  for (size_t i = 0; i < x.extents.rank(); ++i)
+    if (spec.extents[i] >= 0 && spec.extents[i] != x.extents[i])
+      return false;
+  return true;
+}
+
+} // namespace
+
+result<size_t> check_inputs(const signature& s, std::span<const tensor> xs) {
+  if (xs.size() != s.inputs.size())
+    return error{ec::bad_request,
+                 "expected " + std::to_string(s.inputs.size()) + " input(s) ("
+                   + joined(s.inputs, ", ",
+                            [](auto& x) { return to_string(x); })
+                   + "), got " + std::to_string(xs.size())};
+  int64_t rows = 1;
+  for (size_t i = 0; i < xs.size(); ++i) {
+    if (!fits(s.inputs[i], xs[i]))
+      return error{ec::bad_request, "expected " + to_string(s.inputs[i])
+                                      + ", got " + to_string(xs[i])};
+    if (s.batch_axis < 0)
+      continue;
+    auto axis = static_cast<size_t>(s.batch_axis);
+    if (axis >= xs[i].extents.rank())
+      return error{ec::bad_request, "input '" + s.inputs[i].name
+                                      + "' has no batch axis"};
+    auto n = xs[i].extents[axis];
+    if (i > 0 && n != rows)
+      return error{ec::bad_request,
+                   "input '" + s.inputs[i].name + "' has "
+                     + std::to_string(n) + " rows where '" + s.inputs[0].name
+                     + "' has " + std::to_string(rows)};
+    rows = n;
+  }
+  if (rows < 1)
+    return error{ec::bad_request, "the inputs have no rows"};
+  return static_cast<size_t>(rows);
+}
+
+shape with_rows(const tensor_spec& x, int batch_axis, int64_t rows) {
+  shape out = *shape::of(x.extents);
+  for (size_t i = 0; i < out.rank(); ++i) {
+    if (static_cast<int>(i) == batch_axis)
+      out[i] = rows;
+    else if (out[i] < 0)
+      out[i] = 1;
+  }
+  return out;
+}
+
+} // namespace millrace

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/tensor.hpp"
+#include "runtime/fields.hpp"
+
+namespace millrace {
+
+/// One input or output of a model. -1 in extents: any.
+struct tensor_spec {
+  std::string name;
+  dtype type = dtype::f32;
+  std::vector<int64_t> extents;
+  MILLRACE_FIELDS(tensor_spec, name, type, extents)
+};
+
+/// What a model takes and gives. Requests whose inputs agree in all but the
+/// batch axis may share a batch; -1 there means that requests are never merged.
+struct signature {
+  std::vector<tensor_spec> inputs;
+  std::vector<tensor_spec> outputs;
+  int batch_axis = 0;
+  MILLRACE_FIELDS(signature, inputs, outputs, batch_axis)
+};
+
+/// "x:F32[-1, 64]".
+std::string to_string(const tensor_spec& x);
+
+/// Reads "NAME:DTYPE:EXTENT,EXTENT,..." (an extent of -1 or ?: any), the form
+/// of `millrace model import --input`. Errors: bad_request, saying which part.
+result<tensor_spec> parse_tensor_spec(std::string_view text);
+
+/// Checks a request's inputs before they can reach a backend.
+/// Returns the rows along the batch axis (1 where nothing is merged).
+/// Errors: bad_request naming the input, what was expected and what came;
+/// also when inputs disagree in their rows or have none.
+result<size_t> check_inputs(const signature& s, std::span<const tensor> xs);
+
+/// The concrete shape of a spec with the batch extent put in; other extents
+/// that may be any become 1.
+shape with_rows(const tensor_spec& x, int batch_axis, int64_t rows);
+
+} // namespace millrace

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/actor.hpp"
+
+#include <caf/exit_reason.hpp>
+#include <caf/sec.hpp>
+
+namespace millrace {
+
+namespace {
+
+constexpr auto category = caf::atom("millrace");
+
+ec code_of(caf::sec x) {
+  switch (x) {
+    case caf::sec::request_receiver_down:
+    case caf::sec::cannot_connect_to_node:
+    case caf::sec::remote_linking_failed:
+      return ec::unavailable;
+    case caf::sec::request_timeout:
+      return ec::deadline_exceeded;
+    default:
+      return ec::internal;
+  }
+}
+
+} // namespace
+
+caf::error to_caf(const error& x) {
+  return caf::error{static_cast<uint8_t>(x.code), category,
+                    caf::make_message(x.text, int64_t{x.retry_after.count()})};
+}
+
+error from_caf(const caf::error& x) {
+  if (!x)
+    return {ec::internal, "no error"};
+  if (x.category() == category) {
+    error out{static_cast<ec>(x.code()), {}, {}};
+    if (x.context().match_elements<std::string, int64_t>()) {
+      out.text = x.context().get_as<std::string>(0);
+      out.retry_after = microseconds{x.context().get_as<int64_t>(1)};
+    }
+    return out;
+  }
+  if (x.category() == caf::atom("system"))
+    return {code_of(static_cast<caf::sec>(x.code())),
+            to_string(static_cast<caf::sec>(x.code())),
+            {}};
+  if (x.category() == caf::atom("exit"))
+    return {ec::unavailable,
+            "exit: " + to_string(static_cast<caf::exit_reason>(x.code())),
+            {}};
+  return {ec::internal, to_string(x), {}};
+}
+
+void add_error_category(caf::actor_system_config& config) {
+  config.add_error_category(category, [](uint8_t code, caf::atom_value,
+                                         const caf::message& context) {
+    auto x = from_caf(caf::error{code, category, context});
+    return to_string(x);
+  });
+}
+
+} // namespace millrace

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// \file
+/// The one header that touches CAF's peculiarities: what every actor of the
+/// project includes, and nothing else includes CAF's umbrella.
+
+#include <memory>
+#include <string>
+
+#include <caf/actor.hpp>
+#include <caf/actor_cast.hpp>
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/event_based_actor.hpp>
+#include <caf/execution_unit.hpp>
+#include <caf/local_actor.hpp>
+#include <caf/send.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+#include <caf/typed_response_promise.hpp>
+
+#include "runtime/error.hpp"
+#include "runtime/fields.hpp"
+#include "runtime/time.hpp"
+
+/// Declared records travel between actors of a process as they are; between
+/// processes our own codec carries them, so CAF needs no serialisation of them.
+template <millrace::declared T>
+struct caf::allowed_unsafe_message_type<T> : std::true_type {};
+
+namespace millrace {
+
+/// An error of ours as CAF carries it, text and retry_after included.
+caf::error to_caf(const error& x);
+
+/// The error of ours that a CAF error stands for. CAF's own become:
+/// request_receiver_down and the like unavailable, timeouts
+/// deadline_exceeded, everything else internal.
+error from_caf(const caf::error& x);
+
+/// Registers how our errors print.
+void add_error_category(caf::actor_system_config& config);
+
+/// Keeps the text of an exception that ends an actor, for the log, the monitor
+/// and whoever waits for its answer.
+template <class Self>
+void keep_exception_text(Self* self) {
+  self->set_exception_handler([](std::exception_ptr& x) -> caf::error {
+    try {
+      std::rethrow_exception(x);
+    } catch (const std::exception& e) {
+      return to_caf(error{ec::internal, std::string{"exception: "} + e.what()});
+    } catch (...) {
+      return to_caf(error{ec::internal, "an exception of unknown type"});
+    }
+  });
+}
+
+/// Sends `x` to `self` at a point of its clock.
+template <class Self, class T>
+void send_at(Self* self, timestamp when, T x) {
+  self->scheduled_send(self, when, std::move(x));
+}
+
+} // namespace millrace

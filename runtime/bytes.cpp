@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/bytes.hpp"
+
+#include <cerrno>
+#include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
+#include <new>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace millrace {
+
+namespace {
+
+error system_error(const std::string& path, const char* what) {
+  return {ec::unavailable,
+          path + ": cannot " + what + ": " + std::strerror(errno)};
+}
+
+class file_descriptor {
+public:
+  explicit file_descriptor(int fd) : fd_(fd) {}
+  file_descriptor(const file_descriptor&) = delete;
+  file_descriptor& operator=(const file_descriptor&) = delete;
+  ~file_descriptor() {
+    if (fd_ >= 0)
+      ::close(fd_);
+  }
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+
+private:
+  int fd_;
+};
+
+} // namespace
+
+shared_bytes shared_bytes::copy_of(const_bytes x) {
+  byte_buffer out{x.size()};
+  if (!x.empty())
+    std::memcpy(out.data(), x.data(), x.size());
+  return std::move(out).freeze();
+}
+
+shared_bytes shared_bytes::slice(size_t offset, size_t n) const {
+  MILLRACE_ASSERT(offset <= size() && n <= size() - offset);
+  return {view_.subspan(offset, n), owner_};
+}
+
+byte_buffer::byte_buffer(size_t n) : size_(n) {
+  auto rounded = (n + 63) / 64 * 64;
+  auto* p = rounded == 0 ? nullptr : std::aligned_alloc(64, rounded);
+  if (rounded != 0 && p == nullptr)
+    throw std::bad_alloc{};
+  data_ = std::shared_ptr<std::byte>(static_cast<std::byte*>(p), std::free);
+}
+
+shared_bytes byte_buffer::freeze() && {
+  auto view = const_bytes{data_.get(), size_};
+  return {view, std::move(data_)};
+}
+
+result<shared_bytes> map_file(const std::string& path) {
+  file_descriptor fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  struct stat info;
+  if (!fd || ::fstat(fd.get(), &info) != 0)
+    return system_error(path, "open");
+  if (!S_ISREG(info.st_mode))
+    return error{ec::unavailable, path + ": is not a regular file"};
+  auto n = static_cast<size_t>(info.st_size);
+  if (n == 0)
+    return shared_bytes{};
+  auto* p = ::mmap(nullptr, n, PROT_READ, MAP_SHARED, fd.get(), 0);
+  if (p == MAP_FAILED)
+    return system_error(path, "map");
+  auto owner = std::shared_ptr<const void>(p, [n](const void* x) {
+    ::munmap(const_cast<void*>(x), n);
+  });
+  return shared_bytes{const_bytes{static_cast<const std::byte*>(p), n},
+                      std::move(owner)};
+}
+
+result<std::string> read_file(const std::string& path, size_t max) {
+  file_descriptor fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (!fd)
+    return system_error(path, "open");
+  std::string out;
+  char buf[65536];
+  for (;;) {
+    auto n = ::read(fd.get(), buf, sizeof buf);
+    if (n < 0)
+      return system_error(path, "read");
+    if (n == 0)
+      return out;
+    out.append(buf, static_cast<size_t>(n));
+    if (out.size() > max)
+      return error{ec::too_large, path + ": has more than "
+                                    + std::to_string(max) + " bytes"};
+  }
+}
+
+result<void> write_file(const std::string& path, const_bytes content) {
+  auto temporary = path + ".tmp." + std::to_string(::getpid());
+  {
+    file_descriptor fd{::open(temporary.c_str(),
+                              O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
+    if (!fd)
+      return system_error(temporary, "create");
+    for (auto rest = content; !rest.empty();) {
+      auto n = ::write(fd.get(), rest.data(), rest.size());
+      if (n < 0)
+        return system_error(temporary, "write");
+      rest = rest.subspan(static_cast<size_t>(n));
+    }
+    if (::fsync(fd.get()) != 0)
+      return system_error(temporary, "sync");
+  }
+  if (::rename(temporary.c_str(), path.c_str()) != 0)
+    return system_error(path, "replace");
+  auto folder = std::filesystem::path{path}.parent_path().string();
+  file_descriptor dir{::open(folder.empty() ? "." : folder.c_str(),
+                             O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (!dir || ::fsync(dir.get()) != 0)
+    return system_error(folder, "sync");
+  return {};
+}
+
+} // namespace millrace

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "runtime/error.hpp"
+
+namespace millrace {
+
+using const_bytes = std::span<const std::byte>;
+
+/// A read-only run of bytes with a share in whatever keeps it alive: a received
+/// frame, a mapped file, a tensor's storage. Copying one copies no bytes.
+class shared_bytes {
+public:
+  shared_bytes() = default;
+  shared_bytes(const_bytes view, std::shared_ptr<const void> owner)
+    : view_(view), owner_(std::move(owner)) {}
+
+  /// Takes a copy; for small things and tests.
+  static shared_bytes copy_of(const_bytes x);
+  static shared_bytes copy_of(std::string_view x) {
+    return copy_of(std::as_bytes(std::span{x}));
+  }
+
+  const std::byte* data() const { return view_.data(); }
+  size_t size() const { return view_.size(); }
+  bool empty() const { return view_.empty(); }
+  const_bytes view() const { return view_; }
+  std::string_view text() const {
+    return {reinterpret_cast<const char*>(view_.data()), view_.size()};
+  }
+
+  /// The part [offset, offset + n); it must lie inside.
+  shared_bytes slice(size_t offset, size_t n) const;
+
+  friend bool operator==(const shared_bytes& x, const shared_bytes& y) {
+    return x.size() == y.size()
+           && (x.empty() || std::memcmp(x.data(), y.data(), x.size()) == 0);
+  }
+
+private:
+  const_bytes view_;
+  std::shared_ptr<const void> owner_;
+};
+
+/// Writable bytes, 64-byte aligned, that become shared ones when filled.
+class byte_buffer {
+public:
+  explicit byte_buffer(size_t n);
+  std::byte* data() { return data_.get(); }
+  size_t size() const { return size_; }
+  shared_bytes freeze() &&;
+
+private:
+  std::shared_ptr<std::byte> data_;
+  size_t size_;
+};
+
+/// Maps a whole file read-only and shared, so that all its users on a host
+/// have one physical copy. An empty file gives empty bytes.
+/// Errors: unavailable, with the path and the system's reason.
+result<shared_bytes> map_file(const std::string& path);
+
+/// Reads a file of at most max bytes.
+/// Errors: unavailable as above; too_large.
+result<std::string> read_file(const std::string& path, size_t max);
+
+/// Replaces a file so that a crash leaves the old one or the new one whole:
+/// writes beside it, syncs, renames, syncs the directory.
+/// Errors: unavailable, with the path and the system's reason.
+result<void> write_file(const std::string& path, const_bytes content);
+
+} // namespace millrace

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/log.hpp"
+
+#include <atomic>
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include "runtime/time.hpp"
+
+namespace millrace {
+
+namespace {
+
+std::atomic<log_level> least_level{log_level::info};
+
+log_sink& other_sink() {
+  static log_sink sink;
+  return sink;
+}
+
+spdlog::logger& stderr_logger() {
+  static auto logger = [] {
+    auto sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
+    auto out = std::make_shared<spdlog::logger>("millrace", std::move(sink));
+    // Wall time for people; log_event adds the monotonic one, for ordering.
+    out->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %v");
+    out->set_level(spdlog::level::trace);
+    out->flush_on(spdlog::level::info);
+    return out;
+  }();
+  return *logger;
+}
+
+double uptime() {
+  static const auto start = std::chrono::steady_clock::now();
+  return to_seconds(std::chrono::steady_clock::now() - start);
+}
+
+bool needs_quotes(std::string_view x) {
+  if (x.empty())
+    return true;
+  for (auto c : x)
+    if (static_cast<unsigned char>(c) <= 0x20 || c == '"' || c == '='
+        || static_cast<unsigned char>(c) == 0x7f)
+      return true;
+  return false;
+}
+
+void append_value(std::string& out, std::string_view x) {
+  if (!needs_quotes(x)) {
+    out += x;
+    return;
+  }
+  out += '"';
+  for (auto c : x) {
+    if (c == '"' || c == '\\')
+      out += '\\';
+    if (c == '\n')
+      out += "\\n";
+    else
+      out += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
+  }
+  out += '"';
+}
+
+} // namespace
+
+void set_log_level(log_level least) {
+  least_level = least;
+}
+
+log_level current_log_level() {
+  return least_level;
+}
+
+void set_log_sink(log_sink sink) {
+  other_sink() = std::move(sink);
+}
+
+void log_event(log_level level, std::string_view component,
+               std::string_view event,
+               std::initializer_list<log_field> fields) {
+  if (level < least_level.load(std::memory_order_relaxed))
+    return;
+  std::string line{component};
+  line += '.';
+  line += event;
+  for (auto& x : fields) {
+    line += ' ';
+    line += x.key;
+    line += '=';
+    append_value(line, x.value);
+  }
+  if (auto& sink = other_sink()) {
+    sink(level, line);
+    return;
+  }
+  char head[48];
+  std::snprintf(head, sizeof head, "+%.6f %-7s ", uptime(),
+                std::string{to_string(level)}.c_str());
+  stderr_logger().info("{}{}", head, line);
+}
+
+} // namespace millrace

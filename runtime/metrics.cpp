@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/metrics.hpp"
+
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+namespace millrace {
+
+namespace {
+
+using prometheus::Counter;
+using prometheus::Family;
+using prometheus::Gauge;
+using prometheus::Histogram;
+using prometheus::Registry;
+
+/// Seconds, from 50 us (a trivial model in one process) to 10 s, about three
+/// steps a decade: enough for a quantile, few enough to scrape often.
+const Histogram::BucketBoundaries second_buckets{
+  .00005, .0001, .00025, .0005, .001, .0025, .005, .01,
+  .025,   .05,   .1,     .25,   .5,   1,     2.5,  10};
+
+const Histogram::BucketBoundaries size_buckets{1,  2,  4,   8,   16,
+                                               32, 64, 128, 256, 512};
+
+std::string text_of(phase p) {
+  switch (p) {
+    case phase::queue:
+      return "queue";
+    case phase::execute:
+      return "execute";
+    default:
+      return "total";
+  }
+}
+
+} // namespace
+
+struct metrics::impl {
+  Registry registry;
+
+  Family<Counter>& counter_family(const char* name, const char* help) {
+    return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
+  }
+  Family<Gauge>& gauge_family(const char* name, const char* help) {
+    return prometheus::BuildGauge().Name(name).Help(help).Register(registry);
+  }
+  Family<Histogram>& histogram_family(const char* name, const char* help) {
+    return prometheus::BuildHistogram().Name(name).Help(help).Register(
+      registry);
+  }
+
+  Family<Counter>& requests
+    = counter_family("millrace_requests_total",
+                     "Requests answered, by model and final status.");
+  Family<Histogram>& request_seconds
+    = histogram_family("millrace_request_seconds",
+                       "Time of answered requests, by phase of their life.");
+  Family<Histogram>& batch_size
+    = histogram_family("millrace_batch_size", "Requests per executed batch.");
+  Family<Gauge>& queue_length
+    = gauge_family("millrace_queue_length",
+                   "Requests waiting for a replica, by model.");
+  Family<Gauge>& replicas_ready = gauge_family(
+    "millrace_replicas_ready", "Replicas this node's routers can use.");
+  Family<Counter>& redispatched
+    = counter_family("millrace_redispatched_total",
+                     "Requests sent again because their replica was lost.");
+  Family<Counter>& late_answers
+    = counter_family("millrace_unused_answers_total",
+                     "Answers that found their request already settled.");
+  Family<Counter>& bus_messages = counter_family(
+    "millrace_bus_messages_total", "Messages on the bus, by direction.");
+  Family<Counter>& bus_bytes = counter_family(
+    "millrace_bus_bytes_total", "Bytes of messages on the bus, by direction.");
+  Family<Counter>& bus_dropped
+    = counter_family("millrace_bus_dropped_total",
+                     "Messages that could not be delivered or understood.");
+  Family<Gauge>& peers
+    = gauge_family("millrace_peers", "Other nodes with a link both ways.");
+  Family<Counter>& actor_restarts = counter_family(
+    "millrace_actor_restarts_total", "Crashed actors started again.");
+  Family<Gauge>& node_ready = gauge_family(
+    "millrace_node_ready", "1 while this node takes work, else 0.");
+  Family<Counter>& device_busy = counter_family(
+    "millrace_device_busy_seconds_total", "Time a device spent executing.");
+  Family<Gauge>& device_memory = gauge_family(
+    "millrace_device_memory_bytes", "Memory held by loaded replicas.");
+};
+
+metrics::metrics() : impl_(std::make_unique<impl>()) {}
+
+metrics::~metrics() = default;
+
+void counter::add(double n) {
+  static_cast<Counter*>(impl_)->Increment(n);
+}
+
+void gauge::set(double x) {
+  static_cast<Gauge*>(impl_)->Set(x);
+}
+
+void histogram::observe(double x) {
+  static_cast<Histogram*>(impl_)->Observe(x);
+}
+
+counter metrics::requests(std::string_view model, std::string_view status) {
+  return counter{&impl_->requests.Add(
+    {{"model", std::string{model}}, {"status", std::string{status}}})};
+}
+
+histogram metrics::request_seconds(std::string_view model, phase p) {
+  return histogram{&impl_->request_seconds.Add(
+    {{"model", std::string{model}}, {"phase", text_of(p)}}, second_buckets)};
+}
+
+histogram metrics::batch_size(std::string_view model) {
+  return histogram{
+    &impl_->batch_size.Add({{"model", std::string{model}}}, size_buckets)};
+}
+
+gauge metrics::queue_length(std::string_view model) {
+  return gauge{&impl_->queue_length.Add({{"model", std::string{model}}})};
+}
+
+gauge metrics::replicas_ready(std::string_view model) {
+  return gauge{&impl_->replicas_ready.Add({{"model", std::string{model}}})};
+}
+
+counter metrics::redispatched(std::string_view model) {
+  return counter{&impl_->redispatched.Add({{"model", std::string{model}}})};
+}
+
+counter metrics::late_answers(std::string_view reason) {
+  return counter{&impl_->late_answers.Add({{"reason", std::string{reason}}})};
+}
+
+counter metrics::bus_messages(std::string_view direction) {
+  return counter{
+    &impl_->bus_messages.Add({{"direction", std::string{direction}}})};
+}
+
+counter metrics::bus_bytes(std::string_view direction) {
+  return counter{
+    &impl_->bus_bytes.Add({{"direction", std::string{direction}}})};
+}
+
+counter metrics::bus_dropped(std::string_view reason) {
+  return counter{&impl_->bus_dropped.Add({{"reason", std::string{reason}}})};
+}
+
+gauge metrics::peers() {
+  return gauge{&impl_->peers.Add({})};
+}
+
+counter metrics::actor_restarts(std::string_view actor) {
+  return counter{&impl_->actor_restarts.Add({{"actor", std::string{actor}}})};
+}
+
+gauge metrics::node_ready() {
+  return gauge{&impl_->node_ready.Add({})};
+}
+
+counter metrics::device_busy_seconds(std::string_view device) {
+  return counter{&impl_->device_busy.Add({{"device", std::string{device}}})};
+}
+
+gauge metrics::device_memory_bytes(std::string_view device) {
+  return gauge{&impl_->device_memory.Add({{"device", std::string{device}}})};
+}
+
+std::string metrics::text() const {
+  return prometheus::TextSerializer{}.Serialize(impl_->registry.Collect());
+}
+
+} // namespace millrace

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace millrace {
+
+/// A number that only grows.
+class counter {
+public:
+  void add(double n = 1);
+
+private:
+  friend class metrics;
+  explicit counter(void* impl) : impl_(impl) {}
+  void* impl_;
+};
+
+/// A number that goes up and down.
+class gauge {
+public:
+  void set(double x);
+
+private:
+  friend class metrics;
+  explicit gauge(void* impl) : impl_(impl) {}
+  void* impl_;
+};
+
+/// A distribution, by fixed buckets.
+class histogram {
+public:
+  void observe(double x);
+
+private:
+  friend class metrics;
+  explicit histogram(void* impl) : impl_(impl) {}
+  void* impl_;
+};
+
+/// The parts of a request's life that have a histogram each.
+enum class phase : uint8_t { queue, execute, total };
+
+/// Every metric family of a process, declared here and nowhere else, with the
+/// text form that Prometheus scrapes. Handles are cheap to copy, safe from any
+/// thread and live as long as this object; asking for one takes a lock, so
+/// actors keep theirs.
+class metrics {
+public:
+  metrics();
+  ~metrics();
+
+  counter requests(std::string_view model, std::string_view status);
+  histogram request_seconds(std::string_view model, phase p);
+  histogram batch_size(std::string_view model);
+  gauge queue_length(std::string_view model);
+  gauge replicas_ready(std::string_view model);
+  counter redispatched(std::string_view model);
+  counter late_answers(std::string_view reason);
+  counter bus_messages(std::string_view direction);
+  counter bus_bytes(std::string_view direction);
+  counter bus_dropped(std::string_view reason);
+  gauge peers();
+  counter actor_restarts(std::string_view actor);
+  gauge node_ready();
+  counter device_busy_seconds(std::string_view device);
+  gauge device_memory_bytes(std::string_view device);
+
+  /// The exposition format, version 0.0.4.
+  std::string text() const;
+
+private:
+  struct impl;
+  std::unique_ptr<impl> impl_;
+};
+
+} // namespace millrace

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string_view>
+
+#include "runtime/error.hpp"
+
+namespace millrace {
+
+/// Checks a name people give to a node, model, application or tenant:
+/// [a-z0-9][a-z0-9._-]{0,63} without "..", so that it is safe as a path
+/// component, an address part and a metric label.
+/// Errors: bad_request, saying which kind of thing and which character.
+result<void> check_name(std::string_view kind, std::string_view name);
+
+} // namespace millrace

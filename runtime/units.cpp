@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/units.hpp"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <span>
+
+namespace millrace {
+
+namespace {
+
+struct unit {
+  std::string_view name;
+  double factor;
+};
+
+constexpr std::array time_units{
+  unit{"us", 1},    unit{"ms", 1e3},   unit{"s", 1e6},
+  unit{"min", 6e7}, unit{"h", 3.6e9},
+};
+
+constexpr std::array byte_units{
+  unit{"", 1},          unit{"B", 1},          unit{"kB", 1e3},
+  unit{"MB", 1e6},      unit{"GB", 1e9},       unit{"TB", 1e12},
+  unit{"KiB", 1024.},   unit{"MiB", 1048576.}, unit{"GiB", 1073741824.},
+  unit{"TiB", 1099511627776.},
+};
+
+result<double> parse_quantity(std::string_view text, std::span<const unit> units,
+                              std::string_view example, double limit) {
+  auto refuse = [&](std::string_view why) {
+    return error{ec::bad_request, "'" + std::string{text} + "' " +
+                                    std::string{why} + " (expected like "
+                                    + std::string{example} + ")"};
+  };
+  double number = 0;
+  auto [rest, err] = std::from_chars(text.data(), text.data() + text.size(),
+                                     number);
+  if (err != std::errc{} || !std::isfinite(number))
+    return refuse("does not begin with a number");
+  if (number < 0)
+    return refuse("is negative");
+  auto suffix = text.substr(static_cast<size_t>(rest - text.data()));
+  while (!suffix.empty() && suffix.front() == ' ')
+    suffix.remove_prefix(1);
+  for (auto& x : units) {
+    if (x.name != suffix)
+      continue;
+    auto value = number * x.factor;
+    return value <= limit ? result<double>{value} : refuse("is too large");
+  }
+  return refuse("has no known unit");
+}
+
+} // namespace
+
+std::string format_bytes(uint64_t n) {
+  constexpr std::array names{"B", "KiB", "MiB", "GiB", "TiB"};
+  auto x = static_cast<double>(n);
+  size_t i = 0;
+  while (x >= 1024 && i + 1 < names.size()) {
+    x /= 1024;
+    ++i;
+  }
+  char buf[32];
+  std::snprintf(buf, sizeof buf, i == 0 ? "%.0f %s" : "%.3g %s", x, names[i]);
+  return buf;
+}
+
+std::string format_duration(nanoseconds d) {
+  auto us = static_cast<double>(d.count()) / 1e3;
+  char buf[32];
+  if (std::abs(us) < 1e3)
+    std::snprintf(buf, sizeof buf, "%.3g us", us);
+  else if (std::abs(us) < 1e6)
+    std::snprintf(buf, sizeof buf, "%.3g ms", us / 1e3);
+  else if (std::abs(us) < 6e8)
+    std::snprintf(buf, sizeof buf, "%.3g s", us / 1e6);
+  else
+    std::snprintf(buf, sizeof buf, "%.0f min", us / 6e7);
+  return buf;
+}
+
+result<microseconds> parse_duration(std::string_view text) {
+  auto x = parse_quantity(text, time_units, "20ms", 3.2e14);
+  if (!x)
+    return x.failure();
+  return microseconds{std::llround(*x)};
+}
+
+result<byte_count> parse_bytes(std::string_view text) {
+  auto x = parse_quantity(text, byte_units, "64MiB", 1e18);
+  if (!x)
+    return x.failure();
+  return byte_count{static_cast<uint64_t>(*x)};
+}
+
+} // namespace millrace

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "runtime/error.hpp"
+#include "runtime/time.hpp"
+
+namespace millrace {
+
+/// A count of bytes.
+struct byte_count {
+  uint64_t value = 0;
+  friend auto operator<=>(byte_count, byte_count) = default;
+};
+
+/// "1.5 MiB": binary multiples, three digits.
+std::string format_bytes(uint64_t n);
+
+/// "230 us", "12.5 ms", "3.20 s": the unit a person would choose.
+std::string format_duration(nanoseconds d);
+
+/// Reads "20ms", "1.5s", "100us", "2min", "1h".
+/// Errors: bad_request when there is no number or no known unit, or when it is
+/// negative or over ten years.
+result<microseconds> parse_duration(std::string_view text);
+
+/// Reads "64MiB", "1.5GB", "4096": decimal and binary multiples of bytes.
+/// Errors: bad_request as for durations.
+result<byte_count> parse_bytes(std::string_view text);
+
+} // namespace millrace

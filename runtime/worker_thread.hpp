@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace millrace {
+
+/// A thread with a queue of jobs, for adapters whose calls block (a disk, a
+/// device). Jobs run in order. The destructor lets the running job end, drops
+/// the others and joins.
+class worker_thread {
+public:
+  using job = std::function<void()>;
+
+  /// The name (15 characters are kept) is what top and perf show.
+  explicit worker_thread(const std::string& name);
+  ~worker_thread();
+
+  void post(job x);
+
+private:
+  void run();
+
+  std::mutex mutex_;
+  std::condition_variable filled_;
+  std::deque<job> jobs_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+/// Names the calling thread for top, perf and gdb.
+void name_this_thread(const std::string& name);
+
+} // namespace millrace

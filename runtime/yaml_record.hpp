@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// \file
+/// Declared records as YAML, both ways. Reading names the file, line and key
+/// of what is wrong and what was expected; unknown keys are refused, with the
+/// nearest known one. Includes yaml-cpp: for .cpp files of loaders only.
+
+#include <charconv>
+#include <concepts>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <yaml-cpp/yaml.h>
+
+#include "runtime/fields.hpp"
+#include "runtime/text.hpp"
+#include "runtime/units.hpp"
+
+namespace millrace {
+
+/// Reads records out of one YAML document; stops at the first thing wrong.
+class yaml_reader {
+public:
+  /// `file` is how errors name the document.
+  explicit yaml_reader(std::string file) : file_(std::move(file)) {}
+
+  /// Parses the text and reads it into x, whose values are the defaults.
+  /// Errors: bad_config "FILE:LINE: KEY: what was expected and found".
+  template <declared T>
+  result<void> read(const std::string& text, T& x) {
+    try {
+      auto node = YAML::Load(text);
+      value(node, x);
+    } catch (const YAML::Exception& e) {
+      fail_at(e.mark, std::string{"is not YAML: "} + e.msg);
+    }
+    if (error_)
+      return *error_;
+    return {};
+  }
+
+  /// "FILE:LINE: KEY: " of a key that was read, for checks that come after;
+  /// without the line when the document does not have it.
+  std::string where(const std::string& key) const {
+    auto i = lines_.find(key);
+    auto line = i == lines_.end() ? "" : ":" + std::to_string(i->second);
+    return file_ + line + ": " + key + ": ";
+  }
+
+private:
+  template <declared T>
+  void value(const YAML::Node& node, T& x) {
+    if (!expect(node, node.IsMap(), "a map"))
+      return;
+    for (auto item : node) {
+      if (error_)
+        return;
+      read_key(item, x);
+    }
+  }
+
+  template <declared T>
+  void read_key(const YAML::detail::iterator_value& item, T& x) {
+    auto key = item.first.Scalar();
+    bool known = false;
+    for_each_field(x, [&](std::string_view name, auto& member) {
+      if (error_ || name != key)
+        return;
+      known = true;
+      enter(key, item.second);
+      value(item.second, member);
+      path_.pop_back();
+    });
+    if (!known && !error_)
+      fail_at(item.first.Mark(), "unknown key " + shown(key) + known_keys<T>());
+  }
+
+  template <declared T>
+  static std::string known_keys() {
+    std::string out = "; known here: ";
+    T x;
+    for_each_field(x, [&](std::string_view name, auto&) {
+      out += std::string{name} + " ";
+    });
+    out.pop_back();
+    return out;
+  }
+
+  void value(const YAML::Node& node, std::string& x) {
+    if (expect(node, node.IsScalar(), "a text"))
+      x = node.Scalar();
+  }
+
+  void value(const YAML::Node& node, bool& x) {
+    if (!expect(node, node.IsScalar(), "true or false"))
+      return;
+    if (node.Scalar() != "true" && node.Scalar() != "false")
+      return expected(node, "true or false");
+    x = node.Scalar() == "true";
+  }
+
+  template <class T>
+    requires(std::integral<T> || std::floating_point<T>)
+  void value(const YAML::Node& node, T& x) {
+    auto what = std::integral<T> ? "a whole number" : "a number";
+    if (!expect(node, node.IsScalar(), what))
+      return;
+    auto& text = node.Scalar();
+    auto* end = text.data() + text.size();
+    auto [rest, err] = std::from_chars(text.data(), end, x);
+    if (err != std::errc{} || rest != end)
+      expected(node, what);
+  }
+
+  template <named_enum T>
+  void value(const YAML::Node& node, T& x) {
+    auto names = joined(names_of(T{}), ", ",
+                        [](auto s) { return std::string{s}; });
+    if (!expect(node, node.IsScalar(), "one of " + names))
+      return;
+    if (auto y = from_string<T>(node.Scalar()))
+      x = *y;
+    else
+      expected(node, "one of " + names);
+  }
+
+  void value(const YAML::Node& node, microseconds& x) {
+    quantity(node, x, "a duration like 20ms", parse_duration);
+  }
+
+  void value(const YAML::Node& node, byte_count& x) {
+    quantity(node, x, "a size like 64MiB", parse_bytes);
+  }
+
+  template <class T, class Parse>
+  void quantity(const YAML::Node& node, T& x, const char* what, Parse parse) {
+    if (!expect(node, node.IsScalar(), what))
+      return;
+    if (auto y = parse(node.Scalar()))
+      x = *y;
+    else
+      fail_at(node.Mark(), y.failure().text);
+  }
+
+  template <class T>
+  void value(const YAML::Node& node, std::optional<T>& x) {
+    if (node.IsNull())
+      x.reset();
+    else
+      value(node, x.emplace());
+  }
+
+  template <class T>
+  void value(const YAML::Node& node, std::vector<T>& xs) {
+    if (!expect(node, node.IsSequence(), "a list"))
+      return;
+    xs.clear();
+    for (auto item : node) {
+      if (error_)
+        return;
+      enter("[" + std::to_string(xs.size()) + "]", item);
+      value(item, xs.emplace_back());
+      path_.pop_back();
+    }
+  }
+
+  template <class T>
+  void value(const YAML::Node& node, std::map<std::string, T>& xs) {
+    if (!expect(node, node.IsMap(), "a map"))
+      return;
+    for (auto item : node) {
+      if (error_)
+        return;
+      auto key = item.first.Scalar();
+      enter(key, item.second);
+      auto [i, fresh] = xs.try_emplace(key);
+      if (!fresh)
+        fail_at(item.first.Mark(), "is there twice");
+      else
+        value(item.second, i->second);
+      path_.pop_back();
+    }
+  }
+
+  bool expect(const YAML::Node& node, bool fits, const std::string& what) {
+    if (!fits && !error_)
+      expected(node, what);
+    return fits && !error_;
+  }
+
+  void expected(const YAML::Node& node, const std::string& what) {
+    auto found = node.IsScalar()     ? shown(node.Scalar())
+                 : node.IsMap()      ? std::string{"a map"}
+                 : node.IsSequence() ? std::string{"a list"}
+                                     : std::string{"nothing"};
+    fail_at(node.Mark(), "expected " + what + ", found " + found);
+  }
+
+  void fail_at(const YAML::Mark& mark, std::string why) {
+    auto at = file_ + ":" + std::to_string(mark.line + 1) + ": ";
+    if (!path_.empty())
+      at += joined_path() + ": ";
+    error_ = error{ec::bad_config, at + std::move(why), {}};
+  }
+
+  void enter(std::string key, const YAML::Node& node) {
+    path_.push_back(std::move(key));
+    lines_[joined_path()] = node.Mark().line + 1;
+  }
+
+  std::string joined_path() const {
+    std::string key;
+    for (auto& x : path_)
+      key += (key.empty() || x.front() == '[' ? "" : ".") + x;
+    return key;
+  }
+
+  std::string file_;
+  std::vector<std::string> path_;
+  std::map<std::string, int> lines_;
+  std::optional<error> error_;
+};
+
+/// Emits a declared record; members at their default value are left out.
+class yaml_writer {
+public:
+  template <declared T>
+  static std::string write(const T& x) {
+    YAML::Emitter out;
+    value(out, x);
+    return std::string{out.c_str()} + "\n";
+  }
+
+private:
+  template <declared T>
+  static void value(YAML::Emitter& out, const T& x) {
+    out << YAML::BeginMap;
+    const T plain{};
+    std::apply(
+      [&](auto... fs) { (member(out, fs.name, x.*fs.member, plain.*fs.member), ...); },
+      T::fields());
+    out << YAML::EndMap;
+  }
+
+  template <class M>
+  static void member(YAML::Emitter& out, std::string_view name, const M& x,
+                     const M& plain) {
+    if (x == plain)
+      return;
+    out << YAML::Key << std::string{name} << YAML::Value;
+    value(out, x);
+  }
+
+  static void value(YAML::Emitter& out, const std::string& x) {
+    out << YAML::DoubleQuoted << x;
+    out << YAML::Auto;
+  }
+  static void value(YAML::Emitter& out, bool x) { out << x; }
+  template <class T>
+    requires(std::integral<T> || std::floating_point<T>)
+  static void value(YAML::Emitter& out, T x) {
+    out << x;
+  }
+  template <named_enum T>
+  static void value(YAML::Emitter& out, T x) {
+    out << std::string{to_string(x)};
+  }
+  static void value(YAML::Emitter& out, microseconds x) {
+    out << std::to_string(x.count()) + "us";
+  }
+  static void value(YAML::Emitter& out, byte_count x) { out << x.value; }
+  template <class T>
+  static void value(YAML::Emitter& out, const std::optional<T>& x) {
+    if (x)
+      value(out, *x);
+    else
+      out << YAML::Null;
+  }
+  template <class T>
+  static void value(YAML::Emitter& out, const std::vector<T>& xs) {
+    if constexpr (declared<T>)
+      out << YAML::BeginSeq;
+    else
+      out << YAML::Flow << YAML::BeginSeq;
+    for (auto& x : xs)
+      value(out, x);
+    out << YAML::EndSeq;
+  }
+  template <class T>
+  static void value(YAML::Emitter& out, const std::map<std::string, T>& xs) {
+    out << YAML::BeginMap;
+    for (auto& [k, x] : xs) {
+      out << YAML::Key << k << YAML::Value;
+      value(out, x);
+    }
+    out << YAML::EndMap;
+  }
+};
+
+} // namespace millrace

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <unordered_set>
+
+#include "client/connection.hpp"
+#include "runtime/deadline_queue.hpp"
+#include "transport/messages/infer.hpp"
+
+namespace millrace {
+
+/// Submits requests to a gateway. Each submitted request comes back exactly
+/// once from receive(): as the gateway's answer, or as unavailable when none
+/// came by the deadline and a little more. For one thread.
+class client {
+public:
+  /// Errors: bad_config when the address cannot be parsed; unavailable when
+  /// nobody listens there within the time.
+  static result<client> connect(const std::string& address,
+                                microseconds longest = 5s);
+
+  /// One request and its answer.
+  infer_reply infer_one(const infer& x, microseconds deadline = 30s);
+
+  /// Sends a request and returns its id.
+  uint64_t submit(const infer& x, microseconds deadline = 30s,
+                  int32_t priority = 0);
+
+  struct answer {
+    uint64_t id = 0;
+    infer_reply reply;
+  };
+
+  /// The next answer to any submitted request; nothing when none came in time.
+  std::optional<answer> receive(microseconds longest);
+
+  /// Asks the gateway to stop; the answer, cancelled or not, still comes.
+  void cancel(uint64_t id);
+
+  /// What can be asked for. Errors: unavailable.
+  result<std::vector<model_info>> models(microseconds longest = 5s);
+
+  size_t outstanding() const { return outstanding_.size(); }
+
+private:
+  explicit client(std::unique_ptr<connection> x) : link_(std::move(x)) {}
+
+  template <class T>
+  bool send(const T& x, uint64_t id, deadline due, int32_t priority);
+  std::optional<answer> take(const wire_message& x);
+
+  std::unique_ptr<connection> link_;
+  std::unordered_set<uint64_t> outstanding_;
+  deadline_queue<uint64_t> deadlines_;
+  std::deque<answer> ready_; ///< settled here, not yet taken
+  uint64_t last_ = 0;
+};
+
+} // namespace millrace

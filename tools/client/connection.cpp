@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/connection.hpp"
+
+#include "transport/zmq/socket.hpp"
+
+namespace millrace {
+
+namespace {
+
+class zmq_connection : public connection {
+public:
+  result<void> open(const std::string& address) {
+    zeromq::socket_options options;
+    options.send_limit = 100'000;
+    options.receive_limit = 100'000;
+    socket_ = zeromq::make_dealer(context_, {}, options);
+    return zeromq::connect(socket_, address);
+  }
+
+  bool send(const wire_message& x) override {
+    return zeromq::send(socket_, {}, x, now());
+  }
+
+  std::optional<wire_message> receive(microseconds longest) override {
+    auto until = now() + longest;
+    for (;;) {
+      if (zeromq::receive(socket_, frames_)) {
+        if (auto x = zeromq::to_wire(frames_, 0, now())) {
+          // The body is lent by the frame: give it a life of its own.
+          x->body = zeromq::adopt(std::move(frames_[1]));
+          return std::move(*x);
+        }
+        continue;
+      }
+      auto left = std::chrono::ceil<milliseconds>(until - now());
+      if (left <= milliseconds{0})
+        return std::nullopt;
+      zmq::pollitem_t item{socket_.handle(), 0, ZMQ_POLLIN, 0};
+      zmq::poll(&item, 1, left);
+    }
+  }
+
+  bool wait_connected(microseconds longest) override {
+    // With IMMEDIATE set, a socket takes messages once it is connected.
+    zmq::pollitem_t item{socket_.handle(), 0, ZMQ_POLLOUT, 0};
+    zmq::poll(&item, 1, std::chrono::ceil<milliseconds>(longest));
+    return (item.revents & ZMQ_POLLOUT) != 0;
+  }
+
+  timestamp now() const override { return std::chrono::steady_clock::now(); }
+
+private:
+  zmq::context_t context_{1};
+  zmq::socket_t socket_;
+  zeromq::frame_list frames_;
+};
+
+} // namespace
+
+result<std::unique_ptr<connection>>
+connection::open(const std::string& address) {
+  auto out = std::make_unique<zmq_connection>();
+  if (auto done = out->open(address); !done)
+    return done.failure();
+  return std::unique_ptr<connection>{std::move(out)};
+}
+
+} // namespace millrace

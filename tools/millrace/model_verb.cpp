@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fstream>
+#include <iostream>
+
+#include "millrace/print.hpp"
+#include "models/import.hpp"
+#include "runtime/text.hpp"
+
+namespace millrace {
+
+namespace {
+
+struct model_options {
+  std::string store = "bundles";
+  std::string name;
+  std::string version;
+  std::string alias = "default";
+  std::vector<std::string> inputs;
+  std::string labels;
+  double accuracy = -1;
+  std::string accuracy_data;
+  import_request request;
+};
+
+result<std::vector<std::string>> read_labels(const std::string& path) {
+  std::ifstream in{path};
+  if (!in)
+    return error{ec::bad_request, path + ": cannot be opened", {}};
+  std::vector<std::string> out;
+  for (std::string line; std::getline(in, line);)
+    if (!line.empty())
+      out.push_back(line);
+  return out;
+}
+
+int run_import(model_options& x, const common_options& common) {
+  for (auto& text : x.inputs) {
+    auto spec = parse_tensor_spec(text);
+    if (!spec)
+      return fail(common, spec.failure());
+    x.request.inputs.push_back(std::move(*spec));
+  }
+  if (!x.labels.empty()) {
+    auto labels = read_labels(x.labels);
+    if (!labels)
+      return fail(common, labels.failure());
+    x.request.labels = std::move(*labels);
+  }
+  if (x.accuracy >= 0)
+    x.request.accuracy = accuracy_info{x.accuracy, "top-1", x.accuracy_data};
+  x.request.name = x.name;
+  auto runner = torch_backend();
+  if (!runner)
+    return fail(common, runner.failure());
+  bundle_store store{x.store};
+  auto done = import_torchscript(**runner, x.request, store, [&](auto step) {
+    if (!common.json)
+      std::cerr << "  " << step << std::endl;
+  });
+  if (!done)
+    return fail(common, done.failure());
+  if (common.json) {
+    auto out = to_json(done->info);
+    out["directory"] = done->directory;
+    out["remarks"] = done->remarks;
+    std::cout << out.dump() << std::endl;
+    return exit_ok;
+  }
+  auto specs = [](auto& xs) {
+    return joined(xs, ", ", [](auto& s) { return to_string(s); });
+  };
+  std::cout << done->directory << "\n  inputs   "
+            << specs(done->info.signature.inputs) << "\n  outputs  "
+            << specs(done->info.signature.outputs) << "\n  weights  "
+            << format_bytes(done->info.weights.bytes) << std::endl;
+  for (auto& remark : done->remarks)
+    std::cout << "  note: " << remark << std::endl;
+  return exit_ok;
+}
+
+int run_list(const model_options& x, const common_options& common) {
+  bundle_store store{x.store};
+  auto list = store.list();
+  if (common.json) {
+    auto out = json::object();
+    out["models"] = to_json(list.good);
+    out["broken"] = json::array();
+    for (auto& e : list.broken)
+      out["broken"].push_back(e.text);
+    std::cout << out.dump() << std::endl;
+    return list.broken.empty() ? exit_ok : exit_failed;
+  }
+  std::vector<std::vector<std::string>> rows{
+    {"MODEL", "VERSION", "ALIASES", "APPLICATION", "ACCURACY", "WEIGHTS"}};
+  for (auto& m : list.good) {
+    std::string aliases;
+    for (auto& [alias, version] : store.aliases(m.name))
+      if (version == m.version)
+        aliases += (aliases.empty() ? "" : ",") + alias;
+    char accuracy[16] = "-";
+    if (m.accuracy)
+      std::snprintf(accuracy, sizeof accuracy, "%.1f %%",
+                    100 * m.accuracy->value);
+    rows.push_back({m.name, std::to_string(m.version),
+                    aliases.empty() ? "-" : aliases,
+                    m.application.empty() ? "-" : m.application, accuracy,
+                    format_bytes(m.weights.bytes)});
+  }
+  print_table(rows);
+  for (auto& e : list.broken)
+    std::cerr << "broken: " << e.text << std::endl;
+  return list.broken.empty() ? exit_ok : exit_failed;
+}
+
+int run_verify(const model_options& x, const common_options& common) {
+  bundle_store store{x.store};
+  auto directory = store.find(x.name, x.version);
+  if (!directory)
+    return fail(common, directory.failure());
+  auto content = open_bundle(*directory, verify::hashes);
+  if (!content)
+    return fail(common, content.failure());
+  auto runner = torch_backend();
+  if (!runner)
+    return fail(common, runner.failure());
+  auto shared = std::make_shared<bundle>(std::move(*content));
+  auto stage = (*runner)->load(shared, 0, shared->info.layers.size());
+  if (!stage)
+    return fail(common, stage.failure());
+  if (common.json)
+    std::cout << json{{"directory", *directory}, {"ok", true}}.dump()
+              << std::endl;
+  else
+    std::cout << *directory << ": every byte is as the manifest says, and it"
+              << " loads" << std::endl;
+  return exit_ok;
+}
+
+int run_alias(const model_options& x, const common_options& common,
+              bool rollback) {
+  bundle_store store{x.store};
+  uint64_t version = 0;
+  if (rollback) {
+    auto done = store.rollback(x.name, x.alias);
+    if (!done)
+      return fail(common, done.failure());
+    version = *done;
+  } else {
+    auto directory = store.find(x.name, x.version);
+    if (!directory)
+      return fail(common, directory.failure());
+    version = std::stoull(directory->substr(directory->rfind('/') + 1));
+    if (auto done = store.set_alias(x.name, x.alias, version); !done)
+      return fail(common, done.failure());
+  }
+  if (common.json)
+    std::cout << json{{"model", x.name}, {"alias", x.alias},
+                      {"version", version}}.dump()
+              << std::endl;
+  else
+    std::cout << x.name << ": " << x.alias << " is version " << version
+              << std::endl;
+  return exit_ok;
+}
+
+} // namespace
+
+void add_model_verb(CLI::App& app, common_options& common, verb_action& run) {
+  auto x = std::make_shared<model_options>();
+  auto* model = app.add_subcommand("model", "Work with bundles");
+  model->require_subcommand(1);
+  auto add = [&](const char* name, const char* help, auto action) {
+    auto* verb = model->add_subcommand(name, help);
+    verb->add_option("--store", x->store, "Directory of bundles")
+      ->capture_default_str();
+    verb->add_flag("--json", common.json, "Print JSON");
+    verb->callback([=, &common, &run] {
+      run = [=, &common] { return action(*x, common); };
+    });
+    return verb;
+  };
+  auto* import = add("import", "Turn a TorchScript file into a bundle",
+                     run_import);
+  import->add_option("file", x->request.path, "The TorchScript file")
+    ->required()
+    ->check(CLI::ExistingFile);
+  import->add_option("--name", x->name, "Name of the model")->required();
+  import->add_option("--version", x->request.version,
+                     "Version; default: one more than the newest");
+  import->add_option("--input", x->inputs,
+                     "An input as NAME:DTYPE:EXTENTS, like image:F32:-1,64"
+                     " (-1: any); once per input");
+  import->add_option("--output", x->request.output_names,
+                     "Name of an output; once per output");
+  import->add_option("--batch-axis", x->request.batch_axis,
+                     "Axis along which requests share a batch; -1: never")
+    ->capture_default_str();
+  import->add_option("--labels", x->labels, "File of class labels, one a line");
+  import->add_option("--application", x->request.application,
+                     "What the model is a variant for");
+  import->add_option("--accuracy", x->accuracy, "Measured accuracy, 0 to 1")
+    ->check(CLI::Range(0.0, 1.0));
+  import->add_option("--accuracy-data", x->accuracy_data,
+                     "What the accuracy was measured on");
+  import->add_option("--licence", x->request.licence, "Licence of the model");
+  import->add_option("--description", x->request.description, "One sentence");
+  add("list", "List bundles", run_list);
+  auto* verify = add("verify", "Check a bundle's every byte, and load it",
+                     run_verify);
+  verify->add_option("name", x->name, "Model")->required();
+  verify->add_option("version", x->version,
+                     "Version or alias; default: default");
+  auto* alias = add("alias", "Point an alias at a version",
+                    [](auto& y, auto& c) { return run_alias(y, c, false); });
+  alias->add_option("name", x->name, "Model")->required();
+  alias->add_option("alias", x->alias, "Alias, like stable")->required();
+  alias->add_option("version", x->version, "Version")->required();
+  auto* rollback = add("rollback", "Point an alias back where it pointed",
+                       [](auto& y, auto& c) { return run_alias(y, c, true); });
+  rollback->add_option("name", x->name, "Model")->required();
+  rollback->add_option("alias", x->alias, "Alias")->capture_default_str();
+}
+
+} // namespace millrace

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <csignal>
+#include <iostream>
+#include <thread>
+
+#include "actors/node/node.hpp"
+#include "millrace/print.hpp"
+#include "runtime/log.hpp"
+
+namespace millrace {
+
+namespace {
+
+struct node_options {
+  std::string config;
+  std::string name;
+  bool check = false;
+};
+
+int run_node(const node_options& x, const common_options& common) {
+  auto config = load_config(x.config);
+  if (!config)
+    return fail(common, config.failure());
+  auto name = choose_node(*config, x.name);
+  if (x.check) {
+    if (!name && !x.name.empty())
+      return fail(common, name.failure());
+    if (common.json)
+      std::cout << json{{"config", x.config}, {"ok", true}}.dump() << std::endl;
+    else
+      std::cout << x.config << ": fine (" << config->nodes.size()
+                << " nodes, " << config->models.size() << " models)"
+                << std::endl;
+    return exit_ok;
+  }
+  if (!name)
+    return fail(common, name.failure());
+  set_log_level(config->log.level);
+  // Every thread inherits the mask; only the waiting one below takes signals.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  auto runtime = node::start(*config, *name);
+  if (!runtime)
+    return fail(common, runtime.failure());
+  std::cout << (*runtime)->describe() << std::endl;
+  std::thread waiter{[&] {
+    int signal = 0;
+    while (sigwait(&signals, &signal) == 0)
+      (*runtime)->drain();
+  }};
+  waiter.detach();
+  (*runtime)->wait();
+  runtime->reset();
+  // The waiter still waits for signals; it holds nothing that has to end.
+  std::cout.flush();
+  std::_Exit(exit_ok);
+}
+
+} // namespace
+
+void add_node_verb(CLI::App& app, common_options& common, verb_action& run) {
+  auto x = std::make_shared<node_options>();
+  auto* verb = app.add_subcommand("node", "Launch a node runtime");
+  verb->add_option("--config", x->config, "The cluster's YAML file")
+    ->required()
+    ->check(CLI::ExistingFile);
+  verb->add_option("--node", x->name,
+                   "Which node of the file to be; may be left out when there"
+                   " is only one");
+  verb->add_flag("--check", x->check, "Only check the file, then exit");
+  verb->add_flag("--json", common.json, "Print JSON");
+  verb->callback([=, &common, &run] {
+    run = [=, &common] { return run_node(*x, common); };
+  });
+}
+
+} // namespace millrace

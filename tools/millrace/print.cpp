@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "millrace/print.hpp"
+
+#include <algorithm>
+#include <iostream>
+
+namespace millrace {
+
+int fail(const common_options& common, const error& x) {
+  if (common.json)
+    std::cout << json{{"error", x.text},
+                      {"status", std::string{to_string(x.code)}}}
+                   .dump()
+              << std::endl;
+  else
+    std::cerr << "millrace: " << x.text << std::endl;
+  return x.code == ec::bad_config ? exit_bad_config : exit_failed;
+}
+
+void print_table(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> widths;
+  for (auto& row : rows)
+    for (size_t i = 0; i < row.size(); ++i) {
+      if (i == widths.size())
+        widths.push_back(0);
+      widths[i] = std::max(widths[i], row[i].size());
+    }
+  for (auto& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      line += row[i];
+      if (i + 1 < row.size())
+        line.append(widths[i] - row[i].size() + 2, ' ');
+    }
+    std::cout << line << "\n";
+  }
+  std::cout << std::flush;
+}
+
+} // namespace millrace

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "millrace/verbs.hpp"
+#include "runtime/error.hpp"
+#include "runtime/fields.hpp"
+#include "runtime/units.hpp"
+
+namespace millrace {
+
+using json = nlohmann::ordered_json;
+
+/// A declared record as JSON; durations in microseconds, sizes in bytes.
+template <class T>
+json to_json(const T& x) {
+  if constexpr (declared<T>) {
+    auto out = json::object();
+    for_each_field(x, [&](std::string_view name, auto& member) {
+      out[std::string{name}] = to_json(member);
+    });
+    return out;
+  } else if constexpr (named_enum<T>) {
+    return std::string{to_string(x)};
+  } else if constexpr (requires { x.count(); x.zero(); }) {
+    return x.count();
+  } else if constexpr (std::is_same_v<T, byte_count>) {
+    return x.value;
+  } else if constexpr (requires { x.has_value(); *x; }) {
+    return x ? to_json(*x) : json{};
+  } else if constexpr (requires { typename T::mapped_type; }) {
+    auto out = json::object();
+    for (auto& [key, y] : x)
+      out[key] = to_json(y);
+    return out;
+  } else if constexpr (requires { typename T::value_type; x.begin(); }
+                       && !std::is_same_v<T, std::string>) {
+    auto out = json::array();
+    for (auto& y : x)
+      out.push_back(to_json(y));
+    return out;
+  } else {
+    return x;
+  }
+}
+
+/// Prints the error as every verb does and returns its exit status.
+int fail(const common_options& common, const error& x);
+
+/// Prints rows in aligned columns, the first as a heading.
+void print_table(const std::vector<std::vector<std::string>>& rows);
+
+} // namespace millrace

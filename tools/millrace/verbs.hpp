@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+namespace millrace {
+
+/// Exit statuses of every verb.
+enum exit_status : int {
+  exit_ok = 0,
+  exit_failed = 1,      ///< the work failed
+  exit_wrong_call = 2,  ///< the command line makes no sense
+  exit_bad_config = 78, ///< a configuration was refused
+};
+
+/// A verb adds its subcommand; what it returns runs after parsing, if the
+/// subcommand was given.
+using verb_action = std::function<int()>;
+
+/// Options that every verb takes.
+struct common_options {
+  bool json = false;
+};
+
+void add_node_verb(CLI::App& app, common_options& common, verb_action& run);
+void add_model_verb(CLI::App& app, common_options& common, verb_action& run);
+void add_infer_verb(CLI::App& app, common_options& common, verb_action& run);
+
+} // namespace millrace

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "transport/codec.hpp"
+#include "transport/messages/infer.hpp"
+#include "transport/messages/peer.hpp"
+#include "transport/wire.hpp"
+
+namespace millrace {
+
+/// How actors reach what is not in their own hands: other nodes and clients.
+/// Safe from any thread. The real one is ZeroMQ; the simulated world has
+/// another.
+class bus : public address_book {
+public:
+  /// This node, as others see it.
+  virtual const member& self() const = 0;
+
+  /// Makes an actor reachable as NODE/NAME; null takes the name back.
+  virtual void publish(const std::string& name, caf::strong_actor_ptr x) = 0;
+
+  /// The actor gets a peer_up for each linked node, now and later, and a
+  /// peer_down when a link is lost.
+  virtual void subscribe(caf::strong_actor_ptr x) = 0;
+
+  /// The actor gets client_request, client_cancel and client_describe.
+  virtual void serve_clients(caf::strong_actor_ptr x) = 0;
+
+  /// Answers a client's request. A client that has left or does not read is
+  /// counted, nothing else happens.
+  virtual void answer(const session& to, uint64_t id, const infer_reply& x) = 0;
+  virtual void answer(const session& to, uint64_t id,
+                      const model_list_reply& x) = 0;
+};
+
+} // namespace millrace

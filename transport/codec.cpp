@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/codec.hpp"
+
+#include <array>
+
+#include <msgpack.hpp>
+
+#include "runtime/text.hpp"
+
+namespace millrace {
+
+// -- encoding ----------------------------------------------------------------
+
+struct encoder::impl {
+  msgpack::sbuffer out{512};
+  msgpack::packer<msgpack::sbuffer> pack{out};
+};
+
+encoder::encoder(timestamp now, address_book* book)
+  : impl_(std::make_unique<impl>()), now_(now), book_(book) {}
+
+encoder::~encoder() = default;
+
+void encoder::put(bool x) {
+  x ? impl_->pack.pack_true() : impl_->pack.pack_false();
+}
+
+void encoder::put(double x) {
+  impl_->pack.pack_double(x);
+}
+
+void encoder::put(deadline x) {
+  if (x.at == far_future)
+    nil();
+  else
+    signed_integer(to_us(x.at - now_).count());
+}
+
+void encoder::put(const shape& x) {
+  begin_array(x.rank());
+  for (auto n : x)
+    signed_integer(n);
+}
+
+void encoder::tensor_fields(const tensor& x) {
+  text("dtype");
+  put(x.type);
+  text("shape");
+  put(x.extents);
+  text("frame");
+  put(x.data);
+}
+
+void encoder::put(const tensor& x) {
+  begin_map(3);
+  tensor_fields(x);
+}
+
+void encoder::put(const named_tensor& x) {
+  begin_map(4);
+  text("name");
+  text(x.name);
+  tensor_fields(x.value);
+}
+
+void encoder::put(const caf::strong_actor_ptr& x) {
+  if (x && book_ != nullptr)
+    text(book_->address_of(x));
+  else
+    nil();
+}
+
+void encoder::nil() {
+  impl_->pack.pack_nil();
+}
+
+void encoder::text(std::string_view x) {
+  auto n = static_cast<uint32_t>(x.size());
+  impl_->pack.pack_str(n).pack_str_body(x.data(), n);
+}
+
+void encoder::unsigned_integer(uint64_t x) {
+  impl_->pack.pack_uint64(x);
+}
+
+void encoder::signed_integer(int64_t x) {
+  impl_->pack.pack_int64(x);
+}
+
+void encoder::begin_array(size_t n) {
+  impl_->pack.pack_array(static_cast<uint32_t>(n));
+}
+
+void encoder::begin_map(size_t n) {
+  impl_->pack.pack_map(static_cast<uint32_t>(n));
+}
+
+uint64_t encoder::attach(const shared_bytes& x) {
+  attachments_.push_back(x);
+  return attachments_.size() - 1;
+}
+
+shared_bytes encoder::take_body() {
+  auto n = impl_->out.size();
+  auto owner = std::shared_ptr<const void>(impl_->out.release(), std::free);
+  return {{static_cast<const std::byte*>(owner.get()), n}, owner};
+}
+
+// -- decoding ----------------------------------------------------------------
+
+namespace detail {
+
+namespace {
+
+bool take_rank(void* x, decode_context&, uint32_t n) {
+  as<shape>(x) = {};
+  return n <= shape::max_rank;
+}
+
+slot next_extent(void* x) {
+  auto& s = as<shape>(x);
+  auto grown = s.rank() + 1;
+  std::array<int64_t, shape::max_rank> extents{};
+  std::copy(s.begin(), s.end(), extents.begin());
+  s = *shape::of({extents.data(), grown});
+  return {&s[grown - 1], &kind_of<int64_t>()};
+}
+
+slot tensor_key(tensor& x, std::string_view key) {
+  if (key == "dtype")
+    return {&x.type, &kind_of<dtype>(), 0};
+  if (key == "shape")
+    return {&x.extents, &kind_of<shape>(), 1};
+  if (key == "frame")
+    return {&x.data, &kind_of<shared_bytes>(), 2};
+  return {};
+}
+
+/// Holds the bytes against the extents, as tensor::make does.
+bool check_tensor(const tensor& x) {
+  auto n = dense_bytes(x.type, x.extents);
+  return n && *n == x.data.size();
+}
+
+bool take_any(void*, decode_context&, uint32_t) {
+  return true;
+}
+
+} // namespace
+
+const slot_kind kind<shape>::value{
+  .expected = "at most 8 extents", .array = take_rank, .element = next_extent};
+
+const slot_kind kind<tensor>::value{
+  .expected = "dtype, shape and a frame of just as many bytes",
+  .map = take_any,
+  .key = [](void* x, decode_context&,
+            std::string_view key) { return tensor_key(as<tensor>(x), key); },
+  .finish
+  = [](void* x, decode_context&) { return check_tensor(as<tensor>(x)); }};
+
+const slot_kind kind<named_tensor>::value{
+  .expected = "name, dtype, shape and a frame of just as many bytes",
+  .map = take_any,
+  .key = [](void* x, decode_context&, std::string_view key) -> slot {
+    auto& y = as<named_tensor>(x);
+    if (key == "name")
+      return {&y.name, &kind_of<std::string>(), 3};
+    return tensor_key(y.value, key);
+  },
+  .finish = [](void* x, decode_context&) {
+    return check_tensor(as<named_tensor>(x).value);
+  }};
+
+} // namespace detail
+
+namespace {
+
+/// Receives MessagePack tokens and puts them where the innermost open array or
+/// map says. The stack is of fixed size: depth is bounded by construction.
+class slot_visitor {
+public:
+  slot_visitor(slot root, decode_context& ctx) : next_(root), ctx_(ctx) {}
+
+  bool visit_nil() {
+    if (next_.kind == nullptr)
+      return true;
+    return next_.kind->nil != nullptr ? hold(next_.kind->nil(next_.target))
+                                      : wrong();
+  }
+
+  bool visit_boolean(bool x) {
+    if (next_.kind == nullptr)
+      return true;
+    return next_.kind->boolean != nullptr
+             ? hold(next_.kind->boolean(next_.target, x))
+             : wrong();
+  }
+
+  bool visit_positive_integer(uint64_t x) {
+    if (x <= INT64_MAX)
+      return visit_negative_integer(static_cast<int64_t>(x));
+    if (next_.kind == nullptr)
+      return true;
+    return next_.kind->large != nullptr
+             ? hold(next_.kind->large(next_.target, x))
+             : wrong();
+  }
+
+  bool visit_negative_integer(int64_t x) {
+    if (next_.kind == nullptr)
+      return true;
+    return next_.kind->integer != nullptr
+             ? hold(next_.kind->integer(next_.target, ctx_, x))
+             : wrong();
+  }
+
+  bool visit_float32(float x) { return visit_float64(x); }
+
+  bool visit_float64(double x) {
+    if (next_.kind == nullptr)
+      return true;
+    return next_.kind->real != nullptr
+             ? hold(next_.kind->real(next_.target, x))
+             : wrong();
+  }
+
+  bool visit_str(const char* data, uint32_t n) {
+    if (n > codec_limits::text)
+      return over("a text of more than 1 MiB");
+    std::string_view x{data, n};
+    if (in_key_)
+      return take_key(x);
+    if (next_.kind == nullptr)
+      return true;
+    return next_.kind->text != nullptr
+             ? hold(next_.kind->text(next_.target, ctx_, x))
+             : wrong();
+  }
+
+  bool visit_bin(const char*, uint32_t) {
+    return next_.kind == nullptr || wrong();
+  }
+  bool visit_ext(const char*, uint32_t) {
+    return next_.kind == nullptr || wrong();
+  }
+
+  bool start_array(uint32_t n) {
+    if (n > codec_limits::array)
+      return over("an array of more than 65536 elements");
+    if (!push())
+      return false;
+    if (next_.kind == nullptr)
+      return true;
+    if (next_.kind->array == nullptr)
+      return wrong();
+    return next_.kind->array(next_.target, ctx_, n)
+           || over("more elements than the message has room for");
+  }
+
+  bool start_array_item() {
+    auto& open = stack_[depth_ - 1];
+    next_ = open.owner.kind == nullptr
+              ? slot{}
+              : open.owner.kind->element(open.owner.target);
+    return true;
+  }
+  bool end_array_item() { return true; }
+  bool end_array() { return pop(); }
+
+  bool start_map(uint32_t n) {
+    if (in_key_)
+      return refuse("a map as a key");
+    if (n > codec_limits::map)
+      return over("a map of more than 4096 entries");
+    if (!push())
+      return false;
+    if (next_.kind == nullptr)
+      return true;
+    if (next_.kind->map == nullptr)
+      return wrong();
+    return next_.kind->map(next_.target, ctx_, n)
+           || over("more entries than the message has room for");
+  }
+
+  bool start_map_key() {
+    in_key_ = true;
+    next_ = {};
+    got_key_ = false;
+    return true;
+  }
+
+  bool end_map_key() {
+    in_key_ = false;
+    auto& open = stack_[depth_ - 1];
+    return got_key_ || open.owner.kind == nullptr
+           || refuse("a key that is no text");
+  }
+  bool start_map_value() { return true; }
+  bool end_map_value() { return true; }
+  bool end_map() { return pop(); }
+
+  void parse_error(size_t, size_t at) {
+    if (!error_)
+      error_ = bad("is not MessagePack at byte " + std::to_string(at));
+  }
+  void insufficient_bytes(size_t, size_t at) {
+    if (!error_)
+      error_ = bad("ends at byte " + std::to_string(at)
+                   + " in the middle of a value");
+  }
+
+  std::optional<error> failure() { return std::move(error_); }
+
+private:
+  struct open_value {
+    slot owner;
+    uint64_t seen = 0; ///< fields of a record that were given
+  };
+
+  static error bad(std::string why) {
+    return {ec::bad_request, "the message " + std::move(why), {}};
+  }
+
+  bool refuse(const std::string& why) {
+    error_ = bad("has " + why
+                 + (key_.empty() ? std::string{} : " at key " + shown(key_)));
+    return false;
+  }
+
+  bool over(const std::string& why) {
+    refuse(why);
+    error_->code = ec::too_large;
+    return false;
+  }
+
+  bool wrong() {
+    return refuse(std::string{"something else than "} + next_.kind->expected);
+  }
+
+  bool hold(bool valid) { return valid || wrong(); }
+
+  bool take_key(std::string_view x) {
+    got_key_ = true;
+    auto& open = stack_[depth_ - 1];
+    if (open.owner.kind == nullptr) {
+      next_ = {};
+      return true;
+    }
+    key_ = x.substr(0, 64);
+    next_ = open.owner.kind->key(open.owner.target, ctx_, x);
+    if (next_.field < 0)
+      return true;
+    auto bit = uint64_t{1} << (next_.field & 63);
+    if ((open.seen & bit) != 0)
+      return refuse("a key twice");
+    open.seen |= bit;
+    return true;
+  }
+
+  bool push() {
+    if (in_key_)
+      return refuse("a container as a key");
+    if (depth_ == stack_.size())
+      return over("more than 12 levels");
+    stack_[depth_++] = {next_, 0};
+    return true;
+  }
+
+  bool pop() {
+    auto& open = stack_[--depth_];
+    if (open.owner.kind == nullptr || open.owner.kind->finish == nullptr)
+      return true;
+    next_ = open.owner;
+    return hold(open.owner.kind->finish(open.owner.target, ctx_));
+  }
+
+  std::array<open_value, codec_limits::depth> stack_;
+  size_t depth_ = 0;
+  slot next_;
+  bool in_key_ = false;
+  bool got_key_ = false;
+  std::string key_;
+  decode_context& ctx_;
+  std::optional<error> error_;
+};
+
+} // namespace
+
+result<void> decode_into(slot target, const_bytes body, decode_context& ctx) {
+  if (body.size() > codec_limits::body_bytes)
+    return error{ec::too_large, "the message has more than 4 MiB", {}};
+  ctx.budget = 3 * body.size() + 49'152;
+  slot_visitor visitor{target, ctx};
+  size_t at = 0;
+  auto parsed = msgpack::parse(reinterpret_cast<const char*>(body.data()),
+                               body.size(), at, visitor);
+  if (auto failed = visitor.failure())
+    return *failed;
+  if (!parsed)
+    return error{ec::bad_request, "the message is not MessagePack", {}};
+  if (at != body.size())
+    return error{ec::bad_request,
+                 "the message has " + std::to_string(body.size() - at)
+                   + " bytes after its end", {}};
+  return {};
+}
+
+} // namespace millrace

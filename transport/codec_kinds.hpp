@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// \file
+/// How each type takes a decoded value. Part of codec.hpp.
+
+namespace millrace::detail {
+
+template <class T>
+T& as(void* x) {
+  return *static_cast<T*>(x);
+}
+
+/// Accounts for n elements of a size before they are made.
+inline bool spend(decode_context& ctx, size_t n, size_t size) {
+  if (n > ctx.budget / size)
+    return false;
+  ctx.budget -= n * size;
+  return true;
+}
+
+template <class T>
+struct kind; // specialised below
+
+template <>
+struct kind<bool> {
+  static constexpr slot_kind value{
+    .expected = "true or false",
+    .boolean = [](void* x, bool y) { return as<bool>(x) = y, true; }};
+};
+
+template <std::integral T>
+struct kind<T> {
+  static bool take(void* x, decode_context&, int64_t y) {
+    if (!std::in_range<T>(y))
+      return false;
+    as<T>(x) = static_cast<T>(y);
+    return true;
+  }
+  static bool take_large(void* x, uint64_t y) {
+    if constexpr (std::same_as<T, uint64_t>)
+      return as<T>(x) = y, true;
+    return false;
+  }
+  static constexpr slot_kind value{.expected = "an integer in range",
+                                   .integer = take,
+                                   .large = take_large};
+};
+
+template <>
+struct kind<double> {
+  static constexpr slot_kind value{
+    .expected = "a number",
+    .integer
+    = [](void* x, decode_context&, int64_t y) {
+        return as<double>(x) = static_cast<double>(y), true;
+      },
+    .real = [](void* x, double y) { return as<double>(x) = y, true; }};
+};
+
+template <>
+struct kind<std::string> {
+  static constexpr slot_kind value{
+    .expected = "a text",
+    .text = [](void* x, decode_context& ctx, std::string_view y) {
+      return spend(ctx, y.size(), 1)
+             && (as<std::string>(x).assign(y), true);
+    }};
+};
+
+template <named_enum T>
+struct kind<T> {
+  static constexpr slot_kind value{
+    .expected = "a known name",
+    .text = [](void* x, decode_context&, std::string_view y) {
+      auto found = from_string<T>(y);
+      return found ? (as<T>(x) = *found, true) : false;
+    }};
+};
+
+template <>
+struct kind<microseconds> {
+  static constexpr slot_kind value{
+    .expected = "microseconds",
+    .integer = [](void* x, decode_context&, int64_t y) {
+      return as<microseconds>(x) = microseconds{y}, true;
+    }};
+};
+
+template <>
+struct kind<byte_count> {
+  static constexpr slot_kind value{
+    .expected = "a count of bytes",
+    .integer = [](void* x, decode_context&, int64_t y) {
+      return y >= 0
+             && (as<byte_count>(x).value = static_cast<uint64_t>(y), true);
+    }};
+};
+
+template <>
+struct kind<deadline> {
+  /// A year; more is as good as never and would overflow.
+  static constexpr int64_t longest = 31'536'000'000'000;
+  static constexpr slot_kind value{
+    .expected = "microseconds left",
+    .nil = [](void* x) { return as<deadline>(x).at = far_future, true; },
+    .integer = [](void* x, decode_context& ctx, int64_t y) {
+      if (y > longest)
+        return false;
+      as<deadline>(x).at = ctx.now + microseconds{std::max(y, int64_t{-1})};
+      return true;
+    }};
+};
+
+template <class T>
+struct kind<std::vector<T>> {
+  static constexpr slot_kind value{
+    .expected = "an array",
+    .array
+    = [](void* x, decode_context& ctx, uint32_t n) {
+        as<std::vector<T>>(x).clear();
+        return spend(ctx, n, sizeof(T));
+      },
+    .element = [](void* x) -> slot {
+      return {&as<std::vector<T>>(x).emplace_back(), &kind_of<T>()};
+    }};
+};
+
+template <class T>
+struct kind<std::map<std::string, T>> {
+  static constexpr slot_kind value{
+    .expected = "a map",
+    .map = [](void*, decode_context& ctx, uint32_t n) {
+      return spend(ctx, n, sizeof(T) + 96);
+    },
+    .key = [](void* x, decode_context&, std::string_view y) -> slot {
+      auto& xs = as<std::map<std::string, T>>(x);
+      return {&xs[std::string{y}], &kind_of<T>()};
+    }};
+};
+
+template <class T>
+struct kind<std::optional<T>> {
+  static T& fresh(void* x) { return as<std::optional<T>>(x).emplace(); }
+  static constexpr const slot_kind& inner = kind<T>::value;
+  static_assert(inner.array == nullptr, "optional lists are empty lists");
+  static constexpr slot_kind value{
+    .expected = inner.expected,
+    .nil = [](void* x) { return as<std::optional<T>>(x).reset(), true; },
+    .boolean = inner.boolean == nullptr
+                 ? nullptr
+                 : +[](void* x, bool y) { return inner.boolean(&fresh(x), y); },
+    .integer = inner.integer == nullptr
+                 ? nullptr
+                 : +[](void* x, decode_context& ctx, int64_t y) {
+                     return inner.integer(&fresh(x), ctx, y);
+                   },
+    .real = inner.real == nullptr
+              ? nullptr
+              : +[](void* x, double y) { return inner.real(&fresh(x), y); },
+    .text = inner.text == nullptr
+              ? nullptr
+              : +[](void* x, decode_context& ctx, std::string_view y) {
+                  return inner.text(&fresh(x), ctx, y);
+                },
+    .map = inner.map == nullptr
+             ? nullptr
+             : +[](void* x, decode_context& ctx, uint32_t n) {
+                 return inner.map(&fresh(x), ctx, n);
+               },
+    .key = inner.key == nullptr
+             ? nullptr
+             : +[](void* x, decode_context& ctx, std::string_view y) {
+                 return inner.key(&*as<std::optional<T>>(x), ctx, y);
+               }};
+};
+
+template <declared T>
+struct kind<T> {
+  static slot find(void* x, decode_context&, std::string_view key) {
+    slot out;
+    int i = 0;
+    for_each_field(as<T>(x), [&]<class M>(std::string_view name, M& member) {
+      if (name == key)
+        out = {&member, &kind_of<M>(), i};
+      ++i;
+    });
+    return out;
+  }
+  static constexpr slot_kind value{
+    .expected = "a map",
+    .map = [](void*, decode_context&, uint32_t) { return true; },
+    .key = find};
+};
+
+template <>
+struct kind<shape> {
+  static const slot_kind value;
+};
+
+template <>
+struct kind<tensor> {
+  static const slot_kind value;
+};
+
+template <>
+struct kind<named_tensor> {
+  static const slot_kind value;
+};
+
+template <>
+struct kind<shared_bytes> {
+  static constexpr slot_kind value{
+    .expected = "the number of a frame",
+    .integer = [](void* x, decode_context& ctx, int64_t y) {
+      if (y < 0 || static_cast<uint64_t>(y) >= ctx.attachments.size())
+        return false;
+      as<shared_bytes>(x) = ctx.attachments[static_cast<size_t>(y)];
+      return true;
+    }};
+};
+
+template <class Handle>
+bool take_handle(void* x, decode_context& ctx, std::string_view y) {
+  if (ctx.book == nullptr)
+    return false;
+  as<Handle>(x) = caf::actor_cast<Handle>(ctx.book->resolve(y));
+  return true;
+}
+
+template <>
+struct kind<caf::strong_actor_ptr> {
+  static constexpr slot_kind value{.expected = "an actor's address",
+                                   .nil = [](void*) { return true; },
+                                   .text = take_handle<caf::strong_actor_ptr>};
+};
+
+template <class... Sigs>
+struct kind<caf::typed_actor<Sigs...>> {
+  static constexpr slot_kind value{
+    .expected = "an actor's address",
+    .nil = [](void*) { return true; },
+    .text = take_handle<caf::typed_actor<Sigs...>>};
+};
+
+} // namespace millrace::detail
+
+namespace millrace {
+
+template <class T>
+const slot_kind& kind_of() {
+  return detail::kind<T>::value;
+}
+
+} // namespace millrace

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// \file
+/// The one list of messages that cross the wire. A message is declared in its
+/// protocol's header and named here, nowhere else.
+
+#include <tuple>
+
+#include "transport/messages/cluster.hpp"
+#include "transport/messages/envelope.hpp"
+#include "transport/messages/infer.hpp"
+#include "transport/messages/model.hpp"
+#include "transport/messages/peer.hpp"
+#include "transport/messages/replica.hpp"
+
+namespace millrace {
+
+using all_messages = std::tuple<
+  // envelope
+  failure, done,
+  // peer
+  hello, beat, goodbye, watch, gone,
+  // infer
+  infer, infer_reply, cancel, describe_models, model_list_reply,
+  // replica
+  replica_ready, replica_draining, run_batch, batch_done,
+  // cluster
+  deploy, evict, replica_status, inventory, proposal, registered, set_model,
+  forget_model, get_members, member_list, get_status, node_status, get_models,
+  model_list, drain>;
+
+} // namespace millrace

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include <caf/actor_control_block.hpp>
+
+#include "models/device/device.hpp"
+#include "runtime/fields.hpp"
+#include "transport/messages/model.hpp"
+#include "transport/messages/peer.hpp"
+
+namespace millrace {
+
+// -- desired state -----------------------------------------------------------
+
+/// One replica that shall be, and where. Written by the placement alone.
+struct assignment {
+  std::string replica; ///< unique name, "MODEL.VERSION.NUMBER"
+  std::string model;
+  uint64_t version = 0;
+  std::string node;
+  std::string device;
+  double share = 0;
+  uint64_t threads = 1;
+  serving_policy policy;
+  MILLRACE_FIELDS(assignment, replica, model, version, node, device, share,
+                  threads, policy)
+};
+
+enum class replica_condition : uint8_t {
+  starting, ///< fetching, loading or warming up
+  ready,
+  draining,
+  failed
+};
+
+constexpr auto names_of(replica_condition) {
+  return name_table{"starting", "ready", "draining", "failed"};
+}
+
+/// Controller to node: have this replica. Idempotent. Obeyed only from the
+/// newest controller epoch the node has seen.
+struct deploy {
+  uint64_t epoch = 0;
+  uint64_t sequence = 0; ///< of this controller's orders to this node
+  assignment what;
+  MILLRACE_FIELDS(deploy, epoch, sequence, what)
+};
+
+/// Controller to node: drain this replica, then end it. Idempotent.
+struct evict {
+  uint64_t epoch = 0;
+  uint64_t sequence = 0;
+  std::string replica;
+  MILLRACE_FIELDS(evict, epoch, sequence, replica)
+};
+
+/// How a replica is: from it to its supervisor, and in inventories.
+struct replica_status {
+  assignment what;
+  replica_condition state = replica_condition::starting;
+  std::string reason; ///< with failed
+  uint64_t memory = 0;
+  microseconds load{0};
+  microseconds warm_up{0};
+  MILLRACE_FIELDS(replica_status, what, state, reason, memory, load, warm_up)
+};
+
+/// Node to controller, at each meeting and whenever it changes: what it has.
+struct inventory {
+  member node;
+  std::vector<device_info> devices;
+  std::vector<model_info> models; ///< bundles on its disk
+  std::vector<replica_status> replicas;
+  bool draining = false;
+  uint64_t epoch = 0;    ///< of the last order obeyed, and its number: orders
+  uint64_t sequence = 0; ///< sent since are still on their way
+  caf::strong_actor_ptr supervisor;
+  MILLRACE_FIELDS(inventory, node, devices, models, replicas, draining, epoch,
+                  sequence, supervisor)
+};
+
+/// Autoscaler to placement: so many replicas of each of these. Replaces what
+/// the same scope proposed before.
+struct proposal {
+  std::string scope; ///< "cluster", or a model's name
+  std::vector<model_settings> wanted;
+  MILLRACE_FIELDS(proposal, scope, wanted)
+};
+
+/// Registry to autoscalers: the settings of all registered models.
+struct registered {
+  std::vector<model_settings> models;
+  MILLRACE_FIELDS(registered, models)
+};
+
+/// Operator or config to registry: want this; replicas = 0 means none.
+/// Answered once it is on disk.
+struct set_model {
+  model_settings settings;
+  /// From a config: does not replace what an operator said.
+  bool is_default = false;
+  MILLRACE_FIELDS(set_model, settings, is_default)
+};
+
+struct forget_model {
+  std::string model;
+  MILLRACE_FIELDS(forget_model, model)
+};
+
+// -- looking in --------------------------------------------------------------
+
+struct get_members {
+  MILLRACE_FIELDS(get_members)
+};
+struct member_list {
+  member self;
+  std::vector<member> peers;
+  MILLRACE_FIELDS(member_list, self, peers)
+};
+
+/// One actor of a node, for the tree.
+struct actor_info {
+  std::string name;
+  std::string parent;
+  std::string state; ///< "running", or why it is not
+  uint64_t restarts = 0;
+  MILLRACE_FIELDS(actor_info, name, parent, state, restarts)
+};
+
+struct get_status {
+  MILLRACE_FIELDS(get_status)
+};
+
+enum class node_condition : uint8_t { starting, ready, draining, failed };
+
+constexpr auto names_of(node_condition) {
+  return name_table{"starting", "ready", "draining", "failed"};
+}
+
+struct node_status {
+  member node;
+  node_condition state = node_condition::starting;
+  std::string reason;
+  microseconds uptime{0};
+  std::vector<device_info> devices;
+  std::vector<replica_status> replicas;
+  std::vector<actor_info> actors;
+  std::vector<model_info> models;
+  MILLRACE_FIELDS(node_status, node, state, reason, uptime, devices, replicas,
+                  actors, models)
+};
+
+struct get_models {
+  MILLRACE_FIELDS(get_models)
+};
+
+/// What is registered and how far it is.
+struct model_status {
+  model_settings settings;
+  uint64_t ready = 0;
+  uint64_t starting = 0;
+  std::string note; ///< why fewer than wanted are ready
+  MILLRACE_FIELDS(model_status, settings, ready, starting, note)
+};
+
+struct model_list {
+  std::vector<model_status> models;
+  MILLRACE_FIELDS(model_list, models)
+};
+
+/// Operator to node: take no new work, finish, then leave. Answered at once.
+struct drain {
+  MILLRACE_FIELDS(drain)
+};
+
+} // namespace millrace

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/safetensors.hpp"
+#include "runtime/error.hpp"
+#include "runtime/fields.hpp"
+#include "runtime/time.hpp"
+#include "transport/messages/model.hpp"
+
+namespace millrace {
+
+// -- between a client and a gateway ------------------------------------------
+
+/// Asks for one forward pass. Names a model, or an application whose cheapest
+/// fitting variant is then chosen.
+struct infer {
+  std::string model;
+  std::string version; ///< number or alias; empty: "default"
+  std::string application;
+  std::optional<double> accuracy;      ///< of the variant, at least
+  std::optional<microseconds> latency; ///< of the variant, at most
+  /// What one hopes for; goodput counts it. The header's time left is when the
+  /// answer is worthless.
+  std::optional<microseconds> slo;
+  std::vector<named_tensor> inputs; ///< in order, or named
+  MILLRACE_FIELDS(infer, model, version, application, accuracy, latency, slo,
+                  inputs)
+};
+
+/// The one final answer to a request.
+struct infer_reply {
+  ec status = ec::internal;
+  std::string error;           ///< what was found and what was expected
+  microseconds retry_after{0}; ///< with overloaded
+  std::string model;
+  uint64_t version = 0;
+  std::string replica; ///< who computed it
+  uint32_t batch = 0;  ///< requests that were computed together
+  microseconds queue{0};
+  microseconds execute{0};
+  microseconds total{0}; ///< in the gateway, from arrival to answer
+  std::vector<named_tensor> outputs;
+  MILLRACE_FIELDS(infer_reply, status, error, retry_after, model, version,
+                  replica, batch, queue, execute, total, outputs)
+};
+
+/// Stops waiting for the request with the header's id.
+struct cancel {
+  MILLRACE_FIELDS(cancel)
+};
+
+/// Asks what there is to ask for.
+struct describe_models {
+  std::string model; ///< empty: all
+  MILLRACE_FIELDS(describe_models, model)
+};
+
+/// The models a client may ask for.
+struct model_list_reply {
+  std::vector<model_info> models;
+  MILLRACE_FIELDS(model_list_reply, models)
+};
+
+// -- inside a node -----------------------------------------------------------
+
+/// Who sent a request: which endpoint, and which connection to it.
+struct session {
+  uint32_t endpoint = 0;
+  std::string connection;
+  MILLRACE_FIELDS(session, endpoint, connection)
+  friend auto operator<=>(const session&, const session&) = default;
+};
+
+/// A decoded request on its way from the bus to the gateway.
+struct client_request {
+  session from;
+  uint64_t id = 0; ///< the client's
+  deadline due;
+  int32_t priority = 0;
+  std::string trace;
+  infer request;
+  MILLRACE_FIELDS(client_request, from, id, due, priority, trace, request)
+};
+
+struct client_cancel {
+  session from;
+  uint64_t id = 0;
+  MILLRACE_FIELDS(client_cancel, from, id)
+};
+
+struct client_describe {
+  session from;
+  uint64_t id = 0;
+  std::string model;
+  MILLRACE_FIELDS(client_describe, from, id, model)
+};
+
+/// Gateway to router: one admitted request.
+struct route {
+  uint64_t key = 0; ///< the gateway's
+  deadline due;
+  int32_t priority = 0;
+  std::vector<tensor> inputs;
+  uint64_t rows = 1;
+  MILLRACE_FIELDS(route, key, due, priority, inputs, rows)
+};
+
+/// Gateway to router: forget it, nobody waits any more.
+struct unroute {
+  uint64_t key = 0;
+  MILLRACE_FIELDS(unroute, key)
+};
+
+/// Router to gateway: what became of a request.
+struct settled {
+  uint64_t key = 0;
+  ec status = ec::internal;
+  std::string text;
+  microseconds retry_after{0};
+  std::vector<tensor> outputs;
+  std::string replica;
+  uint32_t batch = 0;
+  microseconds queue{0};
+  microseconds execute{0};
+  MILLRACE_FIELDS(settled, key, status, text, retry_after, outputs, replica,
+                  batch, queue, execute)
+};
+
+} // namespace millrace

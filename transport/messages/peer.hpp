@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/fields.hpp"
+#include "transport/messages/envelope.hpp"
+
+namespace millrace {
+
+/// A node as others know it.
+struct member {
+  std::string name;
+  /// Counts the node's starts: a later one replaces an earlier one for good.
+  uint64_t incarnation = 0;
+  std::string address; ///< where peers connect
+  std::vector<std::string> roles;
+  std::string rack;
+  MILLRACE_FIELDS(member, name, incarnation, address, roles, rack)
+
+  bool has_role(std::string_view x) const {
+    for (auto& role : roles)
+      if (role == x)
+        return true;
+    return false;
+  }
+};
+
+/// Opens a link and keeps the members known to each other. Sent first on every
+/// connection, and again when a link has to start anew.
+struct hello {
+  std::string cluster;
+  member self;
+  /// Counts this node's attempts to link with the receiver; what arrives before
+  /// a hello with a higher number belongs to a link given up.
+  uint64_t link = 0;
+  std::vector<member> members; ///< others the sender is linked with
+  MILLRACE_FIELDS(hello, cluster, self, link, members)
+};
+
+/// Says that the sender's bus thread is alive and which link of the receiver's
+/// it has accepted (0: none).
+struct beat {
+  uint64_t link = 0;
+  MILLRACE_FIELDS(beat, link)
+};
+
+/// The sender leaves on purpose.
+struct goodbye {
+  MILLRACE_FIELDS(goodbye)
+};
+
+/// Asks to be told when an actor of the receiver's ends.
+struct watch {
+  std::string actor;
+  MILLRACE_FIELDS(watch, actor)
+};
+
+/// A watched actor has ended, or was never there.
+struct gone {
+  std::string actor;
+  failure reason;
+  MILLRACE_FIELDS(gone, actor, reason)
+};
+
+/// Local: a link with a node works both ways, or no longer does.
+struct peer_up {
+  member peer;
+  MILLRACE_FIELDS(peer_up, peer)
+};
+struct peer_down {
+  member peer;
+  std::string reason;
+  MILLRACE_FIELDS(peer_down, peer, reason)
+};
+
+} // namespace millrace

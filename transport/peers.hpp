@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "runtime/time.hpp"
+#include "transport/messages/peer.hpp"
+
+namespace millrace {
+
+/// How links are kept.
+struct link_settings {
+  microseconds beat{100'000};     ///< how often a node says it is alive
+  microseconds timeout{1'000'000}; ///< silence after which it is not
+};
+
+/// What a peer table wants done.
+struct connect_to {
+  std::string address;
+};
+struct drop_connection {
+  std::string address;
+};
+struct send_hello {
+  std::string address;
+  hello what;
+};
+struct send_beat {
+  std::string address;
+  beat what;
+};
+struct report_up {
+  member peer;
+};
+struct report_down {
+  member peer;
+  std::string reason;
+};
+using peer_action = std::variant<connect_to, drop_connection, send_hello,
+                                 send_beat, report_up, report_down>;
+using peer_actions = std::vector<peer_action>;
+
+/// Who is linked with this node. Each node keeps one outgoing connection to
+/// every other; a link is up when this node's connection stands, the other's
+/// hello has been accepted here and this node's has been accepted there. Giving
+/// a link up always starts a new one with a higher number, which makes the other
+/// side give up too: what both held of each other ends together, and nothing
+/// said on the old link counts on the new one. Pure: events and time in,
+/// actions out.
+class peer_table {
+public:
+  peer_table(std::string cluster, member self, link_settings settings,
+             std::vector<std::string> seeds);
+
+  peer_actions start();
+  peer_actions on_connected(const std::string& address, timestamp now);
+  peer_actions on_disconnected(const std::string& address, timestamp now);
+  /// `node` and `incarnation` are the connection's, not the message's.
+  peer_actions on_hello(const hello& x, timestamp now);
+  peer_actions on_beat(const std::string& node, uint64_t incarnation,
+                       const beat& x, timestamp now);
+  peer_actions on_goodbye(const std::string& node, uint64_t incarnation,
+                          timestamp now);
+  /// To be called every settings.beat.
+  peer_actions on_tick(timestamp now);
+
+  /// Whether messages of that start of that node count.
+  bool accepts(const std::string& node, uint64_t incarnation) const;
+
+  /// Where messages to that start of that node go; null without a link.
+  const std::string* address_of(const std::string& node,
+                                uint64_t incarnation) const;
+  const member* find(const std::string& node) const;
+  std::vector<member> linked() const;
+  size_t up_count() const;
+
+private:
+  struct peer {
+    member info;
+    bool connected = false;
+    uint64_t our_link = 0; ///< number of the hello last sent
+    bool our_link_accepted = false;
+    uint64_t their_link = 0; ///< number of the hello accepted; 0: none
+    uint64_t given_up_link = 0; ///< what arrives up to this one is void
+    timestamp last_heard;
+    timestamp last_greeted;
+    bool up = false;
+  };
+
+  hello make_hello() const;
+  peer* at_address(const std::string& address);
+  void want(const std::string& address, peer_actions& out);
+  void greet(peer& p, timestamp now, peer_actions& out);
+  void settle(peer& p, peer_actions& out);
+  void give_up(peer& p, const std::string& reason, timestamp now,
+               peer_actions& out);
+
+  std::string cluster_;
+  member self_;
+  link_settings settings_;
+  std::vector<std::string> seeds_;
+  /// Every address there is or shall be a connection to, and whether it stands.
+  std::map<std::string, bool> connections_;
+  uint64_t last_link_ = 0; ///< of all links, so that each has its own
+  std::map<std::string, peer> peers_;     ///< by name
+};
+
+} // namespace millrace

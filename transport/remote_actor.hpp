@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <caf/actor_proxy.hpp>
+
+#include "transport/switchboard.hpp"
+
+namespace millrace {
+
+/// A handle to an actor of another node: encodes what it is sent and hands it
+/// to the switchboard.
+class remote_actor : public caf::actor_proxy {
+public:
+  remote_actor(caf::actor_config& cfg, switchboard& out, std::string node,
+               uint64_t incarnation, std::string name);
+
+  const std::string& node() const { return node_; }
+  uint64_t incarnation() const { return incarnation_; }
+  /// Within its node: "role/name" or "#id".
+  const std::string& actor_name() const { return name_; }
+
+  void enqueue(caf::mailbox_element_ptr what,
+               caf::execution_unit* host) override;
+  void kill_proxy(caf::execution_unit* host, caf::error reason) override;
+
+private:
+  switchboard& out_;
+  std::string node_;
+  uint64_t incarnation_;
+  std::string name_;
+};
+
+} // namespace millrace

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/switchboard.hpp"
+
+#include <caf/detail/sync_request_bouncer.hpp>
+#include <caf/make_actor.hpp>
+#include <caf/sec.hpp>
+
+#include "runtime/log.hpp"
+#include "runtime/text.hpp"
+#include "transport/message_types.hpp"
+#include "transport/messages/all.hpp"
+#include "transport/remote_actor.hpp"
+
+namespace millrace {
+
+namespace {
+
+template <class T>
+shared_bytes body_of(const T& x, timestamp now) {
+  encoder out{now, nullptr};
+  out.put(x);
+  return out.take_body();
+}
+
+std::string number_of(const caf::strong_actor_ptr& x) {
+  return "#" + std::to_string(x->id());
+}
+
+const remote_actor* as_proxy(const caf::strong_actor_ptr& x) {
+  return dynamic_cast<const remote_actor*>(
+    caf::actor_cast<caf::abstract_actor*>(x));
+}
+
+void send_error(const caf::strong_actor_ptr& to, caf::message_id mid,
+                const error& x, caf::execution_unit* host) {
+  if (to && mid.is_request())
+    to->enqueue(nullptr, mid.response_id(), caf::make_message(to_caf(x)),
+                host);
+}
+
+/// Forgets entries whose actors are gone, now and then.
+void prune(std::unordered_map<std::string, caf::weak_actor_ptr>& xs,
+           size_t& at) {
+  if (xs.size() < at)
+    return;
+  std::erase_if(xs, [](auto& x) {
+    return caf::actor_cast<caf::strong_actor_ptr>(x.second) == nullptr;
+  });
+  at = std::max(at, xs.size() * 2);
+}
+
+} // namespace
+
+result<wire_message> encode_content(const caf::type_erased_tuple& content,
+                                    timestamp now, address_book* book) {
+  wire_message out;
+  if (content.empty()) {
+    out.head.t = done::record_name();
+    out.body = body_of(done{}, now);
+    return out;
+  }
+  if (content.match_elements<caf::error>()) {
+    auto x = from_caf(content.get_as<caf::error>(0));
+    out.head.t = failure::record_name();
+    out.body = body_of(failure{x.code, x.text, x.retry_after}, now);
+    return out;
+  }
+  auto* info = content.size() == 1 ? content.type(0).second : nullptr;
+  auto* type = info == nullptr ? nullptr : find_message_type(*info);
+  if (type == nullptr)
+    return error{ec::internal, "an undeclared message was sent to another"
+                               " node: "
+                                 + content.stringify(), {}};
+  encoder body{now, book};
+  type->encode(body, content.get(0));
+  out.head.t = type->name;
+  out.body = body.take_body();
+  out.attachments = body.take_attachments();
+  return out;
+}
+
+switchboard::switchboard(caf::actor_system& system, std::string node,
+                         carrier& out)
+  : system_(system), node_(std::move(node)), out_(out) {}
+
+switchboard::~switchboard() = default;
+
+timestamp switchboard::now() const {
+  return system_.clock().now();
+}
+
+// -- addresses -----------------------------------------------------------------
+
+std::string switchboard::address_of(const caf::strong_actor_ptr& x) {
+  if (!x)
+    return {};
+  if (auto* proxy = as_proxy(x))
+    return proxy->node() + "/" + proxy->actor_name();
+  auto number = number_of(x);
+  std::lock_guard guard{mutex_};
+  if (auto i = name_of_.find(number); i != name_of_.end())
+    return node_ + "/" + i->second;
+  prune(numbered_, prune_numbered_at_);
+  numbered_.emplace(number, caf::actor_cast<caf::weak_actor_ptr>(x));
+  return node_ + "/" + number;
+}
+
+caf::strong_actor_ptr switchboard::resolve(std::string_view address) {
+  auto slash = address.find('/');
+  if (slash == std::string_view::npos)
+    return nullptr;
+  auto node = std::string{address.substr(0, slash)};
+  auto name = std::string{address.substr(slash + 1)};
+  if (node == node_)
+    return find_local(name);
+  return proxy_for(node, name, true);
+}
+
+void switchboard::publish(const std::string& name, caf::strong_actor_ptr x) {
+  std::lock_guard guard{mutex_};
+  if (auto i = named_.find(name); i != named_.end()) {
+    name_of_.erase(number_of(i->second));
+    named_.erase(i);
+  }
+  if (!x)
+    return;
+  name_of_[number_of(x)] = name;
+  named_[name] = std::move(x);
+}
+
+caf::strong_actor_ptr switchboard::find_local(std::string_view name) {
+  std::lock_guard guard{mutex_};
+  if (auto i = named_.find(std::string{name}); i != named_.end())
+    return i->second;
+  if (auto i = numbered_.find(std::string{name}); i != numbered_.end())
+    return caf::actor_cast<caf::strong_actor_ptr>(i->second);
+  return nullptr;
+}
+
+caf::strong_actor_ptr switchboard::proxy_for(const std::string& node,
+                                             const std::string& name,
+                                             bool watched) {
+  caf::strong_actor_ptr out;
+  uint64_t incarnation = 0;
+  {
+    std::lock_guard guard{mutex_};
+    auto i = peers_.find(node);
+    if (i == peers_.end())
+      return nullptr;
+    auto& slot = i->second.proxies[name];
+    if (auto x = caf::actor_cast<caf::strong_actor_ptr>(slot))
+      return x;
+    incarnation = i->second.incarnation;
+    caf::actor_config cfg;
+    out = caf::make_actor<remote_actor, caf::strong_actor_ptr>(
+      system_.next_actor_id(), system_.node(), &system_, cfg, *this, node,
+      incarnation, name);
+    slot = caf::actor_cast<caf::weak_actor_ptr>(out);
+    prune(i->second.proxies, i->second.prune_at);
+  }
+  if (watched)
+    send_control(node, incarnation, watch::record_name(),
+                 body_of(watch{name}, now()));
+  return out;
+}
+
+// -- links -----------------------------------------------------------------------
+
+void switchboard::peer_linked(const member& x) {
+  std::lock_guard guard{mutex_};
+  auto& p = peers_[x.name];
+  p.incarnation = x.incarnation;
+}
+
+void switchboard::peer_lost(const member& x, const std::string& reason,
+                            caf::execution_unit* host) {
+  std::vector<caf::strong_actor_ptr> lost;
+  {
+    std::lock_guard guard{mutex_};
+    auto i = peers_.find(x.name);
+    if (i == peers_.end())
+      return;
+    for (auto& [name, weak] : i->second.proxies)
+      if (auto ptr = caf::actor_cast<caf::strong_actor_ptr>(weak))
+        lost.push_back(std::move(ptr));
+    peers_.erase(i);
+  }
+  for (auto& ptr : lost)
+    static_cast<remote_actor*>(caf::actor_cast<caf::abstract_actor*>(ptr))
+      ->kill_proxy(host, to_caf({ec::unavailable,
+                                 "node " + x.name + ": " + reason, {}}));
+}
+
+void switchboard::send_control(const std::string& node, uint64_t incarnation,
+                               std::string_view type, shared_bytes body) {
+  wire_message x;
+  x.head.v = protocol_version;
+  x.head.t = type;
+  x.head.inc = incarnation;
+  x.body = std::move(body);
+  out_.carry(node, incarnation, std::move(x));
+}
+
+void switchboard::forward(const remote_actor& to, caf::mailbox_element& what) {
+  auto refuse = [&](const error& x) {
+    if (what.mid.is_request())
+      send_error(what.sender, what.mid, x, nullptr);
+    else
+      log_event(log_level::warning, "bus", "undelivered",
+                {{"to", to.node() + "/" + to.actor_name()},
+                 {"error", to_string(x)}});
+  };
+  auto x = encode_content(what.content(), now(), this);
+  if (!x)
+    return refuse(x.failure());
+  x->head.v = protocol_version;
+  x->head.id = what.mid.integer_value();
+  x->head.inc = to.incarnation();
+  x->head.to = to.node() + "/" + to.actor_name();
+  x->head.from = address_of(what.sender);
+  if (!out_.carry(to.node(), to.incarnation(), std::move(*x)))
+    refuse({ec::unavailable, "no link to node " + to.node(), {}});
+}
+
+// -- delivery --------------------------------------------------------------------
+
+result<caf::message> switchboard::decode_content(const wire_message& x) {
+  decode_context ctx{now(), this, x.attachments, 0};
+  if (x.head.t == done::record_name())
+    return caf::make_message(done{});
+  if (x.head.t == failure::record_name()) {
+    auto e = decode<failure>(x.body.view(), ctx);
+    if (!e)
+      return e.failure();
+    return caf::make_message(
+      to_caf(error{e->code, e->text, e->retry_after}));
+  }
+  auto* type = find_message_type(x.head.t);
+  if (type == nullptr)
+    return error{ec::bad_request, "unknown message type "
+                                    + shown(x.head.t), {}};
+  return type->decode(x.body.view(), ctx);
+}
+
+result<void> switchboard::deliver(const member& from, const wire_message& x,
+                                  caf::execution_unit* host) {
+  if (x.head.t == watch::record_name() || x.head.t == gone::record_name()) {
+    auto content = decode_content(x);
+    if (!content)
+      return content.failure();
+    if (content->match_elements<watch>())
+      on_watch(from, content->get_as<watch>(0));
+    else
+      on_gone(from, content->get_as<gone>(0), host);
+    return {};
+  }
+  auto prefix = from.name + "/";
+  if (!x.head.from.empty() && !x.head.from.starts_with(prefix))
+    return error{ec::forbidden, "node " + from.name + " sent as "
+                                  + shown(x.head.from), {}};
+  caf::strong_actor_ptr sender;
+  if (!x.head.from.empty())
+    sender = proxy_for(from.name, x.head.from.substr(prefix.size()), false);
+  return deliver(sender, x, host);
+}
+
+result<void> switchboard::deliver(const caf::strong_actor_ptr& reply_to,
+                                  const wire_message& x,
+                                  caf::execution_unit* host) {
+  caf::message_id mid{x.head.id == 0 ? caf::message_id{}
+                                     : caf::message_id{x.head.id}};
+  auto content = decode_content(x);
+  if (!content) {
+    send_error(reply_to, mid, content.failure(), host);
+    return content.failure();
+  }
+  auto slash = x.head.to.find('/');
+  auto node = x.head.to.substr(0, slash);
+  auto target = node == node_ && slash != std::string::npos
+                  ? find_local(std::string_view{x.head.to}.substr(slash + 1))
+                  : resolve(x.head.to);
+  if (!target) {
+    send_error(reply_to, mid,
+               {ec::unavailable, "no actor " + shown(x.head.to, 120), {}},
+               host);
+    return {};
+  }
+  target->enqueue(reply_to, mid, std::move(*content), host);
+  return {};
+}
+
+void switchboard::on_watch(const member& from, const watch& x) {
+  auto tell = [this, node = from.name, incarnation = from.incarnation,
+               name = x.actor](const caf::error& reason) {
+    auto why = from_caf(reason);
+    send_control(node, incarnation, gone::record_name(),
+                 body_of(gone{name, {why.code, why.text, {}}}, now()));
+  };
+  if (auto target = find_local(x.actor))
+    caf::actor_cast<caf::abstract_actor*>(target)->attach_functor(tell);
+  else
+    tell(to_caf({ec::unavailable, "no actor " + shown(x.actor), {}}));
+}
+
+void switchboard::on_gone(const member& from, const gone& x,
+                          caf::execution_unit* host) {
+  caf::strong_actor_ptr lost;
+  {
+    std::lock_guard guard{mutex_};
+    auto i = peers_.find(from.name);
+    if (i == peers_.end())
+      return;
+    auto k = i->second.proxies.find(x.actor);
+    if (k == i->second.proxies.end())
+      return;
+    lost = caf::actor_cast<caf::strong_actor_ptr>(k->second);
+    i->second.proxies.erase(k);
+  }
+  if (lost)
+    static_cast<remote_actor*>(caf::actor_cast<caf::abstract_actor*>(lost))
+      ->kill_proxy(host, to_caf({x.reason.code, x.reason.text, {}}));
+}
+
+} // namespace millrace

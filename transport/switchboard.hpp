@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "transport/bus.hpp"
+
+namespace millrace {
+
+class remote_actor;
+
+/// Carries messages to the nodes a switchboard is linked with.
+class carrier {
+public:
+  virtual ~carrier() = default;
+  /// Returns false when there is no link to that start of that node, or its
+  /// queue is full. Any thread.
+  virtual bool carry(const std::string& node, uint64_t incarnation,
+                     wire_message x)
+    = 0;
+};
+
+/// Addresses, proxies and delivery: everything of a bus that does not depend on
+/// what carries the bytes. A remote actor is a CAF handle like any other:
+/// requests, their timeouts, monitors and links work on it, and it goes down
+/// with its node.
+class switchboard : public address_book {
+public:
+  switchboard(caf::actor_system& system, std::string node, carrier& out);
+  ~switchboard() override;
+
+  // -- addresses, from any thread --------------------------------------------
+
+  std::string address_of(const caf::strong_actor_ptr& x) override;
+  caf::strong_actor_ptr resolve(std::string_view address) override;
+  void publish(const std::string& name, caf::strong_actor_ptr x);
+
+  // -- called by what carries --------------------------------------------------
+
+  /// A node was linked: proxies to it can be made.
+  void peer_linked(const member& x);
+
+  /// A node is lost: all proxies to it go down.
+  void peer_lost(const member& x, const std::string& reason,
+                 caf::execution_unit* host);
+
+  /// A message from a linked node arrived. Handlers run on the host.
+  /// Errors: bad_request and too_large as decoding gives them, unknown types
+  /// included; a request is then also answered.
+  result<void> deliver(const member& from, const wire_message& x,
+                       caf::execution_unit* host);
+
+  /// A message from a session that is not a node, such as an operator's shell.
+  /// Its answers go to `reply_to`.
+  result<void> deliver(const caf::strong_actor_ptr& reply_to,
+                       const wire_message& x, caf::execution_unit* host);
+
+  // -- called by proxies -------------------------------------------------------
+
+  /// Encodes what was sent to a proxy and hands it to the carrier.
+  void forward(const remote_actor& to, caf::mailbox_element& what);
+
+  timestamp now() const;
+
+private:
+  struct peer {
+    uint64_t incarnation = 0;
+    std::unordered_map<std::string, caf::weak_actor_ptr> proxies;
+    size_t prune_at = 64;
+  };
+
+  caf::strong_actor_ptr find_local(std::string_view name);
+  caf::strong_actor_ptr proxy_for(const std::string& node,
+                                  const std::string& name, bool watched);
+  result<caf::message> decode_content(const wire_message& x);
+  void on_watch(const member& from, const watch& x);
+  void on_gone(const member& from, const gone& x, caf::execution_unit* host);
+  void send_control(const std::string& node, uint64_t incarnation,
+                    std::string_view type, shared_bytes body);
+
+  caf::actor_system& system_;
+  const std::string node_;
+  carrier& out_;
+  std::mutex mutex_; // guards what follows
+  std::unordered_map<std::string, caf::strong_actor_ptr> named_;
+  std::unordered_map<std::string, std::string> name_of_; // "#id" -> name
+  std::unordered_map<std::string, caf::weak_actor_ptr> numbered_;
+  size_t prune_numbered_at_ = 256;
+  std::unordered_map<std::string, peer> peers_;
+};
+
+/// Encodes the content of an actor message: exactly one declared message, an
+/// error, or nothing.
+/// Errors: internal when the message is not on the list of messages.
+result<wire_message> encode_content(const caf::type_erased_tuple& content,
+                                    timestamp now, address_book* book);
+
+} // namespace millrace

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "runtime/bytes.hpp"
+#include "runtime/error.hpp"
+#include "transport/messages/envelope.hpp"
+
+namespace millrace {
+
+/// A message as it travels: header and body as MessagePack maps, bulk as raw
+/// frames that nobody copies.
+struct wire_message {
+  header head;
+  shared_bytes body;
+  std::vector<shared_bytes> attachments;
+
+  size_t bytes() const {
+    auto n = body.size();
+    for (auto& x : attachments)
+      n += x.size();
+    return n;
+  }
+};
+
+/// Limits of one message on any socket.
+struct wire_limits {
+  static constexpr size_t header_bytes = 4096;
+  static constexpr size_t attachments = 4096;
+  static constexpr size_t message_bytes = 256u << 20;
+};
+
+/// The first frame. Deadlines become time left.
+shared_bytes encode_header(const header& x, timestamp now);
+
+/// Errors: bad_request; also for another protocol version, naming both.
+result<header> decode_header(const_bytes frame, timestamp now);
+
+} // namespace millrace

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/zmq/links.hpp"
+
+#include <cstring>
+
+namespace millrace::zeromq {
+
+std::string make_routing_id(const member& self, uint64_t connection) {
+  return self.name + "@" + std::to_string(self.incarnation) + "#"
+         + std::to_string(connection);
+}
+
+std::optional<std::pair<std::string, uint64_t>>
+parse_routing_id(std::string_view x) {
+  auto at = x.find('@');
+  auto hash = x.find('#');
+  if (at == std::string_view::npos || hash == std::string_view::npos
+      || hash < at)
+    return std::nullopt;
+  uint64_t incarnation = 0;
+  auto [end, err] = std::from_chars(x.data() + at + 1, x.data() + hash,
+                                    incarnation);
+  if (err != std::errc{} || end != x.data() + hash)
+    return std::nullopt;
+  return std::pair{std::string{x.substr(0, at)}, incarnation};
+}
+
+link_set::link_set(zmq::context_t& context, member self,
+                   socket_options options)
+  : context_(context), self_(std::move(self)), options_(options) {}
+
+result<void> link_set::connect(const std::string& address) {
+  auto n = ++connections_;
+  auto endpoint = "inproc://monitor-" + self_.name + "-" + std::to_string(n);
+  auto dealer = make_dealer(context_, make_routing_id(self_, n), options_);
+  zmq_socket_monitor(dealer.handle(), endpoint.c_str(),
+                     ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED);
+  zmq::socket_t monitor{context_, zmq::socket_type::pair};
+  monitor.set(zmq::sockopt::linger, 0);
+  monitor.connect(endpoint);
+  if (auto done = zeromq::connect(dealer, address); !done)
+    return done;
+  links_.insert_or_assign(address,
+                          link{std::move(dealer), std::move(monitor)});
+  return {};
+}
+
+void link_set::drop(const std::string& address) {
+  links_.erase(address);
+}
+
+bool link_set::send(const std::string& address, const wire_message& x,
+                    timestamp now) {
+  auto i = links_.find(address);
+  return i != links_.end() && zeromq::send(i->second.dealer, {}, x, now);
+}
+
+void link_set::add_poll_items(std::vector<zmq::pollitem_t>& items) {
+  for (auto& [address, x] : links_)
+    items.push_back({x.monitor.handle(), 0, ZMQ_POLLIN, 0});
+}
+
+void link_set::take_events(const callback& connected,
+                           const callback& disconnected) {
+  std::vector<std::pair<std::string, bool>> events; // address, whether it stands
+  for (auto& [address, x] : links_) {
+    zmq::message_t event, source;
+    while (x.monitor.recv(event, zmq::recv_flags::dontwait)) {
+      static_cast<void>(x.monitor.recv(source, zmq::recv_flags::dontwait));
+      uint16_t kind = 0;
+      std::memcpy(&kind, event.data(), sizeof kind);
+      events.emplace_back(address, kind != ZMQ_EVENT_DISCONNECTED);
+    }
+  }
+  for (auto& [address, stands] : events) {
+    if (stands) {
+      connected(address);
+    } else {
+      disconnected(address);
+      static_cast<void>(connect(address));
+    }
+  }
+}
+
+} // namespace millrace::zeromq

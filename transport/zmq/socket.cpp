@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/zmq/socket.hpp"
+
+#include <cstdint>
+
+#include "runtime/text.hpp"
+
+namespace millrace::zeromq {
+
+namespace {
+
+/// Frames up to this size are copied into the message; larger ones are lent.
+constexpr size_t copy_up_to = 1024;
+
+constexpr size_t max_frames = wire_limits::attachments + 3;
+
+void set_common(zmq::socket_t& x, const socket_options& o) {
+  x.set(zmq::sockopt::linger, 200);
+  x.set(zmq::sockopt::sndhwm, o.send_limit);
+  x.set(zmq::sockopt::rcvhwm, o.receive_limit);
+  x.set(zmq::sockopt::maxmsgsize,
+        static_cast<int64_t>(wire_limits::message_bytes));
+  x.set(zmq::sockopt::heartbeat_ivl, o.heartbeat_ms);
+  x.set(zmq::sockopt::heartbeat_timeout, o.heartbeat_timeout_ms);
+  x.set(zmq::sockopt::heartbeat_ttl, o.heartbeat_timeout_ms);
+  x.set(zmq::sockopt::handshake_ivl, 1000);
+  x.set(zmq::sockopt::immediate, true);
+}
+
+void release_bytes(void*, void* hint) {
+  delete static_cast<shared_bytes*>(hint);
+}
+
+zmq::message_t lend(const shared_bytes& x) {
+  if (x.size() <= copy_up_to)
+    return zmq::message_t{x.data(), x.size()};
+  return zmq::message_t{const_cast<std::byte*>(x.data()), x.size(),
+                        release_bytes, new shared_bytes{x}};
+}
+
+bool send_frame(zmq::socket_t& to, zmq::message_t&& x, bool more) {
+  auto flags = zmq::send_flags::dontwait;
+  if (more)
+    flags = flags | zmq::send_flags::sndmore;
+  return to.send(std::move(x), flags).has_value();
+}
+
+} // namespace
+
+result<zmq::socket_t> bind_router(zmq::context_t& context,
+                                  const std::string& address,
+                                  const socket_options& options) {
+  try {
+    zmq::socket_t out{context, zmq::socket_type::router};
+    set_common(out, options);
+    out.set(zmq::sockopt::router_mandatory, true);
+    out.set(zmq::sockopt::router_handover, false);
+    out.set(zmq::sockopt::backlog, 1024);
+    out.bind(address);
+    return out;
+  } catch (const zmq::error_t& e) {
+    return error{ec::bad_config, "address " + shown(address, 120)
+                                   + " cannot be bound: " + e.what()
+                                   + " (expected like tcp://127.0.0.1:7100)"};
+  }
+}
+
+zmq::socket_t make_dealer(zmq::context_t& context,
+                          const std::string& routing_id,
+                          const socket_options& options) {
+  zmq::socket_t out{context, zmq::socket_type::dealer};
+  set_common(out, options);
+  if (!routing_id.empty())
+    out.set(zmq::sockopt::routing_id, routing_id);
+  out.set(zmq::sockopt::reconnect_ivl, 50);
+  out.set(zmq::sockopt::reconnect_ivl_max, 1000);
+  return out;
+}
+
+result<void> connect(zmq::socket_t& x, const std::string& address) {
+  try {
+    x.connect(address);
+    return {};
+  } catch (const zmq::error_t& e) {
+    return error{ec::bad_config, "address " + shown(address, 120)
+                                   + " cannot be connected to: " + e.what()};
+  }
+}
+
+std::string bound_address(zmq::socket_t& x) {
+  return x.get(zmq::sockopt::last_endpoint);
+}
+
+bool receive(zmq::socket_t& from, frame_list& out) {
+  out.clear();
+  for (;;) {
+    zmq::message_t part;
+    if (!from.recv(part, zmq::recv_flags::dontwait))
+      return false;
+    auto more = part.more();
+    if (out.size() < max_frames)
+      out.push_back(std::move(part));
+    if (!more)
+      break;
+  }
+  if (out.size() == max_frames)
+    out.clear();
+  return true;
+}
+
+bool send(zmq::socket_t& to, std::string_view routing_id,
+          const wire_message& x, timestamp now) {
+  try {
+    if (!routing_id.empty()
+        && !send_frame(to, zmq::message_t{routing_id}, true))
+      return false;
+    auto head = encode_header(x.head, now);
+    if (!send_frame(to, lend(head), true))
+      return false;
+    auto left = x.attachments.size();
+    if (!send_frame(to, lend(x.body), left > 0))
+      return false;
+    for (auto& part : x.attachments)
+      if (!send_frame(to, lend(part), --left > 0))
+        return false;
+    return true;
+  } catch (const zmq::error_t&) { // the receiver is not there
+    return false;
+  }
+}
+
+const_bytes view(const zmq::message_t& x) {
+  return {static_cast<const std::byte*>(x.data()), x.size()};
+}
+
+shared_bytes adopt(zmq::message_t&& x) {
+  // Messages below ZeroMQ's read size lie in its buffer at any offset.
+  if ((reinterpret_cast<uintptr_t>(x.data()) & 7) != 0)
+    return shared_bytes::copy_of(view(x));
+  auto owner = std::make_shared<zmq::message_t>(std::move(x));
+  auto bytes = view(*owner);
+  return {bytes, std::move(owner)};
+}
+
+result<wire_message> to_wire(frame_list& frames, size_t first,
+                             timestamp now) {
+  if (frames.size() < first + 2)
+    return error{ec::bad_request,
+                 "the message has "
+                   + std::to_string(frames.size() - std::min(first,
+                                                             frames.size()))
+                   + " frame(s), expected a header, a body and attachments"};
+  auto head = decode_header(view(frames[first]), now);
+  if (!head)
+    return head.failure();
+  wire_message out{std::move(*head),
+                   shared_bytes{view(frames[first + 1]), nullptr}, {}};
+  out.attachments.reserve(frames.size() - first - 2);
+  for (size_t i = first + 2; i < frames.size(); ++i)
+    out.attachments.push_back(adopt(std::move(frames[i])));
+  return out;
+}
+
+} // namespace millrace::zeromq

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <zmq.hpp>
+
+#include "transport/wire.hpp"
+
+namespace millrace::zeromq {
+
+/// What all our sockets have in common, set and not inherited.
+struct socket_options {
+  int send_limit = 1000;    ///< messages queued per connection
+  int receive_limit = 1000;
+  int heartbeat_ms = 100;   ///< ZMTP pings, so that a dead host is noticed
+  int heartbeat_timeout_ms = 1000;
+};
+
+/// A socket of ours that waits for peers. ROUTER: refuses to send to who is
+/// not there, and a connection cannot take over another's routing id.
+/// Errors: bad_config when the address is wrong or taken.
+result<zmq::socket_t> bind_router(zmq::context_t& context,
+                                  const std::string& address,
+                                  const socket_options& options);
+
+/// A DEALER with this routing id (empty: the other side makes one up), not yet
+/// connected.
+zmq::socket_t make_dealer(zmq::context_t& context,
+                          const std::string& routing_id,
+                          const socket_options& options);
+
+/// Starts to connect; ZeroMQ then tries for ever.
+/// Errors: bad_config when the address cannot be parsed.
+result<void> connect(zmq::socket_t& x, const std::string& address);
+
+/// The address a socket was bound to, wildcards resolved.
+std::string bound_address(zmq::socket_t& x);
+
+/// The frames of one message.
+using frame_list = std::vector<zmq::message_t>;
+
+/// Takes the next message without waiting. Returns false when there is none. A
+/// message of more frames than allowed comes back empty: it was read away.
+bool receive(zmq::socket_t& from, frame_list& out);
+
+/// Sends without waiting; false when the receiver is not there or does not
+/// read, and then nothing is sent. A routing id goes first unless empty.
+bool send(zmq::socket_t& to, std::string_view routing_id,
+          const wire_message& x, timestamp now);
+
+/// A received frame as bytes, aligned for every dtype. Takes the frame.
+shared_bytes adopt(zmq::message_t&& x);
+
+/// The bytes of a frame, which must stay.
+const_bytes view(const zmq::message_t& x);
+
+/// Header, body and attachments out of frames[first...]. Decodes the header
+/// only; body bytes are borrowed from the frames.
+/// Errors: bad_request, too_large.
+result<wire_message> to_wire(frame_list& frames, size_t first, timestamp now);
+
+} // namespace millrace::zeromq

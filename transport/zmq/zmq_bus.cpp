@@ -1,0 +1,577 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/zmq/zmq_bus.hpp"
+
+#include <atomic>
+#include <map>
+#include <thread>
+#include <unordered_map>
+
+#include <caf/actor_proxy.hpp>
+#include <caf/make_actor.hpp>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "runtime/log.hpp"
+#include "runtime/random.hpp"
+#include "runtime/text.hpp"
+#include "runtime/worker_thread.hpp"
+#include "transport/access.hpp"
+#include "transport/messages/all.hpp"
+#include "transport/switchboard.hpp"
+#include "transport/zmq/links.hpp"
+#include "transport/zmq/socket.hpp"
+
+namespace millrace {
+
+namespace {
+
+using namespace zeromq;
+
+/// Messages taken from one socket before the others get their turn, and actor
+/// runs before the sockets do.
+constexpr size_t messages_per_turn = 256;
+constexpr size_t runs_per_turn = 1024;
+constexpr size_t max_operator_sessions = 256;
+
+class impl;
+
+/// Stands for an operator's connection: what actors answer goes to it.
+class operator_session : public caf::actor_proxy {
+public:
+  operator_session(caf::actor_config& cfg, impl& bus, std::string connection)
+    : caf::actor_proxy(cfg), bus_(bus), connection_(std::move(connection)) {}
+
+  void enqueue(caf::mailbox_element_ptr what, caf::execution_unit*) override;
+
+  void kill_proxy(caf::execution_unit* host, caf::error reason) override {
+    cleanup(std::move(reason), host);
+  }
+
+private:
+  impl& bus_;
+  std::string connection_;
+};
+
+/// An event another thread can raise for a thread that polls.
+class wake_event {
+public:
+  wake_event() : fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+  wake_event(const wake_event&) = delete;
+  wake_event& operator=(const wake_event&) = delete;
+  ~wake_event() { ::close(fd_); }
+
+  int fd() const { return fd_; }
+
+  /// Cheap when the thread is awake anyway.
+  void raise() {
+    if (!asleep_.exchange(false))
+      return;
+    uint64_t one = 1;
+    static_cast<void>(::write(fd_, &one, sizeof one));
+  }
+  void about_to_sleep() { asleep_ = true; }
+  void awake() {
+    asleep_ = false;
+    uint64_t ignored;
+    static_cast<void>(::read(fd_, &ignored, sizeof ignored));
+  }
+
+private:
+  int fd_;
+  std::atomic<bool> asleep_{false};
+};
+
+class impl : public zmq_bus, private carrier {
+public:
+  impl(caf::actor_system& system, zmq_bus_settings settings, metrics& counts)
+    : system_(system), settings_(std::move(settings)), counts_(counts),
+      reactor_(system, [this] { wake_.raise(); }),
+      board_(system, settings_.self.name, *this),
+      sent_(counts.bus_messages("sent")),
+      received_(counts.bus_messages("received")),
+      sent_bytes_(counts.bus_bytes("sent")),
+      received_bytes_(counts.bus_bytes("received")), peers_up_(counts.peers()) {
+  }
+
+  ~impl() override { stop(); }
+
+  result<void> bind() {
+    auto options = socket_options{};
+    options.heartbeat_timeout_ms
+      = static_cast<int>(settings_.link.timeout.count() / 1000);
+    auto peers = bind_router(context_, settings_.peers, options);
+    if (!peers)
+      return peers.failure();
+    from_peers_ = std::move(*peers);
+    if (settings_.self.address.empty())
+      settings_.self.address = bound_address(from_peers_);
+    for (auto [address, socket] :
+         {std::pair{&settings_.clients, &clients_},
+          std::pair{&settings_.operators, &operators_}}) {
+      if (address->empty())
+        continue;
+      auto x = bind_router(context_, *address, options);
+      if (!x)
+        return x.failure();
+      *socket = std::move(*x);
+      *address = bound_address(*socket);
+    }
+    links_ = std::make_unique<link_set>(context_, settings_.self, options);
+    table_ = std::make_unique<peer_table>(settings_.cluster, settings_.self,
+                                          settings_.link, settings_.seeds);
+    return {};
+  }
+
+  void start() override {
+    thread_ = std::thread{[this] {
+      name_this_thread("bus");
+      reactor_.adopt_this_thread();
+      loop();
+    }};
+  }
+
+  void stop() override {
+    if (!thread_.joinable())
+      return;
+    stopping_ = true;
+    wake_.raise();
+    thread_.join();
+  }
+
+  reactor& host() override { return reactor_; }
+  std::string clients_address() const override { return settings_.clients; }
+  std::string operators_address() const override {
+    return settings_.operators;
+  }
+
+  // -- bus -------------------------------------------------------------------
+
+  const member& self() const override { return settings_.self; }
+
+  std::string address_of(const caf::strong_actor_ptr& x) override {
+    return board_.address_of(x);
+  }
+  caf::strong_actor_ptr resolve(std::string_view address) override {
+    return board_.resolve(address);
+  }
+  void publish(const std::string& name, caf::strong_actor_ptr x) override {
+    board_.publish(name, std::move(x));
+  }
+
+  void subscribe(caf::strong_actor_ptr x) override {
+    post([this, x] {
+      for (auto& m : table_->linked())
+        tell(x, peer_up{m});
+      subscribers_.push_back(x);
+    });
+  }
+
+  void serve_clients(caf::strong_actor_ptr x) override {
+    post([this, x] { gateway_ = x; });
+  }
+
+  void answer(const session& to, uint64_t id, const infer_reply& x) override {
+    answer_with(to, id, x);
+  }
+  void answer(const session& to, uint64_t id,
+              const model_list_reply& x) override {
+    answer_with(to, id, x);
+  }
+
+  /// Answers an operator's request; from any thread.
+  void answer_operator(const std::string& connection, caf::message_id mid,
+                       const caf::type_erased_tuple& content) {
+    auto x = encode_content(content, now(), &board_);
+    if (!x)
+      return;
+    x->head.v = protocol_version;
+    x->head.id = mid.request_id().integer_value();
+    post([this, connection, x = std::move(*x)] {
+      send_now(operators_, connection, x);
+    });
+  }
+
+private:
+  timestamp now() const { return system_.clock().now(); }
+
+  bool on_bus_thread() const {
+    return std::this_thread::get_id() == thread_.get_id();
+  }
+
+  /// Runs f on the bus thread: at once when this is it.
+  template <class F>
+  void post(F f) {
+    if (on_bus_thread())
+      return f();
+    {
+      std::lock_guard guard{mutex_};
+      posted_.push_back(std::move(f));
+    }
+    wake_.raise();
+  }
+
+  template <class T>
+  void tell(const caf::strong_actor_ptr& to, T x) {
+    to->enqueue(nullptr, caf::message_id{}, caf::make_message(std::move(x)),
+                &reactor_);
+  }
+
+  template <class T>
+  void answer_with(const session& to, uint64_t id, const T& x) {
+    encoder body{now(), &board_};
+    body.put_sparse(x);
+    wire_message out;
+    out.head.v = protocol_version;
+    out.head.t = T::record_name();
+    out.head.id = id;
+    out.body = body.take_body();
+    out.attachments = body.take_attachments();
+    if (on_bus_thread())
+      send_now(clients_, to.connection, out);
+    else
+      post([this, to, out = std::move(out)] {
+        send_now(clients_, to.connection, out);
+      });
+  }
+
+  void send_now(zmq::socket_t& socket, const std::string& connection,
+                const wire_message& x) {
+    if (!send(socket, connection, x, now()))
+      return dropped("receiver_gone_or_slow");
+    sent_.add();
+    sent_bytes_.add(static_cast<double>(x.bytes()));
+  }
+
+  void dropped(std::string_view why) { counts_.bus_dropped(why).add(); }
+
+  // -- carrier ---------------------------------------------------------------
+
+  bool carry(const std::string& node, uint64_t incarnation,
+             wire_message x) override {
+    if (on_bus_thread())
+      return carry_now(node, incarnation, x);
+    post([this, node, incarnation, x = std::move(x)] {
+      if (!carry_now(node, incarnation, x))
+        dropped("no_link");
+    });
+    return true;
+  }
+
+  bool carry_now(const std::string& node, uint64_t incarnation,
+                 const wire_message& x) {
+    auto* address = table_->address_of(node, incarnation);
+    if (address == nullptr || !links_->send(*address, x, now()))
+      return false;
+    sent_.add();
+    sent_bytes_.add(static_cast<double>(x.bytes()));
+    return true;
+  }
+
+  // -- the thread ------------------------------------------------------------
+
+  void loop() {
+    carry_out(table_->start());
+    auto next_tick = now();
+    while (!stopping_) {
+      if (now() >= next_tick) {
+        next_tick = now() + settings_.link.beat;
+        carry_out(table_->on_tick(now()));
+      }
+      auto busy = reactor_.run(runs_per_turn);
+      run_posted();
+      poll(busy ? milliseconds{0}
+                : std::chrono::ceil<milliseconds>(next_tick - now()));
+      take_in();
+    }
+    leave();
+  }
+
+  void leave() {
+    reactor_.run(runs_per_turn);
+    run_posted();
+    wire_message x;
+    x.head.v = protocol_version;
+    x.head.t = goodbye::record_name();
+    encoder body{now(), nullptr};
+    body.put(goodbye{});
+    x.body = body.take_body();
+    for (auto& m : table_->linked())
+      carry_now(m.name, m.incarnation, x);
+    links_.reset();
+    from_peers_.close();
+    clients_.close();
+    operators_.close();
+  }
+
+  void run_posted() {
+    std::vector<std::function<void()>> jobs;
+    {
+      std::lock_guard guard{mutex_};
+      jobs.swap(posted_);
+    }
+    for (auto& job : jobs)
+      job();
+  }
+
+  bool has_posted() {
+    std::lock_guard guard{mutex_};
+    return !posted_.empty();
+  }
+
+  void poll(milliseconds longest) {
+    items_.clear();
+    items_.push_back({nullptr, wake_.fd(), ZMQ_POLLIN, 0});
+    items_.push_back({from_peers_.handle(), 0, ZMQ_POLLIN, 0});
+    items_.push_back({clients_.handle(), 0, ZMQ_POLLIN, 0});
+    items_.push_back({operators_.handle(), 0, ZMQ_POLLIN, 0});
+    std::erase_if(items_, [](auto& x) {
+      return x.socket == nullptr && x.fd == 0;
+    });
+    links_->add_poll_items(items_);
+    wake_.about_to_sleep();
+    // What was posted before the flag was up raised no event.
+    if (has_posted() || reactor_.has_posted())
+      longest = milliseconds{0};
+    zmq::poll(items_, std::max(longest, milliseconds{0}));
+    wake_.awake();
+  }
+
+  void take_in() {
+    links_->take_events(
+      [this](const std::string& address) {
+        carry_out(table_->on_connected(address, now()));
+      },
+      [this](const std::string& address) {
+        carry_out(table_->on_disconnected(address, now()));
+      });
+    drain(from_peers_, [this] { on_peer_frames(); });
+    if (clients_)
+      drain(clients_, [this] { on_client_frames(); });
+    if (operators_)
+      drain(operators_, [this] { on_operator_frames(); });
+  }
+
+  template <class F>
+  void drain(zmq::socket_t& from, F handle) {
+    for (size_t i = 0; i < messages_per_turn && receive(from, frames_); ++i) {
+      received_.add();
+      if (frames_.size() < 2)
+        dropped("too_many_or_few_frames");
+      else
+        handle();
+    }
+  }
+
+  // -- peers -----------------------------------------------------------------
+
+  void on_peer_frames() {
+    auto from = parse_routing_id(frames_[0].to_string_view());
+    if (!from)
+      return dropped("bad_routing_id");
+    auto x = to_wire(frames_, 1, now());
+    if (!x || !may_say(role::node, x->head.t))
+      return dropped("undecodable");
+    received_bytes_.add(static_cast<double>(x->bytes()));
+    auto& [name, incarnation] = *from;
+    decode_context ctx{now(), nullptr, {}, 0};
+    if (x->head.t == hello::record_name()) {
+      auto h = decode<hello>(x->body.view(), ctx);
+      if (h && h->self.name == name && h->self.incarnation == incarnation)
+        carry_out(table_->on_hello(*h, now()));
+      else
+        dropped("undecodable");
+    } else if (x->head.t == beat::record_name()) {
+      if (auto b = decode<beat>(x->body.view(), ctx))
+        carry_out(table_->on_beat(name, incarnation, *b, now()));
+    } else if (x->head.t == goodbye::record_name()) {
+      carry_out(table_->on_goodbye(name, incarnation, now()));
+    } else {
+      on_peer_message(name, incarnation, *x);
+    }
+  }
+
+  void on_peer_message(const std::string& name, uint64_t incarnation,
+                       const wire_message& x) {
+    if (!table_->accepts(name, incarnation))
+      return dropped("link_given_up");
+    if (x.head.inc != settings_.self.incarnation)
+      return dropped("for_an_earlier_start");
+    auto from = *table_->find(name);
+    // A link may carry messages before its other half is known to stand.
+    board_.peer_linked(from);
+    if (auto done = board_.deliver(from, x, &reactor_); !done) {
+      dropped("undecodable");
+      log_event(log_level::warning, "bus", "undecodable",
+                {{"from", name}, {"type", shown(x.head.t)},
+                 {"error", to_string(done.failure())}});
+    }
+  }
+
+  void carry_out(const peer_actions& todo) {
+    for (auto& x : todo)
+      std::visit([this](auto& y) { act(y); }, x);
+  }
+
+  void act(const connect_to& x) {
+    if (auto done = links_->connect(x.address); !done)
+      log_event(log_level::warning, "bus", "cannot_connect",
+                {{"address", x.address},
+                 {"error", to_string(done.failure())}});
+  }
+  void act(const drop_connection& x) { links_->drop(x.address); }
+  void act(const send_hello& x) { send_link(x.address, x.what); }
+  void act(const send_beat& x) { send_link(x.address, x.what); }
+
+  template <class T>
+  void send_link(const std::string& address, const T& what) {
+    encoder body{now(), nullptr};
+    body.put(what);
+    wire_message x;
+    x.head.v = protocol_version;
+    x.head.t = T::record_name();
+    x.body = body.take_body();
+    links_->send(address, x, now());
+  }
+
+  void act(const report_up& x) {
+    log_event(log_level::info, "bus", "peer_up",
+              {{"node", x.peer.name},
+               {"incarnation", x.peer.incarnation},
+               {"address", x.peer.address}});
+    board_.peer_linked(x.peer);
+    peers_up_.set(static_cast<double>(table_->up_count()));
+    for (auto& s : subscribers_)
+      tell(s, peer_up{x.peer});
+  }
+
+  void act(const report_down& x) {
+    log_event(log_level::warning, "bus", "peer_down",
+              {{"node", x.peer.name}, {"reason", x.reason}});
+    peers_up_.set(static_cast<double>(table_->up_count()));
+    board_.peer_lost(x.peer, x.reason, &reactor_);
+    for (auto& s : subscribers_)
+      tell(s, peer_down{x.peer, x.reason});
+  }
+
+  // -- clients ---------------------------------------------------------------
+
+  void on_client_frames() {
+    session from{0, frames_[0].to_string()};
+    auto x = to_wire(frames_, 1, now());
+    if (!x)
+      return refuse_client(from, 0, x.failure());
+    received_bytes_.add(static_cast<double>(x->bytes()));
+    auto id = x->head.id;
+    if (!may_say(role::client, x->head.t))
+      return refuse_client(from, id, {ec::forbidden,
+                                      "clients may not say "
+                                        + shown(x->head.t), {}});
+    if (!gateway_)
+      return refuse_client(from, id,
+                           {ec::unavailable, "the gateway is starting", {}});
+    decode_context ctx{now(), nullptr, x->attachments, 0};
+    if (x->head.t == infer::record_name()) {
+      auto request = decode<infer>(x->body.view(), ctx);
+      if (!request)
+        return refuse_client(from, id, request.failure());
+      tell(gateway_, client_request{std::move(from), id, x->head.left,
+                                    x->head.prio, std::move(x->head.trace),
+                                    std::move(*request)});
+    } else if (x->head.t == cancel::record_name()) {
+      tell(gateway_, client_cancel{std::move(from), id});
+    } else {
+      auto what = decode<describe_models>(x->body.view(), ctx);
+      if (!what)
+        return refuse_client(from, id, what.failure());
+      tell(gateway_, client_describe{std::move(from), id, what->model});
+    }
+  }
+
+  void refuse_client(const session& to, uint64_t id, const error& why) {
+    dropped("refused");
+    infer_reply x;
+    x.status = why.code;
+    x.error = why.text;
+    answer(to, id, x);
+  }
+
+  // -- operators -------------------------------------------------------------
+
+  void on_operator_frames() {
+    auto connection = frames_[0].to_string();
+    auto x = to_wire(frames_, 1, now());
+    if (!x)
+      return dropped("undecodable");
+    auto mid = caf::message_id{x->head.id & caf::message_id::request_id_mask}
+                 .with_category(caf::message_id::normal_message_category);
+    auto reply_to = session_of(connection);
+    if (!may_say(role::operating, x->head.t)) {
+      answer_operator(connection, mid,
+                      caf::make_message(to_caf(
+                        {ec::forbidden, "operators may not say "
+                                          + shown(x->head.t), {}})));
+      return;
+    }
+    x->head.id = mid.integer_value();
+    if (auto done = board_.deliver(reply_to, *x, &reactor_); !done)
+      dropped("undecodable");
+  }
+
+  caf::strong_actor_ptr session_of(const std::string& connection) {
+    if (auto i = sessions_.find(connection); i != sessions_.end())
+      return i->second;
+    if (sessions_.size() >= max_operator_sessions)
+      sessions_.clear(); // answers on their way to them are lost
+    caf::actor_config cfg;
+    auto x = caf::make_actor<operator_session, caf::strong_actor_ptr>(
+      system_.next_actor_id(), system_.node(), &system_, cfg, *this,
+      connection);
+    sessions_.emplace(connection, x);
+    return x;
+  }
+
+  caf::actor_system& system_;
+  zmq_bus_settings settings_;
+  metrics& counts_;
+  wake_event wake_;
+  reactor reactor_;
+  switchboard board_;
+  counter sent_, received_, sent_bytes_, received_bytes_;
+  gauge peers_up_;
+
+  zmq::context_t context_{1};
+  zmq::socket_t from_peers_, clients_, operators_;
+  std::unique_ptr<link_set> links_;
+  std::unique_ptr<peer_table> table_;
+  std::vector<zmq::pollitem_t> items_;
+  frame_list frames_;
+  std::vector<caf::strong_actor_ptr> subscribers_;
+  caf::strong_actor_ptr gateway_;
+  std::unordered_map<std::string, caf::strong_actor_ptr> sessions_;
+
+  std::mutex mutex_;
+  std::vector<std::function<void()>> posted_;
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+};
+
+void operator_session::enqueue(caf::mailbox_element_ptr what,
+                               caf::execution_unit*) {
+  if (what != nullptr && what->mid.is_response())
+    bus_.answer_operator(connection_, what->mid, what->content());
+}
+
+} // namespace
+
+result<std::unique_ptr<zmq_bus>> zmq_bus::open(caf::actor_system& system,
+                                               zmq_bus_settings settings,
+                                               metrics& counts) {
+  // libzmq takes routing ids of nameless peers from rand().
+  std::srand(static_cast<unsigned>(entropy()));
+  auto out = std::make_unique<impl>(system, std::move(settings), counts);
+  if (auto bound = out->bind(); !bound)
+    return bound.failure();
+  return std::unique_ptr<zmq_bus>{std::move(out)};
+}
+
+} // namespace millrace
