@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/gateway/gateway_state.hpp"
 
+#include <caf/exit_reason.hpp>
+
 #include "actors/router/router.hpp"
 #include "actors/router/router_state.hpp"
 #include "runtime/log.hpp"
@@ -158,8 +160,24 @@ void gateway_state::finish_request(uint64_t key, request& r, infer_reply x) {
   in_flight_.erase(key);
   deadlines_.sweep(in_flight_.size(),
                    [this](uint64_t k) { return in_flight_.contains(k); });
-  if (finishing_ && in_flight_.empty())
-    self_->quit();
+  end_if_finished();
+}
+
+void gateway_state::end_if_finished() {
+  if (!finishing_ || !in_flight_.empty())
+    return;
+  for (auto& m : models_)
+    self_->send_exit(m.router, caf::exit_reason::user_shutdown);
+  self_->quit();
+}
+
+gateway_state::~gateway_state() {
+  for (auto& [key, r] : in_flight_) {
+    infer_reply x;
+    x.status = ec::unavailable;
+    x.error = "the gateway ended before it had an answer";
+    bus_->answer(r.from, r.id, x);
+  }
 }
 
 void gateway_state::on_settled(settled& x) {
@@ -288,8 +306,7 @@ void gateway_state::on_describe(const client_describe& x) {
 
 void gateway_state::on_finish() {
   finishing_ = true;
-  if (in_flight_.empty())
-    self_->quit();
+  end_if_finished();
 }
 
 gateway_actor::behavior_type

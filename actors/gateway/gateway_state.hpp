@@ -15,6 +15,10 @@ namespace millrace {
 struct gateway_state {
   const char* name = "gateway";
 
+  /// Answers what is still open: even a gateway that crashes leaves nobody
+  /// waiting.
+  ~gateway_state();
+
   void start(gateway_actor::stateful_pointer<gateway_state> self,
              gateway_options options, bus* net,
              std::shared_ptr<metrics> counts);
@@ -57,6 +61,7 @@ private:
   served& model_of(const replica_ready& x);
   void refuse(const client_request& x, const error& why);
   void finish_request(uint64_t key, request& r, infer_reply x);
+  void end_if_finished();
   void on_down(const caf::down_msg& x);
   void arm();
 

@@ -27,10 +27,7 @@ void supervisor_state::start(
   options_ = std::move(options);
   keep_exception_text(self);
   self->set_down_handler([this](caf::down_msg& x) { on_down(x); });
-  self->set_exit_handler([self](caf::exit_msg& x) {
-    if (x.reason)
-      self->quit(x.reason);
-  });
+  self->set_exit_handler([this](caf::exit_msg& x) { on_exit(x); });
   started_ = now();
   next_scan_ = started_;
   for (auto& spec : options_.children)
@@ -45,6 +42,17 @@ void supervisor_state::start(
 
 timestamp supervisor_state::now() const {
   return self_->clock().now();
+}
+
+void supervisor_state::on_exit(const caf::exit_msg& x) {
+  if (!x.reason)
+    return;
+  for (auto& [replica, r] : replicas_)
+    self_->send_exit(r.handle, caf::exit_reason::user_shutdown);
+  for (auto i = children_.rbegin(); i != children_.rend(); ++i)
+    if (i->handle)
+      self_->send_exit(i->handle, caf::exit_reason::user_shutdown);
+  self_->quit(x.reason);
 }
 
 // -- children --------------------------------------------------------------------

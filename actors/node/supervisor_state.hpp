@@ -42,6 +42,7 @@ private:
 
   timestamp now() const;
   void start_child(child& x);
+  void on_exit(const caf::exit_msg& x);
   void on_down(const caf::down_msg& x);
   void on_child_down(child& x, const error& why);
   void on_replica_down(const std::string& replica, const error& why);

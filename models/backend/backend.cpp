@@ -22,16 +22,25 @@ millrace_tensor lend(const tensor& x) {
   return out;
 }
 
-/// A backend's tensor as ours; the bytes go back to it with the last user.
-tensor adopt(const millrace_tensor& x) {
+/// A backend's tensor as ours; the bytes go back to it with the last user. They
+/// may be those of an input or a parameter (a model that returns a view), so
+/// these stay alive as well.
+tensor adopt(const millrace_tensor& x, const tensor_list& inputs,
+             const std::shared_ptr<const bundle>& content) {
   auto extents = shape::of({x.extents, static_cast<size_t>(x.rank)});
-  auto owner = std::shared_ptr<const void>(x.data, [x](const void*) {
+  auto owner = std::shared_ptr<const void>(x.data, [x, content](const void*) {
     if (x.release != nullptr)
       x.release(x.owner);
   });
+  auto* bytes = static_cast<const std::byte*>(x.data);
+  for (auto& input : inputs) {
+    auto offset = static_cast<size_t>(bytes - input.data.data());
+    if (bytes >= input.data.data() && offset < input.data.size())
+      return {static_cast<dtype>(x.dtype), *extents,
+              input.data.slice(offset, x.bytes)};
+  }
   return {static_cast<dtype>(x.dtype), *extents,
-          shared_bytes{{static_cast<const std::byte*>(x.data), x.bytes},
-                       std::move(owner)}};
+          shared_bytes{{bytes, x.bytes}, std::move(owner)}};
 }
 
 class plugin_stage : public loaded_stage {
@@ -59,7 +68,7 @@ public:
     tensor_list outputs;
     outputs.reserve(n);
     for (uint32_t i = 0; i < n; ++i)
-      outputs.push_back(adopt(out[i]));
+      outputs.push_back(adopt(out[i], inputs, content_));
     return outputs;
   }
 

@@ -11,6 +11,7 @@ int main(int argc, char** argv) {
   add_node_verb(app, common, run);
   add_model_verb(app, common, run);
   add_infer_verb(app, common, run);
+  add_load_verb(app, common, run);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -28,5 +28,6 @@ struct common_options {
 void add_node_verb(CLI::App& app, common_options& common, verb_action& run);
 void add_model_verb(CLI::App& app, common_options& common, verb_action& run);
 void add_infer_verb(CLI::App& app, common_options& common, verb_action& run);
+void add_load_verb(CLI::App& app, common_options& common, verb_action& run);
 
 } // namespace millrace

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "millrace/arrivals.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include <zlib.h>
+
+#include "runtime/text.hpp"
+
+namespace millrace {
+
+arrival_times poisson_arrivals(double per_second, microseconds length,
+                               random_stream random) {
+  arrival_times out;
+  double at = 0;
+  auto end = to_seconds(length);
+  for (;;) {
+    at += -std::log1p(-random.uniform()) / per_second;
+    if (at >= end)
+      return out;
+    out.push_back(microseconds{std::llround(at * 1e6)});
+  }
+}
+
+namespace {
+
+/// The lines of a file, gzipped or not.
+result<std::vector<std::string>> read_lines(const std::string& path) {
+  auto* file = ::gzopen(path.c_str(), "rb");
+  if (file == nullptr)
+    return error{ec::bad_request, path + ": cannot be opened", {}};
+  std::vector<std::string> out;
+  char line[4096];
+  while (::gzgets(file, line, sizeof line) != nullptr) {
+    out.emplace_back(line);
+    while (!out.back().empty() && std::isspace(out.back().back()))
+      out.back().pop_back();
+  }
+  ::gzclose(file);
+  return out;
+}
+
+} // namespace
+
+result<arrival_times> trace_arrivals(const std::string& path, double scale,
+                                     microseconds length,
+                                     random_stream random) {
+  auto lines = read_lines(path);
+  if (!lines)
+    return lines.failure();
+  arrival_times out;
+  microseconds second{0};
+  for (size_t i = 0; i < lines->size() && second < length; ++i) {
+    auto& line = (*lines)[i];
+    std::string_view last = split(line, ',').back();
+    double rate = 0;
+    auto [end, err] = std::from_chars(last.data(), last.data() + last.size(),
+                                      rate);
+    if (err != std::errc{} || rate < 0) {
+      if (i == 0 || line.empty() || line.front() == '#')
+        continue;
+      return error{ec::bad_request,
+                   path + ":" + std::to_string(i + 1)
+                     + ": expected requests per second, found "
+                     + shown(line), {}};
+    }
+    auto wanted = rate * scale;
+    auto n = static_cast<size_t>(wanted)
+             + (random.uniform() < wanted - std::floor(wanted) ? 1 : 0);
+    for (size_t k = 0; k < n; ++k)
+      out.push_back(second
+                    + microseconds{static_cast<int64_t>(
+                      random.below(1'000'000))});
+    second += 1s;
+  }
+  std::sort(out.begin(), out.end());
+  while (!out.empty() && out.back() >= length)
+    out.pop_back();
+  return out;
+}
+
+} // namespace millrace

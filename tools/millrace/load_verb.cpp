@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <iostream>
+#include <map>
+#include <unordered_map>
+
+#include "client/client.hpp"
+#include "millrace/arrivals.hpp"
+#include "millrace/print.hpp"
+#include "millrace/progress.hpp"
+#include "millrace/samples.hpp"
+#include "models/npy.hpp"
+#include "runtime/text.hpp"
+
+namespace millrace {
+
+namespace {
+
+struct load_options {
+  std::string gateway = "tcp://127.0.0.1:7100";
+  std::string model;
+  std::string input;
+  size_t closed = 0;
+  double rate = 0;
+  std::string trace;
+  double scale = 1;
+  std::string length = "10s";
+  std::string deadline = "1s";
+  std::string slo;
+  size_t rows = 1;
+  uint64_t seed = 1;
+};
+
+/// What a load run found.
+struct load_result {
+  samples latency; ///< ms, of ok answers
+  std::map<ec, size_t> by_status;
+  size_t in_slo = 0;
+  size_t submitted = 0;
+  double seconds = 0;
+};
+
+/// One input tensor a request: rows of a file, or zeros of the signature.
+class input_source {
+public:
+  static result<input_source> open(const load_options& x, client& gateway) {
+    auto models = gateway.models();
+    if (!models)
+      return models.failure();
+    const model_info* found = nullptr;
+    for (auto& m : *models)
+      if (m.model == x.model)
+        found = &m;
+    if (found == nullptr)
+      return error{ec::unknown_model,
+                   "the gateway serves no model " + shown(x.model)
+                     + "; it serves "
+                     + joined(*models, ", ", [](auto& m) { return m.model; }),
+                   {}};
+    input_source out;
+    out.rows_ = x.rows;
+    if (x.input.empty())
+      return out.use_zeros(found->signature);
+    auto file = map_file(x.input);
+    if (!file)
+      return file.failure();
+    auto array = read_npy(*file);
+    if (!array)
+      return std::move(array.failure()).within(x.input);
+    if (array->extents.rank() == 0
+        || static_cast<size_t>(array->extents[0]) < x.rows)
+      return error{ec::bad_request, x.input + ": has fewer rows than one"
+                                              " request takes", {}};
+    out.array_ = std::move(*array);
+    return out;
+  }
+
+  infer next(const std::string& model) {
+    infer out;
+    out.model = model;
+    if (!zeros_.empty()) {
+      out.inputs = zeros_;
+      return out;
+    }
+    auto there = static_cast<size_t>(array_.extents[0]);
+    auto size = array_.data.size() / there;
+    if (at_ + rows_ > there)
+      at_ = 0;
+    auto extents = array_.extents;
+    extents[0] = static_cast<int64_t>(rows_);
+    out.inputs.push_back({"", tensor{array_.type, extents,
+                                     array_.data.slice(at_ * size,
+                                                       rows_ * size)}});
+    at_ += rows_;
+    return out;
+  }
+
+private:
+  result<input_source> use_zeros(const signature& s) {
+    for (auto& spec : s.inputs) {
+      auto zeros = tensor::zeros(
+        spec.type,
+        with_rows(spec, s.batch_axis, static_cast<int64_t>(rows_)));
+      if (!zeros)
+        return zeros.failure();
+      zeros_.push_back({spec.name, std::move(*zeros)});
+    }
+    return std::move(*this);
+  }
+
+  std::vector<named_tensor> zeros_;
+  tensor array_;
+  size_t rows_ = 1;
+  size_t at_ = 0;
+};
+
+class load_run {
+public:
+  load_run(client& gateway, input_source& inputs, std::string model,
+           microseconds deadline, microseconds slo, progress_bar& bar)
+    : gateway_(gateway), inputs_(inputs), model_(std::move(model)),
+      deadline_(deadline), slo_(slo), bar_(bar) {}
+
+  /// Keeps `window` requests open until the time is over.
+  load_result closed(size_t window, microseconds length) {
+    auto begin = now();
+    while (now() - begin < length) {
+      while (sent_.size() < window)
+        submit(now());
+      take(length);
+      bar_.show(to_seconds(now() - begin) / to_seconds(length));
+    }
+    return finish(begin);
+  }
+
+  /// Submits at the given times, however slow the answers are. Latency counts
+  /// from the intended time, so that a stalled client hides nothing.
+  load_result open(const arrival_times& arrivals) {
+    auto begin = now();
+    auto length = arrivals.empty() ? microseconds{1} : arrivals.back();
+    for (auto at : arrivals) {
+      while (now() < begin + at)
+        take(to_us(begin + at - now()));
+      submit(begin + at);
+      bar_.show(to_seconds(at) / to_seconds(length));
+    }
+    return finish(begin);
+  }
+
+private:
+  static timestamp now() { return std::chrono::steady_clock::now(); }
+
+  void submit(timestamp intended) {
+    ++result_.submitted;
+    auto id = gateway_.submit(inputs_.next(model_), deadline_);
+    sent_.emplace(id, intended);
+  }
+
+  void take(microseconds longest) {
+    auto x = gateway_.receive(longest);
+    while (x) {
+      account(*x);
+      x = gateway_.receive(microseconds{0});
+    }
+  }
+
+  void account(const client::answer& x) {
+    auto i = sent_.find(x.id);
+    if (i == sent_.end())
+      return;
+    ++result_.by_status[x.reply.status];
+    if (x.reply.status == ec::ok) {
+      auto took = now() - i->second;
+      result_.latency.add(1e3 * to_seconds(took));
+      result_.in_slo += took <= slo_;
+    }
+    sent_.erase(i);
+  }
+
+  load_result finish(timestamp begin) {
+    result_.seconds = to_seconds(now() - begin);
+    while (!sent_.empty())
+      take(deadline_);
+    return std::move(result_);
+  }
+
+  client& gateway_;
+  input_source& inputs_;
+  std::string model_;
+  microseconds deadline_;
+  microseconds slo_;
+  progress_bar& bar_;
+  std::unordered_map<uint64_t, timestamp> sent_;
+  load_result result_;
+};
+
+int print_load(load_result& x, microseconds slo,
+               const common_options& common) {
+  auto per_second = [&](size_t n) {
+    return static_cast<double>(n) / std::max(x.seconds, 1e-9);
+  };
+  if (common.json) {
+    auto statuses = json::object();
+    for (auto& [status, n] : x.by_status)
+      statuses[std::string{to_string(status)}] = n;
+    std::cout << json{{"submitted", x.submitted},
+                      {"seconds", x.seconds},
+                      {"statuses", statuses},
+                      {"throughput", per_second(x.latency.size())},
+                      {"goodput", per_second(x.in_slo)},
+                      {"slo_us", slo.count()},
+                      {"p50_ms", x.latency.quantile(.5)},
+                      {"p90_ms", x.latency.quantile(.9)},
+                      {"p99_ms", x.latency.quantile(.99)},
+                      {"p999_ms", x.latency.quantile(.999)},
+                      {"max_ms", x.latency.quantile(1)}}
+                   .dump()
+              << std::endl;
+    return exit_ok;
+  }
+  std::printf("%zu requests in %.1f s: %.0f answered/s, goodput %.0f/s within"
+              " %s\n",
+              x.submitted, x.seconds, per_second(x.latency.size()),
+              per_second(x.in_slo), format_duration(slo).c_str());
+  for (auto& [status, n] : x.by_status)
+    std::printf("  %-18s %zu\n", std::string{to_string(status)}.c_str(), n);
+  std::printf("  latency p50 %.2f ms, p90 %.2f, p99 %.2f, p99.9 %.2f, max"
+              " %.2f\n",
+              x.latency.quantile(.5), x.latency.quantile(.9),
+              x.latency.quantile(.99), x.latency.quantile(.999),
+              x.latency.quantile(1));
+  return exit_ok;
+}
+
+int run_load(const load_options& x, const common_options& common) {
+  auto length = parse_duration(x.length);
+  auto deadline = parse_duration(x.deadline);
+  auto slo = parse_duration(x.slo.empty() ? x.deadline : x.slo);
+  for (auto* y : {&length, &deadline, &slo})
+    if (!*y)
+      return fail(common, y->failure());
+  auto gateway = client::connect(x.gateway);
+  if (!gateway)
+    return fail(common, gateway.failure());
+  auto inputs = input_source::open(x, *gateway);
+  if (!inputs)
+    return fail(common, inputs.failure());
+  progress_bar bar{"load", !common.json};
+  load_run run{*gateway, *inputs, x.model, *deadline, *slo, bar};
+  load_result found;
+  if (!x.trace.empty() || x.rate > 0) {
+    random_stream random{x.seed};
+    auto arrivals = x.trace.empty()
+                      ? result<arrival_times>{poisson_arrivals(x.rate, *length,
+                                                               random)}
+                      : trace_arrivals(x.trace, x.scale, *length, random);
+    if (!arrivals)
+      return fail(common, arrivals.failure());
+    found = run.open(*arrivals);
+  } else {
+    found = run.closed(std::max<size_t>(1, x.closed), *length);
+  }
+  bar.done();
+  return print_load(found, *slo, common);
+}
+
+} // namespace
+
+void add_load_verb(CLI::App& app, common_options& common, verb_action& run) {
+  auto x = std::make_shared<load_options>();
+  auto* verb = app.add_subcommand(
+    "load", "Drive a cluster and print percentiles and goodput");
+  verb->add_option("--gateway", x->gateway, "Address of a gateway")
+    ->capture_default_str();
+  verb->add_option("--model", x->model, "Model to ask")->required();
+  verb->add_option("--input", x->input,
+                   "A .npy file whose rows are sent in turn; default: zeros");
+  verb->add_option("--rows", x->rows, "Rows in one request")
+    ->check(CLI::PositiveNumber)
+    ->capture_default_str();
+  auto* closed = verb->add_option(
+    "--closed", x->closed, "Closed loop: so many requests open (default: 1)");
+  auto* rate = verb
+                 ->add_option("--rate", x->rate,
+                              "Open loop: Poisson arrivals per second")
+                 ->excludes(closed);
+  verb
+    ->add_option("--trace", x->trace,
+                 "Open loop: a CSV file (.gz too) of requests per second")
+    ->check(CLI::ExistingFile)
+    ->excludes(closed)
+    ->excludes(rate);
+  verb->add_option("--scale", x->scale, "Multiplies the trace's rates")
+    ->capture_default_str();
+  verb->add_option("--time", x->length, "How long")->capture_default_str();
+  verb->add_option("--deadline", x->deadline, "Of each request")
+    ->capture_default_str();
+  verb->add_option("--slo", x->slo,
+                   "What counts as goodput; default: the deadline");
+  verb->add_option("--seed", x->seed, "Seed of the arrivals")
+    ->capture_default_str();
+  verb->add_flag("--json", common.json, "Print JSON");
+  verb->callback([=, &common, &run] {
+    run = [=, &common] { return run_load(*x, common); };
+  });
+}
+
+} // namespace millrace

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "runtime/time.hpp"
+
+namespace millrace {
+
+/// A bar on stderr for work that takes a while; nothing where stderr is no
+/// terminal.
+class progress_bar {
+public:
+  progress_bar(std::string title, bool wanted);
+
+  /// `part` from 0 to 1; draws at most ten times a second.
+  void show(double part, const std::string& note = {});
+
+  /// Takes the bar away.
+  void done();
+
+private:
+  std::string title_;
+  bool wanted_;
+  timestamp drawn_;
+  timestamp begun_;
+};
+
+} // namespace millrace
