@@ -17,8 +17,8 @@ peer_actions peer_table::start() {
   return out;
 }
 
-hello peer_table::make_hello() const {
-  return {cluster_, self_, last_link_, linked()};
+hello peer_table::make_hello(uint64_t link) const {
+  return {cluster_, self_, link, linked()};
 }
 
 peer_table::peer* peer_table::at_address(const std::string& address) {
@@ -33,11 +33,17 @@ void peer_table::want(const std::string& address, peer_actions& out) {
     out.push_back(connect_to{address});
 }
 
+void peer_table::meet(const std::vector<member>& others, peer_actions& out) {
+  for (auto& m : others)
+    if (m.name != self_.name && !peers_.contains(m.name))
+      want(m.address, out);
+}
+
 void peer_table::greet(peer& p, timestamp now, peer_actions& out) {
   p.our_link = ++last_link_;
   p.our_link_accepted = false;
   p.last_greeted = now;
-  out.push_back(send_hello{p.info.address, make_hello()});
+  out.push_back(send_hello{p.info.address, make_hello(p.our_link)});
 }
 
 peer_actions peer_table::on_connected(const std::string& address,
@@ -48,8 +54,8 @@ peer_actions peer_table::on_connected(const std::string& address,
     p->connected = true;
     greet(*p, now, out);
   } else { // a seed: who it is will be known from its own hello
-    ++last_link_;
-    out.push_back(send_hello{address, make_hello()});
+    unnamed_links_[address] = ++last_link_;
+    out.push_back(send_hello{address, make_hello(last_link_)});
   }
   return out;
 }
@@ -83,7 +89,9 @@ peer_actions peer_table::on_hello(const hello& x, timestamp now) {
       out.push_back(drop_connection{p.info.address});
     p = peer{};
   } else if (x.link <= std::max(p.their_link, p.given_up_link)) {
-    return out; // said again, or on a link given up
+    if (x.link == p.their_link)
+      meet(x.members, out); // said again because there are new ones
+    return out;
   } else if (p.their_link != 0) {
     give_up(p, "started the link anew", now, out);
   }
@@ -93,10 +101,8 @@ peer_actions peer_table::on_hello(const hello& x, timestamp now) {
   want(x.self.address, out);
   p.connected = connections_[x.self.address];
   if (p.connected && p.our_link == 0)
-    greet(p, now, out);
-  for (auto& m : x.members)
-    if (m.name != self_.name && !peers_.contains(m.name))
-      want(m.address, out);
+    p.our_link = unnamed_links_[x.self.address];
+  meet(x.members, out);
   if (p.connected)
     out.push_back(send_beat{x.self.address, {p.their_link}});
   settle(p, out);
@@ -117,7 +123,7 @@ peer_actions peer_table::on_beat(const std::string& node, uint64_t incarnation,
   } else if (p.our_link_accepted) {
     give_up(p, "gave up the link", now, out);
   } else if (p.connected && now - p.last_greeted > settings_.timeout) {
-    greet(p, now, out); // our hello was lost, or came before theirs
+    give_up(p, "does not accept the link", now, out); // our hello was lost
   }
   return out;
 }
@@ -148,6 +154,10 @@ void peer_table::settle(peer& p, peer_actions& out) {
   if (both && !p.up) {
     p.up = true;
     out.push_back(report_up{p.info});
+    for (auto& [name, other] : peers_)
+      if (other.up && &other != &p)
+        out.push_back(
+          send_hello{other.info.address, make_hello(other.our_link)});
   }
 }
 
@@ -159,6 +169,7 @@ void peer_table::give_up(peer& p, const std::string& reason, timestamp now,
   if (p.up)
     out.push_back(report_down{p.info, reason});
   p.up = false;
+  p.our_link = 0;
   if (p.connected)
     greet(p, now, out);
 }

@@ -48,8 +48,9 @@ using peer_actions = std::vector<peer_action>;
 /// hello has been accepted here and this node's has been accepted there. Giving
 /// a link up always starts a new one with a higher number, which makes the other
 /// side give up too: what both held of each other ends together, and nothing
-/// said on the old link counts on the new one. Pure: events and time in,
-/// actions out.
+/// said on the old link counts on the new one. A hello is sent only on a new
+/// connection and on giving up; else both sides could answer each other's hello
+/// with another for ever. Pure: events and time in, actions out.
 class peer_table {
 public:
   peer_table(std::string cluster, member self, link_settings settings,
@@ -90,7 +91,8 @@ private:
     bool up = false;
   };
 
-  hello make_hello() const;
+  hello make_hello(uint64_t link) const;
+  void meet(const std::vector<member>& others, peer_actions& out);
   peer* at_address(const std::string& address);
   void want(const std::string& address, peer_actions& out);
   void greet(peer& p, timestamp now, peer_actions& out);
@@ -104,6 +106,8 @@ private:
   std::vector<std::string> seeds_;
   /// Every address there is or shall be a connection to, and whether it stands.
   std::map<std::string, bool> connections_;
+  /// Hellos sent to addresses before it was known who lives there.
+  std::map<std::string, uint64_t> unnamed_links_;
   uint64_t last_link_ = 0; ///< of all links, so that each has its own
   std::map<std::string, peer> peers_;     ///< by name
 };

@@ -30,7 +30,8 @@ result<size_t> by_name(const std::vector<variant_view>& xs,
     return *newest;
   std::set<std::string> there;
   for (auto& x : xs)
-    there.insert(newest ? std::to_string(x.version) : x.model);
+    if (!newest || x.model == wanted.model)
+      there.insert(newest ? std::to_string(x.version) : x.model);
   return error{ec::unknown_model,
                (newest ? "no version " + shown(wanted.version) + " of model "
                            + shown(wanted.model)

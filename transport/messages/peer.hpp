@@ -28,7 +28,8 @@ struct member {
 };
 
 /// Opens a link and keeps the members known to each other. Sent first on every
-/// connection, and again when a link has to start anew.
+/// connection, with a higher number when a link has to start anew, and with the
+/// same number when there are new members to tell of.
 struct hello {
   std::string cluster;
   member self;

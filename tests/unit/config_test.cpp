@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include "config/config.hpp"
+#include "tests/support/temporary_directory.hpp"
+
+using namespace millrace;
+
+namespace {
+
+const std::string good = R"(cluster: test
+nodes:
+  n1:
+    roles: [gateway, controller]
+    clients: tcp://127.0.0.1:7100
+  n2:
+    roles: [worker]
+    devices:
+      - type: cpu
+      - type: emulated
+        kind: v100
+        emulate: {per_batch: 5ms}
+models:
+  - model: digits
+    replicas: 2
+    policy: {batch: 8, drop: never}
+)";
+
+std::string refusal(std::string from, const std::string& to) {
+  auto text = good;
+  text.replace(text.find(from), from.size(), to);
+  auto x = parse_config(text, "c.yaml");
+  return x ? "accepted" : x.failure().text;
+}
+
+} // namespace
+
+TEST_CASE("config: what is not said has sensible defaults") {
+  auto x = parse_config(good, "c.yaml");
+  REQUIRE(x);
+  auto& worker = x->nodes.at("n2");
+  CHECK(worker.devices[0].id == "cpu0");
+  CHECK(worker.devices[1].id == "emulated0");
+  CHECK(worker.devices[1].emulate.per_batch == 5ms);
+  CHECK(worker.peers == "tcp://127.0.0.1:*");
+  CHECK(worker.data == "data/n2");
+  CHECK(x->models[0].policy.drop == drop_policy::never);
+  CHECK(x->models[0].policy.queue == 4096);
+}
+
+TEST_CASE("config: what is wrong is named with file, line and key") {
+  CHECK(refusal("replicas: 2", "replicas: two")
+        == "c.yaml:15: models[0].replicas: expected a whole number, found"
+           " 'two'");
+  CHECK(refusal("roles: [worker]", "roles: [wrker]")
+        == "c.yaml:7: nodes.n2.roles[0]: expected one of gateway, controller,"
+           " worker, found 'wrker'");
+  CHECK(refusal("    devices:", "    device:").find(
+          "c.yaml:8: nodes.n2: unknown key 'device'; known here: ")
+        == 0);
+  CHECK(refusal("5ms", "5 parsecs")
+        == "c.yaml:12: nodes.n2.devices[1].emulate.per_batch: '5 parsecs' has"
+           " no known unit (expected like 20ms)");
+  CHECK(refusal("batch: 8", "batch: 0")
+        == "c.yaml:16: models[0].policy.batch: expected between 1 and 4096");
+  CHECK(refusal("cluster: test", "cluster: [").find("c.yaml:") == 0);
+}
+
+TEST_CASE("config: a gateway without an address for clients is refused") {
+  CHECK(refusal("    clients: tcp://127.0.0.1:7100\n", "")
+          .find("is a gateway without an address for clients")
+        != std::string::npos);
+}
+
+TEST_CASE("P13: an address that other hosts can reach is refused") {
+  for (auto address : {"tcp://0.0.0.0:7100", "tcp://*:7100",
+                       "tcp://192.168.0.1:7100"}) {
+    CAPTURE(address);
+    CHECK(refusal("tcp://127.0.0.1:7100", address)
+            .find("which other hosts can reach")
+          != std::string::npos);
+  }
+}
+
+TEST_CASE("config: two devices of a node cannot have one id") {
+  CHECK(refusal("kind: v100", "id: cpu0").find("is there twice")
+        != std::string::npos);
+}
+
+TEST_CASE("config: which node to be follows from the file if it has one only") {
+  auto x = *parse_config(good, "c.yaml");
+  CHECK(*choose_node(x, "n2") == "n2");
+  CHECK(choose_node(x, "").failure().text
+        == "the config has several nodes (n1, n2); say which with --node");
+  CHECK(choose_node(x, "n3").failure().text
+        == "no node 'n3' in the config; it has n1, n2");
+  x.nodes.erase("n1");
+  CHECK(*choose_node(x, "") == "n2");
+}
+
+TEST_CASE("config: directories are meant from where the file is") {
+  test::temporary_directory dir;
+  REQUIRE(write_file(dir / "c.yaml", std::as_bytes(std::span{good})));
+  auto x = load_config(dir / "c.yaml");
+  REQUIRE(x);
+  CHECK(x->nodes.at("n1").data == dir / "data/n1");
+}

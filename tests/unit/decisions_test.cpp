@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include "actors/executor/lanes.hpp"
+#include "actors/gateway/variants.hpp"
+#include "actors/placement/reconcile.hpp"
+#include "actors/router/request_queue.hpp"
+#include "tests/support/builders.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+
+namespace {
+
+queued_request make_request(uint64_t key, timestamp arrived,
+                            uint64_t rows = 1, int32_t priority = 0,
+                            timestamp due = far_future) {
+  queued_request out;
+  out.key = key;
+  out.arrived = arrived;
+  out.rows = rows;
+  out.priority = priority;
+  out.due = {due};
+  out.inputs = {floats({static_cast<int64_t>(rows), 4})};
+  return out;
+}
+
+std::vector<uint64_t> keys_of(const std::vector<queued_request>& xs) {
+  std::vector<uint64_t> out;
+  for (auto& x : xs)
+    out.push_back(x.key);
+  return out;
+}
+
+/// A queue with requests of one row each, keys from 1.
+request_queue filled(const serving_policy& policy, size_t n) {
+  request_queue out{policy, 0};
+  for (size_t i = 1; i <= n; ++i) {
+    auto x = make_request(i, at(0s));
+    out.push(x);
+  }
+  return out;
+}
+
+using keys = std::vector<uint64_t>;
+
+} // namespace
+
+TEST_CASE("router: a full queue takes nothing more") {
+  serving_policy policy;
+  policy.queue = 2;
+  auto q = filled(policy, 2);
+  auto x = make_request(3, at(0s));
+  CHECK_FALSE(q.push(x));
+  CHECK(x.key == 3);
+  q.erase(1);
+  CHECK(q.push(x));
+}
+
+TEST_CASE("router: what a lost replica had goes first, past the bound") {
+  serving_policy policy;
+  policy.queue = 2;
+  auto q = filled(policy, 2);
+  q.put_back(make_request(8, at(0s)));
+  q.put_back(make_request(7, at(0s)));
+  CHECK(keys_of(q.take(at(1s))) == keys{7, 8, 1, 2});
+}
+
+TEST_CASE("router: a batch has at most the policy's rows") {
+  serving_policy policy;
+  policy.batch = 3;
+  auto q = filled(policy, 5);
+  CHECK(keys_of(q.take(at(0s))) == keys{1, 2, 3});
+  CHECK(keys_of(q.take(at(0s))) == keys{4, 5});
+  CHECK(q.take(at(0s)).empty());
+}
+
+TEST_CASE("router: a request of more rows than a batch travels alone") {
+  serving_policy policy;
+  policy.batch = 3;
+  request_queue q{policy, 0};
+  for (auto rows : {2, 9, 1}) {
+    auto x = make_request(static_cast<uint64_t>(rows), at(0s),
+                          static_cast<uint64_t>(rows));
+    q.push(x);
+  }
+  CHECK(keys_of(q.take(at(0s))) == keys{2});
+  CHECK(keys_of(q.take(at(0s))) == keys{9});
+  CHECK(keys_of(q.take(at(0s))) == keys{1});
+}
+
+TEST_CASE("router: requests of different shapes do not share a batch") {
+  request_queue q{{}, 0};
+  auto a = make_request(1, at(0s));
+  auto b = make_request(2, at(0s));
+  b.inputs = {floats({1, 7})};
+  q.push(a);
+  q.push(b);
+  CHECK(keys_of(q.take(at(0s))) == keys{1});
+  CHECK(keys_of(q.take(at(0s))) == keys{2});
+}
+
+TEST_CASE("router: without a batch axis each request runs alone") {
+  request_queue q{{}, -1};
+  for (uint64_t i : {1, 2}) {
+    auto x = make_request(i, at(0s));
+    q.push(x);
+  }
+  CHECK(keys_of(q.take(at(0s))) == keys{1});
+}
+
+TEST_CASE("router: the oldest waits for company at most the batch delay") {
+  serving_policy policy;
+  policy.batch = 3;
+  policy.batch_delay = 10ms;
+  auto q = filled(policy, 2);
+  CHECK(q.take(at(9ms)).empty());
+  CHECK(q.next_due() == at(10ms));
+  CHECK(keys_of(q.take(at(10ms))) == keys{1, 2});
+  q = filled(policy, 3);
+  CHECK(keys_of(q.take(at(0ms))) == keys{1, 2, 3});
+}
+
+TEST_CASE("router: higher priority goes first, equals in order of arrival") {
+  request_queue q{{}, -1};
+  for (auto [key, priority] : {std::pair{1, 0}, {2, 5}, {3, 5}, {4, -1}}) {
+    auto x = make_request(static_cast<uint64_t>(key), at(0s), 1, priority);
+    q.push(x);
+  }
+  keys order;
+  while (q.size() > 0)
+    order.push_back(q.take(at(0s))[0].key);
+  CHECK(order == keys{2, 3, 1, 4});
+}
+
+TEST_CASE("router: what cannot make its deadline is dropped, by policy") {
+  serving_policy policy;
+  auto run = [&] {
+    request_queue q{policy, 0};
+    auto a = make_request(1, at(0s), 1, 0, at(10ms));
+    auto b = make_request(2, at(0s), 1, 0, at(50ms));
+    q.push(a);
+    q.push(b);
+    return keys_of(q.take_late(at(0s), 20ms));
+  };
+  CHECK(run() == keys{1});
+  policy.drop = drop_policy::never;
+  CHECK(run().empty());
+}
+
+TEST_CASE("executor: the emptiest lane gets the next batch, two deep") {
+  lane_table lanes{2, 2};
+  for (uint64_t id = 1; id <= 5; ++id)
+    lanes.push(id, 0);
+  std::vector<uint32_t> used;
+  while (auto x = lanes.next())
+    used.push_back(x->lane);
+  CHECK(used == std::vector<uint32_t>{0, 1, 0, 1});
+  CHECK(lanes.waiting() == 1);
+  lanes.ended(1);
+  CHECK(lanes.next()->lane == 1);
+}
+
+TEST_CASE("executor: priority orders what waits") {
+  lane_table lanes{1, 1};
+  lanes.push(1, 0);
+  lanes.push(2, 9);
+  CHECK(lanes.next()->id == 2);
+  CHECK_FALSE(lanes.next());
+}
+
+namespace {
+
+std::vector<variant_view> digits_variants() {
+  return {
+    {"linear", 1, "digits", {"default"}, 0.94, 100us, 1},
+    {"small", 1, "digits", {}, 0.98, 300us, 1},
+    {"small", 2, "digits", {"default"}, 0.98, 200us, 0},
+    {"wide", 3, "digits", {"stable"}, 0.99, 2000us, 1},
+  };
+}
+
+infer asks(const std::string& model, const std::string& version = "") {
+  infer out;
+  out.model = model;
+  out.version = version;
+  return out;
+}
+
+} // namespace
+
+TEST_CASE("gateway: a model is named with a version, an alias or neither") {
+  auto xs = digits_variants();
+  CHECK(*choose_variant(xs, asks("small")) == 2);
+  CHECK(*choose_variant(xs, asks("small", "1")) == 1);
+  CHECK(*choose_variant(xs, asks("wide", "stable")) == 3);
+  CHECK(*choose_variant(xs, asks("wide")) == 3);
+  CHECK(choose_variant(xs, asks("wide", "7")).failure().text
+        == "no version '7' of model 'wide'; there is 3");
+  CHECK(choose_variant(xs, asks("big")).failure().text
+        == "no model 'big'; there is linear, small, wide");
+  CHECK(choose_variant(xs, infer{}).failure().code == ec::bad_request);
+}
+
+TEST_CASE("gateway: an application is answered by its quickest ready variant"
+          " that is good enough") {
+  auto xs = digits_variants();
+  infer x;
+  x.application = "digits";
+  CHECK(*choose_variant(xs, x) == 0);
+  x.accuracy = 0.97;
+  CHECK(*choose_variant(xs, x) == 1);
+  x.accuracy = 0.985;
+  CHECK(*choose_variant(xs, x) == 3);
+  x.latency = 1ms;
+  CHECK(choose_variant(xs, x).failure().code == ec::unavailable);
+  x.application = "letters";
+  CHECK(choose_variant(xs, x).failure().code == ec::unknown_model);
+}
+
+namespace {
+
+/// A cluster of workers with one cpu each, all holding versions of model m.
+cluster_view workers(size_t n, std::vector<uint64_t> versions = {1}) {
+  cluster_view out;
+  for (size_t i = 1; i <= n; ++i) {
+    inventory x;
+    x.node.name = "w" + std::to_string(i);
+    x.devices.push_back({"cpu0", "cpu", 1, {}});
+    for (auto v : versions)
+      x.models.push_back({"m", v, "", {}, 100, {},
+                          v == versions.front()
+                            ? std::vector<std::string>{"default"}
+                            : std::vector<std::string>{},
+                          {}});
+    out.nodes[x.node.name] = x;
+  }
+  return out;
+}
+
+model_settings want(uint64_t replicas, const std::string& version = "") {
+  model_settings out;
+  out.model = "m";
+  out.version = version;
+  out.replicas = replicas;
+  return out;
+}
+
+/// Carries a plan out: what is deployed is ready, what is evicted is gone.
+placement_plan settle(cluster_view& view,
+                      const std::vector<model_settings>& wanted) {
+  auto plan = reconcile(view, wanted);
+  for (auto& x : plan.deploy)
+    view.nodes[x.node].replicas.push_back(
+      {x, replica_condition::ready, {}, 100, {}, {}});
+  for (auto& x : plan.evict)
+    std::erase_if(view.nodes[x.node].replicas, [&](auto& r) {
+      return r.what.replica == x.replica;
+    });
+  return plan;
+}
+
+} // namespace
+
+TEST_CASE("placement: missing replicas go to the emptiest devices") {
+  auto view = workers(3);
+  auto plan = settle(view, {want(3)});
+  REQUIRE(plan.deploy.size() == 3);
+  CHECK(plan.deploy[0].replica == "m.1.1");
+  CHECK(plan.deploy[0].node == "w1");
+  CHECK(plan.deploy[2].node == "w3");
+  CHECK(settle(view, {want(3)}).deploy.empty());
+}
+
+TEST_CASE("placement: surplus replicas go, newest first") {
+  auto view = workers(2);
+  settle(view, {want(3)});
+  auto plan = settle(view, {want(1)});
+  REQUIRE(plan.evict.size() == 2);
+  CHECK(plan.evict[0].replica == "m.1.2");
+  CHECK(plan.evict[1].replica == "m.1.3");
+}
+
+TEST_CASE("placement: a model nobody wants any more goes") {
+  auto view = workers(1);
+  settle(view, {want(1)});
+  CHECK(settle(view, {}).evict.size() == 1);
+}
+
+TEST_CASE("placement: a new version is ready before the old one goes") {
+  auto view = workers(2, {1, 2});
+  settle(view, {want(1, "1")});
+  auto first = settle(view, {want(1, "2")});
+  CHECK(first.deploy.size() == 1);
+  CHECK(first.evict.empty());
+  auto second = settle(view, {want(1, "2")});
+  REQUIRE(second.evict.size() == 1);
+  CHECK(second.evict[0].replica == "m.1.1");
+}
+
+TEST_CASE("placement: a draining node gets nothing and counts for nothing") {
+  auto view = workers(2);
+  settle(view, {want(2)});
+  view.nodes["w1"].draining = true;
+  auto plan = settle(view, {want(2)});
+  REQUIRE(plan.deploy.size() == 1);
+  CHECK(plan.deploy[0].node == "w2");
+  CHECK(plan.deploy[0].replica == "m.1.3");
+}
+
+TEST_CASE("placement: a device without room gets nothing, and why is said") {
+  auto view = workers(1);
+  view.nodes["w1"].devices[0].memory = {150};
+  auto plan = settle(view, {want(2)});
+  CHECK(plan.deploy.size() == 1);
+  CHECK(plan.notes["m"] == "no device has room");
+}
+
+TEST_CASE("placement: without a bundle of the version nothing is placed") {
+  auto view = workers(1);
+  auto plan = reconcile(view, {want(1, "9")});
+  CHECK(plan.deploy.empty());
+  CHECK(plan.notes["m"] == "no node has a bundle of version '9'");
+}
+
+TEST_CASE("placement: a wish for a device is an id or a kind") {
+  auto view = workers(2);
+  view.nodes["w2"].devices[0] = {"gpu0", "v100", 1, {}};
+  for (auto wish : {"gpu0", "v100"}) {
+    auto wanted = want(1);
+    wanted.device = wish;
+    auto plan = reconcile(view, {wanted});
+    REQUIRE(plan.deploy.size() == 1);
+    CHECK(plan.deploy[0].node == "w2");
+  }
+}

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include "models/batching.hpp"
+#include "models/bundle_store.hpp"
+#include "models/npy.hpp"
+#include "models/profile.hpp"
+#include "models/safetensors.hpp"
+#include "runtime/hash.hpp"
+#include "tests/support/builders.hpp"
+#include "tests/support/temporary_directory.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+
+TEST_CASE("tensor: bytes must be as many as the extents say") {
+  auto data = shared_bytes::copy_of("12345678");
+  CHECK(tensor::make(dtype::f32, {1, 2}, data));
+  CHECK(tensor::make(dtype::f64, {}, data));
+  CHECK(tensor::make(dtype::f32, {1, 3}, data).failure().text
+        == "F32[1, 3] needs 12 bytes, got 8");
+}
+
+TEST_CASE("tensor: hostile extents do not overflow") {
+  // The product of these is 4 modulo 2^64.
+  shape evil{4194305, 4194305, 211106198978564};
+  CHECK(dense_bytes(dtype::u8, evil).failure().code == ec::too_large);
+  CHECK(dense_bytes(dtype::f32, {-1, 4}).failure().code == ec::bad_request);
+  CHECK(*dense_bytes(dtype::f32, {0, INT64_MAX}) == 0);
+  std::vector<int64_t> many(65, 1);
+  CHECK(shape::of(many).failure().code == ec::too_large);
+}
+
+TEST_CASE("signature: inputs are checked before they reach a backend") {
+  auto s = row_signature();
+  CHECK(*check_inputs(s, tensor_list{floats({3, 4})}) == 3);
+  CHECK(check_inputs(s, {}).failure().text
+        == "expected 1 input(s) (x:F32[-1, 4]), got 0");
+  CHECK(check_inputs(s, tensor_list{floats({3, 5})}).failure().text
+        == "expected x:F32[-1, 4], got F32[3, 5]");
+  auto wrong = *tensor::zeros(dtype::i32, {3, 4});
+  CHECK_FALSE(check_inputs(s, tensor_list{wrong}));
+  CHECK_FALSE(check_inputs(s, tensor_list{*tensor::zeros(dtype::f32, {0, 4})}));
+}
+
+TEST_CASE("signature: all inputs have the same number of rows") {
+  auto s = row_signature();
+  s.inputs.push_back({"mask", dtype::f32, {-1}});
+  CHECK(check_inputs(s, tensor_list{floats({2, 4}), floats({2})}));
+  CHECK_FALSE(check_inputs(s, tensor_list{floats({2, 4}), floats({3})}));
+}
+
+TEST_CASE("signature: an input is written NAME:DTYPE:EXTENTS") {
+  auto x = parse_tensor_spec("image:F32:-1,3,?,224");
+  REQUIRE(x);
+  CHECK(x->extents == std::vector<int64_t>{-1, 3, -1, 224});
+  for (auto text : {"image", "image:F32", "image:float:1", ":F32:1",
+                    "a:F32:1,x", "a:F32:-2", "a:F32:1,1,1,1,1,1,1,1,1"}) {
+    CAPTURE(text);
+    CHECK_FALSE(parse_tensor_spec(text));
+  }
+}
+
+TEST_CASE("batching: requests are joined along the batch axis and cut again") {
+  std::vector<tensor_list> requests{{floats({1, 3}, 0)}, {floats({2, 3}, 10)}};
+  auto batch = gather(requests, 0);
+  REQUIRE(batch);
+  CHECK((*batch)[0].extents == shape{3, 3});
+  CHECK(values_of((*batch)[0])
+        == std::vector<float>{0, 1, 2, 10, 11, 12, 13, 14, 15});
+  std::vector<size_t> rows{1, 2};
+  auto parts = scatter(*batch, rows, 0);
+  REQUIRE(parts);
+  CHECK((*parts)[0] == requests[0]);
+  CHECK((*parts)[1] == requests[1]);
+  CHECK((*parts)[1][0].data.data() == (*batch)[0].data.data() + 12);
+}
+
+TEST_CASE("batching: the batch axis need not be the first") {
+  std::vector<tensor_list> requests{{floats({2, 1}, 0)}, {floats({2, 2}, 10)}};
+  auto batch = gather(requests, 1);
+  REQUIRE(batch);
+  CHECK(values_of((*batch)[0])
+        == std::vector<float>{0, 10, 11, 1, 12, 13});
+  std::vector<size_t> rows{1, 2};
+  CHECK((*scatter(*batch, rows, 1))[1] == requests[1]);
+}
+
+TEST_CASE("batching: one request is passed on without a copy") {
+  std::vector<tensor_list> requests{{floats({1, 3})}};
+  CHECK((*gather(requests, 0))[0].data.data()
+        == requests[0][0].data.data());
+}
+
+TEST_CASE("batching: a model that changes the number of rows is found out") {
+  std::vector<size_t> rows{1, 1};
+  CHECK(scatter({floats({3, 2})}, rows, 0).failure().code == ec::internal);
+}
+
+TEST_CASE("batching: only requests that agree elsewhere are mergeable") {
+  CHECK(mergeable({floats({1, 4})}, {floats({3, 4})}, 0));
+  CHECK_FALSE(mergeable({floats({1, 4})}, {floats({1, 5})}, 0));
+  CHECK_FALSE(mergeable({floats({1, 4})}, {floats({1, 4})}, -1));
+}
+
+namespace {
+
+shared_bytes safetensors_of(const std::string& header, size_t data) {
+  uint64_t n = header.size();
+  std::string out(reinterpret_cast<const char*>(&n), sizeof n);
+  return shared_bytes::copy_of(out + header + std::string(data, 'x'));
+}
+
+} // namespace
+
+TEST_CASE("safetensors: what is written is read in place") {
+  std::vector<named_tensor> xs{{"b", floats({2, 3})}, {"a", floats({})},
+                               {"empty", floats({0, 4})}};
+  auto file = shared_bytes::copy_of(*write_safetensors(xs));
+  auto back = read_safetensors(file);
+  REQUIRE(back);
+  REQUIRE(back->size() == 3);
+  CHECK((*back)[0].name == "b");
+  CHECK((*back)[0].value == xs[0].value);
+  auto* p = (*back)[0].value.data.data();
+  CHECK(p > file.data());
+  CHECK(reinterpret_cast<uintptr_t>(p) % 64 == 0);
+}
+
+TEST_CASE("safetensors: hostile headers are refused") {
+  auto refused = [](const std::string& header, size_t data) {
+    auto x = read_safetensors(safetensors_of(header, data));
+    CAPTURE(header);
+    CHECK_FALSE(x);
+  };
+  refused("", 0);
+  refused("[]", 0);
+  refused(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,5]}})", 5);
+  refused(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", 8);
+  refused(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 8);
+  refused(R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4);
+  refused(R"({"a":{"dtype":"O","shape":[1],"data_offsets":[0,4]}})", 4);
+  refused(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+          R"("a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 4);
+  refused(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+          R"("b":{"dtype":"F32","shape":[1],"data_offsets":[2,6]}})", 6);
+  refused(R"({"a":{"dtype":"U8","shape":[4194305,4194305,211106198978564],)"
+          R"("data_offsets":[0,4]}})", 4);
+  refused(R"({"a":1})", 0);
+  CHECK_FALSE(read_safetensors(shared_bytes::copy_of("1234567")));
+  std::string longer(8, '\xff');
+  CHECK_FALSE(read_safetensors(shared_bytes::copy_of(longer)));
+}
+
+TEST_CASE("npy: what NumPy writes is read, and the other way round") {
+  auto x = floats({2, 3});
+  CHECK(*read_npy(shared_bytes::copy_of(*write_npy(x))) == x);
+  auto line = floats({5});
+  CHECK(*read_npy(shared_bytes::copy_of(*write_npy(line))) == line);
+}
+
+TEST_CASE("npy: pickles, Fortran order and cut files are refused") {
+  auto good = *write_npy(floats({2, 3}));
+  auto with = [&](std::string_view from, std::string_view to) {
+    auto text = good;
+    text.replace(text.find(from), from.size(), to);
+    return read_npy(shared_bytes::copy_of(text));
+  };
+  CHECK_FALSE(with("'<f4'", "'|O' "));
+  CHECK_FALSE(with("False", "True "));
+  CHECK_FALSE(with("(2, 3)", "(2, 9)"));
+  CHECK_FALSE(read_npy(shared_bytes::copy_of(good.substr(0, 40))));
+  CHECK_FALSE(read_npy(shared_bytes::copy_of("PK")));
+}
+
+TEST_CASE("profile: between measured batches the line, beyond them its"
+          " prolongation") {
+  profile p;
+  p.points.push_back({"cpu", 1, {}, {{"execute_seconds", 1}}});
+  p.points.push_back({"cpu", 5, {}, {{"execute_seconds", 3}}});
+  auto seconds_at = [&](double batch) {
+    return *estimate(p, "execute_seconds", "cpu", batch);
+  };
+  CHECK(seconds_at(1) == doctest::Approx(1));
+  CHECK(seconds_at(3) == doctest::Approx(2));
+  CHECK(seconds_at(9) == doctest::Approx(5));
+  CHECK_FALSE(estimate(p, "execute_seconds", "v100", 1));
+  CHECK_FALSE(estimate(p, "memory_bytes", "cpu", 1));
+}
+
+namespace {
+
+manifest small_manifest(uint64_t version) {
+  manifest out = make_bundle("m", version)->info;
+  out.layers[0] = {"model", "layers/model.pt", 4,
+                   sha256_hex(shared_bytes::copy_of("code").view()), "", 0};
+  return out;
+}
+
+const std::map<std::string, std::string> small_files{
+  {"layers/model.pt", "code"}};
+
+} // namespace
+
+TEST_CASE("bundle: a manifest survives being written and read") {
+  auto x = small_manifest(3);
+  x.accuracy = accuracy_info{0.5, "top-1", "held out"};
+  x.labels = {"a", "b c", "1"};
+  auto y = parse_manifest(print_manifest(x), "f");
+  REQUIRE(y);
+  CHECK(*y == x);
+}
+
+TEST_CASE("bundle: a wrong manifest is refused with file, line and key") {
+  auto text = print_manifest(small_manifest(1));
+  auto with = [&](const std::string& from, const std::string& to) {
+    auto changed = text;
+    changed.replace(changed.find(from), from.size(), to);
+    return parse_manifest(changed, "model.yaml").failure().text;
+  };
+  CHECK(with("format: 1", "format: 2").find("format 2 is not known")
+        != std::string::npos);
+  CHECK(with("version: 1", "version: one")
+        == "model.yaml:3: version: expected a whole number, found 'one'");
+  CHECK(with("layers/model.pt", "../../etc/passwd").find("inside the bundle")
+        != std::string::npos);
+  CHECK(with("layers/model.pt", "/etc/passwd").find("inside the bundle")
+        != std::string::npos);
+  CHECK(with("layers:", "layerz:").find("unknown key 'layerz'")
+        != std::string::npos);
+}
+
+TEST_CASE("P8: a bundle with one wrong byte is refused") {
+  temporary_directory dir;
+  bundle_store store{dir.path()};
+  auto directory = store.add(small_manifest(1), small_files);
+  REQUIRE(directory);
+  CHECK(open_bundle(*directory, verify::hashes));
+  auto wrong = std::string{"c0de"};
+  REQUIRE(write_file(*directory + "/layers/model.pt",
+                     std::as_bytes(std::span{wrong})));
+  CHECK(open_bundle(*directory, verify::sizes));
+  CHECK(open_bundle(*directory, verify::hashes).failure().text.find("SHA-256")
+        != std::string::npos);
+}
+
+TEST_CASE("bundle_store: a version is found by number, alias or default") {
+  temporary_directory dir;
+  bundle_store store{dir.path()};
+  REQUIRE(store.add(small_manifest(1), small_files));
+  REQUIRE(store.add(small_manifest(2), small_files));
+  CHECK(*store.find("m", "") == dir / "m/1");
+  CHECK(*store.find("m", "2") == dir / "m/2");
+  REQUIRE(store.set_alias("m", "default", 2));
+  CHECK(*store.find("m", "default") == dir / "m/2");
+  CHECK(*store.rollback("m", "default") == 1);
+  CHECK(*store.find("m", "") == dir / "m/1");
+  CHECK_FALSE(store.rollback("m", "default"));
+  CHECK_FALSE(store.set_alias("m", "default", 7));
+  CHECK(store.find("m", "9").failure().code == ec::unknown_model);
+  CHECK(store.find("other", "").failure().text.find("it holds m")
+        != std::string::npos);
+}
+
+TEST_CASE("bundle_store: a version is written once") {
+  temporary_directory dir;
+  bundle_store store{dir.path()};
+  REQUIRE(store.add(small_manifest(1), small_files));
+  CHECK(store.add(small_manifest(1), small_files).failure().code
+        == ec::conflict);
+}

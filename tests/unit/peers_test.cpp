@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <functional>
+#include <set>
+
+#include "tests/support/builders.hpp"
+#include "transport/peers.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+
+namespace {
+
+member make_member(const std::string& name, uint64_t incarnation = 1) {
+  return {name, incarnation, "tcp://" + name, {"worker"}, ""};
+}
+
+template <class T>
+const T* find(const peer_actions& xs) {
+  for (auto& x : xs)
+    if (auto* y = std::get_if<T>(&x))
+      return y;
+  return nullptr;
+}
+
+/// Tables that hear each other, as far as the wires between them are whole.
+class network {
+public:
+  peer_table& add(const std::string& name, std::vector<std::string> seeds,
+                  uint64_t incarnation = 1) {
+    nodes_.erase(name);
+    auto [i, fresh] = nodes_.emplace(
+      name, node{make_member(name, incarnation),
+                 peer_table{"c", make_member(name, incarnation), {}, seeds},
+                 {}, {}, {}});
+    carry_out(name, i->second.table.start());
+    return i->second.table;
+  }
+
+  void remove(const std::string& name) {
+    nodes_.erase(name);
+    for (auto& [other, x] : nodes_)
+      if (x.connected.erase("tcp://" + name) != 0)
+        carry_out(other, x.table.on_disconnected("tcp://" + name, now_));
+  }
+
+  void run(microseconds time) {
+    for (auto end = now_ + time; now_ < end; now_ += 100ms) {
+      for (auto& [name, x] : nodes_)
+        if (!frozen.contains(name))
+          tick(name, x);
+    }
+  }
+
+  bool linked(const std::string& a, const std::string& b) {
+    auto xs = nodes_.at(a).table.linked();
+    return std::any_of(xs.begin(), xs.end(),
+                       [&](auto& m) { return m.name == b; });
+  }
+
+  std::set<std::string> frozen;          ///< say and hear nothing, keep TCP
+  std::vector<std::string> events;       ///< "a+b", "a-b: reason"
+
+private:
+  struct node {
+    member self;
+    peer_table table;
+    std::set<std::string> wanted;
+    std::set<std::string> connected;
+    std::vector<std::function<void()>> inbox; ///< while frozen
+  };
+
+  void tick(const std::string& name, node& x) {
+    auto inbox = std::move(x.inbox);
+    x.inbox.clear();
+    for (auto& message : inbox)
+      message();
+    for (auto& address : std::set{x.wanted})
+      if (nodes_.contains(address.substr(6))
+          && x.connected.insert(address).second)
+        carry_out(name, x.table.on_connected(address, now_));
+    carry_out(name, x.table.on_tick(now_));
+  }
+
+  void carry_out(const std::string& name, const peer_actions& todo) {
+    for (auto& action : todo) {
+      auto& x = nodes_.at(name);
+      if (auto* c = std::get_if<connect_to>(&action))
+        x.wanted.insert(c->address);
+      if (auto* d = std::get_if<drop_connection>(&action))
+        x.wanted.erase(d->address);
+      if (auto* h = std::get_if<send_hello>(&action))
+        send(x, h->address, [what = h->what](peer_table& to, timestamp now) {
+          return to.on_hello(what, now);
+        });
+      if (auto* b = std::get_if<send_beat>(&action))
+        send(x, b->address,
+             [what = b->what, from = x.self](peer_table& to, timestamp now) {
+               return to.on_beat(from.name, from.incarnation, what, now);
+             });
+      if (auto* u = std::get_if<report_up>(&action))
+        events.push_back(name + "+" + u->peer.name);
+      if (auto* d = std::get_if<report_down>(&action))
+        events.push_back(name + "-" + d->peer.name + ": " + d->reason);
+    }
+  }
+
+  template <class F>
+  void send(node& from, const std::string& address, F f) {
+    auto to = address.substr(6);
+    auto i = nodes_.find(to);
+    if (i == nodes_.end() || !from.connected.contains(address))
+      return;
+    i->second.inbox.push_back(
+      [this, to, f] { carry_out(to, f(nodes_.at(to).table, now_)); });
+  }
+
+  std::map<std::string, node> nodes_;
+  timestamp now_ = at(0s);
+};
+
+} // namespace
+
+TEST_CASE("peers: nodes that know one seed all meet") {
+  network net;
+  net.add("a", {"tcp://a"});
+  net.add("b", {"tcp://a"});
+  net.add("c", {"tcp://a"});
+  net.run(2s);
+  for (auto x : {"a", "b", "c"})
+    for (auto y : {"a", "b", "c"})
+      if (std::string{x} != y) {
+        CAPTURE(x);
+        CAPTURE(y);
+        CHECK(net.linked(x, y));
+      }
+  CHECK(net.events.size() == 6);
+}
+
+TEST_CASE("peers: a lost connection ends the link at once") {
+  network net;
+  net.add("a", {});
+  net.add("b", {"tcp://a"});
+  net.run(1s);
+  net.events.clear();
+  net.remove("b");
+  CHECK(net.events == std::vector<std::string>{"a-b: connection lost"});
+}
+
+TEST_CASE("peers: a node that comes back is a new start, and the old one's"
+          " messages count no more") {
+  network net;
+  auto& a = net.add("a", {});
+  net.add("b", {"tcp://a"});
+  net.run(1s);
+  net.remove("b");
+  net.add("b", {"tcp://a"}, 2);
+  net.run(2s);
+  CHECK(net.linked("a", "b"));
+  CHECK(a.accepts("b", 2));
+  CHECK_FALSE(a.accepts("b", 1));
+  hello late{"c", make_member("b", 1), 99, {}};
+  CHECK(a.on_hello(late, at(9s)).empty());
+  CHECK(a.accepts("b", 2));
+}
+
+TEST_CASE("P4: a silent node is given up after the timeout, and both sides"
+          " start anew when it wakes") {
+  network net;
+  net.add("a", {});
+  net.add("b", {"tcp://a"});
+  net.run(1s);
+  net.events.clear();
+  net.frozen.insert("b");
+  net.run(1500ms);
+  CHECK_FALSE(net.linked("a", "b"));
+  net.frozen.clear();
+  net.run(2s);
+  CHECK(net.linked("a", "b"));
+  CHECK(net.linked("b", "a"));
+  REQUIRE(net.events.size() == 4);
+  CHECK(net.events[0].find("a-b: no heartbeat for 1 s") == 0);
+  CHECK(net.events[1].find("b-a: ") == 0);
+}
+
+TEST_CASE("peers: what a given-up node said before it knows is not accepted") {
+  peer_table a{"c", make_member("a"), {}, {}};
+  a.on_hello({"c", make_member("b"), 5, {}}, at(0s));
+  a.on_connected("tcp://b", at(0s));
+  CHECK(a.accepts("b", 1));
+  a.on_tick(at(5s));
+  CHECK_FALSE(a.accepts("b", 1));
+  a.on_hello({"c", make_member("b"), 5, {}}, at(5s));
+  CHECK_FALSE(a.accepts("b", 1));
+  a.on_hello({"c", make_member("b"), 6, {}}, at(5s));
+  CHECK(a.accepts("b", 1));
+}
+
+TEST_CASE("peers: another cluster's node, and one with this node's name, are"
+          " strangers") {
+  peer_table a{"c", make_member("a"), {}, {}};
+  CHECK(a.on_hello({"other", make_member("b"), 1, {}}, at(0s)).empty());
+  CHECK(a.on_hello({"c", make_member("a", 7), 1, {}}, at(0s)).empty());
+  CHECK_FALSE(a.accepts("b", 1));
+}
+
+TEST_CASE("peers: a beat that does not know our link any more ends it") {
+  network net;
+  auto& a = net.add("a", {});
+  net.add("b", {"tcp://a"});
+  net.run(1s);
+  auto todo = a.on_beat("b", 1, {0}, at(1s));
+  CHECK(find<report_down>(todo) != nullptr);
+  CHECK(find<send_hello>(todo) != nullptr);
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <future>
+
+#include "runtime/bytes.hpp"
+#include "runtime/store.hpp"
+#include "tests/support/temporary_directory.hpp"
+
+using namespace millrace;
+
+namespace {
+
+result<uint64_t> put(store& s, const std::string& key,
+                     const std::string& value, uint64_t expected) {
+  std::promise<result<uint64_t>> out;
+  s.put("t", key, value, expected, [&](auto x) { out.set_value(x); });
+  return out.get_future().get();
+}
+
+std::vector<stored_row> load(store& s) {
+  std::promise<std::vector<stored_row>> out;
+  s.load("t", [&](auto x) { out.set_value(*x); });
+  return out.get_future().get();
+}
+
+} // namespace
+
+TEST_CASE("store: a row is there after the process that wrote it") {
+  test::temporary_directory dir;
+  {
+    auto s = open_sqlite_store(dir / "f.db");
+    REQUIRE(s);
+    CHECK(*put(**s, "b", "two", 0) == 1);
+    CHECK(*put(**s, "a", "one", 0) == 1);
+    CHECK(*put(**s, "a", "uno", 1) == 2);
+  }
+  auto s = open_sqlite_store(dir / "f.db");
+  REQUIRE(s);
+  auto rows = load(**s);
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].key == "a");
+  CHECK(rows[0].value == "uno");
+  CHECK(rows[0].version == 2);
+}
+
+TEST_CASE("store: compare-and-set refuses a version that is not there") {
+  test::temporary_directory dir;
+  auto s = open_sqlite_store(dir / "f.db");
+  REQUIRE(s);
+  CHECK(*put(**s, "a", "one", 0) == 1);
+  CHECK(put(**s, "a", "x", 0).failure().code == ec::conflict);
+  CHECK(put(**s, "a", "x", 7).failure().code == ec::conflict);
+  CHECK(put(**s, "a", "", 7).failure().code == ec::conflict);
+  CHECK(put(**s, "a", "", 1));
+  CHECK(load(**s).empty());
+}
+
+TEST_CASE("store: a file that is no database is refused with its name") {
+  test::temporary_directory dir;
+  auto junk = std::string(4096, 'j');
+  REQUIRE(write_file(dir / "f.db", std::as_bytes(std::span{junk})));
+  auto s = open_sqlite_store(dir / "f.db");
+  REQUIRE_FALSE(s);
+  CHECK(s.failure().text.find(dir / "f.db") == 0);
+}

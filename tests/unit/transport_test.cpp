@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <msgpack.hpp>
+
+#include "tests/support/builders.hpp"
+#include "transport/access.hpp"
+#include "transport/codec.hpp"
+#include "transport/message_types.hpp"
+#include "transport/messages/all.hpp"
+#include "transport/wire.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+
+namespace {
+
+template <class T>
+result<T> there_and_back(const T& x, timestamp sent = at(0s),
+                         timestamp received = at(0s)) {
+  encoder out{sent, nullptr};
+  out.put(x);
+  auto attachments = out.take_attachments();
+  auto body = out.take_body();
+  decode_context ctx{received, nullptr, attachments, 0};
+  return decode<T>(body.view(), ctx);
+}
+
+/// Decodes hand-made MessagePack.
+template <class T, class F>
+result<T> decode_packed(F pack) {
+  msgpack::sbuffer buffer;
+  msgpack::packer<msgpack::sbuffer> packer{buffer};
+  pack(packer);
+  decode_context ctx{at(0s), nullptr, {}, 0};
+  return decode<T>(std::as_bytes(std::span{buffer.data(), buffer.size()}),
+                   ctx);
+}
+
+template <class T>
+result<T> decode_bytes(const std::string& text) {
+  decode_context ctx{at(0s), nullptr, {}, 0};
+  return decode<T>(std::as_bytes(std::span{text}), ctx);
+}
+
+} // namespace
+
+TEST_CASE("codec: a message comes back as it was") {
+  infer x;
+  x.model = "digits";
+  x.slo = 20ms;
+  x.accuracy = 0.5;
+  x.inputs.push_back({"image", floats({2, 3})});
+  CHECK(*there_and_back(x) == x);
+  assignment a{"m.1.1", "m", 1, "n1", "cpu0", 0.5, 2, {}};
+  a.policy.drop = drop_policy::never;
+  CHECK(*there_and_back(deploy{7, 8, a}) == deploy{7, 8, a});
+}
+
+TEST_CASE("codec: tensors travel as frames, not inside the body") {
+  infer x;
+  x.inputs.push_back({"image", floats({256, 256})});
+  encoder out{at(0s), nullptr};
+  out.put(x);
+  auto attachments = out.take_attachments();
+  REQUIRE(attachments.size() == 1);
+  CHECK(attachments[0].data() == x.inputs[0].value.data.data());
+  CHECK(out.take_body().size() < 200);
+}
+
+TEST_CASE("codec: a deadline travels as time left") {
+  auto x = there_and_back(batch_item{{at(5s)}, {}}, at(3s), at(100s));
+  REQUIRE(x);
+  CHECK(x->due.at == at(102s));
+  CHECK(there_and_back(batch_item{{far_future}, {}})->due.at == far_future);
+}
+
+TEST_CASE("codec: unknown fields are ignored, whatever they hold") {
+  auto x = decode_packed<beat>([](auto& p) {
+    p.pack_map(2);
+    p.pack(std::string{"new"});
+    p.pack_map(1);
+    p.pack(std::string{"deep"});
+    p.pack_array(2);
+    p.pack(1);
+    p.pack_nil();
+    p.pack(std::string{"link"});
+    p.pack(9);
+  });
+  REQUIRE(x);
+  CHECK(x->link == 9);
+}
+
+TEST_CASE("codec: a value of the wrong kind is refused with its key") {
+  auto x = decode_packed<beat>([](auto& p) {
+    p.pack_map(1);
+    p.pack(std::string{"link"});
+    p.pack(std::string{"nine"});
+  });
+  CHECK(x.failure().text == "the message has something else than an integer in"
+                            " range at key 'link'");
+}
+
+TEST_CASE("codec: an integer that does not fit its field is refused") {
+  auto x = decode_packed<header>([](auto& p) {
+    p.pack_map(1);
+    p.pack(std::string{"v"});
+    p.pack(uint64_t{1} << 40);
+  });
+  CHECK_FALSE(x);
+  auto y = decode_packed<header>([](auto& p) {
+    p.pack_map(1);
+    p.pack(std::string{"id"});
+    p.pack(UINT64_MAX);
+  });
+  CHECK(y->id == UINT64_MAX);
+}
+
+TEST_CASE("codec: a key given twice is refused") {
+  auto x = decode_packed<beat>([](auto& p) {
+    p.pack_map(2);
+    p.pack(std::string{"link"});
+    p.pack(1);
+    p.pack(std::string{"link"});
+    p.pack(2);
+  });
+  CHECK(x.failure().text == "the message has a key twice at key 'link'");
+}
+
+TEST_CASE("P11: hostile MessagePack is refused and costs nothing") {
+  CHECK_FALSE(decode_bytes<infer>(""));
+  CHECK_FALSE(decode_bytes<infer>("\xc1"));
+  CHECK_FALSE(decode_bytes<infer>(std::string(1'000'000, '\x91')));
+  CHECK_FALSE(decode_bytes<infer>(std::string(100, '\x81')));
+  CHECK_FALSE(decode_bytes<infer>("\xdf\xff\xff\xff\xff"));
+  CHECK_FALSE(decode_bytes<infer>("\x81\xa6inputs\xdd\xff\xff\xff\xff"));
+  CHECK_FALSE(decode_bytes<infer>("\x81\xa5model\xdb\xff\xff\xff\xff"));
+  CHECK_FALSE(decode_bytes<infer>("\x80\x80"));
+  CHECK_FALSE(decode_bytes<infer>("\x81\x80\x80"));
+  CHECK_FALSE(decode_bytes<infer>("\x81\x05\x80"));
+  // 60,000 empty maps in 60 KB would become 100 bytes each.
+  std::string many = "\x81\xa6inputs\xdc\xea\x60";
+  many += std::string(60'000, '\x80');
+  CHECK(decode_bytes<infer>(many).failure().code == ec::too_large);
+}
+
+TEST_CASE("codec: a tensor must fit the frame it names") {
+  infer x;
+  x.inputs.push_back({"a", floats({2, 2})});
+  encoder out{at(0s), nullptr};
+  out.put(x);
+  auto body = out.take_body();
+  auto with = [&](std::vector<shared_bytes> frames) {
+    decode_context ctx{at(0s), nullptr, frames, 0};
+    return decode<infer>(body.view(), ctx);
+  };
+  CHECK(with({shared_bytes::copy_of(std::string(16, 'x'))}));
+  CHECK_FALSE(with({shared_bytes::copy_of(std::string(15, 'x'))}));
+  CHECK_FALSE(with({}));
+}
+
+TEST_CASE("codec: fields at their default need not be sent") {
+  encoder out{at(0s), nullptr};
+  out.put_sparse(infer_reply{});
+  auto body = out.take_body();
+  CHECK(body.size() == 1);
+  decode_context ctx{at(0s), nullptr, {}, 0};
+  CHECK(*decode<infer_reply>(body.view(), ctx) == infer_reply{});
+}
+
+TEST_CASE("wire: another protocol version is refused, naming both") {
+  header x;
+  x.v = 7;
+  auto y = decode_header(encode_header(x, at(0s)).view(), at(0s));
+  CHECK(y.failure().text
+        == "protocol version 7 is not spoken here (expected 1 in header key"
+           " 'v')");
+}
+
+TEST_CASE("wire: a header keeps its fields, and its size is bounded") {
+  header x{1, "infer", 42, "", "", 0, {at(1s)}, 3, "", "abc"};
+  CHECK(*decode_header(encode_header(x, at(0s)).view(), at(0s)) == x);
+  x.trace = std::string(5000, 't');
+  CHECK(decode_header(encode_header(x, at(0s)).view(), at(0s)).failure().code
+        == ec::too_large);
+}
+
+TEST_CASE("message_types: each name is there once and found by name and type") {
+  std::vector<std::string_view> seen;
+  for (auto name : message_names()) {
+    CHECK(std::count(seen.begin(), seen.end(), name) == 0);
+    seen.push_back(name);
+    CHECK(find_message_type(name)->name == name);
+  }
+  CHECK(find_message_type(typeid(run_batch))->name == "run_batch");
+  CHECK(find_message_type("exit") == nullptr);
+  CHECK(find_message_type(typeid(int)) == nullptr);
+}
+
+TEST_CASE("P13: a type is said by its role and no other") {
+  CHECK(may_say(role::client, "infer"));
+  CHECK_FALSE(may_say(role::client, "set_model"));
+  CHECK_FALSE(may_say(role::client, "deploy"));
+  CHECK(may_say(role::operating, "set_model"));
+  CHECK_FALSE(may_say(role::operating, "deploy"));
+  CHECK_FALSE(may_say(role::operating, "infer"));
+  CHECK(may_say(role::node, "run_batch"));
+  CHECK_FALSE(may_say(role::node, "infer"));
+}
