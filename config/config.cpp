@@ -19,7 +19,8 @@ constexpr size_t max_config = 1u << 20;
 class checker {
 public:
   checker(cluster_config& x, const yaml_reader& reader)
-    : x_(x), reader_(reader) {}
+      : x_(x),
+        reader_(reader) {}
 
   result<void> run() {
     named("cluster", "cluster", x_.cluster);
@@ -52,8 +53,8 @@ private:
               microseconds most) {
     if (x < least || x > most)
       refuse(key, "expected between " + format_duration(least) + " and "
-                    + format_duration(most) + ", found "
-                    + format_duration(x));
+                      + format_duration(most) + ", found "
+                      + format_duration(x));
   }
 
   void endpoint(const std::string& key, const std::string& x) {
@@ -62,12 +63,14 @@ private:
     auto colon = x.rfind(':');
     if (!x.starts_with("tcp://") || colon < 6 || colon + 1 == x.size())
       return refuse(key, "expected an address like tcp://127.0.0.1:7100,"
-                         " found " + shown(x, 80));
+                         " found "
+                             + shown(x, 80));
     auto host = x.substr(6, colon - 6);
     if (host != "127.0.0.1" && host != "localhost" && host != "[::1]")
-      refuse(key, "binds " + host + ", which other hosts can reach; that needs"
-                  " CURVE keys, which this version does not have yet"
-                  " (expected a loopback address or ipc://)");
+      refuse(key, "binds " + host
+                      + ", which other hosts can reach; that needs"
+                        " CURVE keys, which this version does not have yet"
+                        " (expected a loopback address or ipc://)");
   }
 
   void check_node(const std::string& name, node_config& node) {
@@ -169,11 +172,14 @@ result<std::string> choose_node(const cluster_config& x,
   if (wanted.empty() && x.nodes.size() == 1)
     return x.nodes.begin()->first;
   if (wanted.empty())
-    return error{ec::bad_config, "the config has several nodes (" + names
-                                   + "); say which with --node", {}};
+    return error{ec::bad_config,
+                 "the config has several nodes (" + names
+                     + "); say which with --node",
+                 {}};
   if (!x.nodes.contains(wanted))
-    return error{ec::bad_config, "no node " + shown(wanted)
-                                   + " in the config; it has " + names, {}};
+    return error{ec::bad_config,
+                 "no node " + shown(wanted) + " in the config; it has " + names,
+                 {}};
   return wanted;
 }
 

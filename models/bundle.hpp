@@ -76,8 +76,8 @@ std::string print_manifest(const manifest& x);
 struct bundle {
   manifest info;
   std::string directory;
-  std::vector<shared_bytes> code;     ///< per layer
-  std::vector<named_tensor> weights;  ///< all layers', in file order
+  std::vector<shared_bytes> code;    ///< per layer
+  std::vector<named_tensor> weights; ///< all layers', in file order
 };
 
 enum class verify : uint8_t {

@@ -18,9 +18,8 @@ constexpr auto code_file = "layers/model.pt";
 constexpr auto weights_file = "weights.safetensors";
 
 std::string plausible_inputs(const model_parts& parts) {
-  return joined(parts.inputs, " ", [](auto& x) {
-    return "--input " + x.name + ":F32:-1,...";
-  });
+  return joined(parts.inputs, " ",
+                [](auto& x) { return "--input " + x.name + ":F32:-1,..."; });
 }
 
 /// The inputs as given, or the one input of a model whose first parameter is a
@@ -31,16 +30,18 @@ result<std::vector<tensor_spec>> choose_inputs(const import_request& x,
     if (input.type != "Tensor" && !input.type.ends_with("?"))
       return error{ec::bad_request,
                    "forward takes '" + input.name + "' of type " + input.type
-                     + "; only tensors can be served (wrap the model in a"
-                       " module whose forward takes tensors)"};
+                       + "; only tensors can be served (wrap the model in a"
+                         " module whose forward takes tensors)"};
   if (!x.inputs.empty()) {
     if (x.inputs.size() > parts.inputs.size())
-      return error{ec::bad_request,
-                   std::to_string(x.inputs.size()) + " inputs were given,"
-                     " forward takes "
-                     + std::to_string(parts.inputs.size()) + " ("
-                     + joined(parts.inputs, ", ", [](auto& i) { return i.name; })
-                     + ")"};
+      return error{ec::bad_request, std::to_string(x.inputs.size())
+                                        + " inputs were given,"
+                                          " forward takes "
+                                        + std::to_string(parts.inputs.size())
+                                        + " ("
+                                        + joined(parts.inputs, ", ",
+                                                 [](auto& i) { return i.name; })
+                                        + ")"};
     return x.inputs;
   }
   if (parts.inputs.size() == 1)
@@ -49,12 +50,12 @@ result<std::vector<tensor_spec>> choose_inputs(const import_request& x,
         if (p.value.extents.rank() != 2)
           break;
         return std::vector{tensor_spec{
-          parts.inputs[0].name, p.value.type, {-1, p.value.extents[1]}}};
+            parts.inputs[0].name, p.value.type, {-1, p.value.extents[1]}}};
       }
   return error{ec::bad_request,
                "the shapes of the inputs cannot be read from the file; give "
-                 + plausible_inputs(parts)
-                 + " with the extents of a batch (-1 where any number fits)"};
+                   + plausible_inputs(parts)
+                   + " with the extents of a batch (-1 where any number fits)"};
 }
 
 /// Reproducible content for a trial run: small numbers, whole ones for
@@ -71,25 +72,25 @@ tensor sample(const tensor_spec& spec, int batch_axis, int64_t rows,
   auto real = [&] { return random.uniform() * 2 - 1; };
   auto bit = [&] { return random.below(2); };
   switch (spec.type) {
-    case dtype::f32:
-      fill(static_cast<float*>(nullptr), real);
-      break;
-    case dtype::f64:
-      fill(static_cast<double*>(nullptr), real);
-      break;
-    case dtype::i32:
-      fill(static_cast<int32_t*>(nullptr), bit);
-      break;
-    case dtype::i64:
-      fill(static_cast<int64_t*>(nullptr), bit);
-      break;
-    case dtype::boolean:
-    case dtype::u8:
-    case dtype::i8:
-      fill(static_cast<uint8_t*>(nullptr), bit);
-      break;
-    default: // half precision and 16-bit integers: zeros do
-      std::memset(out.data(), 0, out.size());
+  case dtype::f32:
+    fill(static_cast<float*>(nullptr), real);
+    break;
+  case dtype::f64:
+    fill(static_cast<double*>(nullptr), real);
+    break;
+  case dtype::i32:
+    fill(static_cast<int32_t*>(nullptr), bit);
+    break;
+  case dtype::i64:
+    fill(static_cast<int64_t*>(nullptr), bit);
+    break;
+  case dtype::boolean:
+  case dtype::u8:
+  case dtype::i8:
+    fill(static_cast<uint8_t*>(nullptr), bit);
+    break;
+  default: // half precision and 16-bit integers: zeros do
+    std::memset(out.data(), 0, out.size());
   }
   return {spec.type, extents, std::move(out).freeze()};
 }
@@ -131,8 +132,8 @@ public:
       return error{ec::bad_request, "the number of outputs depends on the"
                                     " number of rows"};
     for (size_t i = 0; i < y2->size(); ++i)
-      s_.outputs.push_back(spec_of((*y2)[i], (*y3)[i],
-                                   name_of(output_names, i, y2->size())));
+      s_.outputs.push_back(
+          spec_of((*y2)[i], (*y3)[i], name_of(output_names, i, y2->size())));
     if (s_.batch_axis >= 0 && !rows_are_independent(two, *y2)) {
       s_.batch_axis = -1;
       remarks.push_back("a row's result depends on the other rows, so requests"
@@ -146,7 +147,7 @@ private:
     return error{ec::bad_request,
                  "the model does not run on inputs of these shapes; give"
                  " --input NAME:DTYPE:EXTENTS for each input. It said: "
-                   + x.text.substr(0, x.text.find('\n'))};
+                     + x.text.substr(0, x.text.find('\n'))};
   }
 
   static std::string name_of(const std::vector<std::string>& names, size_t i,
@@ -160,9 +161,9 @@ private:
                              std::string name) {
     tensor_spec out{std::move(name), a.type, {}};
     for (size_t i = 0; i < a.extents.rank(); ++i)
-      out.extents.push_back(
-        i < b.extents.rank() && a.extents[i] == b.extents[i] ? a.extents[i]
-                                                             : -1);
+      out.extents.push_back(i < b.extents.rank() && a.extents[i] == b.extents[i]
+                                ? a.extents[i]
+                                : -1);
     return out;
   }
 
@@ -188,12 +189,11 @@ private:
   random_stream random_{1};
 };
 
-bundle assemble(const import_request& x, uint64_t version,
-                model_parts& parts) {
+bundle assemble(const import_request& x, uint64_t version, model_parts& parts) {
   bundle out;
   for (auto& p : parts.parameters)
-    out.weights.push_back({std::string{layer_name} + "/" + p.name,
-                           std::move(p.value)});
+    out.weights.push_back(
+        {std::string{layer_name} + "/" + p.name, std::move(p.value)});
   out.code.push_back(shared_bytes::copy_of(parts.code));
   auto& info = out.info;
   info.format = bundle_format;
@@ -205,10 +205,9 @@ bundle assemble(const import_request& x, uint64_t version,
   info.licence = x.licence;
   info.labels = x.labels;
   info.generator = "millrace model import";
-  info.precision
-    = out.weights.empty()
-        ? "F32"
-        : std::string{to_string(out.weights.front().value.type)};
+  info.precision = out.weights.empty()
+                       ? "F32"
+                       : std::string{to_string(out.weights.front().value.type)};
   info.layers.push_back({layer_name, code_file, parts.code.size(),
                          sha256_hex(out.code[0].view()), "",
                          out.weights.size()});
@@ -246,12 +245,12 @@ import_torchscript(backend& runner, const import_request& x,
   auto stage = runner.load(content, 0, 1);
   if (!stage)
     return stage.failure();
-  if (auto done = trial{**stage, info.signature}.learn(x.output_names,
-                                                       out.remarks);
+  if (auto done =
+          trial{**stage, info.signature}.learn(x.output_names, out.remarks);
       !done)
     return std::move(done.failure()).within(x.path);
   std::map<std::string, std::string> files{
-    {code_file, std::string{content->code[0].text()}}};
+      {code_file, std::string{content->code[0].text()}}};
   if (!content->weights.empty()) {
     auto weights = write_safetensors(content->weights);
     if (!weights)

@@ -125,9 +125,9 @@ result<std::vector<named_tensor>> read_safetensors(const shared_bytes& file) {
       return refused("tensor " + shown(e.name)
                      + " leaves a hole or overlaps another");
     at = e.end;
-    out.push_back({std::move(e.name), tensor{e.type, e.extents,
-                                             data.slice(e.begin,
-                                                        e.end - e.begin)}});
+    out.push_back(
+        {std::move(e.name),
+         tensor{e.type, e.extents, data.slice(e.begin, e.end - e.begin)}});
   }
   if (at != data.size())
     return refused("bytes follow the last tensor");
@@ -141,11 +141,10 @@ result<std::string> write_safetensors(const std::vector<named_tensor>& xs) {
     if (header.contains(x.name))
       return refused("two tensors are named " + shown(x.name));
     auto n = x.value.data.size();
-    header[x.name]
-      = {{"dtype", std::string{to_string(x.value.type)}},
-         {"shape", std::vector<int64_t>(x.value.extents.begin(),
-                                        x.value.extents.end())},
-         {"data_offsets", {at, at + n}}};
+    header[x.name] = {{"dtype", std::string{to_string(x.value.type)}},
+                      {"shape", std::vector<int64_t>(x.value.extents.begin(),
+                                                     x.value.extents.end())},
+                      {"data_offsets", {at, at + n}}};
     at += n;
   }
   auto text = header.dump();

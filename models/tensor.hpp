@@ -14,7 +14,16 @@ namespace millrace {
 
 /// Element types, named as in the safetensors format.
 enum class dtype : uint8_t {
-  boolean, u8, i8, i16, i32, i64, f16, bf16, f32, f64
+  boolean,
+  u8,
+  i8,
+  i16,
+  i32,
+  i64,
+  f16,
+  bf16,
+  f32,
+  f64
 };
 
 constexpr auto names_of(dtype) {

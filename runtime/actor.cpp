@@ -12,14 +12,14 @@ constexpr auto category = caf::atom("millrace");
 
 ec code_of(caf::sec x) {
   switch (x) {
-    case caf::sec::request_receiver_down:
-    case caf::sec::cannot_connect_to_node:
-    case caf::sec::remote_linking_failed:
-      return ec::unavailable;
-    case caf::sec::request_timeout:
-      return ec::deadline_exceeded;
-    default:
-      return ec::internal;
+  case caf::sec::request_receiver_down:
+  case caf::sec::cannot_connect_to_node:
+  case caf::sec::remote_linking_failed:
+    return ec::unavailable;
+  case caf::sec::request_timeout:
+    return ec::deadline_exceeded;
+  default:
+    return ec::internal;
   }
 }
 
@@ -53,11 +53,11 @@ error from_caf(const caf::error& x) {
 }
 
 void add_error_category(caf::actor_system_config& config) {
-  config.add_error_category(category, [](uint8_t code, caf::atom_value,
-                                         const caf::message& context) {
-    auto x = from_caf(caf::error{code, category, context});
-    return to_string(x);
-  });
+  config.add_error_category(
+      category, [](uint8_t code, caf::atom_value, const caf::message& context) {
+        auto x = from_caf(caf::error{code, category, context});
+        return to_string(x);
+      });
 }
 
 } // namespace millrace

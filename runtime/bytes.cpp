@@ -75,9 +75,8 @@ result<shared_bytes> map_file(const std::string& path) {
   auto* p = ::mmap(nullptr, n, PROT_READ, MAP_SHARED, fd.get(), 0);
   if (p == MAP_FAILED)
     return system_error(path, "map");
-  auto owner = std::shared_ptr<const void>(p, [n](const void* x) {
-    ::munmap(const_cast<void*>(x), n);
-  });
+  auto owner = std::shared_ptr<const void>(
+      p, [n](const void* x) { ::munmap(const_cast<void*>(x), n); });
   return shared_bytes{const_bytes{static_cast<const std::byte*>(p), n},
                       std::move(owner)};
 }
@@ -96,8 +95,8 @@ result<std::string> read_file(const std::string& path, size_t max) {
       return out;
     out.append(buf, static_cast<size_t>(n));
     if (out.size() > max)
-      return error{ec::too_large, path + ": has more than "
-                                    + std::to_string(max) + " bytes"};
+      return error{ec::too_large,
+                   path + ": has more than " + std::to_string(max) + " bytes"};
   }
 }
 

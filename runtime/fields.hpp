@@ -39,8 +39,7 @@ constexpr void for_each_field(T& x, F&& f) {
 }
 
 template <declared T>
-inline constexpr size_t field_count
-  = std::tuple_size_v<decltype(T::fields())>;
+inline constexpr size_t field_count = std::tuple_size_v<decltype(T::fields())>;
 
 } // namespace millrace
 
@@ -55,13 +54,15 @@ inline constexpr size_t field_count
 #define MILLRACE_FIELD_LIST(type, ...)                                         \
   __VA_OPT__(MILLRACE_EXPAND(MILLRACE_FIELD_STEP(type, __VA_ARGS__)))
 #define MILLRACE_FIELD_STEP(type, x, ...)                                      \
-  ::millrace::field{#x, &type::x}                                              \
-  __VA_OPT__(, MILLRACE_FIELD_AGAIN MILLRACE_PARENS(type, __VA_ARGS__))
+  ::millrace::field{#x, &type::x} __VA_OPT__(                                  \
+      , MILLRACE_FIELD_AGAIN MILLRACE_PARENS(type, __VA_ARGS__))
 #define MILLRACE_FIELD_AGAIN() MILLRACE_FIELD_STEP
 
 /// Declares the fields of a struct, in wire order (at most 27).
 #define MILLRACE_FIELDS(type, ...)                                             \
-  static constexpr std::string_view record_name() { return #type; }            \
+  static constexpr std::string_view record_name() {                            \
+    return #type;                                                              \
+  }                                                                            \
   static constexpr auto fields() {                                             \
     return std::make_tuple(MILLRACE_FIELD_LIST(type, __VA_ARGS__));            \
   }                                                                            \

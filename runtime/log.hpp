@@ -26,10 +26,12 @@ struct log_field {
   log_field(std::string_view k, std::string_view v) : key(k), value(v) {}
   log_field(std::string_view k, const char* v) : key(k), value(v) {}
   template <class T>
-    requires std::is_arithmetic_v<T>
-  log_field(std::string_view k, T v) : key(k), value(std::to_string(v)) {}
+  requires std::is_arithmetic_v<T> log_field(std::string_view k, T v)
+      : key(k),
+        value(std::to_string(v)) {}
   template <named_enum T>
-  log_field(std::string_view k, T v) : key(k), value(to_string(v)) {}
+  log_field(std::string_view k, T v) : key(k),
+                                       value(to_string(v)) {}
 };
 
 /// Writes one event: "TIME +UPTIME LEVEL COMPONENT.EVENT key=value ...".

@@ -15,8 +15,8 @@ bool is_lower_or_digit(char c) {
 
 result<void> check_name(std::string_view kind, std::string_view name) {
   auto refuse = [&](std::string why) {
-    return error{ec::bad_request, std::string{kind} + " name "
-                                    + shown(name, 80) + " " + why};
+    return error{ec::bad_request,
+                 std::string{kind} + " name " + shown(name, 80) + " " + why};
   };
   if (name.empty())
     return refuse("is empty");

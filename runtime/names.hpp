@@ -16,14 +16,16 @@ template <size_t N>
 struct name_table : std::array<std::string_view, N> {
   template <class... Ts>
   constexpr name_table(Ts... xs)
-    : std::array<std::string_view, N>{std::string_view{xs}...} {}
+      : std::array<std::string_view, N>{std::string_view{xs}...} {}
 };
 
 template <class... Ts>
 name_table(Ts...) -> name_table<sizeof...(Ts)>;
 
 template <class T>
-concept named_enum = std::is_enum_v<T> && requires(T x) { names_of(x); };
+concept named_enum = std::is_enum_v<T> && requires(T x) {
+  names_of(x);
+};
 
 template <named_enum T>
 constexpr std::string_view to_string(T x) {

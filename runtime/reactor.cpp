@@ -14,8 +14,10 @@ constexpr size_t messages_per_turn = 64;
 } // namespace
 
 reactor::reactor(caf::actor_system& system, std::function<void()> wake)
-  : caf::execution_unit(&system), wake_(std::move(wake)),
-    owner_(std::this_thread::get_id()) {}
+    : caf::execution_unit(&system),
+      wake_(std::move(wake)),
+      owner_(std::this_thread::get_id()) {
+}
 
 reactor::~reactor() {
   take_posted();
@@ -49,15 +51,15 @@ bool reactor::run(size_t max) {
   for (; max > 0 && next_ < ready_.size(); --max) {
     auto* job = ready_[next_++];
     switch (job->resume(this, messages_per_turn)) {
-      case caf::resumable::resume_later:
-        ready_.push_back(job);
-        break;
-      case caf::resumable::done:
-      case caf::resumable::awaiting_message:
-        caf::intrusive_ptr_release(job);
-        break;
-      case caf::resumable::shutdown_execution_unit:
-        break; // sent only to CAF's own workers
+    case caf::resumable::resume_later:
+      ready_.push_back(job);
+      break;
+    case caf::resumable::done:
+    case caf::resumable::awaiting_message:
+      caf::intrusive_ptr_release(job);
+      break;
+    case caf::resumable::shutdown_execution_unit:
+      break; // sent only to CAF's own workers
     }
   }
   if (next_ < ready_.size())

@@ -103,8 +103,8 @@ private:
   }
 
   template <class T>
-    requires(std::integral<T> || std::floating_point<T>)
-  void value(const YAML::Node& node, T& x) {
+  requires(std::integral<T> || std::floating_point<T>) void value(
+      const YAML::Node& node, T& x) {
     auto what = std::integral<T> ? "a whole number" : "a number";
     if (!expect(node, node.IsScalar(), what))
       return;
@@ -117,8 +117,8 @@ private:
 
   template <named_enum T>
   void value(const YAML::Node& node, T& x) {
-    auto names = joined(names_of(T{}), ", ",
-                        [](auto s) { return std::string{s}; });
+    auto names =
+        joined(names_of(T{}), ", ", [](auto s) { return std::string{s}; });
     if (!expect(node, node.IsScalar(), "one of " + names))
       return;
     if (auto y = from_string<T>(node.Scalar()))
@@ -240,8 +240,10 @@ private:
     out << YAML::BeginMap;
     const T plain{};
     std::apply(
-      [&](auto... fs) { (member(out, fs.name, x.*fs.member, plain.*fs.member), ...); },
-      T::fields());
+        [&](auto... fs) {
+          (member(out, fs.name, x.*fs.member, plain.*fs.member), ...);
+        },
+        T::fields());
     out << YAML::EndMap;
   }
 
@@ -260,8 +262,8 @@ private:
   }
   static void value(YAML::Emitter& out, bool x) { out << x; }
   template <class T>
-    requires(std::integral<T> || std::floating_point<T>)
-  static void value(YAML::Emitter& out, T x) {
+  requires(std::integral<T> || std::floating_point<T>) static void value(
+      YAML::Emitter& out, T x) {
     out << x;
   }
   template <named_enum T>

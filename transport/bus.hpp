@@ -18,7 +18,8 @@ public:
   /// This node, as others see it.
   virtual const member& self() const = 0;
 
-  /// Makes an actor reachable as NODE/NAME; null takes the name back.
+  /// Makes an actor reachable as NODE/NAME (and here as ./NAME); null takes the
+  /// name back.
   virtual void publish(const std::string& name, caf::strong_actor_ptr x) = 0;
 
   /// The actor gets a peer_up for each linked node, now and later, and a

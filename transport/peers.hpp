@@ -13,7 +13,7 @@ namespace millrace {
 
 /// How links are kept.
 struct link_settings {
-  microseconds beat{100'000};     ///< how often a node says it is alive
+  microseconds beat{100'000};      ///< how often a node says it is alive
   microseconds timeout{1'000'000}; ///< silence after which it is not
 };
 
@@ -46,11 +46,11 @@ using peer_actions = std::vector<peer_action>;
 /// Who is linked with this node. Each node keeps one outgoing connection to
 /// every other; a link is up when this node's connection stands, the other's
 /// hello has been accepted here and this node's has been accepted there. Giving
-/// a link up always starts a new one with a higher number, which makes the other
-/// side give up too: what both held of each other ends together, and nothing
-/// said on the old link counts on the new one. A hello is sent only on a new
-/// connection and on giving up; else both sides could answer each other's hello
-/// with another for ever. Pure: events and time in, actions out.
+/// a link up always starts a new one with a higher number, which makes the
+/// other side give up too: what both held of each other ends together, and
+/// nothing said on the old link counts on the new one. A hello is sent only on
+/// a new connection and on giving up; else both sides could answer each other's
+/// hello with another for ever. Pure: events and time in, actions out.
 class peer_table {
 public:
   peer_table(std::string cluster, member self, link_settings settings,
@@ -84,7 +84,7 @@ private:
     bool connected = false;
     uint64_t our_link = 0; ///< number of the hello last sent
     bool our_link_accepted = false;
-    uint64_t their_link = 0; ///< number of the hello accepted; 0: none
+    uint64_t their_link = 0;    ///< number of the hello accepted; 0: none
     uint64_t given_up_link = 0; ///< what arrives up to this one is void
     timestamp last_heard;
     timestamp last_greeted;
@@ -109,7 +109,7 @@ private:
   /// Hellos sent to addresses before it was known who lives there.
   std::map<std::string, uint64_t> unnamed_links_;
   uint64_t last_link_ = 0; ///< of all links, so that each has its own
-  std::map<std::string, peer> peers_;     ///< by name
+  std::map<std::string, peer> peers_; ///< by name
 };
 
 } // namespace millrace

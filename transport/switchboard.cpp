@@ -28,14 +28,13 @@ std::string number_of(const caf::strong_actor_ptr& x) {
 
 const remote_actor* as_proxy(const caf::strong_actor_ptr& x) {
   return dynamic_cast<const remote_actor*>(
-    caf::actor_cast<caf::abstract_actor*>(x));
+      caf::actor_cast<caf::abstract_actor*>(x));
 }
 
 void send_error(const caf::strong_actor_ptr& to, caf::message_id mid,
                 const error& x, caf::execution_unit* host) {
   if (to && mid.is_request())
-    to->enqueue(nullptr, mid.response_id(), caf::make_message(to_caf(x)),
-                host);
+    to->enqueue(nullptr, mid.response_id(), caf::make_message(to_caf(x)), host);
 }
 
 /// Forgets entries whose actors are gone, now and then.
@@ -68,9 +67,11 @@ result<wire_message> encode_content(const caf::type_erased_tuple& content,
   auto* info = content.size() == 1 ? content.type(0).second : nullptr;
   auto* type = info == nullptr ? nullptr : find_message_type(*info);
   if (type == nullptr)
-    return error{ec::internal, "an undeclared message was sent to another"
-                               " node: "
-                                 + content.stringify(), {}};
+    return error{ec::internal,
+                 "an undeclared message was sent to another"
+                 " node: "
+                     + content.stringify(),
+                 {}};
   encoder body{now, book};
   type->encode(body, content.get(0));
   out.head.t = type->name;
@@ -81,7 +82,10 @@ result<wire_message> encode_content(const caf::type_erased_tuple& content,
 
 switchboard::switchboard(caf::actor_system& system, std::string node,
                          carrier& out)
-  : system_(system), node_(std::move(node)), out_(out) {}
+    : system_(system),
+      node_(std::move(node)),
+      out_(out) {
+}
 
 switchboard::~switchboard() = default;
 
@@ -89,7 +93,8 @@ timestamp switchboard::now() const {
   return system_.clock().now();
 }
 
-// -- addresses -----------------------------------------------------------------
+// -- addresses
+// -----------------------------------------------------------------
 
 std::string switchboard::address_of(const caf::strong_actor_ptr& x) {
   if (!x)
@@ -111,7 +116,7 @@ caf::strong_actor_ptr switchboard::resolve(std::string_view address) {
     return nullptr;
   auto node = std::string{address.substr(0, slash)};
   auto name = std::string{address.substr(slash + 1)};
-  if (node == node_)
+  if (node == node_ || node == ".")
     return find_local(name);
   return proxy_for(node, name, true);
 }
@@ -153,8 +158,8 @@ caf::strong_actor_ptr switchboard::proxy_for(const std::string& node,
     incarnation = i->second.incarnation;
     caf::actor_config cfg;
     out = caf::make_actor<remote_actor, caf::strong_actor_ptr>(
-      system_.next_actor_id(), system_.node(), &system_, cfg, *this, node,
-      incarnation, name);
+        system_.next_actor_id(), system_.node(), &system_, cfg, *this, node,
+        incarnation, name);
     slot = caf::actor_cast<caf::weak_actor_ptr>(out);
     prune(i->second.proxies, i->second.prune_at);
   }
@@ -164,7 +169,8 @@ caf::strong_actor_ptr switchboard::proxy_for(const std::string& node,
   return out;
 }
 
-// -- links -----------------------------------------------------------------------
+// -- links
+// -----------------------------------------------------------------------
 
 void switchboard::peer_linked(const member& x) {
   std::lock_guard guard{mutex_};
@@ -187,8 +193,9 @@ void switchboard::peer_lost(const member& x, const std::string& reason,
   }
   for (auto& ptr : lost)
     static_cast<remote_actor*>(caf::actor_cast<caf::abstract_actor*>(ptr))
-      ->kill_proxy(host, to_caf({ec::unavailable,
-                                 "node " + x.name + ": " + reason, {}}));
+        ->kill_proxy(
+            host,
+            to_caf({ec::unavailable, "node " + x.name + ": " + reason, {}}));
 }
 
 void switchboard::send_control(const std::string& node, uint64_t incarnation,
@@ -206,9 +213,9 @@ void switchboard::forward(const remote_actor& to, caf::mailbox_element& what) {
     if (what.mid.is_request())
       send_error(what.sender, what.mid, x, nullptr);
     else
-      log_event(log_level::warning, "bus", "undelivered",
-                {{"to", to.node() + "/" + to.actor_name()},
-                 {"error", to_string(x)}});
+      log_event(
+          log_level::warning, "bus", "undelivered",
+          {{"to", to.node() + "/" + to.actor_name()}, {"error", to_string(x)}});
   };
   auto x = encode_content(what.content(), now(), this);
   if (!x)
@@ -222,7 +229,8 @@ void switchboard::forward(const remote_actor& to, caf::mailbox_element& what) {
     refuse({ec::unavailable, "no link to node " + to.node(), {}});
 }
 
-// -- delivery --------------------------------------------------------------------
+// -- delivery
+// --------------------------------------------------------------------
 
 result<caf::message> switchboard::decode_content(const wire_message& x) {
   decode_context ctx{now(), this, x.attachments, 0};
@@ -232,13 +240,12 @@ result<caf::message> switchboard::decode_content(const wire_message& x) {
     auto e = decode<failure>(x.body.view(), ctx);
     if (!e)
       return e.failure();
-    return caf::make_message(
-      to_caf(error{e->code, e->text, e->retry_after}));
+    return caf::make_message(to_caf(error{e->code, e->text, e->retry_after}));
   }
   auto* type = find_message_type(x.head.t);
   if (type == nullptr)
-    return error{ec::bad_request, "unknown message type "
-                                    + shown(x.head.t), {}};
+    return error{
+        ec::bad_request, "unknown message type " + shown(x.head.t), {}};
   return type->decode(x.body.view(), ctx);
 }
 
@@ -256,8 +263,9 @@ result<void> switchboard::deliver(const member& from, const wire_message& x,
   }
   auto prefix = from.name + "/";
   if (!x.head.from.empty() && !x.head.from.starts_with(prefix))
-    return error{ec::forbidden, "node " + from.name + " sent as "
-                                  + shown(x.head.from), {}};
+    return error{ec::forbidden,
+                 "node " + from.name + " sent as " + shown(x.head.from),
+                 {}};
   caf::strong_actor_ptr sender;
   if (!x.head.from.empty())
     sender = proxy_for(from.name, x.head.from.substr(prefix.size()), false);
@@ -274,11 +282,7 @@ result<void> switchboard::deliver(const caf::strong_actor_ptr& reply_to,
     send_error(reply_to, mid, content.failure(), host);
     return content.failure();
   }
-  auto slash = x.head.to.find('/');
-  auto node = x.head.to.substr(0, slash);
-  auto target = node == node_ && slash != std::string::npos
-                  ? find_local(std::string_view{x.head.to}.substr(slash + 1))
-                  : resolve(x.head.to);
+  auto target = resolve(x.head.to);
   if (!target) {
     send_error(reply_to, mid,
                {ec::unavailable, "no actor " + shown(x.head.to, 120), {}},
@@ -318,7 +322,7 @@ void switchboard::on_gone(const member& from, const gone& x,
   }
   if (lost)
     static_cast<remote_actor*>(caf::actor_cast<caf::abstract_actor*>(lost))
-      ->kill_proxy(host, to_caf({x.reason.code, x.reason.text, {}}));
+        ->kill_proxy(host, to_caf({x.reason.code, x.reason.text, {}}));
 }
 
 } // namespace millrace

@@ -18,8 +18,7 @@ public:
   /// Returns false when there is no link to that start of that node, or its
   /// queue is full. Any thread.
   virtual bool carry(const std::string& node, uint64_t incarnation,
-                     wire_message x)
-    = 0;
+                     wire_message x) = 0;
 };
 
 /// Addresses, proxies and delivery: everything of a bus that does not depend on
@@ -37,7 +36,8 @@ public:
   caf::strong_actor_ptr resolve(std::string_view address) override;
   void publish(const std::string& name, caf::strong_actor_ptr x);
 
-  // -- called by what carries --------------------------------------------------
+  // -- called by what carries
+  // --------------------------------------------------
 
   /// A node was linked: proxies to it can be made.
   void peer_linked(const member& x);
@@ -57,7 +57,8 @@ public:
   result<void> deliver(const caf::strong_actor_ptr& reply_to,
                        const wire_message& x, caf::execution_unit* host);
 
-  // -- called by proxies -------------------------------------------------------
+  // -- called by proxies
+  // -------------------------------------------------------
 
   /// Encodes what was sent to a proxy and hands it to the carrier.
   void forward(const remote_actor& to, caf::mailbox_element& what);

@@ -13,8 +13,8 @@ public:
   virtual ~bundle_reader() = default;
   using opened = std::function<void(result<fetched>)>;
   using listed = std::function<void(std::vector<model_info>)>;
-  virtual void open(const std::string& model, uint64_t version, opened done)
-    = 0;
+  virtual void open(const std::string& model, uint64_t version,
+                    opened done) = 0;
   virtual void list(listed done) = 0;
 };
 

@@ -8,8 +8,8 @@
 namespace millrace {
 
 struct gateway_options {
-  uint64_t max_requests = 65'536;          ///< admitted at once
-  byte_count max_bytes{512u << 20};        ///< of their inputs
+  uint64_t max_requests = 65'536;         ///< admitted at once
+  byte_count max_bytes{512u << 20};       ///< of their inputs
   microseconds max_deadline{600'000'000}; ///< longer ones are cut to this
 };
 

@@ -34,12 +34,12 @@ result<size_t> by_name(const std::vector<variant_view>& xs,
       there.insert(newest ? std::to_string(x.version) : x.model);
   return error{ec::unknown_model,
                (newest ? "no version " + shown(wanted.version) + " of model "
-                           + shown(wanted.model)
+                             + shown(wanted.model)
                        : "no model " + shown(wanted.model))
-                 + (there.empty()
-                      ? std::string{"; none is served"}
-                      : "; there is "
-                          + joined(there, ", ", [](auto& s) { return s; })),
+                   + (there.empty() ? std::string{"; none is served"}
+                                    : "; there is "
+                                          + joined(there, ", ",
+                                                   [](auto& s) { return s; })),
                {}};
 }
 
@@ -70,8 +70,8 @@ result<size_t> by_application(const std::vector<variant_view>& xs,
   if (would_do)
     return error{ec::unavailable, "no variant of " + name + " is ready", {}};
   return error{ec::unavailable,
-               "no served variant of " + name
-                 + " is accurate and quick enough", {}};
+               "no served variant of " + name + " is accurate and quick enough",
+               {}};
 }
 
 } // namespace
@@ -82,8 +82,10 @@ result<size_t> choose_variant(const std::vector<variant_view>& xs,
     return by_name(xs, wanted);
   if (!wanted.application.empty())
     return by_application(xs, wanted);
-  return error{ec::bad_request, "the request names neither 'model' nor"
-                                " 'application'", {}};
+  return error{ec::bad_request,
+               "the request names neither 'model' nor"
+               " 'application'",
+               {}};
 }
 
 } // namespace millrace

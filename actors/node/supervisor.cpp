@@ -21,8 +21,8 @@ constexpr size_t failed_kept = 16;
 } // namespace
 
 void supervisor_state::start(
-  supervisor_actor::stateful_pointer<supervisor_state> self,
-  supervisor_options options) {
+    supervisor_actor::stateful_pointer<supervisor_state> self,
+    supervisor_options options) {
   self_ = self;
   options_ = std::move(options);
   keep_exception_text(self);
@@ -55,7 +55,8 @@ void supervisor_state::on_exit(const caf::exit_msg& x) {
   self_->quit(x.reason);
 }
 
-// -- children --------------------------------------------------------------------
+// -- children
+// --------------------------------------------------------------------
 
 void supervisor_state::start_child(child& x) {
   x.start_at = far_future;
@@ -66,7 +67,7 @@ void supervisor_state::start_child(child& x) {
                         caf::actor_cast<caf::strong_actor_ptr>(x.handle));
   if (x.spec.name == "gateway")
     options_.net->serve_clients(
-      caf::actor_cast<caf::strong_actor_ptr>(x.handle));
+        caf::actor_cast<caf::strong_actor_ptr>(x.handle));
 }
 
 caf::actor supervisor_state::find_child(const std::string& child_name) const {
@@ -147,7 +148,8 @@ void supervisor_state::set_state(node_condition x, std::string reason) {
   options_.counts->node_ready().set(x == node_condition::ready ? 1 : 0);
 }
 
-// -- replicas --------------------------------------------------------------------
+// -- replicas
+// --------------------------------------------------------------------
 
 bool supervisor_state::obey(uint64_t epoch, uint64_t sequence) {
   if (epoch < epoch_ || (epoch == epoch_ && sequence <= sequence_)) {
@@ -165,8 +167,8 @@ void supervisor_state::on_deploy(const deploy& x) {
   if (!obey(x.epoch, x.sequence) || replicas_.contains(x.what.replica))
     return;
   auto refuse = [&](std::string why) {
-    on_replica_status({x.what, replica_condition::failed, std::move(why), 0,
-                       {}, {}});
+    on_replica_status(
+        {x.what, replica_condition::failed, std::move(why), 0, {}, {}});
   };
   if (state_ != node_condition::ready)
     return refuse("the node is " + std::string{to_string(state_)});
@@ -182,13 +184,12 @@ void supervisor_state::on_deploy(const deploy& x) {
                           caf::actor_cast<cache_actor>(cache),
                           supervisor_actor{self_},
                           device->lanes};
-  auto handle = self_->spawn(replica, std::move(options),
-                             options_.net);
+  auto handle = self_->spawn(replica, std::move(options), options_.net);
   self_->monitor(handle);
   options_.net->publish("replica/" + x.what.replica,
                         caf::actor_cast<caf::strong_actor_ptr>(handle));
-  replicas_[x.what.replica]
-    = {handle, {x.what, replica_condition::starting, {}, 0, {}, {}}};
+  replicas_[x.what.replica] = {
+      handle, {x.what, replica_condition::starting, {}, 0, {}, {}}};
 }
 
 void supervisor_state::on_evict(const evict& x) {
@@ -216,8 +217,8 @@ void supervisor_state::on_replica_down(const std::string& replica,
   options_.net->publish("replica/" + replica, nullptr);
   replicas_.erase(i);
   auto reported = std::any_of(
-    failed_replicas_.begin(), failed_replicas_.end(),
-    [&](auto& x) { return x.what.replica == status.what.replica; });
+      failed_replicas_.begin(), failed_replicas_.end(),
+      [&](auto& x) { return x.what.replica == status.what.replica; });
   if (status.state != replica_condition::draining && !reported) {
     status.state = replica_condition::failed;
     status.reason = why.text;
@@ -233,7 +234,8 @@ std::vector<replica_status> supervisor_state::replica_statuses() const {
   return out;
 }
 
-// -- the rest of the cluster -------------------------------------------------------
+// -- the rest of the cluster
+// -------------------------------------------------------
 
 void supervisor_state::on_peer_up(const peer_up& x) {
   peers_[x.peer.name] = x.peer;
@@ -277,19 +279,21 @@ void supervisor_state::rescan() {
     return;
   scanning_ = true;
   self_
-    ->request(caf::actor_cast<cache_actor>(cache), seconds{60}, list_bundles{})
-    .then(
-      [this](bundle_list& x) {
-        scanning_ = false;
-        if (models_ == x.models)
-          return;
-        models_ = std::move(x.models);
-        publish_soon();
-      },
-      [this](const caf::error&) { scanning_ = false; });
+      ->request(caf::actor_cast<cache_actor>(cache), seconds{60},
+                list_bundles{})
+      .then(
+          [this](bundle_list& x) {
+            scanning_ = false;
+            if (models_ == x.models)
+              return;
+            models_ = std::move(x.models);
+            publish_soon();
+          },
+          [this](const caf::error&) { scanning_ = false; });
 }
 
-// -- time --------------------------------------------------------------------------
+// -- time
+// --------------------------------------------------------------------------
 
 void supervisor_state::on_tick() {
   self_->delayed_send(self_, tick_time, tick::value);
@@ -328,7 +332,8 @@ void supervisor_state::drain_step() {
   options_.ended();
 }
 
-// -- looking in ----------------------------------------------------------------------
+// -- looking in
+// ----------------------------------------------------------------------
 
 member_list supervisor_state::on_get_members() const {
   member_list out{options_.net->self(), {}};
@@ -361,15 +366,15 @@ supervisor(supervisor_actor::stateful_pointer<supervisor_state> self,
   auto& s = self->state;
   s.start(self, std::move(options));
   return {
-    [&s](const deploy& x) { s.on_deploy(x); },
-    [&s](const evict& x) { s.on_evict(x); },
-    [&s](const replica_status& x) { s.on_replica_status(x); },
-    [&s](const peer_up& x) { s.on_peer_up(x); },
-    [&s](const peer_down& x) { s.on_peer_down(x); },
-    [&s](get_members) { return s.on_get_members(); },
-    [&s](get_status) { return s.on_get_status(); },
-    [&s](drain) { return s.on_drain(); },
-    [&s](tick) { s.on_tick(); },
+      [&s](const deploy& x) { s.on_deploy(x); },
+      [&s](const evict& x) { s.on_evict(x); },
+      [&s](const replica_status& x) { s.on_replica_status(x); },
+      [&s](const peer_up& x) { s.on_peer_up(x); },
+      [&s](const peer_down& x) { s.on_peer_down(x); },
+      [&s](get_members) { return s.on_get_members(); },
+      [&s](get_status) { return s.on_get_status(); },
+      [&s](drain) { return s.on_drain(); },
+      [&s](tick) { s.on_tick(); },
   };
 }
 

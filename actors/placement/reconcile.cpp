@@ -95,8 +95,7 @@ private:
   std::string fresh_name(const model_settings& x, uint64_t version) {
     auto stem = x.model + "." + std::to_string(version) + ".";
     for (uint64_t n = 1;; ++n)
-      if (auto name = stem + std::to_string(n);
-          names_.insert(name).second)
+      if (auto name = stem + std::to_string(n); names_.insert(name).second)
         return name;
   }
 

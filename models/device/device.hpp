@@ -16,8 +16,8 @@ using instance_id = uint64_t;
 
 /// What a node says of a device. The id is stable across restarts of the node.
 struct device_info {
-  std::string id;   ///< "cpu0": unique on its node
-  std::string kind; ///< of the catalogue: what profiles are keyed by
+  std::string id;     ///< "cpu0": unique on its node
+  std::string kind;   ///< of the catalogue: what profiles are keyed by
   uint32_t lanes = 1; ///< executions that may run at once
   byte_count memory;  ///< what replicas may take in all; 0: unknown
   MILLRACE_FIELDS(device_info, id, kind, lanes, memory)
@@ -42,7 +42,7 @@ struct execution {
   uint64_t id = 0;
   instance_id instance = 0;
   uint32_t lane = 0;
-  double share = 0;  ///< of the device, 0 to 1; 0: all of it
+  double share = 0; ///< of the device, 0 to 1; 0: all of it
   int priority = 0;
   std::vector<tensor_list> items; ///< inputs, per request
 };
@@ -98,7 +98,7 @@ result<std::unique_ptr<device>> make_cpu_device(device_info info,
 
 /// How an emulated device takes its time.
 struct emulation {
-  microseconds load{50'000};   ///< per load
+  microseconds load{50'000};    ///< per load
   microseconds per_batch{1000}; ///< per execution
   microseconds per_row{100};    ///< and per row in it
   /// How much longer work takes per neighbour that runs at the same time.

@@ -20,7 +20,9 @@ uint64_t weight_bytes(const load_request& x) {
 class emulated_device : public device {
 public:
   emulated_device(device_info info, emulation how, device_listener& listener)
-    : info_(std::move(info)), how_(how), listener_(listener) {
+      : info_(std::move(info)),
+        how_(how),
+        listener_(listener) {
     info_.lanes = std::max(1u, info_.lanes);
     waiting_.resize(info_.lanes);
   }
@@ -65,7 +67,7 @@ public:
     start_waiting(now);
     for (auto& x : done)
       listener_.on_executed(
-        {x.job.id, x.job.lane, outputs_of(x.job), x.started, now});
+          {x.job.id, x.job.lane, outputs_of(x.job), x.started, now});
   }
 
 private:
@@ -106,8 +108,8 @@ private:
         continue;
       auto job = std::move(waiting_[lane].front());
       waiting_[lane].erase(waiting_[lane].begin());
-      auto time = how_.per_batch
-                  + how_.per_row * static_cast<int64_t>(rows_of(job));
+      auto time =
+          how_.per_batch + how_.per_row * static_cast<int64_t>(rows_of(job));
       running_.push_back({std::move(job), time, now});
       at_ = now;
     }
@@ -116,8 +118,7 @@ private:
   static size_t rows_of(const tensor_list& item, int axis) {
     if (axis < 0 || item.empty())
       return 1;
-    return static_cast<size_t>(
-      item.front().extents[static_cast<size_t>(axis)]);
+    return static_cast<size_t>(item.front().extents[static_cast<size_t>(axis)]);
   }
 
   size_t rows_of(const execution& x) const {
@@ -140,8 +141,7 @@ private:
       auto& list = out.emplace_back();
       auto rows = static_cast<int64_t>(rows_of(item, s.batch_axis));
       for (auto& spec : s.outputs) {
-        auto y = tensor::zeros(spec.type,
-                               with_rows(spec, s.batch_axis, rows));
+        auto y = tensor::zeros(spec.type, with_rows(spec, s.batch_axis, rows));
         if (!y)
           return y.failure();
         list.push_back(std::move(*y));

@@ -12,9 +12,8 @@ using namespace millrace::test;
 
 namespace {
 
-queued_request make_request(uint64_t key, timestamp arrived,
-                            uint64_t rows = 1, int32_t priority = 0,
-                            timestamp due = far_future) {
+queued_request make_request(uint64_t key, timestamp arrived, uint64_t rows = 1,
+                            int32_t priority = 0, timestamp due = far_future) {
   queued_request out;
   out.key = key;
   out.arrived = arrived;
@@ -173,10 +172,10 @@ namespace {
 
 std::vector<variant_view> digits_variants() {
   return {
-    {"linear", 1, "digits", {"default"}, 0.94, 100us, 1},
-    {"small", 1, "digits", {}, 0.98, 300us, 1},
-    {"small", 2, "digits", {"default"}, 0.98, 200us, 0},
-    {"wide", 3, "digits", {"stable"}, 0.99, 2000us, 1},
+      {"linear", 1, "digits", {"default"}, 0.94, 100us, 1},
+      {"small", 1, "digits", {}, 0.98, 300us, 1},
+      {"small", 2, "digits", {"default"}, 0.98, 200us, 0},
+      {"wide", 3, "digits", {"stable"}, 0.99, 2000us, 1},
   };
 }
 
@@ -228,10 +227,15 @@ cluster_view workers(size_t n, std::vector<uint64_t> versions = {1}) {
     x.node.name = "w" + std::to_string(i);
     x.devices.push_back({"cpu0", "cpu", 1, {}});
     for (auto v : versions)
-      x.models.push_back({"m", v, "", {}, 100, {},
+      x.models.push_back({"m",
+                          v,
+                          "",
+                          {},
+                          100,
+                          {},
                           v == versions.front()
-                            ? std::vector<std::string>{"default"}
-                            : std::vector<std::string>{},
+                              ? std::vector<std::string>{"default"}
+                              : std::vector<std::string>{},
                           {}});
     out.nodes[x.node.name] = x;
   }
@@ -252,11 +256,10 @@ placement_plan settle(cluster_view& view,
   auto plan = reconcile(view, wanted);
   for (auto& x : plan.deploy)
     view.nodes[x.node].replicas.push_back(
-      {x, replica_condition::ready, {}, 100, {}, {}});
+        {x, replica_condition::ready, {}, 100, {}, {}});
   for (auto& x : plan.evict)
-    std::erase_if(view.nodes[x.node].replicas, [&](auto& r) {
-      return r.what.replica == x.replica;
-    });
+    std::erase_if(view.nodes[x.node].replicas,
+                  [&](auto& r) { return r.what.replica == x.replica; });
   return plan;
 }
 

@@ -80,16 +80,14 @@ TEST_CASE("batching: the batch axis need not be the first") {
   std::vector<tensor_list> requests{{floats({2, 1}, 0)}, {floats({2, 2}, 10)}};
   auto batch = gather(requests, 1);
   REQUIRE(batch);
-  CHECK(values_of((*batch)[0])
-        == std::vector<float>{0, 10, 11, 1, 12, 13});
+  CHECK(values_of((*batch)[0]) == std::vector<float>{0, 10, 11, 1, 12, 13});
   std::vector<size_t> rows{1, 2};
   CHECK((*scatter(*batch, rows, 1))[1] == requests[1]);
 }
 
 TEST_CASE("batching: one request is passed on without a copy") {
   std::vector<tensor_list> requests{{floats({1, 3})}};
-  CHECK((*gather(requests, 0))[0].data.data()
-        == requests[0][0].data.data());
+  CHECK((*gather(requests, 0))[0].data.data() == requests[0][0].data.data());
 }
 
 TEST_CASE("batching: a model that changes the number of rows is found out") {
@@ -114,8 +112,8 @@ shared_bytes safetensors_of(const std::string& header, size_t data) {
 } // namespace
 
 TEST_CASE("safetensors: what is written is read in place") {
-  std::vector<named_tensor> xs{{"b", floats({2, 3})}, {"a", floats({})},
-                               {"empty", floats({0, 4})}};
+  std::vector<named_tensor> xs{
+      {"b", floats({2, 3})}, {"a", floats({})}, {"empty", floats({0, 4})}};
   auto file = shared_bytes::copy_of(*write_safetensors(xs));
   auto back = read_safetensors(file);
   REQUIRE(back);
@@ -141,11 +139,14 @@ TEST_CASE("safetensors: hostile headers are refused") {
   refused(R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4);
   refused(R"({"a":{"dtype":"O","shape":[1],"data_offsets":[0,4]}})", 4);
   refused(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
-          R"("a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 4);
+          R"("a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
+          4);
   refused(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
-          R"("b":{"dtype":"F32","shape":[1],"data_offsets":[2,6]}})", 6);
+          R"("b":{"dtype":"F32","shape":[1],"data_offsets":[2,6]}})",
+          6);
   refused(R"({"a":{"dtype":"U8","shape":[4194305,4194305,211106198978564],)"
-          R"("data_offsets":[0,4]}})", 4);
+          R"("data_offsets":[0,4]}})",
+          4);
   refused(R"({"a":1})", 0);
   CHECK_FALSE(read_safetensors(shared_bytes::copy_of("1234567")));
   std::string longer(8, '\xff');
@@ -192,13 +193,14 @@ namespace {
 
 manifest small_manifest(uint64_t version) {
   manifest out = make_bundle("m", version)->info;
-  out.layers[0] = {"model", "layers/model.pt", 4,
-                   sha256_hex(shared_bytes::copy_of("code").view()), "", 0};
+  out.layers[0] = {"model", "layers/model.pt",
+                   4,       sha256_hex(shared_bytes::copy_of("code").view()),
+                   "",      0};
   return out;
 }
 
 const std::map<std::string, std::string> small_files{
-  {"layers/model.pt", "code"}};
+    {"layers/model.pt", "code"}};
 
 } // namespace
 

@@ -57,8 +57,8 @@ TEST_CASE("units: values print in the unit a person would choose") {
 TEST_CASE("name: only what is safe in a path, an address and a label") {
   for (auto name : {"a", "digits-small", "v1.2_b", "0x"})
     CHECK(check_name("model", name));
-  for (auto name : {"", "A", "-a", "a/b", "a..b", "..", "a b", "\xc3\xa9",
-                    ".hidden"}) {
+  for (auto name :
+       {"", "A", "-a", "a/b", "a..b", "..", "a b", "\xc3\xa9", ".hidden"}) {
     CAPTURE(name);
     CHECK_FALSE(check_name("model", name));
   }

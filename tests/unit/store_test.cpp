@@ -11,8 +11,8 @@ using namespace millrace;
 
 namespace {
 
-result<uint64_t> put(store& s, const std::string& key,
-                     const std::string& value, uint64_t expected) {
+result<uint64_t> put(store& s, const std::string& key, const std::string& value,
+                     uint64_t expected) {
   std::promise<result<uint64_t>> out;
   s.put("t", key, value, expected, [&](auto x) { out.set_value(x); });
   return out.get_future().get();

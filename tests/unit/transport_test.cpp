@@ -33,8 +33,7 @@ result<T> decode_packed(F pack) {
   msgpack::packer<msgpack::sbuffer> packer{buffer};
   pack(packer);
   decode_context ctx{at(0s), nullptr, {}, 0};
-  return decode<T>(std::as_bytes(std::span{buffer.data(), buffer.size()}),
-                   ctx);
+  return decode<T>(std::as_bytes(std::span{buffer.data(), buffer.size()}), ctx);
 }
 
 template <class T>
@@ -97,8 +96,9 @@ TEST_CASE("codec: a value of the wrong kind is refused with its key") {
     p.pack(std::string{"link"});
     p.pack(std::string{"nine"});
   });
-  CHECK(x.failure().text == "the message has something else than an integer in"
-                            " range at key 'link'");
+  CHECK(x.failure().text
+        == "the message has something else than an integer in"
+           " range at key 'link'");
 }
 
 TEST_CASE("codec: an integer that does not fit its field is refused") {

@@ -68,7 +68,7 @@ std::optional<client::answer> client::take(const wire_message& x) {
   return answer{x.head.id,
                 reply ? std::move(*reply)
                       : failed(ec::internal, "the gateway's answer: "
-                                               + reply.failure().text)};
+                                                 + reply.failure().text)};
 }
 
 std::optional<client::answer> client::receive(microseconds longest) {
@@ -88,7 +88,7 @@ std::optional<client::answer> client::receive(microseconds longest) {
     deadlines_.take_due(link_->now(), [this](uint64_t id) {
       if (outstanding_.erase(id) != 0)
         ready_.push_back(
-          {id, failed(ec::unavailable, "no answer came from the gateway")});
+            {id, failed(ec::unavailable, "no answer came from the gateway")});
     });
     deadlines_.sweep(outstanding_.size(),
                      [this](uint64_t id) { return outstanding_.contains(id); });
@@ -123,7 +123,8 @@ result<std::vector<model_info>> client::models(microseconds longest) {
     if (x->head.t == infer_reply::record_name()) {
       auto refused = decode<infer_reply>(x->body.view(), ctx);
       return error{refused ? refused->status : ec::internal,
-                   refused ? refused->error : "an undecodable answer", {}};
+                   refused ? refused->error : "an undecodable answer",
+                   {}};
     }
     auto list = decode<model_list_reply>(x->body.view(), ctx);
     if (!list)

@@ -41,9 +41,10 @@ public:
       return error{y->code, y->text, y->retry_after};
     }
     if (x.head.t != T::record_name())
-      return error{ec::internal, "expected an answer of type "
-                                   + std::string{T::record_name()} + ", got "
-                                   + x.head.t, {}};
+      return error{ec::internal,
+                   "expected an answer of type " + std::string{T::record_name()}
+                       + ", got " + x.head.t,
+                   {}};
     return decode<T>(x.body.view(), ctx);
   }
 
@@ -60,7 +61,7 @@ public:
 
 private:
   explicit operator_client(std::unique_ptr<connection> x)
-    : link_(std::move(x)) {}
+      : link_(std::move(x)) {}
   uint64_t send_body(const std::string& to, std::string_view type,
                      shared_bytes body);
 

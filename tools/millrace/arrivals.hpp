@@ -23,7 +23,6 @@ arrival_times poisson_arrivals(double per_second, microseconds length,
 /// fraction is settled by chance. Files may be gzipped.
 /// Errors: bad_request with file and line.
 result<arrival_times> trace_arrivals(const std::string& path, double scale,
-                                     microseconds length,
-                                     random_stream random);
+                                     microseconds length, random_stream random);
 
 } // namespace millrace

@@ -26,18 +26,27 @@ json to_json(const T& x) {
     return out;
   } else if constexpr (named_enum<T>) {
     return std::string{to_string(x)};
-  } else if constexpr (requires { x.count(); x.zero(); }) {
+  } else if constexpr (requires {
+                         x.count();
+                         x.zero();
+                       }) {
     return x.count();
   } else if constexpr (std::is_same_v<T, byte_count>) {
     return x.value;
-  } else if constexpr (requires { x.has_value(); *x; }) {
+  } else if constexpr (requires {
+                         x.has_value();
+                         *x;
+                       }) {
     return x ? to_json(*x) : json{};
   } else if constexpr (requires { typename T::mapped_type; }) {
     auto out = json::object();
     for (auto& [key, y] : x)
       out[key] = to_json(y);
     return out;
-  } else if constexpr (requires { typename T::value_type; x.begin(); }
+  } else if constexpr (requires {
+                         typename T::value_type;
+                         x.begin();
+                       }
                        && !std::is_same_v<T, std::string>) {
     auto out = json::array();
     for (auto& y : x)

@@ -12,16 +12,16 @@ namespace millrace {
 /// The first frame of every message (after the routing id). Fields at their
 /// default are not sent; unknown fields are ignored.
 struct header {
-  uint32_t v = 0;      ///< protocol version
-  std::string t;       ///< type: which message the second frame holds
-  uint64_t id = 0;     ///< correlation: a reply carries its request's
-  std::string to;      ///< address of the receiver; clients leave it out
-  std::string from;    ///< address of the sender; clients leave it out
-  uint64_t inc = 0;    ///< between nodes: incarnation that is meant
-  deadline left;       ///< microseconds until the answer is worthless
-  int32_t prio = 0;    ///< higher goes first
-  std::string tenant;  ///< given by the endpoint, ignored from clients
-  std::string trace;   ///< trace id, passed along
+  uint32_t v = 0;     ///< protocol version
+  std::string t;      ///< type: which message the second frame holds
+  uint64_t id = 0;    ///< correlation: a reply carries its request's
+  std::string to;     ///< address of the receiver; clients leave it out
+  std::string from;   ///< address of the sender; clients leave it out
+  uint64_t inc = 0;   ///< between nodes: incarnation that is meant
+  deadline left;      ///< microseconds until the answer is worthless
+  int32_t prio = 0;   ///< higher goes first
+  std::string tenant; ///< given by the endpoint, ignored from clients
+  std::string trace;  ///< trace id, passed along
   MILLRACE_FIELDS(header, v, t, id, to, from, inc, left, prio, tenant, trace)
 };
 

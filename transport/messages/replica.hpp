@@ -61,8 +61,7 @@ struct batch_done {
   microseconds queue{0};            ///< in the replica
   microseconds execute{0};
   uint32_t credit = 0;
-  MILLRACE_FIELDS(batch_done, id, status, text, outputs, queue, execute,
-                  credit)
+  MILLRACE_FIELDS(batch_done, id, status, text, outputs, queue, execute, credit)
 };
 
 // -- between a replica and its device's executor -----------------------------

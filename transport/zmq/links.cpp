@@ -18,16 +18,18 @@ parse_routing_id(std::string_view x) {
       || hash < at)
     return std::nullopt;
   uint64_t incarnation = 0;
-  auto [end, err] = std::from_chars(x.data() + at + 1, x.data() + hash,
-                                    incarnation);
+  auto [end, err] =
+      std::from_chars(x.data() + at + 1, x.data() + hash, incarnation);
   if (err != std::errc{} || end != x.data() + hash)
     return std::nullopt;
   return std::pair{std::string{x.substr(0, at)}, incarnation};
 }
 
-link_set::link_set(zmq::context_t& context, member self,
-                   socket_options options)
-  : context_(context), self_(std::move(self)), options_(options) {}
+link_set::link_set(zmq::context_t& context, member self, socket_options options)
+    : context_(context),
+      self_(std::move(self)),
+      options_(options) {
+}
 
 result<void> link_set::connect(const std::string& address) {
   auto n = ++connections_;
@@ -40,8 +42,7 @@ result<void> link_set::connect(const std::string& address) {
   monitor.connect(endpoint);
   if (auto done = zeromq::connect(dealer, address); !done)
     return done;
-  links_.insert_or_assign(address,
-                          link{std::move(dealer), std::move(monitor)});
+  links_.insert_or_assign(address, link{std::move(dealer), std::move(monitor)});
   return {};
 }
 
@@ -62,7 +63,8 @@ void link_set::add_poll_items(std::vector<zmq::pollitem_t>& items) {
 
 void link_set::take_events(const callback& connected,
                            const callback& disconnected) {
-  std::vector<std::pair<std::string, bool>> events; // address, whether it stands
+  std::vector<std::pair<std::string, bool>>
+      events; // address, whether it stands
   for (auto& [address, x] : links_) {
     zmq::message_t event, source;
     while (x.monitor.recv(event, zmq::recv_flags::dontwait)) {

@@ -13,9 +13,9 @@ namespace millrace::zeromq {
 
 /// What all our sockets have in common, set and not inherited.
 struct socket_options {
-  int send_limit = 1000;    ///< messages queued per connection
+  int send_limit = 1000; ///< messages queued per connection
   int receive_limit = 1000;
-  int heartbeat_ms = 100;   ///< ZMTP pings, so that a dead host is noticed
+  int heartbeat_ms = 100; ///< ZMTP pings, so that a dead host is noticed
   int heartbeat_timeout_ms = 1000;
 };
 
@@ -48,8 +48,8 @@ bool receive(zmq::socket_t& from, frame_list& out);
 
 /// Sends without waiting; false when the receiver is not there or does not
 /// read, and then nothing is sent. A routing id goes first unless empty.
-bool send(zmq::socket_t& to, std::string_view routing_id,
-          const wire_message& x, timestamp now);
+bool send(zmq::socket_t& to, std::string_view routing_id, const wire_message& x,
+          timestamp now);
 
 /// A received frame as bytes, aligned for every dtype. Takes the frame.
 shared_bytes adopt(zmq::message_t&& x);

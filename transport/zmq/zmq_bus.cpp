@@ -39,7 +39,9 @@ class impl;
 class operator_session : public caf::actor_proxy {
 public:
   operator_session(caf::actor_config& cfg, impl& bus, std::string connection)
-    : caf::actor_proxy(cfg), bus_(bus), connection_(std::move(connection)) {}
+      : caf::actor_proxy(cfg),
+        bus_(bus),
+        connection_(std::move(connection)) {}
 
   void enqueue(caf::mailbox_element_ptr what, caf::execution_unit*) override;
 
@@ -84,21 +86,23 @@ private:
 class impl : public zmq_bus, private carrier {
 public:
   impl(caf::actor_system& system, zmq_bus_settings settings, metrics& counts)
-    : system_(system), settings_(std::move(settings)), counts_(counts),
-      reactor_(system, [this] { wake_.raise(); }),
-      board_(system, settings_.self.name, *this),
-      sent_(counts.bus_messages("sent")),
-      received_(counts.bus_messages("received")),
-      sent_bytes_(counts.bus_bytes("sent")),
-      received_bytes_(counts.bus_bytes("received")), peers_up_(counts.peers()) {
-  }
+      : system_(system),
+        settings_(std::move(settings)),
+        counts_(counts),
+        reactor_(system, [this] { wake_.raise(); }),
+        board_(system, settings_.self.name, *this),
+        sent_(counts.bus_messages("sent")),
+        received_(counts.bus_messages("received")),
+        sent_bytes_(counts.bus_bytes("sent")),
+        received_bytes_(counts.bus_bytes("received")),
+        peers_up_(counts.peers()) {}
 
   ~impl() override { stop(); }
 
   result<void> bind() {
     auto options = socket_options{};
-    options.heartbeat_timeout_ms
-      = static_cast<int>(settings_.link.timeout.count() / 1000);
+    options.heartbeat_timeout_ms =
+        static_cast<int>(settings_.link.timeout.count() / 1000);
     auto peers = bind_router(context_, settings_.peers, options);
     if (!peers)
       return peers.failure();
@@ -140,9 +144,7 @@ public:
 
   reactor& host() override { return reactor_; }
   std::string clients_address() const override { return settings_.clients; }
-  std::string operators_address() const override {
-    return settings_.operators;
-  }
+  std::string operators_address() const override { return settings_.operators; }
 
   // -- bus -------------------------------------------------------------------
 
@@ -324,9 +326,8 @@ private:
     items_.push_back({from_peers_.handle(), 0, ZMQ_POLLIN, 0});
     items_.push_back({clients_.handle(), 0, ZMQ_POLLIN, 0});
     items_.push_back({operators_.handle(), 0, ZMQ_POLLIN, 0});
-    std::erase_if(items_, [](auto& x) {
-      return x.socket == nullptr && x.fd == 0;
-    });
+    std::erase_if(items_,
+                  [](auto& x) { return x.socket == nullptr && x.fd == 0; });
     links_->add_poll_items(items_);
     wake_.about_to_sleep();
     // What was posted before the flag was up raised no event.
@@ -338,12 +339,12 @@ private:
 
   void take_in() {
     links_->take_events(
-      [this](const std::string& address) {
-        carry_out(table_->on_connected(address, now()));
-      },
-      [this](const std::string& address) {
-        carry_out(table_->on_disconnected(address, now()));
-      });
+        [this](const std::string& address) {
+          carry_out(table_->on_connected(address, now()));
+        },
+        [this](const std::string& address) {
+          carry_out(table_->on_disconnected(address, now()));
+        });
     drain(from_peers_, [this] { on_peer_frames(); });
     if (clients_)
       drain(clients_, [this] { on_client_frames(); });
@@ -402,7 +403,8 @@ private:
     if (auto done = board_.deliver(from, x, &reactor_); !done) {
       dropped("undecodable");
       log_event(log_level::warning, "bus", "undecodable",
-                {{"from", name}, {"type", shown(x.head.t)},
+                {{"from", name},
+                 {"type", shown(x.head.t)},
                  {"error", to_string(done.failure())}});
     }
   }
@@ -415,8 +417,7 @@ private:
   void act(const connect_to& x) {
     if (auto done = links_->connect(x.address); !done)
       log_event(log_level::warning, "bus", "cannot_connect",
-                {{"address", x.address},
-                 {"error", to_string(done.failure())}});
+                {{"address", x.address}, {"error", to_string(done.failure())}});
   }
   void act(const drop_connection& x) { links_->drop(x.address); }
   void act(const send_hello& x) { send_link(x.address, x.what); }
@@ -463,9 +464,9 @@ private:
     received_bytes_.add(static_cast<double>(x->bytes()));
     auto id = x->head.id;
     if (!may_say(role::client, x->head.t))
-      return refuse_client(from, id, {ec::forbidden,
-                                      "clients may not say "
-                                        + shown(x->head.t), {}});
+      return refuse_client(
+          from, id,
+          {ec::forbidden, "clients may not say " + shown(x->head.t), {}});
     if (!gateway_)
       return refuse_client(from, id,
                            {ec::unavailable, "the gateway is starting", {}});
@@ -474,9 +475,9 @@ private:
       auto request = decode<infer>(x->body.view(), ctx);
       if (!request)
         return refuse_client(from, id, request.failure());
-      tell(gateway_, client_request{std::move(from), id, x->head.left,
-                                    x->head.prio, std::move(x->head.trace),
-                                    std::move(*request)});
+      tell(gateway_,
+           client_request{std::move(from), id, x->head.left, x->head.prio,
+                          std::move(x->head.trace), std::move(*request)});
     } else if (x->head.t == cancel::record_name()) {
       tell(gateway_, client_cancel{std::move(from), id});
     } else {
@@ -503,13 +504,14 @@ private:
     if (!x)
       return dropped("undecodable");
     auto mid = caf::message_id{x->head.id & caf::message_id::request_id_mask}
-                 .with_category(caf::message_id::normal_message_category);
+                   .with_category(caf::message_id::normal_message_category);
     auto reply_to = session_of(connection);
     if (!may_say(role::operating, x->head.t)) {
-      answer_operator(connection, mid,
-                      caf::make_message(to_caf(
-                        {ec::forbidden, "operators may not say "
-                                          + shown(x->head.t), {}})));
+      answer_operator(
+          connection, mid,
+          caf::make_message(to_caf({ec::forbidden,
+                                    "operators may not say " + shown(x->head.t),
+                                    {}})));
       return;
     }
     x->head.id = mid.integer_value();
@@ -524,8 +526,8 @@ private:
       sessions_.clear(); // answers on their way to them are lost
     caf::actor_config cfg;
     auto x = caf::make_actor<operator_session, caf::strong_actor_ptr>(
-      system_.next_actor_id(), system_.node(), &system_, cfg, *this,
-      connection);
+        system_.next_actor_id(), system_.node(), &system_, cfg, *this,
+        connection);
     sessions_.emplace(connection, x);
     return x;
   }

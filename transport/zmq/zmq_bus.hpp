@@ -15,10 +15,10 @@ namespace millrace {
 /// Where a node listens and whom it meets.
 struct zmq_bus_settings {
   std::string cluster;
-  member self;               ///< its address is filled in when it is empty
-  std::string peers;         ///< bind address for other nodes
-  std::string clients;       ///< bind address for clients; empty: none
-  std::string operators;     ///< bind address for shells; empty: none
+  member self;                    ///< its address is filled in when it is empty
+  std::string peers;              ///< bind address for other nodes
+  std::string clients;            ///< bind address for clients; empty: none
+  std::string operators;          ///< bind address for shells; empty: none
   std::vector<std::string> seeds; ///< nodes to meet first
   link_settings link;
 };

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+# What quickstart and test share: packages, steps with progress, the build.
+# Sourced, with $root set to the project's folder.
+
+# Debian packages the project is built and run with.
+packages="build-essential cmake ninja-build pkg-config ccache mold git
+  libcaf-dev libzmq3-dev cppzmq-dev libmsgpack-cxx-dev prometheus-cpp-dev
+  libyaml-cpp-dev libcli11-dev libspdlog-dev nlohmann-json3-dev libsqlite3-dev
+  libmicrohttpd-dev libsodium-dev libreadline-dev zlib1g-dev doctest-dev
+  libtorch-dev libopenblas0-pthread python3-torch python3-numpy
+  python3-venv python3-pip"
+
+logs=$root/build/logs
+
+say() { printf '%s\n' "$*"; }
+
+# The line of a log that says why: the first compiler error, else the last line
+# that is not empty.
+why() {
+  grep -m1 -E '(fatal )?error:|CMake Error|^E: |^millrace:|\(Failed\)|ERROR:' "$1" ||
+    grep -v '^[[:space:]]*$' "$1" | tail -n 1
+}
+
+# step TITLE COMMAND...: runs it with its output in a log, shows how far it is,
+# and on failure says why in one line and ends the script.
+step() {
+  title=$1
+  shift
+  mkdir -p "$logs"
+  log=$logs/$(printf '%s' "$title" | tr -c 'a-zA-Z0-9\n' '-').log
+  start=$(date +%s)
+  "$@" >"$log" 2>&1 &
+  job=$!
+  while kill -0 "$job" 2>/dev/null; do
+    if [ -t 1 ]; then
+      at=$(tail -c 4000 "$log" | grep -oE '\[[0-9]+/[0-9]+\]|^ *[0-9]+/[0-9]+ ' | tail -n 1)
+      printf '\r\033[K  %s %s (%s s)' "$title" "$at" $(($(date +%s) - start))
+    fi
+    sleep 0.5
+  done
+  if wait "$job"; then
+    [ -t 1 ] && printf '\r\033[K'
+    say "  $title: done in $(($(date +%s) - start)) s"
+  else
+    [ -t 1 ] && printf '\r\033[K'
+    say "  $title: FAILED: $(why "$log")" >&2
+    say "  (all of it: $log)" >&2
+    exit 1
+  fi
+}
+
+missing_packages() {
+  for p in $1; do
+    dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' ||
+      printf '%s ' "$p"
+  done
+}
+
+apt_install() {
+  as_root=
+  if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || {
+      say "E: packages are missing ($*) and there is neither root nor sudo"
+      return 1
+    }
+    as_root=sudo
+  fi
+  $as_root env DEBIAN_FRONTEND=noninteractive apt-get update -q &&
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y \
+      --no-install-recommends "$@"
+}
+
+# install_packages LIST: nothing when all of them are there.
+install_packages() {
+  command -v dpkg-query >/dev/null || {
+    say "  packages: this is no Debian; install what README.md lists yourself"
+    return
+  }
+  missing=$(missing_packages "$1")
+  if [ -n "$missing" ]; then
+    # shellcheck disable=SC2086
+    step "installing packages" apt_install $missing
+  else
+    say "  packages: all there"
+  fi
+}
+
+# build PRESET FOLDER
+build() {
+  step "configuring ($1)" cmake --preset "$1"
+  step "building ($1)" env NINJA_STATUS='[%f/%t] ' ninja -C "$2"
+}

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shell/commands.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <functional>
+#include <iostream>
+
+#include "millrace/print.hpp"
+#include "runtime/text.hpp"
+
+namespace millrace {
+
+namespace {
+
+using arguments = std::vector<std::string>;
+
+/// How long a node may take to answer before the shell goes on without it.
+constexpr microseconds patience = 2s;
+
+bool complain(output_form form, const std::string& why) {
+  if (form == output_form::json)
+    std::cout << json{{"error", why}}.dump() << std::endl;
+  else
+    std::cerr << "actor-shell: " << why << std::endl;
+  return false;
+}
+
+bool wrong_arguments(output_form form) {
+  return complain(form, "wrong arguments; see 'help'");
+}
+
+/// What every node says of itself, and who did not answer.
+struct cluster_status {
+  member self;
+  std::vector<node_status> nodes;
+  std::vector<std::string> silent;
+};
+
+result<cluster_status> ask_all(operator_client& cluster) {
+  // "." is the node this shell is connected to.
+  auto members = cluster.ask<member_list>("./supervisor", get_members{});
+  if (!members)
+    return members.failure();
+  cluster_status out;
+  out.self = members->self;
+  std::vector<std::string> names{members->self.name};
+  for (auto& m : members->peers)
+    names.push_back(m.name);
+  std::sort(names.begin(), names.end());
+  std::vector<uint64_t> ids;
+  for (auto& name : names)
+    ids.push_back(cluster.send(name + "/supervisor", get_status{}));
+  auto answers = cluster.wait(ids, patience);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    auto answer = answers.find(ids[i]);
+    auto status = answer == answers.end()
+                      ? result<node_status>{error{}}
+                      : cluster.read<node_status>(answer->second);
+    if (status)
+      out.nodes.push_back(std::move(*status));
+    else
+      out.silent.push_back(names[i]);
+  }
+  return out;
+}
+
+void warn_of_silent(const cluster_status& x, output_form form) {
+  if (form == output_form::text)
+    for (auto& name : x.silent)
+      std::cerr << "warning: node " << name
+                << " did not answer; what follows is without it" << std::endl;
+}
+
+/// Runs a view over the status of all nodes: text or JSON.
+template <class Text, class Json>
+bool show_all(operator_client& cluster, output_form form, Text text,
+              Json as_json) {
+  auto x = ask_all(cluster);
+  if (!x)
+    return complain(form, x.failure().text);
+  warn_of_silent(*x, form);
+  if (form == output_form::json) {
+    json out = as_json(*x);
+    out["silent"] = x->silent;
+    std::cout << out.dump() << std::endl;
+  } else {
+    text(*x);
+  }
+  return true;
+}
+
+std::string roles_of(const member& x) {
+  return joined(x.roles, "+", [](auto& r) { return r; });
+}
+
+size_t count_ready(const node_status& x) {
+  return static_cast<size_t>(
+      std::count_if(x.replicas.begin(), x.replicas.end(), [](auto& r) {
+        return r.state == replica_condition::ready;
+      }));
+}
+
+bool show_status(operator_client& cluster, const arguments& args,
+                 output_form form) {
+  if (!args.empty())
+    return wrong_arguments(form);
+  auto text = [](const cluster_status& x) {
+    size_t ready = 0, in_service = 0;
+    for (auto& n : x.nodes) {
+      ready += count_ready(n);
+      in_service += n.state == node_condition::ready;
+    }
+    std::cout << x.nodes.size() + x.silent.size() << " nodes, " << in_service
+              << " in service, " << ready << " replicas ready\n";
+    for (auto& n : x.nodes)
+      if (n.state != node_condition::ready)
+        std::cout << "  " << n.node.name << " is " << to_string(n.state) << ": "
+                  << n.reason << "\n";
+    for (auto& n : x.nodes)
+      for (auto& r : n.replicas)
+        if (r.state == replica_condition::failed)
+          std::cout << "  " << r.what.replica << " failed on " << n.node.name
+                    << ": " << r.reason << "\n";
+    std::cout << std::flush;
+  };
+  return show_all(cluster, form, text, [](auto& x) {
+    return json{{"nodes", to_json(x.nodes)}};
+  });
+}
+
+bool show_nodes(operator_client& cluster, const arguments& args,
+                output_form form) {
+  if (!args.empty())
+    return wrong_arguments(form);
+  auto text = [](const cluster_status& x) {
+    std::vector<std::vector<std::string>> rows{
+        {"NODE", "STATE", "ROLES", "START", "UPTIME", "DEVICES", "REPLICAS"}};
+    for (auto& n : x.nodes)
+      rows.push_back(
+          {n.node.name, std::string{to_string(n.state)}, roles_of(n.node),
+           std::to_string(n.node.incarnation), format_duration(n.uptime),
+           n.devices.empty()
+               ? "-"
+               : joined(n.devices, ",", [](auto& d) { return d.id; }),
+           std::to_string(count_ready(n))});
+    for (auto& name : x.silent)
+      rows.push_back({name, "silent", "?", "?", "?", "?", "?"});
+    print_table(rows);
+  };
+  return show_all(cluster, form, text, [](auto& x) {
+    auto out = json::array();
+    for (auto& n : x.nodes)
+      out.push_back(json{{"node", to_json(n.node)},
+                         {"state", std::string{to_string(n.state)}},
+                         {"reason", n.reason},
+                         {"uptime_us", n.uptime.count()},
+                         {"devices", to_json(n.devices)}});
+    return json{{"nodes", out}};
+  });
+}
+
+void print_tree(const std::vector<actor_info>& actors,
+                const std::string& parent, const std::string& indent) {
+  for (auto& x : actors) {
+    if (x.parent != parent)
+      continue;
+    std::cout << indent << x.name;
+    if (x.state != "running" || x.restarts > 0)
+      std::cout << "  (" << x.state;
+    if (x.restarts > 0)
+      std::cout << ", restarted " << x.restarts << " times";
+    if (x.state != "running" || x.restarts > 0)
+      std::cout << ")";
+    std::cout << "\n";
+    print_tree(actors, x.name, indent + "  ");
+  }
+}
+
+bool show_actors(operator_client& cluster, const arguments& args,
+                 output_form form) {
+  if (args.size() > 1)
+    return wrong_arguments(form);
+  auto wanted = [&](const node_status& n) {
+    return args.empty() || args[0] == n.node.name;
+  };
+  auto text = [&](const cluster_status& x) {
+    for (auto& n : x.nodes)
+      if (wanted(n)) {
+        std::cout << n.node.name << "\n";
+        print_tree(n.actors, "", "  ");
+      }
+    std::cout << std::flush;
+  };
+  return show_all(cluster, form, text, [&](auto& x) {
+    auto out = json::object();
+    for (auto& n : x.nodes)
+      if (wanted(n))
+        out[n.node.name] = to_json(n.actors);
+    return json{{"actors", out}};
+  });
+}
+
+bool show_replicas(operator_client& cluster, const arguments& args,
+                   output_form form) {
+  if (!args.empty())
+    return wrong_arguments(form);
+  auto text = [](const cluster_status& x) {
+    std::vector<std::vector<std::string>> rows{
+        {"REPLICA", "NODE", "DEVICE", "STATE", "MEMORY", "LOAD", "WARM-UP"}};
+    for (auto& n : x.nodes)
+      for (auto& r : n.replicas)
+        rows.push_back({r.what.replica, n.node.name, r.what.device,
+                        std::string{to_string(r.state)}, format_bytes(r.memory),
+                        format_duration(r.load), format_duration(r.warm_up)});
+    print_table(rows);
+  };
+  return show_all(cluster, form, text, [](auto& x) {
+    auto out = json::array();
+    for (auto& n : x.nodes)
+      for (auto& r : n.replicas)
+        out.push_back(to_json(r));
+    return json{{"replicas", out}};
+  });
+}
+
+/// The node that has the controller's actors.
+result<std::string> find_controller(operator_client& cluster) {
+  auto members = cluster.ask<member_list>("./supervisor", get_members{});
+  if (!members)
+    return members.failure();
+  members->peers.push_back(members->self);
+  for (auto& m : members->peers)
+    if (m.has_role("controller"))
+      return m.name;
+  return error{ec::unavailable,
+               "no controller is linked with " + members->self.name,
+               {}};
+}
+
+bool show_models(operator_client& cluster, const arguments& args,
+                 output_form form) {
+  if (!args.empty())
+    return wrong_arguments(form);
+  auto node = find_controller(cluster);
+  if (!node)
+    return complain(form, node.failure().text);
+  auto list = cluster.ask<model_list>(*node + "/registry", get_models{});
+  if (!list)
+    return complain(form, list.failure().text);
+  if (form == output_form::json) {
+    std::cout << to_json(*list).dump() << std::endl;
+    return true;
+  }
+  std::vector<std::vector<std::string>> rows{
+      {"MODEL", "VERSION", "WANTED", "READY", "STARTING", "NOTE"}};
+  for (auto& m : list->models)
+    rows.push_back({m.settings.model,
+                    m.settings.version.empty() ? "default" : m.settings.version,
+                    std::to_string(m.settings.replicas),
+                    std::to_string(m.ready), std::to_string(m.starting),
+                    m.note});
+  print_table(rows);
+  return true;
+}
+
+bool report_done(const result<done>& x, output_form form,
+                 const std::string& text) {
+  if (!x)
+    return complain(form, x.failure().text);
+  if (form == output_form::json)
+    std::cout << json{{"ok", true}}.dump() << std::endl;
+  else
+    std::cout << text << std::endl;
+  return true;
+}
+
+/// Sets how many replicas of a model there shall be, keeping what else is
+/// registered of it.
+bool set_replicas(operator_client& cluster, const std::string& model,
+                  const std::string& version, uint64_t replicas,
+                  output_form form) {
+  auto node = find_controller(cluster);
+  if (!node)
+    return complain(form, node.failure().text);
+  auto list = cluster.ask<model_list>(*node + "/registry", get_models{});
+  if (!list)
+    return complain(form, list.failure().text);
+  set_model x;
+  x.settings.model = model;
+  for (auto& m : list->models)
+    if (m.settings.model == model)
+      x.settings = m.settings;
+  if (!version.empty())
+    x.settings.version = version;
+  x.settings.replicas = replicas;
+  return report_done(cluster.ask<done>(*node + "/registry", x), form,
+                     model + ": " + std::to_string(replicas)
+                         + " replica(s) wanted");
+}
+
+bool load_model(operator_client& cluster, const arguments& args,
+                output_form form) {
+  if (args.empty() || args.size() > 3)
+    return wrong_arguments(form);
+  uint64_t replicas = 1;
+  if (args.size() > 1) {
+    auto& text = args[1];
+    auto [end, err] =
+        std::from_chars(text.data(), text.data() + text.size(), replicas);
+    if (err != std::errc{} || end != text.data() + text.size())
+      return complain(form,
+                      "expected a number of replicas, found " + shown(text));
+  }
+  return set_replicas(cluster, args[0], args.size() > 2 ? args[2] : "",
+                      replicas, form);
+}
+
+bool unload_model(operator_client& cluster, const arguments& args,
+                  output_form form) {
+  if (args.size() != 1)
+    return wrong_arguments(form);
+  return set_replicas(cluster, args[0], "", 0, form);
+}
+
+bool drain_node(operator_client& cluster, const arguments& args,
+                output_form form) {
+  if (args.size() != 1)
+    return wrong_arguments(form);
+  return report_done(cluster.ask<done>(args[0] + "/supervisor", drain{}), form,
+                     args[0] + " drains");
+}
+
+bool show_help(operator_client&, const arguments&, output_form) {
+  std::vector<std::vector<std::string>> rows;
+  for (auto& x : shell_commands())
+    rows.push_back({"  " + x.name + " " + x.arguments, x.help});
+  print_table(rows);
+  return true;
+}
+
+} // namespace
+
+const std::vector<shell_command>& shell_commands() {
+  static const std::vector<shell_command> out{
+      {"status", "", "the cluster in a few lines, and what is wrong",
+       show_status},
+      {"nodes", "", "every node: state, roles, start, uptime", show_nodes},
+      {"actors", "[NODE]", "the actors of each node, as a tree", show_actors},
+      {"models", "", "what is registered and how far it is", show_models},
+      {"replicas", "", "every replica: where and in which state",
+       show_replicas},
+      {"load", "MODEL [REPLICAS [VERSION]]", "have replicas of a model",
+       load_model},
+      {"unload", "MODEL", "have none", unload_model},
+      {"drain", "NODE", "take no new work on a node, finish, end it",
+       drain_node},
+      {"help", "", "this list", show_help},
+  };
+  return out;
+}
+
+int run_command(operator_client& cluster, const std::vector<std::string>& words,
+                output_form form) {
+  for (auto& x : shell_commands())
+    if (x.name == words.front())
+      return x.run(cluster, {words.begin() + 1, words.end()}, form)
+                 ? exit_ok
+                 : exit_failed;
+  complain(form, "no command " + shown(words.front()) + "; there are "
+                     + joined(shell_commands(), ", ",
+                              [](auto& x) { return x.name; }));
+  return exit_wrong_call;
+}
+
+} // namespace millrace

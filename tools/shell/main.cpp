@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+#include <iostream>
+#include <sstream>
+
+#include <CLI/CLI.hpp>
+#include <readline/history.h>
+#include <readline/readline.h>
+#include <unistd.h>
+
+#include "millrace/verbs.hpp"
+#include "shell/commands.hpp"
+
+namespace {
+
+using namespace millrace;
+
+std::vector<std::string> words_of(const std::string& line) {
+  std::istringstream in{line};
+  std::vector<std::string> out;
+  for (std::string word; in >> word;)
+    out.push_back(word);
+  return out;
+}
+
+/// Completes the names of commands.
+char* next_match(const char* text, int state) {
+  static size_t at;
+  if (state == 0)
+    at = 0;
+  auto& all = shell_commands();
+  while (at < all.size())
+    if (auto& name = all[at++].name; name.rfind(text, 0) == 0)
+      return ::strdup(name.c_str());
+  return nullptr;
+}
+
+char** complete(const char* text, int start, int) {
+  rl_attempted_completion_over = 1; // no file names
+  return start == 0 ? rl_completion_matches(text, next_match) : nullptr;
+}
+
+std::string history_file() {
+  auto* home = std::getenv("HOME");
+  return home == nullptr ? "" : std::string{home} + "/.actor-shell-history";
+}
+
+/// Reads commands until "exit" or the end of the input.
+int converse(operator_client& cluster, output_form form) {
+  auto at_terminal = ::isatty(0) != 0;
+  auto file = history_file();
+  rl_attempted_completion_function = complete;
+  if (at_terminal) {
+    std::cout << "actor-shell: 'help' lists the commands, 'exit' leaves\n";
+    read_history(file.c_str());
+  }
+  int status = exit_ok;
+  for (;;) {
+    std::string line;
+    if (at_terminal) {
+      auto* typed = ::readline("millrace> ");
+      if (typed == nullptr)
+        break;
+      line = typed;
+      std::free(typed);
+      if (!line.empty())
+        add_history(line.c_str());
+    } else if (!std::getline(std::cin, line)) {
+      break;
+    }
+    auto words = words_of(line);
+    if (words.empty() || words[0].front() == '#')
+      continue;
+    if (words[0] == "exit" || words[0] == "quit")
+      break;
+    status = run_command(cluster, words, form);
+  }
+  if (at_terminal)
+    write_history(file.c_str());
+  return at_terminal ? exit_ok : status;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Looks into a running cluster and changes what it serves.\n"
+               "Without a command it reads commands; 'help' lists them."};
+  std::string node = "tcp://127.0.0.1:7101";
+  bool as_json = false;
+  std::vector<std::string> words;
+  app.add_option("--node", node, "A node's address for operators")
+      ->capture_default_str()
+      ->envname("MILLRACE_OPERATORS");
+  app.add_flag("--json", as_json, "Print JSON");
+  app.add_option("command", words, "A command and its arguments");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? exit_ok : exit_wrong_call;
+  }
+  auto form = as_json ? output_form::json : output_form::text;
+  auto cluster = operator_client::connect(node);
+  if (!cluster) {
+    std::cerr << "actor-shell: " << cluster.failure().text
+              << " (is a node running? --node names another)" << std::endl;
+    return exit_failed;
+  }
+  return words.empty() ? converse(*cluster, form)
+                       : run_command(*cluster, words, form);
+}
