@@ -87,8 +87,7 @@ struct finish {
   MILLRACE_FIELDS(finish)
 };
 
-// -- the request path
-// ----------------------------------------------------------
+// -- the request path ---------------------------------------------------------
 
 /// The GATEWAY holds clients' requests until each has its one final answer.
 using gateway_actor = caf::typed_actor<
@@ -150,8 +149,7 @@ using executor_actor = caf::typed_actor<
     // Private: a stage is loaded; an emulated device is due.
     caf::reacts_to<device_loaded>, caf::reacts_to<tick>>;
 
-// -- a node
-// ----------------------------------------------------------------------
+// -- a node -------------------------------------------------------------------
 
 /// The CACHE hands out bundles of this host.
 using cache_actor = caf::typed_actor<
@@ -181,8 +179,7 @@ using supervisor_actor = caf::typed_actor<
     // Private: looks after restarts, bundles and the end of a drain.
     caf::reacts_to<tick>>;
 
-// -- the controller
-// ----------------------------------------------------------------
+// -- the controller -----------------------------------------------------------
 
 /// The REGISTRY keeps what was asked for, on disk.
 using registry_actor = caf::typed_actor<

@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-// -- encoding ----------------------------------------------------------------
+// -- encoding -----------------------------------------------------------------
 
 struct encoder::impl {
   msgpack::sbuffer out{512};
@@ -109,7 +109,7 @@ shared_bytes encoder::take_body() {
   return {{static_cast<const std::byte*>(owner.get()), n}, owner};
 }
 
-// -- decoding ----------------------------------------------------------------
+// -- decoding -----------------------------------------------------------------
 
 namespace detail {
 

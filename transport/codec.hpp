@@ -32,7 +32,7 @@ public:
   virtual caf::strong_actor_ptr resolve(std::string_view address) = 0;
 };
 
-// -- limits of what is decoded -----------------------------------------------
+// -- limits of what is decoded ------------------------------------------------
 
 struct codec_limits {
   static constexpr size_t body_bytes = 4u << 20;
@@ -42,7 +42,7 @@ struct codec_limits {
   static constexpr uint32_t text = 1u << 20;
 };
 
-// -- encoding ----------------------------------------------------------------
+// -- encoding -----------------------------------------------------------------
 
 /// Writes MessagePack; raw bytes go beside it, as frames of their own.
 class encoder {
@@ -158,7 +158,7 @@ private:
   address_book* book_;
 };
 
-// -- decoding ----------------------------------------------------------------
+// -- decoding -----------------------------------------------------------------
 
 /// What decoding needs besides the bytes.
 struct decode_context {

@@ -103,8 +103,10 @@ peer_actions peer_table::on_hello(const hello& x, timestamp now) {
   p.last_heard = now;
   want(x.self.address, out);
   p.connected = connections_[x.self.address];
-  if (p.connected && p.our_link == 0)
+  if (p.connected && p.our_link == 0) {
     p.our_link = unnamed_links_[x.self.address];
+    p.last_greeted = now;
+  }
   meet(x.members, out);
   if (p.connected)
     out.push_back(send_beat{x.self.address, {p.their_link}});
@@ -166,10 +168,12 @@ void peer_table::settle(peer& p, peer_actions& out) {
 
 void peer_table::give_up(peer& p, const std::string& reason, timestamp now,
                          peer_actions& out) {
+  // What it said before its link was up both ways has to go as well.
+  auto heard = p.their_link != 0;
   p.given_up_link = std::max(p.given_up_link, p.their_link);
   p.their_link = 0;
   p.our_link_accepted = false;
-  if (p.up)
+  if (p.up || heard)
     out.push_back(report_down{p.info, reason});
   p.up = false;
   p.our_link = 0;

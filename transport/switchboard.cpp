@@ -38,12 +38,13 @@ void send_error(const caf::strong_actor_ptr& to, caf::message_id mid,
 }
 
 /// Forgets entries whose actors are gone, now and then.
-void prune(std::unordered_map<std::string, caf::weak_actor_ptr>& xs,
-           size_t& at) {
+template <class Map, class F>
+void prune(Map& xs, size_t& at, F pointer_of) {
   if (xs.size() < at)
     return;
-  std::erase_if(xs, [](auto& x) {
-    return caf::actor_cast<caf::strong_actor_ptr>(x.second) == nullptr;
+  std::erase_if(xs, [&](auto& x) {
+    return caf::actor_cast<caf::strong_actor_ptr>(pointer_of(x.second))
+           == nullptr;
   });
   at = std::max(at, xs.size() * 2);
 }
@@ -93,8 +94,7 @@ timestamp switchboard::now() const {
   return system_.clock().now();
 }
 
-// -- addresses
-// -----------------------------------------------------------------
+// -- addresses ----------------------------------------------------------------
 
 std::string switchboard::address_of(const caf::strong_actor_ptr& x) {
   if (!x)
@@ -105,7 +105,8 @@ std::string switchboard::address_of(const caf::strong_actor_ptr& x) {
   std::lock_guard guard{mutex_};
   if (auto i = name_of_.find(number); i != name_of_.end())
     return node_ + "/" + i->second;
-  prune(numbered_, prune_numbered_at_);
+  prune(
+      numbered_, prune_numbered_at_, [](auto& y) -> auto& { return y; });
   numbered_.emplace(number, caf::actor_cast<caf::weak_actor_ptr>(x));
   return node_ + "/" + number;
 }
@@ -147,30 +148,35 @@ caf::strong_actor_ptr switchboard::proxy_for(const std::string& node,
                                              bool watched) {
   caf::strong_actor_ptr out;
   uint64_t incarnation = 0;
+  bool must_watch = false;
   {
     std::lock_guard guard{mutex_};
     auto i = peers_.find(node);
     if (i == peers_.end())
       return nullptr;
-    auto& slot = i->second.proxies[name];
-    if (auto x = caf::actor_cast<caf::strong_actor_ptr>(slot))
-      return x;
-    incarnation = i->second.incarnation;
-    caf::actor_config cfg;
-    out = caf::make_actor<remote_actor, caf::strong_actor_ptr>(
-        system_.next_actor_id(), system_.node(), &system_, cfg, *this, node,
-        incarnation, name);
-    slot = caf::actor_cast<caf::weak_actor_ptr>(out);
-    prune(i->second.proxies, i->second.prune_at);
+    auto& p = i->second;
+    incarnation = p.incarnation;
+    prune(
+        p.proxies, p.prune_at, [](auto& x) -> auto& { return x.proxy; });
+    auto& entry = p.proxies[name];
+    out = caf::actor_cast<caf::strong_actor_ptr>(entry.proxy);
+    if (!out) {
+      caf::actor_config cfg;
+      out = caf::make_actor<remote_actor, caf::strong_actor_ptr>(
+          system_.next_actor_id(), system_.node(), &system_, cfg, *this, node,
+          incarnation, name);
+      entry = {caf::actor_cast<caf::weak_actor_ptr>(out), false};
+    }
+    must_watch = watched && !entry.watched;
+    entry.watched = entry.watched || watched;
   }
-  if (watched)
+  if (must_watch)
     send_control(node, incarnation, watch::record_name(),
                  body_of(watch{name}, now()));
   return out;
 }
 
-// -- links
-// -----------------------------------------------------------------------
+// -- links --------------------------------------------------------------------
 
 void switchboard::peer_linked(const member& x) {
   std::lock_guard guard{mutex_};
@@ -186,8 +192,8 @@ void switchboard::peer_lost(const member& x, const std::string& reason,
     auto i = peers_.find(x.name);
     if (i == peers_.end())
       return;
-    for (auto& [name, weak] : i->second.proxies)
-      if (auto ptr = caf::actor_cast<caf::strong_actor_ptr>(weak))
+    for (auto& [name, entry] : i->second.proxies)
+      if (auto ptr = caf::actor_cast<caf::strong_actor_ptr>(entry.proxy))
         lost.push_back(std::move(ptr));
     peers_.erase(i);
   }
@@ -229,8 +235,7 @@ void switchboard::forward(const remote_actor& to, caf::mailbox_element& what) {
     refuse({ec::unavailable, "no link to node " + to.node(), {}});
 }
 
-// -- delivery
-// --------------------------------------------------------------------
+// -- delivery -----------------------------------------------------------------
 
 result<caf::message> switchboard::decode_content(const wire_message& x) {
   decode_context ctx{now(), this, x.attachments, 0};
@@ -269,6 +274,11 @@ result<void> switchboard::deliver(const member& from, const wire_message& x,
   caf::strong_actor_ptr sender;
   if (!x.head.from.empty())
     sender = proxy_for(from.name, x.head.from.substr(prefix.size()), false);
+  auto here = node_ + "/";
+  if (auto& to = x.head.to;
+      to.starts_with(here) && !find_local(to.substr(here.size())))
+    tell_gone(from, to.substr(here.size()),
+              {ec::unavailable, "no actor " + shown(to, 120), {}});
   return deliver(sender, x, host);
 }
 
@@ -294,16 +304,20 @@ result<void> switchboard::deliver(const caf::strong_actor_ptr& reply_to,
 }
 
 void switchboard::on_watch(const member& from, const watch& x) {
-  auto tell = [this, node = from.name, incarnation = from.incarnation,
-               name = x.actor](const caf::error& reason) {
-    auto why = from_caf(reason);
-    send_control(node, incarnation, gone::record_name(),
-                 body_of(gone{name, {why.code, why.text, {}}}, now()));
-  };
-  if (auto target = find_local(x.actor))
-    caf::actor_cast<caf::abstract_actor*>(target)->attach_functor(tell);
-  else
-    tell(to_caf({ec::unavailable, "no actor " + shown(x.actor), {}}));
+  auto target = find_local(x.actor);
+  if (!target)
+    return tell_gone(from, x.actor,
+                     {ec::unavailable, "no actor " + shown(x.actor), {}});
+  caf::actor_cast<caf::abstract_actor*>(target)->attach_functor(
+      [this, from, name = x.actor](const caf::error& reason) {
+        tell_gone(from, name, from_caf(reason));
+      });
+}
+
+void switchboard::tell_gone(const member& to, const std::string& actor,
+                            const error& reason) {
+  send_control(to.name, to.incarnation, gone::record_name(),
+               body_of(gone{actor, {reason.code, reason.text, {}}}, now()));
 }
 
 void switchboard::on_gone(const member& from, const gone& x,
@@ -317,7 +331,7 @@ void switchboard::on_gone(const member& from, const gone& x,
     auto k = i->second.proxies.find(x.actor);
     if (k == i->second.proxies.end())
       return;
-    lost = caf::actor_cast<caf::strong_actor_ptr>(k->second);
+    lost = caf::actor_cast<caf::strong_actor_ptr>(k->second.proxy);
     i->second.proxies.erase(k);
   }
   if (lost)

@@ -30,14 +30,13 @@ public:
   switchboard(caf::actor_system& system, std::string node, carrier& out);
   ~switchboard() override;
 
-  // -- addresses, from any thread --------------------------------------------
+  // -- addresses, from any thread ---------------------------------------------
 
   std::string address_of(const caf::strong_actor_ptr& x) override;
   caf::strong_actor_ptr resolve(std::string_view address) override;
   void publish(const std::string& name, caf::strong_actor_ptr x);
 
-  // -- called by what carries
-  // --------------------------------------------------
+  // -- called by what carries -------------------------------------------------
 
   /// A node was linked: proxies to it can be made.
   void peer_linked(const member& x);
@@ -57,8 +56,7 @@ public:
   result<void> deliver(const caf::strong_actor_ptr& reply_to,
                        const wire_message& x, caf::execution_unit* host);
 
-  // -- called by proxies
-  // -------------------------------------------------------
+  // -- called by proxies ------------------------------------------------------
 
   /// Encodes what was sent to a proxy and hands it to the carrier.
   void forward(const remote_actor& to, caf::mailbox_element& what);
@@ -66,15 +64,21 @@ public:
   timestamp now() const;
 
 private:
+  struct proxy_entry {
+    caf::weak_actor_ptr proxy;
+    bool watched = false;
+  };
   struct peer {
     uint64_t incarnation = 0;
-    std::unordered_map<std::string, caf::weak_actor_ptr> proxies;
+    std::unordered_map<std::string, proxy_entry> proxies;
     size_t prune_at = 64;
   };
 
   caf::strong_actor_ptr find_local(std::string_view name);
   caf::strong_actor_ptr proxy_for(const std::string& node,
                                   const std::string& name, bool watched);
+  void tell_gone(const member& to, const std::string& actor,
+                 const error& reason);
   result<caf::message> decode_content(const wire_message& x);
   void on_watch(const member& from, const watch& x);
   void on_gone(const member& from, const gone& x, caf::execution_unit* host);

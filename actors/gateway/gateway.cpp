@@ -65,8 +65,7 @@ timestamp gateway_state::now() const {
   return self_->clock().now();
 }
 
-// -- admission
-// -------------------------------------------------------------------
+// -- admission ----------------------------------------------------------------
 
 void gateway_state::on_request(client_request& x) {
   if (auto done = admit(x); !done)
@@ -146,8 +145,7 @@ void gateway_state::refuse(const client_request& x, const error& why) {
   bus_->answer(x.from, x.id, y);
 }
 
-// -- the end of a request
-// ----------------------------------------------------------
+// -- the end of a request -----------------------------------------------------
 
 void gateway_state::finish_request(uint64_t key, request& r, infer_reply x) {
   auto& model = models_[r.model];
@@ -253,8 +251,7 @@ void gateway_state::on_cancel(const client_cancel& x) {
   finish_request(key, r, std::move(y));
 }
 
-// -- replicas
-// ------------------------------------------------------------------------
+// -- replicas -----------------------------------------------------------------
 
 gateway_state::served& gateway_state::model_of(const replica_ready& x) {
   for (auto& m : models_)

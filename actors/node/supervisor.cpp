@@ -55,8 +55,7 @@ void supervisor_state::on_exit(const caf::exit_msg& x) {
   self_->quit(x.reason);
 }
 
-// -- children
-// --------------------------------------------------------------------
+// -- children -----------------------------------------------------------------
 
 void supervisor_state::start_child(child& x) {
   x.start_at = far_future;
@@ -148,8 +147,7 @@ void supervisor_state::set_state(node_condition x, std::string reason) {
   options_.counts->node_ready().set(x == node_condition::ready ? 1 : 0);
 }
 
-// -- replicas
-// --------------------------------------------------------------------
+// -- replicas -----------------------------------------------------------------
 
 bool supervisor_state::obey(uint64_t epoch, uint64_t sequence) {
   if (epoch < epoch_ || (epoch == epoch_ && sequence <= sequence_)) {
@@ -234,8 +232,7 @@ std::vector<replica_status> supervisor_state::replica_statuses() const {
   return out;
 }
 
-// -- the rest of the cluster
-// -------------------------------------------------------
+// -- the rest of the cluster --------------------------------------------------
 
 void supervisor_state::on_peer_up(const peer_up& x) {
   peers_[x.peer.name] = x.peer;
@@ -292,8 +289,7 @@ void supervisor_state::rescan() {
           [this](const caf::error&) { scanning_ = false; });
 }
 
-// -- time
-// --------------------------------------------------------------------------
+// -- time ---------------------------------------------------------------------
 
 void supervisor_state::on_tick() {
   self_->delayed_send(self_, tick_time, tick::value);
@@ -332,8 +328,7 @@ void supervisor_state::drain_step() {
   options_.ended();
 }
 
-// -- looking in
-// ----------------------------------------------------------------------
+// -- looking in ---------------------------------------------------------------
 
 member_list supervisor_state::on_get_members() const {
   member_list out{options_.net->self(), {}};

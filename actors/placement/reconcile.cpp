@@ -66,21 +66,44 @@ private:
     for (auto& r : there_)
       if (r.status.what.model == x.model)
         (r.status.what.version == version ? right : wrong).push_back(r);
-    std::sort(right.begin(), right.end(), [](auto& a, auto& b) {
-      return number_of(a.status.what.replica)
-             < number_of(b.status.what.replica);
-    });
-    for (auto i = x.replicas; i < right.size(); ++i)
-      evict(right[i]);
+    while (right.size() > x.replicas)
+      evict(take_surplus(right));
     for (auto i = right.size(); i < x.replicas; ++i)
       if (!place(x, version))
         break;
     auto ready = std::count_if(right.begin(), right.end(), [](auto& r) {
       return r.status.state == replica_condition::ready;
     });
-    if (static_cast<uint64_t>(ready) >= x.replicas)
-      for (auto& r : wrong)
-        evict(r);
+    if (static_cast<uint64_t>(ready) < x.replicas)
+      return;
+    for (auto& r : wrong)
+      evict(r);
+    if (crowded(right))
+      place(x, version, right.front().node);
+  }
+
+  /// Whether several replicas stand or fall with one node. One more elsewhere,
+  /// and the next plan finds a surplus here.
+  static bool crowded(const std::vector<placed>& xs) {
+    return xs.size() > 1 && std::all_of(xs.begin(), xs.end(), [&](auto& r) {
+             return r.node == xs.front().node;
+           });
+  }
+
+  /// Takes one out: of the node that has most of them, the newest.
+  static placed take_surplus(std::vector<placed>& xs) {
+    std::map<std::string, size_t> on;
+    for (auto& r : xs)
+      ++on[r.node];
+    auto rank = [&](const placed& r) {
+      return std::pair{on[r.node], number_of(r.status.what.replica)};
+    };
+    auto i = std::max_element(xs.begin(), xs.end(), [&](auto& a, auto& b) {
+      return rank(a) < rank(b);
+    });
+    auto out = *i;
+    xs.erase(i);
+    return out;
   }
 
   void evict(const placed& r) {
@@ -113,14 +136,16 @@ private:
     return used + bundle.bytes <= device.memory.value;
   }
 
-  bool place(const model_settings& x, uint64_t version) {
+  /// Adds a replica on the emptiest device there is, except on one node.
+  bool place(const model_settings& x, uint64_t version,
+             const std::string& except = {}) {
     const inventory* best_node = nullptr;
     const device_info* best = nullptr;
     size_t best_load = 0;
     std::string why = "no ready node has the bundle and the device";
     for (auto& [name, node] : view_.nodes) {
       auto* bundle = bundle_on(node, x.model, version);
-      if (node.draining || bundle == nullptr)
+      if (node.draining || bundle == nullptr || name == except)
         continue;
       for (auto& device : node.devices) {
         if (!x.device.empty() && x.device != device.id
@@ -139,7 +164,8 @@ private:
       }
     }
     if (best == nullptr) {
-      plan_.notes[x.model] = why;
+      if (except.empty())
+        plan_.notes[x.model] = why;
       return false;
     }
     auto& node = best_node->node.name;

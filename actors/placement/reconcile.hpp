@@ -27,9 +27,11 @@ struct placement_plan {
 
 /// First fit: replicas that are there stay; missing ones go to the first device
 /// that has the bundle on its node, is asked for, and has room, fewest replicas
-/// first; surplus ones go, newest first, as do those of models or versions not
-/// wanted. A version that replaces another is ready before the other goes.
-/// Nodes that drain get nothing, and what they have does not count.
+/// first; surplus ones go, from the node that has most of them, as do those of
+/// models or versions not wanted. Replicas of a model that are all on one node
+/// are spread when another comes. A version that replaces another is ready
+/// before the other goes. Nodes that drain get nothing, and what they have does
+/// not count.
 placement_plan reconcile(const cluster_view& view,
                          const std::vector<model_settings>& wanted);
 

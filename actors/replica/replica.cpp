@@ -79,8 +79,7 @@ void replica_state::report(replica_condition state, std::string reason) {
                              loaded_.memory, loaded_.load, loaded_.warm_up});
 }
 
-// -- gateways
-// ------------------------------------------------------------------
+// -- gateways -----------------------------------------------------------------
 
 void replica_state::announce_to(const std::string& node) {
   if (!ready_ || finishing_)
@@ -133,8 +132,7 @@ void replica_state::on_tick() {
     self_->delayed_send(self_, announce_again, tick::value);
 }
 
-// -- work
-// ----------------------------------------------------------------------
+// -- work ---------------------------------------------------------------------
 
 void replica_state::on_run(run_batch& x) {
   auto id = ++last_;

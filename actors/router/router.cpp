@@ -203,7 +203,8 @@ void router_state::on_down(const caf::down_msg& down) {
   for (auto& x : lost)
     give_back(x);
   report();
-  pump();
+  // Not at once: other replicas of a lost node may be next in the mailbox.
+  self_->send(self_, tick::value);
 }
 
 void router_state::give_back(flight& lost) {

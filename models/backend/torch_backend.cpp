@@ -147,7 +147,7 @@ void attach(torch::jit::Module& m, const millrace_layer& layer) {
                              + given.begin()->first + "'");
 }
 
-// -- the interface -----------------------------------------------------------
+// -- the interface ------------------------------------------------------------
 
 const char* describe_backend() {
   return "LibTorch " TORCH_VERSION ", CPU";

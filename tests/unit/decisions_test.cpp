@@ -275,13 +275,31 @@ TEST_CASE("placement: missing replicas go to the emptiest devices") {
   CHECK(settle(view, {want(3)}).deploy.empty());
 }
 
-TEST_CASE("placement: surplus replicas go, newest first") {
+TEST_CASE("placement: surplus replicas go, from where there are most, newest"
+          " first") {
   auto view = workers(2);
   settle(view, {want(3)});
   auto plan = settle(view, {want(1)});
   REQUIRE(plan.evict.size() == 2);
-  CHECK(plan.evict[0].replica == "m.1.2");
-  CHECK(plan.evict[1].replica == "m.1.3");
+  CHECK(plan.evict[0].replica == "m.1.3");
+  CHECK(plan.evict[1].replica == "m.1.2");
+}
+
+TEST_CASE("placement: replicas that would fall together are spread when a node"
+          " comes") {
+  auto view = workers(1);
+  settle(view, {want(2)});
+  view.nodes["w2"] = workers(2).nodes["w2"];
+  auto first = settle(view, {want(2)});
+  REQUIRE(first.deploy.size() == 1);
+  CHECK(first.deploy[0].node == "w2");
+  auto second = settle(view, {want(2)});
+  CHECK(second.deploy.empty());
+  REQUIRE(second.evict.size() == 1);
+  CHECK(second.evict[0].node == "w1");
+  auto third = settle(view, {want(2)});
+  CHECK(third.deploy.empty());
+  CHECK(third.evict.empty());
 }
 
 TEST_CASE("placement: a model nobody wants any more goes") {

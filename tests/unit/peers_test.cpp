@@ -217,3 +217,21 @@ TEST_CASE("peers: a beat that does not know our link any more ends it") {
   CHECK(find<report_down>(todo) != nullptr);
   CHECK(find<send_hello>(todo) != nullptr);
 }
+
+TEST_CASE("peers: a beat that comes before our hello does not end the link") {
+  peer_table a{"c", make_member("a"), {}, {"tcp://b"}};
+  a.on_connected("tcp://b", at(0s));
+  a.on_hello({"c", make_member("b"), 1, {}}, at(0s));
+  CHECK(a.on_beat("b", 1, {0}, at(10ms)).empty());
+  CHECK(a.accepts("b", 1));
+  CHECK_FALSE(a.on_beat("b", 1, {0}, at(2s)).empty());
+}
+
+TEST_CASE("peers: what was heard before the link was up goes with it") {
+  peer_table a{"c", make_member("a"), {}, {}};
+  a.on_hello({"c", make_member("b"), 1, {}}, at(0s));
+  CHECK(a.up_count() == 0);
+  auto todo = a.on_hello({"c", make_member("b"), 2, {}}, at(1s));
+  REQUIRE(find<report_down>(todo) != nullptr);
+  CHECK(find<report_down>(todo)->reason == "started the link anew");
+}

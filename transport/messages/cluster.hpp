@@ -14,7 +14,7 @@
 
 namespace millrace {
 
-// -- desired state -----------------------------------------------------------
+// -- desired state ------------------------------------------------------------
 
 /// One replica that shall be, and where. Written by the placement alone.
 struct assignment {
@@ -111,7 +111,7 @@ struct forget_model {
   MILLRACE_FIELDS(forget_model, model)
 };
 
-// -- looking in --------------------------------------------------------------
+// -- looking in ---------------------------------------------------------------
 
 struct get_members {
   MILLRACE_FIELDS(get_members)

@@ -13,7 +13,7 @@
 
 namespace millrace {
 
-// -- between a client and a gateway ------------------------------------------
+// -- between a client and a gateway -------------------------------------------
 
 /// Asks for one forward pass. Names a model, or an application whose cheapest
 /// fitting variant is then chosen.
@@ -65,7 +65,7 @@ struct model_list_reply {
   MILLRACE_FIELDS(model_list_reply, models)
 };
 
-// -- inside a node -----------------------------------------------------------
+// -- inside a node ------------------------------------------------------------
 
 /// Who sent a request: which endpoint, and which connection to it.
 struct session {

@@ -64,7 +64,7 @@ struct batch_done {
   MILLRACE_FIELDS(batch_done, id, status, text, outputs, queue, execute, credit)
 };
 
-// -- between a replica and its device's executor -----------------------------
+// -- between a replica and its device's executor ------------------------------
 
 struct stage_loaded {
   uint64_t instance = 0;

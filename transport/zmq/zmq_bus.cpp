@@ -146,7 +146,7 @@ public:
   std::string clients_address() const override { return settings_.clients; }
   std::string operators_address() const override { return settings_.operators; }
 
-  // -- bus -------------------------------------------------------------------
+  // -- bus --------------------------------------------------------------------
 
   const member& self() const override { return settings_.self; }
 
@@ -246,7 +246,7 @@ private:
 
   void dropped(std::string_view why) { counts_.bus_dropped(why).add(); }
 
-  // -- carrier ---------------------------------------------------------------
+  // -- carrier ----------------------------------------------------------------
 
   bool carry(const std::string& node, uint64_t incarnation,
              wire_message x) override {
@@ -269,7 +269,7 @@ private:
     return true;
   }
 
-  // -- the thread ------------------------------------------------------------
+  // -- the thread -------------------------------------------------------------
 
   void loop() {
     carry_out(table_->start());
@@ -363,7 +363,7 @@ private:
     }
   }
 
-  // -- peers -----------------------------------------------------------------
+  // -- peers ------------------------------------------------------------------
 
   void on_peer_frames() {
     auto from = parse_routing_id(frames_[0].to_string_view());
@@ -454,7 +454,7 @@ private:
       tell(s, peer_down{x.peer, x.reason});
   }
 
-  // -- clients ---------------------------------------------------------------
+  // -- clients ----------------------------------------------------------------
 
   void on_client_frames() {
     session from{0, frames_[0].to_string()};
@@ -496,7 +496,7 @@ private:
     answer(to, id, x);
   }
 
-  // -- operators -------------------------------------------------------------
+  // -- operators --------------------------------------------------------------
 
   void on_operator_frames() {
     auto connection = frames_[0].to_string();

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include "tests/support/canary_load.hpp"
+#include "tests/support/live_cluster.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+
+namespace {
+
+const std::string bundles = TEST_BUNDLES;
+
+const std::string worker = "    roles: [worker]\n";
+const std::string emulated =
+    "    roles: [worker]\n    devices:\n      - type: emulated\n"
+    "        emulate: {load: 10ms, per_batch: 5ms, per_row: 1ms}\n";
+
+/// Every role in a process of its own, and two workers.
+std::map<std::string, std::string> apart(const std::string& w = worker) {
+  return {{"ctl", "    roles: [controller]\n"},
+          {"gw", "    roles: [gateway]\n"},
+          {"w1", w},
+          {"w2", w}};
+}
+
+infer ask(const std::string& model, const tensor& x) {
+  infer out;
+  out.model = model;
+  out.inputs.push_back({"", x});
+  return out;
+}
+
+void report(const canary_load& load) {
+  for (auto& [status, n] : load.statuses)
+    MESSAGE(to_string(status) << ": " << n << " " << load.texts.at(status));
+  MESSAGE("longest gap " << format_duration(load.longest_gap)
+                         << ", longest wait "
+                         << format_duration(load.longest_wait));
+}
+
+} // namespace
+
+TEST_CASE("e2e: with every role in its own process a request is answered") {
+  live_cluster c{apart(), "  - {model: affine, replicas: 2}\n", bundles};
+  c.start_all();
+  REQUIRE(c.wait_ready());
+  auto gateway = c.connect_client();
+  REQUIRE(eventually(
+      [&] {
+        auto models = gateway.models();
+        return models && models->size() == 1;
+      },
+      10s));
+  auto y = gateway.infer_one(ask("affine", floats({2, 4})));
+  REQUIRE(y.status == ec::ok);
+  // Rows 0..3 and 4..7 times (0..3; 4..7) plus (10, 20).
+  CHECK(values_of(y.outputs[0].value) == std::vector<float>{24, 58, 48, 146});
+  CHECK(y.outputs[0].name == "y");
+  CHECK(y.version == 1);
+  SUBCASE("what is wrong with a request is said") {
+    CHECK(gateway.infer_one(ask("affine", floats({1, 5}))).error
+          == "model 'affine': expected x:F32[-1, 4], got F32[1, 5]");
+    CHECK(gateway.infer_one(ask("nothing", floats({1, 4}))).status
+          == ec::unknown_model);
+    CHECK(gateway.infer_one(ask("affine", floats({1, 4})), 0us).status
+          == ec::deadline_exceeded);
+  }
+}
+
+TEST_CASE("P1, P2, P3: through 20 kills of a worker under load every request"
+          " gets its one answer, and its own") {
+  live_cluster c{apart(), "  - {model: identity, replicas: 2}\n", bundles};
+  c.start_all();
+  REQUIRE(c.wait_ready());
+  canary_load load{c.connect_client(), "identity", 32};
+  load.run(500ms);
+  for (int i = 0; i < 20; ++i) {
+    auto victim = i % 2 == 0 ? "w1" : "w2";
+    c[victim].end(SIGKILL);
+    load.run(300ms);
+    c.start(victim);
+    // The next kill must find a replica on the other node.
+    REQUIRE(eventually(
+        [&] {
+          load.run(100ms);
+          auto ready = [](const node_status& s) {
+            return std::any_of(
+                s.replicas.begin(), s.replicas.end(),
+                [](auto& r) { return r.state == replica_condition::ready; });
+          };
+          return c.wait_status("w1", ready, 0us)
+                 && c.wait_status("w2", ready, 0us);
+        },
+        20s));
+  }
+  load.finish();
+  report(load);
+  CHECK(load.submitted > 1000);
+  CHECK(load.answered == load.submitted);
+  CHECK(load.surprises == 0);
+  CHECK(load.foreign == 0);
+  CHECK(load.statuses[ec::ok] == load.submitted);
+  CHECK(load.longest_gap < 2s);
+}
+
+TEST_CASE("P5: while the controller is dead for 20 s no warm request fails, and"
+          " what was registered is there when it is back") {
+  live_cluster c{apart(), "  - {model: identity, replicas: 2}\n", bundles};
+  c.start_all();
+  REQUIRE(c.wait_ready());
+  set_model registered_live;
+  registered_live.settings.model = "affine";
+  REQUIRE(c.connect_operator("ctl").ask<done>("ctl/registry", registered_live));
+  REQUIRE(c.wait_ready());
+  canary_load load{c.connect_client(), "identity", 8};
+  c["ctl"].end(SIGKILL);
+  load.run(20s);
+  c.start("ctl");
+  load.run(5s);
+  load.finish();
+  report(load);
+  CHECK(load.statuses[ec::ok] == load.submitted);
+  REQUIRE(c.wait_ready());
+  auto list =
+      c.connect_operator("ctl").ask<model_list>("ctl/registry", get_models{});
+  REQUIRE(list);
+  REQUIRE(list->models.size() == 2);
+  CHECK(list->models[0].settings.model == "affine");
+  CHECK(list->models[0].ready == 1);
+  CHECK(list->models[1].ready == 2);
+  // Adopted, not started twice.
+  CHECK(c.log_of("ctl").find("placement.evict") == std::string::npos);
+}
+
+TEST_CASE("P9: at three times the capacity goodput stays, and refusals are"
+          " quick") {
+  auto nodes = apart(emulated);
+  live_cluster c{nodes,
+                 "  - {model: identity, replicas: 2, policy: {batch: 8, queue:"
+                 " 64}}\n",
+                 bundles};
+  c.start_all();
+  REQUIRE(c.wait_ready());
+  auto gateway = c.connect_client();
+  REQUIRE(eventually([&] { return gateway.models()->size() == 1; }, 5s));
+  auto request = ask("identity", floats({1, 4}));
+  auto now = [] { return std::chrono::steady_clock::now(); };
+  struct outcome {
+    double goodput = 0;
+    size_t refused = 0;
+    size_t other = 0;
+    microseconds slowest_refusal{0};
+  };
+  // Submits at a rate for 3 s.
+  auto offer = [&](double rate) {
+    outcome out;
+    std::unordered_map<uint64_t, timestamp> open;
+    size_t good = 0;
+    auto take = [&](microseconds longest) {
+      auto x = gateway.receive(longest);
+      if (!x)
+        return;
+      auto took = to_us(now() - open[x->id]);
+      open.erase(x->id);
+      if (x->reply.status == ec::ok)
+        ++good;
+      else if (x->reply.status == ec::overloaded)
+        ++out.refused,
+            out.slowest_refusal = std::max(out.slowest_refusal, took);
+      else
+        ++out.other;
+    };
+    auto begin = now();
+    auto total = static_cast<int>(3 * rate);
+    for (int i = 0; i < total; ++i) {
+      auto due = begin + microseconds{static_cast<int64_t>(i * 1e6 / rate)};
+      while (now() < due)
+        take(std::max(microseconds{1}, to_us(due - now())));
+      open.emplace(gateway.submit(request, 250ms), now());
+    }
+    auto seconds = to_seconds(now() - begin);
+    while (!open.empty())
+      take(1s);
+    out.goodput = static_cast<double>(good) / seconds;
+    return out;
+  };
+  // Two devices that take 5 ms + 1 ms a row: 8 rows every 13 ms each.
+  constexpr double capacity = 2 * 8 / 0.013;
+  auto calm = offer(0.6 * capacity);
+  auto storm = offer(3 * capacity);
+  MESSAGE("calm " << calm.goodput << "/s, storm " << storm.goodput
+                  << "/s of a capacity of " << capacity << "/s; refused "
+                  << storm.refused << ", late or otherwise " << storm.other
+                  << ", slowest refusal "
+                  << format_duration(storm.slowest_refusal));
+  CHECK(calm.refused == 0);
+  CHECK(calm.goodput > 0.55 * capacity);
+  CHECK(storm.goodput > 0.85 * capacity);
+  CHECK(storm.refused > 0);
+  CHECK(storm.slowest_refusal < 250ms);
+}
+
+TEST_CASE("P16: a drained worker loses nothing") {
+  live_cluster c{apart(), "  - {model: identity, replicas: 2}\n", bundles};
+  c.start_all();
+  REQUIRE(c.wait_ready());
+  canary_load load{c.connect_client(), "identity", 32};
+  load.run(500ms);
+  c["w1"].signal(SIGTERM);
+  load.run(2s);
+  CHECK(c["w1"].wait() == 0);
+  load.finish();
+  report(load);
+  CHECK(load.statuses[ec::ok] == load.submitted);
+  CHECK(load.foreign == 0);
+}
+
+TEST_CASE("e2e: one bad request does not fail those it shares a batch with") {
+  live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"}},
+                 "  - {model: picky, policy: {batch_delay: 50ms}}\n",
+                 bundles};
+  c.start_all();
+  REQUIRE(c.wait_ready());
+  auto gateway = c.connect_client();
+  REQUIRE(eventually([&] { return gateway.models()->size() == 1; }, 5s));
+  auto good = gateway.submit(ask("picky", floats({1, 4}, 1)));
+  auto bad = gateway.submit(ask("picky", floats({1, 4}, 1000)));
+  std::map<uint64_t, infer_reply> replies;
+  while (replies.size() < 2) {
+    auto x = gateway.receive(5s);
+    REQUIRE(x);
+    replies[x->id] = x->reply;
+  }
+  CHECK(replies[good].status == ec::ok);
+  CHECK(values_of(replies[good].outputs[0].value)
+        == std::vector<float>{2, 4, 6, 8});
+  CHECK(replies[bad].status == ec::internal);
+  CHECK(replies[bad].error.find("a number above 100") != std::string::npos);
+}
+
+TEST_CASE("e2e: replicas of one host share one physical copy of their weights"
+          " file") {
+  live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"
+                          "    devices:\n      - {type: cpu, lanes: 1}\n"
+                          "      - {type: cpu, lanes: 1}\n"}},
+                 "  - {model: affine, replicas: 2}\n",
+                 bundles};
+  c.start_all();
+  REQUIRE(c.wait_ready());
+  size_t mappings = 0;
+  c.wait_status("all",
+                [&](const node_status& s) { return s.replicas.size() == 2; });
+  auto maps =
+      read_file("/proc/" + std::to_string(c["all"].pid()) + "/maps", 16u << 20);
+  REQUIRE(maps);
+  for (size_t at = 0;
+       (at = maps->find("weights.safetensors", at)) != std::string::npos; ++at)
+    ++mappings;
+  CHECK(mappings == 1);
+}
+
+TEST_CASE("e2e: a second process with the same data directory is refused") {
+  live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"}},
+                 "  - {model: affine}\n",
+                 bundles};
+  c.start_all();
+  REQUIRE(c.wait_ready());
+  process second{{MILLRACE_PROGRAM, "node", "--config", c.config()},
+                 c.folder() + "/second.log"};
+  CHECK(second.wait() == 78);
+  CHECK(read_file(c.folder() + "/second.log", 1 << 20)
+            ->find("another process uses it as its data directory")
+        != std::string::npos);
+}

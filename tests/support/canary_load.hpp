@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <unordered_map>
+
+#include "client/client.hpp"
+#include "tests/support/builders.hpp"
+
+namespace millrace::test {
+
+/// Keeps requests to a model that echoes its input open, and holds every
+/// answer against its own request: each carries a number nobody else has.
+class canary_load {
+public:
+  canary_load(client gateway, std::string model, size_t window)
+      : gateway_(std::move(gateway)),
+        model_(std::move(model)),
+        window_(window) {}
+
+  /// Goes on for a time.
+  void run(microseconds length) {
+    auto until = now() + length;
+    while (now() < until) {
+      while (open_.size() < window_)
+        submit();
+      if (auto x = gateway_.receive(10ms))
+        account(*x);
+    }
+  }
+
+  /// Waits for what is open.
+  void finish() {
+    while (!open_.empty())
+      if (auto x = gateway_.receive(10s))
+        account(*x);
+      else
+        break;
+  }
+
+  size_t submitted = 0;
+  size_t answered = 0;
+  size_t foreign = 0;   ///< answers with somebody else's content
+  size_t surprises = 0; ///< answers to nothing that is open
+  std::map<ec, size_t> statuses;
+  std::map<ec, std::string> texts;
+  microseconds longest_gap{0}; ///< between two good answers
+  microseconds longest_wait{0};
+
+private:
+  static timestamp now() { return std::chrono::steady_clock::now(); }
+
+  void submit() {
+    infer x;
+    x.model = model_;
+    auto canary = static_cast<float>(++submitted % (1 << 24));
+    x.inputs.push_back({"", floats({1, 4}, canary)});
+    auto id = gateway_.submit(x, 5s);
+    open_.emplace(id, std::pair{canary, now()});
+  }
+
+  void account(const client::answer& x) {
+    auto i = open_.find(x.id);
+    if (i == open_.end()) {
+      ++surprises;
+      return;
+    }
+    ++answered;
+    ++statuses[x.reply.status];
+    texts[x.reply.status] = x.reply.error;
+    auto time = now();
+    longest_wait = std::max(longest_wait, to_us(time - i->second.second));
+    if (x.reply.status == ec::ok) {
+      if (x.reply.outputs.size() != 1
+          || values_of(x.reply.outputs[0].value)[0] != i->second.first)
+        ++foreign;
+      if (last_good_ != timestamp{})
+        longest_gap = std::max(longest_gap, to_us(time - last_good_));
+      last_good_ = time;
+    }
+    open_.erase(i);
+  }
+
+  client gateway_;
+  std::string model_;
+  size_t window_;
+  std::unordered_map<uint64_t, std::pair<float, timestamp>> open_;
+  timestamp last_good_;
+};
+
+} // namespace millrace::test

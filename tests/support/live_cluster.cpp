@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/live_cluster.hpp"
+
+#include <doctest/doctest.h>
+
+#include "runtime/bytes.hpp"
+
+namespace millrace::test {
+
+live_cluster::live_cluster(std::map<std::string, std::string> nodes,
+                           const std::string& models,
+                           const std::string& bundles)
+    : config_(folder_ / "cluster.yaml") {
+  std::string text = "cluster: test\nseeds: ["
+                     + endpoint(nodes.begin()->first, "peers") + "]\nnodes:\n";
+  for (auto& [name, body] : nodes) {
+    text += "  " + name + ":\n    peers: " + endpoint(name, "peers")
+            + "\n    operators: " + endpoint(name, "operators")
+            + "\n    data: data/" + name + "\n    models: " + bundles + "\n";
+    if (body.find("gateway") != std::string::npos) {
+      gateway_ = name;
+      text += "    clients: " + endpoint(name, "clients") + "\n";
+    }
+    if (body.find("controller") != std::string::npos)
+      controller_ = name;
+    text += body;
+    processes_[name];
+  }
+  text += "models:\n" + models;
+  REQUIRE(write_file(config_, std::as_bytes(std::span{text})));
+}
+
+std::string live_cluster::endpoint(const std::string& node,
+                                   const std::string& what) const {
+  return "ipc://" + folder_.path() + "/" + node + "." + what;
+}
+
+void live_cluster::start(const std::string& node) {
+  processes_[node] =
+      process{{MILLRACE_PROGRAM, "node", "--config", config_, "--node", node},
+              folder_ / (node + ".log")};
+}
+
+void live_cluster::start_all() {
+  for (auto& [name, p] : processes_)
+    start(name);
+}
+
+bool live_cluster::wait_ready(microseconds longest) {
+  return eventually(
+      [&] {
+        auto cluster =
+            operator_client::connect(endpoint(controller_, "operators"), 100ms);
+        if (!cluster)
+          return false;
+        auto list = cluster->ask<model_list>("./registry", get_models{}, 500ms);
+        if (!list || list->models.empty())
+          return false;
+        return std::all_of(
+            list->models.begin(), list->models.end(),
+            [](auto& m) { return m.ready == m.settings.replicas; });
+      },
+      longest);
+}
+
+client live_cluster::connect_client() {
+  auto x = client::connect(endpoint(gateway_, "clients"));
+  REQUIRE(x);
+  return std::move(*x);
+}
+
+operator_client live_cluster::connect_operator(const std::string& node) {
+  auto x = operator_client::connect(endpoint(node, "operators"));
+  REQUIRE(x);
+  return std::move(*x);
+}
+
+std::string live_cluster::log_of(const std::string& node) const {
+  auto text = read_file(folder_ / (node + ".log"), 16u << 20);
+  return text ? *text : text.failure().text;
+}
+
+} // namespace millrace::test

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "client/client.hpp"
+#include "client/operator_client.hpp"
+#include "tests/support/process.hpp"
+#include "tests/support/temporary_directory.hpp"
+
+namespace millrace::test {
+
+/// Real nodes, a process each, that talk over Unix sockets in a folder of
+/// their own.
+class live_cluster {
+public:
+  /// Nodes by name with their YAML (roles, devices); `models` is the list of
+  /// models as YAML.
+  live_cluster(std::map<std::string, std::string> nodes,
+               const std::string& models, const std::string& bundles);
+
+  void start(const std::string& node);
+  void start_all();
+  process& operator[](const std::string& node) { return processes_.at(node); }
+
+  /// Waits until the registry says that all wanted replicas are ready.
+  bool wait_ready(microseconds longest = 30s);
+
+  /// Waits until a status of a node satisfies f.
+  template <class F>
+  bool wait_status(const std::string& node, F f, microseconds longest = 20s);
+
+  client connect_client();
+  operator_client connect_operator(const std::string& node);
+  std::string endpoint(const std::string& node, const std::string& what) const;
+  std::string log_of(const std::string& node) const;
+  const std::string& folder() const { return folder_.path(); }
+  const std::string& config() const { return config_; }
+
+private:
+  temporary_directory folder_;
+  std::string config_;
+  std::string gateway_;
+  std::string controller_;
+  std::map<std::string, process> processes_;
+};
+
+/// Sleeps in short steps until f() holds; false when it never did.
+template <class F>
+bool eventually(F f, microseconds longest) {
+  auto until = std::chrono::steady_clock::now() + longest;
+  while (!f()) {
+    if (std::chrono::steady_clock::now() > until)
+      return false;
+    ::usleep(20'000);
+  }
+  return true;
+}
+
+template <class F>
+bool live_cluster::wait_status(const std::string& node, F f,
+                               microseconds longest) {
+  return eventually(
+      [&] {
+        auto cluster =
+            operator_client::connect(endpoint(node, "operators"), 100ms);
+        if (!cluster)
+          return false;
+        auto status =
+            cluster->ask<node_status>("./supervisor", get_status{}, 500ms);
+        return status && f(*status);
+      },
+      longest);
+}
+
+} // namespace millrace::test

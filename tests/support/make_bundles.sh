@@ -1,0 +1,21 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# make_bundles.sh MILLRACE FOLDER: the bundles that tests serve, once per build.
+set -eu
+millrace=$1
+folder=$2
+here=$(cd "$(dirname "$0")" && pwd)
+[ -f "$folder/done" ] && exit 0
+rm -rf "$folder"
+mkdir -p "$folder"
+/usr/bin/python3 "$here/make_models.py" "$folder/scripts"
+import() {
+  name=$1
+  shift
+  "$millrace" model import "$folder/scripts/$name.pt" --name "$name" \
+    --store "$folder/bundles" "$@"
+}
+import identity --input x:F32:-1,4
+import affine --input x:F32:-1,4 --output y
+import picky --input x:F32:-1,4
+touch "$folder/done"

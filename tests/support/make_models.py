@@ -1,0 +1,63 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the small TorchScript files that tests import."""
+
+import pathlib
+import sys
+
+import torch
+
+
+class Identity(torch.nn.Module):
+    """Gives back what it is given."""
+
+    def forward(self, x):
+        return x
+
+
+class Affine(torch.nn.Module):
+    """Rows of 4 numbers times a matrix that is known."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.arange(8.0).view(2, 4))
+        self.register_buffer("shift", torch.tensor([10.0, 20.0]))
+        self.register_buffer("count", torch.tensor(3))
+
+    def forward(self, x):
+        return x @ self.weight.t() + self.shift
+
+
+class Centred(torch.nn.Module):
+    """Depends on the other rows of its batch."""
+
+    def forward(self, x):
+        return x - x.mean(0)
+
+
+class Picky(torch.nn.Module):
+    """Fails when a row contains a number above 100."""
+
+    def forward(self, x):
+        if bool((x > 100).any()):
+            raise RuntimeError("a number above 100")
+        return x * 2
+
+
+class Two(torch.nn.Module):
+    """Two inputs, two outputs."""
+
+    def forward(self, a, b):
+        return a + b, {"product": a * b}
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    for module in (Identity(), Affine(), Centred(), Picky(), Two()):
+        name = type(module).__name__.lower()
+        torch.jit.script(module.eval()).save(str(folder / f"{name}.pt"))
+
+
+if __name__ == "__main__":
+    main()
