@@ -15,13 +15,6 @@ namespace millrace {
 
 namespace {
 
-template <class T>
-shared_bytes body_of(const T& x, timestamp now) {
-  encoder out{now, nullptr};
-  out.put(x);
-  return out.take_body();
-}
-
 std::string number_of(const caf::strong_actor_ptr& x) {
   return "#" + std::to_string(x->id());
 }
@@ -53,17 +46,11 @@ void prune(Map& xs, size_t& at, F pointer_of) {
 
 result<wire_message> encode_content(const caf::type_erased_tuple& content,
                                     timestamp now, address_book* book) {
-  wire_message out;
-  if (content.empty()) {
-    out.head.t = done::record_name();
-    out.body = body_of(done{}, now);
-    return out;
-  }
+  if (content.empty())
+    return make_wire_message(done{}, now, book);
   if (content.match_elements<caf::error>()) {
     auto x = from_caf(content.get_as<caf::error>(0));
-    out.head.t = failure::record_name();
-    out.body = body_of(failure{x.code, x.text, x.retry_after}, now);
-    return out;
+    return make_wire_message(failure{x.code, x.text, x.retry_after}, now, book);
   }
   auto* info = content.size() == 1 ? content.type(0).second : nullptr;
   auto* type = info == nullptr ? nullptr : find_message_type(*info);
@@ -75,6 +62,8 @@ result<wire_message> encode_content(const caf::type_erased_tuple& content,
                  {}};
   encoder body{now, book};
   type->encode(body, content.get(0));
+  wire_message out;
+  out.head.v = protocol_version;
   out.head.t = type->name;
   out.body = body.take_body();
   out.attachments = body.take_attachments();
@@ -171,8 +160,8 @@ caf::strong_actor_ptr switchboard::proxy_for(const std::string& node,
     entry.watched = entry.watched || watched;
   }
   if (must_watch)
-    send_control(node, incarnation, watch::record_name(),
-                 body_of(watch{name}, now()));
+    send_control(node, incarnation,
+                 make_wire_message(watch{name}, now(), nullptr));
   return out;
 }
 
@@ -205,12 +194,8 @@ void switchboard::peer_lost(const member& x, const std::string& reason,
 }
 
 void switchboard::send_control(const std::string& node, uint64_t incarnation,
-                               std::string_view type, shared_bytes body) {
-  wire_message x;
-  x.head.v = protocol_version;
-  x.head.t = type;
+                               wire_message x) {
   x.head.inc = incarnation;
-  x.body = std::move(body);
   out_.carry(node, incarnation, std::move(x));
 }
 
@@ -226,7 +211,6 @@ void switchboard::forward(const remote_actor& to, caf::mailbox_element& what) {
   auto x = encode_content(what.content(), now(), this);
   if (!x)
     return refuse(x.failure());
-  x->head.v = protocol_version;
   x->head.id = what.mid.integer_value();
   x->head.inc = to.incarnation();
   x->head.to = to.node() + "/" + to.actor_name();
@@ -316,8 +300,9 @@ void switchboard::on_watch(const member& from, const watch& x) {
 
 void switchboard::tell_gone(const member& to, const std::string& actor,
                             const error& reason) {
-  send_control(to.name, to.incarnation, gone::record_name(),
-               body_of(gone{actor, {reason.code, reason.text, {}}}, now()));
+  send_control(to.name, to.incarnation,
+               make_wire_message(gone{actor, {reason.code, reason.text, {}}},
+                                 now(), nullptr));
 }
 
 void switchboard::on_gone(const member& from, const gone& x,

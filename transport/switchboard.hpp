@@ -83,7 +83,7 @@ private:
   void on_watch(const member& from, const watch& x);
   void on_gone(const member& from, const gone& x, caf::execution_unit* host);
   void send_control(const std::string& node, uint64_t incarnation,
-                    std::string_view type, shared_bytes body);
+                    wire_message x);
 
   caf::actor_system& system_;
   const std::string node_;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/wire.hpp"
 
-#include "transport/codec.hpp"
-
 namespace millrace {
 
 shared_bytes encode_header(const header& x, timestamp now) {

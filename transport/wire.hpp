@@ -5,6 +5,7 @@
 
 #include "runtime/bytes.hpp"
 #include "runtime/error.hpp"
+#include "transport/codec.hpp"
 #include "transport/messages/envelope.hpp"
 
 namespace millrace {
@@ -30,6 +31,19 @@ struct wire_limits {
   static constexpr size_t attachments = 4096;
   static constexpr size_t message_bytes = 256u << 20;
 };
+
+/// A declared message ready to travel, but for where to and which id.
+template <declared T>
+wire_message make_wire_message(const T& x, timestamp now, address_book* book) {
+  encoder body{now, book};
+  body.put_sparse(x);
+  wire_message out;
+  out.head.v = protocol_version;
+  out.head.t = T::record_name();
+  out.body = body.take_body();
+  out.attachments = body.take_attachments();
+  return out;
+}
 
 /// The first frame. Deadlines become time left.
 shared_bytes encode_header(const header& x, timestamp now);

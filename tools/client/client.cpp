@@ -32,16 +32,10 @@ result<client> client::connect(const std::string& address,
 
 template <class T>
 bool client::send(const T& x, uint64_t id, deadline due, int32_t priority) {
-  encoder body{link_->now(), nullptr};
-  body.put_sparse(x);
-  wire_message y;
-  y.head.v = protocol_version;
-  y.head.t = T::record_name();
+  auto y = make_wire_message(x, link_->now(), nullptr);
   y.head.id = id;
   y.head.left = due;
   y.head.prio = priority;
-  y.body = body.take_body();
-  y.attachments = body.take_attachments();
   return link_->send(y);
 }
 

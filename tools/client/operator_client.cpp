@@ -15,14 +15,9 @@ result<operator_client> operator_client::connect(const std::string& address,
   return operator_client{std::move(*x)};
 }
 
-uint64_t operator_client::send_body(const std::string& to,
-                                    std::string_view type, shared_bytes body) {
-  wire_message x;
-  x.head.v = protocol_version;
-  x.head.t = type;
+uint64_t operator_client::send_wire(const std::string& to, wire_message x) {
   x.head.id = ++last_;
   x.head.to = to;
-  x.body = std::move(body);
   link_->send(x);
   return last_;
 }

@@ -20,9 +20,7 @@ public:
   /// Sends a request to NODE/NAME; its answer comes from one of the next waits.
   template <class T>
   uint64_t send(const std::string& to, const T& x) {
-    encoder body{link_->now(), nullptr};
-    body.put(x);
-    return send_body(to, T::record_name(), body.take_body());
+    return send_wire(to, make_wire_message(x, link_->now(), nullptr));
   }
 
   /// Waits for the answers to all of these, at most so long; those that did
@@ -62,8 +60,7 @@ public:
 private:
   explicit operator_client(std::unique_ptr<connection> x)
       : link_(std::move(x)) {}
-  uint64_t send_body(const std::string& to, std::string_view type,
-                     shared_bytes body);
+  uint64_t send_wire(const std::string& to, wire_message x);
 
   std::unique_ptr<connection> link_;
   uint64_t last_ = 0;

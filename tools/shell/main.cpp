@@ -4,8 +4,7 @@
 #include <sstream>
 
 #include <CLI/CLI.hpp>
-#include <readline/history.h>
-#include <readline/readline.h>
+#include <editline/readline.h>
 #include <unistd.h>
 
 #include "millrace/verbs.hpp"

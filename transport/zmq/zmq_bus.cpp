@@ -6,20 +6,20 @@
 #include <thread>
 #include <unordered_map>
 
-#include <caf/actor_proxy.hpp>
 #include <caf/make_actor.hpp>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "runtime/log.hpp"
 #include "runtime/random.hpp"
 #include "runtime/text.hpp"
 #include "runtime/worker_thread.hpp"
 #include "transport/access.hpp"
+#include "transport/client_message.hpp"
 #include "transport/messages/all.hpp"
+#include "transport/operator_session.hpp"
 #include "transport/switchboard.hpp"
 #include "transport/zmq/links.hpp"
 #include "transport/zmq/socket.hpp"
+#include "transport/zmq/wake_event.hpp"
 
 namespace millrace {
 
@@ -32,56 +32,6 @@ using namespace zeromq;
 constexpr size_t messages_per_turn = 256;
 constexpr size_t runs_per_turn = 1024;
 constexpr size_t max_operator_sessions = 256;
-
-class impl;
-
-/// Stands for an operator's connection: what actors answer goes to it.
-class operator_session : public caf::actor_proxy {
-public:
-  operator_session(caf::actor_config& cfg, impl& bus, std::string connection)
-      : caf::actor_proxy(cfg),
-        bus_(bus),
-        connection_(std::move(connection)) {}
-
-  void enqueue(caf::mailbox_element_ptr what, caf::execution_unit*) override;
-
-  void kill_proxy(caf::execution_unit* host, caf::error reason) override {
-    cleanup(std::move(reason), host);
-  }
-
-private:
-  impl& bus_;
-  std::string connection_;
-};
-
-/// An event another thread can raise for a thread that polls.
-class wake_event {
-public:
-  wake_event() : fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
-  wake_event(const wake_event&) = delete;
-  wake_event& operator=(const wake_event&) = delete;
-  ~wake_event() { ::close(fd_); }
-
-  int fd() const { return fd_; }
-
-  /// Cheap when the thread is awake anyway.
-  void raise() {
-    if (!asleep_.exchange(false))
-      return;
-    uint64_t one = 1;
-    static_cast<void>(::write(fd_, &one, sizeof one));
-  }
-  void about_to_sleep() { asleep_ = true; }
-  void awake() {
-    asleep_ = false;
-    uint64_t ignored;
-    static_cast<void>(::read(fd_, &ignored, sizeof ignored));
-  }
-
-private:
-  int fd_;
-  std::atomic<bool> asleep_{false};
-};
 
 class impl : public zmq_bus, private carrier {
 public:
@@ -180,20 +130,19 @@ public:
     answer_with(to, id, x);
   }
 
+private:
   /// Answers an operator's request; from any thread.
   void answer_operator(const std::string& connection, caf::message_id mid,
                        const caf::type_erased_tuple& content) {
     auto x = encode_content(content, now(), &board_);
     if (!x)
       return;
-    x->head.v = protocol_version;
     x->head.id = mid.request_id().integer_value();
     post([this, connection, x = std::move(*x)] {
       send_now(operators_, connection, x);
     });
   }
 
-private:
   timestamp now() const { return system_.clock().now(); }
 
   bool on_bus_thread() const {
@@ -220,14 +169,8 @@ private:
 
   template <class T>
   void answer_with(const session& to, uint64_t id, const T& x) {
-    encoder body{now(), &board_};
-    body.put_sparse(x);
-    wire_message out;
-    out.head.v = protocol_version;
-    out.head.t = T::record_name();
+    auto out = make_wire_message(x, now(), &board_);
     out.head.id = id;
-    out.body = body.take_body();
-    out.attachments = body.take_attachments();
     if (on_bus_thread())
       send_now(clients_, to.connection, out);
     else
@@ -291,12 +234,7 @@ private:
   void leave() {
     reactor_.run(runs_per_turn);
     run_posted();
-    wire_message x;
-    x.head.v = protocol_version;
-    x.head.t = goodbye::record_name();
-    encoder body{now(), nullptr};
-    body.put(goodbye{});
-    x.body = body.take_body();
+    auto x = make_wire_message(goodbye{}, now(), nullptr);
     for (auto& m : table_->linked())
       carry_now(m.name, m.incarnation, x);
     links_.reset();
@@ -425,12 +363,7 @@ private:
 
   template <class T>
   void send_link(const std::string& address, const T& what) {
-    encoder body{now(), nullptr};
-    body.put(what);
-    wire_message x;
-    x.head.v = protocol_version;
-    x.head.t = T::record_name();
-    x.body = body.take_body();
+    auto x = make_wire_message(what, now(), nullptr);
     links_->send(address, x, now());
   }
 
@@ -463,29 +396,13 @@ private:
       return refuse_client(from, 0, x.failure());
     received_bytes_.add(static_cast<double>(x->bytes()));
     auto id = x->head.id;
-    if (!may_say(role::client, x->head.t))
-      return refuse_client(
-          from, id,
-          {ec::forbidden, "clients may not say " + shown(x->head.t), {}});
     if (!gateway_)
       return refuse_client(from, id,
                            {ec::unavailable, "the gateway is starting", {}});
-    decode_context ctx{now(), nullptr, x->attachments, 0};
-    if (x->head.t == infer::record_name()) {
-      auto request = decode<infer>(x->body.view(), ctx);
-      if (!request)
-        return refuse_client(from, id, request.failure());
-      tell(gateway_,
-           client_request{std::move(from), id, x->head.left, x->head.prio,
-                          std::move(x->head.trace), std::move(*request)});
-    } else if (x->head.t == cancel::record_name()) {
-      tell(gateway_, client_cancel{std::move(from), id});
-    } else {
-      auto what = decode<describe_models>(x->body.view(), ctx);
-      if (!what)
-        return refuse_client(from, id, what.failure());
-      tell(gateway_, client_describe{std::move(from), id, what->model});
-    }
+    auto content = decode_client_message(from, *x, now());
+    if (!content)
+      return refuse_client(from, id, content.failure());
+    std::visit([this](auto& y) { tell(gateway_, std::move(y)); }, *content);
   }
 
   void refuse_client(const session& to, uint64_t id, const error& why) {
@@ -526,8 +443,10 @@ private:
       sessions_.clear(); // answers on their way to them are lost
     caf::actor_config cfg;
     auto x = caf::make_actor<operator_session, caf::strong_actor_ptr>(
-        system_.next_actor_id(), system_.node(), &system_, cfg, *this,
-        connection);
+        system_.next_actor_id(), system_.node(), &system_, cfg, connection,
+        [this](auto& to, auto mid, auto& content) {
+          answer_operator(to, mid, content);
+        });
     sessions_.emplace(connection, x);
     return x;
   }
@@ -556,12 +475,6 @@ private:
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };
-
-void operator_session::enqueue(caf::mailbox_element_ptr what,
-                               caf::execution_unit*) {
-  if (what != nullptr && what->mid.is_response())
-    bus_.answer_operator(connection_, what->mid, what->content());
-}
 
 } // namespace
 

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python client against a running node; run by CTest."""
+
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import numpy
+
+import millrace
+
+PROGRAM, BUNDLES = sys.argv.pop(1), sys.argv.pop(1)
+
+CONFIG = """
+cluster: python
+nodes:
+  all:
+    roles: [gateway, controller, worker]
+    peers: ipc://{folder}/peers
+    clients: ipc://{folder}/clients
+    operators: ipc://{folder}/operators
+    models: {bundles}
+models:
+  - {{model: affine}}
+  - {{model: identity}}
+  - {{model: picky}}
+"""
+
+
+class PythonClient(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        config = pathlib.Path(cls.folder.name) / "cluster.yaml"
+        config.write_text(CONFIG.format(folder=cls.folder.name, bundles=BUNDLES))
+        cls.node = subprocess.Popen(
+            [PROGRAM, "node", "--config", str(config)], stderr=subprocess.DEVNULL
+        )
+        cls.client = millrace.Client(f"ipc://{cls.folder.name}/clients", 20)
+        until = time.monotonic() + 30
+        while len(cls.models()) < 3:
+            if time.monotonic() > until:
+                raise RuntimeError("the models were not ready in time")
+            time.sleep(0.1)
+
+    @classmethod
+    def models(cls):
+        try:
+            return cls.client.models()
+        except millrace.Unavailable:
+            return []
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.client.close()
+        cls.node.send_signal(signal.SIGTERM)
+        cls.node.wait(20)
+        cls.folder.cleanup()
+
+    def test_an_array_goes_in_and_an_array_comes_out(self):
+        x = numpy.arange(8, dtype=numpy.float32).reshape(2, 4)
+        answer = self.client.infer("affine", x)
+        numpy.testing.assert_allclose(answer["y"], [[24, 58], [48, 146]])
+        self.assertEqual((answer.model, answer.version), ("affine", 1))
+        self.assertGreater(answer.total, 0)
+
+    def test_inputs_may_be_named_or_listed(self):
+        x = numpy.ones((1, 4), numpy.float32)
+        for inputs in ({"x": x}, [x], x):
+            self.assertEqual(self.client.infer("affine", inputs)["y"].shape, (1, 2))
+
+    def test_many_requests_are_open_at_once_and_each_gets_its_own_answer(self):
+        rows = numpy.arange(400, dtype=numpy.float32).reshape(100, 1, 4)
+        numbers = [self.client.submit("identity", row) for row in rows]
+        for number, row in reversed(list(zip(numbers, rows))):
+            (output,) = self.client.result(number).outputs.values()
+            numpy.testing.assert_array_equal(output, row)
+
+    def test_a_large_tensor_survives(self):
+        x = numpy.random.default_rng(1).random((200_000, 4), numpy.float32)
+        (output,) = self.client.infer("identity", x).outputs.values()
+        numpy.testing.assert_array_equal(output, x)
+
+    def test_what_goes_wrong_has_a_type_and_says_why(self):
+        x = numpy.ones((1, 5), numpy.float32)
+        with self.assertRaisesRegex(millrace.BadRequest, r"expected x:F32\[-1, 4\]"):
+            self.client.infer("affine", x)
+        with self.assertRaises(millrace.UnknownModel):
+            self.client.infer("nothing", x)
+        with self.assertRaises(millrace.DeadlineExceeded):
+            self.client.infer("affine", x[:, :4], deadline=0)
+        with self.assertRaisesRegex(millrace.InternalError, "a number above 100"):
+            self.client.infer("picky", 1000 * x[:, :4])
+        with self.assertRaisesRegex(millrace.BadRequest, "dtype complex64"):
+            self.client.infer("affine", x.astype(numpy.complex64))
+
+    def test_the_models_say_what_they_take(self):
+        by_name = {m.model: m for m in self.client.models()}
+        self.assertEqual(by_name["affine"].inputs[0]["extents"], [-1, 4])
+
+    def test_nobody_there_is_unavailable(self):
+        with self.assertRaises(millrace.Unavailable):
+            millrace.Client("ipc:///tmp/nobody-listens-here", connect_timeout=0.2)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,124 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Holds the tree to its own rules; prints each breach and fails."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+ORDER = ["runtime", "models", "transport", "actors", "tools"]
+MAY_INCLUDE = {
+    folder: set(ORDER[: i + 1]) for i, folder in enumerate(ORDER)
+}
+MAY_INCLUDE["config"] = {"runtime", "models", "transport", "config"}
+MAY_INCLUDE["actors"].add("config")
+MAY_INCLUDE["tools"].update({"config", "millrace", "client", "shell"})
+
+MOST_LINES = 500
+MOST_COLUMNS = 80
+
+# What only some files may see or say, and which.
+ONLY_IN = {
+    r"#include <(torch|ATen|c10)/": ["models/backend/torch_backend.cpp"],
+    r"#include <zmq": ["transport/zmq/"],
+    r"#include <msgpack": ["transport/codec.cpp", "tests/"],
+    r"#include <prometheus/": ["runtime/metrics.cpp"],
+    r"#include <spdlog/": ["runtime/log.cpp"],
+    r"#include <sqlite3": ["runtime/sqlite_store.cpp"],
+    r"#include <microhttpd": ["runtime/http_server.cpp"],
+    r"caf/all\.hpp": [],
+    r"_clock::now\(": [
+        "runtime/log.cpp",
+        "models/device/cpu_device.cpp",
+        "tools/",
+        "tests/",
+    ],
+    r"sleep_for|usleep": ["tests/support/", "tests/e2e/"],
+    r"random_device": [],
+    r"std::thread\b|caf::detached": [
+        "runtime/worker_thread",
+        "runtime/reactor",
+        "transport/zmq/",
+        "tools/",
+        "tests/e2e/",
+    ],
+    r"caf::infinite": ["tests/"],
+    r"std::cout": ["tools/"],
+}
+
+
+def tracked(*patterns):
+    out = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    return [p for p in out.splitlines() if (ROOT / p).exists()]
+
+
+def check_includes(path, text):
+    folder = path.split("/")[0]
+    allowed = MAY_INCLUDE.get(folder)
+    if allowed is None:
+        return
+    for number, line in enumerate(text.splitlines(), 1):
+        match = re.match(r'#include "([a-z_]+)/', line)
+        if match and match.group(1) not in allowed:
+            yield f"{path}:{number}: {folder} may not include {match.group(1)}"
+
+
+def check_bans(path, text):
+    for number, line in enumerate(text.splitlines(), 1):
+        for pattern, places in ONLY_IN.items():
+            if re.search(pattern, line) and not any(map(path.startswith, places)):
+                yield f"{path}:{number}: '{pattern}' does not belong here"
+
+
+def check_form(path, text):
+    lines = text.splitlines()
+    if len(lines) > MOST_LINES:
+        yield f"{path}: {len(lines)} lines (at most {MOST_LINES})"
+    for number, line in enumerate(lines, 1):
+        if len(line) > MOST_COLUMNS:
+            yield f"{path}:{number}: {len(line)} columns (at most {MOST_COLUMNS})"
+    if "SPDX-License-Identifier: Apache-2.0" not in "\n".join(lines[:3]):
+        yield f"{path}: no licence tag in the first three lines"
+    if path.endswith(".hpp") and "#pragma once" not in text:
+        yield f"{path}: no #pragma once"
+
+
+def check_doc_paths(path, text):
+    """Names of files in the docs lead somewhere."""
+    base = (ROOT / path).parent
+    for match in re.finditer(r"\]\(([^)#:]+)\)", text):
+        if not (base / match.group(1)).exists():
+            yield f"{path}: link to {match.group(1)}, which is not there"
+    pattern = r"`((?:runtime|models|transport|actors|config|tools|tests)/[\w./-]+)`"
+    for match in re.finditer(pattern, text):
+        if not list(ROOT.glob(match.group(1) + "*")):
+            yield f"{path}: names {match.group(1)}, which is not there"
+
+
+def main():
+    breaches = []
+    for path in tracked("*.cpp", "*.hpp", "*.h"):
+        text = (ROOT / path).read_text()
+        for check in (check_includes, check_bans, check_form):
+            breaches += check(path, text)
+    for path in tracked("*.md"):
+        breaches += check_doc_paths(path, (ROOT / path).read_text())
+    readme = len((ROOT / "README.md").read_text().splitlines())
+    if readme >= 200:
+        breaches.append(f"README.md: {readme} lines (under 200)")
+    for breach in breaches:
+        print(breach)
+    print(f"tidy: {len(breaches)} breach(es)")
+    return 1 if breaches else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

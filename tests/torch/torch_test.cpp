@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include "models/import.hpp"
+#include "tests/support/builders.hpp"
+#include "tests/support/temporary_directory.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+
+namespace {
+
+const std::string scripts = TEST_SCRIPTS;
+
+std::shared_ptr<backend> runner() {
+  auto x = torch_backend();
+  REQUIRE(x);
+  return *x;
+}
+
+import_request asks(const std::string& file, std::vector<tensor_spec> inputs) {
+  import_request out;
+  out.path = scripts + "/" + file + ".pt";
+  out.name = file;
+  out.inputs = std::move(inputs);
+  return out;
+}
+
+result<import_report> import_into(const temporary_directory& dir,
+                                  const import_request& x) {
+  bundle_store store{dir.path()};
+  return import_torchscript(*runner(), x, store, [](auto) {});
+}
+
+const tensor_spec rows_of_4{"x", dtype::f32, {-1, 4}};
+
+std::unique_ptr<loaded_stage> load(const std::string& directory) {
+  auto content = open_bundle(directory, verify::hashes);
+  REQUIRE(content);
+  auto shared = std::make_shared<bundle>(std::move(*content));
+  auto stage = runner()->load(shared, 0, 1);
+  REQUIRE(stage);
+  return std::move(*stage);
+}
+
+} // namespace
+
+TEST_CASE("import: a bundle's layer without parameters gets them from the"
+          " mapped weights") {
+  temporary_directory dir;
+  auto done = import_into(dir, asks("affine", {rows_of_4}));
+  REQUIRE(done);
+  auto content = open_bundle(done->directory, verify::hashes);
+  REQUIRE(content);
+  REQUIRE(content->weights.size() == 3);
+  CHECK(content->weights[0].name == "model/weight");
+  CHECK(content->code[0].text().find(content->weights[0].value.data.text())
+        == std::string_view::npos);
+  auto y = load(done->directory)->run({floats({1, 4})});
+  REQUIRE(y);
+  CHECK(values_of((*y)[0]) == std::vector<float>{24, 58});
+}
+
+TEST_CASE("import: outputs are learned by running the model") {
+  temporary_directory dir;
+  auto done = import_into(dir, asks("two", {{"a", dtype::f32, {-1, 3}},
+                                            {"b", dtype::f32, {-1, 3}}}));
+  REQUIRE(done);
+  auto& outputs = done->info.signature.outputs;
+  REQUIRE(outputs.size() == 2);
+  CHECK(to_string(outputs[0]) == "output0:F32[-1, 3]");
+}
+
+TEST_CASE("import: where inputs cannot be inferred the message says what to"
+          " give") {
+  temporary_directory dir;
+  auto done = import_into(dir, asks("two", {}));
+  REQUIRE_FALSE(done);
+  CHECK(
+      done.failure().text.find("give --input a:F32:-1,... --input b:F32:-1,...")
+      != std::string::npos);
+}
+
+TEST_CASE("import: a model whose first parameter is a matrix tells its input") {
+  temporary_directory dir;
+  auto done = import_into(dir, asks("affine", {}));
+  REQUIRE(done);
+  CHECK(to_string(done->info.signature.inputs[0]) == "x:F32[-1, 4]");
+}
+
+TEST_CASE("import: inputs that do not run are refused with the model's words") {
+  temporary_directory dir;
+  auto done = import_into(dir, asks("affine", {{"x", dtype::f32, {-1, 5}}}));
+  REQUIRE_FALSE(done);
+  CHECK(done.failure().code == ec::bad_request);
+  CHECK(done.failure().text.find("does not run on inputs of these shapes")
+        != std::string::npos);
+}
+
+TEST_CASE("import: requests of a model whose rows depend on each other are"
+          " never merged") {
+  temporary_directory dir;
+  auto done = import_into(dir, asks("centred", {rows_of_4}));
+  REQUIRE(done);
+  CHECK(done->info.signature.batch_axis == -1);
+  CHECK(done->remarks.size() == 2);
+}
+
+TEST_CASE("import: a file that is no model is refused") {
+  temporary_directory dir;
+  auto junk = std::string{"not a zip"};
+  REQUIRE(write_file(dir / "junk.pt", std::as_bytes(std::span{junk})));
+  import_request x;
+  x.path = dir / "junk.pt";
+  x.name = "junk";
+  auto done = import_into(dir, x);
+  REQUIRE_FALSE(done);
+  CHECK(done.failure().code == ec::bad_request);
+  CHECK(done.failure().text.find("junk.pt") != std::string::npos);
+}
+
+TEST_CASE("backend: an output that is a view of an input keeps it alive") {
+  temporary_directory dir;
+  auto done = import_into(dir, asks("identity", {rows_of_4}));
+  REQUIRE(done);
+  tensor_list outputs;
+  {
+    auto stage = load(done->directory);
+    auto y = stage->run({floats({2, 4}, 5)});
+    REQUIRE(y);
+    outputs = std::move(*y);
+  }
+  CHECK(values_of(outputs[0]) == std::vector<float>{5, 6, 7, 8, 9, 10, 11, 12});
+}
+
+TEST_CASE("backend: what a model throws is an error with its words") {
+  temporary_directory dir;
+  auto done = import_into(dir, asks("picky", {rows_of_4}));
+  REQUIRE(done);
+  auto y = load(done->directory)->run({floats({1, 4}, 1000)});
+  REQUIRE_FALSE(y);
+  CHECK(y.failure().code == ec::internal);
+  CHECK(y.failure().text.find("a number above 100") != std::string::npos);
+}
+
+TEST_CASE("backend: code and weights that do not belong together are refused") {
+  temporary_directory dir;
+  auto done = import_into(dir, asks("affine", {rows_of_4}));
+  REQUIRE(done);
+  auto content = open_bundle(done->directory, verify::hashes);
+  REQUIRE(content);
+  content->weights[0].name = "model/wrong";
+  auto shared = std::make_shared<bundle>(std::move(*content));
+  auto stage = runner()->load(shared, 0, 1);
+  REQUIRE_FALSE(stage);
+  CHECK(stage.failure().text.find("no parameter 'weight'")
+        != std::string::npos);
+}

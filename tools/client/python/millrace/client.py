@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The synchronous client."""
+
+import dataclasses
+import time
+import typing
+
+import msgpack
+import numpy
+import zmq
+
+from .errors import InternalError, Unavailable, make_error
+
+PROTOCOL_VERSION = 1
+GRACE = 0.25
+"""Seconds after its deadline that an answer is still waited for."""
+
+DTYPES = {
+    "BOOL": numpy.bool_,
+    "U8": numpy.uint8,
+    "I8": numpy.int8,
+    "I16": numpy.int16,
+    "I32": numpy.int32,
+    "I64": numpy.int64,
+    "F16": numpy.float16,
+    "F32": numpy.float32,
+    "F64": numpy.float64,
+}
+NAMES = {numpy.dtype(kind): name for name, kind in DTYPES.items()}
+
+
+@dataclasses.dataclass
+class Answer:
+    """The result of one request."""
+
+    outputs: typing.Dict[str, numpy.ndarray]
+    model: str
+    version: int
+    replica: str
+    """Which replica computed it."""
+    batch: int
+    """How many requests were computed together."""
+    queue: float
+    execute: float
+    total: float
+    """Seconds in queues, executing, and in the gateway altogether."""
+
+    def __getitem__(self, name):
+        return self.outputs[name]
+
+
+@dataclasses.dataclass
+class Model:
+    """What a gateway serves."""
+
+    model: str
+    version: int
+    application: str
+    accuracy: typing.Optional[float]
+    labels: typing.List[str]
+    inputs: typing.List[dict]
+    outputs: typing.List[dict]
+
+
+class Client:
+    """Submits requests to one gateway. Not for use by several threads at once."""
+
+    def __init__(self, address="tcp://127.0.0.1:7100", connect_timeout=5.0):
+        """Connects; raises Unavailable when nobody listens there in time."""
+        self._socket = zmq.Context.instance().socket(zmq.DEALER)
+        self._socket.linger = 200
+        self._socket.immediate = True
+        self._socket.connect(address)
+        self._last = 0
+        self._waiting = {}
+        self._ready = {}
+        if not self._socket.poll(int(connect_timeout * 1000), zmq.POLLOUT):
+            self.close()
+            raise Unavailable(f"nobody listens at {address}")
+
+    def close(self):
+        self._socket.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def infer(self, model, inputs, deadline=30.0, **wishes):
+        """One request and its answer; see submit for the arguments."""
+        return self.result(self.submit(model, inputs, deadline, **wishes))
+
+    def submit(
+        self,
+        model,
+        inputs,
+        deadline=30.0,
+        *,
+        version="",
+        application="",
+        accuracy=None,
+        latency=None,
+        slo=None,
+        priority=0,
+    ):
+        """Sends a request and returns its id.
+
+        inputs is an array, a list of arrays in the model's order, or a dict by
+        name. Times are in seconds. Without a model, application (with accuracy
+        and latency) chooses one.
+        """
+        tensors, frames = _pack_inputs(inputs)
+        body = {"model": model or "", "inputs": tensors}
+        if version:
+            body["version"] = str(version)
+        if application:
+            body["application"] = application
+        if accuracy is not None:
+            body["accuracy"] = float(accuracy)
+        for key, seconds in (("latency", latency), ("slo", slo)):
+            if seconds is not None:
+                body[key] = int(seconds * 1e6)
+        header = {"left": int(deadline * 1e6), "prio": priority}
+        number = self._send("infer", header, body, frames)
+        self._waiting[number] = time.monotonic() + deadline + GRACE
+        return number
+
+    def result(self, number):
+        """The answer to a submitted request; raises what became of it else."""
+        until = self._waiting.get(number)
+        if until is None and number not in self._ready:
+            raise KeyError(f"no request {number} is open")
+        while number not in self._ready:
+            if not self._receive(until - time.monotonic()):
+                del self._waiting[number]
+                raise Unavailable("no answer came from the gateway")
+        kind, body, frames = self._ready.pop(number)
+        if kind != "infer_reply":
+            raise InternalError(f"an answer of unknown type {kind!r}")
+        if body.get("status", "internal") != "ok":
+            raise make_error(
+                body.get("status", "internal"),
+                body.get("error", ""),
+                body.get("retry_after", 0),
+            )
+        return _unpack_answer(body, frames)
+
+    def cancel(self, number):
+        """Asks the gateway to stop; result() then raises Cancelled, or gives
+        the answer that was on its way already."""
+        self._send("cancel", {}, {}, [], number)
+
+    def models(self, timeout=5.0):
+        """What the gateway serves, as a list of Model."""
+        number = self._send("describe_models", {}, {}, [])
+        self._waiting[number] = time.monotonic() + timeout
+        while number not in self._ready:
+            if not self._receive(self._waiting[number] - time.monotonic()):
+                raise Unavailable("no answer came from the gateway")
+        _, body, _ = self._ready.pop(number)
+        return [
+            Model(
+                model=m.get("model", ""),
+                version=m.get("version", 0),
+                application=m.get("application", ""),
+                accuracy=m.get("accuracy"),
+                labels=m.get("labels", []),
+                inputs=m.get("signature", {}).get("inputs", []),
+                outputs=m.get("signature", {}).get("outputs", []),
+            )
+            for m in body.get("models", [])
+        ]
+
+    def _send(self, kind, header, body, frames, number=None):
+        if number is None:
+            self._last += 1
+            number = self._last
+        header = {"v": PROTOCOL_VERSION, "t": kind, "id": number, **header}
+        parts = [msgpack.packb(header), msgpack.packb(body), *frames]
+        try:
+            self._socket.send_multipart(parts, zmq.DONTWAIT, copy=False)
+        except zmq.Again:
+            raise Unavailable("the gateway is not connected") from None
+        return number
+
+    def _receive(self, seconds):
+        """Takes in one message; False when none came in time."""
+        if not self._socket.poll(max(0, int(seconds * 1000))):
+            return False
+        frames = self._socket.recv_multipart(copy=False)
+        if len(frames) < 2:
+            return True
+        header = msgpack.unpackb(frames[0].buffer)
+        number = header.get("id", 0)
+        if self._waiting.pop(number, None) is not None:
+            body = msgpack.unpackb(frames[1].buffer)
+            self._ready[number] = (header.get("t"), body, frames[2:])
+        return True
+
+
+def _pack_inputs(inputs):
+    if isinstance(inputs, dict):
+        named = list(inputs.items())
+    elif isinstance(inputs, (list, tuple)):
+        named = [("", x) for x in inputs]
+    else:
+        named = [("", inputs)]
+    tensors, frames = [], []
+    for name, x in named:
+        array = numpy.ascontiguousarray(x)
+        if array.dtype == numpy.float64 and not isinstance(x, numpy.ndarray):
+            array = array.astype(numpy.float32)  # a list of Python floats
+        if array.dtype not in NAMES:
+            raise make_error("bad_request", f"dtype {array.dtype} is not served")
+        tensor = {
+            "dtype": NAMES[array.dtype],
+            "shape": list(array.shape),
+            "frame": len(frames),
+        }
+        if name:
+            tensor["name"] = name
+        tensors.append(tensor)
+        frames.append(array.data if array.size else b"")
+    return tensors, frames
+
+
+def _unpack_answer(body, frames):
+    outputs = {}
+    for i, x in enumerate(body.get("outputs", [])):
+        data = frames[x["frame"]].buffer
+        array = numpy.frombuffer(data, DTYPES[x["dtype"]]).reshape(x["shape"])
+        outputs[x.get("name") or str(i)] = array
+    return Answer(
+        outputs=outputs,
+        model=body.get("model", ""),
+        version=body.get("version", 0),
+        replica=body.get("replica", ""),
+        batch=body.get("batch", 0),
+        queue=body.get("queue", 0) / 1e6,
+        execute=body.get("execute", 0) / 1e6,
+        total=body.get("total", 0) / 1e6,
+    )

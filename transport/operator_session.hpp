@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include <caf/actor_proxy.hpp>
+#include <caf/mailbox_element.hpp>
+
+#include "runtime/actor.hpp"
+
+namespace millrace {
+
+/// Stands for an operator's connection: what actors answer to it goes there.
+/// What they send it otherwise is dropped.
+class operator_session : public caf::actor_proxy {
+public:
+  using answer_function =
+      std::function<void(const std::string& connection, caf::message_id,
+                         const caf::type_erased_tuple& content)>;
+
+  operator_session(caf::actor_config& cfg, std::string connection,
+                   answer_function answer)
+      : caf::actor_proxy(cfg),
+        connection_(std::move(connection)),
+        answer_(std::move(answer)) {}
+
+  void enqueue(caf::mailbox_element_ptr what, caf::execution_unit*) override {
+    if (what != nullptr && what->mid.is_response())
+      answer_(connection_, what->mid, what->content());
+  }
+
+  void kill_proxy(caf::execution_unit* host, caf::error reason) override {
+    cleanup(std::move(reason), host);
+  }
+
+private:
+  std::string connection_;
+  answer_function answer_;
+};
+
+} // namespace millrace
