@@ -91,123 +91,125 @@ struct finish {
 
 /// The GATEWAY holds clients' requests until each has its one final answer.
 using gateway_actor = caf::typed_actor<
-    // A client's request: admitted to its model's router, or refused.
-    caf::reacts_to<client_request>,
-    // The client does not want the answer any more.
-    caf::reacts_to<client_cancel>,
-    // A client asks which models there are.
-    caf::reacts_to<client_describe>,
-    // A replica can be used from now on.
-    caf::reacts_to<replica_ready>,
-    // A replica takes no new batches.
-    caf::reacts_to<replica_draining>,
-    // The router's word on an admitted request.
-    caf::reacts_to<settled>,
-    // Refuses new requests; answers what is admitted, then ends.
-    caf::reacts_to<finish>,
-    // Private: some deadline has passed.
-    caf::reacts_to<tick>>;
+  // A client's request: admitted to its model's router, or refused.
+  caf::reacts_to<client_request>,
+  // The client does not want the answer any more.
+  caf::reacts_to<client_cancel>,
+  // A client asks which models there are.
+  caf::reacts_to<client_describe>,
+  // A replica can be used from now on.
+  caf::reacts_to<replica_ready>,
+  // A replica takes no new batches.
+  caf::reacts_to<replica_draining>,
+  // The router's word on an admitted request.
+  caf::reacts_to<settled>,
+  // Refuses new requests; answers what is admitted, then ends.
+  caf::reacts_to<finish>,
+  // Private: some deadline has passed.
+  caf::reacts_to<tick>>;
 
 /// The ROUTER holds one model's queue and gives batches to ready replicas.
 using router_actor = caf::typed_actor<
-    // Queues a request; settles it as overloaded when the queue is full.
-    caf::reacts_to<route>,
-    // Nobody waits for this request any more.
-    caf::reacts_to<unroute>,
-    // Results of a batch, and the replica's credit back.
-    caf::reacts_to<batch_done>,
-    // A replica of this model can take batches.
-    caf::reacts_to<replica_ready>,
-    // It takes no new ones.
-    caf::reacts_to<replica_draining>,
-    // Private: the oldest request is due, or may wait no longer for a batch.
-    caf::reacts_to<tick>>;
+  // Queues a request; settles it as overloaded when the queue is full.
+  caf::reacts_to<route>,
+  // Nobody waits for this request any more.
+  caf::reacts_to<unroute>,
+  // Results of a batch, and the replica's credit back.
+  caf::reacts_to<batch_done>,
+  // A replica of this model can take batches.
+  caf::reacts_to<replica_ready>,
+  // It takes no new ones.
+  caf::reacts_to<replica_draining>,
+  // Private: the oldest request is due, or may wait no longer for a batch.
+  caf::reacts_to<tick>>;
 
 /// A REPLICA is a loaded copy of a model on a device, as routers see it.
 using replica_actor = caf::typed_actor<
-    // Runs a batch; answers the sender with batch_done.
-    caf::reacts_to<run_batch>,
-    // The executor's result.
-    caf::reacts_to<executed>,
-    // Other nodes come and go: gateways among them hear of this replica.
-    caf::reacts_to<peer_up>, caf::reacts_to<peer_down>,
-    // Drains, unloads and ends.
-    caf::reacts_to<finish>,
-    // Private: announces itself again where a gateway was restarted.
-    caf::reacts_to<tick>>;
+  // Runs a batch; answers the sender with batch_done.
+  caf::reacts_to<run_batch>,
+  // The executor's result.
+  caf::reacts_to<executed>,
+  // Other nodes come and go: gateways among them hear of this replica.
+  caf::reacts_to<peer_up>, caf::reacts_to<peer_down>,
+  // Drains, unloads and ends.
+  caf::reacts_to<finish>,
+  // Private: announces itself again where a gateway was restarted.
+  caf::reacts_to<tick>>;
 
 /// An EXECUTOR owns one device: what is loaded on it and what runs now.
 using executor_actor = caf::typed_actor<
-    // Runs a batch when a lane is free; answers the sender with executed.
-    caf::reacts_to<execute>,
-    // Private: a batch has run.
-    caf::reacts_to<device_executed>,
-    // Loads and warms up.
-    caf::replies_to<load_stage>::with<stage_loaded>,
-    // Gives the memory back.
-    caf::reacts_to<unload_stage>,
-    // Private: a stage is loaded; an emulated device is due.
-    caf::reacts_to<device_loaded>, caf::reacts_to<tick>>;
+  // Runs a batch when a lane is free; answers the sender with executed.
+  caf::reacts_to<execute>,
+  // Private: a batch has run.
+  caf::reacts_to<device_executed>,
+  // Loads and warms up.
+  caf::replies_to<load_stage>::with<stage_loaded>,
+  // Gives the memory back.
+  caf::reacts_to<unload_stage>,
+  // Private: a stage is loaded; an emulated device is due.
+  caf::reacts_to<device_loaded>, caf::reacts_to<tick>>;
 
 // -- a node -------------------------------------------------------------------
 
 /// The CACHE hands out bundles of this host.
 using cache_actor = caf::typed_actor<
-    // Opens and verifies a bundle, once for all who ask.
-    caf::replies_to<fetch>::with<fetched>,
-    // What there is.
-    caf::replies_to<list_bundles>::with<bundle_list>,
-    // Private: what the reader found.
-    caf::reacts_to<bundle_opened>, caf::reacts_to<bundle_list>>;
+  // Opens and verifies a bundle, once for all who ask.
+  caf::replies_to<fetch>::with<fetched>,
+  // What there is.
+  caf::replies_to<list_bundles>::with<bundle_list>,
+  // Private: what the reader found.
+  caf::reacts_to<bundle_opened>, caf::reacts_to<bundle_list>>;
 
 /// The SUPERVISOR starts a node's actors, restarts those that crash, and keeps
 /// what the controller wants of this node.
 using supervisor_actor = caf::typed_actor<
-    // Starts a replica, unless it is there.
-    caf::reacts_to<deploy>,
-    // Drains and ends one.
-    caf::reacts_to<evict>,
-    // A replica's own word on how it is.
-    caf::reacts_to<replica_status>,
-    // Controllers among the peers get this node's inventory.
-    caf::reacts_to<peer_up>, caf::reacts_to<peer_down>,
-    // For people: this node and the others, and everything in this one.
-    caf::replies_to<get_members>::with<member_list>,
-    caf::replies_to<get_status>::with<node_status>,
-    // Takes no new work, finishes, then ends the node.
-    caf::replies_to<drain>::with<done>,
-    // Private: looks after restarts, bundles and the end of a drain.
-    caf::reacts_to<tick>>;
+  // Starts a replica, unless it is there.
+  caf::reacts_to<deploy>,
+  // Drains and ends one.
+  caf::reacts_to<evict>,
+  // A replica's own word on how it is.
+  caf::reacts_to<replica_status>,
+  // Controllers among the peers get this node's inventory.
+  caf::reacts_to<peer_up>, caf::reacts_to<peer_down>,
+  // One of them has to be told again.
+  caf::reacts_to<report_inventory>,
+  // For people: this node and the others, and everything in this one.
+  caf::replies_to<get_members>::with<member_list>,
+  caf::replies_to<get_status>::with<node_status>,
+  // Takes no new work, finishes, then ends the node.
+  caf::replies_to<drain>::with<done>,
+  // Private: looks after restarts, bundles and the end of a drain.
+  caf::reacts_to<tick>>;
 
 // -- the controller -----------------------------------------------------------
 
 /// The REGISTRY keeps what was asked for, on disk.
 using registry_actor = caf::typed_actor<
-    // Answered once it is durable.
-    caf::replies_to<set_model>::with<done>,
-    caf::replies_to<forget_model>::with<done>,
-    // For people: what is registered and how far it is.
-    caf::replies_to<get_models>::with<model_list>,
-    // Private: rows as read at the start; a row was written.
-    caf::reacts_to<registry_rows>, caf::reacts_to<registry_written>>;
+  // Answered once it is durable.
+  caf::replies_to<set_model>::with<done>,
+  caf::replies_to<forget_model>::with<done>,
+  // For people: what is registered and how far it is.
+  caf::replies_to<get_models>::with<model_list>,
+  // Private: rows as read at the start; a row was written.
+  caf::reacts_to<registry_rows>, caf::reacts_to<registry_written>>;
 
 /// An AUTOSCALER turns settings and load into numbers of replicas.
 using autoscaler_actor = caf::typed_actor<
-    // What is registered now.
-    caf::reacts_to<registered>>;
+  // What is registered now.
+  caf::reacts_to<registered>>;
 
 /// The PLACEMENT decides which devices get what: the one writer of desired
 /// state.
 using placement_actor = caf::typed_actor<
-    // What a scope wants.
-    caf::reacts_to<proposal>,
-    // What a node has.
-    caf::reacts_to<inventory>,
-    // Nodes come (their inventory follows) and go.
-    caf::reacts_to<peer_up>, caf::reacts_to<peer_down>,
-    // What is ready and starting, per model.
-    caf::replies_to<get_models>::with<model_list>,
-    // Private: commits.
-    caf::reacts_to<tick>>;
+  // What a scope wants.
+  caf::reacts_to<proposal>,
+  // What a node has.
+  caf::reacts_to<inventory>,
+  // Nodes come (their inventory follows) and go.
+  caf::reacts_to<peer_up>, caf::reacts_to<peer_down>,
+  // What is ready and starting, per model.
+  caf::replies_to<get_models>::with<model_list>,
+  // Private: commits.
+  caf::reacts_to<tick>>;
 
 } // namespace millrace

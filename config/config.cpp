@@ -19,8 +19,8 @@ constexpr size_t max_config = 1u << 20;
 class checker {
 public:
   checker(cluster_config& x, const yaml_reader& reader)
-      : x_(x),
-        reader_(reader) {}
+    : x_(x),
+      reader_(reader) {}
 
   result<void> run() {
     named("cluster", "cluster", x_.cluster);
@@ -53,8 +53,7 @@ private:
               microseconds most) {
     if (x < least || x > most)
       refuse(key, "expected between " + format_duration(least) + " and "
-                      + format_duration(most) + ", found "
-                      + format_duration(x));
+                    + format_duration(most) + ", found " + format_duration(x));
   }
 
   void endpoint(const std::string& key, const std::string& x) {
@@ -64,13 +63,13 @@ private:
     if (!x.starts_with("tcp://") || colon < 6 || colon + 1 == x.size())
       return refuse(key, "expected an address like tcp://127.0.0.1:7100,"
                          " found "
-                             + shown(x, 80));
+                           + shown(x, 80));
     auto host = x.substr(6, colon - 6);
     if (host != "127.0.0.1" && host != "localhost" && host != "[::1]")
       refuse(key, "binds " + host
-                      + ", which other hosts can reach; that needs"
-                        " CURVE keys, which this version does not have yet"
-                        " (expected a loopback address or ipc://)");
+                    + ", which other hosts can reach; that needs"
+                      " CURVE keys, which this version does not have yet"
+                      " (expected a loopback address or ipc://)");
   }
 
   void check_node(const std::string& name, node_config& node) {
@@ -174,7 +173,7 @@ result<std::string> choose_node(const cluster_config& x,
   if (wanted.empty())
     return error{ec::bad_config,
                  "the config has several nodes (" + names
-                     + "); say which with --node",
+                   + "); say which with --node",
                  {}};
   if (!x.nodes.contains(wanted))
     return error{ec::bad_config,

@@ -41,8 +41,8 @@ result<tensor> gather_one(std::span<const tensor_list> requests, size_t which,
   for (auto& x : requests) {
     if (!agree(first, x[which], axis))
       return error{ec::bad_request, "requests of " + to_string(first) + " and "
-                                        + to_string(x[which])
-                                        + " cannot share a batch"};
+                                      + to_string(x[which])
+                                      + " cannot share a batch"};
     extents[axis] += x[which].extents[axis];
   }
   auto n = dense_bytes(first.type, extents);
@@ -105,8 +105,8 @@ result<std::vector<tensor_list>> scatter(const tensor_list& outputs,
     if (axis >= x.extents.rank()
         || static_cast<size_t>(x.extents[axis]) != total)
       return error{ec::internal, "the model gave " + to_string(x)
-                                     + " for a batch of "
-                                     + std::to_string(total) + " rows"};
+                                   + " for a batch of " + std::to_string(total)
+                                   + " rows"};
   std::vector<tensor_list> out(rows.size());
   size_t at = 0;
   for (size_t i = 0; i < rows.size(); ++i) {

@@ -62,8 +62,8 @@ result<shared_bytes> open_part(const std::string& path, uint64_t bytes,
     return x;
   if (x->size() != bytes)
     return error{ec::bad_config, path + ": has " + std::to_string(x->size())
-                                     + " bytes, the manifest says "
-                                     + std::to_string(bytes)};
+                                   + " bytes, the manifest says "
+                                   + std::to_string(bytes)};
   if (how == verify::hashes && sha256_hex(x->view()) != sha256)
     return error{ec::bad_config, path + ": its SHA-256 is not the manifest's"};
   return x;
@@ -98,7 +98,7 @@ result<bundle> open_bundle(const std::string& directory, verify how) {
   for (auto& layer : out.info.layers) {
     if (layer.code_bytes > max_code)
       return error{ec::too_large, file + ": layer '" + layer.name
-                                      + "' has more than 256 MiB of code"};
+                                    + "' has more than 256 MiB of code"};
     auto code = open_part(directory + "/" + layer.code, layer.code_bytes,
                           layer.code_sha256, how);
     if (!code)
@@ -109,7 +109,7 @@ result<bundle> open_bundle(const std::string& directory, verify how) {
   if (!out.info.weights.file.empty()) {
     auto path = directory + "/" + out.info.weights.file;
     auto bytes =
-        open_part(path, out.info.weights.bytes, out.info.weights.sha256, how);
+      open_part(path, out.info.weights.bytes, out.info.weights.sha256, how);
     if (!bytes)
       return bytes.failure();
     auto tensors = read_safetensors(*bytes);
@@ -119,9 +119,9 @@ result<bundle> open_bundle(const std::string& directory, verify how) {
   }
   if (out.weights.size() != expected)
     return error{ec::bad_config, directory + ": the layers name "
-                                     + std::to_string(expected)
-                                     + " parameters, the weights file has "
-                                     + std::to_string(out.weights.size())};
+                                   + std::to_string(expected)
+                                   + " parameters, the weights file has "
+                                   + std::to_string(out.weights.size())};
   return out;
 }
 

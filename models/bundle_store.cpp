@@ -113,13 +113,12 @@ result<std::string> bundle_store::find(const std::string& name,
   auto there = versions(name);
   if (there.empty()) {
     auto names = subdirectories(directory_);
-    return error{ec::unknown_model,
-                 "no model " + shown(name) + " in " + directory_
-                     + (names.empty()
-                            ? std::string{", which holds none"}
-                            : "; it holds " + joined(names, ", ", [](auto& x) {
-                                return x;
-                              }))};
+    return error{
+      ec::unknown_model,
+      "no model " + shown(name) + " in " + directory_
+        + (names.empty()
+             ? std::string{", which holds none"}
+             : "; it holds " + joined(names, ", ", [](auto& x) { return x; }))};
   }
   auto wanted = number_in(version);
   if (!wanted) {
@@ -131,11 +130,11 @@ result<std::string> bundle_store::find(const std::string& name,
       wanted = there.back();
   }
   if (!wanted || !std::count(there.begin(), there.end(), *wanted))
-    return error{
-        ec::unknown_model,
-        "no version or alias " + shown(version) + " of model '" + name
-            + "'; there are versions "
-            + joined(there, ", ", [](auto n) { return std::to_string(n); })};
+    return error{ec::unknown_model,
+                 "no version or alias " + shown(version) + " of model '" + name
+                   + "'; there are versions " + joined(there, ", ", [](auto n) {
+                       return std::to_string(n);
+                     })};
   return directory_ + "/" + name + "/" + std::to_string(*wanted);
 }
 
@@ -168,7 +167,7 @@ result<uint64_t> bundle_store::rollback(const std::string& name,
   auto i = file->aliases.find(alias);
   if (i == file->aliases.end() || i->second.earlier.empty())
     return error{ec::bad_request, "alias " + shown(alias) + " of model '" + name
-                                      + "' has no earlier version"};
+                                    + "' has no earlier version"};
   i->second.version = i->second.earlier.back();
   i->second.earlier.pop_back();
   auto version = i->second.version;

@@ -14,7 +14,7 @@ namespace millrace {
 class bundle_store {
 public:
   explicit bundle_store(std::string directory)
-      : directory_(std::move(directory)) {}
+    : directory_(std::move(directory)) {}
 
   const std::string& directory() const { return directory_; }
 

@@ -30,18 +30,17 @@ result<std::vector<tensor_spec>> choose_inputs(const import_request& x,
     if (input.type != "Tensor" && !input.type.ends_with("?"))
       return error{ec::bad_request,
                    "forward takes '" + input.name + "' of type " + input.type
-                       + "; only tensors can be served (wrap the model in a"
-                         " module whose forward takes tensors)"};
+                     + "; only tensors can be served (wrap the model in a"
+                       " module whose forward takes tensors)"};
   if (!x.inputs.empty()) {
     if (x.inputs.size() > parts.inputs.size())
-      return error{ec::bad_request, std::to_string(x.inputs.size())
-                                        + " inputs were given,"
-                                          " forward takes "
-                                        + std::to_string(parts.inputs.size())
-                                        + " ("
-                                        + joined(parts.inputs, ", ",
-                                                 [](auto& i) { return i.name; })
-                                        + ")"};
+      return error{
+        ec::bad_request,
+        std::to_string(x.inputs.size())
+          + " inputs were given,"
+            " forward takes "
+          + std::to_string(parts.inputs.size()) + " ("
+          + joined(parts.inputs, ", ", [](auto& i) { return i.name; }) + ")"};
     return x.inputs;
   }
   if (parts.inputs.size() == 1)
@@ -50,12 +49,12 @@ result<std::vector<tensor_spec>> choose_inputs(const import_request& x,
         if (p.value.extents.rank() != 2)
           break;
         return std::vector{tensor_spec{
-            parts.inputs[0].name, p.value.type, {-1, p.value.extents[1]}}};
+          parts.inputs[0].name, p.value.type, {-1, p.value.extents[1]}}};
       }
   return error{ec::bad_request,
                "the shapes of the inputs cannot be read from the file; give "
-                   + plausible_inputs(parts)
-                   + " with the extents of a batch (-1 where any number fits)"};
+                 + plausible_inputs(parts)
+                 + " with the extents of a batch (-1 where any number fits)"};
 }
 
 /// Reproducible content for a trial run: small numbers, whole ones for
@@ -133,7 +132,7 @@ public:
                                     " number of rows"};
     for (size_t i = 0; i < y2->size(); ++i)
       s_.outputs.push_back(
-          spec_of((*y2)[i], (*y3)[i], name_of(output_names, i, y2->size())));
+        spec_of((*y2)[i], (*y3)[i], name_of(output_names, i, y2->size())));
     if (s_.batch_axis >= 0 && !rows_are_independent(two, *y2)) {
       s_.batch_axis = -1;
       remarks.push_back("a row's result depends on the other rows, so requests"
@@ -147,7 +146,7 @@ private:
     return error{ec::bad_request,
                  "the model does not run on inputs of these shapes; give"
                  " --input NAME:DTYPE:EXTENTS for each input. It said: "
-                     + x.text.substr(0, x.text.find('\n'))};
+                   + x.text.substr(0, x.text.find('\n'))};
   }
 
   static std::string name_of(const std::vector<std::string>& names, size_t i,
@@ -162,8 +161,8 @@ private:
     tensor_spec out{std::move(name), a.type, {}};
     for (size_t i = 0; i < a.extents.rank(); ++i)
       out.extents.push_back(i < b.extents.rank() && a.extents[i] == b.extents[i]
-                                ? a.extents[i]
-                                : -1);
+                              ? a.extents[i]
+                              : -1);
     return out;
   }
 
@@ -193,7 +192,7 @@ bundle assemble(const import_request& x, uint64_t version, model_parts& parts) {
   bundle out;
   for (auto& p : parts.parameters)
     out.weights.push_back(
-        {std::string{layer_name} + "/" + p.name, std::move(p.value)});
+      {std::string{layer_name} + "/" + p.name, std::move(p.value)});
   out.code.push_back(shared_bytes::copy_of(parts.code));
   auto& info = out.info;
   info.format = bundle_format;
@@ -206,8 +205,8 @@ bundle assemble(const import_request& x, uint64_t version, model_parts& parts) {
   info.labels = x.labels;
   info.generator = "millrace model import";
   info.precision = out.weights.empty()
-                       ? "F32"
-                       : std::string{to_string(out.weights.front().value.type)};
+                     ? "F32"
+                     : std::string{to_string(out.weights.front().value.type)};
   info.layers.push_back({layer_name, code_file, parts.code.size(),
                          sha256_hex(out.code[0].view()), "",
                          out.weights.size()});
@@ -246,11 +245,11 @@ import_torchscript(backend& runner, const import_request& x,
   if (!stage)
     return stage.failure();
   if (auto done =
-          trial{**stage, info.signature}.learn(x.output_names, out.remarks);
+        trial{**stage, info.signature}.learn(x.output_names, out.remarks);
       !done)
     return std::move(done.failure()).within(x.path);
   std::map<std::string, std::string> files{
-      {code_file, std::string{content->code[0].text()}}};
+    {code_file, std::string{content->code[0].text()}}};
   if (!content->weights.empty()) {
     auto weights = write_safetensors(content->weights);
     if (!weights)

@@ -15,7 +15,7 @@ constexpr std::string_view magic = "\x93NUMPY";
 
 /// NumPy's descriptor of each dtype, in our order; BF16 has none.
 constexpr std::array<std::string_view, 10> descriptors{
-    "|b1", "|u1", "|i1", "<i2", "<i4", "<i8", "<f2", "", "<f4", "<f8"};
+  "|b1", "|u1", "|i1", "<i2", "<i4", "<i8", "<f2", "", "<f4", "<f8"};
 
 error refused(std::string why) {
   return {ec::bad_request, "npy: " + std::move(why), {}};
@@ -56,7 +56,7 @@ result<shape> read_shape(std::string_view header) {
       continue; // after the comma of a tuple of one
     int64_t n = 0;
     auto [end, err] =
-        std::from_chars(part.data(), part.data() + part.size(), n);
+      std::from_chars(part.data(), part.data() + part.size(), n);
     if (err != std::errc{} || end != part.data() + part.size() || n < 0)
       return refused("extent " + shown(part) + " is no size");
     extents.push_back(n);
@@ -99,10 +99,10 @@ result<std::string> write_npy(const tensor& x) {
   if (descriptor.empty())
     return refused("NumPy has no dtype for " + std::string{to_string(x.type)});
   auto header =
-      "{'descr': '" + std::string{descriptor}
-      + "', 'fortran_order': False, 'shape': ("
-      + joined(x.extents, ", ", [](int64_t n) { return std::to_string(n); })
-      + (x.extents.rank() == 1 ? ",), }" : "), }");
+    "{'descr': '" + std::string{descriptor}
+    + "', 'fortran_order': False, 'shape': ("
+    + joined(x.extents, ", ", [](int64_t n) { return std::to_string(n); })
+    + (x.extents.rank() == 1 ? ",), }" : "), }");
   header.resize((header.size() + 11 + 63) / 64 * 64 - 11, ' ');
   header += '\n';
   std::string out{magic};

@@ -126,8 +126,8 @@ result<std::vector<named_tensor>> read_safetensors(const shared_bytes& file) {
                      + " leaves a hole or overlaps another");
     at = e.end;
     out.push_back(
-        {std::move(e.name),
-         tensor{e.type, e.extents, data.slice(e.begin, e.end - e.begin)}});
+      {std::move(e.name),
+       tensor{e.type, e.extents, data.slice(e.begin, e.end - e.begin)}});
   }
   if (at != data.size())
     return refused("bytes follow the last tensor");

@@ -16,17 +16,17 @@ std::string to_string(const tensor_spec& x) {
 result<tensor_spec> parse_tensor_spec(std::string_view text) {
   auto refuse = [&](std::string why) {
     return error{ec::bad_request, "input " + shown(text, 80) + ": "
-                                      + std::move(why)
-                                      + " (expected like image:F32:-1,64)"};
+                                    + std::move(why)
+                                    + " (expected like image:F32:-1,64)"};
   };
   auto parts = split(text, ':');
   if (parts.size() != 3 || parts[0].empty())
     return refuse("is not NAME:DTYPE:EXTENTS");
   auto type = from_string<dtype>(parts[1]);
   if (!type)
-    return refuse("has unknown dtype " + shown(parts[1]) + "; known: "
-                  + joined(names_of(dtype{}), ", ",
-                           [](auto s) { return std::string{s}; }));
+    return refuse(
+      "has unknown dtype " + shown(parts[1]) + "; known: "
+      + joined(names_of(dtype{}), ", ", [](auto s) { return std::string{s}; }));
   tensor_spec out{std::string{parts[0]}, *type, {}};
   if (parts[2].empty())
     return out;
@@ -60,15 +60,15 @@ bool fits(const tensor_spec& spec, const tensor& x) {
 result<size_t> check_inputs(const signature& s, std::span<const tensor> xs) {
   if (xs.size() != s.inputs.size())
     return error{
-        ec::bad_request,
-        "expected " + std::to_string(s.inputs.size()) + " input(s) ("
-            + joined(s.inputs, ", ", [](auto& x) { return to_string(x); })
-            + "), got " + std::to_string(xs.size())};
+      ec::bad_request,
+      "expected " + std::to_string(s.inputs.size()) + " input(s) ("
+        + joined(s.inputs, ", ", [](auto& x) { return to_string(x); })
+        + "), got " + std::to_string(xs.size())};
   int64_t rows = 1;
   for (size_t i = 0; i < xs.size(); ++i) {
     if (!fits(s.inputs[i], xs[i]))
       return error{ec::bad_request, "expected " + to_string(s.inputs[i])
-                                        + ", got " + to_string(xs[i])};
+                                      + ", got " + to_string(xs[i])};
     if (s.batch_axis < 0)
       continue;
     auto axis = static_cast<size_t>(s.batch_axis);
@@ -78,9 +78,9 @@ result<size_t> check_inputs(const signature& s, std::span<const tensor> xs) {
     auto n = xs[i].extents[axis];
     if (i > 0 && n != rows)
       return error{ec::bad_request, "input '" + s.inputs[i].name + "' has "
-                                        + std::to_string(n) + " rows where '"
-                                        + s.inputs[0].name + "' has "
-                                        + std::to_string(rows)};
+                                      + std::to_string(n) + " rows where '"
+                                      + s.inputs[0].name + "' has "
+                                      + std::to_string(rows)};
     rows = n;
   }
   if (rows < 1)

@@ -16,8 +16,8 @@ shape::shape(std::initializer_list<int64_t> extents) {
 result<shape> shape::of(std::span<const int64_t> extents) {
   if (extents.size() > max_rank)
     return error{ec::too_large, "a tensor of " + std::to_string(extents.size())
-                                    + " dimensions (at most "
-                                    + std::to_string(max_rank) + ")"};
+                                  + " dimensions (at most "
+                                  + std::to_string(max_rank) + ")"};
   shape out;
   std::copy(extents.begin(), extents.end(), out.extents_.begin());
   out.rank_ = static_cast<uint8_t>(extents.size());
@@ -41,7 +41,7 @@ result<size_t> dense_bytes(dtype type, const shape& extents) {
                    "shape " + to_string(extents) + " has a negative extent"};
     if (__builtin_mul_overflow(n, x, &n))
       return error{ec::too_large, "shape " + to_string(extents)
-                                      + " has more bytes than fit in 63 bits"};
+                                    + " has more bytes than fit in 63 bits"};
   }
   return static_cast<size_t>(n);
 }
@@ -53,9 +53,9 @@ result<tensor> tensor::make(dtype type, const shape& extents,
     return n.failure();
   if (*n != data.size())
     return error{ec::bad_request, std::string{to_string(type)}
-                                      + to_string(extents) + " needs "
-                                      + std::to_string(*n) + " bytes, got "
-                                      + std::to_string(data.size())};
+                                    + to_string(extents) + " needs "
+                                    + std::to_string(*n) + " bytes, got "
+                                    + std::to_string(data.size())};
   return tensor{type, extents, std::move(data)};
 }
 

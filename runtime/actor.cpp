@@ -54,10 +54,10 @@ error from_caf(const caf::error& x) {
 
 void add_error_category(caf::actor_system_config& config) {
   config.add_error_category(
-      category, [](uint8_t code, caf::atom_value, const caf::message& context) {
-        auto x = from_caf(caf::error{code, category, context});
-        return to_string(x);
-      });
+    category, [](uint8_t code, caf::atom_value, const caf::message& context) {
+      auto x = from_caf(caf::error{code, category, context});
+      return to_string(x);
+    });
 }
 
 } // namespace millrace

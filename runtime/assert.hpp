@@ -13,5 +13,5 @@ namespace millrace {
 /// to reach a false one.
 #define MILLRACE_ASSERT(what)                                                  \
   (static_cast<bool>(what)                                                     \
-       ? static_cast<void>(0)                                                  \
-       : ::millrace::assertion_failed(#what, __FILE__, __LINE__))
+     ? static_cast<void>(0)                                                    \
+     : ::millrace::assertion_failed(#what, __FILE__, __LINE__))

@@ -76,7 +76,7 @@ result<shared_bytes> map_file(const std::string& path) {
   if (p == MAP_FAILED)
     return system_error(path, "map");
   auto owner = std::shared_ptr<const void>(
-      p, [n](const void* x) { ::munmap(const_cast<void*>(x), n); });
+    p, [n](const void* x) { ::munmap(const_cast<void*>(x), n); });
   return shared_bytes{const_bytes{static_cast<const std::byte*>(p), n},
                       std::move(owner)};
 }

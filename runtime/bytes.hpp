@@ -20,8 +20,8 @@ class shared_bytes {
 public:
   shared_bytes() = default;
   shared_bytes(const_bytes view, std::shared_ptr<const void> owner)
-      : view_(view),
-        owner_(std::move(owner)) {}
+    : view_(view),
+      owner_(std::move(owner)) {}
 
   /// Takes a copy; for small things and tests.
   static shared_bytes copy_of(const_bytes x);

@@ -32,10 +32,10 @@ enum class ec : uint8_t {
 
 constexpr auto names_of(ec) {
   return name_table{
-      "ok",          "bad_request", "unknown_model",     "forbidden",
-      "too_large",   "overloaded",  "deadline_exceeded", "cancelled",
-      "unavailable", "poison",      "internal",          "bad_config",
-      "conflict"};
+    "ok",          "bad_request", "unknown_model",     "forbidden",
+    "too_large",   "overloaded",  "deadline_exceeded", "cancelled",
+    "unavailable", "poison",      "internal",          "bad_config",
+    "conflict"};
 }
 
 /// An error of the world: a code to react to and a sentence that says which

@@ -55,7 +55,7 @@ inline constexpr size_t field_count = std::tuple_size_v<decltype(T::fields())>;
   __VA_OPT__(MILLRACE_EXPAND(MILLRACE_FIELD_STEP(type, __VA_ARGS__)))
 #define MILLRACE_FIELD_STEP(type, x, ...)                                      \
   ::millrace::field{#x, &type::x} __VA_OPT__(                                  \
-      , MILLRACE_FIELD_AGAIN MILLRACE_PARENS(type, __VA_ARGS__))
+    , MILLRACE_FIELD_AGAIN MILLRACE_PARENS(type, __VA_ARGS__))
 #define MILLRACE_FIELD_AGAIN() MILLRACE_FIELD_STEP
 
 /// Declares the fields of a struct, in wire order (at most 27).

@@ -15,7 +15,7 @@ namespace {
 result<sockaddr_in> parse_address(const std::string& text) {
   auto refuse = [&](const char* why) {
     return error{ec::bad_config, "http address '" + text + "' " + why
-                                     + " (expected like 127.0.0.1:9100)"};
+                                   + " (expected like 127.0.0.1:9100)"};
   };
   auto colon = text.rfind(':');
   if (colon == std::string::npos)
@@ -39,7 +39,7 @@ result<sockaddr_in> parse_address(const std::string& text) {
 class microhttpd_server : public http_server {
 public:
   explicit microhttpd_server(std::map<std::string, handler> routes)
-      : routes_(std::move(routes)) {}
+    : routes_(std::move(routes)) {}
 
   ~microhttpd_server() override {
     if (daemon_ != nullptr)
@@ -48,10 +48,10 @@ public:
 
   bool start(const sockaddr_in& address) {
     daemon_ = MHD_start_daemon(
-        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL, 0, nullptr, nullptr,
-        &on_request, this, MHD_OPTION_SOCK_ADDR, &address,
-        MHD_OPTION_CONNECTION_LIMIT, 64u, MHD_OPTION_CONNECTION_TIMEOUT, 5u,
-        MHD_OPTION_THREAD_STACK_SIZE, size_t{1} << 20, MHD_OPTION_END);
+      MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL, 0, nullptr, nullptr,
+      &on_request, this, MHD_OPTION_SOCK_ADDR, &address,
+      MHD_OPTION_CONNECTION_LIMIT, 64u, MHD_OPTION_CONNECTION_TIMEOUT, 5u,
+      MHD_OPTION_THREAD_STACK_SIZE, size_t{1} << 20, MHD_OPTION_END);
     return daemon_ != nullptr;
   }
 
@@ -67,7 +67,7 @@ private:
       return *body_size = 0, MHD_YES;
     auto answer = static_cast<microhttpd_server*>(self)->answer_to(method, url);
     auto* response = MHD_create_response_from_buffer(
-        answer.body.size(), answer.body.data(), MHD_RESPMEM_MUST_COPY);
+      answer.body.size(), answer.body.data(), MHD_RESPMEM_MUST_COPY);
     MHD_add_response_header(response, "Content-Type",
                             answer.content_type.c_str());
     auto sent = MHD_queue_response(connection, answer.status, response);
@@ -99,7 +99,7 @@ http_server::listen(const std::string& address,
   if (!server->start(*parsed))
     return error{ec::bad_config,
                  "http address '" + address
-                     + "' cannot be bound: " + std::strerror(errno)};
+                   + "' cannot be bound: " + std::strerror(errno)};
   return std::unique_ptr<http_server>{std::move(server)};
 }
 

@@ -27,8 +27,8 @@ struct log_field {
   log_field(std::string_view k, const char* v) : key(k), value(v) {}
   template <class T>
   requires std::is_arithmetic_v<T> log_field(std::string_view k, T v)
-      : key(k),
-        value(std::to_string(v)) {}
+    : key(k),
+      value(std::to_string(v)) {}
   template <named_enum T>
   log_field(std::string_view k, T v) : key(k),
                                        value(to_string(v)) {}

@@ -20,8 +20,8 @@ using prometheus::Registry;
 /// Seconds, from 50 us (a trivial model in one process) to 10 s, about three
 /// steps a decade: enough for a quantile, few enough to scrape often.
 const Histogram::BucketBoundaries second_buckets{
-    .00005, .0001, .00025, .0005, .001, .0025, .005, .01,
-    .025,   .05,   .1,     .25,   .5,   1,     2.5,  10};
+  .00005, .0001, .00025, .0005, .001, .0025, .005, .01,
+  .025,   .05,   .1,     .25,   .5,   1,     2.5,  10};
 
 const Histogram::BucketBoundaries size_buckets{1,  2,  4,   8,   16,
                                                32, 64, 128, 256, 512};
@@ -50,45 +50,43 @@ struct metrics::impl {
   }
   Family<Histogram>& histogram_family(const char* name, const char* help) {
     return prometheus::BuildHistogram().Name(name).Help(help).Register(
-        registry);
+      registry);
   }
 
-  Family<Counter>& requests =
-      counter_family("millrace_requests_total",
-                     "Requests answered, by model and final status.");
+  Family<Counter>& requests = counter_family(
+    "millrace_requests_total", "Requests answered, by model and final status.");
   Family<Histogram>& request_seconds =
-      histogram_family("millrace_request_seconds",
-                       "Time of answered requests, by phase of their life.");
+    histogram_family("millrace_request_seconds",
+                     "Time of answered requests, by phase of their life.");
   Family<Histogram>& batch_size =
-      histogram_family("millrace_batch_size", "Requests per executed batch.");
+    histogram_family("millrace_batch_size", "Requests per executed batch.");
   Family<Gauge>& queue_length = gauge_family(
-      "millrace_queue_length", "Requests waiting for a replica, by model.");
+    "millrace_queue_length", "Requests waiting for a replica, by model.");
   Family<Gauge>& replicas_ready = gauge_family(
-      "millrace_replicas_ready", "Replicas this node's routers can use.");
+    "millrace_replicas_ready", "Replicas this node's routers can use.");
   Family<Counter>& redispatched =
-      counter_family("millrace_redispatched_total",
-                     "Requests sent again because their replica was lost.");
+    counter_family("millrace_redispatched_total",
+                   "Requests sent again because their replica was lost.");
   Family<Counter>& late_answers =
-      counter_family("millrace_unused_answers_total",
-                     "Answers that found their request already settled.");
+    counter_family("millrace_unused_answers_total",
+                   "Answers that found their request already settled.");
   Family<Counter>& bus_messages = counter_family(
-      "millrace_bus_messages_total", "Messages on the bus, by direction.");
-  Family<Counter>& bus_bytes =
-      counter_family("millrace_bus_bytes_total",
-                     "Bytes of messages on the bus, by direction.");
+    "millrace_bus_messages_total", "Messages on the bus, by direction.");
+  Family<Counter>& bus_bytes = counter_family(
+    "millrace_bus_bytes_total", "Bytes of messages on the bus, by direction.");
   Family<Counter>& bus_dropped =
-      counter_family("millrace_bus_dropped_total",
-                     "Messages that could not be delivered or understood.");
+    counter_family("millrace_bus_dropped_total",
+                   "Messages that could not be delivered or understood.");
   Family<Gauge>& peers =
-      gauge_family("millrace_peers", "Other nodes with a link both ways.");
+    gauge_family("millrace_peers", "Other nodes with a link both ways.");
   Family<Counter>& actor_restarts = counter_family(
-      "millrace_actor_restarts_total", "Crashed actors started again.");
+    "millrace_actor_restarts_total", "Crashed actors started again.");
   Family<Gauge>& node_ready = gauge_family(
-      "millrace_node_ready", "1 while this node takes work, else 0.");
+    "millrace_node_ready", "1 while this node takes work, else 0.");
   Family<Counter>& device_busy = counter_family(
-      "millrace_device_busy_seconds_total", "Time a device spent executing.");
+    "millrace_device_busy_seconds_total", "Time a device spent executing.");
   Family<Gauge>& device_memory = gauge_family(
-      "millrace_device_memory_bytes", "Memory held by loaded replicas.");
+    "millrace_device_memory_bytes", "Memory held by loaded replicas.");
 };
 
 metrics::metrics() : impl_(std::make_unique<impl>()) {
@@ -110,17 +108,17 @@ void histogram::observe(double x) {
 
 counter metrics::requests(std::string_view model, std::string_view status) {
   return counter{&impl_->requests.Add(
-      {{"model", std::string{model}}, {"status", std::string{status}}})};
+    {{"model", std::string{model}}, {"status", std::string{status}}})};
 }
 
 histogram metrics::request_seconds(std::string_view model, phase p) {
   return histogram{&impl_->request_seconds.Add(
-      {{"model", std::string{model}}, {"phase", text_of(p)}}, second_buckets)};
+    {{"model", std::string{model}}, {"phase", text_of(p)}}, second_buckets)};
 }
 
 histogram metrics::batch_size(std::string_view model) {
   return histogram{
-      &impl_->batch_size.Add({{"model", std::string{model}}}, size_buckets)};
+    &impl_->batch_size.Add({{"model", std::string{model}}}, size_buckets)};
 }
 
 gauge metrics::queue_length(std::string_view model) {
@@ -141,12 +139,12 @@ counter metrics::late_answers(std::string_view reason) {
 
 counter metrics::bus_messages(std::string_view direction) {
   return counter{
-      &impl_->bus_messages.Add({{"direction", std::string{direction}}})};
+    &impl_->bus_messages.Add({{"direction", std::string{direction}}})};
 }
 
 counter metrics::bus_bytes(std::string_view direction) {
   return counter{
-      &impl_->bus_bytes.Add({{"direction", std::string{direction}}})};
+    &impl_->bus_bytes.Add({{"direction", std::string{direction}}})};
 }
 
 counter metrics::bus_dropped(std::string_view reason) {

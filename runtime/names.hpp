@@ -16,7 +16,7 @@ template <size_t N>
 struct name_table : std::array<std::string_view, N> {
   template <class... Ts>
   constexpr name_table(Ts... xs)
-      : std::array<std::string_view, N>{std::string_view{xs}...} {}
+    : std::array<std::string_view, N>{std::string_view{xs}...} {}
 };
 
 template <class... Ts>

@@ -14,9 +14,9 @@ constexpr size_t messages_per_turn = 64;
 } // namespace
 
 reactor::reactor(caf::actor_system& system, std::function<void()> wake)
-    : caf::execution_unit(&system),
-      wake_(std::move(wake)),
-      owner_(std::this_thread::get_id()) {
+  : caf::execution_unit(&system),
+    wake_(std::move(wake)),
+    owner_(std::this_thread::get_id()) {
 }
 
 reactor::~reactor() {

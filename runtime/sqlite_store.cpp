@@ -42,9 +42,9 @@ std::string column(sqlite3_stmt* x, int i) {
 class sqlite_store : public store {
 public:
   sqlite_store(database db, std::string path)
-      : db_(std::move(db)),
-        path_(std::move(path)),
-        thread_("store") {}
+    : db_(std::move(db)),
+      path_(std::move(path)),
+      thread_("store") {}
 
   void load(std::string table, loaded done) override {
     thread_.post([this, table = std::move(table), done = std::move(done)] {
@@ -85,13 +85,12 @@ private:
   result<uint64_t> write(const std::string& table, const std::string& key,
                          const std::string& value, uint64_t expected) {
     const char* sql =
-        value.empty() ? "delete from facts"
+      value.empty()   ? "delete from facts"
                         " where tab = ?1 and key = ?2 and version = ?4"
-        : expected == 0
-            ? "insert or ignore into facts (tab, key, value, version)"
-              " values (?1, ?2, ?3, ?4 + 1)"
-            : "update facts set value = ?3, version = ?4 + 1"
-              " where tab = ?1 and key = ?2 and version = ?4";
+      : expected == 0 ? "insert or ignore into facts (tab, key, value, version)"
+                        " values (?1, ?2, ?3, ?4 + 1)"
+                      : "update facts set value = ?3, version = ?4 + 1"
+                        " where tab = ?1 and key = ?2 and version = ?4";
     auto x = prepare(db_.get(), sql);
     if (!x)
       return failed("write");
@@ -104,7 +103,7 @@ private:
       return failed("write");
     if (sqlite3_changes(db_.get()) != 1)
       return error{ec::conflict, table + "/" + key + " is not at version "
-                                     + std::to_string(expected)};
+                                   + std::to_string(expected)};
     return expected + 1;
   }
 
@@ -138,14 +137,14 @@ result<std::unique_ptr<store>> open_sqlite_store(const std::string& path) {
   version.reset();
   if (found > schema_version)
     return error{ec::bad_config, path + ": has schema " + std::to_string(found)
-                                     + ", this program knows up to "
-                                     + std::to_string(schema_version)};
+                                   + ", this program knows up to "
+                                   + std::to_string(schema_version)};
   if (!run("create table if not exists facts (tab blob, key blob, value blob,"
            " version integer, primary key (tab, key)) without rowid")
       || !run("pragma user_version = 1"))
     return failed("create tables in");
   return std::unique_ptr<store>{
-      std::make_unique<sqlite_store>(std::move(db), path)};
+    std::make_unique<sqlite_store>(std::move(db), path)};
 }
 
 } // namespace millrace

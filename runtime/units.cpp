@@ -17,21 +17,21 @@ struct unit {
 };
 
 constexpr std::array time_units{
-    unit{"us", 1},    unit{"ms", 1e3},  unit{"s", 1e6},
-    unit{"min", 6e7}, unit{"h", 3.6e9},
+  unit{"us", 1},    unit{"ms", 1e3},  unit{"s", 1e6},
+  unit{"min", 6e7}, unit{"h", 3.6e9},
 };
 
 constexpr std::array byte_units{
-    unit{"", 1},
-    unit{"B", 1},
-    unit{"kB", 1e3},
-    unit{"MB", 1e6},
-    unit{"GB", 1e9},
-    unit{"TB", 1e12},
-    unit{"KiB", 1024.},
-    unit{"MiB", 1048576.},
-    unit{"GiB", 1073741824.},
-    unit{"TiB", 1099511627776.},
+  unit{"", 1},
+  unit{"B", 1},
+  unit{"kB", 1e3},
+  unit{"MB", 1e6},
+  unit{"GB", 1e9},
+  unit{"TB", 1e12},
+  unit{"KiB", 1024.},
+  unit{"MiB", 1048576.},
+  unit{"GiB", 1073741824.},
+  unit{"TiB", 1099511627776.},
 };
 
 result<double> parse_quantity(std::string_view text,
@@ -39,12 +39,12 @@ result<double> parse_quantity(std::string_view text,
                               std::string_view example, double limit) {
   auto refuse = [&](std::string_view why) {
     return error{ec::bad_request, "'" + std::string{text} + "' "
-                                      + std::string{why} + " (expected like "
-                                      + std::string{example} + ")"};
+                                    + std::string{why} + " (expected like "
+                                    + std::string{example} + ")"};
   };
   double number = 0;
   auto [rest, err] =
-      std::from_chars(text.data(), text.data() + text.size(), number);
+    std::from_chars(text.data(), text.data() + text.size(), number);
   if (err != std::errc{} || !std::isfinite(number))
     return refuse("does not begin with a number");
   if (number < 0)

@@ -6,10 +6,10 @@
 namespace millrace {
 
 worker_thread::worker_thread(const std::string& name)
-    : thread_([this, name] {
-        name_this_thread(name);
-        run();
-      }) {
+  : thread_([this, name] {
+      name_this_thread(name);
+      run();
+    }) {
 }
 
 worker_thread::~worker_thread() {

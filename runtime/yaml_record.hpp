@@ -82,9 +82,8 @@ private:
   static std::string known_keys() {
     std::string out = "; known here: ";
     T x;
-    for_each_field(x, [&](std::string_view name, auto&) {
-      out += std::string{name} + " ";
-    });
+    for_each_field(
+      x, [&](std::string_view name, auto&) { out += std::string{name} + " "; });
     out.pop_back();
     return out;
   }
@@ -104,7 +103,7 @@ private:
 
   template <class T>
   requires(std::integral<T> || std::floating_point<T>) void value(
-      const YAML::Node& node, T& x) {
+    const YAML::Node& node, T& x) {
     auto what = std::integral<T> ? "a whole number" : "a number";
     if (!expect(node, node.IsScalar(), what))
       return;
@@ -118,7 +117,7 @@ private:
   template <named_enum T>
   void value(const YAML::Node& node, T& x) {
     auto names =
-        joined(names_of(T{}), ", ", [](auto s) { return std::string{s}; });
+      joined(names_of(T{}), ", ", [](auto s) { return std::string{s}; });
     if (!expect(node, node.IsScalar(), "one of " + names))
       return;
     if (auto y = from_string<T>(node.Scalar()))
@@ -240,10 +239,10 @@ private:
     out << YAML::BeginMap;
     const T plain{};
     std::apply(
-        [&](auto... fs) {
-          (member(out, fs.name, x.*fs.member, plain.*fs.member), ...);
-        },
-        T::fields());
+      [&](auto... fs) {
+        (member(out, fs.name, x.*fs.member, plain.*fs.member), ...);
+      },
+      T::fields());
     out << YAML::EndMap;
   }
 
@@ -263,7 +262,7 @@ private:
   static void value(YAML::Emitter& out, bool x) { out << x; }
   template <class T>
   requires(std::integral<T> || std::floating_point<T>) static void value(
-      YAML::Emitter& out, T x) {
+    YAML::Emitter& out, T x) {
     out << x;
   }
   template <named_enum T>

@@ -10,7 +10,7 @@ namespace millrace {
 
 /// What a client may say, as the gateway gets it.
 using client_message =
-    std::variant<client_request, client_cancel, client_describe>;
+  std::variant<client_request, client_cancel, client_describe>;
 
 /// Decodes a client's message.
 /// Errors: forbidden for other types; bad_request, too_large.

@@ -17,9 +17,9 @@ struct encoder::impl {
 };
 
 encoder::encoder(timestamp now, address_book* book)
-    : impl_(std::make_unique<impl>()),
-      now_(now),
-      book_(book) {
+  : impl_(std::make_unique<impl>()),
+    now_(now),
+    book_(book) {
 }
 
 encoder::~encoder() = default;
@@ -151,31 +151,30 @@ bool take_any(void*, decode_context&, uint32_t) {
 
 } // namespace
 
-const slot_kind kind<shape>::value{.expected = "at most 8 extents",
-                                   .array = take_rank,
-                                   .element = next_extent};
+const slot_kind kind<shape>::value{
+  .expected = "at most 8 extents", .array = take_rank, .element = next_extent};
 
 const slot_kind kind<tensor>::value{
-    .expected = "dtype, shape and a frame of just as many bytes",
-    .map = take_any,
-    .key = [](void* x, decode_context&,
-              std::string_view key) { return tensor_key(as<tensor>(x), key); },
-    .finish = [](void* x,
-                 decode_context&) { return check_tensor(as<tensor>(x)); }};
+  .expected = "dtype, shape and a frame of just as many bytes",
+  .map = take_any,
+  .key = [](void* x, decode_context&,
+            std::string_view key) { return tensor_key(as<tensor>(x), key); },
+  .finish = [](void* x,
+               decode_context&) { return check_tensor(as<tensor>(x)); }};
 
 const slot_kind kind<named_tensor>::value{
-    .expected = "name, dtype, shape and a frame of just as many bytes",
-    .map = take_any,
-    .key = [](void* x, decode_context&, std::string_view key) -> slot {
-      auto& y = as<named_tensor>(x);
-      if (key == "name")
-        return {&y.name, &kind_of<std::string>(), 3};
-      return tensor_key(y.value, key);
-    },
-    .finish =
-        [](void* x, decode_context&) {
-          return check_tensor(as<named_tensor>(x).value);
-        }};
+  .expected = "name, dtype, shape and a frame of just as many bytes",
+  .map = take_any,
+  .key = [](void* x, decode_context&, std::string_view key) -> slot {
+    auto& y = as<named_tensor>(x);
+    if (key == "name")
+      return {&y.name, &kind_of<std::string>(), 3};
+    return tensor_key(y.value, key);
+  },
+  .finish =
+    [](void* x, decode_context&) {
+      return check_tensor(as<named_tensor>(x).value);
+    }};
 
 } // namespace detail
 
@@ -198,8 +197,8 @@ public:
     if (next_.kind == nullptr)
       return true;
     return next_.kind->boolean != nullptr
-               ? hold(next_.kind->boolean(next_.target, x))
-               : wrong();
+             ? hold(next_.kind->boolean(next_.target, x))
+             : wrong();
   }
 
   bool visit_positive_integer(uint64_t x) {
@@ -208,16 +207,16 @@ public:
     if (next_.kind == nullptr)
       return true;
     return next_.kind->large != nullptr
-               ? hold(next_.kind->large(next_.target, x))
-               : wrong();
+             ? hold(next_.kind->large(next_.target, x))
+             : wrong();
   }
 
   bool visit_negative_integer(int64_t x) {
     if (next_.kind == nullptr)
       return true;
     return next_.kind->integer != nullptr
-               ? hold(next_.kind->integer(next_.target, ctx_, x))
-               : wrong();
+             ? hold(next_.kind->integer(next_.target, ctx_, x))
+             : wrong();
   }
 
   bool visit_float32(float x) { return visit_float64(x); }
@@ -238,8 +237,8 @@ public:
     if (next_.kind == nullptr)
       return true;
     return next_.kind->text != nullptr
-               ? hold(next_.kind->text(next_.target, ctx_, x))
-               : wrong();
+             ? hold(next_.kind->text(next_.target, ctx_, x))
+             : wrong();
   }
 
   bool visit_bin(const char*, uint32_t) {
@@ -265,8 +264,8 @@ public:
   bool start_array_item() {
     auto& open = stack_[depth_ - 1];
     next_ = open.owner.kind == nullptr
-                ? slot{}
-                : open.owner.kind->element(open.owner.target);
+              ? slot{}
+              : open.owner.kind->element(open.owner.target);
     return true;
   }
   bool end_array_item() { return true; }
@@ -310,8 +309,8 @@ public:
   }
   void insufficient_bytes(size_t, size_t at) {
     if (!error_)
-      error_ = bad("ends at byte " + std::to_string(at)
-                   + " in the middle of a value");
+      error_ =
+        bad("ends at byte " + std::to_string(at) + " in the middle of a value");
   }
 
   std::optional<error> failure() { return std::move(error_); }
@@ -406,7 +405,7 @@ result<void> decode_into(slot target, const_bytes body, decode_context& ctx) {
   if (at != body.size())
     return error{ec::bad_request,
                  "the message has " + std::to_string(body.size() - at)
-                     + " bytes after its end",
+                   + " bytes after its end",
                  {}};
   return {};
 }

@@ -133,14 +133,14 @@ private:
   template <declared T, class F>
   static void each_set(const T& x, const T& plain, F f) {
     std::apply(
-        [&](auto... fs) {
-          [[maybe_unused]] auto one = [&](auto field) {
-            if (!(x.*field.member == plain.*field.member))
-              f(field.name, x.*field.member);
-          };
-          (one(fs), ...);
-        },
-        T::fields());
+      [&](auto... fs) {
+        [[maybe_unused]] auto one = [&](auto field) {
+          if (!(x.*field.member == plain.*field.member))
+            f(field.name, x.*field.member);
+        };
+        (one(fs), ...);
+      },
+      T::fields());
   }
   void nil();
   void text(std::string_view x);

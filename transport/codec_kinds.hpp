@@ -25,8 +25,8 @@ struct kind; // specialised below
 template <>
 struct kind<bool> {
   static constexpr slot_kind value{
-      .expected = "true or false",
-      .boolean = [](void* x, bool y) { return as<bool>(x) = y, true; }};
+    .expected = "true or false",
+    .boolean = [](void* x, bool y) { return as<bool>(x) = y, true; }};
 };
 
 template <std::integral T>
@@ -43,56 +43,56 @@ struct kind<T> {
     return false;
   }
   static constexpr slot_kind value{
-      .expected = "an integer in range", .integer = take, .large = take_large};
+    .expected = "an integer in range", .integer = take, .large = take_large};
 };
 
 template <>
 struct kind<double> {
   static constexpr slot_kind value{
-      .expected = "a number",
-      .integer =
-          [](void* x, decode_context&, int64_t y) {
-            return as<double>(x) = static_cast<double>(y), true;
-          },
-      .real = [](void* x, double y) { return as<double>(x) = y, true; }};
+    .expected = "a number",
+    .integer =
+      [](void* x, decode_context&, int64_t y) {
+        return as<double>(x) = static_cast<double>(y), true;
+      },
+    .real = [](void* x, double y) { return as<double>(x) = y, true; }};
 };
 
 template <>
 struct kind<std::string> {
   static constexpr slot_kind value{
-      .expected = "a text",
-      .text = [](void* x, decode_context& ctx, std::string_view y) {
-        return spend(ctx, y.size(), 1) && (as<std::string>(x).assign(y), true);
-      }};
+    .expected = "a text",
+    .text = [](void* x, decode_context& ctx, std::string_view y) {
+      return spend(ctx, y.size(), 1) && (as<std::string>(x).assign(y), true);
+    }};
 };
 
 template <named_enum T>
 struct kind<T> {
   static constexpr slot_kind value{
-      .expected = "a known name",
-      .text = [](void* x, decode_context&, std::string_view y) {
-        auto found = from_string<T>(y);
-        return found ? (as<T>(x) = *found, true) : false;
-      }};
+    .expected = "a known name",
+    .text = [](void* x, decode_context&, std::string_view y) {
+      auto found = from_string<T>(y);
+      return found ? (as<T>(x) = *found, true) : false;
+    }};
 };
 
 template <>
 struct kind<microseconds> {
   static constexpr slot_kind value{
-      .expected = "microseconds",
-      .integer = [](void* x, decode_context&, int64_t y) {
-        return as<microseconds>(x) = microseconds{y}, true;
-      }};
+    .expected = "microseconds",
+    .integer = [](void* x, decode_context&, int64_t y) {
+      return as<microseconds>(x) = microseconds{y}, true;
+    }};
 };
 
 template <>
 struct kind<byte_count> {
   static constexpr slot_kind value{
-      .expected = "a count of bytes",
-      .integer = [](void* x, decode_context&, int64_t y) {
-        return y >= 0
-               && (as<byte_count>(x).value = static_cast<uint64_t>(y), true);
-      }};
+    .expected = "a count of bytes",
+    .integer = [](void* x, decode_context&, int64_t y) {
+      return y >= 0
+             && (as<byte_count>(x).value = static_cast<uint64_t>(y), true);
+    }};
 };
 
 template <>
@@ -100,42 +100,41 @@ struct kind<deadline> {
   /// A year; more is as good as never and would overflow.
   static constexpr int64_t longest = 31'536'000'000'000;
   static constexpr slot_kind value{
-      .expected = "microseconds left",
-      .nil = [](void* x) { return as<deadline>(x).at = far_future, true; },
-      .integer =
-          [](void* x, decode_context& ctx, int64_t y) {
-            if (y > longest)
-              return false;
-            as<deadline>(x).at =
-                ctx.now + microseconds{std::max(y, int64_t{-1})};
-            return true;
-          }};
+    .expected = "microseconds left",
+    .nil = [](void* x) { return as<deadline>(x).at = far_future, true; },
+    .integer =
+      [](void* x, decode_context& ctx, int64_t y) {
+        if (y > longest)
+          return false;
+        as<deadline>(x).at = ctx.now + microseconds{std::max(y, int64_t{-1})};
+        return true;
+      }};
 };
 
 template <class T>
 struct kind<std::vector<T>> {
   static constexpr slot_kind value{
-      .expected = "an array",
-      .array =
-          [](void* x, decode_context& ctx, uint32_t n) {
-            as<std::vector<T>>(x).clear();
-            return spend(ctx, n, sizeof(T));
-          },
-      .element = [](void* x) -> slot {
-        return {&as<std::vector<T>>(x).emplace_back(), &kind_of<T>()};
-      }};
+    .expected = "an array",
+    .array =
+      [](void* x, decode_context& ctx, uint32_t n) {
+        as<std::vector<T>>(x).clear();
+        return spend(ctx, n, sizeof(T));
+      },
+    .element = [](void* x) -> slot {
+      return {&as<std::vector<T>>(x).emplace_back(), &kind_of<T>()};
+    }};
 };
 
 template <class T>
 struct kind<std::map<std::string, T>> {
   static constexpr slot_kind value{
-      .expected = "a map",
-      .map = [](void*, decode_context& ctx,
-                uint32_t n) { return spend(ctx, n, sizeof(T) + 96); },
-      .key = [](void* x, decode_context&, std::string_view y) -> slot {
-        auto& xs = as<std::map<std::string, T>>(x);
-        return {&xs[std::string{y}], &kind_of<T>()};
-      }};
+    .expected = "a map",
+    .map = [](void*, decode_context& ctx,
+              uint32_t n) { return spend(ctx, n, sizeof(T) + 96); },
+    .key = [](void* x, decode_context&, std::string_view y) -> slot {
+      auto& xs = as<std::map<std::string, T>>(x);
+      return {&xs[std::string{y}], &kind_of<T>()};
+    }};
 };
 
 template <class T>
@@ -151,27 +150,26 @@ struct kind<std::optional<T>> {
                  : +[](void* x, bool y) { return inner.boolean(&fresh(x), y); },
     .integer = inner.integer == nullptr
                  ? nullptr
-                 : +[](void* x, decode_context& ctx, int64_t y) {
-                     return inner.integer(&fresh(x), ctx, y);
-                   },
+                 : +[](void* x, decode_context& ctx,
+                       int64_t y) { return inner.integer(&fresh(x), ctx, y); },
     .real = inner.real == nullptr
               ? nullptr
               : +[](void* x, double y) { return inner.real(&fresh(x), y); },
-    .text = inner.text == nullptr
-              ? nullptr
-              : +[](void* x, decode_context& ctx, std::string_view y) {
-                  return inner.text(&fresh(x), ctx, y);
-                },
+    .text =
+      inner.text == nullptr
+        ? nullptr
+        : +[](void* x, decode_context& ctx,
+              std::string_view y) { return inner.text(&fresh(x), ctx, y); },
     .map = inner.map == nullptr
              ? nullptr
-             : +[](void* x, decode_context& ctx, uint32_t n) {
-                 return inner.map(&fresh(x), ctx, n);
-               },
-    .key = inner.key == nullptr
-             ? nullptr
-             : +[](void* x, decode_context& ctx, std::string_view y) {
-                 return inner.key(&*as<std::optional<T>>(x), ctx, y);
-               }};
+             : +[](void* x, decode_context& ctx,
+                   uint32_t n) { return inner.map(&fresh(x), ctx, n); },
+    .key =
+      inner.key == nullptr
+        ? nullptr
+        : +[](void* x, decode_context& ctx,
+              std::string_view
+                y) { return inner.key(&*as<std::optional<T>>(x), ctx, y); }};
 };
 
 template <declared T>
@@ -187,9 +185,9 @@ struct kind<T> {
     return out;
   }
   static constexpr slot_kind value{
-      .expected = "a map",
-      .map = [](void*, decode_context&, uint32_t) { return true; },
-      .key = find};
+    .expected = "a map",
+    .map = [](void*, decode_context&, uint32_t) { return true; },
+    .key = find};
 };
 
 template <>
@@ -210,13 +208,13 @@ struct kind<named_tensor> {
 template <>
 struct kind<shared_bytes> {
   static constexpr slot_kind value{
-      .expected = "the number of a frame",
-      .integer = [](void* x, decode_context& ctx, int64_t y) {
-        if (y < 0 || static_cast<uint64_t>(y) >= ctx.attachments.size())
-          return false;
-        as<shared_bytes>(x) = ctx.attachments[static_cast<size_t>(y)];
-        return true;
-      }};
+    .expected = "the number of a frame",
+    .integer = [](void* x, decode_context& ctx, int64_t y) {
+      if (y < 0 || static_cast<uint64_t>(y) >= ctx.attachments.size())
+        return false;
+      as<shared_bytes>(x) = ctx.attachments[static_cast<size_t>(y)];
+      return true;
+    }};
 };
 
 template <class Handle>
@@ -239,7 +237,7 @@ struct kind<caf::typed_actor<Sigs...>> {
   static constexpr slot_kind value{.expected = "an actor's address",
                                    .nil = [](void*) { return true; },
                                    .text =
-                                       take_handle<caf::typed_actor<Sigs...>>};
+                                     take_handle<caf::typed_actor<Sigs...>>};
 };
 
 } // namespace millrace::detail

@@ -12,14 +12,14 @@ namespace {
 
 template <class T>
 constexpr message_type entry{
-    T::record_name(),
-    [](encoder& out, const void* x) { out.put(*static_cast<const T*>(x)); },
-    [](const_bytes body, decode_context& ctx) -> result<caf::message> {
-      auto x = decode<T>(body, ctx);
-      if (!x)
-        return x.failure();
-      return caf::make_message(std::move(*x));
-    }};
+  T::record_name(),
+  [](encoder& out, const void* x) { out.put(*static_cast<const T*>(x)); },
+  [](const_bytes body, decode_context& ctx) -> result<caf::message> {
+    auto x = decode<T>(body, ctx);
+    if (!x)
+      return x.failure();
+    return caf::make_message(std::move(*x));
+  }};
 
 struct tables {
   std::unordered_map<std::string_view, const message_type*> by_name;

@@ -16,14 +16,14 @@ namespace millrace {
 class operator_session : public caf::actor_proxy {
 public:
   using answer_function =
-      std::function<void(const std::string& connection, caf::message_id,
-                         const caf::type_erased_tuple& content)>;
+    std::function<void(const std::string& connection, caf::message_id,
+                       const caf::type_erased_tuple& content)>;
 
   operator_session(caf::actor_config& cfg, std::string connection,
                    answer_function answer)
-      : caf::actor_proxy(cfg),
-        connection_(std::move(connection)),
-        answer_(std::move(answer)) {}
+    : caf::actor_proxy(cfg),
+      connection_(std::move(connection)),
+      answer_(std::move(answer)) {}
 
   void enqueue(caf::mailbox_element_ptr what, caf::execution_unit*) override {
     if (what != nullptr && what->mid.is_response())

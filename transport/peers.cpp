@@ -7,10 +7,10 @@ namespace millrace {
 
 peer_table::peer_table(std::string cluster, member self, link_settings settings,
                        std::vector<std::string> seeds)
-    : cluster_(std::move(cluster)),
-      self_(std::move(self)),
-      settings_(settings),
-      seeds_(std::move(seeds)) {
+  : cluster_(std::move(cluster)),
+    self_(std::move(self)),
+    settings_(settings),
+    seeds_(std::move(seeds)) {
 }
 
 peer_actions peer_table::start() {
@@ -162,7 +162,7 @@ void peer_table::settle(peer& p, peer_actions& out) {
     for (auto& [name, other] : peers_)
       if (other.up && &other != &p)
         out.push_back(
-            send_hello{other.info.address, make_hello(other.our_link)});
+          send_hello{other.info.address, make_hello(other.our_link)});
   }
 }
 

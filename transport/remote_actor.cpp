@@ -8,11 +8,11 @@ namespace millrace {
 remote_actor::remote_actor(caf::actor_config& cfg, switchboard& out,
                            std::string node, uint64_t incarnation,
                            std::string name)
-    : caf::actor_proxy(cfg),
-      out_(out),
-      node_(std::move(node)),
-      incarnation_(incarnation),
-      name_(std::move(name)) {
+  : caf::actor_proxy(cfg),
+    out_(out),
+    node_(std::move(node)),
+    incarnation_(incarnation),
+    name_(std::move(name)) {
 }
 
 void remote_actor::enqueue(caf::mailbox_element_ptr what,

@@ -21,7 +21,7 @@ std::string number_of(const caf::strong_actor_ptr& x) {
 
 const remote_actor* as_proxy(const caf::strong_actor_ptr& x) {
   return dynamic_cast<const remote_actor*>(
-      caf::actor_cast<caf::abstract_actor*>(x));
+    caf::actor_cast<caf::abstract_actor*>(x));
 }
 
 void send_error(const caf::strong_actor_ptr& to, caf::message_id mid,
@@ -58,7 +58,7 @@ result<wire_message> encode_content(const caf::type_erased_tuple& content,
     return error{ec::internal,
                  "an undeclared message was sent to another"
                  " node: "
-                     + content.stringify(),
+                   + content.stringify(),
                  {}};
   encoder body{now, book};
   type->encode(body, content.get(0));
@@ -72,9 +72,9 @@ result<wire_message> encode_content(const caf::type_erased_tuple& content,
 
 switchboard::switchboard(caf::actor_system& system, std::string node,
                          carrier& out)
-    : system_(system),
-      node_(std::move(node)),
-      out_(out) {
+  : system_(system),
+    node_(std::move(node)),
+    out_(out) {
 }
 
 switchboard::~switchboard() = default;
@@ -95,7 +95,7 @@ std::string switchboard::address_of(const caf::strong_actor_ptr& x) {
   if (auto i = name_of_.find(number); i != name_of_.end())
     return node_ + "/" + i->second;
   prune(
-      numbered_, prune_numbered_at_, [](auto& y) -> auto& { return y; });
+    numbered_, prune_numbered_at_, [](auto& y) -> auto& { return y; });
   numbered_.emplace(number, caf::actor_cast<caf::weak_actor_ptr>(x));
   return node_ + "/" + number;
 }
@@ -146,14 +146,14 @@ caf::strong_actor_ptr switchboard::proxy_for(const std::string& node,
     auto& p = i->second;
     incarnation = p.incarnation;
     prune(
-        p.proxies, p.prune_at, [](auto& x) -> auto& { return x.proxy; });
+      p.proxies, p.prune_at, [](auto& x) -> auto& { return x.proxy; });
     auto& entry = p.proxies[name];
     out = caf::actor_cast<caf::strong_actor_ptr>(entry.proxy);
     if (!out) {
       caf::actor_config cfg;
       out = caf::make_actor<remote_actor, caf::strong_actor_ptr>(
-          system_.next_actor_id(), system_.node(), &system_, cfg, *this, node,
-          incarnation, name);
+        system_.next_actor_id(), system_.node(), &system_, cfg, *this, node,
+        incarnation, name);
       entry = {caf::actor_cast<caf::weak_actor_ptr>(out), false};
     }
     must_watch = watched && !entry.watched;
@@ -188,9 +188,8 @@ void switchboard::peer_lost(const member& x, const std::string& reason,
   }
   for (auto& ptr : lost)
     static_cast<remote_actor*>(caf::actor_cast<caf::abstract_actor*>(ptr))
-        ->kill_proxy(
-            host,
-            to_caf({ec::unavailable, "node " + x.name + ": " + reason, {}}));
+      ->kill_proxy(
+        host, to_caf({ec::unavailable, "node " + x.name + ": " + reason, {}}));
 }
 
 void switchboard::send_control(const std::string& node, uint64_t incarnation,
@@ -205,8 +204,8 @@ void switchboard::forward(const remote_actor& to, caf::mailbox_element& what) {
       send_error(what.sender, what.mid, x, nullptr);
     else
       log_event(
-          log_level::warning, "bus", "undelivered",
-          {{"to", to.node() + "/" + to.actor_name()}, {"error", to_string(x)}});
+        log_level::warning, "bus", "undelivered",
+        {{"to", to.node() + "/" + to.actor_name()}, {"error", to_string(x)}});
   };
   auto x = encode_content(what.content(), now(), this);
   if (!x)
@@ -234,7 +233,7 @@ result<caf::message> switchboard::decode_content(const wire_message& x) {
   auto* type = find_message_type(x.head.t);
   if (type == nullptr)
     return error{
-        ec::bad_request, "unknown message type " + shown(x.head.t), {}};
+      ec::bad_request, "unknown message type " + shown(x.head.t), {}};
   return type->decode(x.body.view(), ctx);
 }
 
@@ -293,9 +292,9 @@ void switchboard::on_watch(const member& from, const watch& x) {
     return tell_gone(from, x.actor,
                      {ec::unavailable, "no actor " + shown(x.actor), {}});
   caf::actor_cast<caf::abstract_actor*>(target)->attach_functor(
-      [this, from, name = x.actor](const caf::error& reason) {
-        tell_gone(from, name, from_caf(reason));
-      });
+    [this, from, name = x.actor](const caf::error& reason) {
+      tell_gone(from, name, from_caf(reason));
+    });
 }
 
 void switchboard::tell_gone(const member& to, const std::string& actor,
@@ -321,7 +320,7 @@ void switchboard::on_gone(const member& from, const gone& x,
   }
   if (lost)
     static_cast<remote_actor*>(caf::actor_cast<caf::abstract_actor*>(lost))
-        ->kill_proxy(host, to_caf({x.reason.code, x.reason.text, {}}));
+      ->kill_proxy(host, to_caf({x.reason.code, x.reason.text, {}}));
 }
 
 } // namespace millrace

@@ -17,8 +17,8 @@ result<header> decode_header(const_bytes frame, timestamp now) {
   if (x && x->v != protocol_version)
     return error{ec::bad_request,
                  "protocol version " + std::to_string(x->v)
-                     + " is not spoken here (expected "
-                     + std::to_string(protocol_version) + " in header key 'v')",
+                   + " is not spoken here (expected "
+                   + std::to_string(protocol_version) + " in header key 'v')",
                  {}};
   return x;
 }

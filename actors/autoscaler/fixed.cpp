@@ -7,9 +7,9 @@ autoscaler_actor::behavior_type fixed_autoscaler(autoscaler_actor::pointer self,
                                                  placement_actor placement) {
   keep_exception_text(self);
   return {
-      [self, placement](const registered& x) {
-        self->send(placement, proposal{"cluster", x.models});
-      },
+    [self, placement](const registered& x) {
+      self->send(placement, proposal{"cluster", x.models});
+    },
   };
 }
 

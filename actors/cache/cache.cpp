@@ -26,8 +26,8 @@ model_info describe(const manifest& x, const bundle_store& store) {
 class directory_reader : public bundle_reader {
 public:
   explicit directory_reader(std::string directory)
-      : store_(std::move(directory)),
-        thread_("cache") {}
+    : store_(std::move(directory)),
+      thread_("cache") {}
 
   void open(const std::string& model, uint64_t version, opened done) override {
     thread_.post([this, model, version, done = std::move(done)] {
@@ -84,10 +84,10 @@ caf::result<fetched> cache_state::on_fetch(const fetch& x) {
   waiting.push_back(promise);
   if (waiting.size() == 1)
     reader->open(
-        x.model, x.version, [k, tell = teller<bundle_opened>()](auto content) {
-          tell({k.first, k.second,
-                std::make_shared<decltype(content)>(std::move(content))});
-        });
+      x.model, x.version, [k, tell = teller<bundle_opened>()](auto content) {
+        tell({k.first, k.second,
+              std::make_shared<decltype(content)>(std::move(content))});
+      });
   return promise;
 }
 
@@ -129,10 +129,10 @@ cache(cache_actor::stateful_pointer<cache_state> self,
   s.reader = std::move(reader);
   keep_exception_text(self);
   return {
-      [&s](const fetch& x) { return s.on_fetch(x); },
-      [&s](list_bundles) { return s.on_list(); },
-      [&s](const bundle_opened& x) { s.on_opened(x); },
-      [&s](const bundle_list& x) { s.on_listed(x); },
+    [&s](const fetch& x) { return s.on_fetch(x); },
+    [&s](list_bundles) { return s.on_list(); },
+    [&s](const bundle_opened& x) { s.on_opened(x); },
+    [&s](const bundle_list& x) { s.on_listed(x); },
   };
 }
 

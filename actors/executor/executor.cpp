@@ -20,8 +20,8 @@ void completion_sender::tell(T x) {
 }
 
 void completion_sender::on_loaded(instance_id x, result<load_report> report) {
-  tell(device_loaded{x,
-                     std::make_shared<result<load_report>>(std::move(report))});
+  tell(
+    device_loaded{x, std::make_shared<result<load_report>>(std::move(report))});
 }
 
 void completion_sender::on_executed(execution_report report) {
@@ -29,9 +29,9 @@ void completion_sender::on_executed(execution_report report) {
 }
 
 void executor_state::start(
-    executor_actor::stateful_pointer<executor_state> self,
-    const device_factory& make, caf::execution_unit* host,
-    std::shared_ptr<metrics> counts) {
+  executor_actor::stateful_pointer<executor_state> self,
+  const device_factory& make, caf::execution_unit* host,
+  std::shared_ptr<metrics> counts) {
   self_ = self;
   keep_exception_text(self);
   self->set_down_handler([this](const caf::down_msg& x) {
@@ -41,7 +41,7 @@ void executor_state::start(
     }
   });
   listener_ = std::make_unique<completion_sender>(
-      caf::actor_cast<caf::weak_actor_ptr>(self->ctrl()), host);
+    caf::actor_cast<caf::weak_actor_ptr>(self->ctrl()), host);
   auto made = make(*listener_);
   if (!made) {
     log_event(log_level::error, "executor", "no_device",
@@ -69,7 +69,7 @@ caf::result<stage_loaded> executor_state::on_load(const load_stage& x) {
     owners_[owner->id()] = x.instance;
   }
   device_->load(
-      {x.instance, x.content, x.first_layer, x.last_layer, x.max_batch}, now());
+    {x.instance, x.content, x.first_layer, x.last_layer, x.max_batch}, now());
   arm();
   return promise;
 }
@@ -172,12 +172,12 @@ executor(executor_actor::stateful_pointer<executor_state> self,
   auto& s = self->state;
   s.start(self, make, host, std::move(counts));
   return {
-      [&s](execute& x) { s.on_execute(x); },
-      [&s](const device_executed& x) { s.on_device_executed(x); },
-      [&s](const load_stage& x) { return s.on_load(x); },
-      [&s](const unload_stage& x) { s.on_unload(x); },
-      [&s](const device_loaded& x) { s.on_device_loaded(x); },
-      [&s](tick) { s.on_tick(); },
+    [&s](execute& x) { s.on_execute(x); },
+    [&s](const device_executed& x) { s.on_device_executed(x); },
+    [&s](const load_stage& x) { return s.on_load(x); },
+    [&s](const unload_stage& x) { s.on_unload(x); },
+    [&s](const device_loaded& x) { s.on_device_loaded(x); },
+    [&s](tick) { s.on_tick(); },
   };
 }
 

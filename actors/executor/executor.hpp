@@ -10,7 +10,7 @@ namespace millrace {
 
 /// Makes an executor's device, which completes through the listener.
 using device_factory =
-    std::function<result<std::unique_ptr<device>>(device_listener&)>;
+  std::function<result<std::unique_ptr<device>>(device_listener&)>;
 
 /// Owns one device. Batches wait here in order of priority and arrival; each
 /// lane is kept one batch ahead, so that it never waits for the actor.

@@ -14,8 +14,8 @@ namespace millrace {
 class completion_sender : public device_listener {
 public:
   completion_sender(caf::weak_actor_ptr to, caf::execution_unit* host)
-      : to_(std::move(to)),
-        host_(host) {}
+    : to_(std::move(to)),
+      host_(host) {}
 
   void on_loaded(instance_id x, result<load_report> report) override;
   void on_executed(execution_report report) override;

@@ -35,16 +35,16 @@ result<tensor_list> in_order(const signature& s,
                           [&](auto& x) { return x.name == spec.name; });
     if (i == xs.end())
       return error{
-          ec::bad_request, "no input is named '" + spec.name + "'", {}};
+        ec::bad_request, "no input is named '" + spec.name + "'", {}};
     out.push_back(std::move(i->value));
   }
   if (out.size() != xs.size())
     return error{
-        ec::bad_request,
-        "the model takes "
-            + joined(s.inputs, ", ", [](auto& x) { return to_string(x); })
-            + "; another input was given, or one twice",
-        {}};
+      ec::bad_request,
+      "the model takes "
+        + joined(s.inputs, ", ", [](auto& x) { return to_string(x); })
+        + "; another input was given, or one twice",
+      {}};
   return out;
 }
 
@@ -116,7 +116,7 @@ result<void> gateway_state::admit(client_request& x) {
   if (by_client_.contains(client))
     return error{ec::bad_request,
                  "a request with id " + std::to_string(x.id)
-                     + " is still being answered",
+                   + " is still being answered",
                  {}};
   auto time = now();
   auto due = x.due.at == far_future ? time + model.policy.deadline : x.due.at;
@@ -127,7 +127,7 @@ result<void> gateway_state::admit(client_request& x) {
   bytes_ += bytes;
   by_client_.emplace(std::move(client), key);
   in_flight_.emplace(
-      key, request{std::move(x.from), x.id, *chosen, time, due, bytes});
+    key, request{std::move(x.from), x.id, *chosen, time, due, bytes});
   deadlines_.push(due, key);
   arm();
   self_->send(model.router,
@@ -153,7 +153,7 @@ void gateway_state::finish_request(uint64_t key, request& r, infer_reply x) {
   x.version = model.info.version;
   x.total = to_us(now() - r.arrived);
   auto [status, fresh] = model.by_status.try_emplace(
-      x.status, counts_->requests(x.model, to_string(x.status)));
+    x.status, counts_->requests(x.model, to_string(x.status)));
   status->second.add();
   model.total_time->observe(to_seconds(x.total));
   bus_->answer(r.from, r.id, x);
@@ -260,15 +260,15 @@ gateway_state::served& gateway_state::model_of(const replica_ready& x) {
   auto& m = models_.emplace_back();
   m.policy = x.policy;
   m.router = self_->spawn<caf::linked>(
-      router,
-      router_options{x.info.model, x.info.version, x.info.signature.batch_axis,
-                     x.policy},
-      gateway_actor{self_}, counts_);
+    router,
+    router_options{x.info.model, x.info.version, x.info.signature.batch_axis,
+                   x.policy},
+    gateway_actor{self_}, counts_);
   bus_->publish("router/" + x.info.model + "." + std::to_string(x.info.version),
                 caf::actor_cast<caf::strong_actor_ptr>(m.router));
   m.queue_time.emplace(counts_->request_seconds(x.info.model, phase::queue));
   m.execute_time.emplace(
-      counts_->request_seconds(x.info.model, phase::execute));
+    counts_->request_seconds(x.info.model, phase::execute));
   m.total_time.emplace(counts_->request_seconds(x.info.model, phase::total));
   return m;
 }
@@ -317,14 +317,14 @@ gateway(gateway_actor::stateful_pointer<gateway_state> self,
   auto& s = self->state;
   s.start(self, options, net, std::move(counts));
   return {
-      [&s](client_request& x) { s.on_request(x); },
-      [&s](settled& x) { s.on_settled(x); },
-      [&s](const client_cancel& x) { s.on_cancel(x); },
-      [&s](const client_describe& x) { s.on_describe(x); },
-      [&s](replica_ready& x) { s.on_ready(x); },
-      [&s](const replica_draining& x) { s.on_draining(x); },
-      [&s](finish) { s.on_finish(); },
-      [&s](tick) { s.on_tick(); },
+    [&s](client_request& x) { s.on_request(x); },
+    [&s](settled& x) { s.on_settled(x); },
+    [&s](const client_cancel& x) { s.on_cancel(x); },
+    [&s](const client_describe& x) { s.on_describe(x); },
+    [&s](replica_ready& x) { s.on_ready(x); },
+    [&s](const replica_draining& x) { s.on_draining(x); },
+    [&s](finish) { s.on_finish(); },
+    [&s](tick) { s.on_tick(); },
   };
 }
 

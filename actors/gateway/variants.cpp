@@ -32,15 +32,15 @@ result<size_t> by_name(const std::vector<variant_view>& xs,
   for (auto& x : xs)
     if (!newest || x.model == wanted.model)
       there.insert(newest ? std::to_string(x.version) : x.model);
-  return error{ec::unknown_model,
-               (newest ? "no version " + shown(wanted.version) + " of model "
-                             + shown(wanted.model)
-                       : "no model " + shown(wanted.model))
-                   + (there.empty() ? std::string{"; none is served"}
-                                    : "; there is "
-                                          + joined(there, ", ",
-                                                   [](auto& s) { return s; })),
-               {}};
+  return error{
+    ec::unknown_model,
+    (newest ? "no version " + shown(wanted.version) + " of model "
+                + shown(wanted.model)
+            : "no model " + shown(wanted.model))
+      + (there.empty()
+           ? std::string{"; none is served"}
+           : "; there is " + joined(there, ", ", [](auto& s) { return s; })),
+    {}};
 }
 
 bool fits(const variant_view& x, const infer& wanted) {

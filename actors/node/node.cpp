@@ -44,8 +44,8 @@ public:
     if (::flock(fd, LOCK_EX | LOCK_NB) != 0)
       return error{ec::bad_config,
                    directory
-                       + ": another process uses it as its data"
-                         " directory",
+                     + ": another process uses it as its data"
+                       " directory",
                    {}};
     return out;
   }
@@ -175,23 +175,23 @@ private:
 
   result<void> open_http(const std::string& address) {
     auto x = http_server::listen(
-        address,
-        {{"/metrics",
-          [this] {
-            return http_answer{200, "text/plain; version=0.0.4; charset=utf-8",
-                               counts_->text()};
-          }},
-         {"/livez",
-          [] {
-            return http_answer{200, "text/plain", "alive\n"};
-          }},
-         {"/readyz", [this] {
-            auto [state, reason] = health_->get();
-            auto text = std::string{to_string(state)}
-                        + (reason.empty() ? "" : ": " + reason) + "\n";
-            return http_answer{state == node_condition::ready ? 200u : 503u,
-                               "text/plain", text};
-          }}});
+      address,
+      {{"/metrics",
+        [this] {
+          return http_answer{200, "text/plain; version=0.0.4; charset=utf-8",
+                             counts_->text()};
+        }},
+       {"/livez",
+        [] {
+          return http_answer{200, "text/plain", "alive\n"};
+        }},
+       {"/readyz", [this] {
+          auto [state, reason] = health_->get();
+          auto text = std::string{to_string(state)}
+                      + (reason.empty() ? "" : ": " + reason) + "\n";
+          return http_answer{state == node_condition::ready ? 200u : 503u,
+                             "text/plain", text};
+        }}});
     if (!x)
       return x.failure();
     http_ = std::move(*x);
@@ -226,28 +226,27 @@ private:
   void add_worker(supervisor_options& options) {
     auto directory = mine().models;
     options.children.push_back(
-        {"cache", "", [directory](supervisor_actor::pointer self) {
-           return caf::actor_cast<caf::actor>(self->spawn(
-               cache,
-               std::shared_ptr<bundle_reader>{read_directory(directory)}));
-         }});
+      {"cache", "", [directory](supervisor_actor::pointer self) {
+         return caf::actor_cast<caf::actor>(self->spawn(
+           cache, std::shared_ptr<bundle_reader>{read_directory(directory)}));
+       }});
     for (auto& d : mine().devices) {
       device_info info{d.id, d.kind, d.lanes, d.memory};
       options.devices.push_back(info);
       device_factory make =
-          [info,
-           d](device_listener& listener) -> result<std::unique_ptr<device>> {
+        [info,
+         d](device_listener& listener) -> result<std::unique_ptr<device>> {
         if (d.type == device_type::cpu)
           return make_cpu_device(info, listener);
         return make_emulated_device(info, d.emulate, listener);
       };
       auto* host = &bus_->host();
       options.children.push_back(
-          {"executor/" + d.id, "",
-           [make, host, counts = counts_](supervisor_actor::pointer self) {
-             return caf::actor_cast<caf::actor>(
-                 self->spawn(executor, make, host, counts));
-           }});
+        {"executor/" + d.id, "",
+         [make, host, counts = counts_](supervisor_actor::pointer self) {
+           return caf::actor_cast<caf::actor>(
+             self->spawn(executor, make, host, counts));
+         }});
     }
   }
 
@@ -266,23 +265,23 @@ private:
     settings.epoch = *epoch;
     settings.settle = 2 * config_.link.timeout;
     options.children.push_back(
-        {"placement", "controller",
-         [made, settings](supervisor_actor::pointer self) {
-           made->placement = self->spawn(placement, settings);
-           return caf::actor_cast<caf::actor>(made->placement);
-         }});
+      {"placement", "controller",
+       [made, settings](supervisor_actor::pointer self) {
+         made->placement = self->spawn(placement, settings);
+         return caf::actor_cast<caf::actor>(made->placement);
+       }});
     options.children.push_back(
-        {"autoscaler", "controller", [made](supervisor_actor::pointer self) {
-           made->autoscaler = self->spawn(fixed_autoscaler, made->placement);
-           return caf::actor_cast<caf::actor>(made->autoscaler);
-         }});
+      {"autoscaler", "controller", [made](supervisor_actor::pointer self) {
+         made->autoscaler = self->spawn(fixed_autoscaler, made->placement);
+         return caf::actor_cast<caf::actor>(made->autoscaler);
+       }});
     options.children.push_back(
-        {"registry", "controller",
-         [made, facts = facts_,
-          wanted = config_.models](supervisor_actor::pointer self) {
-           return caf::actor_cast<caf::actor>(self->spawn(
-               registry, facts, made->autoscaler, made->placement, wanted));
-         }});
+      {"registry", "controller",
+       [made, facts = facts_,
+        wanted = config_.models](supervisor_actor::pointer self) {
+         return caf::actor_cast<caf::actor>(self->spawn(
+           registry, facts, made->autoscaler, made->placement, wanted));
+       }});
     return {};
   }
 
@@ -291,10 +290,10 @@ private:
     settings.max_requests = config_.gateway.max_requests;
     settings.max_bytes = config_.gateway.max_bytes;
     options.children.push_back(
-        {"gateway", "", [this, settings](supervisor_actor::pointer self) {
-           return caf::actor_cast<caf::actor>(self->spawn(
-               gateway, settings, static_cast<bus*>(bus_.get()), counts_));
-         }});
+      {"gateway", "", [this, settings](supervisor_actor::pointer self) {
+         return caf::actor_cast<caf::actor>(self->spawn(
+           gateway, settings, static_cast<bus*>(bus_.get()), counts_));
+       }});
   }
 
   cluster_config config_;

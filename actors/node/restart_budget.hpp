@@ -13,8 +13,8 @@ namespace millrace {
 class restart_budget {
 public:
   explicit restart_budget(size_t most = 5, microseconds window = 60s)
-      : most_(most),
-        window_(window) {}
+    : most_(most),
+      window_(window) {}
 
   /// The pause before the next start, or nothing when the budget is used up.
   std::optional<microseconds> on_crash(timestamp now) {

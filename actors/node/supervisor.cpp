@@ -21,8 +21,8 @@ constexpr size_t failed_kept = 16;
 } // namespace
 
 void supervisor_state::start(
-    supervisor_actor::stateful_pointer<supervisor_state> self,
-    supervisor_options options) {
+  supervisor_actor::stateful_pointer<supervisor_state> self,
+  supervisor_options options) {
   self_ = self;
   options_ = std::move(options);
   keep_exception_text(self);
@@ -66,7 +66,7 @@ void supervisor_state::start_child(child& x) {
                         caf::actor_cast<caf::strong_actor_ptr>(x.handle));
   if (x.spec.name == "gateway")
     options_.net->serve_clients(
-        caf::actor_cast<caf::strong_actor_ptr>(x.handle));
+      caf::actor_cast<caf::strong_actor_ptr>(x.handle));
 }
 
 caf::actor supervisor_state::find_child(const std::string& child_name) const {
@@ -123,7 +123,15 @@ void supervisor_state::restart_due() {
     if (x.start_at <= now()) {
       start_child(x);
       publish_soon();
+      if (x.spec.name == "placement")
+        ask_for_inventories();
     }
+}
+
+void supervisor_state::ask_for_inventories() {
+  for (auto& [node, peer] : peers_)
+    if (auto to = options_.net->resolve(node + "/supervisor"))
+      self_->send(caf::actor_cast<supervisor_actor>(to), report_inventory{});
 }
 
 void supervisor_state::fail(std::string reason) {
@@ -166,7 +174,7 @@ void supervisor_state::on_deploy(const deploy& x) {
     return;
   auto refuse = [&](std::string why) {
     on_replica_status(
-        {x.what, replica_condition::failed, std::move(why), 0, {}, {}});
+      {x.what, replica_condition::failed, std::move(why), 0, {}, {}});
   };
   if (state_ != node_condition::ready)
     return refuse("the node is " + std::string{to_string(state_)});
@@ -187,7 +195,7 @@ void supervisor_state::on_deploy(const deploy& x) {
   options_.net->publish("replica/" + x.what.replica,
                         caf::actor_cast<caf::strong_actor_ptr>(handle));
   replicas_[x.what.replica] = {
-      handle, {x.what, replica_condition::starting, {}, 0, {}, {}}};
+    handle, {x.what, replica_condition::starting, {}, 0, {}, {}}};
 }
 
 void supervisor_state::on_evict(const evict& x) {
@@ -214,9 +222,9 @@ void supervisor_state::on_replica_down(const std::string& replica,
   auto status = i->second.status;
   options_.net->publish("replica/" + replica, nullptr);
   replicas_.erase(i);
-  auto reported = std::any_of(
-      failed_replicas_.begin(), failed_replicas_.end(),
-      [&](auto& x) { return x.what.replica == status.what.replica; });
+  auto reported =
+    std::any_of(failed_replicas_.begin(), failed_replicas_.end(),
+                [&](auto& x) { return x.what.replica == status.what.replica; });
   if (status.state != replica_condition::draining && !reported) {
     status.state = replica_condition::failed;
     status.reason = why.text;
@@ -276,17 +284,16 @@ void supervisor_state::rescan() {
     return;
   scanning_ = true;
   self_
-      ->request(caf::actor_cast<cache_actor>(cache), seconds{60},
-                list_bundles{})
-      .then(
-          [this](bundle_list& x) {
-            scanning_ = false;
-            if (models_ == x.models)
-              return;
-            models_ = std::move(x.models);
-            publish_soon();
-          },
-          [this](const caf::error&) { scanning_ = false; });
+    ->request(caf::actor_cast<cache_actor>(cache), seconds{60}, list_bundles{})
+    .then(
+      [this](bundle_list& x) {
+        scanning_ = false;
+        if (models_ == x.models)
+          return;
+        models_ = std::move(x.models);
+        publish_soon();
+      },
+      [this](const caf::error&) { scanning_ = false; });
 }
 
 // -- time ---------------------------------------------------------------------
@@ -361,15 +368,16 @@ supervisor(supervisor_actor::stateful_pointer<supervisor_state> self,
   auto& s = self->state;
   s.start(self, std::move(options));
   return {
-      [&s](const deploy& x) { s.on_deploy(x); },
-      [&s](const evict& x) { s.on_evict(x); },
-      [&s](const replica_status& x) { s.on_replica_status(x); },
-      [&s](const peer_up& x) { s.on_peer_up(x); },
-      [&s](const peer_down& x) { s.on_peer_down(x); },
-      [&s](get_members) { return s.on_get_members(); },
-      [&s](get_status) { return s.on_get_status(); },
-      [&s](drain) { return s.on_drain(); },
-      [&s](tick) { s.on_tick(); },
+    [&s](const deploy& x) { s.on_deploy(x); },
+    [&s](const evict& x) { s.on_evict(x); },
+    [&s](const replica_status& x) { s.on_replica_status(x); },
+    [&s](const peer_up& x) { s.on_peer_up(x); },
+    [&s](const peer_down& x) { s.on_peer_down(x); },
+    [&s](report_inventory) { s.publish_soon(); },
+    [&s](get_members) { return s.on_get_members(); },
+    [&s](get_status) { return s.on_get_status(); },
+    [&s](drain) { return s.on_drain(); },
+    [&s](tick) { s.on_tick(); },
   };
 }
 

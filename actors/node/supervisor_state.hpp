@@ -25,6 +25,9 @@ struct supervisor_state {
   done on_drain();
   void on_tick();
 
+  /// With the next tick, what this node has goes to the controllers.
+  void publish_soon() { changed_ = true; }
+
 private:
   struct child {
     child_spec spec;
@@ -52,7 +55,7 @@ private:
   caf::actor find_child(const std::string& child_name) const;
   bool obey(uint64_t epoch, uint64_t sequence);
   void rescan();
-  void publish_soon() { changed_ = true; }
+  void ask_for_inventories();
   void publish();
   inventory make_inventory() const;
   std::vector<replica_status> replica_statuses() const;

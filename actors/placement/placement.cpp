@@ -17,8 +17,8 @@ constexpr microseconds longest_pause = 5min;
 } // namespace
 
 void placement_state::start(
-    placement_actor::stateful_pointer<placement_state> self,
-    placement_options options) {
+  placement_actor::stateful_pointer<placement_state> self,
+  placement_options options) {
   self_ = self;
   options_ = options;
   keep_exception_text(self);
@@ -49,8 +49,8 @@ void placement_state::on_inventory(inventory& x) {
     return;
   for (auto& r : x.replicas) {
     auto before =
-        std::find_if(known.replicas.begin(), known.replicas.end(),
-                     [&](auto& y) { return y.what.replica == r.what.replica; });
+      std::find_if(known.replicas.begin(), known.replicas.end(),
+                   [&](auto& y) { return y.what.replica == r.what.replica; });
     auto had_failed = before != known.replicas.end()
                       && before->state == replica_condition::failed;
     if (r.state == replica_condition::failed && !had_failed)
@@ -70,9 +70,9 @@ void placement_state::on_inventory(inventory& x) {
 
 void placement_state::apply(inventory& node, const replica_status& result) {
   auto i =
-      std::find_if(node.replicas.begin(), node.replicas.end(), [&](auto& r) {
-        return r.what.replica == result.what.replica;
-      });
+    std::find_if(node.replicas.begin(), node.replicas.end(), [&](auto& r) {
+      return r.what.replica == result.what.replica;
+    });
   if (i == node.replicas.end())
     node.replicas.push_back(result);
   else
@@ -177,12 +177,12 @@ placement(placement_actor::stateful_pointer<placement_state> self,
   auto& s = self->state;
   s.start(self, options);
   return {
-      [&s](const proposal& x) { s.on_proposal(x); },
-      [&s](inventory& x) { s.on_inventory(x); },
-      [](const peer_up&) { /* its inventory says more */ },
-      [&s](const peer_down& x) { s.on_peer_down(x); },
-      [&s](get_models) { return s.on_get_models(); },
-      [&s](tick) { s.on_tick(); },
+    [&s](const proposal& x) { s.on_proposal(x); },
+    [&s](inventory& x) { s.on_inventory(x); },
+    [](const peer_up&) { /* its inventory says more */ },
+    [&s](const peer_down& x) { s.on_peer_down(x); },
+    [&s](get_models) { return s.on_get_models(); },
+    [&s](tick) { s.on_tick(); },
   };
 }
 

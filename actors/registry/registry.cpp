@@ -21,9 +21,9 @@ std::string pack(const model_row& x) {
 } // namespace
 
 void registry_state::start(
-    registry_actor::stateful_pointer<registry_state> self,
-    std::shared_ptr<store> facts, autoscaler_actor autoscaler,
-    placement_actor placement, std::vector<model_settings> defaults) {
+  registry_actor::stateful_pointer<registry_state> self,
+  std::shared_ptr<store> facts, autoscaler_actor autoscaler,
+  placement_actor placement, std::vector<model_settings> defaults) {
   self_ = self;
   facts_ = std::move(facts);
   autoscaler_ = std::move(autoscaler);
@@ -31,11 +31,11 @@ void registry_state::start(
   defaults_ = std::move(defaults);
   keep_exception_text(self);
   facts_->load(table, [me = caf::actor_cast<caf::weak_actor_ptr>(self->ctrl())](
-                          auto rows) {
+                        auto rows) {
     if (auto to = caf::actor_cast<registry_actor>(
-            caf::actor_cast<caf::strong_actor_ptr>(me)))
+          caf::actor_cast<caf::strong_actor_ptr>(me)))
       caf::anon_send(
-          to, registry_rows{std::make_shared<decltype(rows)>(std::move(rows))});
+        to, registry_rows{std::make_shared<decltype(rows)>(std::move(rows))});
   });
 }
 
@@ -49,7 +49,7 @@ void registry_state::on_rows(const registry_rows& x) {
     auto y = decode<model_row>(std::as_bytes(std::span{row.value}), ctx);
     if (!y) {
       self_->quit(to_caf(
-          std::move(y.failure()).within("registry row '" + row.key + "'")));
+        std::move(y.failure()).within("registry row '" + row.key + "'")));
       return;
     }
     models_[row.key] = {std::move(*y), row.version};
@@ -74,7 +74,7 @@ caf::result<done> registry_state::on_set(const set_model& x) {
 caf::result<done> registry_state::on_forget(const forget_model& x) {
   if (!models_.contains(x.model))
     return to_caf(error{
-        ec::unknown_model, "model '" + x.model + "' is not registered", {}});
+      ec::unknown_model, "model '" + x.model + "' is not registered", {}});
   return enqueue(x.model, std::nullopt);
 }
 
@@ -96,25 +96,24 @@ void registry_state::write_next() {
   auto& next = changes_.front();
   auto i = models_.find(next.model);
   facts_->put(
-      table, next.model, next.row ? pack(*next.row) : std::string{},
-      i == models_.end() ? 0 : i->second.version,
-      [me = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl())](auto version) {
-        if (auto to = caf::actor_cast<registry_actor>(
-                caf::actor_cast<caf::strong_actor_ptr>(me)))
-          caf::anon_send(
-              to, registry_written{
-                      std::make_shared<decltype(version)>(std::move(version))});
-      });
+    table, next.model, next.row ? pack(*next.row) : std::string{},
+    i == models_.end() ? 0 : i->second.version,
+    [me = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl())](auto version) {
+      if (auto to = caf::actor_cast<registry_actor>(
+            caf::actor_cast<caf::strong_actor_ptr>(me)))
+        caf::anon_send(to, registry_written{std::make_shared<decltype(version)>(
+                             std::move(version))});
+    });
 }
 
 void registry_state::on_written(const registry_written& x) {
   auto done_change = std::move(changes_.front());
   changes_.pop_front();
   if (*x.version) {
-    log_event(log_level::info, "registry", "changed",
-              {{"model", done_change.model},
-               {"replicas",
-                done_change.row ? done_change.row->settings.replicas : 0}});
+    log_event(
+      log_level::info, "registry", "changed",
+      {{"model", done_change.model},
+       {"replicas", done_change.row ? done_change.row->settings.replicas : 0}});
     if (done_change.row)
       models_[done_change.model] = {*done_change.row, **x.version};
     else
@@ -139,20 +138,18 @@ void registry_state::publish() {
 caf::result<model_list> registry_state::on_get() {
   auto promise = self_->make_response_promise<model_list>();
   self_->request(placement_, seconds{2}, get_models{})
-      .then(
-          [this, promise](model_list& x) mutable {
-            for (auto& [name, entry] : models_) {
-              auto known =
-                  std::any_of(x.models.begin(), x.models.end(), [&](auto& y) {
-                    return y.settings.model == name;
-                  });
-              if (!known)
-                x.models.push_back(
-                    {entry.row.settings, 0, 0, "not placed yet"});
-            }
-            promise.deliver(std::move(x));
-          },
-          [promise](caf::error& x) mutable { promise.deliver(std::move(x)); });
+    .then(
+      [this, promise](model_list& x) mutable {
+        for (auto& [name, entry] : models_) {
+          auto known =
+            std::any_of(x.models.begin(), x.models.end(),
+                        [&](auto& y) { return y.settings.model == name; });
+          if (!known)
+            x.models.push_back({entry.row.settings, 0, 0, "not placed yet"});
+        }
+        promise.deliver(std::move(x));
+      },
+      [promise](caf::error& x) mutable { promise.deliver(std::move(x)); });
   return promise;
 }
 
@@ -164,11 +161,11 @@ registry(registry_actor::stateful_pointer<registry_state> self,
   s.start(self, std::move(facts), std::move(autoscaler), std::move(placement),
           std::move(defaults));
   return {
-      [&s](const set_model& x) { return s.on_set(x); },
-      [&s](const forget_model& x) { return s.on_forget(x); },
-      [&s](get_models) { return s.on_get(); },
-      [&s](const registry_rows& x) { s.on_rows(x); },
-      [&s](const registry_written& x) { s.on_written(x); },
+    [&s](const set_model& x) { return s.on_set(x); },
+    [&s](const forget_model& x) { return s.on_forget(x); },
+    [&s](get_models) { return s.on_get(); },
+    [&s](const registry_rows& x) { s.on_rows(x); },
+    [&s](const registry_written& x) { s.on_written(x); },
   };
 }
 

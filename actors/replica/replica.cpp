@@ -31,21 +31,22 @@ void replica_state::start(replica_actor::stateful_pointer<replica_state> self,
   // A replica without its device is none.
   self->link_to(options_.executor);
   report(replica_condition::starting);
-  self->request(options_.cache, load_timeout,
-                fetch{options_.what.model, options_.what.version})
-      .then([this](const fetched& x) { load(x); },
-            [this](const caf::error& x) { fail(x, "fetch"); });
+  self
+    ->request(options_.cache, load_timeout,
+              fetch{options_.what.model, options_.what.version})
+    .then([this](const fetched& x) { load(x); },
+          [this](const caf::error& x) { fail(x, "fetch"); });
 }
 
 void replica_state::load(const fetched& x) {
   content_ = x.content;
   info_ = x.info;
   self_
-      ->request(options_.executor, load_timeout,
-                load_stage{instance_, content_, 0, content_->info.layers.size(),
-                           options_.what.policy.batch})
-      .then([this](const stage_loaded& y) { on_loaded(y); },
-            [this](const caf::error& y) { fail(y, "load"); });
+    ->request(options_.executor, load_timeout,
+              load_stage{instance_, content_, 0, content_->info.layers.size(),
+                         options_.what.policy.batch})
+    .then([this](const stage_loaded& y) { on_loaded(y); },
+          [this](const caf::error& y) { fail(y, "load"); });
 }
 
 void replica_state::on_loaded(const stage_loaded& x) {
@@ -191,12 +192,12 @@ replica(replica_actor::stateful_pointer<replica_state> self,
   auto& s = self->state;
   s.start(self, std::move(options), net);
   return {
-      [&s](run_batch& x) { s.on_run(x); },
-      [&s](executed& x) { s.on_executed(x); },
-      [&s](const peer_up& x) { s.on_peer_up(x); },
-      [](const peer_down&) { /* the gateway's proxy goes down itself */ },
-      [&s](finish) { s.on_finish(); },
-      [&s](tick) { s.on_tick(); },
+    [&s](run_batch& x) { s.on_run(x); },
+    [&s](executed& x) { s.on_executed(x); },
+    [&s](const peer_up& x) { s.on_peer_up(x); },
+    [](const peer_down&) { /* the gateway's proxy goes down itself */ },
+    [&s](finish) { s.on_finish(); },
+    [&s](tick) { s.on_tick(); },
   };
 }
 

@@ -29,8 +29,8 @@ struct queued_request {
 class request_queue {
 public:
   request_queue(serving_policy policy, int batch_axis)
-      : policy_(policy),
-        batch_axis_(batch_axis) {}
+    : policy_(policy),
+      batch_axis_(batch_axis) {}
 
   /// False when the queue is full; the request is then untouched.
   bool push(queued_request& x);

@@ -47,7 +47,7 @@ void router_state::on_route(route& x) {
   if (!queue_->push(request))
     return settle_as(request.key, ec::overloaded,
                      "the queue of model '" + options_.model + "' is full ("
-                         + std::to_string(queue_->size()) + " requests)",
+                       + std::to_string(queue_->size()) + " requests)",
                      queue_->time_to_drain(expected_));
   pump();
 }
@@ -67,8 +67,8 @@ void router_state::on_ready(const replica_ready& x) {
     r.credit = x.credit;
     self_->monitor(r.handle);
     log_event(
-        log_level::info, "router", "replica_ready",
-        {{"model", options_.model}, {"replica", x.name}, {"node", x.node}});
+      log_level::info, "router", "replica_ready",
+      {{"model", options_.model}, {"replica", x.name}, {"node", x.node}});
   }
   report();
   pump();
@@ -90,7 +90,7 @@ void router_state::drop_late() {
   for (auto& x : queue_->take_late(now(), expected_))
     settle_as(x.key, ec::deadline_exceeded,
               "waited too long for a replica of model '" + options_.model
-                  + "'");
+                + "'");
 }
 
 router_state::replica* router_state::most_credit() {
@@ -213,8 +213,8 @@ void router_state::give_back(flight& lost) {
     if (i->attempts >= max_attempts) {
       settle_as(i->key, ec::unavailable,
                 "replica " + lost.replica_name
-                    + " was lost while it ran this"
-                      " request, the second one");
+                  + " was lost while it ran this"
+                    " request, the second one");
     } else {
       redispatched_->add();
       queue_->put_back(std::move(*i));
@@ -243,12 +243,12 @@ router(router_actor::stateful_pointer<router_state> self,
   auto& s = self->state;
   s.start(self, std::move(options), std::move(gateway), std::move(counts));
   return {
-      [&s](route& x) { s.on_route(x); },
-      [&s](const unroute& x) { s.on_unroute(x); },
-      [&s](batch_done& x) { s.on_batch_done(x); },
-      [&s](const replica_ready& x) { s.on_ready(x); },
-      [&s](const replica_draining& x) { s.on_draining(x); },
-      [&s](tick) { s.on_tick(); },
+    [&s](route& x) { s.on_route(x); },
+    [&s](const unroute& x) { s.on_unroute(x); },
+    [&s](batch_done& x) { s.on_batch_done(x); },
+    [&s](const replica_ready& x) { s.on_ready(x); },
+    [&s](const replica_draining& x) { s.on_draining(x); },
+    [&s](tick) { s.on_tick(); },
   };
 }
 

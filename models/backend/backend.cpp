@@ -47,9 +47,9 @@ class plugin_stage : public loaded_stage {
 public:
   plugin_stage(const millrace_backend* api, millrace_stage* stage,
                std::shared_ptr<const bundle> content)
-      : api_(api),
-        stage_(stage),
-        content_(std::move(content)) {}
+    : api_(api),
+      stage_(stage),
+      content_(std::move(content)) {}
 
   ~plugin_stage() override { api_->unload(stage_); }
 
@@ -86,16 +86,16 @@ struct parts_sink {
 
   static void on_code(void* self, const void* data, uint64_t bytes) {
     static_cast<parts_sink*>(self)->parts.code.assign(
-        static_cast<const char*>(data), bytes);
+      static_cast<const char*>(data), bytes);
   }
   static void on_parameter(void* self, const millrace_parameter* x) {
-    auto view = tensor{
-        static_cast<dtype>(x->value.dtype),
-        *shape::of({x->value.extents, static_cast<size_t>(x->value.rank)}),
-        shared_bytes::copy_of(const_bytes{
-            static_cast<const std::byte*>(x->value.data), x->value.bytes})};
+    auto view =
+      tensor{static_cast<dtype>(x->value.dtype),
+             *shape::of({x->value.extents, static_cast<size_t>(x->value.rank)}),
+             shared_bytes::copy_of(const_bytes{
+               static_cast<const std::byte*>(x->value.data), x->value.bytes})};
     static_cast<parts_sink*>(self)->parts.parameters.push_back(
-        {x->name, std::move(view)});
+      {x->name, std::move(view)});
   }
   static void on_input(void* self, const char* name, const char* type) {
     static_cast<parts_sink*>(self)->parts.inputs.push_back({name, type});
@@ -122,7 +122,7 @@ public:
       for (auto& w : weights_of(*x, i, i + 1)) {
         if (w.name.size() <= prefix)
           return error{ec::bad_config, x->directory + ": parameter '" + w.name
-                                           + "' is not named LAYER/NAME"};
+                                         + "' is not named LAYER/NAME"};
         list.push_back({w.name.c_str() + prefix, lend(w.value)});
       }
       layers.push_back({x->info.layers[i].name.c_str(), x->code[i].data(),
@@ -133,7 +133,7 @@ public:
     if (api_->load(layers.data(), layers.size(), &stage, &failed) != 0)
       return error{ec::internal, x->directory + ": " + failed.text};
     return std::unique_ptr<loaded_stage>{
-        std::make_unique<plugin_stage>(api_, stage, x)};
+      std::make_unique<plugin_stage>(api_, stage, x)};
   }
 
   result<model_parts> take_apart(const std::string& path) override {
@@ -171,7 +171,7 @@ result<std::shared_ptr<backend>> load_plugin(const std::string& path) {
   if (library == nullptr)
     return refuse(::dlerror());
   auto entry = reinterpret_cast<millrace_backend_entry>(
-      ::dlsym(library, "millrace_backend_v1"));
+    ::dlsym(library, "millrace_backend_v1"));
   if (entry == nullptr)
     return refuse("has no millrace_backend_v1");
   auto* api = entry();

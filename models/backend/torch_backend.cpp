@@ -25,8 +25,8 @@ namespace {
 
 /// In the order of millrace::dtype.
 constexpr at::ScalarType scalar_types[] = {
-    at::kBool, at::kByte, at::kChar,     at::kShort, at::kInt,
-    at::kLong, at::kHalf, at::kBFloat16, at::kFloat, at::kDouble};
+  at::kBool, at::kByte, at::kChar,     at::kShort, at::kInt,
+  at::kLong, at::kHalf, at::kBFloat16, at::kFloat, at::kDouble};
 
 int dtype_of(at::ScalarType x) {
   for (int i = 0; i < 10; ++i)
@@ -225,8 +225,8 @@ int take_apart(const char* path, const millrace_import_sink* sink,
       // One element stretched over the shape: the code keeps what it needs to
       // know of the parameter without its bytes.
       slot.set_data(slot.dim() == 0
-                        ? at::zeros({}, slot.options())
-                        : at::zeros({1}, slot.options()).expand(slot.sizes()));
+                      ? at::zeros({}, slot.options())
+                      : at::zeros({1}, slot.options()).expand(slot.sizes()));
     });
     std::ostringstream code;
     m.save(code);
@@ -236,8 +236,8 @@ int take_apart(const char* path, const millrace_import_sink* sink,
 }
 
 constexpr millrace_backend backend{
-    MILLRACE_BACKEND_ABI, describe_backend, enter_thread, load, unload, run,
-    take_apart,
+  MILLRACE_BACKEND_ABI, describe_backend, enter_thread, load, unload, run,
+  take_apart,
 };
 
 } // namespace

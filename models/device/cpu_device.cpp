@@ -41,7 +41,7 @@ result<std::vector<tensor_list>> run_batch(instance& x, const execution& job) {
   std::vector<size_t> rows;
   for (auto& item : job.items)
     rows.push_back(static_cast<size_t>(
-        item.front().extents[static_cast<size_t>(s.batch_axis)]));
+      item.front().extents[static_cast<size_t>(s.batch_axis)]));
   return scatter(*outputs, rows, s.batch_axis);
 }
 
@@ -52,7 +52,7 @@ result<void> warm_up(instance& x, size_t rows) {
   tensor_list inputs;
   for (auto& spec : s.inputs) {
     auto zeros = tensor::zeros(
-        spec.type, with_rows(spec, s.batch_axis, static_cast<int64_t>(rows)));
+      spec.type, with_rows(spec, s.batch_axis, static_cast<int64_t>(rows)));
     if (!zeros)
       return zeros.failure();
     inputs.push_back(std::move(*zeros));
@@ -67,10 +67,10 @@ class cpu_device : public device {
 public:
   cpu_device(device_info info, std::shared_ptr<backend> runner,
              device_listener& listener)
-      : info_(std::move(info)),
-        runner_(std::move(runner)),
-        listener_(listener),
-        loader_(info_.id + ".load") {
+    : info_(std::move(info)),
+      runner_(std::move(runner)),
+      listener_(listener),
+      loader_(info_.id + ".load") {
     for (uint32_t i = 0; i < std::max(1u, info_.lanes); ++i) {
       auto name = info_.id + "." + std::to_string(i);
       lanes_.push_back(std::make_unique<worker_thread>(name));
@@ -165,7 +165,7 @@ result<std::unique_ptr<device>> make_cpu_device(device_info info,
   if (!runner)
     return runner.failure();
   return std::unique_ptr<device>{std::make_unique<cpu_device>(
-      std::move(info), std::move(*runner), listener)};
+    std::move(info), std::move(*runner), listener)};
 }
 
 } // namespace millrace

@@ -20,9 +20,9 @@ uint64_t weight_bytes(const load_request& x) {
 class emulated_device : public device {
 public:
   emulated_device(device_info info, emulation how, device_listener& listener)
-      : info_(std::move(info)),
-        how_(how),
-        listener_(listener) {
+    : info_(std::move(info)),
+      how_(how),
+      listener_(listener) {
     info_.lanes = std::max(1u, info_.lanes);
     waiting_.resize(info_.lanes);
   }
@@ -67,7 +67,7 @@ public:
     start_waiting(now);
     for (auto& x : done)
       listener_.on_executed(
-          {x.job.id, x.job.lane, outputs_of(x.job), x.started, now});
+        {x.job.id, x.job.lane, outputs_of(x.job), x.started, now});
   }
 
 private:
@@ -109,7 +109,7 @@ private:
       auto job = std::move(waiting_[lane].front());
       waiting_[lane].erase(waiting_[lane].begin());
       auto time =
-          how_.per_batch + how_.per_row * static_cast<int64_t>(rows_of(job));
+        how_.per_batch + how_.per_row * static_cast<int64_t>(rows_of(job));
       running_.push_back({std::move(job), time, now});
       at_ = now;
     }

@@ -13,8 +13,8 @@ const std::string bundles = TEST_BUNDLES;
 
 const std::string worker = "    roles: [worker]\n";
 const std::string emulated =
-    "    roles: [worker]\n    devices:\n      - type: emulated\n"
-    "        emulate: {load: 10ms, per_batch: 5ms, per_row: 1ms}\n";
+  "    roles: [worker]\n    devices:\n      - type: emulated\n"
+  "        emulate: {load: 10ms, per_batch: 5ms, per_row: 1ms}\n";
 
 /// Every role in a process of its own, and two workers.
 std::map<std::string, std::string> apart(const std::string& w = worker) {
@@ -47,11 +47,11 @@ TEST_CASE("e2e: with every role in its own process a request is answered") {
   REQUIRE(c.wait_ready());
   auto gateway = c.connect_client();
   REQUIRE(eventually(
-      [&] {
-        auto models = gateway.models();
-        return models && models->size() == 1;
-      },
-      10s));
+    [&] {
+      auto models = gateway.models();
+      return models && models->size() == 1;
+    },
+    10s));
   auto y = gateway.infer_one(ask("affine", floats({2, 4})));
   REQUIRE(y.status == ec::ok);
   // Rows 0..3 and 4..7 times (0..3; 4..7) plus (10, 20).
@@ -82,17 +82,17 @@ TEST_CASE("P1, P2, P3: through 20 kills of a worker under load every request"
     c.start(victim);
     // The next kill must find a replica on the other node.
     REQUIRE(eventually(
-        [&] {
-          load.run(100ms);
-          auto ready = [](const node_status& s) {
-            return std::any_of(
-                s.replicas.begin(), s.replicas.end(),
-                [](auto& r) { return r.state == replica_condition::ready; });
-          };
-          return c.wait_status("w1", ready, 0us)
-                 && c.wait_status("w2", ready, 0us);
-        },
-        20s));
+      [&] {
+        load.run(100ms);
+        auto ready = [](const node_status& s) {
+          return std::any_of(s.replicas.begin(), s.replicas.end(), [](auto& r) {
+            return r.state == replica_condition::ready;
+          });
+        };
+        return c.wait_status("w1", ready, 0us)
+               && c.wait_status("w2", ready, 0us);
+      },
+      20s));
   }
   load.finish();
   report(load);
@@ -123,7 +123,7 @@ TEST_CASE("P5: while the controller is dead for 20 s no warm request fails, and"
   CHECK(load.statuses[ec::ok] == load.submitted);
   REQUIRE(c.wait_ready());
   auto list =
-      c.connect_operator("ctl").ask<model_list>("ctl/registry", get_models{});
+    c.connect_operator("ctl").ask<model_list>("ctl/registry", get_models{});
   REQUIRE(list);
   REQUIRE(list->models.size() == 2);
   CHECK(list->models[0].settings.model == "affine");
@@ -167,7 +167,7 @@ TEST_CASE("P9: at three times the capacity goodput stays, and refusals are"
         ++good;
       else if (x->reply.status == ec::overloaded)
         ++out.refused,
-            out.slowest_refusal = std::max(out.slowest_refusal, took);
+          out.slowest_refusal = std::max(out.slowest_refusal, took);
       else
         ++out.other;
     };
@@ -252,7 +252,7 @@ TEST_CASE("e2e: replicas of one host share one physical copy of their weights"
   c.wait_status("all",
                 [&](const node_status& s) { return s.replicas.size() == 2; });
   auto maps =
-      read_file("/proc/" + std::to_string(c["all"].pid()) + "/maps", 16u << 20);
+    read_file("/proc/" + std::to_string(c["all"].pid()) + "/maps", 16u << 20);
   REQUIRE(maps);
   for (size_t at = 0;
        (at = maps->find("weights.safetensors", at)) != std::string::npos; ++at)
@@ -270,6 +270,6 @@ TEST_CASE("e2e: a second process with the same data directory is refused") {
                  c.folder() + "/second.log"};
   CHECK(second.wait() == 78);
   CHECK(read_file(c.folder() + "/second.log", 1 << 20)
-            ->find("another process uses it as its data directory")
+          ->find("another process uses it as its data directory")
         != std::string::npos);
 }

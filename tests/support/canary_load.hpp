@@ -14,9 +14,9 @@ namespace millrace::test {
 class canary_load {
 public:
   canary_load(client gateway, std::string model, size_t window)
-      : gateway_(std::move(gateway)),
-        model_(std::move(model)),
-        window_(window) {}
+    : gateway_(std::move(gateway)),
+      model_(std::move(model)),
+      window_(window) {}
 
   /// Goes on for a time.
   void run(microseconds length) {

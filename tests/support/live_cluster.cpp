@@ -10,7 +10,7 @@ namespace millrace::test {
 live_cluster::live_cluster(std::map<std::string, std::string> nodes,
                            const std::string& models,
                            const std::string& bundles)
-    : config_(folder_ / "cluster.yaml") {
+  : config_(folder_ / "cluster.yaml") {
   std::string text = "cluster: test\nseeds: ["
                      + endpoint(nodes.begin()->first, "peers") + "]\nnodes:\n";
   for (auto& [name, body] : nodes) {
@@ -37,8 +37,8 @@ std::string live_cluster::endpoint(const std::string& node,
 
 void live_cluster::start(const std::string& node) {
   processes_[node] =
-      process{{MILLRACE_PROGRAM, "node", "--config", config_, "--node", node},
-              folder_ / (node + ".log")};
+    process{{MILLRACE_PROGRAM, "node", "--config", config_, "--node", node},
+            folder_ / (node + ".log")};
 }
 
 void live_cluster::start_all() {
@@ -48,19 +48,19 @@ void live_cluster::start_all() {
 
 bool live_cluster::wait_ready(microseconds longest) {
   return eventually(
-      [&] {
-        auto cluster =
-            operator_client::connect(endpoint(controller_, "operators"), 100ms);
-        if (!cluster)
-          return false;
-        auto list = cluster->ask<model_list>("./registry", get_models{}, 500ms);
-        if (!list || list->models.empty())
-          return false;
-        return std::all_of(
-            list->models.begin(), list->models.end(),
-            [](auto& m) { return m.ready == m.settings.replicas; });
-      },
-      longest);
+    [&] {
+      auto cluster =
+        operator_client::connect(endpoint(controller_, "operators"), 100ms);
+      if (!cluster)
+        return false;
+      auto list = cluster->ask<model_list>("./registry", get_models{}, 500ms);
+      if (!list || list->models.empty())
+        return false;
+      return std::all_of(list->models.begin(), list->models.end(), [](auto& m) {
+        return m.ready == m.settings.replicas;
+      });
+    },
+    longest);
 }
 
 client live_cluster::connect_client() {

@@ -62,16 +62,16 @@ template <class F>
 bool live_cluster::wait_status(const std::string& node, F f,
                                microseconds longest) {
   return eventually(
-      [&] {
-        auto cluster =
-            operator_client::connect(endpoint(node, "operators"), 100ms);
-        if (!cluster)
-          return false;
-        auto status =
-            cluster->ask<node_status>("./supervisor", get_status{}, 500ms);
-        return status && f(*status);
-      },
-      longest);
+    [&] {
+      auto cluster =
+        operator_client::connect(endpoint(node, "operators"), 100ms);
+      if (!cluster)
+        return false;
+      auto status =
+        cluster->ask<node_status>("./supervisor", get_status{}, 500ms);
+      return status && f(*status);
+    },
+    longest);
 }
 
 } // namespace millrace::test

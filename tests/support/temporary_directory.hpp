@@ -12,7 +12,7 @@ class temporary_directory {
 public:
   temporary_directory() {
     auto name =
-        (std::filesystem::temp_directory_path() / "millrace-XXXXXX").string();
+      (std::filesystem::temp_directory_path() / "millrace-XXXXXX").string();
     path_ = ::mkdtemp(name.data());
   }
   temporary_directory(const temporary_directory&) = delete;

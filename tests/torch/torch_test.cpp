@@ -63,8 +63,8 @@ TEST_CASE("import: a bundle's layer without parameters gets them from the"
 
 TEST_CASE("import: outputs are learned by running the model") {
   temporary_directory dir;
-  auto done = import_into(dir, asks("two", {{"a", dtype::f32, {-1, 3}},
-                                            {"b", dtype::f32, {-1, 3}}}));
+  auto done = import_into(
+    dir, asks("two", {{"a", dtype::f32, {-1, 3}}, {"b", dtype::f32, {-1, 3}}}));
   REQUIRE(done);
   auto& outputs = done->info.signature.outputs;
   REQUIRE(outputs.size() == 2);
@@ -77,8 +77,8 @@ TEST_CASE("import: where inputs cannot be inferred the message says what to"
   auto done = import_into(dir, asks("two", {}));
   REQUIRE_FALSE(done);
   CHECK(
-      done.failure().text.find("give --input a:F32:-1,... --input b:F32:-1,...")
-      != std::string::npos);
+    done.failure().text.find("give --input a:F32:-1,... --input b:F32:-1,...")
+    != std::string::npos);
 }
 
 TEST_CASE("import: a model whose first parameter is a matrix tells its input") {

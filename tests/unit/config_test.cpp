@@ -56,7 +56,7 @@ TEST_CASE("config: what is wrong is named with file, line and key") {
         == "c.yaml:7: nodes.n2.roles[0]: expected one of gateway, controller,"
            " worker, found 'wrker'");
   CHECK(refusal("    devices:", "    device:")
-            .find("c.yaml:8: nodes.n2: unknown key 'device'; known here: ")
+          .find("c.yaml:8: nodes.n2: unknown key 'device'; known here: ")
         == 0);
   CHECK(refusal("5ms", "5 parsecs")
         == "c.yaml:12: nodes.n2.devices[1].emulate.per_batch: '5 parsecs' has"
@@ -68,7 +68,7 @@ TEST_CASE("config: what is wrong is named with file, line and key") {
 
 TEST_CASE("config: a gateway without an address for clients is refused") {
   CHECK(refusal("    clients: tcp://127.0.0.1:7100\n", "")
-            .find("is a gateway without an address for clients")
+          .find("is a gateway without an address for clients")
         != std::string::npos);
 }
 
@@ -77,7 +77,7 @@ TEST_CASE("P13: an address that other hosts can reach is refused") {
        {"tcp://0.0.0.0:7100", "tcp://*:7100", "tcp://192.168.0.1:7100"}) {
     CAPTURE(address);
     CHECK(refusal("tcp://127.0.0.1:7100", address)
-              .find("which other hosts can reach")
+            .find("which other hosts can reach")
           != std::string::npos);
   }
 }

@@ -172,10 +172,10 @@ namespace {
 
 std::vector<variant_view> digits_variants() {
   return {
-      {"linear", 1, "digits", {"default"}, 0.94, 100us, 1},
-      {"small", 1, "digits", {}, 0.98, 300us, 1},
-      {"small", 2, "digits", {"default"}, 0.98, 200us, 0},
-      {"wide", 3, "digits", {"stable"}, 0.99, 2000us, 1},
+    {"linear", 1, "digits", {"default"}, 0.94, 100us, 1},
+    {"small", 1, "digits", {}, 0.98, 300us, 1},
+    {"small", 2, "digits", {"default"}, 0.98, 200us, 0},
+    {"wide", 3, "digits", {"stable"}, 0.99, 2000us, 1},
   };
 }
 
@@ -234,8 +234,8 @@ cluster_view workers(size_t n, std::vector<uint64_t> versions = {1}) {
                           100,
                           {},
                           v == versions.front()
-                              ? std::vector<std::string>{"default"}
-                              : std::vector<std::string>{},
+                            ? std::vector<std::string>{"default"}
+                            : std::vector<std::string>{},
                           {}});
     out.nodes[x.node.name] = x;
   }
@@ -256,7 +256,7 @@ placement_plan settle(cluster_view& view,
   auto plan = reconcile(view, wanted);
   for (auto& x : plan.deploy)
     view.nodes[x.node].replicas.push_back(
-        {x, replica_condition::ready, {}, 100, {}, {}});
+      {x, replica_condition::ready, {}, 100, {}, {}});
   for (auto& x : plan.evict)
     std::erase_if(view.nodes[x.node].replicas,
                   [&](auto& r) { return r.what.replica == x.replica; });

@@ -113,7 +113,7 @@ shared_bytes safetensors_of(const std::string& header, size_t data) {
 
 TEST_CASE("safetensors: what is written is read in place") {
   std::vector<named_tensor> xs{
-      {"b", floats({2, 3})}, {"a", floats({})}, {"empty", floats({0, 4})}};
+    {"b", floats({2, 3})}, {"a", floats({})}, {"empty", floats({0, 4})}};
   auto file = shared_bytes::copy_of(*write_safetensors(xs));
   auto back = read_safetensors(file);
   REQUIRE(back);
@@ -200,7 +200,7 @@ manifest small_manifest(uint64_t version) {
 }
 
 const std::map<std::string, std::string> small_files{
-    {"layers/model.pt", "code"}};
+  {"layers/model.pt", "code"}};
 
 } // namespace
 

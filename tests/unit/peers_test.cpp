@@ -32,11 +32,11 @@ public:
                   uint64_t incarnation = 1) {
     nodes_.erase(name);
     auto [i, fresh] = nodes_.emplace(
-        name, node{make_member(name, incarnation),
-                   peer_table{"c", make_member(name, incarnation), {}, seeds},
-                   {},
-                   {},
-                   {}});
+      name, node{make_member(name, incarnation),
+                 peer_table{"c", make_member(name, incarnation), {}, seeds},
+                 {},
+                 {},
+                 {}});
     carry_out(name, i->second.table.start());
     return i->second.table;
   }
@@ -116,7 +116,7 @@ private:
     if (i == nodes_.end() || !from.connected.contains(address))
       return;
     i->second.inbox.push_back(
-        [this, to, f] { carry_out(to, f(nodes_.at(to).table, now_)); });
+      [this, to, f] { carry_out(to, f(nodes_.at(to).table, now_)); });
   }
 
   std::map<std::string, node> nodes_;

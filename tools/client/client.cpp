@@ -59,10 +59,10 @@ std::optional<client::answer> client::take(const wire_message& x) {
     return std::nullopt; // settled here already
   decode_context ctx{link_->now(), nullptr, x.attachments, 0};
   auto reply = decode<infer_reply>(x.body.view(), ctx);
-  return answer{x.head.id,
-                reply ? std::move(*reply)
-                      : failed(ec::internal, "the gateway's answer: "
-                                                 + reply.failure().text)};
+  return answer{x.head.id, reply
+                             ? std::move(*reply)
+                             : failed(ec::internal, "the gateway's answer: "
+                                                      + reply.failure().text)};
 }
 
 std::optional<client::answer> client::receive(microseconds longest) {
@@ -82,7 +82,7 @@ std::optional<client::answer> client::receive(microseconds longest) {
     deadlines_.take_due(link_->now(), [this](uint64_t id) {
       if (outstanding_.erase(id) != 0)
         ready_.push_back(
-            {id, failed(ec::unavailable, "no answer came from the gateway")});
+          {id, failed(ec::unavailable, "no answer came from the gateway")});
     });
     deadlines_.sweep(outstanding_.size(),
                      [this](uint64_t id) { return outstanding_.contains(id); });

@@ -41,7 +41,7 @@ public:
     if (x.head.t != T::record_name())
       return error{ec::internal,
                    "expected an answer of type " + std::string{T::record_name()}
-                       + ", got " + x.head.t,
+                     + ", got " + x.head.t,
                    {}};
     return decode<T>(x.body.view(), ctx);
   }
@@ -59,7 +59,7 @@ public:
 
 private:
   explicit operator_client(std::unique_ptr<connection> x)
-      : link_(std::move(x)) {}
+    : link_(std::move(x)) {}
   uint64_t send_wire(const std::string& to, wire_message x);
 
   std::unique_ptr<connection> link_;

@@ -57,13 +57,13 @@ result<arrival_times> trace_arrivals(const std::string& path, double scale,
     std::string_view last = split(line, ',').back();
     double rate = 0;
     auto [end, err] =
-        std::from_chars(last.data(), last.data() + last.size(), rate);
+      std::from_chars(last.data(), last.data() + last.size(), rate);
     if (err != std::errc{} || rate < 0) {
       if (i == 0 || line.empty() || line.front() == '#')
         continue;
       return error{ec::bad_request,
                    path + ":" + std::to_string(i + 1)
-                       + ": expected requests per second, found " + shown(line),
+                     + ": expected requests per second, found " + shown(line),
                    {}};
     }
     auto wanted = rate * scale;
@@ -71,7 +71,7 @@ result<arrival_times> trace_arrivals(const std::string& path, double scale,
              + (random.uniform() < wanted - std::floor(wanted) ? 1 : 0);
     for (size_t k = 0; k < n; ++k)
       out.push_back(
-          second + microseconds{static_cast<int64_t>(random.below(1'000'000))});
+        second + microseconds{static_cast<int64_t>(random.below(1'000'000))});
     second += 1s;
   }
   std::sort(out.begin(), out.end());

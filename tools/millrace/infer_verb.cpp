@@ -36,8 +36,8 @@ result<tensor> choose_rows(const tensor& x, size_t first, size_t rows) {
   if (first + rows > there || rows == 0)
     return error{ec::bad_request,
                  "rows " + std::to_string(first) + " to "
-                     + std::to_string(first + rows) + " of an input that has "
-                     + std::to_string(there),
+                   + std::to_string(first + rows) + " of an input that has "
+                   + std::to_string(there),
                  {}};
   auto size = x.data.size() / there;
   auto extents = x.extents;
@@ -114,7 +114,7 @@ bool print_labels(const infer_options& x, const tensor& input,
   auto pixels = input.data.size() / sizeof(float) / std::max<size_t>(1, rows);
   auto side = static_cast<size_t>(std::lround(std::sqrt(pixels)));
   auto drawable =
-      input.type == dtype::f32 && side * side == pixels && side <= 32;
+    input.type == dtype::f32 && side * side == pixels && side <= 32;
   for (size_t i = 0; i < rows; ++i) {
     if (x.show && drawable)
       draw(reinterpret_cast<const float*>(input.data.data()) + i * pixels,
@@ -175,8 +175,8 @@ int print_reply(const infer_options& x, const infer_reply& y,
   }
   if (y.status != ec::ok)
     return fail(
-        common,
-        {y.status, std::string{to_string(y.status)} + ": " + y.error, {}});
+      common,
+      {y.status, std::string{to_string(y.status)} + ": " + y.error, {}});
   for (size_t i = 0; i < y.outputs.size(); ++i)
     if (i > 0 || labels.empty()
         || !print_labels(x, x.request.inputs[0].value, y.outputs[0].value,
@@ -222,25 +222,27 @@ void add_infer_verb(CLI::App& app, common_options& common, verb_action& run) {
   auto x = std::make_shared<infer_options>();
   auto* verb = app.add_subcommand("infer", "Submit a request");
   verb->add_option("--gateway", x->gateway, "Address of a gateway")
-      ->capture_default_str();
+    ->capture_default_str();
   auto* model = verb->add_option("--model", x->request.model, "Model to ask");
   verb->add_option("--version", x->request.version, "Its version or alias");
-  verb->add_option("--app", x->request.application,
-                   "Application to ask; its quickest fitting variant answers")
-      ->excludes(model);
+  verb
+    ->add_option("--app", x->request.application,
+                 "Application to ask; its quickest fitting variant answers")
+    ->excludes(model);
   verb->add_option("--accuracy", x->accuracy,
                    "With --app: least accuracy, 0 to 1");
   verb->add_option("--latency", x->latency,
                    "With --app: longest execution time, like 20ms");
-  verb->add_option("--input", x->inputs,
-                   "A .npy file, or NAME=FILE; once per input")
-      ->required();
+  verb
+    ->add_option("--input", x->inputs,
+                 "A .npy file, or NAME=FILE; once per input")
+    ->required();
   verb->add_option("--first", x->first, "First row of the file to send");
   verb->add_option("--rows", x->rows, "How many rows to send; default: all");
   verb->add_option("--deadline", x->deadline, "When to give up")
-      ->capture_default_str();
+    ->capture_default_str();
   verb->add_option("--top", x->top, "Labels to print per row")
-      ->capture_default_str();
+    ->capture_default_str();
   verb->add_flag("--show", x->show, "Draw small square inputs as text");
   verb->add_flag("--json", common.json, "Print JSON");
   verb->callback([=, &common, &run] {

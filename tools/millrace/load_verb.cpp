@@ -53,8 +53,8 @@ public:
     if (found == nullptr)
       return error{ec::unknown_model,
                    "the gateway serves no model " + shown(x.model)
-                       + "; it serves "
-                       + joined(*models, ", ", [](auto& m) { return m.model; }),
+                     + "; it serves "
+                     + joined(*models, ", ", [](auto& m) { return m.model; }),
                    {}};
     input_source out;
     out.rows_ = x.rows;
@@ -70,8 +70,8 @@ public:
         || static_cast<size_t>(array->extents[0]) < x.rows)
       return error{ec::bad_request,
                    x.input
-                       + ": has fewer rows than one"
-                         " request takes",
+                     + ": has fewer rows than one"
+                       " request takes",
                    {}};
     out.array_ = std::move(*array);
     return out;
@@ -91,8 +91,8 @@ public:
     auto extents = array_.extents;
     extents[0] = static_cast<int64_t>(rows_);
     out.inputs.push_back(
-        {"", tensor{array_.type, extents,
-                    array_.data.slice(at_ * size, rows_ * size)}});
+      {"", tensor{array_.type, extents,
+                  array_.data.slice(at_ * size, rows_ * size)}});
     at_ += rows_;
     return out;
   }
@@ -100,9 +100,8 @@ public:
 private:
   result<input_source> use_zeros(const signature& s) {
     for (auto& spec : s.inputs) {
-      auto zeros =
-          tensor::zeros(spec.type, with_rows(spec, s.batch_axis,
-                                             static_cast<int64_t>(rows_)));
+      auto zeros = tensor::zeros(
+        spec.type, with_rows(spec, s.batch_axis, static_cast<int64_t>(rows_)));
       if (!zeros)
         return zeros.failure();
       zeros_.push_back({spec.name, std::move(*zeros)});
@@ -120,12 +119,12 @@ class load_run {
 public:
   load_run(client& gateway, input_source& inputs, std::string model,
            microseconds deadline, microseconds slo, progress_bar& bar)
-      : gateway_(gateway),
-        inputs_(inputs),
-        model_(std::move(model)),
-        deadline_(deadline),
-        slo_(slo),
-        bar_(bar) {}
+    : gateway_(gateway),
+      inputs_(inputs),
+      model_(std::move(model)),
+      deadline_(deadline),
+      slo_(slo),
+      bar_(bar) {}
 
   /// Keeps `window` requests open until the time is over.
   load_result closed(size_t window, microseconds length) {
@@ -219,7 +218,7 @@ int print_load(load_result& x, microseconds slo, const common_options& common) {
                       {"p99_ms", x.latency.quantile(.99)},
                       {"p999_ms", x.latency.quantile(.999)},
                       {"max_ms", x.latency.quantile(1)}}
-                     .dump()
+                   .dump()
               << std::endl;
     return exit_ok;
   }
@@ -256,9 +255,9 @@ int run_load(const load_options& x, const common_options& common) {
   if (!x.trace.empty() || x.rate > 0) {
     random_stream random{x.seed};
     auto arrivals =
-        x.trace.empty()
-            ? result<arrival_times>{poisson_arrivals(x.rate, *length, random)}
-            : trace_arrivals(x.trace, x.scale, *length, random);
+      x.trace.empty()
+        ? result<arrival_times>{poisson_arrivals(x.rate, *length, random)}
+        : trace_arrivals(x.trace, x.scale, *length, random);
     if (!arrivals)
       return fail(common, arrivals.failure());
     found = run.open(*arrivals);
@@ -274,34 +273,36 @@ int run_load(const load_options& x, const common_options& common) {
 void add_load_verb(CLI::App& app, common_options& common, verb_action& run) {
   auto x = std::make_shared<load_options>();
   auto* verb = app.add_subcommand(
-      "load", "Drive a cluster and print percentiles and goodput");
+    "load", "Drive a cluster and print percentiles and goodput");
   verb->add_option("--gateway", x->gateway, "Address of a gateway")
-      ->capture_default_str();
+    ->capture_default_str();
   verb->add_option("--model", x->model, "Model to ask")->required();
   verb->add_option("--input", x->input,
                    "A .npy file whose rows are sent in turn; default: zeros");
   verb->add_option("--rows", x->rows, "Rows in one request")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+    ->check(CLI::PositiveNumber)
+    ->capture_default_str();
   auto* closed = verb->add_option(
-      "--closed", x->closed, "Closed loop: so many requests open (default: 1)");
-  auto* rate = verb->add_option("--rate", x->rate,
-                                "Open loop: Poisson arrivals per second")
-                   ->excludes(closed);
-  verb->add_option("--trace", x->trace,
-                   "Open loop: a CSV file (.gz too) of requests per second")
-      ->check(CLI::ExistingFile)
-      ->excludes(closed)
-      ->excludes(rate);
+    "--closed", x->closed, "Closed loop: so many requests open (default: 1)");
+  auto* rate =
+    verb
+      ->add_option("--rate", x->rate, "Open loop: Poisson arrivals per second")
+      ->excludes(closed);
+  verb
+    ->add_option("--trace", x->trace,
+                 "Open loop: a CSV file (.gz too) of requests per second")
+    ->check(CLI::ExistingFile)
+    ->excludes(closed)
+    ->excludes(rate);
   verb->add_option("--scale", x->scale, "Multiplies the trace's rates")
-      ->capture_default_str();
+    ->capture_default_str();
   verb->add_option("--time", x->length, "How long")->capture_default_str();
   verb->add_option("--deadline", x->deadline, "Of each request")
-      ->capture_default_str();
+    ->capture_default_str();
   verb->add_option("--slo", x->slo,
                    "What counts as goodput; default: the deadline");
   verb->add_option("--seed", x->seed, "Seed of the arrivals")
-      ->capture_default_str();
+    ->capture_default_str();
   verb->add_flag("--json", common.json, "Print JSON");
   verb->callback([=, &common, &run] {
     run = [=, &common] { return run_load(*x, common); };

@@ -4,7 +4,7 @@
 int main(int argc, char** argv) {
   using namespace millrace;
   CLI::App app{
-      "Millrace serves deep-learning inference on a cluster of nodes."};
+    "Millrace serves deep-learning inference on a cluster of nodes."};
   app.require_subcommand(1);
   app.set_version_flag("--version", MILLRACE_VERSION);
   common_options common;

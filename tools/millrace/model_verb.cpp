@@ -91,7 +91,7 @@ int run_list(const model_options& x, const common_options& common) {
     return list.broken.empty() ? exit_ok : exit_failed;
   }
   std::vector<std::vector<std::string>> rows{
-      {"MODEL", "VERSION", "ALIASES", "APPLICATION", "ACCURACY", "WEIGHTS"}};
+    {"MODEL", "VERSION", "ALIASES", "APPLICATION", "ACCURACY", "WEIGHTS"}};
   for (auto& m : list.good) {
     std::string aliases;
     for (auto& [alias, version] : store.aliases(m.name))
@@ -157,7 +157,7 @@ int run_alias(const model_options& x, const common_options& common,
     std::cout << json{{"model", x.name},
                       {"alias", x.alias},
                       {"version", version}}
-                     .dump()
+                   .dump()
               << std::endl;
   else
     std::cout << x.name << ": " << x.alias << " is version " << version
@@ -174,7 +174,7 @@ void add_model_verb(CLI::App& app, common_options& common, verb_action& run) {
   auto add = [&](const char* name, const char* help, auto action) {
     auto* verb = model->add_subcommand(name, help);
     verb->add_option("--store", x->store, "Directory of bundles")
-        ->capture_default_str();
+      ->capture_default_str();
     verb->add_flag("--json", common.json, "Print JSON");
     verb->callback([=, &common, &run] {
       run = [=, &common] { return action(*x, common); };
@@ -182,10 +182,10 @@ void add_model_verb(CLI::App& app, common_options& common, verb_action& run) {
     return verb;
   };
   auto* import =
-      add("import", "Turn a TorchScript file into a bundle", run_import);
+    add("import", "Turn a TorchScript file into a bundle", run_import);
   import->add_option("file", x->request.path, "The TorchScript file")
-      ->required()
-      ->check(CLI::ExistingFile);
+    ->required()
+    ->check(CLI::ExistingFile);
   import->add_option("--name", x->name, "Name of the model")->required();
   import->add_option("--version", x->request.version,
                      "Version; default: one more than the newest");
@@ -195,21 +195,21 @@ void add_model_verb(CLI::App& app, common_options& common, verb_action& run) {
   import->add_option("--output", x->request.output_names,
                      "Name of an output; once per output");
   import
-      ->add_option("--batch-axis", x->request.batch_axis,
-                   "Axis along which requests share a batch; -1: never")
-      ->capture_default_str();
+    ->add_option("--batch-axis", x->request.batch_axis,
+                 "Axis along which requests share a batch; -1: never")
+    ->capture_default_str();
   import->add_option("--labels", x->labels, "File of class labels, one a line");
   import->add_option("--application", x->request.application,
                      "What the model is a variant for");
   import->add_option("--accuracy", x->accuracy, "Measured accuracy, 0 to 1")
-      ->check(CLI::Range(0.0, 1.0));
+    ->check(CLI::Range(0.0, 1.0));
   import->add_option("--accuracy-data", x->accuracy_data,
                      "What the accuracy was measured on");
   import->add_option("--licence", x->request.licence, "Licence of the model");
   import->add_option("--description", x->request.description, "One sentence");
   add("list", "List bundles", run_list);
   auto* verify =
-      add("verify", "Check a bundle's every byte, and load it", run_verify);
+    add("verify", "Check a bundle's every byte, and load it", run_verify);
   verify->add_option("name", x->name, "Model")->required();
   verify->add_option("version", x->version,
                      "Version or alias; default: default");

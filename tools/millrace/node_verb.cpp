@@ -65,8 +65,8 @@ void add_node_verb(CLI::App& app, common_options& common, verb_action& run) {
   auto x = std::make_shared<node_options>();
   auto* verb = app.add_subcommand("node", "Launch a node runtime");
   verb->add_option("--config", x->config, "The cluster's YAML file")
-      ->required()
-      ->check(CLI::ExistingFile);
+    ->required()
+    ->check(CLI::ExistingFile);
   verb->add_option("--node", x->name,
                    "Which node of the file to be; may be left out when there"
                    " is only one");

@@ -10,7 +10,7 @@ int fail(const common_options& common, const error& x) {
   if (common.json)
     std::cout << json{{"error", x.text},
                       {"status", std::string{to_string(x.code)}}}
-                     .dump()
+                   .dump()
               << std::endl;
   else
     std::cerr << "millrace: " << x.text << std::endl;

@@ -11,9 +11,9 @@
 namespace millrace {
 
 progress_bar::progress_bar(std::string title, bool wanted)
-    : title_(std::move(title)),
-      wanted_(wanted && ::isatty(2) != 0),
-      begun_(std::chrono::steady_clock::now()) {
+  : title_(std::move(title)),
+    wanted_(wanted && ::isatty(2) != 0),
+    begun_(std::chrono::steady_clock::now()) {
 }
 
 void progress_bar::show(double part, const std::string& note) {
@@ -29,10 +29,10 @@ void progress_bar::show(double part, const std::string& note) {
   auto took = std::chrono::duration<double>(now - begun_);
   auto left = part > 0.01 ? took * (1 - part) / part : took * 0;
   std::fprintf(
-      stderr, "\r%s [%s] %3.0f %%  %s left %s\033[K", title_.c_str(),
-      bar.c_str(), 100 * part,
-      format_duration(std::chrono::duration_cast<nanoseconds>(left)).c_str(),
-      note.c_str());
+    stderr, "\r%s [%s] %3.0f %%  %s left %s\033[K", title_.c_str(), bar.c_str(),
+    100 * part,
+    format_duration(std::chrono::duration_cast<nanoseconds>(left)).c_str(),
+    note.c_str());
 }
 
 void progress_bar::done() {

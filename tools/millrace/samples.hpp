@@ -22,7 +22,7 @@ public:
       std::sort(values_.begin(), values_.end());
     sorted_ = true;
     auto i =
-        static_cast<size_t>(q * static_cast<double>(values_.size() - 1) + 0.5);
+      static_cast<size_t>(q * static_cast<double>(values_.size() - 1) + 0.5);
     return values_[i];
   }
 

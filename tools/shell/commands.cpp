@@ -55,8 +55,8 @@ result<cluster_status> ask_all(operator_client& cluster) {
   for (size_t i = 0; i < ids.size(); ++i) {
     auto answer = answers.find(ids[i]);
     auto status = answer == answers.end()
-                      ? result<node_status>{error{}}
-                      : cluster.read<node_status>(answer->second);
+                    ? result<node_status>{error{}}
+                    : cluster.read<node_status>(answer->second);
     if (status)
       out.nodes.push_back(std::move(*status));
     else
@@ -96,9 +96,8 @@ std::string roles_of(const member& x) {
 
 size_t count_ready(const node_status& x) {
   return static_cast<size_t>(
-      std::count_if(x.replicas.begin(), x.replicas.end(), [](auto& r) {
-        return r.state == replica_condition::ready;
-      }));
+    std::count_if(x.replicas.begin(), x.replicas.end(),
+                  [](auto& r) { return r.state == replica_condition::ready; }));
 }
 
 bool show_status(operator_client& cluster, const arguments& args,
@@ -135,15 +134,15 @@ bool show_nodes(operator_client& cluster, const arguments& args,
     return wrong_arguments(form);
   auto text = [](const cluster_status& x) {
     std::vector<std::vector<std::string>> rows{
-        {"NODE", "STATE", "ROLES", "START", "UPTIME", "DEVICES", "REPLICAS"}};
+      {"NODE", "STATE", "ROLES", "START", "UPTIME", "DEVICES", "REPLICAS"}};
     for (auto& n : x.nodes)
-      rows.push_back(
-          {n.node.name, std::string{to_string(n.state)}, roles_of(n.node),
-           std::to_string(n.node.incarnation), format_duration(n.uptime),
-           n.devices.empty()
-               ? "-"
-               : joined(n.devices, ",", [](auto& d) { return d.id; }),
-           std::to_string(count_ready(n))});
+      rows.push_back({n.node.name, std::string{to_string(n.state)},
+                      roles_of(n.node), std::to_string(n.node.incarnation),
+                      format_duration(n.uptime),
+                      n.devices.empty()
+                        ? "-"
+                        : joined(n.devices, ",", [](auto& d) { return d.id; }),
+                      std::to_string(count_ready(n))});
     for (auto& name : x.silent)
       rows.push_back({name, "silent", "?", "?", "?", "?", "?"});
     print_table(rows);
@@ -207,7 +206,7 @@ bool show_replicas(operator_client& cluster, const arguments& args,
     return wrong_arguments(form);
   auto text = [](const cluster_status& x) {
     std::vector<std::vector<std::string>> rows{
-        {"REPLICA", "NODE", "DEVICE", "STATE", "MEMORY", "LOAD", "WARM-UP"}};
+      {"REPLICA", "NODE", "DEVICE", "STATE", "MEMORY", "LOAD", "WARM-UP"}};
     for (auto& n : x.nodes)
       for (auto& r : n.replicas)
         rows.push_back({r.what.replica, n.node.name, r.what.device,
@@ -233,9 +232,8 @@ result<std::string> find_controller(operator_client& cluster) {
   for (auto& m : members->peers)
     if (m.has_role("controller"))
       return m.name;
-  return error{ec::unavailable,
-               "no controller is linked with " + members->self.name,
-               {}};
+  return error{
+    ec::unavailable, "no controller is linked with " + members->self.name, {}};
 }
 
 bool show_models(operator_client& cluster, const arguments& args,
@@ -253,7 +251,7 @@ bool show_models(operator_client& cluster, const arguments& args,
     return true;
   }
   std::vector<std::vector<std::string>> rows{
-      {"MODEL", "VERSION", "WANTED", "READY", "STARTING", "NOTE"}};
+    {"MODEL", "VERSION", "WANTED", "READY", "STARTING", "NOTE"}};
   for (auto& m : list->models)
     rows.push_back({m.settings.model,
                     m.settings.version.empty() ? "default" : m.settings.version,
@@ -296,7 +294,7 @@ bool set_replicas(operator_client& cluster, const std::string& model,
   x.settings.replicas = replicas;
   return report_done(cluster.ask<done>(*node + "/registry", x), form,
                      model + ": " + std::to_string(replicas)
-                         + " replica(s) wanted");
+                       + " replica(s) wanted");
 }
 
 bool load_model(operator_client& cluster, const arguments& args,
@@ -307,7 +305,7 @@ bool load_model(operator_client& cluster, const arguments& args,
   if (args.size() > 1) {
     auto& text = args[1];
     auto [end, err] =
-        std::from_chars(text.data(), text.data() + text.size(), replicas);
+      std::from_chars(text.data(), text.data() + text.size(), replicas);
     if (err != std::errc{} || end != text.data() + text.size())
       return complain(form,
                       "expected a number of replicas, found " + shown(text));
@@ -343,19 +341,17 @@ bool show_help(operator_client&, const arguments&, output_form) {
 
 const std::vector<shell_command>& shell_commands() {
   static const std::vector<shell_command> out{
-      {"status", "", "the cluster in a few lines, and what is wrong",
-       show_status},
-      {"nodes", "", "every node: state, roles, start, uptime", show_nodes},
-      {"actors", "[NODE]", "the actors of each node, as a tree", show_actors},
-      {"models", "", "what is registered and how far it is", show_models},
-      {"replicas", "", "every replica: where and in which state",
-       show_replicas},
-      {"load", "MODEL [REPLICAS [VERSION]]", "have replicas of a model",
-       load_model},
-      {"unload", "MODEL", "have none", unload_model},
-      {"drain", "NODE", "take no new work on a node, finish, end it",
-       drain_node},
-      {"help", "", "this list", show_help},
+    {"status", "", "the cluster in a few lines, and what is wrong",
+     show_status},
+    {"nodes", "", "every node: state, roles, start, uptime", show_nodes},
+    {"actors", "[NODE]", "the actors of each node, as a tree", show_actors},
+    {"models", "", "what is registered and how far it is", show_models},
+    {"replicas", "", "every replica: where and in which state", show_replicas},
+    {"load", "MODEL [REPLICAS [VERSION]]", "have replicas of a model",
+     load_model},
+    {"unload", "MODEL", "have none", unload_model},
+    {"drain", "NODE", "take no new work on a node, finish, end it", drain_node},
+    {"help", "", "this list", show_help},
   };
   return out;
 }
@@ -365,11 +361,11 @@ int run_command(operator_client& cluster, const std::vector<std::string>& words,
   for (auto& x : shell_commands())
     if (x.name == words.front())
       return x.run(cluster, {words.begin() + 1, words.end()}, form)
-                 ? exit_ok
-                 : exit_failed;
-  complain(form, "no command " + shown(words.front()) + "; there are "
-                     + joined(shell_commands(), ", ",
-                              [](auto& x) { return x.name; }));
+               ? exit_ok
+               : exit_failed;
+  complain(form,
+           "no command " + shown(words.front()) + "; there are "
+             + joined(shell_commands(), ", ", [](auto& x) { return x.name; }));
   return exit_wrong_call;
 }
 

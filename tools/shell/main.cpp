@@ -88,8 +88,8 @@ int main(int argc, char** argv) {
   bool as_json = false;
   std::vector<std::string> words;
   app.add_option("--node", node, "A node's address for operators")
-      ->capture_default_str()
-      ->envname("MILLRACE_OPERATORS");
+    ->capture_default_str()
+    ->envname("MILLRACE_OPERATORS");
   app.add_flag("--json", as_json, "Print JSON");
   app.add_option("command", words, "A command and its arguments");
   try {

@@ -17,17 +17,17 @@
 namespace millrace {
 
 using all_messages = std::tuple<
-    // envelope
-    failure, done,
-    // peer
-    hello, beat, goodbye, watch, gone,
-    // infer
-    infer, infer_reply, cancel, describe_models, model_list_reply,
-    // replica
-    replica_ready, replica_draining, run_batch, batch_done,
-    // cluster
-    deploy, evict, replica_status, inventory, proposal, registered, set_model,
-    forget_model, get_members, member_list, get_status, node_status, get_models,
-    model_list, drain>;
+  // envelope
+  failure, done,
+  // peer
+  hello, beat, goodbye, watch, gone,
+  // infer
+  infer, infer_reply, cancel, describe_models, model_list_reply,
+  // replica
+  replica_ready, replica_draining, run_batch, batch_done,
+  // cluster
+  deploy, evict, replica_status, inventory, report_inventory, proposal,
+  registered, set_model, forget_model, get_members, member_list, get_status,
+  node_status, get_models, model_list, drain>;
 
 } // namespace millrace

@@ -83,6 +83,11 @@ struct inventory {
                   sequence, supervisor)
 };
 
+/// A controller whose placement knows nothing yet asks for inventories.
+struct report_inventory {
+  MILLRACE_FIELDS(report_inventory)
+};
+
 /// Autoscaler to placement: so many replicas of each of these. Replaces what
 /// the same scope proposed before.
 struct proposal {

@@ -19,16 +19,16 @@ parse_routing_id(std::string_view x) {
     return std::nullopt;
   uint64_t incarnation = 0;
   auto [end, err] =
-      std::from_chars(x.data() + at + 1, x.data() + hash, incarnation);
+    std::from_chars(x.data() + at + 1, x.data() + hash, incarnation);
   if (err != std::errc{} || end != x.data() + hash)
     return std::nullopt;
   return std::pair{std::string{x.substr(0, at)}, incarnation};
 }
 
 link_set::link_set(zmq::context_t& context, member self, socket_options options)
-    : context_(context),
-      self_(std::move(self)),
-      options_(options) {
+  : context_(context),
+    self_(std::move(self)),
+    options_(options) {
 }
 
 result<void> link_set::connect(const std::string& address) {
@@ -64,7 +64,7 @@ void link_set::add_poll_items(std::vector<zmq::pollitem_t>& items) {
 void link_set::take_events(const callback& connected,
                            const callback& disconnected) {
   std::vector<std::pair<std::string, bool>>
-      events; // address, whether it stands
+    events; // address, whether it stands
   for (auto& [address, x] : links_) {
     zmq::message_t event, source;
     while (x.monitor.recv(event, zmq::recv_flags::dontwait)) {

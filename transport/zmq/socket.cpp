@@ -60,8 +60,8 @@ result<zmq::socket_t> bind_router(zmq::context_t& context,
     return out;
   } catch (const zmq::error_t& e) {
     return error{ec::bad_config, "address " + shown(address, 120)
-                                     + " cannot be bound: " + e.what()
-                                     + " (expected like tcp://127.0.0.1:7100)"};
+                                   + " cannot be bound: " + e.what()
+                                   + " (expected like tcp://127.0.0.1:7100)"};
   }
 }
 
@@ -83,7 +83,7 @@ result<void> connect(zmq::socket_t& x, const std::string& address) {
     return {};
   } catch (const zmq::error_t& e) {
     return error{ec::bad_config, "address " + shown(address, 120)
-                                     + " cannot be connected to: " + e.what()};
+                                   + " cannot be connected to: " + e.what()};
   }
 }
 
@@ -145,15 +145,15 @@ shared_bytes adopt(zmq::message_t&& x) {
 result<wire_message> to_wire(frame_list& frames, size_t first, timestamp now) {
   if (frames.size() < first + 2)
     return error{
-        ec::bad_request,
-        "the message has "
-            + std::to_string(frames.size() - std::min(first, frames.size()))
-            + " frame(s), expected a header, a body and attachments"};
+      ec::bad_request,
+      "the message has "
+        + std::to_string(frames.size() - std::min(first, frames.size()))
+        + " frame(s), expected a header, a body and attachments"};
   auto head = decode_header(view(frames[first]), now);
   if (!head)
     return head.failure();
   wire_message out{
-      std::move(*head), shared_bytes{view(frames[first + 1]), nullptr}, {}};
+    std::move(*head), shared_bytes{view(frames[first + 1]), nullptr}, {}};
   out.attachments.reserve(frames.size() - first - 2);
   for (size_t i = first + 2; i < frames.size(); ++i)
     out.attachments.push_back(adopt(std::move(frames[i])));

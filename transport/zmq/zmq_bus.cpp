@@ -36,23 +36,23 @@ constexpr size_t max_operator_sessions = 256;
 class impl : public zmq_bus, private carrier {
 public:
   impl(caf::actor_system& system, zmq_bus_settings settings, metrics& counts)
-      : system_(system),
-        settings_(std::move(settings)),
-        counts_(counts),
-        reactor_(system, [this] { wake_.raise(); }),
-        board_(system, settings_.self.name, *this),
-        sent_(counts.bus_messages("sent")),
-        received_(counts.bus_messages("received")),
-        sent_bytes_(counts.bus_bytes("sent")),
-        received_bytes_(counts.bus_bytes("received")),
-        peers_up_(counts.peers()) {}
+    : system_(system),
+      settings_(std::move(settings)),
+      counts_(counts),
+      reactor_(system, [this] { wake_.raise(); }),
+      board_(system, settings_.self.name, *this),
+      sent_(counts.bus_messages("sent")),
+      received_(counts.bus_messages("received")),
+      sent_bytes_(counts.bus_bytes("sent")),
+      received_bytes_(counts.bus_bytes("received")),
+      peers_up_(counts.peers()) {}
 
   ~impl() override { stop(); }
 
   result<void> bind() {
     auto options = socket_options{};
     options.heartbeat_timeout_ms =
-        static_cast<int>(settings_.link.timeout.count() / 1000);
+      static_cast<int>(settings_.link.timeout.count() / 1000);
     auto peers = bind_router(context_, settings_.peers, options);
     if (!peers)
       return peers.failure();
@@ -277,12 +277,12 @@ private:
 
   void take_in() {
     links_->take_events(
-        [this](const std::string& address) {
-          carry_out(table_->on_connected(address, now()));
-        },
-        [this](const std::string& address) {
-          carry_out(table_->on_disconnected(address, now()));
-        });
+      [this](const std::string& address) {
+        carry_out(table_->on_connected(address, now()));
+      },
+      [this](const std::string& address) {
+        carry_out(table_->on_disconnected(address, now()));
+      });
     drain(from_peers_, [this] { on_peer_frames(); });
     if (clients_)
       drain(clients_, [this] { on_client_frames(); });
@@ -421,14 +421,13 @@ private:
     if (!x)
       return dropped("undecodable");
     auto mid = caf::message_id{x->head.id & caf::message_id::request_id_mask}
-                   .with_category(caf::message_id::normal_message_category);
+                 .with_category(caf::message_id::normal_message_category);
     auto reply_to = session_of(connection);
     if (!may_say(role::operating, x->head.t)) {
       answer_operator(
-          connection, mid,
-          caf::make_message(to_caf({ec::forbidden,
-                                    "operators may not say " + shown(x->head.t),
-                                    {}})));
+        connection, mid,
+        caf::make_message(to_caf(
+          {ec::forbidden, "operators may not say " + shown(x->head.t), {}})));
       return;
     }
     x->head.id = mid.integer_value();
@@ -443,10 +442,10 @@ private:
       sessions_.clear(); // answers on their way to them are lost
     caf::actor_config cfg;
     auto x = caf::make_actor<operator_session, caf::strong_actor_ptr>(
-        system_.next_actor_id(), system_.node(), &system_, cfg, connection,
-        [this](auto& to, auto mid, auto& content) {
-          answer_operator(to, mid, content);
-        });
+      system_.next_actor_id(), system_.node(), &system_, cfg, connection,
+      [this](auto& to, auto mid, auto& content) {
+        answer_operator(to, mid, content);
+      });
     sessions_.emplace(connection, x);
     return x;
   }

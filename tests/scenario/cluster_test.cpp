@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include "runtime/random.hpp"
+#include "tests/support/virtual_cluster.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+
+namespace {
+
+model_settings want(uint64_t replicas) {
+  model_settings out;
+  out.model = "m";
+  out.replicas = replicas;
+  return out;
+}
+
+using counts = std::map<ec, size_t>;
+
+const emulation ten_ms{50ms, 9ms, 1ms, 0};
+
+} // namespace
+
+TEST_CASE("scenario: a wanted model is deployed, ready and answers") {
+  virtual_cluster c{2, want(2), ten_ms};
+  c.front->request(1, c.ask());
+  c.world.advance(9ms);
+  CHECK(c.front->replies.empty());
+  c.world.advance(2ms);
+  REQUIRE(c.front->replies.contains(1));
+  auto& y = c.front->replies[1][0];
+  CHECK(y.status == ec::ok);
+  CHECK(y.execute == 10ms);
+  CHECK(y.outputs[0].value.extents == shape{1, 2});
+}
+
+TEST_CASE("router: what queues up while replicas are busy becomes a batch") {
+  virtual_cluster c{1, want(1), ten_ms};
+  // Two go at once and alone: the replica has a batch that runs and one next.
+  for (uint64_t i = 1; i <= 12; ++i) {
+    c.front->request(i, c.ask());
+    c.world.drain();
+  }
+  c.world.advance(100ms);
+  CHECK(c.answers() == counts{{ec::ok, 12}});
+  CHECK(c.front->replies[1][0].batch == 1);
+  CHECK(c.front->replies[12][0].batch == 10);
+  CHECK(c.front->replies[12][0].execute == 19ms);
+}
+
+TEST_CASE("P1: a request nobody answers is deadline_exceeded at its deadline") {
+  virtual_cluster c{1, want(1), ten_ms};
+  c.net.cut("w1");
+  c.front->request(1, c.ask(), 500ms);
+  c.world.advance(499ms);
+  CHECK(c.front->replies.empty());
+  c.world.advance(2ms);
+  CHECK(c.answers() == counts{{ec::deadline_exceeded, 1}});
+}
+
+TEST_CASE("P3: when a node is cut off its requests are run elsewhere") {
+  virtual_cluster c{2, want(2), ten_ms};
+  for (uint64_t i = 1; i <= 40; ++i)
+    c.front->request(i, c.ask());
+  c.world.advance(5ms);
+  c.net.cut("w1");
+  c.world.advance(1s);
+  CHECK(c.answers() == counts{{ec::ok, 40}});
+}
+
+TEST_CASE("P3: a request whose replica is lost twice is answered unavailable") {
+  virtual_cluster c{2, want(2), ten_ms};
+  c.front->request(1, c.ask());
+  c.world.advance(2ms);
+  c.net.cut("w1");
+  c.world.advance(2ms);
+  c.net.cut("w2");
+  c.world.advance(20s, 10ms);
+  auto& y = c.front->replies[1][0];
+  CHECK(y.status == ec::unavailable);
+  CHECK(y.error.find("the second one") != std::string::npos);
+}
+
+TEST_CASE("router: a full queue answers overloaded with a retry-after") {
+  auto wanted = want(1);
+  wanted.policy.queue = 5;
+  wanted.policy.batch = 1;
+  virtual_cluster c{1, wanted, ten_ms};
+  for (uint64_t i = 1; i <= 10; ++i)
+    c.front->request(i, c.ask());
+  c.world.advance(1s);
+  // Two at the replica, five in the queue.
+  CHECK(c.answers() == counts{{ec::ok, 7}, {ec::overloaded, 3}});
+  CHECK(c.front->replies[10][0].retry_after > 0us);
+}
+
+TEST_CASE("router: what cannot be done in time is dropped before it is run") {
+  auto wanted = want(1);
+  wanted.policy.batch = 1;
+  virtual_cluster c{1, wanted, ten_ms};
+  for (uint64_t i = 1; i <= 10; ++i)
+    c.front->request(i, c.ask(), 55ms);
+  c.world.advance(1s);
+  auto found = c.answers();
+  CHECK(found[ec::ok] >= 4);
+  CHECK(found[ec::ok] <= 5);
+  CHECK(found[ec::ok] + found[ec::deadline_exceeded] == 10);
+}
+
+TEST_CASE("placement: replicas of a lost node come up on another") {
+  virtual_cluster c{2, want(2), ten_ms};
+  c.net.cut("w2");
+  c.world.advance(1s, 10ms);
+  for (uint64_t i = 1; i <= 4; ++i)
+    c.front->request(i, c.ask());
+  c.world.advance(100ms);
+  CHECK(c.answers() == counts{{ec::ok, 4}});
+  c.net.cut("w1");
+  c.add_worker("w3");
+  c.world.advance(5s, 10ms);
+  c.front->request(5, c.ask());
+  c.world.advance(100ms);
+  CHECK(c.front->replies[5][0].status == ec::ok);
+}
+
+TEST_CASE("registry: what an operator sets is done and outlives the"
+          " controller's crash") {
+  virtual_cluster c{1, want(1), ten_ms};
+  auto registry = caf::actor_cast<registry_actor>(c.actor("./registry"));
+  set_model x{want(3), false};
+  c.world.self->send(registry, x);
+  c.world.advance(1s, 10ms);
+  // The whole group of the controller falls and rises.
+  caf::anon_send_exit(c.actor("./placement"), caf::exit_reason::kill);
+  c.world.advance(5s, 10ms);
+  auto placement = c.actor("./placement");
+  REQUIRE(placement);
+  auto answer = c.world.self->request(
+    caf::actor_cast<placement_actor>(placement), caf::infinite, get_models{});
+  c.world.drain();
+  answer.receive(
+    [](const model_list& list) {
+      REQUIRE(list.models.size() == 1);
+      CHECK(list.models[0].settings.replicas == 3);
+      CHECK(list.models[0].ready == 3);
+    },
+    [](const caf::error&) { FAIL("no answer"); });
+}
+
+TEST_CASE("supervisor: a crashed gateway leaves nobody waiting, and its"
+          " replicas find the new one") {
+  virtual_cluster c{1, want(1), ten_ms};
+  c.front->request(1, c.ask());
+  c.world.advance(2ms);
+  caf::anon_send_exit(c.actor("./gateway"), caf::exit_reason::kill);
+  c.world.advance(1s, 10ms);
+  CHECK(c.front->replies[1][0].status == ec::unavailable);
+  c.front->request(2, c.ask());
+  c.world.advance(100ms);
+  REQUIRE(c.front->replies.contains(2));
+  CHECK(c.front->replies[2][0].status == ec::ok);
+}
+
+TEST_CASE("supervisor: an exhausted budget takes the node out of service, with"
+          " the reason kept") {
+  virtual_cluster c{1, want(1), ten_ms};
+  for (int i = 0; i < 6; ++i) {
+    caf::anon_send_exit(c.actor("./gateway"), caf::exit_reason::kill);
+    c.world.advance(2s, 10ms);
+  }
+  auto [state, reason] = c.front_health->get();
+  CHECK(state == node_condition::failed);
+  CHECK(reason.find("gateway crashed more than 5 times in a minute") == 0);
+}
+
+TEST_CASE("gateway: a cancelled request is answered once, as cancelled") {
+  virtual_cluster c{1, want(1), ten_ms};
+  c.front->request(1, c.ask());
+  c.world.advance(2ms);
+  c.world.self->send(caf::actor_cast<gateway_actor>(c.actor("./gateway")),
+                     client_cancel{{0, "client"}, 1});
+  c.world.advance(100ms);
+  CHECK(c.answers() == counts{{ec::cancelled, 1}});
+}
+
+TEST_CASE("gateway: an id that is open already is refused") {
+  virtual_cluster c{1, want(1), ten_ms};
+  c.front->request(1, c.ask());
+  c.front->request(1, c.ask());
+  c.world.advance(100ms);
+  REQUIRE(c.front->replies[1].size() == 2);
+  CHECK(c.front->replies[1][0].status == ec::bad_request);
+  CHECK(c.front->replies[1][1].status == ec::ok);
+}
+
+TEST_CASE("P20: the same run twice gives the same answers at the same times") {
+  auto run = [] {
+    virtual_cluster c{3, want(3), ten_ms};
+    std::vector<std::tuple<uint64_t, microseconds, std::string>> out;
+    random_stream random{5};
+    for (uint64_t i = 1; i <= 200; ++i) {
+      c.front->request(i, c.ask(), 200ms);
+      c.world.advance(microseconds{static_cast<int64_t>(random.below(3000))},
+                      100us);
+      if (i == 100)
+        c.net.cut("w2");
+    }
+    c.world.advance(1s);
+    for (auto& [id, replies] : c.front->replies)
+      out.emplace_back(id, replies[0].total, replies[0].replica);
+    return out;
+  };
+  auto first = run();
+  CHECK(first.size() == 200);
+  CHECK(first == run());
+}
