@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/fields.hpp"
+
+namespace millrace {
+
+/// One measured thing beside the floor it is held against.
+struct bench_row {
+  std::string name;
+  double value = 0;
+  std::string unit;
+  double floor = 0;
+  std::string floor_name;
+  double ratio = 0; ///< median of the rounds' own ratios, not of the medians
+  MILLRACE_FIELDS(bench_row, name, value, unit, floor, floor_name, ratio)
+};
+
+/// What a bench prints with --json.
+struct bench_report {
+  std::string bench;
+  std::vector<bench_row> results;
+  MILLRACE_FIELDS(bench_report, bench, results)
+};
+
+/// Values of one thing and its floor, round by round. Rounds are interleaved,
+/// so that a machine whose speed drifts slows both alike.
+class paired {
+public:
+  void add(double value, double floor) {
+    values_.push_back(value);
+    floors_.push_back(floor);
+    ratios_.push_back(floor == 0 ? 0 : value / floor);
+  }
+  bench_row row(std::string name, std::string unit,
+                std::string floor_name) const;
+
+private:
+  std::vector<double> values_, floors_, ratios_;
+};
+
+/// The median; 0 of nothing.
+double median(std::vector<double> xs);
+
+} // namespace millrace

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "millrace/bench/floors.hpp"
+
+#include <csignal>
+#include <cstring>
+#include <vector>
+
+#include <arpa/inet.h>
+#include <netinet/tcp.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "transport/zmq/socket.hpp"
+
+namespace millrace {
+
+namespace {
+
+timestamp now() {
+  return std::chrono::steady_clock::now();
+}
+
+/// A child process that runs f; killed with this object or its parent.
+class child {
+public:
+  template <class F>
+  explicit child(F f) : pid_(::fork()) {
+    if (pid_ != 0)
+      return;
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    f();
+    ::_exit(0);
+  }
+  child(const child&) = delete;
+  child& operator=(const child&) = delete;
+  ~child() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+
+private:
+  pid_t pid_;
+};
+
+class zeromq_floor : public echo_floor {
+public:
+  zeromq_floor(size_t bytes, const std::string& address)
+    : server_([address] { serve(address); }),
+      payload_(bytes, 'x') {
+    client_ = zmq::socket_t{context_, zmq::socket_type::dealer};
+    client_.set(zmq::sockopt::linger, 0);
+    client_.set(zmq::sockopt::sndhwm, 100'000);
+    client_.set(zmq::sockopt::rcvhwm, 100'000);
+    client_.connect(address);
+    round_trip(); // waits for the server to be there
+  }
+
+  nanoseconds round_trip() override {
+    auto begin = now();
+    send();
+    receive();
+    return now() - begin;
+  }
+
+  double throughput(size_t window, microseconds length) override {
+    auto begin = now();
+    size_t open = 0, done = 0;
+    while (now() - begin < length) {
+      for (; open < window; ++open)
+        send();
+      receive();
+      --open;
+      ++done;
+      zmq::message_t more;
+      while (client_.recv(more, zmq::recv_flags::dontwait)) {
+        --open;
+        ++done;
+      }
+    }
+    auto took = to_seconds(now() - begin);
+    for (; open > 0; --open)
+      receive();
+    return static_cast<double>(done) / took;
+  }
+
+private:
+  static void serve(const std::string& address) {
+    zmq::context_t context{1};
+    zmq::socket_t router{context, zmq::socket_type::router};
+    router.set(zmq::sockopt::sndhwm, 100'000);
+    router.set(zmq::sockopt::rcvhwm, 100'000);
+    router.bind(address);
+    for (;;) {
+      zmq::message_t id, body;
+      static_cast<void>(router.recv(id));
+      static_cast<void>(router.recv(body));
+      router.send(id, zmq::send_flags::sndmore);
+      router.send(body, zmq::send_flags::none);
+    }
+  }
+
+  void send() {
+    client_.send(zmq::message_t{payload_.data(), payload_.size()},
+                 zmq::send_flags::none);
+  }
+
+  void receive() {
+    zmq::message_t x;
+    static_cast<void>(client_.recv(x));
+  }
+
+  child server_;
+  std::string payload_;
+  zmq::context_t context_{1};
+  zmq::socket_t client_;
+};
+
+bool write_all(int fd, const char* data, size_t n) {
+  while (n > 0) {
+    auto k = ::write(fd, data, n);
+    if (k <= 0)
+      return false;
+    data += k;
+    n -= static_cast<size_t>(k);
+  }
+  return true;
+}
+
+bool read_all(int fd, char* data, size_t n) {
+  while (n > 0) {
+    auto k = ::read(fd, data, n);
+    if (k <= 0)
+      return false;
+    data += k;
+    n -= static_cast<size_t>(k);
+  }
+  return true;
+}
+
+class tcp_floor : public echo_floor {
+public:
+  tcp_floor(size_t bytes, int listener, const sockaddr_in& address)
+    : server_([bytes, listener] { serve(bytes, listener); }),
+      buffer_(bytes, 'x'),
+      fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    ::close(listener);
+    ::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+    set_nodelay(fd_);
+  }
+  ~tcp_floor() override { ::close(fd_); }
+
+  nanoseconds round_trip() override {
+    auto begin = now();
+    write_all(fd_, buffer_.data(), buffer_.size());
+    read_all(fd_, buffer_.data(), buffer_.size());
+    return now() - begin;
+  }
+
+  double throughput(size_t, microseconds length) override {
+    auto begin = now();
+    size_t done = 0;
+    for (; now() - begin < length; ++done)
+      round_trip();
+    return static_cast<double>(done) / to_seconds(now() - begin);
+  }
+
+  static void set_nodelay(int fd) {
+    int one = 1;
+    ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  }
+
+private:
+  static void serve(size_t bytes, int listener) {
+    auto fd = ::accept(listener, nullptr, nullptr);
+    set_nodelay(fd);
+    std::vector<char> buffer(bytes);
+    while (read_all(fd, buffer.data(), bytes)
+           && write_all(fd, buffer.data(), bytes)) {
+    }
+  }
+
+  child server_;
+  std::vector<char> buffer_;
+  int fd_;
+};
+
+/// A listening TCP socket on a free loopback port.
+result<std::pair<int, sockaddr_in>> listen_anywhere() {
+  auto fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  if (::bind(fd, reinterpret_cast<sockaddr*>(&address), size) != 0
+      || ::listen(fd, 1) != 0
+      || ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0)
+    return error{
+      ec::unavailable, std::string{"no TCP port: "} + std::strerror(errno), {}};
+  return std::pair{fd, address};
+}
+
+} // namespace
+
+result<std::unique_ptr<echo_floor>> make_zeromq_floor(size_t bytes) {
+  // The port is free when asked for; the server binds it again.
+  auto free = listen_anywhere();
+  if (!free)
+    return free.failure();
+  auto port = ntohs(free->second.sin_port);
+  ::close(free->first);
+  return std::unique_ptr<echo_floor>{std::make_unique<zeromq_floor>(
+    bytes, "tcp://127.0.0.1:" + std::to_string(port))};
+}
+
+result<std::unique_ptr<echo_floor>> make_tcp_floor(size_t bytes) {
+  auto listener = listen_anywhere();
+  if (!listener)
+    return listener.failure();
+  return std::unique_ptr<echo_floor>{
+    std::make_unique<tcp_floor>(bytes, listener->first, listener->second)};
+}
+
+} // namespace millrace

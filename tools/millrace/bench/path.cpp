@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <functional>
+#include <iostream>
+
+#include <csignal>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/client.hpp"
+#include "millrace/bench/bench.hpp"
+#include "millrace/bench/floors.hpp"
+#include "millrace/print.hpp"
+#include "millrace/progress.hpp"
+#include "millrace/samples.hpp"
+#include "models/backend/backend.hpp"
+#include "models/bundle_store.hpp"
+
+namespace millrace {
+
+namespace {
+
+constexpr size_t window = 128;
+
+struct path_options {
+  std::string models = "build/quickstart/bundles";
+  int rounds = 7;
+  std::string length = "500ms";
+};
+
+timestamp now() {
+  return std::chrono::steady_clock::now();
+}
+
+/// What is measured on one model.
+struct path_case {
+  std::string name;
+  std::string model;
+  size_t bytes; ///< of the request's tensor
+};
+
+/// A node of this very program, in a process of its own.
+class bench_node {
+public:
+  static result<std::unique_ptr<bench_node>>
+  start(const std::string& folder, const std::string& bundles,
+        const std::vector<path_case>& cases) {
+    auto config = folder + "/bench.yaml";
+    std::string text =
+      "cluster: bench\nlog: {level: warning}\nnodes:\n  bench:\n"
+      "    roles: [gateway, controller, worker]\n"
+      "    clients: tcp://127.0.0.1:7190\n"
+      "    peers: ipc://"
+      + folder
+      + "/peers\n"
+        "    data: data\n    models: "
+      + bundles + "\nmodels:\n";
+    for (auto& x : cases)
+      text += "  - {model: " + x.model + ", policy: {batch: 256}}\n";
+    if (auto done = write_file(config, std::as_bytes(std::span{text})); !done)
+      return done.failure();
+    auto out = std::make_unique<bench_node>();
+    auto self = std::filesystem::read_symlink("/proc/self/exe").string();
+    std::vector<std::string> words{self, "node", "--config", config};
+    std::vector<char*> argv;
+    for (auto& w : words)
+      argv.push_back(w.data());
+    argv.push_back(nullptr);
+    posix_spawn_file_actions_t files;
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addopen(&files, 1, "/dev/null", 1, 0);
+    auto failed = ::posix_spawn(&out->pid_, self.c_str(), &files, nullptr,
+                                argv.data(), environ);
+    posix_spawn_file_actions_destroy(&files);
+    if (failed != 0)
+      return error{ec::unavailable, "the bench's node cannot be started", {}};
+    return out;
+  }
+
+  ~bench_node() {
+    if (pid_ <= 0)
+      return;
+    ::kill(pid_, SIGTERM);
+    ::waitpid(pid_, nullptr, 0);
+  }
+
+private:
+  pid_t pid_ = -1;
+};
+
+/// The runtime, driven like a floor.
+class runtime_echo : public echo_floor {
+public:
+  runtime_echo(client& gateway, infer request)
+    : gateway_(gateway),
+      request_(std::move(request)) {}
+
+  nanoseconds round_trip() override {
+    auto begin = now();
+    gateway_.submit(request_);
+    while (!gateway_.receive(1s)) {
+    }
+    return now() - begin;
+  }
+
+  double throughput(size_t open, microseconds length) override {
+    auto begin = now();
+    size_t done = 0;
+    while (now() - begin < length) {
+      while (gateway_.outstanding() < open)
+        gateway_.submit(request_);
+      done += gateway_.receive(1s).has_value();
+      while (gateway_.receive(microseconds{0}))
+        ++done;
+    }
+    auto took = to_seconds(now() - begin);
+    while (gateway_.outstanding() > 0)
+      static_cast<void>(gateway_.receive(1s));
+    return static_cast<double>(done) / took;
+  }
+
+private:
+  client& gateway_;
+  infer request_;
+};
+
+/// Median and 99th percentile of round trips, in microseconds.
+std::pair<double, double> latency(const std::function<nanoseconds()>& once,
+                                  microseconds length) {
+  samples all;
+  for (auto begin = now(); now() - begin < length;)
+    all.add(1e6 * to_seconds(once()));
+  return {all.quantile(.5), all.quantile(.99)};
+}
+
+/// The model called directly, in this process, on one row.
+result<std::function<nanoseconds()>> direct_call(const std::string& bundles,
+                                                 const std::string& model) {
+  auto directory = bundle_store{bundles}.find(model, "");
+  if (!directory)
+    return directory.failure();
+  auto content = open_bundle(*directory, verify::sizes);
+  if (!content)
+    return content.failure();
+  auto runner = torch_backend();
+  if (!runner)
+    return runner.failure();
+  (*runner)->enter_thread(1);
+  auto shared = std::make_shared<bundle>(std::move(*content));
+  auto stage = (*runner)->load(shared, 0, 1);
+  if (!stage)
+    return stage.failure();
+  tensor_list inputs;
+  auto& s = shared->info.signature;
+  for (auto& spec : s.inputs)
+    inputs.push_back(
+      *tensor::zeros(spec.type, with_rows(spec, s.batch_axis, 1)));
+  std::shared_ptr<loaded_stage> kept = std::move(*stage);
+  return std::function<nanoseconds()>{[kept, inputs] {
+    auto begin = now();
+    static_cast<void>(kept->run(inputs));
+    return nanoseconds{now() - begin};
+  }};
+}
+
+class path_bench {
+public:
+  path_bench(const path_options& x, microseconds length, progress_bar& bar)
+    : options_(x),
+      length_(length),
+      bar_(bar) {}
+
+  result<bench_report> run(const std::vector<path_case>& cases,
+                           client& gateway) {
+    bench_report out{"path", {}};
+    for (size_t i = 0; i < cases.size(); ++i) {
+      auto done =
+        run_case(cases[i], gateway, out,
+                 static_cast<double>(i) / static_cast<double>(cases.size()),
+                 1.0 / static_cast<double>(cases.size()));
+      if (!done)
+        return done.failure();
+    }
+    return out;
+  }
+
+private:
+  result<void> run_case(const path_case& x, client& gateway, bench_report& out,
+                        double from, double part) {
+    auto direct = direct_call(options_.models, x.model);
+    if (!direct)
+      return direct.failure();
+    auto zeromq = make_zeromq_floor(x.bytes);
+    if (!zeromq)
+      return zeromq.failure();
+    auto tcp = make_tcp_floor(x.bytes);
+    if (!tcp)
+      return tcp.failure();
+    auto request = request_for(x, gateway);
+    if (!request)
+      return request.failure();
+    runtime_echo ours{gateway, *request};
+    paired p50, p99, p50_tcp, p50_model, rate;
+    for (int round = 0; round < options_.rounds; ++round) {
+      bar_.show(from + part * round / options_.rounds, x.name);
+      auto floor = latency([&] { return (*zeromq)->round_trip(); }, length_);
+      auto mine = latency([&] { return ours.round_trip(); }, length_);
+      auto model = latency(*direct, length_ / 4);
+      auto bare = latency([&] { return (*tcp)->round_trip(); }, length_ / 4);
+      p50.add(mine.first, floor.first + model.first);
+      p99.add(mine.second, floor.second + model.second);
+      p50_tcp.add(mine.first, bare.first);
+      p50_model.add(mine.first, model.first);
+      auto most = x.bytes > 100'000 ? size_t{4} : window;
+      auto floor_rate = (*zeromq)->throughput(most, length_);
+      rate.add(ours.throughput(most, length_), floor_rate);
+    }
+    out.results.push_back(
+      p50.row(x.name + " p50", "us", "bare ZeroMQ echo + model"));
+    out.results.push_back(
+      p99.row(x.name + " p99", "us", "bare ZeroMQ echo + model"));
+    out.results.push_back(p50_tcp.row(x.name + " p50", "us", "raw TCP echo"));
+    out.results.push_back(
+      p50_model.row(x.name + " p50", "us", "direct LibTorch call"));
+    out.results.push_back(
+      rate.row(x.name + " throughput", "1/s", "bare ZeroMQ echo"));
+    return {};
+  }
+
+  static result<infer> request_for(const path_case& x, client& gateway) {
+    auto models = gateway.models();
+    if (!models)
+      return models.failure();
+    infer out;
+    out.model = x.model;
+    for (auto& m : *models)
+      if (m.model == x.model)
+        for (auto& spec : m.signature.inputs)
+          out.inputs.push_back(
+            {"", *tensor::zeros(spec.type,
+                                with_rows(spec, m.signature.batch_axis, 1))});
+    return out;
+  }
+
+  path_options options_;
+  microseconds length_;
+  progress_bar& bar_;
+};
+
+result<client> connect_when_ready(const std::vector<path_case>& cases) {
+  auto gateway = client::connect("tcp://127.0.0.1:7190", 20s);
+  if (!gateway)
+    return gateway;
+  for (auto begin = now(); now() - begin < 30s;) {
+    auto models = gateway->models();
+    if (models && models->size() == cases.size())
+      return gateway;
+    static_cast<void>(gateway->receive(100ms));
+  }
+  return error{ec::unavailable, "the bench's node was not ready in 30 s", {}};
+}
+
+int run_path(const path_options& x, const common_options& common) {
+  auto length = parse_duration(x.length);
+  if (!length)
+    return fail(common, length.failure());
+  const std::vector<path_case> cases{
+    {"trivial model", "bench-identity", 64},
+    {"digits-small", "digits-small", 256},
+    {"600 KB image", "bench-image", 602'112},
+  };
+  auto folder = std::filesystem::temp_directory_path()
+                / ("millrace-bench-" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  auto bundles = std::filesystem::absolute(x.models).string();
+  auto node = bench_node::start(folder.string(), bundles, cases);
+  if (!node)
+    return fail(common, node.failure());
+  auto gateway = connect_when_ready(cases);
+  if (!gateway)
+    return fail(common, gateway.failure());
+  progress_bar bar{"bench path", !common.json};
+  auto report = path_bench{x, *length, bar}.run(cases, *gateway);
+  bar.done();
+  node->reset();
+  std::filesystem::remove_all(folder);
+  if (!report)
+    return fail(common, report.failure());
+  if (common.json) {
+    std::cout << to_json(*report).dump() << std::endl;
+    return exit_ok;
+  }
+  std::vector<std::vector<std::string>> rows{
+    {"WHAT", "MEDIAN", "FLOOR", "RATIO", "FLOOR IS"}};
+  for (auto& r : report->results) {
+    auto number = [](double v, const char* form) {
+      char text[32];
+      std::snprintf(text, sizeof text, form, v);
+      return std::string{text};
+    };
+    rows.push_back({r.name, number(r.value, "%.0f ") + r.unit,
+                    number(r.floor, "%.0f ") + r.unit, number(r.ratio, "%.2f"),
+                    r.floor_name});
+  }
+  print_table(rows);
+  return exit_ok;
+}
+
+} // namespace
+
+double median(std::vector<double> xs) {
+  if (xs.empty())
+    return 0;
+  std::sort(xs.begin(), xs.end());
+  return xs[xs.size() / 2];
+}
+
+bench_row paired::row(std::string name, std::string unit,
+                      std::string floor_name) const {
+  return {std::move(name), median(values_),       std::move(unit),
+          median(floors_), std::move(floor_name), median(ratios_)};
+}
+
+void add_bench_verb(CLI::App& app, common_options& common, verb_action& run) {
+  auto x = std::make_shared<path_options>();
+  auto* bench = app.add_subcommand(
+    "bench", "Measure one thing against its floor, interleaved, in one run");
+  bench->require_subcommand(1);
+  auto* verb = bench->add_subcommand(
+    "path", "One request's way: latency and throughput over TCP");
+  verb
+    ->add_option("--models", x->models,
+                 "Bundles: digits-small, bench-identity, bench-image")
+    ->capture_default_str();
+  verb->add_option("--rounds", x->rounds, "Interleaved rounds")
+    ->capture_default_str();
+  verb->add_option("--time", x->length, "Length of each measurement")
+    ->capture_default_str();
+  verb->add_flag("--json", common.json, "Print JSON");
+  verb->callback([=, &common, &run] {
+    run = [=, &common] { return run_path(*x, common); };
+  });
+}
+
+} // namespace millrace
