@@ -91,7 +91,9 @@ public:
 
 /// Threads of this process that run models by the LibTorch backend. Each lane
 /// is a thread with one operator thread: on few cores that beats any other
-/// split.
+/// split. A request alone whose model takes less time than waking a thread does
+/// is run on the caller's, if its lane is idle: no hand-off that the work does
+/// not need.
 /// Errors: unavailable when there is no backend.
 result<std::unique_ptr<device>> make_cpu_device(device_info info,
                                                 device_listener& listener);
