@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python client against a running node; run by CTest."""
+"""The Python client and the HTTP endpoint of a running node; run by CTest."""
 
 import pathlib
+import re
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+import urllib.error
+import urllib.request
 
 import numpy
 
@@ -23,6 +27,7 @@ nodes:
     peers: ipc://{folder}/peers
     clients: ipc://{folder}/clients
     operators: ipc://{folder}/operators
+    http: 127.0.0.1:0
     models: {bundles}
 models:
   - {{model: affine}}
@@ -38,8 +43,12 @@ class PythonClient(unittest.TestCase):
         config = pathlib.Path(cls.folder.name) / "cluster.yaml"
         config.write_text(CONFIG.format(folder=cls.folder.name, bundles=BUNDLES))
         cls.node = subprocess.Popen(
-            [PROGRAM, "node", "--config", str(config)], stderr=subprocess.DEVNULL
+            [PROGRAM, "node", "--config", str(config)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
         )
+        cls.port = re.search(r"http port (\d+)", cls.node.stdout.readline()).group(1)
         cls.client = millrace.Client(f"ipc://{cls.folder.name}/clients", 20)
         until = time.monotonic() + 30
         while len(cls.models()) < 3:
@@ -59,6 +68,7 @@ class PythonClient(unittest.TestCase):
         cls.client.close()
         cls.node.send_signal(signal.SIGTERM)
         cls.node.wait(20)
+        cls.node.stdout.close()
         cls.folder.cleanup()
 
     def test_an_array_goes_in_and_an_array_comes_out(self):
@@ -101,6 +111,28 @@ class PythonClient(unittest.TestCase):
     def test_the_models_say_what_they_take(self):
         by_name = {m.model: m for m in self.client.models()}
         self.assertEqual(by_name["affine"].inputs[0]["extents"], [-1, 4])
+
+    def get(self, page):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{page}") as answer:
+            return answer.read().decode()
+
+    def test_probes_say_how_the_node_is(self):
+        self.assertEqual(self.get("/livez"), "alive\n")
+        self.assertEqual(self.get("/readyz"), "ready\n")
+        with self.assertRaisesRegex(urllib.error.HTTPError, "404"):
+            self.get("/other")
+
+    def test_metrics_are_as_prometheus_wants_them(self):
+        self.client.infer("identity", numpy.zeros((1, 4), numpy.float32))
+        text = self.get("/metrics")
+        self.assertRegex(
+            text, r'millrace_request_seconds_count\{model="identity",phase="total"\}'
+        )
+        self.assertIsNotNone(shutil.which("promtool"), "promtool is not installed")
+        check = subprocess.run(
+            ["promtool", "check", "metrics"], input=text, text=True, capture_output=True
+        )
+        self.assertEqual((check.returncode, check.stderr), (0, ""))
 
     def test_nobody_there_is_unavailable(self):
         with self.assertRaises(millrace.Unavailable):
