@@ -236,23 +236,36 @@ result<std::string> find_controller(operator_client& cluster) {
     ec::unavailable, "no controller is linked with " + members->self.name, {}};
 }
 
+/// What is registered, and the node that said so.
+struct registry_answer {
+  std::string node;
+  model_list list;
+};
+
+result<registry_answer> ask_registry(operator_client& cluster) {
+  auto node = find_controller(cluster);
+  if (!node)
+    return node.failure();
+  auto list = cluster.ask<model_list>(*node + "/registry", get_models{});
+  if (!list)
+    return list.failure();
+  return registry_answer{std::move(*node), std::move(*list)};
+}
+
 bool show_models(operator_client& cluster, const arguments& args,
                  output_form form) {
   if (!args.empty())
     return wrong_arguments(form);
-  auto node = find_controller(cluster);
-  if (!node)
-    return complain(form, node.failure().text);
-  auto list = cluster.ask<model_list>(*node + "/registry", get_models{});
-  if (!list)
-    return complain(form, list.failure().text);
+  auto found = ask_registry(cluster);
+  if (!found)
+    return complain(form, found.failure().text);
   if (form == output_form::json) {
-    std::cout << to_json(*list).dump() << std::endl;
+    std::cout << to_json(found->list).dump() << std::endl;
     return true;
   }
   std::vector<std::vector<std::string>> rows{
     {"MODEL", "VERSION", "WANTED", "READY", "STARTING", "NOTE"}};
-  for (auto& m : list->models)
+  for (auto& m : found->list.models)
     rows.push_back({m.settings.model,
                     m.settings.version.empty() ? "default" : m.settings.version,
                     std::to_string(m.settings.replicas),
@@ -278,21 +291,18 @@ bool report_done(const result<done>& x, output_form form,
 bool set_replicas(operator_client& cluster, const std::string& model,
                   const std::string& version, uint64_t replicas,
                   output_form form) {
-  auto node = find_controller(cluster);
-  if (!node)
-    return complain(form, node.failure().text);
-  auto list = cluster.ask<model_list>(*node + "/registry", get_models{});
-  if (!list)
-    return complain(form, list.failure().text);
+  auto found = ask_registry(cluster);
+  if (!found)
+    return complain(form, found.failure().text);
   set_model x;
   x.settings.model = model;
-  for (auto& m : list->models)
+  for (auto& m : found->list.models)
     if (m.settings.model == model)
       x.settings = m.settings;
   if (!version.empty())
     x.settings.version = version;
   x.settings.replicas = replicas;
-  return report_done(cluster.ask<done>(*node + "/registry", x), form,
+  return report_done(cluster.ask<done>(found->node + "/registry", x), form,
                      model + ": " + std::to_string(replicas)
                        + " replica(s) wanted");
 }
