@@ -24,6 +24,9 @@ struct field {
   M T::*member;
 };
 
+template <class T, class M>
+field(std::string_view, M T::*) -> field<T, M>; // clang 14 needs it said
+
 /// A struct with MILLRACE_FIELDS in it.
 template <class T>
 concept declared = requires {
@@ -66,4 +69,4 @@ inline constexpr size_t field_count = std::tuple_size_v<decltype(T::fields())>;
   static constexpr auto fields() {                                             \
     return std::make_tuple(MILLRACE_FIELD_LIST(type, __VA_ARGS__));            \
   }                                                                            \
-  friend bool operator==(const type&, const type&) = default;
+  [[maybe_unused]] friend bool operator==(const type&, const type&) = default;

@@ -4,6 +4,7 @@
 #include <msgpack.hpp>
 
 #include "tests/support/builders.hpp"
+#include "tests/support/samples.hpp"
 #include "transport/access.hpp"
 #include "transport/codec.hpp"
 #include "transport/message_types.hpp"
@@ -44,17 +45,14 @@ result<T> decode_bytes(const std::string& text) {
 
 } // namespace
 
-TEST_CASE("codec: a message comes back as it was") {
-  infer x;
-  x.model = "digits";
-  x.slo = 20ms;
-  x.accuracy = 0.5;
-  x.inputs.push_back({"image", floats({2, 3})});
-  CHECK(*there_and_back(x) == x);
-  assignment a{"m.1.1", "m", 1, "n1", "cpu0", 0.5, 2, {}};
-  a.policy.drop = drop_policy::never;
-  CHECK(*there_and_back(deploy{7, 8, a}) == deploy{7, 8, a});
+TEST_CASE_TEMPLATE_DEFINE("codec: every message comes back as it was", T,
+                          every_message) {
+  auto x = sample<T>(at(0s));
+  auto y = there_and_back(x);
+  REQUIRE(y);
+  CHECK(*y == x);
 }
+TEST_CASE_TEMPLATE_APPLY(every_message, all_messages);
 
 TEST_CASE("codec: tensors travel as frames, not inside the body") {
   infer x;

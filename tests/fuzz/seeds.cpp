@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// \file
+/// Writes one good message of every type, and for each list in one a crowded
+/// one, into a folder, as the fuzzers read them: what they start from.
+
+#include <cstdio>
+#include <filesystem>
+
+#include "tests/fuzz/frames.hpp"
+#include "tests/support/samples.hpp"
+#include "transport/messages/all.hpp"
+
+using namespace millrace;
+
+namespace {
+
+/// Where seeds go; false once one could not be written.
+struct seed_folder {
+  std::filesystem::path path;
+  bool good = true;
+
+  void write(std::string_view type, std::string_view variant,
+             std::vector<shared_bytes> rest) {
+    header head;
+    head.v = protocol_version;
+    head.t = type;
+    head.id = 7;
+    head.to = "node/router/m";
+    head.from = "other/gateway";
+    head.left = {fuzz::now() + 1s};
+    rest.insert(rest.begin(), encode_header(head, fuzz::now()));
+    auto text = fuzz::join_frames(rest);
+    auto file = path / (std::string{type} + std::string{variant});
+    good &= static_cast<bool>(
+      write_file(file.string(), std::as_bytes(std::span{text})));
+  }
+};
+
+/// A map with one key, a list of 2,000 values of one byte each that say as
+/// little as they can: what makes a careless decoder take most memory.
+shared_bytes crowd(std::string_view key, char element) {
+  std::string out{"\x81\xd9"};
+  out += static_cast<char>(key.size());
+  out += key;
+  out += "\xdc\x07\xd0";
+  out.append(2000, element);
+  return shared_bytes::copy_of(out);
+}
+
+template <class T>
+constexpr bool is_list = false;
+template <class T>
+constexpr bool is_list<std::vector<T>> = true;
+
+template <declared T>
+void write_seeds_of(seed_folder& to) {
+  auto x = test::sample<T>(fuzz::now());
+  encoder out{fuzz::now(), nullptr};
+  out.put(x);
+  std::vector<shared_bytes> frames{out.take_body()};
+  for (auto& a : out.take_attachments())
+    frames.push_back(std::move(a));
+  to.write(T::record_name(), "", std::move(frames));
+  for_each_field(x, [&]<class M>(std::string_view name, M&) {
+    if constexpr (is_list<M>) {
+      to.write(T::record_name(), ".maps", {crowd(name, '\x80')});
+      to.write(T::record_name(), ".texts", {crowd(name, '\xa0')});
+    }
+  });
+}
+
+template <class... Ts>
+void write_seeds(seed_folder& to, std::tuple<Ts...>*) {
+  (write_seeds_of<Ts>(to), ...);
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: fuzz_seeds FOLDER\n");
+    return 2;
+  }
+  seed_folder to{argv[1]};
+  std::filesystem::create_directories(to.path);
+  write_seeds(to, static_cast<all_messages*>(nullptr));
+  return to.good ? 0 : 1;
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+
+namespace millrace::test {
+
+/// Measures how much memory this thread holds at most while the meter lives:
+/// what operator new gave or, under AddressSanitizer, any allocation. One at a
+/// time.
+class allocation_meter {
+public:
+  allocation_meter();
+  ~allocation_meter();
+
+  /// Bytes held at most since the meter was made, beyond what was held then.
+  size_t peak() const;
+};
+
+} // namespace millrace::test
