@@ -6,6 +6,7 @@
 /// neighbours reach each other through these handles, whether they live in the
 /// same process or on another node.
 
+#include <map>
 #include <memory>
 
 #include "models/bundle.hpp"
@@ -131,6 +132,8 @@ using replica_actor = caf::typed_actor<
   caf::reacts_to<executed>,
   // Other nodes come and go: gateways among them hear of this replica.
   caf::reacts_to<peer_up>, caf::reacts_to<peer_down>,
+  // How busy it is.
+  caf::replies_to<get_load>::with<replica_load>,
   // Drains, unloads and ends.
   caf::reacts_to<finish>,
   // Private: announces itself again where a gateway was restarted.
@@ -146,6 +149,8 @@ using executor_actor = caf::typed_actor<
   caf::replies_to<load_stage>::with<stage_loaded>,
   // Gives the memory back.
   caf::reacts_to<unload_stage>,
+  // How busy the device is.
+  caf::replies_to<get_load>::with<device_load>,
   // Private: a stage is loaded; an emulated device is due.
   caf::reacts_to<device_loaded>, caf::reacts_to<tick>>;
 
@@ -159,6 +164,23 @@ using cache_actor = caf::typed_actor<
   caf::replies_to<list_bundles>::with<bundle_list>,
   // Private: what the reader found.
   caf::reacts_to<bundle_opened>, caf::reacts_to<bundle_list>>;
+
+/// Supervisor to monitor: these are the node's executors and replicas now, by
+/// device and by replica.
+struct observe {
+  std::map<std::string, executor_actor> executors;
+  std::map<std::string, replica_actor> replicas;
+  MILLRACE_FIELDS(observe, executors, replicas)
+};
+
+/// A MONITOR knows how busy its node and its host are.
+using monitor_actor = caf::typed_actor<
+  // Who there is to ask.
+  caf::reacts_to<observe>,
+  // Usage over the last second.
+  caf::replies_to<get_load>::with<node_load>,
+  // Private: asks again.
+  caf::reacts_to<tick>>;
 
 /// The SUPERVISOR starts a node's actors, restarts those that crash, and keeps
 /// what the controller wants of this node.

@@ -64,7 +64,8 @@ struct link_config {
 struct gateway_config {
   uint64_t max_requests = 65'536;
   byte_count max_bytes{512u << 20};
-  MILLRACE_FIELDS(gateway_config, max_requests, max_bytes)
+  byte_count max_client_bytes{256u << 20};
+  MILLRACE_FIELDS(gateway_config, max_requests, max_bytes, max_client_bytes)
 };
 
 /// One file for all nodes of a cluster.

@@ -35,13 +35,21 @@ private:
   int fd_;
 };
 
+/// Aligned for every dtype.
+struct alignas(16) block {
+  std::byte bytes[16];
+};
+
 } // namespace
 
 shared_bytes shared_bytes::copy_of(const_bytes x) {
-  byte_buffer out{x.size()};
-  if (!x.empty())
-    std::memcpy(out.data(), x.data(), x.size());
-  return std::move(out).freeze();
+  if (x.empty())
+    return {};
+  // Bytes and their count of users in one piece of memory.
+  auto owner = std::make_shared_for_overwrite<block[]>((x.size() + 15) / 16);
+  std::memcpy(owner.get(), x.data(), x.size());
+  return {{reinterpret_cast<const std::byte*>(owner.get()), x.size()},
+          std::move(owner)};
 }
 
 shared_bytes shared_bytes::slice(size_t offset, size_t n) const {

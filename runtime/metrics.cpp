@@ -87,6 +87,11 @@ struct metrics::impl {
     "millrace_device_busy_seconds_total", "Time a device spent executing.");
   Family<Gauge>& device_memory = gauge_family(
     "millrace_device_memory_bytes", "Memory held by loaded replicas.");
+  Family<Gauge>& process_cpu = gauge_family(
+    "millrace_process_cpu_seconds", "Time of cores this process has used.");
+  Family<Gauge>& process_memory =
+    gauge_family("millrace_process_resident_memory_bytes",
+                 "Physical memory of this process, shared parts included.");
 };
 
 metrics::metrics() : impl_(std::make_unique<impl>()) {
@@ -169,6 +174,14 @@ counter metrics::device_busy_seconds(std::string_view device) {
 
 gauge metrics::device_memory_bytes(std::string_view device) {
   return gauge{&impl_->device_memory.Add({{"device", std::string{device}}})};
+}
+
+gauge metrics::process_cpu_seconds() {
+  return gauge{&impl_->process_cpu.Add({})};
+}
+
+gauge metrics::process_resident_memory_bytes() {
+  return gauge{&impl_->process_memory.Add({})};
 }
 
 std::string metrics::text() const {

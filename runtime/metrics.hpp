@@ -67,6 +67,8 @@ public:
   gauge node_ready();
   counter device_busy_seconds(std::string_view device);
   gauge device_memory_bytes(std::string_view device);
+  gauge process_cpu_seconds();
+  gauge process_resident_memory_bytes();
 
   /// The exposition format, version 0.0.4.
   std::string text() const;

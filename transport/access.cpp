@@ -13,9 +13,10 @@ constexpr std::array client_messages{std::string_view{"infer"},
                                      std::string_view{"describe_models"}};
 
 constexpr std::array operator_messages{
-  std::string_view{"get_members"},  std::string_view{"get_status"},
-  std::string_view{"get_models"},   std::string_view{"set_model"},
-  std::string_view{"forget_model"}, std::string_view{"drain"}};
+  std::string_view{"get_members"}, std::string_view{"get_status"},
+  std::string_view{"get_load"},    std::string_view{"get_models"},
+  std::string_view{"set_model"},   std::string_view{"forget_model"},
+  std::string_view{"drain"}};
 
 } // namespace
 

@@ -7,26 +7,30 @@
 
 namespace millrace {
 
-result<client_message> decode_client_message(const session& from,
-                                             const wire_message& x,
-                                             timestamp now) {
+result<caf::message> decode_client_message(session from, wire_message& x,
+                                           timestamp now) {
   auto& head = x.head;
   if (!may_say(role::client, head.t))
     return error{ec::forbidden, "clients may not say " + shown(head.t), {}};
   decode_context ctx{now, nullptr, x.attachments, 0};
   if (head.t == infer::record_name()) {
-    auto request = decode<infer>(x.body.view(), ctx);
-    if (!request)
-      return request.failure();
-    return client_message{client_request{from, head.id, head.left, head.prio,
-                                         head.trace, std::move(*request)}};
+    // Decoded where it stays: a request is many small moves.
+    auto out = caf::make_message(
+      client_request{std::move(from), head.id, head.left, head.prio,
+                     std::move(head.trace), infer{}});
+    auto& request = out.get_mutable_as<client_request>(0).request;
+    auto done = decode_into({&request, &kind_of<infer>()}, x.body.view(), ctx);
+    if (!done)
+      return done.failure();
+    return out;
   }
   if (head.t == cancel::record_name())
-    return client_message{client_cancel{from, head.id}};
+    return caf::make_message(client_cancel{std::move(from), head.id});
   auto what = decode<describe_models>(x.body.view(), ctx);
   if (!what)
     return what.failure();
-  return client_message{client_describe{from, head.id, what->model}};
+  return caf::make_message(
+    client_describe{std::move(from), head.id, std::move(what->model)});
 }
 
 } // namespace millrace

@@ -12,17 +12,41 @@ namespace millrace {
 // -- encoding -----------------------------------------------------------------
 
 struct encoder::impl {
-  msgpack::sbuffer out{512};
+  msgpack::sbuffer out{1024};
   msgpack::packer<msgpack::sbuffer> pack{out};
+
+  /// Buffers are used again: messages are many and small.
+  static std::unique_ptr<impl> take() {
+    auto& xs = spare();
+    if (xs.empty())
+      return std::make_unique<impl>();
+    auto out = std::move(xs.back());
+    xs.pop_back();
+    return out;
+  }
+
+  static void give_back(std::unique_ptr<impl> x) {
+    if (x->out.size() > 65'536 || spare().size() >= 4)
+      return;
+    x->out.clear();
+    spare().push_back(std::move(x));
+  }
+
+  static std::vector<std::unique_ptr<impl>>& spare() {
+    static thread_local std::vector<std::unique_ptr<impl>> out;
+    return out;
+  }
 };
 
 encoder::encoder(timestamp now, address_book* book)
-  : impl_(std::make_unique<impl>()),
+  : impl_(impl::take()),
     now_(now),
     book_(book) {
 }
 
-encoder::~encoder() = default;
+encoder::~encoder() {
+  impl::give_back(std::move(impl_));
+}
 
 void encoder::put(bool x) {
   x ? impl_->pack.pack_true() : impl_->pack.pack_false();
@@ -50,7 +74,7 @@ void encoder::tensor_fields(const tensor& x) {
   put(x.type);
   text("shape");
   put(x.extents);
-  text("frame");
+  text("data");
   put(x.data);
 }
 
@@ -98,15 +122,38 @@ void encoder::begin_map(size_t n) {
   impl_->pack.pack_map(static_cast<uint32_t>(n));
 }
 
-uint64_t encoder::attach(const shared_bytes& x) {
-  attachments_.push_back(x);
-  return attachments_.size() - 1;
+void encoder::put(const shared_bytes& x) {
+  if (x.size() > inline_limits::one
+      || inlined_ + x.size() > inline_limits::all) {
+    attachments_.push_back(x);
+    return unsigned_integer(attachments_.size() - 1);
+  }
+  inlined_ += x.size();
+  auto n = static_cast<uint32_t>(x.size());
+  impl_->pack.pack_bin(n).pack_bin_body(reinterpret_cast<const char*>(x.data()),
+                                        n);
+}
+
+size_t encoder::open_map(size_t most) {
+  auto at = impl_->out.size();
+  // Its size is written when it is known: one byte holds up to 15.
+  begin_map(most <= 15 ? 0 : 16);
+  return at;
+}
+
+void encoder::close_map(size_t at, size_t most, size_t n) {
+  auto* head = reinterpret_cast<uint8_t*>(impl_->out.data()) + at;
+  if (most <= 15)
+    *head = static_cast<uint8_t>(0x80 | n);
+  else
+    head[2] = static_cast<uint8_t>(n);
 }
 
 shared_bytes encoder::take_body() {
-  auto n = impl_->out.size();
-  auto owner = std::shared_ptr<const void>(impl_->out.release(), std::free);
-  return {{static_cast<const std::byte*>(owner.get()), n}, owner};
+  auto out = shared_bytes::copy_of(
+    std::string_view{impl_->out.data(), impl_->out.size()});
+  impl_->out.clear();
+  return out;
 }
 
 // -- decoding -----------------------------------------------------------------
@@ -134,7 +181,7 @@ slot tensor_key(tensor& x, std::string_view key) {
     return {&x.type, &kind_of<dtype>(), 0};
   if (key == "shape")
     return {&x.extents, &kind_of<shape>(), 1};
-  if (key == "frame")
+  if (key == "data")
     return {&x.data, &kind_of<shared_bytes>(), 2};
   return {};
 }
@@ -155,7 +202,7 @@ const slot_kind kind<shape>::value{
   .expected = "at most 8 extents", .array = take_rank, .element = next_extent};
 
 const slot_kind kind<tensor>::value{
-  .expected = "dtype, shape and a frame of just as many bytes",
+  .expected = "dtype, shape and data of just as many bytes",
   .map = take_any,
   .key = [](void* x, decode_context&,
             std::string_view key) { return tensor_key(as<tensor>(x), key); },
@@ -163,7 +210,7 @@ const slot_kind kind<tensor>::value{
                decode_context&) { return check_tensor(as<tensor>(x)); }};
 
 const slot_kind kind<named_tensor>::value{
-  .expected = "name, dtype, shape and a frame of just as many bytes",
+  .expected = "name, dtype, shape and data of just as many bytes",
   .map = take_any,
   .key = [](void* x, decode_context&, std::string_view key) -> slot {
     auto& y = as<named_tensor>(x);
@@ -241,8 +288,13 @@ public:
              : wrong();
   }
 
-  bool visit_bin(const char*, uint32_t) {
-    return next_.kind == nullptr || wrong();
+  bool visit_bin(const char* data, uint32_t n) {
+    if (next_.kind == nullptr)
+      return true;
+    auto x = std::as_bytes(std::span{data, n});
+    return next_.kind->raw != nullptr
+             ? hold(next_.kind->raw(next_.target, ctx_, x))
+             : wrong();
   }
   bool visit_ext(const char*, uint32_t) {
     return next_.kind == nullptr || wrong();
@@ -326,8 +378,9 @@ private:
   }
 
   bool refuse(const std::string& why) {
-    error_ = bad("has " + why
-                 + (key_.empty() ? std::string{} : " at key " + shown(key_)));
+    error_ =
+      bad("has " + why
+          + (key_.empty() ? std::string{} : " at key " + shown(key_, 64)));
     return false;
   }
 
@@ -350,7 +403,7 @@ private:
       next_ = {};
       return true;
     }
-    key_ = x.substr(0, 64);
+    key_ = x;
     next_ = open.owner.kind->key(open.owner.target, ctx_, x);
     if (next_.field < 0)
       return true;
@@ -383,28 +436,36 @@ private:
   slot next_;
   bool in_key_ = false;
   bool got_key_ = false;
-  std::string key_;
+  std::string_view key_; // of the input
   decode_context& ctx_;
   std::optional<error> error_;
 };
 
 } // namespace
 
-result<void> decode_into(slot target, const_bytes body, decode_context& ctx) {
-  if (body.size() > codec_limits::body_bytes)
+result<size_t> decode_front(slot target, const_bytes input,
+                            decode_context& ctx) {
+  if (input.size() > codec_limits::body_bytes)
     return error{ec::too_large, "the message has more than 4 MiB", {}};
-  ctx.budget = 3 * body.size() + 49'152;
+  ctx.budget = 3 * input.size() + 49'152;
   slot_visitor visitor{target, ctx};
   size_t at = 0;
-  auto parsed = msgpack::parse(reinterpret_cast<const char*>(body.data()),
-                               body.size(), at, visitor);
+  auto parsed = msgpack::parse(reinterpret_cast<const char*>(input.data()),
+                               input.size(), at, visitor);
   if (auto failed = visitor.failure())
     return *failed;
   if (!parsed)
     return error{ec::bad_request, "the message is not MessagePack", {}};
-  if (at != body.size())
+  return at;
+}
+
+result<void> decode_into(slot target, const_bytes body, decode_context& ctx) {
+  auto n = decode_front(target, body, ctx);
+  if (!n)
+    return n.failure();
+  if (*n != body.size())
     return error{ec::bad_request,
-                 "the message has " + std::to_string(body.size() - at)
+                 "the message has " + std::to_string(body.size() - *n)
                    + " bytes after its end",
                  {}};
   return {};

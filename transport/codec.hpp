@@ -42,9 +42,16 @@ struct codec_limits {
   static constexpr uint32_t text = 1u << 20;
 };
 
+/// Raw bytes that are put into the MessagePack: of one tensor, of all.
+struct inline_limits {
+  static constexpr size_t one = 1024;
+  static constexpr size_t all = 1u << 20;
+};
+
 // -- encoding -----------------------------------------------------------------
 
-/// Writes MessagePack; raw bytes go beside it, as frames of their own.
+/// Writes MessagePack. Raw bytes go beside it as frames of their own; few of
+/// them go into it, where they are cheaper than a frame.
 class encoder {
 public:
   /// `now` turns deadlines into time left; `book` may be null where no
@@ -65,12 +72,13 @@ public:
   void put_sparse(const T& x) {
     static const T plain{};
     size_t n = 0;
-    each_set(x, plain, [&](std::string_view, auto&) { ++n; });
-    begin_map(n);
+    auto at = open_map(field_count<T>);
     each_set(x, plain, [&](std::string_view name, auto& member) {
+      ++n;
       text(name);
       put(member);
     });
+    close_map(at, field_count<T>, n);
   }
   void put(bool x);
   template <std::unsigned_integral T>
@@ -94,8 +102,8 @@ public:
   void put(const shape& x);
   void put(const tensor& x);
   void put(const named_tensor& x);
-  /// The number of the frame that holds the bytes.
-  void put(const shared_bytes& x) { unsigned_integer(attach(x)); }
+  /// The bytes, or the number of the frame that holds them.
+  void put(const shared_bytes& x);
   void put(const caf::strong_actor_ptr& x);
   template <class... Sigs>
   void put(const caf::typed_actor<Sigs...>& x) {
@@ -148,12 +156,15 @@ private:
   void signed_integer(int64_t x);
   void begin_array(size_t n);
   void begin_map(size_t n);
-  uint64_t attach(const shared_bytes& x);
+  /// A map whose size is told at its end; returns where it begins.
+  size_t open_map(size_t most);
+  void close_map(size_t at, size_t most, size_t n);
   void tensor_fields(const tensor& x);
 
   struct impl;
   std::unique_ptr<impl> impl_;
   std::vector<shared_bytes> attachments_;
+  size_t inlined_ = 0; ///< bytes that went into the MessagePack
   timestamp now_;
   address_book* book_;
 };
@@ -187,6 +198,7 @@ struct slot_kind {
   bool (*large)(void*, uint64_t) = nullptr; ///< above INT64_MAX
   bool (*real)(void*, double) = nullptr;
   bool (*text)(void*, decode_context&, std::string_view) = nullptr;
+  bool (*raw)(void*, decode_context&, const_bytes) = nullptr;
   bool (*array)(void*, decode_context&, uint32_t n) = nullptr;
   slot (*element)(void*) = nullptr;
   bool (*map)(void*, decode_context&, uint32_t n) = nullptr;
@@ -198,6 +210,10 @@ struct slot_kind {
 /// Errors: bad_request with the offset, the key and what was expected;
 /// too_large over a limit.
 result<void> decode_into(slot target, const_bytes body, decode_context& ctx);
+
+/// As above, for the value that other bytes follow. Returns its size.
+result<size_t> decode_front(slot target, const_bytes input,
+                            decode_context& ctx);
 
 template <class T>
 const slot_kind& kind_of();

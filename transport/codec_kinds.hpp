@@ -208,13 +208,21 @@ struct kind<named_tensor> {
 template <>
 struct kind<shared_bytes> {
   static constexpr slot_kind value{
-    .expected = "the number of a frame",
-    .integer = [](void* x, decode_context& ctx, int64_t y) {
-      if (y < 0 || static_cast<uint64_t>(y) >= ctx.attachments.size())
-        return false;
-      as<shared_bytes>(x) = ctx.attachments[static_cast<size_t>(y)];
-      return true;
-    }};
+    .expected = "bytes or the number of a frame",
+    .integer =
+      [](void* x, decode_context& ctx, int64_t y) {
+        if (y < 0 || static_cast<uint64_t>(y) >= ctx.attachments.size())
+          return false;
+        as<shared_bytes>(x) = ctx.attachments[static_cast<size_t>(y)];
+        return true;
+      },
+    .raw =
+      [](void* x, decode_context& ctx, const_bytes y) {
+        if (!spend(ctx, y.size(), 1))
+          return false;
+        as<shared_bytes>(x) = shared_bytes::copy_of(y);
+        return true;
+      }};
 };
 
 template <class Handle>

@@ -9,18 +9,27 @@ shared_bytes encode_header(const header& x, timestamp now) {
   return out.take_body();
 }
 
-result<header> decode_header(const_bytes frame, timestamp now) {
-  if (frame.size() > wire_limits::header_bytes)
-    return error{ec::too_large, "the header has more than 4096 bytes", {}};
+result<opened_frame> open_frame(const_bytes frame, timestamp now) {
+  opened_frame out;
   decode_context ctx{now, nullptr, {}, 0};
-  auto x = decode<header>(frame, ctx);
-  if (x && x->v != protocol_version)
+  auto front = frame.first(std::min(frame.size(), wire_limits::header_bytes));
+  auto n = decode_front({&out.head, &kind_of<header>()}, front, ctx);
+  if (!n && front.size() < frame.size())
+    return error{ec::too_large,
+                 "the first frame does not begin with a header of at most 4096"
+                 " bytes: "
+                   + n.failure().text,
+                 {}};
+  if (!n)
+    return std::move(n.failure()).within("header");
+  if (out.head.v != protocol_version)
     return error{ec::bad_request,
-                 "protocol version " + std::to_string(x->v)
+                 "protocol version " + std::to_string(out.head.v)
                    + " is not spoken here (expected "
                    + std::to_string(protocol_version) + " in header key 'v')",
                  {}};
-  return x;
+  out.body = frame.subspan(*n);
+  return out;
 }
 
 } // namespace millrace

@@ -10,8 +10,8 @@
 
 namespace millrace {
 
-/// A message as it travels: header and body as MessagePack maps, bulk as raw
-/// frames that nobody copies.
+/// A message as it travels: header and body as MessagePack maps in one frame,
+/// bulk as raw frames that nobody copies.
 struct wire_message {
   header head;
   shared_bytes body;
@@ -45,10 +45,17 @@ wire_message make_wire_message(const T& x, timestamp now, address_book* book) {
   return out;
 }
 
-/// The first frame. Deadlines become time left.
+/// What the first frame begins with. Deadlines become time left.
 shared_bytes encode_header(const header& x, timestamp now);
 
-/// Errors: bad_request; also for another protocol version, naming both.
-result<header> decode_header(const_bytes frame, timestamp now);
+/// A first frame, taken apart; the body is a part of the frame.
+struct opened_frame {
+  header head;
+  const_bytes body;
+};
+
+/// Errors: bad_request; also for another protocol version, naming both;
+/// too_large for a long header.
+result<opened_frame> open_frame(const_bytes frame, timestamp now);
 
 } // namespace millrace

@@ -103,11 +103,26 @@ void executor_state::forget(instance_id x) {
   report_memory();
 }
 
-void executor_state::report_memory() {
+uint64_t executor_state::memory_held() const {
   uint64_t n = 0;
   for (auto& [id, bytes] : memory_)
     n += bytes;
-  memory_bytes_->set(static_cast<double>(n));
+  return n;
+}
+
+void executor_state::report_memory() {
+  memory_bytes_->set(static_cast<double>(memory_held()));
+}
+
+device_load executor_state::on_get_load() const {
+  auto& info = device_->info();
+  return {info.id,
+          info.lanes,
+          to_us(busy_),
+          batches_,
+          work_.size() - lanes_->waiting(),
+          lanes_->waiting(),
+          memory_held()};
 }
 
 void executor_state::on_execute(execute& x) {
@@ -136,6 +151,8 @@ void executor_state::on_device_executed(const device_executed& x) {
   work_.erase(i);
   lanes_->ended(report.lane);
   busy_seconds_->add(to_seconds(report.ended - report.started));
+  busy_ += report.ended - report.started;
+  ++batches_;
   executed y;
   y.id = done.what.id;
   y.queue = to_us(report.started - done.arrived);
@@ -176,6 +193,7 @@ executor(executor_actor::stateful_pointer<executor_state> self,
     [&s](const device_executed& x) { s.on_device_executed(x); },
     [&s](const load_stage& x) { return s.on_load(x); },
     [&s](const unload_stage& x) { s.on_unload(x); },
+    [&s](get_load) { return s.on_get_load(); },
     [&s](const device_loaded& x) { s.on_device_loaded(x); },
     [&s](tick) { s.on_tick(); },
   };

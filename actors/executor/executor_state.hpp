@@ -41,6 +41,7 @@ struct executor_state {
   void on_execute(execute& x);
   void on_device_loaded(const device_loaded& x);
   void on_device_executed(const device_executed& x);
+  device_load on_get_load() const;
   void on_tick();
 
 private:
@@ -55,6 +56,7 @@ private:
   void forget(instance_id x);
   void feed_lanes();
   void arm();
+  uint64_t memory_held() const;
   void report_memory();
 
   executor_actor::stateful_pointer<executor_state> self_ = nullptr;
@@ -66,6 +68,8 @@ private:
   std::map<instance_id, uint64_t> memory_;
   std::map<caf::actor_id, instance_id> owners_;
   uint64_t last_ = 0;
+  nanoseconds busy_{0};
+  uint64_t batches_ = 0;
   timestamp armed_ = far_future;
   std::optional<counter> busy_seconds_;
   std::optional<gauge> memory_bytes_;

@@ -92,32 +92,44 @@ result<size_t> gateway_state::choose(const infer& x) const {
   return choose_variant(views, x);
 }
 
+result<void> gateway_state::check_room(const client_request& x,
+                                       size_t bytes) const {
+  auto full = [](const std::string& what) {
+    return error{ec::overloaded, what + " as it may", microseconds{10'000}};
+  };
+  if (in_flight_.size() >= options_.max_requests)
+    return full("the gateway holds as many requests");
+  if (bytes_ + bytes > options_.max_bytes.value)
+    return full("the gateway holds as many bytes");
+  auto i = clients_.find(x.from);
+  if (i == clients_.end())
+    return {};
+  if (i->second.bytes + bytes > options_.max_client_bytes.value)
+    return full("this client has as many bytes open");
+  if (i->second.requests.contains(x.id))
+    return error{ec::bad_request,
+                 "a request with id " + std::to_string(x.id)
+                   + " is still being answered",
+                 {}};
+  return {};
+}
+
 result<void> gateway_state::admit(client_request& x) {
   if (finishing_)
     return error{ec::unavailable, "this gateway is shutting down", {}};
-  if (in_flight_.size() >= options_.max_requests)
-    return error{ec::overloaded, "the gateway holds as many requests as it may",
-                 microseconds{10'000}};
   auto chosen = choose(x.request);
   if (!chosen)
     return chosen.failure();
   auto& model = models_[*chosen];
   auto bytes = bytes_of(x.request.inputs);
-  if (bytes_ + bytes > options_.max_bytes.value)
-    return error{ec::overloaded, "the gateway holds as many bytes as it may",
-                 microseconds{10'000}};
+  if (auto room = check_room(x, bytes); !room)
+    return room;
   auto inputs = in_order(model.info.signature, x.request.inputs);
   if (!inputs)
     return inputs.failure();
   auto rows = check_inputs(model.info.signature, *inputs);
   if (!rows)
     return std::move(rows.failure()).within("model '" + model.info.model + "'");
-  client_key client{x.from, x.id};
-  if (by_client_.contains(client))
-    return error{ec::bad_request,
-                 "a request with id " + std::to_string(x.id)
-                   + " is still being answered",
-                 {}};
   auto time = now();
   auto due = x.due.at == far_future ? time + model.policy.deadline : x.due.at;
   due = std::min(due, time + options_.max_deadline);
@@ -125,9 +137,10 @@ result<void> gateway_state::admit(client_request& x) {
     return error{ec::deadline_exceeded, "no time was left on arrival", {}};
   auto key = ++last_key_;
   bytes_ += bytes;
-  by_client_.emplace(std::move(client), key);
-  in_flight_.emplace(
-    key, request{std::move(x.from), x.id, *chosen, time, due, bytes});
+  auto& from = *clients_.try_emplace(std::move(x.from)).first;
+  from.second.requests.emplace(x.id, key);
+  from.second.bytes += bytes;
+  in_flight_.emplace(key, request{&from, x.id, *chosen, time, due, bytes});
   deadlines_.push(due, key);
   arm();
   self_->send(model.router,
@@ -152,13 +165,21 @@ void gateway_state::finish_request(uint64_t key, request& r, infer_reply x) {
   x.model = model.info.model;
   x.version = model.info.version;
   x.total = to_us(now() - r.arrived);
-  auto [status, fresh] = model.by_status.try_emplace(
-    x.status, counts_->requests(x.model, to_string(x.status)));
+  auto status = model.by_status.find(x.status);
+  if (status == model.by_status.end())
+    status =
+      model.by_status
+        .emplace(x.status, counts_->requests(x.model, to_string(x.status)))
+        .first;
   status->second.add();
   model.total_time->observe(to_seconds(x.total));
-  bus_->answer(r.from, r.id, x);
+  auto& [from, open] = *r.from;
+  bus_->answer(from, r.id, x);
   bytes_ -= r.bytes;
-  by_client_.erase({r.from, r.id});
+  open.bytes -= r.bytes;
+  open.requests.erase(r.id);
+  if (open.requests.empty())
+    clients_.erase(clients_.find(from));
   in_flight_.erase(key);
   deadlines_.sweep(in_flight_.size(),
                    [this](uint64_t k) { return in_flight_.contains(k); });
@@ -178,11 +199,16 @@ gateway_state::~gateway_state() {
     infer_reply x;
     x.status = ec::unavailable;
     x.error = "the gateway ended before it had an answer";
-    bus_->answer(r.from, r.id, x);
+    bus_->answer(r.from->first, r.id, x);
   }
 }
 
 void gateway_state::on_settled(settled& x) {
+  for (auto& y : x.outcomes)
+    settle(y, x);
+}
+
+void gateway_state::settle(outcome& x, const settled& with) {
   auto i = in_flight_.find(x.key);
   if (i == in_flight_.end()) {
     counts_->late_answers("settled_already").add();
@@ -194,10 +220,10 @@ void gateway_state::on_settled(settled& x) {
   y.status = x.status;
   y.error = std::move(x.text);
   y.retry_after = x.retry_after;
-  y.replica = std::move(x.replica);
-  y.batch = x.batch;
+  y.replica = with.replica;
+  y.batch = static_cast<uint32_t>(with.outcomes.size());
   y.queue = x.queue;
-  y.execute = x.execute;
+  y.execute = with.execute;
   if (x.status == ec::ok && now() > r.due) {
     y.status = ec::deadline_exceeded;
     y.error = "the result came after the deadline";
@@ -206,9 +232,9 @@ void gateway_state::on_settled(settled& x) {
     for (size_t k = 0; k < x.outputs.size(); ++k)
       y.outputs.push_back({k < names.size() ? names[k].name : std::string{},
                            std::move(x.outputs[k])});
-    model.latency += (x.execute - model.latency) / 8;
+    model.latency += (with.execute - model.latency) / 8;
     model.queue_time->observe(to_seconds(x.queue));
-    model.execute_time->observe(to_seconds(x.execute));
+    model.execute_time->observe(to_seconds(with.execute));
   }
   finish_request(x.key, r, std::move(y));
 }
@@ -239,8 +265,11 @@ void gateway_state::arm() {
 }
 
 void gateway_state::on_cancel(const client_cancel& x) {
-  auto i = by_client_.find({x.from, x.id});
-  if (i == by_client_.end())
+  auto from = clients_.find(x.from);
+  if (from == clients_.end())
+    return;
+  auto i = from->second.requests.find(x.id);
+  if (i == from->second.requests.end())
     return; // answered already: the client has, or will have, that answer
   auto key = i->second;
   auto& r = in_flight_.at(key);

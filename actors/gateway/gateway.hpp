@@ -8,9 +8,10 @@
 namespace millrace {
 
 struct gateway_options {
-  uint64_t max_requests = 65'536;         ///< admitted at once
-  byte_count max_bytes{512u << 20};       ///< of their inputs
-  microseconds max_deadline{600'000'000}; ///< longer ones are cut to this
+  uint64_t max_requests = 65'536;          ///< admitted at once
+  byte_count max_bytes{512u << 20};        ///< of their inputs
+  byte_count max_client_bytes{256u << 20}; ///< of one connection's inputs
+  microseconds max_deadline{600'000'000};  ///< longer ones are cut to this
 };
 
 /// Holds every admitted request until it has its one final answer: the

@@ -44,8 +44,20 @@ private:
     std::optional<histogram> queue_time, execute_time, total_time;
   };
 
+  /// What one connection has open.
+  struct client {
+    std::unordered_map<uint64_t, uint64_t> requests; ///< its id -> key
+    size_t bytes = 0;
+  };
+  struct session_hash {
+    size_t operator()(const session& x) const {
+      return std::hash<std::string>{}(x.connection) + x.endpoint;
+    }
+  };
+  using client_map = std::unordered_map<session, client, session_hash>;
+
   struct request {
-    session from;
+    client_map::value_type* from = nullptr;
     uint64_t id = 0; ///< the client's
     size_t model = 0;
     timestamp arrived;
@@ -53,13 +65,13 @@ private:
     size_t bytes = 0;
   };
 
-  using client_key = std::pair<session, uint64_t>;
-
   timestamp now() const;
   result<size_t> choose(const infer& x) const;
   result<void> admit(client_request& x);
+  result<void> check_room(const client_request& x, size_t bytes) const;
   served& model_of(const replica_ready& x);
   void refuse(const client_request& x, const error& why);
+  void settle(outcome& x, const settled& with);
   void finish_request(uint64_t key, request& r, infer_reply x);
   void end_if_finished();
   void on_down(const caf::down_msg& x);
@@ -71,7 +83,7 @@ private:
   gateway_options options_;
   std::vector<served> models_; ///< only grows: indices stay valid
   std::unordered_map<uint64_t, request> in_flight_;
-  std::map<client_key, uint64_t> by_client_;
+  client_map clients_; ///< those with open requests
   deadline_queue<uint64_t> deadlines_;
   uint64_t last_key_ = 0;
   size_t bytes_ = 0;

@@ -16,6 +16,7 @@
 #include "actors/cache/cache_state.hpp"
 #include "actors/executor/executor_state.hpp"
 #include "actors/gateway/gateway_state.hpp"
+#include "actors/monitor/monitor_state.hpp"
 #include "actors/node/supervisor_state.hpp"
 #include "actors/placement/placement_state.hpp"
 #include "actors/registry/registry_state.hpp"
@@ -224,6 +225,11 @@ private:
   }
 
   void add_worker(supervisor_options& options) {
+    options.children.push_back(
+      {"monitor", "", [counts = counts_](supervisor_actor::pointer self) {
+         return caf::actor_cast<caf::actor>(
+           self->spawn(monitor, host_probe{read_host}, counts));
+       }});
     auto directory = mine().models;
     options.children.push_back(
       {"cache", "", [directory](supervisor_actor::pointer self) {
@@ -289,6 +295,7 @@ private:
     gateway_options settings;
     settings.max_requests = config_.gateway.max_requests;
     settings.max_bytes = config_.gateway.max_bytes;
+    settings.max_client_bytes = config_.gateway.max_client_bytes;
     options.children.push_back(
       {"gateway", "", [this, settings](supervisor_actor::pointer self) {
          return caf::actor_cast<caf::actor>(self->spawn(

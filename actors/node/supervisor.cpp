@@ -266,8 +266,22 @@ inventory supervisor_state::make_inventory() const {
   return out;
 }
 
+void supervisor_state::tell_monitor() {
+  auto monitor = find_child("monitor");
+  if (!monitor)
+    return;
+  observe x;
+  for (auto& d : options_.devices)
+    if (auto executor = find_child("executor/" + d.id))
+      x.executors[d.id] = caf::actor_cast<executor_actor>(executor);
+  for (auto& [replica, r] : replicas_)
+    x.replicas[replica] = r.handle;
+  self_->send(caf::actor_cast<monitor_actor>(monitor), std::move(x));
+}
+
 void supervisor_state::publish() {
   changed_ = false;
+  tell_monitor();
   auto tell = [&](const std::string& node) {
     if (auto to = options_.net->resolve(node + "/placement"))
       self_->send(caf::actor_cast<placement_actor>(to), make_inventory());

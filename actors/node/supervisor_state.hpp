@@ -57,6 +57,7 @@ private:
   void rescan();
   void ask_for_inventories();
   void publish();
+  void tell_monitor();
   inventory make_inventory() const;
   std::vector<replica_status> replica_statuses() const;
   void drain_step();

@@ -152,6 +152,9 @@ void replica_state::on_executed(executed& x) {
   auto i = running_.find(x.id);
   if (i == running_.end())
     return;
+  busy_ += x.run;
+  ++batches_;
+  requests_ += x.outputs.size();
   batch_done y;
   y.id = i->second.id;
   y.status = x.status;
@@ -163,6 +166,10 @@ void replica_state::on_executed(executed& x) {
   self_->send(caf::actor_cast<router_actor>(i->second.from), std::move(y));
   running_.erase(i);
   end_if_idle();
+}
+
+replica_load replica_state::on_get_load() const {
+  return {options_.what.replica, busy_, batches_, requests_, running_.size()};
 }
 
 void replica_state::on_finish() {
@@ -196,6 +203,7 @@ replica(replica_actor::stateful_pointer<replica_state> self,
     [&s](executed& x) { s.on_executed(x); },
     [&s](const peer_up& x) { s.on_peer_up(x); },
     [](const peer_down&) { /* the gateway's proxy goes down itself */ },
+    [&s](get_load) { return s.on_get_load(); },
     [&s](finish) { s.on_finish(); },
     [&s](tick) { s.on_tick(); },
   };

@@ -18,6 +18,7 @@ struct replica_state {
   void on_run(run_batch& x);
   void on_executed(executed& x);
   void on_peer_up(const peer_up& x);
+  replica_load on_get_load() const;
   void on_finish();
   void on_tick();
 
@@ -48,6 +49,9 @@ private:
   std::map<std::string, caf::actor> gateways_; ///< by node
   std::unordered_map<uint64_t, batch> running_;
   uint64_t last_ = 0;
+  microseconds busy_{0};
+  uint64_t batches_ = 0; ///< executed
+  uint64_t requests_ = 0;
 };
 
 } // namespace millrace

@@ -27,18 +27,11 @@ timestamp router_state::now() const {
   return self_->clock().now();
 }
 
-void router_state::settle(settled x) {
-  self_->send(gateway_, std::move(x));
-}
-
 void router_state::settle_as(uint64_t key, ec status, std::string text,
                              microseconds retry_after) {
   settled x;
-  x.key = key;
-  x.status = status;
-  x.text = std::move(text);
-  x.retry_after = retry_after;
-  settle(std::move(x));
+  x.outcomes.push_back({key, status, std::move(text), retry_after, {}, {}});
+  self_->send(gateway_, std::move(x));
 }
 
 void router_state::on_route(route& x) {
@@ -147,19 +140,20 @@ void router_state::on_batch_done(batch_done& x) {
 void router_state::settle_batch(flight& done, batch_done& x) {
   // An eighth of the newest: follows a change within ten batches.
   expected_ += (x.execute - expected_) / 8;
-  auto n = static_cast<uint32_t>(done.requests.size());
+  settled y;
+  y.replica = std::move(done.replica_name);
+  y.execute = x.execute;
+  y.outcomes.reserve(done.requests.size());
   for (size_t i = 0; i < done.requests.size(); ++i) {
     auto& request = done.requests[i];
-    settled y;
-    y.key = request.key;
-    y.status = ec::ok;
-    y.outputs = std::move(x.outputs[i]);
-    y.replica = done.replica_name;
-    y.batch = n;
-    y.queue = to_us(done.sent - request.arrived) + x.queue;
-    y.execute = x.execute;
-    settle(std::move(y));
+    y.outcomes.push_back({request.key,
+                          ec::ok,
+                          {},
+                          {},
+                          std::move(x.outputs[i]),
+                          to_us(done.sent - request.arrived) + x.queue});
   }
+  self_->send(gateway_, std::move(y));
 }
 
 void router_state::fail_batch(flight& done, const batch_done& x) {

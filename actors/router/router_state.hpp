@@ -44,7 +44,6 @@ private:
 
   timestamp now() const;
   void on_down(const caf::down_msg& x);
-  void settle(settled x);
   void settle_as(uint64_t key, ec status, std::string text,
                  microseconds retry_after = microseconds{0});
   void drop_late();

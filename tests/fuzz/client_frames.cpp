@@ -36,7 +36,7 @@ void check_round_trip(const infer& x) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   auto frames = fuzz::split_frames(std::as_bytes(std::span{data, size}));
-  std::optional<client_message> content;
+  caf::message content;
   {
     test::allocation_meter meter;
     if (auto x = fuzz::receive(frames)) {
@@ -47,8 +47,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     fuzz::require(meter.peak() <= fuzz::memory_allowed(size),
                   "P11: decoding holds at most 4 x the input and 64 KiB");
   }
-  if (content)
-    if (auto* request = std::get_if<client_request>(&*content))
-      check_round_trip(request->request);
+  if (content.match_elements<client_request>())
+    check_round_trip(content.get_as<client_request>(0).request);
   return 0;
 }

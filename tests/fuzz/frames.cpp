@@ -38,14 +38,11 @@ timestamp now() {
 std::optional<wire_message> receive(const std::vector<shared_bytes>& frames) {
   if (frames.empty())
     return std::nullopt;
-  auto head = decode_header(frames[0].view(), now());
-  if (!head)
+  auto opened = open_frame(frames[0].view(), now());
+  if (!opened)
     return std::nullopt;
-  wire_message out{std::move(*head), {}, {}};
-  if (frames.size() > 1)
-    out.body = frames[1];
-  if (frames.size() > 2)
-    out.attachments.assign(frames.begin() + 2, frames.end());
+  wire_message out{std::move(opened->head), {opened->body, nullptr}, {}};
+  out.attachments.assign(frames.begin() + 1, frames.end());
   return out;
 }
 

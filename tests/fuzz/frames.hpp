@@ -19,8 +19,8 @@ std::string join_frames(const std::vector<shared_bytes>& frames);
 /// The time at which everything here is decoded.
 timestamp now();
 
-/// A received message: header, body, attachments. Nothing when the header is
-/// refused.
+/// A received message; its body is borrowed from the first frame. Nothing when
+/// the header is refused.
 std::optional<wire_message> receive(const std::vector<shared_bytes>& frames);
 
 /// Ends the program when the rule is broken; every build.

@@ -21,7 +21,8 @@ struct seed_folder {
   bool good = true;
 
   void write(std::string_view type, std::string_view variant,
-             std::vector<shared_bytes> rest) {
+             const shared_bytes& body,
+             const std::vector<shared_bytes>& attachments) {
     header head;
     head.v = protocol_version;
     head.t = type;
@@ -29,8 +30,11 @@ struct seed_folder {
     head.to = "node/router/m";
     head.from = "other/gateway";
     head.left = {fuzz::now() + 1s};
-    rest.insert(rest.begin(), encode_header(head, fuzz::now()));
-    auto text = fuzz::join_frames(rest);
+    auto first = std::string{encode_header(head, fuzz::now()).text()};
+    std::vector<shared_bytes> frames{
+      shared_bytes::copy_of(first.append(body.text()))};
+    frames.insert(frames.end(), attachments.begin(), attachments.end());
+    auto text = fuzz::join_frames(frames);
     auto file = path / (std::string{type} + std::string{variant});
     good &= static_cast<bool>(
       write_file(file.string(), std::as_bytes(std::span{text})));
@@ -58,14 +62,11 @@ void write_seeds_of(seed_folder& to) {
   auto x = test::sample<T>(fuzz::now());
   encoder out{fuzz::now(), nullptr};
   out.put(x);
-  std::vector<shared_bytes> frames{out.take_body()};
-  for (auto& a : out.take_attachments())
-    frames.push_back(std::move(a));
-  to.write(T::record_name(), "", std::move(frames));
+  to.write(T::record_name(), "", out.take_body(), out.take_attachments());
   for_each_field(x, [&]<class M>(std::string_view name, M&) {
     if constexpr (is_list<M>) {
-      to.write(T::record_name(), ".maps", {crowd(name, '\x80')});
-      to.write(T::record_name(), ".texts", {crowd(name, '\xa0')});
+      to.write(T::record_name(), ".maps", crowd(name, '\x80'), {});
+      to.write(T::record_name(), ".texts", crowd(name, '\xa0'), {});
     }
   });
 }

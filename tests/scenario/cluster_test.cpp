@@ -194,6 +194,47 @@ TEST_CASE("gateway: an id that is open already is refused") {
   CHECK(c.front->replies[1][1].status == ec::ok);
 }
 
+TEST_CASE("P10: one client cannot fill the gateway with its bytes") {
+  gateway_options limits;
+  limits.max_client_bytes = {40}; // an input has 16
+  virtual_cluster c{1, want(1), ten_ms, limits};
+  for (uint64_t i = 1; i <= 3; ++i)
+    c.front->request(i, c.ask());
+  c.front->request(4, c.ask(), 10s, "another");
+  c.world.advance(100ms);
+  CHECK(c.answers() == counts{{ec::ok, 3}, {ec::overloaded, 1}});
+  CHECK(c.front->replies[3][0].status == ec::overloaded);
+  // What was answered makes room again.
+  c.front->request(5, c.ask());
+  c.world.advance(100ms);
+  CHECK(c.front->replies[5][0].status == ec::ok);
+}
+
+TEST_CASE("monitor: tells how busy devices and replicas were") {
+  virtual_cluster c{1, want(1), ten_ms};
+  for (uint64_t i = 1; i <= 150; ++i) {
+    c.front->request(i, c.ask());
+    c.world.advance(20ms);
+  }
+  auto x = c.load_of("w1");
+  REQUIRE(x.devices.size() == 1);
+  REQUIRE(x.replicas.size() == 1);
+  CHECK(x.devices[0].busy == doctest::Approx(0.5).epsilon(0.05));
+  CHECK(x.devices[0].batches_per_second == doctest::Approx(50).epsilon(0.05));
+  CHECK(x.replicas[0].replica == "m.1.1");
+  CHECK(x.replicas[0].requests_per_second == doctest::Approx(50).epsilon(0.05));
+  CHECK(x.replicas[0].batch == doctest::Approx(1));
+}
+
+TEST_CASE("monitor: one that was restarted knows everything again") {
+  virtual_cluster c{1, want(1), ten_ms};
+  caf::anon_send_exit(c.actor("w1/monitor"), caf::exit_reason::kill);
+  c.world.advance(4s, 10ms);
+  auto x = c.load_of("w1");
+  CHECK(x.devices.size() == 1);
+  CHECK(x.replicas.size() == 1);
+}
+
 TEST_CASE("P20: the same run twice gives the same answers at the same times") {
   auto run = [] {
     virtual_cluster c{3, want(3), ten_ms};

@@ -5,6 +5,7 @@
 #include "actors/cache/cache_state.hpp"
 #include "actors/executor/executor_state.hpp"
 #include "actors/gateway/gateway_state.hpp"
+#include "actors/monitor/monitor_state.hpp"
 #include "actors/node/supervisor_state.hpp"
 #include "actors/placement/placement_state.hpp"
 #include "actors/registry/registry_state.hpp"
@@ -74,9 +75,10 @@ private:
 class virtual_cluster {
 public:
   explicit virtual_cluster(size_t workers, model_settings wanted,
-                           emulation how = {})
+                           emulation how = {}, gateway_options limits = {})
     : how_(how),
-      wanted_(std::move(wanted)) {
+      wanted_(std::move(wanted)),
+      limits_(limits) {
     front = &net.add("front", {"gateway", "controller"});
     start(*front, controller_children());
     for (size_t i = 1; i <= workers; ++i)
@@ -113,6 +115,17 @@ public:
     return front->resolve(address);
   }
 
+  /// What a node's monitor says.
+  node_load load_of(const std::string& node) {
+    node_load out;
+    auto to = caf::actor_cast<monitor_actor>(actor(node + "/monitor"));
+    auto asked = world.self->request(to, caf::infinite, get_load{});
+    world.drain();
+    asked.receive([&](node_load& x) { out = std::move(x); },
+                  [](const caf::error&) { FAIL("no answer"); });
+    return out;
+  }
+
   virtual_world world;
   virtual_net net{world};
   virtual_bus* front = nullptr;
@@ -142,6 +155,11 @@ private:
          return caf::actor_cast<caf::actor>(
            self->spawn(cache, std::shared_ptr<bundle_reader>{
                                 std::make_shared<made_bundles>(models)}));
+       }},
+      {"monitor", "",
+       [this](supervisor_actor::pointer self) {
+         return caf::actor_cast<caf::actor>(self->spawn(
+           monitor, host_probe{[] { return host_reading{}; }}, counts));
        }},
       {"executor/emu0", "",
        [this](supervisor_actor::pointer self) {
@@ -183,14 +201,15 @@ private:
        }},
       {"gateway", "",
        [this](supervisor_actor::pointer self) {
-         return caf::actor_cast<caf::actor>(self->spawn(
-           gateway, gateway_options{}, static_cast<bus*>(front), counts));
+         return caf::actor_cast<caf::actor>(
+           self->spawn(gateway, limits_, static_cast<bus*>(front), counts));
        }},
     };
   }
 
   emulation how_;
   model_settings wanted_;
+  gateway_options limits_;
 };
 
 } // namespace millrace::test

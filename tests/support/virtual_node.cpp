@@ -20,9 +20,10 @@ void virtual_bus::subscribe(caf::strong_actor_ptr x) {
                  caf::make_message(peer_up{other->self_}), nullptr);
 }
 
-void virtual_bus::request(uint64_t id, infer x, microseconds deadline) {
+void virtual_bus::request(uint64_t id, infer x, microseconds deadline,
+                          const std::string& connection) {
   client_request y;
-  y.from = {0, "client"};
+  y.from = {0, connection};
   y.id = id;
   y.due = {world_.now() + deadline};
   y.request = std::move(x);
@@ -35,10 +36,10 @@ bool virtual_bus::carry(const std::string& node, uint64_t, wire_message x) {
   if (i == net_.nodes_.end() || net_.cut_[node] || net_.cut_[self_.name])
     return false;
   // Through the bytes of a header, as on a real wire.
-  auto head =
-    decode_header(encode_header(x.head, world_.now()).view(), world_.now());
-  REQUIRE(head);
-  x.head = *head;
+  auto frame = encode_header(x.head, world_.now());
+  auto opened = open_frame(frame.view(), world_.now());
+  REQUIRE(opened);
+  x.head = opened->head;
   CHECK(i->second->board_.deliver(self_, x, nullptr));
   return true;
 }

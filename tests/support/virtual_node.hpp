@@ -40,7 +40,8 @@ public:
   }
 
   /// A client's request, as if it had come in.
-  void request(uint64_t id, infer x, microseconds deadline = 10s);
+  void request(uint64_t id, infer x, microseconds deadline = 10s,
+               const std::string& connection = "client");
 
   std::map<uint64_t, std::vector<infer_reply>> replies;
   model_list_reply models;

@@ -27,7 +27,7 @@ public:
       if (zeromq::receive(socket_, frames_)) {
         if (auto x = zeromq::to_wire(frames_, 0, now())) {
           // The body is lent by the frame: give it a life of its own.
-          x->body = zeromq::adopt(std::move(frames_[1]));
+          x->body = own(x->body.size());
           return std::move(*x);
         }
         continue;
@@ -50,6 +50,13 @@ public:
   timestamp now() const override { return std::chrono::steady_clock::now(); }
 
 private:
+  /// The last n bytes of the first frame, which nobody else needs.
+  shared_bytes own(size_t n) {
+    auto frame = std::make_shared<zmq::message_t>(std::move(frames_[0]));
+    auto bytes = zeromq::view(*frame);
+    return {bytes.last(n), std::move(frame)};
+  }
+
   zmq::context_t context_{1};
   zmq::socket_t socket_;
   zeromq::frame_list frames_;

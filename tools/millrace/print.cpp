@@ -2,9 +2,16 @@
 #include "millrace/print.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <iostream>
 
 namespace millrace {
+
+std::string fixed(double x, int digits) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f", digits, x);
+  return text;
+}
 
 int fail(const common_options& common, const error& x) {
   if (common.json)

@@ -57,6 +57,9 @@ json to_json(const T& x) {
   }
 }
 
+/// "12.5": so many digits after the point.
+std::string fixed(double x, int digits);
+
 /// Prints the error as every verb does and returns its exit status.
 int fail(const common_options& common, const error& x);
 

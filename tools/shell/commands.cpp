@@ -8,15 +8,13 @@
 
 #include "millrace/print.hpp"
 #include "runtime/text.hpp"
+#include "shell/ask.hpp"
 
 namespace millrace {
 
 namespace {
 
 using arguments = std::vector<std::string>;
-
-/// How long a node may take to answer before the shell goes on without it.
-constexpr microseconds patience = 2s;
 
 bool complain(output_form form, const std::string& why) {
   if (form == output_form::json)
@@ -28,41 +26,6 @@ bool complain(output_form form, const std::string& why) {
 
 bool wrong_arguments(output_form form) {
   return complain(form, "wrong arguments; see 'help'");
-}
-
-/// What every node says of itself, and who did not answer.
-struct cluster_status {
-  member self;
-  std::vector<node_status> nodes;
-  std::vector<std::string> silent;
-};
-
-result<cluster_status> ask_all(operator_client& cluster) {
-  // "." is the node this shell is connected to.
-  auto members = cluster.ask<member_list>("./supervisor", get_members{});
-  if (!members)
-    return members.failure();
-  cluster_status out;
-  out.self = members->self;
-  std::vector<std::string> names{members->self.name};
-  for (auto& m : members->peers)
-    names.push_back(m.name);
-  std::sort(names.begin(), names.end());
-  std::vector<uint64_t> ids;
-  for (auto& name : names)
-    ids.push_back(cluster.send(name + "/supervisor", get_status{}));
-  auto answers = cluster.wait(ids, patience);
-  for (size_t i = 0; i < ids.size(); ++i) {
-    auto answer = answers.find(ids[i]);
-    auto status = answer == answers.end()
-                    ? result<node_status>{error{}}
-                    : cluster.read<node_status>(answer->second);
-    if (status)
-      out.nodes.push_back(std::move(*status));
-    else
-      out.silent.push_back(names[i]);
-  }
-  return out;
 }
 
 void warn_of_silent(const cluster_status& x, output_form form) {
@@ -133,29 +96,69 @@ bool show_nodes(operator_client& cluster, const arguments& args,
   if (!args.empty())
     return wrong_arguments(form);
   auto text = [](const cluster_status& x) {
-    std::vector<std::vector<std::string>> rows{
-      {"NODE", "STATE", "ROLES", "START", "UPTIME", "DEVICES", "REPLICAS"}};
-    for (auto& n : x.nodes)
+    std::vector<std::vector<std::string>> rows{{"NODE", "STATE", "ROLES",
+                                                "START", "UPTIME", "REPLICAS",
+                                                "CPUS", "MEMORY"}};
+    for (auto& n : x.nodes) {
+      auto load = x.load.find(n.node.name);
+      auto known = load != x.load.end();
       rows.push_back({n.node.name, std::string{to_string(n.state)},
                       roles_of(n.node), std::to_string(n.node.incarnation),
-                      format_duration(n.uptime),
-                      n.devices.empty()
-                        ? "-"
-                        : joined(n.devices, ",", [](auto& d) { return d.id; }),
-                      std::to_string(count_ready(n))});
+                      format_duration(n.uptime), std::to_string(count_ready(n)),
+                      known ? fixed(load->second.process_cpus, 1) : "-",
+                      known ? format_bytes(load->second.resident) : "-"});
+    }
     for (auto& name : x.silent)
-      rows.push_back({name, "silent", "?", "?", "?", "?", "?"});
+      rows.push_back({name, "silent", "?", "?", "?", "?", "?", "?"});
+    print_table(rows);
+  };
+  return show_all(cluster, form, text, [](auto& x) {
+    auto out = json::array();
+    for (auto& n : x.nodes) {
+      auto load = x.load.find(n.node.name);
+      out.push_back(
+        json{{"node", to_json(n.node)},
+             {"state", std::string{to_string(n.state)}},
+             {"reason", n.reason},
+             {"uptime_us", n.uptime.count()},
+             {"devices", to_json(n.devices)},
+             {"load", load == x.load.end() ? json{} : to_json(load->second)}});
+    }
+    return json{{"nodes", out}};
+  });
+}
+
+bool show_devices(operator_client& cluster, const arguments& args,
+                  output_form form) {
+  if (!args.empty())
+    return wrong_arguments(form);
+  auto text = [](const cluster_status& x) {
+    std::vector<std::vector<std::string>> rows{{"DEVICE", "NODE", "KIND",
+                                                "LANES", "BUSY", "BATCHES/S",
+                                                "WAITING", "MEMORY"}};
+    for (auto& n : x.nodes)
+      for (auto& d : n.devices) {
+        auto u = usage_of(x, n.node.name, &node_load::devices,
+                          &device_usage::device, d.id);
+        rows.push_back({d.id, n.node.name, d.kind, std::to_string(d.lanes),
+                        u ? fixed(100 * u->busy, 0) + " %" : "-",
+                        u ? fixed(u->batches_per_second, 0) : "-",
+                        u ? std::to_string(u->waiting) : "-",
+                        u ? format_bytes(u->memory) : "-"});
+      }
     print_table(rows);
   };
   return show_all(cluster, form, text, [](auto& x) {
     auto out = json::array();
     for (auto& n : x.nodes)
-      out.push_back(json{{"node", to_json(n.node)},
-                         {"state", std::string{to_string(n.state)}},
-                         {"reason", n.reason},
-                         {"uptime_us", n.uptime.count()},
-                         {"devices", to_json(n.devices)}});
-    return json{{"nodes", out}};
+      for (auto& d : n.devices) {
+        auto u = usage_of(x, n.node.name, &node_load::devices,
+                          &device_usage::device, d.id);
+        out.push_back(json{{"node", n.node.name},
+                           {"device", to_json(d)},
+                           {"usage", u ? to_json(*u) : json{}}});
+      }
+    return json{{"devices", out}};
   });
 }
 
@@ -205,51 +208,33 @@ bool show_replicas(operator_client& cluster, const arguments& args,
   if (!args.empty())
     return wrong_arguments(form);
   auto text = [](const cluster_status& x) {
-    std::vector<std::vector<std::string>> rows{
-      {"REPLICA", "NODE", "DEVICE", "STATE", "MEMORY", "LOAD", "WARM-UP"}};
+    std::vector<std::vector<std::string>> rows{{"REPLICA", "NODE", "DEVICE",
+                                                "STATE", "REQ/S", "BATCH",
+                                                "MEMORY", "LOAD", "WARM-UP"}};
     for (auto& n : x.nodes)
-      for (auto& r : n.replicas)
+      for (auto& r : n.replicas) {
+        auto u = usage_of(x, n.node.name, &node_load::replicas,
+                          &replica_usage::replica, r.what.replica);
         rows.push_back({r.what.replica, n.node.name, r.what.device,
-                        std::string{to_string(r.state)}, format_bytes(r.memory),
+                        std::string{to_string(r.state)},
+                        u ? fixed(u->requests_per_second, 0) : "-",
+                        u ? fixed(u->batch, 1) : "-", format_bytes(r.memory),
                         format_duration(r.load), format_duration(r.warm_up)});
+      }
     print_table(rows);
   };
   return show_all(cluster, form, text, [](auto& x) {
     auto out = json::array();
     for (auto& n : x.nodes)
-      for (auto& r : n.replicas)
-        out.push_back(to_json(r));
+      for (auto& r : n.replicas) {
+        auto y = to_json(r);
+        auto u = usage_of(x, n.node.name, &node_load::replicas,
+                          &replica_usage::replica, r.what.replica);
+        y["usage"] = u ? to_json(*u) : json{};
+        out.push_back(std::move(y));
+      }
     return json{{"replicas", out}};
   });
-}
-
-/// The node that has the controller's actors.
-result<std::string> find_controller(operator_client& cluster) {
-  auto members = cluster.ask<member_list>("./supervisor", get_members{});
-  if (!members)
-    return members.failure();
-  members->peers.push_back(members->self);
-  for (auto& m : members->peers)
-    if (m.has_role("controller"))
-      return m.name;
-  return error{
-    ec::unavailable, "no controller is linked with " + members->self.name, {}};
-}
-
-/// What is registered, and the node that said so.
-struct registry_answer {
-  std::string node;
-  model_list list;
-};
-
-result<registry_answer> ask_registry(operator_client& cluster) {
-  auto node = find_controller(cluster);
-  if (!node)
-    return node.failure();
-  auto list = cluster.ask<model_list>(*node + "/registry", get_models{});
-  if (!list)
-    return list.failure();
-  return registry_answer{std::move(*node), std::move(*list)};
 }
 
 bool show_models(operator_client& cluster, const arguments& args,
@@ -354,6 +339,7 @@ const std::vector<shell_command>& shell_commands() {
     {"status", "", "the cluster in a few lines, and what is wrong",
      show_status},
     {"nodes", "", "every node: state, roles, start, uptime", show_nodes},
+    {"devices", "", "every device: how busy, and what it holds", show_devices},
     {"actors", "[NODE]", "the actors of each node, as a tree", show_actors},
     {"models", "", "what is registered and how far it is", show_models},
     {"replicas", "", "every replica: where and in which state", show_replicas},

@@ -10,6 +10,7 @@
 #include "transport/messages/cluster.hpp"
 #include "transport/messages/envelope.hpp"
 #include "transport/messages/infer.hpp"
+#include "transport/messages/load.hpp"
 #include "transport/messages/model.hpp"
 #include "transport/messages/peer.hpp"
 #include "transport/messages/replica.hpp"
@@ -28,6 +29,8 @@ using all_messages = std::tuple<
   // cluster
   deploy, evict, replica_status, inventory, report_inventory, proposal,
   registered, set_model, forget_model, get_members, member_list, get_status,
-  node_status, get_models, model_list, drain>;
+  node_status, get_models, model_list, drain,
+  // load
+  get_load, device_load, replica_load, node_load>;
 
 } // namespace millrace

@@ -9,11 +9,11 @@
 
 namespace millrace {
 
-/// The first frame of every message (after the routing id). Fields at their
-/// default are not sent; unknown fields are ignored.
+/// What every message's first frame begins with, before its body. Fields at
+/// their default are not sent; unknown fields are ignored.
 struct header {
   uint32_t v = 0;     ///< protocol version
-  std::string t;      ///< type: which message the second frame holds
+  std::string t;      ///< type: which message the body is
   uint64_t id = 0;    ///< correlation: a reply carries its request's
   std::string to;     ///< address of the receiver; clients leave it out
   std::string from;   ///< address of the sender; clients leave it out

@@ -115,19 +115,24 @@ struct unroute {
   MILLRACE_FIELDS(unroute, key)
 };
 
-/// Router to gateway: what became of a request.
-struct settled {
+/// What became of a request.
+struct outcome {
   uint64_t key = 0;
   ec status = ec::internal;
   std::string text;
   microseconds retry_after{0};
   std::vector<tensor> outputs;
-  std::string replica;
-  uint32_t batch = 0;
   microseconds queue{0};
+  MILLRACE_FIELDS(outcome, key, status, text, retry_after, outputs, queue)
+};
+
+/// Router to gateway: what became of requests; those computed together in one
+/// message.
+struct settled {
+  std::string replica; ///< empty where none computed them
   microseconds execute{0};
-  MILLRACE_FIELDS(settled, key, status, text, retry_after, outputs, replica,
-                  batch, queue, execute)
+  std::vector<outcome> outcomes;
+  MILLRACE_FIELDS(settled, replica, execute, outcomes)
 };
 
 } // namespace millrace

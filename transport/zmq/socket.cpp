@@ -2,6 +2,7 @@
 #include "transport/zmq/socket.hpp"
 
 #include <cstdint>
+#include <cstring>
 
 #include "runtime/text.hpp"
 
@@ -12,7 +13,7 @@ namespace {
 /// Frames up to this size are copied into the message; larger ones are lent.
 constexpr size_t copy_up_to = 1024;
 
-constexpr size_t max_frames = wire_limits::attachments + 3;
+constexpr size_t max_frames = wire_limits::attachments + 2;
 
 void set_common(zmq::socket_t& x, const socket_options& o) {
   x.set(zmq::sockopt::linger, 200);
@@ -115,10 +116,12 @@ bool send(zmq::socket_t& to, std::string_view routing_id, const wire_message& x,
         && !send_frame(to, zmq::message_t{routing_id}, true))
       return false;
     auto head = encode_header(x.head, now);
-    if (!send_frame(to, lend(head), true))
-      return false;
+    zmq::message_t first{head.size() + x.body.size()};
+    std::memcpy(first.data(), head.data(), head.size());
+    std::memcpy(first.data<std::byte>() + head.size(), x.body.data(),
+                x.body.size());
     auto left = x.attachments.size();
-    if (!send_frame(to, lend(x.body), left > 0))
+    if (!send_frame(to, std::move(first), left > 0))
       return false;
     for (auto& part : x.attachments)
       if (!send_frame(to, lend(part), --left > 0))
@@ -143,19 +146,15 @@ shared_bytes adopt(zmq::message_t&& x) {
 }
 
 result<wire_message> to_wire(frame_list& frames, size_t first, timestamp now) {
-  if (frames.size() < first + 2)
-    return error{
-      ec::bad_request,
-      "the message has "
-        + std::to_string(frames.size() - std::min(first, frames.size()))
-        + " frame(s), expected a header, a body and attachments"};
-  auto head = decode_header(view(frames[first]), now);
-  if (!head)
-    return head.failure();
+  if (frames.size() <= first)
+    return error{ec::bad_request, "the message has no frame"};
+  auto opened = open_frame(view(frames[first]), now);
+  if (!opened)
+    return opened.failure();
   wire_message out{
-    std::move(*head), shared_bytes{view(frames[first + 1]), nullptr}, {}};
-  out.attachments.reserve(frames.size() - first - 2);
-  for (size_t i = first + 2; i < frames.size(); ++i)
+    std::move(opened->head), shared_bytes{opened->body, nullptr}, {}};
+  out.attachments.reserve(frames.size() - first - 1);
+  for (size_t i = first + 1; i < frames.size(); ++i)
     out.attachments.push_back(adopt(std::move(frames[i])));
   return out;
 }

@@ -58,7 +58,7 @@ shared_bytes adopt(zmq::message_t&& x);
 const_bytes view(const zmq::message_t& x);
 
 /// Header, body and attachments out of frames[first...]. Decodes the header
-/// only; body bytes are borrowed from the frames.
+/// only; the body's bytes are borrowed from that frame.
 /// Errors: bad_request, too_large.
 result<wire_message> to_wire(frame_list& frames, size_t first, timestamp now);
 

@@ -224,9 +224,10 @@ private:
       }
       auto busy = reactor_.run(runs_per_turn);
       run_posted();
-      poll(busy ? milliseconds{0}
-                : std::chrono::ceil<milliseconds>(next_tick - now()));
-      take_in();
+      if (take_in() || busy)
+        continue; // asking the kernel what is there would cost more than to
+                  // look
+      poll(std::chrono::ceil<milliseconds>(next_tick - now()));
     }
     leave();
   }
@@ -275,7 +276,8 @@ private:
     wake_.awake();
   }
 
-  void take_in() {
+  /// Returns whether there was anything.
+  bool take_in() {
     links_->take_events(
       [this](const std::string& address) {
         carry_out(table_->on_connected(address, now()));
@@ -283,22 +285,25 @@ private:
       [this](const std::string& address) {
         carry_out(table_->on_disconnected(address, now()));
       });
-    drain(from_peers_, [this] { on_peer_frames(); });
+    auto n = drain(from_peers_, [this] { on_peer_frames(); });
     if (clients_)
-      drain(clients_, [this] { on_client_frames(); });
+      n += drain(clients_, [this] { on_client_frames(); });
     if (operators_)
-      drain(operators_, [this] { on_operator_frames(); });
+      n += drain(operators_, [this] { on_operator_frames(); });
+    return n > 0;
   }
 
   template <class F>
-  void drain(zmq::socket_t& from, F handle) {
-    for (size_t i = 0; i < messages_per_turn && receive(from, frames_); ++i) {
+  size_t drain(zmq::socket_t& from, F handle) {
+    size_t n = 0;
+    for (; n < messages_per_turn && receive(from, frames_); ++n) {
       received_.add();
       if (frames_.size() < 2)
         dropped("too_many_or_few_frames");
       else
         handle();
     }
+    return n;
   }
 
   // -- peers ------------------------------------------------------------------
@@ -402,7 +407,8 @@ private:
     auto content = decode_client_message(from, *x, now());
     if (!content)
       return refuse_client(from, id, content.failure());
-    std::visit([this](auto& y) { tell(gateway_, std::move(y)); }, *content);
+    gateway_->enqueue(nullptr, caf::message_id{}, std::move(*content),
+                      &reactor_);
   }
 
   void refuse_client(const session& to, uint64_t id, const error& why) {

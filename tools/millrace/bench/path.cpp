@@ -294,13 +294,8 @@ int run_path(const path_options& x, const common_options& common) {
   std::vector<std::vector<std::string>> rows{
     {"WHAT", "MEDIAN", "FLOOR", "RATIO", "FLOOR IS"}};
   for (auto& r : report->results) {
-    auto number = [](double v, const char* form) {
-      char text[32];
-      std::snprintf(text, sizeof text, form, v);
-      return std::string{text};
-    };
-    rows.push_back({r.name, number(r.value, "%.0f ") + r.unit,
-                    number(r.floor, "%.0f ") + r.unit, number(r.ratio, "%.2f"),
+    rows.push_back({r.name, fixed(r.value, 0) + " " + r.unit,
+                    fixed(r.floor, 0) + " " + r.unit, fixed(r.ratio, 2),
                     r.floor_name});
   }
   print_table(rows);

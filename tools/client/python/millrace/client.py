@@ -12,6 +12,8 @@ import zmq
 from .errors import InternalError, Unavailable, make_error
 
 PROTOCOL_VERSION = 1
+INLINE = 1024
+"""Tensors of up to so many bytes go into the message's body."""
 GRACE = 0.25
 """Seconds after its deadline that an answer is still waited for."""
 
@@ -177,7 +179,7 @@ class Client:
             self._last += 1
             number = self._last
         header = {"v": PROTOCOL_VERSION, "t": kind, "id": number, **header}
-        parts = [msgpack.packb(header), msgpack.packb(body), *frames]
+        parts = [msgpack.packb(header) + msgpack.packb(body), *frames]
         try:
             self._socket.send_multipart(parts, zmq.DONTWAIT, copy=False)
         except zmq.Again:
@@ -188,14 +190,13 @@ class Client:
         """Takes in one message; False when none came in time."""
         if not self._socket.poll(max(0, int(seconds * 1000))):
             return False
-        frames = self._socket.recv_multipart(copy=False)
-        if len(frames) < 2:
-            return True
-        header = msgpack.unpackb(frames[0].buffer)
+        first, *frames = self._socket.recv_multipart(copy=False)
+        maps = msgpack.Unpacker()
+        maps.feed(first.buffer)
+        header = maps.unpack()
         number = header.get("id", 0)
         if self._waiting.pop(number, None) is not None:
-            body = msgpack.unpackb(frames[1].buffer)
-            self._ready[number] = (header.get("t"), body, frames[2:])
+            self._ready[number] = (header.get("t"), maps.unpack(), frames)
         return True
 
 
@@ -216,19 +217,24 @@ def _pack_inputs(inputs):
         tensor = {
             "dtype": NAMES[array.dtype],
             "shape": list(array.shape),
-            "frame": len(frames),
         }
+        if array.nbytes <= INLINE:
+            tensor["data"] = array.tobytes()
+        else:
+            tensor["data"] = len(frames)
+            frames.append(array.data)
         if name:
             tensor["name"] = name
         tensors.append(tensor)
-        frames.append(array.data if array.size else b"")
     return tensors, frames
 
 
 def _unpack_answer(body, frames):
     outputs = {}
     for i, x in enumerate(body.get("outputs", [])):
-        data = frames[x["frame"]].buffer
+        data = x["data"]
+        if isinstance(data, int):
+            data = frames[data].buffer
         array = numpy.frombuffer(data, DTYPES[x["dtype"]]).reshape(x["shape"])
         outputs[x.get("name") or str(i)] = array
     return Answer(

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/monitor/monitor_state.hpp"
+
+#include "actors/monitor/usage.hpp"
+
+namespace millrace {
+
+namespace {
+
+constexpr auto period = 1s;
+
+/// What does not answer by then has no usage for that second.
+constexpr auto patience = 500ms;
+
+} // namespace
+
+void monitor_state::start(monitor_actor::stateful_pointer<monitor_state> self,
+                          host_probe probe, std::shared_ptr<metrics> counts) {
+  self_ = self;
+  probe_ = std::move(probe);
+  counts_ = std::move(counts);
+  keep_exception_text(self);
+  host_ = probe_();
+  host_read_ = now();
+  self->delayed_send(self, period, tick::value);
+}
+
+timestamp monitor_state::now() const {
+  return self_->clock().now();
+}
+
+void monitor_state::on_observe(observe& x) {
+  things_ = std::move(x);
+  auto keep = [](auto& table, auto& names) {
+    std::erase_if(table, [&](auto& x) { return !names.contains(x.first); });
+  };
+  keep(devices_, things_.executors);
+  keep(replicas_, things_.replicas);
+}
+
+template <class Table, class Load>
+void monitor_state::learn(Table& table, const std::string& thing,
+                          const Load& x) {
+  auto [i, fresh] = table.try_emplace(thing);
+  auto& w = i->second;
+  if (!fresh)
+    w.usage = usage_between(w.last, x, now() - w.at);
+  w.last = x;
+  w.at = now();
+}
+
+void monitor_state::on_tick() {
+  self_->delayed_send(self_, period, tick::value);
+  auto host = probe_();
+  add_host_usage(host_usage_, host_, host, now() - host_read_);
+  host_ = host;
+  host_read_ = now();
+  counts_->process_cpu_seconds().set(host.process_seconds);
+  counts_->process_resident_memory_bytes().set(
+    static_cast<double>(host.resident));
+  auto silent = [](const caf::error&) { /* its usage stays the last one */ };
+  for (auto& [device, executor] : things_.executors)
+    self_->request(executor, patience, get_load{})
+      .then([this, device = device](
+              const device_load& x) { learn(devices_, device, x); },
+            silent);
+  for (auto& [replica, handle] : things_.replicas)
+    self_->request(handle, patience, get_load{})
+      .then([this, replica = replica](
+              const replica_load& x) { learn(replicas_, replica, x); },
+            silent);
+}
+
+node_load monitor_state::on_get_load() const {
+  auto out = host_usage_;
+  for (auto& [device, x] : devices_)
+    if (x.usage)
+      out.devices.push_back(*x.usage);
+  for (auto& [replica, x] : replicas_)
+    if (x.usage)
+      out.replicas.push_back(*x.usage);
+  return out;
+}
+
+monitor_actor::behavior_type
+monitor(monitor_actor::stateful_pointer<monitor_state> self, host_probe probe,
+        std::shared_ptr<metrics> counts) {
+  auto& s = self->state;
+  s.start(self, std::move(probe), std::move(counts));
+  return {
+    [&s](observe& x) { s.on_observe(x); },
+    [&s](get_load) { return s.on_get_load(); },
+    [&s](tick) { s.on_tick(); },
+  };
+}
+
+} // namespace millrace

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "actors/monitor/monitor.hpp"
+
+namespace millrace {
+
+/// State of a MONITOR; see monitor.hpp.
+struct monitor_state {
+  const char* name = "monitor";
+
+  void start(monitor_actor::stateful_pointer<monitor_state> self,
+             host_probe probe, std::shared_ptr<metrics> counts);
+
+  void on_observe(observe& x);
+  node_load on_get_load() const;
+  void on_tick();
+
+private:
+  /// A thing's last count, and its usage up to then.
+  template <class Load, class Usage>
+  struct watched {
+    Load last;
+    timestamp at;
+    std::optional<Usage> usage;
+  };
+
+  timestamp now() const;
+  template <class Table, class Load>
+  void learn(Table& table, const std::string& thing, const Load& x);
+
+  monitor_actor::stateful_pointer<monitor_state> self_ = nullptr;
+  host_probe probe_;
+  std::shared_ptr<metrics> counts_;
+  observe things_;
+  std::map<std::string, watched<device_load, device_usage>> devices_;
+  std::map<std::string, watched<replica_load, replica_usage>> replicas_;
+  host_reading host_;
+  timestamp host_read_;
+  node_load host_usage_; ///< its host part
+};
+
+} // namespace millrace

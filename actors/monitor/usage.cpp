@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/monitor/usage.hpp"
+
+#include <algorithm>
+
+namespace millrace {
+
+namespace {
+
+double per_second(uint64_t before, uint64_t after, nanoseconds apart) {
+  auto n = after >= before ? after - before : after;
+  return apart > 0ns ? static_cast<double>(n) / to_seconds(apart) : 0;
+}
+
+/// Busy time per time: 2 where two things were always busy.
+double busy_part(microseconds before, microseconds after, nanoseconds apart) {
+  auto busy = after >= before ? after - before : after;
+  return apart > 0ns ? to_seconds(busy) / to_seconds(apart) : 0;
+}
+
+} // namespace
+
+device_usage usage_between(const device_load& before, const device_load& after,
+                           nanoseconds apart) {
+  device_usage out;
+  out.device = after.device;
+  // A batch is counted when it ends, whole: a second may get more than its own.
+  out.busy = std::min(1.0, busy_part(before.busy, after.busy, apart)
+                             / std::max(1u, after.lanes));
+  out.batches_per_second = per_second(before.batches, after.batches, apart);
+  out.running = after.running;
+  out.waiting = after.waiting;
+  out.memory = after.memory;
+  return out;
+}
+
+replica_usage usage_between(const replica_load& before,
+                            const replica_load& after, nanoseconds apart) {
+  replica_usage out;
+  out.replica = after.replica;
+  out.busy = busy_part(before.busy, after.busy, apart);
+  out.requests_per_second = per_second(before.requests, after.requests, apart);
+  auto batches = per_second(before.batches, after.batches, apart);
+  out.batch = batches > 0 ? out.requests_per_second / batches : 0;
+  out.running = after.running;
+  return out;
+}
+
+void add_host_usage(node_load& out, const host_reading& before,
+                    const host_reading& after, nanoseconds apart) {
+  auto total = after.total_seconds - before.total_seconds;
+  if (total > 0)
+    out.host_busy = (after.busy_seconds - before.busy_seconds) / total;
+  if (apart > 0ns)
+    out.process_cpus =
+      (after.process_seconds - before.process_seconds) / to_seconds(apart);
+  out.resident = after.resident;
+  out.available = after.available;
+}
+
+} // namespace millrace

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include "actors/monitor/usage.hpp"
+
+using namespace millrace;
+
+TEST_CASE("monitor: a device's usage is its lanes' busy part of the time") {
+  device_load before{"d", 2, 1s, 10, 0, 0, 0};
+  device_load after{"d", 2, 2s, 30, 1, 3, 64};
+  auto x = usage_between(before, after, 2s);
+  CHECK(x.busy == doctest::Approx(0.25));
+  CHECK(x.batches_per_second == doctest::Approx(10));
+  CHECK(x.running == 1);
+  CHECK(x.waiting == 3);
+  CHECK(x.memory == 64);
+}
+
+TEST_CASE("monitor: a batch longer than the second is no more than busy") {
+  auto x =
+    usage_between({"d", 1, 0s, 0, 0, 0, 0}, {"d", 1, 5s, 1, 0, 0, 0}, 1s);
+  CHECK(x.busy == 1);
+}
+
+TEST_CASE("monitor: counts that went back count from zero") {
+  auto x =
+    usage_between({"d", 1, 9s, 90, 0, 0, 0}, {"d", 1, 500ms, 5, 0, 0, 0}, 1s);
+  CHECK(x.busy == doctest::Approx(0.5));
+  CHECK(x.batches_per_second == doctest::Approx(5));
+}
+
+TEST_CASE("monitor: a replica's usage knows its batches' size") {
+  auto x = usage_between({"r", 0s, 0, 0, 0}, {"r", 500ms, 10, 80, 1}, 1s);
+  CHECK(x.requests_per_second == doctest::Approx(80));
+  CHECK(x.batch == doctest::Approx(8));
+  CHECK(x.busy == doctest::Approx(0.5));
+  CHECK(usage_between({"r", 0s, 0, 0, 0}, {"r", 0s, 0, 0, 0}, 1s).batch == 0);
+}
+
+TEST_CASE("monitor: no time between two counts is no usage") {
+  auto x =
+    usage_between({"d", 1, 0s, 0, 0, 0, 0}, {"d", 1, 1s, 1, 0, 0, 0}, 0s);
+  CHECK(x.busy == 0);
+  CHECK(x.batches_per_second == 0);
+}
+
+TEST_CASE("monitor: the host's part is busy time of all its cores") {
+  node_load out;
+  add_host_usage(out, {10, 40, 5, 0, 0}, {11, 44, 7, 100, 200}, 2s);
+  CHECK(out.host_busy == doctest::Approx(0.25));
+  CHECK(out.process_cpus == doctest::Approx(1));
+  CHECK(out.resident == 100);
+  CHECK(out.available == 200);
+}
+
+TEST_CASE("host_probe: this process has memory and has used time") {
+  auto x = read_host();
+  CHECK(x.resident > 1 << 20);
+  CHECK(x.available > 1 << 20);
+  CHECK(x.total_seconds >= x.busy_seconds);
+  CHECK(x.busy_seconds > 0);
+}

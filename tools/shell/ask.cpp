@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shell/ask.hpp"
+
+#include <set>
+
+namespace millrace {
+
+namespace {
+
+/// How long a node may take to answer before the shell goes on without it.
+constexpr microseconds patience = 2s;
+
+template <class T>
+std::optional<T> read_answer(operator_client& cluster,
+                             const std::map<uint64_t, wire_message>& answers,
+                             uint64_t id) {
+  auto i = answers.find(id);
+  if (i == answers.end())
+    return std::nullopt;
+  auto x = cluster.read<T>(i->second);
+  return x ? std::optional<T>{std::move(*x)} : std::nullopt;
+}
+
+/// The node that has the controller's actors.
+result<std::string> find_controller(operator_client& cluster) {
+  auto members = cluster.ask<member_list>("./supervisor", get_members{});
+  if (!members)
+    return members.failure();
+  members->peers.push_back(members->self);
+  for (auto& m : members->peers)
+    if (m.has_role("controller"))
+      return m.name;
+  return error{
+    ec::unavailable, "no controller is linked with " + members->self.name, {}};
+}
+
+} // namespace
+
+result<cluster_status> ask_all(operator_client& cluster) {
+  // "." is the node this shell is connected to.
+  auto members = cluster.ask<member_list>("./supervisor", get_members{});
+  if (!members)
+    return members.failure();
+  cluster_status out;
+  out.self = members->self;
+  std::set<std::string> names{members->self.name};
+  for (auto& m : members->peers)
+    names.insert(m.name);
+  std::map<std::string, uint64_t> statuses, loads;
+  std::vector<uint64_t> ids;
+  for (auto& name : names) {
+    statuses[name] = cluster.send(name + "/supervisor", get_status{});
+    loads[name] = cluster.send(name + "/monitor", get_load{});
+    ids.push_back(statuses[name]);
+    ids.push_back(loads[name]);
+  }
+  auto answers = cluster.wait(ids, patience);
+  for (auto& name : names) {
+    if (auto x = read_answer<node_status>(cluster, answers, statuses[name]))
+      out.nodes.push_back(std::move(*x));
+    else
+      out.silent.push_back(name);
+    // A node without a worker's role has no monitor, and says so.
+    if (auto x = read_answer<node_load>(cluster, answers, loads[name]))
+      out.load[name] = std::move(*x);
+  }
+  return out;
+}
+
+result<registry_answer> ask_registry(operator_client& cluster) {
+  auto node = find_controller(cluster);
+  if (!node)
+    return node.failure();
+  auto list = cluster.ask<model_list>(*node + "/registry", get_models{});
+  if (!list)
+    return list.failure();
+  return registry_answer{std::move(*node), std::move(*list)};
+}
+
+} // namespace millrace

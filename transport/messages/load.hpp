@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/fields.hpp"
+#include "runtime/time.hpp"
+
+namespace millrace {
+
+/// How busy are you? To executors and replicas from their monitor, to monitors
+/// from whoever wants to know.
+struct get_load {
+  MILLRACE_FIELDS(get_load)
+};
+
+/// An executor's counts since its start, and what is there now.
+struct device_load {
+  std::string device;
+  uint32_t lanes = 1;
+  microseconds busy{0}; ///< over all lanes
+  uint64_t batches = 0;
+  uint64_t running = 0;
+  uint64_t waiting = 0; ///< batches for a lane
+  uint64_t memory = 0;  ///< bytes held by replicas
+  MILLRACE_FIELDS(device_load, device, lanes, busy, batches, running, waiting,
+                  memory)
+};
+
+/// A replica's counts since its start, and what is there now.
+struct replica_load {
+  std::string replica;
+  microseconds busy{0}; ///< executing its batches
+  uint64_t batches = 0;
+  uint64_t requests = 0;
+  uint64_t running = 0; ///< batches it has
+  MILLRACE_FIELDS(replica_load, replica, busy, batches, requests, running)
+};
+
+/// Over the last second.
+struct device_usage {
+  std::string device;
+  double busy = 0; ///< part of its lanes' time, 0 to 1
+  double batches_per_second = 0;
+  uint64_t running = 0;
+  uint64_t waiting = 0;
+  uint64_t memory = 0;
+  MILLRACE_FIELDS(device_usage, device, busy, batches_per_second, running,
+                  waiting, memory)
+};
+
+struct replica_usage {
+  std::string replica;
+  double busy = 0; ///< batches executing on average
+  double requests_per_second = 0;
+  double batch = 0; ///< requests in one, on average
+  uint64_t running = 0;
+  MILLRACE_FIELDS(replica_usage, replica, busy, requests_per_second, batch,
+                  running)
+};
+
+/// A monitor's word on its node and its host.
+struct node_load {
+  double host_busy = 0;    ///< part of all cores' time, 0 to 1
+  double process_cpus = 0; ///< cores this process kept busy
+  uint64_t resident = 0;   ///< bytes of memory of this process
+  uint64_t available = 0;  ///< bytes of the host's memory that are free to use
+  std::vector<device_usage> devices;
+  std::vector<replica_usage> replicas;
+  MILLRACE_FIELDS(node_load, host_busy, process_cpus, resident, available,
+                  devices, replicas)
+};
+
+} // namespace millrace
