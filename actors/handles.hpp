@@ -68,8 +68,9 @@ struct load_stage {
   uint64_t first_layer = 0;
   uint64_t last_layer = 0;
   uint64_t max_batch = 1;
+  uint64_t threads = 1;
   MILLRACE_FIELDS(load_stage, instance, content, first_layer, last_layer,
-                  max_batch)
+                  max_batch, threads)
 };
 
 /// What a device's threads tell its executor.

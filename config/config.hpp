@@ -27,38 +27,69 @@ constexpr auto names_of(device_type) {
 
 struct device_config {
   device_type type = device_type::cpu;
-  std::string id;   ///< default: the type and its number, "cpu0"
-  std::string kind; ///< what profiles call it; default: the type
+  std::string id;
+  std::string kind;
   uint32_t lanes = 1;
   byte_count memory;
   emulation emulate;
   MILLRACE_FIELDS(device_config, type, id, kind, lanes, memory, emulate)
+  static constexpr auto notes() {
+    return std::array{
+      note{"what it is"},
+      note{"its name on the node; default: the type and a number, cpu0"},
+      note{"what profiles call it; default: the type"},
+      note{"batches that run at once, a thread each", 1, 256},
+      note{"what replicas may take in all; 0: not limited"},
+      note{"how an emulated device takes its time"}};
+  }
 };
 
 struct node_config {
   std::vector<node_role> roles;
-  std::string peers = "tcp://127.0.0.1:*"; ///< where other nodes connect
-  std::string advertise; ///< what others are told; default: as bound
-  std::string clients;   ///< where clients connect (gateways)
-  std::string operators; ///< where actor-shell connects
-  std::string http;      ///< metrics and probes, HOST:PORT
-  std::string data;      ///< directory for what must outlive the process
-  std::string models;    ///< directory of bundles
+  std::string peers = "tcp://127.0.0.1:*";
+  std::string advertise;
+  std::string clients;
+  std::string operators;
+  std::string http;
+  std::string data;
+  std::string models;
   std::string rack;
   std::vector<device_config> devices;
   MILLRACE_FIELDS(node_config, roles, peers, advertise, clients, operators,
                   http, data, models, rack, devices)
+  static constexpr auto notes() {
+    return std::array{
+      note{"what this process does"},
+      note{"where other nodes connect; a port of * is any free one"},
+      note{"the address others are told; default: peers, as bound"},
+      note{"where clients connect; gateways need it"},
+      note{"where actor-shell connects; default: nowhere"},
+      note{"HOST:PORT of /metrics, /livez and /readyz; default: none"},
+      note{"directory for what must outlive the process; default: data/NAME"},
+      note{"directory of bundles; default: bundles"},
+      note{"where the host stands, for placement"},
+      note{"what a worker computes with; default: one cpu"}};
+  }
 };
 
 struct log_config {
   log_level level = log_level::info;
   MILLRACE_FIELDS(log_config, level)
+  static constexpr auto notes() {
+    return std::array{note{"what is logged, from this level on"}};
+  }
 };
 
 struct link_config {
   microseconds beat{100'000};
   microseconds timeout{1'000'000};
   MILLRACE_FIELDS(link_config, beat, timeout)
+  static constexpr auto notes() {
+    return std::array{
+      note{"how often nodes tell each other that they live", 0.001, 10},
+      note{"a node silent for so long is given up; two beats at least", 0.002,
+           60}};
+  }
 };
 
 struct gateway_config {
@@ -66,28 +97,50 @@ struct gateway_config {
   byte_count max_bytes{512u << 20};
   byte_count max_client_bytes{256u << 20};
   MILLRACE_FIELDS(gateway_config, max_requests, max_bytes, max_client_bytes)
+  static constexpr auto notes() {
+    return std::array{
+      note{"requests held at once; more are answered overloaded", 1, 1e9},
+      note{"bytes of their inputs"}, note{"bytes of one connection's inputs"}};
+  }
 };
 
 /// One file for all nodes of a cluster.
 struct cluster_config {
   std::string cluster = "millrace";
-  std::vector<std::string> seeds; ///< addresses of nodes to meet first
+  std::vector<std::string> seeds;
   std::map<std::string, node_config> nodes;
-  std::vector<model_settings> models; ///< wanted from the start
+  std::vector<model_settings> models;
   link_config link;
   gateway_config gateway;
   log_config log;
   MILLRACE_FIELDS(cluster_config, cluster, seeds, nodes, models, link, gateway,
                   log)
+  static constexpr auto notes() {
+    return std::array{
+      note{"name; nodes of another cluster are not listened to"},
+      note{"addresses (peers) of nodes to meet first"},
+      note{"every node of the cluster; a process is one of them"},
+      note{"what is served from the start; actor-shell changes it later"},
+      note{"how nodes notice each other's end"},
+      note{"what a gateway holds at most"},
+      note{"the log, on standard error"}};
+  }
 };
 
 /// Reads and checks a config. Relative directories are taken from the file's.
+/// Each override, "link.beat=50ms", replaces a value of the file.
 /// Errors: bad_config with file, line and key, what was found and expected.
-result<cluster_config> load_config(const std::string& path);
+result<cluster_config>
+load_config(const std::string& path,
+            const std::vector<std::string>& overrides = {});
 
 /// The same for a text; `file` is how errors name it.
-result<cluster_config> parse_config(const std::string& text,
-                                    const std::string& file);
+result<cluster_config>
+parse_config(const std::string& text, const std::string& file,
+             const std::vector<std::string>& overrides = {});
+
+/// Every option there is, as Markdown: name, type, default, limits, meaning.
+std::string config_reference();
 
 /// The node a process shall be: the one named, or the only one there is.
 /// Errors: bad_config, naming the nodes there are.

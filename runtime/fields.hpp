@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+#include <limits>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
@@ -32,6 +34,22 @@ template <class T>
 concept declared = requires {
   T::record_name();
   T::fields();
+};
+
+/// What a person is told of a field that they can set, and what it may hold:
+/// plain numbers as they are, durations in seconds, sizes in bytes.
+struct note {
+  std::string_view says;
+  double least = -std::numeric_limits<double>::infinity();
+  double most = std::numeric_limits<double>::infinity();
+};
+
+/// A record whose fields are options: notes() returns a std::array with one
+/// note per field, in order.
+template <class T>
+concept annotated = declared<T> && requires {
+  requires std::tuple_size_v<decltype(T::notes())>
+  == std::tuple_size_v<decltype(T::fields())>;
 };
 
 /// Calls f(name, member) for each field in order of declaration.

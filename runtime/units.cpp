@@ -63,6 +63,15 @@ result<double> parse_quantity(std::string_view text,
 
 } // namespace
 
+std::string format_number(double x) {
+  std::array<char, 32> text;
+  auto whole = std::abs(x) < 1e15 && x == std::trunc(x);
+  auto form = whole ? std::chars_format::fixed : std::chars_format::general;
+  auto [end, err] =
+    std::to_chars(text.data(), text.data() + text.size(), x, form);
+  return {text.data(), end};
+}
+
 std::string format_bytes(uint64_t n) {
   constexpr std::array names{"B", "KiB", "MiB", "GiB", "TiB"};
   auto x = static_cast<double>(n);

@@ -22,6 +22,9 @@ std::string format_bytes(uint64_t n);
 /// "230 us", "12.5 ms", "3.20 s": the unit a person would choose.
 std::string format_duration(nanoseconds d);
 
+/// "0.98", "4096": the shortest digits that read back as the same number.
+std::string format_number(double x);
+
 /// Reads "20ms", "1.5s", "100us", "2min", "1h".
 /// Errors: bad_request when there is no number or no known unit, or when it is
 /// negative or over ten years.

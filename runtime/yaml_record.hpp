@@ -16,6 +16,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include "runtime/fields.hpp"
+#include "runtime/limits.hpp"
 #include "runtime/text.hpp"
 #include "runtime/units.hpp"
 
@@ -27,13 +28,18 @@ public:
   /// `file` is how errors name the document.
   explicit yaml_reader(std::string file) : file_(std::move(file)) {}
 
-  /// Parses the text and reads it into x, whose values are the defaults.
+  /// Parses the text and reads it into x, whose values are the defaults. Each
+  /// override, "a.b[0].c=VALUE", first replaces a value of the document.
   /// Errors: bad_config "FILE:LINE: KEY: what was expected and found".
   template <declared T>
-  result<void> read(const std::string& text, T& x) {
+  result<void> read(const std::string& text, T& x,
+                    const std::vector<std::string>& overrides = {}) {
     try {
       auto node = YAML::Load(text);
-      value(node, x);
+      for (auto& o : overrides)
+        try_replace(node, o);
+      if (!error_)
+        value(node, x);
     } catch (const YAML::Exception& e) {
       fail_at(e.mark, std::string{"is not YAML: "} + e.msg);
     }
@@ -51,6 +57,43 @@ public:
   }
 
 private:
+  void try_replace(const YAML::Node& root, const std::string& assignment) {
+    try {
+      replace(root, assignment);
+    } catch (const YAML::Exception& e) {
+      error_ = error{ec::bad_config,
+                     "--set " + shown(assignment, 80)
+                       + ": expected the path of an option and its value, such"
+                         " as link.beat=50ms: "
+                       + e.msg,
+                     {}};
+    }
+  }
+
+  /// Follows the path of "a.b[0].c=VALUE" and puts the value there.
+  void replace(YAML::Node root, const std::string& assignment) {
+    auto equals = assignment.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      error_ = error{ec::bad_config,
+                     "--set: expected KEY=VALUE, found " + shown(assignment)};
+      return;
+    }
+    auto path = assignment.substr(0, equals);
+    auto at = root;
+    for (size_t i = 0; i < path.size();) {
+      auto in_list = path[i] == '[';
+      auto end = std::min(path.size(), path.find_first_of(".[", i + 1));
+      auto step = path.substr(i + in_list, end - i - 2 * in_list);
+      if (in_list)
+        at.reset(at[static_cast<size_t>(std::atoi(step.c_str()))]);
+      else
+        at.reset(at[step]);
+      i = end + (end < path.size() && path[end] == '.');
+    }
+    at = YAML::Load(assignment.substr(equals + 1));
+    overridden_.push_back(path);
+  }
+
   template <declared T>
   void value(const YAML::Node& node, T& x) {
     if (!expect(node, node.IsMap(), "a map"))
@@ -72,10 +115,34 @@ private:
       known = true;
       enter(key, item.second);
       value(item.second, member);
+      if constexpr (annotated<T>)
+        if (!error_)
+          check_bounds(item.second, member, note_of<T>(key));
       path_.pop_back();
     });
     if (!known && !error_)
       fail_at(item.first.Mark(), "unknown key " + shown(key) + known_keys<T>());
+  }
+
+  template <annotated T>
+  static note note_of(std::string_view key) {
+    note out;
+    size_t i = 0;
+    T x;
+    for_each_field(x, [&](std::string_view name, auto&) {
+      if (name == key)
+        out = T::notes()[i];
+      ++i;
+    });
+    return out;
+  }
+
+  template <class M>
+  void check_bounds(const YAML::Node& node, const M& x, const note& n) {
+    if constexpr (limited<M>) {
+      if (!within(x, n))
+        expected(node, limits_text<M>(n));
+    }
   }
 
   template <declared T>
@@ -199,9 +266,13 @@ private:
   }
 
   void fail_at(const YAML::Mark& mark, std::string why) {
+    auto path = joined_path();
     auto at = file_ + ":" + std::to_string(mark.line + 1) + ": ";
+    for (auto& o : overridden_)
+      if (path.starts_with(o) || o.starts_with(path))
+        at = "--set ";
     if (!path_.empty())
-      at += joined_path() + ": ";
+      at += path + ": ";
     error_ = error{ec::bad_config, at + std::move(why), {}};
   }
 
@@ -220,6 +291,7 @@ private:
   std::string file_;
   std::vector<std::string> path_;
   std::map<std::string, int> lines_;
+  std::vector<std::string> overridden_;
   std::optional<error> error_;
 };
 
@@ -263,7 +335,10 @@ private:
   template <class T>
   requires(std::integral<T> || std::floating_point<T>) static void value(
     YAML::Emitter& out, T x) {
-    out << x;
+    if constexpr (std::floating_point<T>)
+      out << format_number(x);
+    else
+      out << x;
   }
   template <named_enum T>
   static void value(YAML::Emitter& out, T x) {

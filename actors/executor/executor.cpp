@@ -68,8 +68,9 @@ caf::result<stage_loaded> executor_state::on_load(const load_stage& x) {
     self_->monitor(caf::actor_cast<caf::actor>(owner));
     owners_[owner->id()] = x.instance;
   }
-  device_->load(
-    {x.instance, x.content, x.first_layer, x.last_layer, x.max_batch}, now());
+  device_->load({x.instance, x.content, x.first_layer, x.last_layer,
+                 x.max_batch, static_cast<uint32_t>(x.threads)},
+                now());
   arm();
   return promise;
 }

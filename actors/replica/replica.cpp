@@ -44,7 +44,7 @@ void replica_state::load(const fetched& x) {
   self_
     ->request(options_.executor, load_timeout,
               load_stage{instance_, content_, 0, content_->info.layers.size(),
-                         options_.what.policy.batch})
+                         options_.what.policy.batch, options_.what.threads})
     .then([this](const stage_loaded& y) { on_loaded(y); },
           [this](const caf::error& y) { fail(y, "load"); });
 }

@@ -18,6 +18,7 @@ constexpr nanoseconds short_run = 120us;
 struct instance {
   std::unique_ptr<loaded_stage> stage;
   std::shared_ptr<const bundle> content;
+  uint32_t threads = 1;
   /// Moving average of what one request alone takes, in ns; 0: not known yet.
   std::atomic<int64_t> alone{0};
 
@@ -95,9 +96,7 @@ public:
     for (uint32_t i = 0; i < std::max(1u, info_.lanes); ++i) {
       auto name = info_.id + "." + std::to_string(i);
       lanes_.push_back(std::make_unique<lane>(name));
-      lanes_.back()->thread.post([this] { enter_this_thread(); });
     }
-    loader_.post([this] { enter_this_thread(); });
   }
 
   const device_info& info() const override { return info_; }
@@ -105,6 +104,7 @@ public:
   void load(load_request x, timestamp) override {
     auto slot = std::make_shared<instance>();
     slot->content = x.content;
+    slot->threads = x.threads;
     instances_[x.instance] = slot;
     loader_.post([this, x = std::move(x), slot] { load_now(x, slot); });
   }
@@ -121,7 +121,6 @@ public:
     }
     auto& l = *lanes_[x.lane % lanes_.size()];
     if (x.items.size() == 1 && l.held == 0 && i->second->is_short()) {
-      enter_this_thread();
       return run(std::move(x), i->second);
     }
     ++l.held;
@@ -140,6 +139,7 @@ private:
 
   /// Runs a batch where it is called and tells the listener.
   void run(execution x, instance_ptr slot) {
+    use_threads(slot->threads);
     auto started = now();
     auto outputs = run_batch(*slot, x);
     auto ended = now();
@@ -150,14 +150,16 @@ private:
     listener_.on_executed({x.id, x.lane, std::move(outputs), started, ended});
   }
 
-  void enter_this_thread() {
-    thread_local bool entered = false;
-    if (!entered)
-      runner_->enter_thread(1);
-    entered = true;
+  /// Has this thread run models with so many threads.
+  void use_threads(uint32_t n) {
+    thread_local uint32_t used = 0;
+    if (used != n)
+      runner_->enter_thread(static_cast<int>(n));
+    used = n;
   }
 
   void load_now(const load_request& x, const instance_ptr& slot) {
+    use_threads(x.threads);
     auto begin = now();
     auto stage = runner_->load(x.content, x.first_layer, x.last_layer);
     if (!stage) {
@@ -183,6 +185,7 @@ private:
     auto begin = now();
     for (auto& l : lanes_) {
       l->thread.post([this, x, slot, report, state, begin] {
+        use_threads(slot->threads);
         auto done = warm_up(*slot, 1);
         if (done && x.max_batch > 1
             && x.content->info.signature.batch_axis >= 0)

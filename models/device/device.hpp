@@ -29,6 +29,7 @@ struct load_request {
   size_t first_layer = 0;
   size_t last_layer = 0; ///< one past
   size_t max_batch = 1;  ///< rows; warmed up with these
+  uint32_t threads = 1;  ///< of one execution
 };
 
 struct load_report {
@@ -100,12 +101,20 @@ result<std::unique_ptr<device>> make_cpu_device(device_info info,
 
 /// How an emulated device takes its time.
 struct emulation {
-  microseconds load{50'000};    ///< per load
-  microseconds per_batch{1000}; ///< per execution
-  microseconds per_row{100};    ///< and per row in it
-  /// How much longer work takes per neighbour that runs at the same time.
+  microseconds load{50'000};
+  microseconds per_batch{1000};
+  microseconds per_row{100};
   double slowdown = 0;
   MILLRACE_FIELDS(emulation, load, per_batch, per_row, slowdown)
+  static constexpr auto notes() {
+    return std::array{
+      note{"time to load a model", 0, 3600},
+      note{"time of an execution", 0, 3600},
+      note{"and of each row in it", 0, 3600},
+      note{"how much longer work takes per neighbour that runs at the same"
+           " time: 0.5 is half as long again",
+           0, 100}};
+  }
 };
 
 /// A device that computes nothing: it answers with zeros of the signature's

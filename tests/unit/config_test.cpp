@@ -61,9 +61,37 @@ TEST_CASE("config: what is wrong is named with file, line and key") {
   CHECK(refusal("5ms", "5 parsecs")
         == "c.yaml:12: nodes.n2.devices[1].emulate.per_batch: '5 parsecs' has"
            " no known unit (expected like 20ms)");
-  CHECK(refusal("batch: 8", "batch: 0")
-        == "c.yaml:16: models[0].policy.batch: expected between 1 and 4096");
+  CHECK(
+    refusal("batch: 8", "batch: 0")
+    == "c.yaml:16: models[0].policy.batch: expected between 1 and 4096, found"
+       " '0'");
   CHECK(refusal("cluster: test", "cluster: [").find("c.yaml:") == 0);
+}
+
+TEST_CASE("config: a value of the file can be replaced") {
+  auto with = [](const std::string& assignment) {
+    return parse_config(good, "c.yaml", {assignment});
+  };
+  CHECK(with("link.beat=50ms")->link.beat == 50ms);
+  CHECK(with("models[0].policy.batch=9")->models[0].policy.batch == 9);
+  CHECK(with("nodes.n2.devices[1].kind=m60")->nodes["n2"].devices[1].kind
+        == "m60");
+  CHECK(with("nodes.n1.roles=[gateway]")->nodes["n1"].roles.size() == 1);
+  CHECK(with("models[0].policy.batch=0").failure().text
+        == "--set models[0].policy.batch: expected between 1 and 4096, found"
+           " '0'");
+  CHECK(with("link.beet=1ms").failure().text.find("--set link: unknown key")
+        == 0);
+  CHECK(with("link").failure().text
+        == "--set: expected KEY=VALUE, found 'link'");
+  CHECK(with("cluster.x=1").failure().text.find("--set 'cluster.x=1': ") == 0);
+}
+
+TEST_CASE("config: the reference page is what the declarations say") {
+  auto page = read_file(MILLRACE_SOURCE "/config/REFERENCE.md", 1 << 20);
+  REQUIRE(page);
+  INFO("build/bin/millrace node --options prints the table");
+  CHECK(page->find(config_reference()) != std::string::npos);
 }
 
 TEST_CASE("config: a gateway without an address for clients is refused") {

@@ -14,11 +14,21 @@ namespace {
 struct node_options {
   std::string config;
   std::string name;
+  std::vector<std::string> overrides;
   bool check = false;
+  bool options = false;
 };
 
 int run_node(const node_options& x, const common_options& common) {
-  auto config = load_config(x.config);
+  if (x.options) {
+    std::cout << config_reference();
+    return exit_ok;
+  }
+  if (x.config.empty()) {
+    fail(common, {ec::bad_request, "no --config FILE was given", {}});
+    return exit_wrong_call;
+  }
+  auto config = load_config(x.config, x.overrides);
   if (!config)
     return fail(common, config.failure());
   auto name = choose_node(*config, x.name);
@@ -65,11 +75,15 @@ void add_node_verb(CLI::App& app, common_options& common, verb_action& run) {
   auto x = std::make_shared<node_options>();
   auto* verb = app.add_subcommand("node", "Launch a node runtime");
   verb->add_option("--config", x->config, "The cluster's YAML file")
-    ->required()
     ->check(CLI::ExistingFile);
   verb->add_option("--node", x->name,
                    "Which node of the file to be; may be left out when there"
                    " is only one");
+  verb->add_option("--set", x->overrides,
+                   "KEY=VALUE in place of the file's, such as link.beat=50ms"
+                   " or nodes.alpha.http=127.0.0.1:9000; more than once");
+  verb->add_flag("--options", x->options,
+                 "List every option of the file, with default and limits");
   verb->add_flag("--check", x->check, "Only check the file, then exit");
   verb->add_flag("--json", common.json, "Print JSON");
   verb->callback([=, &common, &run] {

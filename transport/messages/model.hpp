@@ -23,28 +23,48 @@ constexpr auto names_of(drop_policy) {
 
 /// How a model's requests queue up and are put together.
 struct serving_policy {
-  uint64_t queue = 4096; ///< requests that may wait; more are overloaded
+  uint64_t queue = 4096;
   drop_policy drop = drop_policy::late;
-  uint64_t batch = 64; ///< rows in one batch, at most
-  /// How long the oldest request may wait for others to share a batch; 0: a
-  /// batch is what has queued up by the time a replica is free.
+  uint64_t batch = 64;
   microseconds batch_delay{0};
-  /// Deadline of requests that bring none.
   microseconds deadline{30'000'000};
   MILLRACE_FIELDS(serving_policy, queue, drop, batch, batch_delay, deadline)
+  static constexpr auto notes() {
+    return std::array{
+      note{"requests that may wait; more are answered overloaded", 1, 1e6},
+      note{"requests that can no longer meet their deadline: late answers"
+           " deadline_exceeded at once, never executes them all the same"},
+      note{"rows in one batch, at most", 1, 4096},
+      note{"how long the oldest request waits for others to share a batch; 0: a"
+           " batch is what has queued up by the time a replica is free",
+           0, 10},
+      note{"of requests that bring none", 0.001, 600}};
+  }
 };
 
 /// What is wanted of one variant, by the operator or a config.
 struct model_settings {
   std::string model;
-  std::string version; ///< number, alias or empty: "default"
+  std::string version;
   uint64_t replicas = 1;
-  std::string device; ///< id or kind; empty: any
-  double share = 0;   ///< of the device; 0: all
+  std::string device;
+  double share = 0;
   uint64_t threads = 1;
   serving_policy policy;
   MILLRACE_FIELDS(model_settings, model, version, replicas, device, share,
                   threads, policy)
+  static constexpr auto notes() {
+    return std::array{
+      note{"its name in the bundles"},
+      note{"a number or an alias; default: the alias default, else the newest"},
+      note{"loaded copies", 0, 10'000},
+      note{"id or kind of the device they go to; default: any"},
+      note{"part of the device each may use, where a device can be shared by"
+           " parts (cpu and emulated cannot); 0: all of it",
+           0, 1},
+      note{"threads of one execution", 1, 256},
+      note{"how requests queue up and are put together"}};
+  }
 };
 
 /// A bundle some node holds.

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <limits>
+#include <string>
+#include <type_traits>
+
+#include "runtime/fields.hpp"
+#include "runtime/units.hpp"
+
+namespace millrace {
+
+/// What a note's limits can be said of.
+template <class T>
+concept limited = std::is_arithmetic_v<T> || std::is_same_v<
+  T, microseconds> || std::is_same_v<T, byte_count>;
+
+template <limited T>
+bool within(const T& x, const note& limits) {
+  double y = 0;
+  if constexpr (std::is_same_v<T, microseconds>)
+    y = to_seconds(x);
+  else if constexpr (std::is_same_v<T, byte_count>)
+    y = static_cast<double>(x.value);
+  else
+    y = static_cast<double>(x);
+  return y >= limits.least && y <= limits.most;
+}
+
+/// "between 1 and 4096", "at least 1 ms"; empty where there are no limits.
+template <limited T>
+std::string limits_text(const note& limits) {
+  constexpr auto none = std::numeric_limits<double>::infinity();
+  auto text = [](double x) {
+    if constexpr (std::is_same_v<T, microseconds>)
+      return format_duration(microseconds{static_cast<int64_t>(x * 1e6)});
+    else
+      return format_number(x);
+  };
+  if (limits.least > -none && limits.most < none)
+    return "between " + text(limits.least) + " and " + text(limits.most);
+  if (limits.least > -none)
+    return "at least " + text(limits.least);
+  return limits.most < none ? "at most " + text(limits.most) : std::string{};
+}
+
+} // namespace millrace
