@@ -78,12 +78,26 @@ int run_import(model_options& x, const common_options& common) {
   return exit_ok;
 }
 
+std::vector<std::string> aliases_of(const bundle_store& store,
+                                    const manifest& x) {
+  std::vector<std::string> out;
+  for (auto& [alias, version] : store.aliases(x.name))
+    if (version == x.version)
+      out.push_back(alias);
+  return out;
+}
+
 int run_list(const model_options& x, const common_options& common) {
   bundle_store store{x.store};
   auto list = store.list();
   if (common.json) {
     auto out = json::object();
-    out["models"] = to_json(list.good);
+    out["models"] = json::array();
+    for (auto& m : list.good) {
+      auto y = to_json(m);
+      y["aliases"] = aliases_of(store, m);
+      out["models"].push_back(std::move(y));
+    }
     out["broken"] = json::array();
     for (auto& e : list.broken)
       out["broken"].push_back(e.text);
@@ -93,17 +107,12 @@ int run_list(const model_options& x, const common_options& common) {
   std::vector<std::vector<std::string>> rows{
     {"MODEL", "VERSION", "ALIASES", "APPLICATION", "ACCURACY", "WEIGHTS"}};
   for (auto& m : list.good) {
-    std::string aliases;
-    for (auto& [alias, version] : store.aliases(m.name))
-      if (version == m.version)
-        aliases += (aliases.empty() ? "" : ",") + alias;
-    char accuracy[16] = "-";
-    if (m.accuracy)
-      std::snprintf(accuracy, sizeof accuracy, "%.1f %%",
-                    100 * m.accuracy->value);
+    auto aliases =
+      joined(aliases_of(store, m), ",", [](auto& alias) { return alias; });
     rows.push_back({m.name, std::to_string(m.version),
                     aliases.empty() ? "-" : aliases,
-                    m.application.empty() ? "-" : m.application, accuracy,
+                    m.application.empty() ? "-" : m.application,
+                    m.accuracy ? fixed(100 * m.accuracy->value, 1) + " %" : "-",
                     format_bytes(m.weights.bytes)});
   }
   print_table(rows);

@@ -19,6 +19,12 @@ struct node_options {
   bool options = false;
 };
 
+/// Prints the error; a configuration that was refused has its own status.
+int refuse(const common_options& common, const error& x) {
+  fail(common, x);
+  return x.code == ec::bad_config ? exit_bad_config : exit_failed;
+}
+
 int run_node(const node_options& x, const common_options& common) {
   if (x.options) {
     std::cout << config_reference();
@@ -30,11 +36,11 @@ int run_node(const node_options& x, const common_options& common) {
   }
   auto config = load_config(x.config, x.overrides);
   if (!config)
-    return fail(common, config.failure());
+    return refuse(common, config.failure());
   auto name = choose_node(*config, x.name);
   if (x.check) {
     if (!name && !x.name.empty())
-      return fail(common, name.failure());
+      return refuse(common, name.failure());
     if (common.json)
       std::cout << json{{"config", x.config}, {"ok", true}}.dump() << std::endl;
     else
@@ -43,7 +49,7 @@ int run_node(const node_options& x, const common_options& common) {
     return exit_ok;
   }
   if (!name)
-    return fail(common, name.failure());
+    return refuse(common, name.failure());
   set_log_level(config->log.level);
   // Every thread inherits the mask; only the waiting one below takes signals.
   sigset_t signals;
@@ -54,7 +60,7 @@ int run_node(const node_options& x, const common_options& common) {
   std::signal(SIGPIPE, SIG_IGN);
   auto runtime = node::start(*config, *name);
   if (!runtime)
-    return fail(common, runtime.failure());
+    return refuse(common, runtime.failure());
   std::cout << (*runtime)->describe() << std::endl;
   std::thread waiter{[&] {
     int signal = 0;

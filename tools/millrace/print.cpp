@@ -21,7 +21,7 @@ int fail(const common_options& common, const error& x) {
               << std::endl;
   else
     std::cerr << "millrace: " << x.text << std::endl;
-  return x.code == ec::bad_config ? exit_bad_config : exit_failed;
+  return exit_failed;
 }
 
 void print_table(const std::vector<std::vector<std::string>>& rows) {

@@ -24,10 +24,6 @@ bool complain(output_form form, const std::string& why) {
   return false;
 }
 
-bool wrong_arguments(output_form form) {
-  return complain(form, "wrong arguments; see 'help'");
-}
-
 void warn_of_silent(const cluster_status& x, output_form form) {
   if (form == output_form::text)
     for (auto& name : x.silent)
@@ -63,10 +59,7 @@ size_t count_ready(const node_status& x) {
                   [](auto& r) { return r.state == replica_condition::ready; }));
 }
 
-bool show_status(operator_client& cluster, const arguments& args,
-                 output_form form) {
-  if (!args.empty())
-    return wrong_arguments(form);
+bool show_status(operator_client& cluster, const arguments&, output_form form) {
   auto text = [](const cluster_status& x) {
     size_t ready = 0, in_service = 0;
     for (auto& n : x.nodes) {
@@ -91,10 +84,7 @@ bool show_status(operator_client& cluster, const arguments& args,
   });
 }
 
-bool show_nodes(operator_client& cluster, const arguments& args,
-                output_form form) {
-  if (!args.empty())
-    return wrong_arguments(form);
+bool show_nodes(operator_client& cluster, const arguments&, output_form form) {
   auto text = [](const cluster_status& x) {
     std::vector<std::vector<std::string>> rows{{"NODE", "STATE", "ROLES",
                                                 "START", "UPTIME", "REPLICAS",
@@ -128,10 +118,8 @@ bool show_nodes(operator_client& cluster, const arguments& args,
   });
 }
 
-bool show_devices(operator_client& cluster, const arguments& args,
+bool show_devices(operator_client& cluster, const arguments&,
                   output_form form) {
-  if (!args.empty())
-    return wrong_arguments(form);
   auto text = [](const cluster_status& x) {
     std::vector<std::vector<std::string>> rows{{"DEVICE", "NODE", "KIND",
                                                 "LANES", "BUSY", "BATCHES/S",
@@ -181,8 +169,6 @@ void print_tree(const std::vector<actor_info>& actors,
 
 bool show_actors(operator_client& cluster, const arguments& args,
                  output_form form) {
-  if (args.size() > 1)
-    return wrong_arguments(form);
   auto wanted = [&](const node_status& n) {
     return args.empty() || args[0] == n.node.name;
   };
@@ -203,10 +189,8 @@ bool show_actors(operator_client& cluster, const arguments& args,
   });
 }
 
-bool show_replicas(operator_client& cluster, const arguments& args,
+bool show_replicas(operator_client& cluster, const arguments&,
                    output_form form) {
-  if (!args.empty())
-    return wrong_arguments(form);
   auto text = [](const cluster_status& x) {
     std::vector<std::vector<std::string>> rows{{"REPLICA", "NODE", "DEVICE",
                                                 "STATE", "REQ/S", "BATCH",
@@ -237,10 +221,7 @@ bool show_replicas(operator_client& cluster, const arguments& args,
   });
 }
 
-bool show_models(operator_client& cluster, const arguments& args,
-                 output_form form) {
-  if (!args.empty())
-    return wrong_arguments(form);
+bool show_models(operator_client& cluster, const arguments&, output_form form) {
   auto found = ask_registry(cluster);
   if (!found)
     return complain(form, found.failure().text);
@@ -294,8 +275,6 @@ bool set_replicas(operator_client& cluster, const std::string& model,
 
 bool load_model(operator_client& cluster, const arguments& args,
                 output_form form) {
-  if (args.empty() || args.size() > 3)
-    return wrong_arguments(form);
   uint64_t replicas = 1;
   if (args.size() > 1) {
     auto& text = args[1];
@@ -311,15 +290,11 @@ bool load_model(operator_client& cluster, const arguments& args,
 
 bool unload_model(operator_client& cluster, const arguments& args,
                   output_form form) {
-  if (args.size() != 1)
-    return wrong_arguments(form);
   return set_replicas(cluster, args[0], "", 0, form);
 }
 
 bool drain_node(operator_client& cluster, const arguments& args,
                 output_form form) {
-  if (args.size() != 1)
-    return wrong_arguments(form);
   return report_done(cluster.ask<done>(args[0] + "/supervisor", drain{}), form,
                      args[0] + " drains");
 }
@@ -336,29 +311,38 @@ bool show_help(operator_client&, const arguments&, output_form) {
 
 const std::vector<shell_command>& shell_commands() {
   static const std::vector<shell_command> out{
-    {"status", "", "the cluster in a few lines, and what is wrong",
+    {"status", "", 0, 0, "the cluster in a few lines, and what is wrong",
      show_status},
-    {"nodes", "", "every node: state, roles, start, uptime", show_nodes},
-    {"devices", "", "every device: how busy, and what it holds", show_devices},
-    {"actors", "[NODE]", "the actors of each node, as a tree", show_actors},
-    {"models", "", "what is registered and how far it is", show_models},
-    {"replicas", "", "every replica: where and in which state", show_replicas},
-    {"load", "MODEL [REPLICAS [VERSION]]", "have replicas of a model",
+    {"nodes", "", 0, 0, "every node: state, roles, start, uptime", show_nodes},
+    {"devices", "", 0, 0, "every device: how busy, and what it holds",
+     show_devices},
+    {"actors", "[NODE]", 0, 1, "the actors of each node, as a tree",
+     show_actors},
+    {"models", "", 0, 0, "what is registered and how far it is", show_models},
+    {"replicas", "", 0, 0, "every replica: where and in which state",
+     show_replicas},
+    {"load", "MODEL [REPLICAS [VERSION]]", 1, 3, "have replicas of a model",
      load_model},
-    {"unload", "MODEL", "have none", unload_model},
-    {"drain", "NODE", "take no new work on a node, finish, end it", drain_node},
-    {"help", "", "this list", show_help},
+    {"unload", "MODEL", 1, 1, "have none", unload_model},
+    {"drain", "NODE", 1, 1, "take no new work on a node, finish, end it",
+     drain_node},
+    {"help", "", 0, 0, "this list", show_help},
   };
   return out;
 }
 
 int run_command(operator_client& cluster, const std::vector<std::string>& words,
                 output_form form) {
-  for (auto& x : shell_commands())
-    if (x.name == words.front())
-      return x.run(cluster, {words.begin() + 1, words.end()}, form)
-               ? exit_ok
-               : exit_failed;
+  for (auto& x : shell_commands()) {
+    if (x.name != words.front())
+      continue;
+    arguments args{words.begin() + 1, words.end()};
+    if (args.size() < x.least || args.size() > x.most) {
+      complain(form, "usage: " + x.name + " " + x.arguments);
+      return exit_wrong_call;
+    }
+    return x.run(cluster, args, form) ? exit_ok : exit_failed;
+  }
   complain(form,
            "no command " + shown(words.front()) + "; there are "
              + joined(shell_commands(), ", ", [](auto& x) { return x.name; }));

@@ -15,6 +15,7 @@ enum class output_form : uint8_t { text, json };
 struct shell_command {
   std::string name;
   std::string arguments; ///< as help shows them
+  size_t least, most;    ///< how many of them
   std::string help;
   /// Runs it and prints what it found; false when something did not work.
   bool (*run)(operator_client& cluster, const std::vector<std::string>& args,

@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+"""millrace and actor-shell as a person uses them, on a cluster of three nodes;
+run by CTest with Debian's Python alone."""
+
+import json
+import os
+import pathlib
+import pty
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+MILLRACE, SHELL, BUNDLES, SCRIPTS = (sys.argv.pop(1) for _ in range(4))
+
+CONFIG = """
+cluster: tools
+seeds: ["ipc://{folder}/front.peers"]
+link: {{timeout: 3s}}
+nodes:
+  front:
+    roles: [gateway, controller]
+    peers: ipc://{folder}/front.peers
+    clients: ipc://{folder}/clients
+    operators: ipc://{folder}/operators
+  w1:
+    roles: [worker]
+    peers: ipc://{folder}/w1.peers
+    models: {bundles}
+  w2:
+    roles: [worker]
+    peers: ipc://{folder}/w2.peers
+    models: {bundles}
+    devices: [{{type: emulated, kind: slow, lanes: 2}}]
+models:
+  - {{model: affine, device: cpu}}
+"""
+
+
+def call(*words, text=None):
+    return subprocess.run(words, input=text, text=True, capture_output=True, timeout=60)
+
+
+def eventually(holds, seconds=20):
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if holds():
+            return True
+        time.sleep(0.1)
+    return False
+
+
+class Cluster(unittest.TestCase):
+    """Three nodes for all tests; each test begins when all is ready."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.config = pathlib.Path(cls.folder.name) / "cluster.yaml"
+        cls.config.write_text(CONFIG.format(folder=cls.folder.name, bundles=BUNDLES))
+        cls.nodes = {name: cls.start(name) for name in ("front", "w1", "w2")}
+
+    @classmethod
+    def start(cls, name):
+        return subprocess.Popen(
+            [MILLRACE, "node", "--config", str(cls.config), "--node", name],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    @classmethod
+    def tearDownClass(cls):
+        for node in cls.nodes.values():
+            node.send_signal(signal.SIGCONT)
+            node.kill()
+            node.wait(10)
+        cls.folder.cleanup()
+
+    def setUp(self):
+        self.assertTrue(eventually(lambda: self.model("affine")["ready"] == 1, 40))
+        self.assertTrue(eventually(lambda: len(self.ask("nodes")["nodes"]) == 3))
+
+    def shell(self, *words, text=None):
+        address = f"ipc://{self.folder.name}/operators"
+        return call(SHELL, "--node", address, *words, text=text)
+
+    def ask(self, *words):
+        answer = self.shell("--json", *words)
+        self.assertEqual(answer.returncode, 0, answer.stderr + answer.stdout)
+        return json.loads(answer.stdout)
+
+    def model(self, name):
+        answer = self.shell("--json", "models")
+        if answer.returncode != 0:
+            return {"ready": 0}
+        found = [m for m in json.loads(answer.stdout)["models"]
+                 if m["settings"]["model"] == name]
+        return found[0] if found else {"ready": 0}
+
+    def test_shell_what_a_cluster_is_made_of_can_be_seen(self):
+        self.assertRegex(self.shell("status").stdout, "3 nodes, 3 in service")
+        nodes = {n["node"]["name"]: n for n in self.ask("nodes")["nodes"]}
+        self.assertEqual(nodes["front"]["node"]["roles"], ["gateway", "controller"])
+        self.assertEqual(nodes["w2"]["devices"][0]["kind"], "slow")
+        self.assertIsNone(nodes["front"]["load"])
+        tree = self.shell("actors", "w1").stdout
+        for line in ("w1\n", "  supervisor\n", "    executor/cpu0\n",
+                     "    replica/affine.1.1", "    monitor\n", "    cache\n"):
+            self.assertIn(line, tree)
+        self.assertNotIn("w2", tree)
+        replica = self.ask("replicas")["replicas"][0]
+        self.assertEqual((replica["what"]["node"], replica["state"]), ("w1", "ready"))
+
+    def test_shell_devices_and_replicas_show_the_load_they_have(self):
+        load = subprocess.Popen(
+            [MILLRACE, "load", "--gateway", f"ipc://{self.folder.name}/clients",
+             "--model", "affine", "--closed", "16", "--time", "6s", "--json"],
+            stdout=subprocess.PIPE, text=True)
+
+        def busy():
+            usage = {d["device"]["id"]: d["usage"] for d in self.ask("devices")["devices"]}
+            replica = self.ask("replicas")["replicas"][0]["usage"]
+            return (usage.get("cpu0") and usage["cpu0"]["busy"] > 0.01
+                    and replica and replica["requests_per_second"] > 100)
+        self.assertTrue(eventually(busy, 6))
+        found = json.loads(load.communicate()[0])
+        self.assertEqual(found["statuses"], {"ok": found["submitted"]})
+        self.assertGreater(found["p99_ms"], 0)
+
+    def test_shell_models_are_loaded_and_unloaded(self):
+        self.assertEqual(self.shell("load", "identity", "2").returncode, 0)
+        self.assertTrue(eventually(lambda: self.model("identity")["ready"] == 2))
+        self.assertEqual(self.shell("unload", "identity").returncode, 0)
+        self.assertTrue(eventually(lambda: self.model("identity")["ready"] == 0))
+        self.shell("load", "no-such-model")
+        self.assertTrue(eventually(lambda: "no node has a bundle" in
+                                   self.model("no-such-model").get("note", "")))
+
+    def test_shell_a_drained_node_ends_and_its_work_goes_on_elsewhere(self):
+        self.assertEqual(self.shell("load", "identity", "1").returncode, 0)
+        self.assertTrue(eventually(lambda: self.model("identity")["ready"] == 1))
+        self.assertEqual(self.shell("drain", "w1").returncode, 0)
+        self.assertEqual(self.nodes["w1"].wait(20), 0)
+        self.assertTrue(eventually(lambda: self.model("identity")["ready"] == 1))
+        self.shell("unload", "identity")
+        self.nodes["w1"] = self.start("w1")
+
+    def test_shell_a_node_that_does_not_answer_is_named_and_the_rest_is_shown(self):
+        self.nodes["w2"].send_signal(signal.SIGSTOP)
+        self.addCleanup(self.nodes["w2"].send_signal, signal.SIGCONT)
+        answer = self.shell("nodes")
+        self.assertEqual(answer.returncode, 0)
+        self.assertIn("warning: node w2 did not answer", answer.stderr)
+        self.assertRegex(answer.stdout, r"(?m)^w1 +ready")
+        self.assertRegex(answer.stdout, r"(?m)^w2 +silent")
+        self.assertEqual(self.ask("status")["silent"], ["w2"])
+
+    def test_shell_wrong_calls_say_what_is_right(self):
+        answer = self.shell("loda", "x")
+        self.assertEqual(answer.returncode, 2)
+        self.assertIn("no command 'loda'; there are status, nodes", answer.stderr)
+        answer = self.shell("drain")
+        self.assertEqual((answer.returncode, answer.stderr),
+                         (2, "actor-shell: usage: drain NODE\n"))
+        answer = self.shell("load", "affine", "many")
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn("expected a number of replicas, found 'many'", answer.stderr)
+        self.assertEqual(self.shell("drain", "nobody").returncode, 1)
+
+    def test_shell_reads_commands_from_a_pipe(self):
+        answer = self.shell(text="# what there is\nstatus\n\nmodels\nexit\nnodes\n")
+        self.assertEqual(answer.returncode, 0)
+        self.assertIn("in service", answer.stdout)
+        self.assertIn("affine", answer.stdout)
+        self.assertNotIn("UPTIME", answer.stdout)
+
+    def test_shell_converses_with_help_completion_and_history(self):
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.environ.update(HOME=self.folder.name, TERM="xterm")
+            os.execv(SHELL, [SHELL, "--node", f"ipc://{self.folder.name}/operators"])
+        seen = b""
+
+        def until(text):
+            nonlocal seen
+            end = time.monotonic() + 10
+            while text not in seen and time.monotonic() < end:
+                if select.select([terminal], [], [], 0.1)[0]:
+                    try:
+                        seen += os.read(terminal, 65536)
+                    except OSError:
+                        return
+            self.assertIn(text, seen)
+        until(b"millrace> ")
+        os.write(terminal, b"help\n")
+        until(b"take no new work on a node")
+        os.write(terminal, b"mod\t\n")
+        until(b"WANTED")
+        os.write(terminal, b"exit\n")
+        self.assertEqual(os.waitpid(pid, 0)[1], 0)
+        history = pathlib.Path(self.folder.name, ".actor-shell-history").read_text()
+        self.assertIn("help", history)
+
+
+class Calls(unittest.TestCase):
+    """What needs no cluster."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = pathlib.Path(self.folder.name)
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def config(self, text):
+        (self.path / "c.yaml").write_text(text)
+        return str(self.path / "c.yaml")
+
+    def store(self):
+        shutil.copytree(BUNDLES, self.path / "bundles")
+        return str(self.path / "bundles")
+
+    def test_nobody_there_is_a_failure_that_says_so(self):
+        nobody = f"ipc://{self.path}/nobody"
+        answer = call(SHELL, "--node", nobody, "status")
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn(f"nobody listens at {nobody}", answer.stderr)
+
+    def test_a_wrong_call_exits_with_2(self):
+        for words in (["fly"], [], ["load"], ["node"], ["node", "--fast"],
+                      ["infer", "--model", "x", "--app", "y", "--input", "z"]):
+            with self.subTest(words):
+                self.assertEqual(call(MILLRACE, *words).returncode, 2)
+
+    def test_a_refused_config_exits_with_78_naming_file_line_and_key(self):
+        path = self.config("nodes:\n  a:\n    roles: [worker]\n    rak: r1\n")
+        answer = call(MILLRACE, "node", "--config", path, "--check")
+        self.assertEqual(answer.returncode, 78)
+        self.assertIn(f"{path}:4: nodes.a: unknown key 'rak'", answer.stderr)
+        answer = call(MILLRACE, "node", "--config", path, "--check", "--json")
+        self.assertEqual(json.loads(answer.stdout)["status"], "bad_config")
+
+    def test_a_good_config_is_fine_and_a_value_of_it_can_be_set(self):
+        path = self.config("nodes:\n  a: {roles: [worker]}\n  b: {roles: [worker]}\n")
+        check = [MILLRACE, "node", "--config", path, "--check"]
+        self.assertEqual(call(*check).returncode, 0)
+        self.assertTrue(json.loads(call(*check, "--json").stdout)["ok"])
+        self.assertEqual(call(*check, "--set", "link.beat=9ms").returncode, 0)
+        self.assertEqual(call(*check, "--set", "link.beat=9h").returncode, 78)
+        self.assertEqual(call(*check[:-1]).returncode, 78)  # which of the two?
+
+    def test_bundles_are_listed_and_verified(self):
+        store = self.store()
+        listed = json.loads(call(MILLRACE, "model", "list", "--store", store, "--json").stdout)
+        self.assertEqual({m["name"] for m in listed["models"]},
+                         {"affine", "identity", "picky"})
+        verify = [MILLRACE, "model", "verify", "affine", "--store", store]
+        self.assertEqual(call(*verify).returncode, 0)
+
+    def test_p8_a_flipped_bit_of_a_bundle_is_found(self):
+        store = self.store()
+        weights = next(pathlib.Path(store, "affine", "1").glob("*.safetensors"))
+        data = bytearray(weights.read_bytes())
+        data[-1] ^= 1
+        weights.write_bytes(data)
+        answer = call(MILLRACE, "model", "verify", "affine", "--store", store)
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn(weights.name, answer.stderr)
+
+    def test_an_import_that_needs_more_says_what_to_give(self):
+        answer = call(MILLRACE, "model", "import", f"{SCRIPTS}/identity.pt",
+                      "--name", "i", "--store", str(self.path))
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn("--input", answer.stderr)
+
+    def test_an_alias_moves_and_goes_back(self):
+        store = self.store()
+        for _ in range(2):
+            call(MILLRACE, "model", "import", f"{SCRIPTS}/affine.pt", "--name",
+                 "affine", "--input", "x:F32:-1,4", "--store", store)
+
+        def aliases():
+            listed = call(MILLRACE, "model", "list", "--store", store, "--json").stdout
+            return {a: m["version"] for m in json.loads(listed)["models"]
+                    if m["name"] == "affine" for a in m["aliases"]}
+        alias = [MILLRACE, "model", "alias", "affine", "canary"]
+        self.assertEqual(call(*alias, "2", "--store", store).returncode, 0)
+        self.assertEqual(call(*alias, "3", "--store", store).returncode, 0)
+        self.assertEqual(aliases()["canary"], 3)
+        back = [MILLRACE, "model", "rollback", "affine", "canary", "--store", store]
+        self.assertEqual(call(*back).returncode, 0)
+        self.assertEqual(aliases()["canary"], 2)
+        self.assertEqual(call(*alias, "9", "--store", store).returncode, 1)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
