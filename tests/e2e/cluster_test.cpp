@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <fstream>
+
 #include "tests/support/canary_load.hpp"
 #include "tests/support/live_cluster.hpp"
 
@@ -31,12 +33,36 @@ infer ask(const std::string& model, const tensor& x) {
   return out;
 }
 
+/// A process's share of the mappings of a file: in all, and with pages that
+/// several processes have counted by parts (proc(5), smaps).
+struct mapped_memory {
+  uint64_t resident = 0;
+  uint64_t proportional = 0;
+};
+
+mapped_memory memory_of(pid_t pid, const std::string& file) {
+  std::ifstream in{"/proc/" + std::to_string(pid) + "/smaps"};
+  mapped_memory out;
+  bool inside = false;
+  for (std::string line; std::getline(in, line);) {
+    auto key = line.substr(0, line.find(' '));
+    auto number = [&] { return 1024 * std::stoull(line.substr(key.size())); };
+    if (key.find('-') != std::string::npos)
+      inside = line.ends_with(file);
+    else if (inside && key == "Rss:")
+      out.resident += number();
+    else if (inside && key == "Pss:")
+      out.proportional += number();
+  }
+  return out;
+}
+
 void report(const canary_load& load) {
   for (auto& [status, n] : load.statuses)
     MESSAGE(to_string(status) << ": " << n << " " << load.texts.at(status));
-  MESSAGE("longest gap " << format_duration(load.longest_gap)
+  MESSAGE("longest gap " << format_duration(load.longest_gap.load())
                          << ", longest wait "
-                         << format_duration(load.longest_wait));
+                         << format_duration(load.longest_wait.load()));
 }
 
 } // namespace
@@ -74,34 +100,38 @@ TEST_CASE("P1, P2, P3: through 20 kills of a worker under load every request"
   c.start_all();
   REQUIRE(c.wait_ready());
   canary_load load{c.connect_client(), "identity", 32};
-  load.run(500ms);
+  load.start();
+  ::usleep(500'000);
+  std::vector<microseconds> waits; // the longest one around each kill
   for (int i = 0; i < 20; ++i) {
     auto victim = i % 2 == 0 ? "w1" : "w2";
+    load.longest_wait = 0us;
     c[victim].end(SIGKILL);
-    load.run(300ms);
+    ::usleep(300'000);
+    waits.push_back(load.longest_wait);
     c.start(victim);
     // The next kill must find a replica on the other node.
-    REQUIRE(eventually(
-      [&] {
-        load.run(100ms);
-        auto ready = [](const node_status& s) {
-          return std::any_of(s.replicas.begin(), s.replicas.end(), [](auto& r) {
-            return r.state == replica_condition::ready;
-          });
-        };
-        return c.wait_status("w1", ready, 0us)
-               && c.wait_status("w2", ready, 0us);
-      },
-      20s));
+    auto ready = [](const node_status& s) {
+      return std::any_of(s.replicas.begin(), s.replicas.end(), [](auto& r) {
+        return r.state == replica_condition::ready;
+      });
+    };
+    REQUIRE((c.wait_status("w1", ready) && c.wait_status("w2", ready)));
   }
+  load.stop();
   load.finish();
   report(load);
+  std::sort(waits.begin(), waits.end());
+  MESSAGE("longest wait around a kill: median " << format_duration(
+            waits[10]) << ", most " << format_duration(waits.back()));
   CHECK(load.submitted > 1000);
   CHECK(load.answered == load.submitted);
   CHECK(load.surprises == 0);
   CHECK(load.foreign == 0);
   CHECK(load.statuses[ec::ok] == load.submitted);
-  CHECK(load.longest_gap < 2s);
+  // Promise P3 says 250 ms; a test among others on two cores allows a second,
+  // the time after which a silent node is given up.
+  CHECK(waits.back() < 1s);
 }
 
 TEST_CASE("P5: while the controller is dead for 20 s no warm request fails, and"
@@ -179,10 +209,9 @@ TEST_CASE("P9: at three times the capacity goodput stays, and refusals are"
         take(std::max(microseconds{1}, to_us(due - now())));
       open.emplace(gateway.submit(request, 250ms), now());
     }
-    auto seconds = to_seconds(now() - begin);
     while (!open.empty())
       take(1s);
-    out.goodput = static_cast<double>(good) / seconds;
+    out.goodput = static_cast<double>(good) / to_seconds(now() - begin);
     return out;
   };
   // Two devices that take 5 ms + 1 ms a row: 8 rows every 13 ms each.
@@ -258,6 +287,22 @@ TEST_CASE("e2e: replicas of one host share one physical copy of their weights"
        (at = maps->find("weights.safetensors", at)) != std::string::npos; ++at)
     ++mappings;
   CHECK(mappings == 1);
+}
+
+TEST_CASE("e2e: processes of one host share one physical copy of a model's"
+          " weights") {
+  live_cluster c{apart(), "  - {model: ballast, replicas: 2}\n", bundles};
+  c.start_all();
+  REQUIRE(c.wait_ready());
+  constexpr size_t weights = 32u << 20;
+  for (std::string worker : {"w1", "w2"}) {
+    auto held = memory_of(c[worker].pid(), "weights.safetensors");
+    MESSAGE(worker << ": " << format_bytes(held.resident) << " resident, "
+                   << format_bytes(held.proportional) << " proportional");
+    CHECK(held.resident >= weights);
+    // Each bears half of the pages that both map.
+    CHECK(held.proportional <= weights * 6 / 10);
+  }
 }
 
 TEST_CASE("e2e: a second process with the same data directory is refused") {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <map>
+#include <thread>
 #include <unordered_map>
 
 #include "client/client.hpp"
@@ -29,6 +31,19 @@ public:
     }
   }
 
+  /// Goes on in a thread of its own until stop().
+  void start() {
+    going_ = true;
+    thread_ = std::thread{[this] {
+      while (going_)
+        run(10ms);
+    }};
+  }
+  void stop() {
+    going_ = false;
+    thread_.join();
+  }
+
   /// Waits for what is open.
   void finish() {
     while (!open_.empty())
@@ -44,8 +59,8 @@ public:
   size_t surprises = 0; ///< answers to nothing that is open
   std::map<ec, size_t> statuses;
   std::map<ec, std::string> texts;
-  microseconds longest_gap{0}; ///< between two good answers
-  microseconds longest_wait{0};
+  std::atomic<microseconds> longest_gap{}; ///< between two good answers
+  std::atomic<microseconds> longest_wait{};
 
 private:
   static timestamp now() { return std::chrono::steady_clock::now(); }
@@ -69,21 +84,28 @@ private:
     ++statuses[x.reply.status];
     texts[x.reply.status] = x.reply.error;
     auto time = now();
-    longest_wait = std::max(longest_wait, to_us(time - i->second.second));
+    raise(longest_wait, to_us(time - i->second.second));
     if (x.reply.status == ec::ok) {
       if (x.reply.outputs.size() != 1
           || values_of(x.reply.outputs[0].value)[0] != i->second.first)
         ++foreign;
       if (last_good_ != timestamp{})
-        longest_gap = std::max(longest_gap, to_us(time - last_good_));
+        raise(longest_gap, to_us(time - last_good_));
       last_good_ = time;
     }
     open_.erase(i);
   }
 
+  static void raise(std::atomic<microseconds>& most, microseconds x) {
+    if (x > most.load())
+      most = x;
+  }
+
   client gateway_;
   std::string model_;
   size_t window_;
+  std::atomic<bool> going_{false};
+  std::thread thread_;
   std::unordered_map<uint64_t, std::pair<float, timestamp>> open_;
   timestamp last_good_;
 };

@@ -5,7 +5,8 @@ set -eu
 millrace=$1
 folder=$2
 here=$(cd "$(dirname "$0")" && pwd)
-[ -f "$folder/done" ] && exit 0
+[ "$folder/done" -nt "$here/make_models.py" ] &&
+  [ "$folder/done" -nt "$here/make_bundles.sh" ] && exit 0
 rm -rf "$folder"
 mkdir -p "$folder"
 /usr/bin/python3 "$here/make_models.py" "$folder/scripts"
@@ -18,4 +19,5 @@ import() {
 import identity --input x:F32:-1,4
 import affine --input x:F32:-1,4 --output y
 import picky --input x:F32:-1,4
+import ballast --input x:F32:-1,4
 touch "$folder/done"

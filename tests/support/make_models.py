@@ -44,6 +44,17 @@ class Picky(torch.nn.Module):
         return x * 2
 
 
+class Ballast(torch.nn.Module):
+    """Has 32 MiB of parameters and reads them all."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(2048, 4096))
+
+    def forward(self, x):
+        return x + self.weight.sum()
+
+
 class Two(torch.nn.Module):
     """Two inputs, two outputs."""
 
@@ -54,7 +65,7 @@ class Two(torch.nn.Module):
 def main():
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for module in (Identity(), Affine(), Centred(), Picky(), Two()):
+    for module in (Identity(), Affine(), Centred(), Picky(), Two(), Ballast()):
         name = type(module).__name__.lower()
         torch.jit.script(module.eval()).save(str(folder / f"{name}.pt"))
 

@@ -43,6 +43,7 @@ ONLY_IN = {
         "transport/zmq/",
         "tools/",
         "tests/e2e/",
+        "tests/support/canary_load.hpp",
     ],
     r"caf::infinite": ["tests/"],
     r"std::cout": ["tools/"],
