@@ -64,7 +64,8 @@ struct node_config {
       note{"the address others are told; default: peers, as bound"},
       note{"where clients connect; gateways need it"},
       note{"where actor-shell connects; default: nowhere"},
-      note{"HOST:PORT of /metrics, /livez and /readyz; default: none"},
+      note{"HOST:PORT of /metrics, /livez and /readyz; default: none, and"
+           " then nothing is counted"},
       note{"directory for what must outlive the process; default: data/NAME"},
       note{"directory of bundles; default: bundles"},
       note{"where the host stands, for placement"},

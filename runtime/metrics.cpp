@@ -94,94 +94,112 @@ struct metrics::impl {
                  "Physical memory of this process, shared parts included.");
 };
 
-metrics::metrics() : impl_(std::make_unique<impl>()) {
+metrics::metrics(recording mode)
+  : impl_(std::make_unique<impl>()),
+    mode_(mode) {
+}
+
+template <class Handle>
+Handle metrics::handle(void* x) const {
+  return Handle{mode_ == recording::on ? x : nullptr};
 }
 
 metrics::~metrics() = default;
 
 void counter::add(double n) {
-  static_cast<Counter*>(impl_)->Increment(n);
+  if (impl_ != nullptr)
+    static_cast<Counter*>(impl_)->Increment(n);
 }
 
 void gauge::set(double x) {
-  static_cast<Gauge*>(impl_)->Set(x);
+  if (impl_ != nullptr)
+    static_cast<Gauge*>(impl_)->Set(x);
 }
 
 void histogram::observe(double x) {
-  static_cast<Histogram*>(impl_)->Observe(x);
+  if (impl_ != nullptr)
+    static_cast<Histogram*>(impl_)->Observe(x);
 }
 
 counter metrics::requests(std::string_view model, std::string_view status) {
-  return counter{&impl_->requests.Add(
-    {{"model", std::string{model}}, {"status", std::string{status}}})};
+  return handle<counter>(&impl_->requests.Add(
+    {{"model", std::string{model}}, {"status", std::string{status}}}));
 }
 
 histogram metrics::request_seconds(std::string_view model, phase p) {
-  return histogram{&impl_->request_seconds.Add(
-    {{"model", std::string{model}}, {"phase", text_of(p)}}, second_buckets)};
+  return handle<histogram>(&impl_->request_seconds.Add(
+    {{"model", std::string{model}}, {"phase", text_of(p)}}, second_buckets));
 }
 
 histogram metrics::batch_size(std::string_view model) {
-  return histogram{
-    &impl_->batch_size.Add({{"model", std::string{model}}}, size_buckets)};
+  return handle<histogram>(
+    &impl_->batch_size.Add({{"model", std::string{model}}}, size_buckets));
 }
 
 gauge metrics::queue_length(std::string_view model) {
-  return gauge{&impl_->queue_length.Add({{"model", std::string{model}}})};
+  return handle<gauge>(
+    &impl_->queue_length.Add({{"model", std::string{model}}}));
 }
 
 gauge metrics::replicas_ready(std::string_view model) {
-  return gauge{&impl_->replicas_ready.Add({{"model", std::string{model}}})};
+  return handle<gauge>(
+    &impl_->replicas_ready.Add({{"model", std::string{model}}}));
 }
 
 counter metrics::redispatched(std::string_view model) {
-  return counter{&impl_->redispatched.Add({{"model", std::string{model}}})};
+  return handle<counter>(
+    &impl_->redispatched.Add({{"model", std::string{model}}}));
 }
 
 counter metrics::late_answers(std::string_view reason) {
-  return counter{&impl_->late_answers.Add({{"reason", std::string{reason}}})};
+  return handle<counter>(
+    &impl_->late_answers.Add({{"reason", std::string{reason}}}));
 }
 
 counter metrics::bus_messages(std::string_view direction) {
-  return counter{
-    &impl_->bus_messages.Add({{"direction", std::string{direction}}})};
+  return handle<counter>(
+    &impl_->bus_messages.Add({{"direction", std::string{direction}}}));
 }
 
 counter metrics::bus_bytes(std::string_view direction) {
-  return counter{
-    &impl_->bus_bytes.Add({{"direction", std::string{direction}}})};
+  return handle<counter>(
+    &impl_->bus_bytes.Add({{"direction", std::string{direction}}}));
 }
 
 counter metrics::bus_dropped(std::string_view reason) {
-  return counter{&impl_->bus_dropped.Add({{"reason", std::string{reason}}})};
+  return handle<counter>(
+    &impl_->bus_dropped.Add({{"reason", std::string{reason}}}));
 }
 
 gauge metrics::peers() {
-  return gauge{&impl_->peers.Add({})};
+  return handle<gauge>(&impl_->peers.Add({}));
 }
 
 counter metrics::actor_restarts(std::string_view actor) {
-  return counter{&impl_->actor_restarts.Add({{"actor", std::string{actor}}})};
+  return handle<counter>(
+    &impl_->actor_restarts.Add({{"actor", std::string{actor}}}));
 }
 
 gauge metrics::node_ready() {
-  return gauge{&impl_->node_ready.Add({})};
+  return handle<gauge>(&impl_->node_ready.Add({}));
 }
 
 counter metrics::device_busy_seconds(std::string_view device) {
-  return counter{&impl_->device_busy.Add({{"device", std::string{device}}})};
+  return handle<counter>(
+    &impl_->device_busy.Add({{"device", std::string{device}}}));
 }
 
 gauge metrics::device_memory_bytes(std::string_view device) {
-  return gauge{&impl_->device_memory.Add({{"device", std::string{device}}})};
+  return handle<gauge>(
+    &impl_->device_memory.Add({{"device", std::string{device}}}));
 }
 
 gauge metrics::process_cpu_seconds() {
-  return gauge{&impl_->process_cpu.Add({})};
+  return handle<gauge>(&impl_->process_cpu.Add({}));
 }
 
 gauge metrics::process_resident_memory_bytes() {
-  return gauge{&impl_->process_memory.Add({})};
+  return handle<gauge>(&impl_->process_memory.Add({}));
 }
 
 std::string metrics::text() const {

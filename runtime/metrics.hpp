@@ -43,13 +43,16 @@ private:
 /// The parts of a request's life that have a histogram each.
 enum class phase : uint8_t { queue, execute, total };
 
+/// Whether numbers are kept; where nobody can read them they cost nothing.
+enum class recording : uint8_t { on, off };
+
 /// Every metric family of a process, declared here and nowhere else, with the
 /// text form that Prometheus scrapes. Handles are cheap to copy, safe from any
 /// thread and live as long as this object; asking for one takes a lock, so
 /// actors keep theirs.
 class metrics {
 public:
-  metrics();
+  explicit metrics(recording mode = recording::on);
   ~metrics();
 
   counter requests(std::string_view model, std::string_view status);
@@ -74,8 +77,12 @@ public:
   std::string text() const;
 
 private:
+  template <class Handle>
+  Handle handle(void* x) const;
+
   struct impl;
   std::unique_ptr<impl> impl_;
+  recording mode_;
 };
 
 } // namespace millrace

@@ -96,6 +96,27 @@ private:
   std::unordered_map<std::string, peer> peers_;
 };
 
+/// A bus whose addresses and proxies are a switchboard's; what carries the
+/// bytes is left.
+class switchboard_bus : public bus, protected carrier {
+public:
+  std::string address_of(const caf::strong_actor_ptr& x) override {
+    return board_.address_of(x);
+  }
+  caf::strong_actor_ptr resolve(std::string_view address) override {
+    return board_.resolve(address);
+  }
+  void publish(const std::string& name, caf::strong_actor_ptr x) override {
+    board_.publish(name, std::move(x));
+  }
+
+protected:
+  switchboard_bus(caf::actor_system& system, std::string node)
+    : board_(system, std::move(node), *this) {}
+
+  switchboard board_;
+};
+
 /// Encodes the content of an actor message: exactly one declared message, an
 /// error, or nothing.
 /// Errors: internal when the message is not on the list of messages.

@@ -32,7 +32,8 @@ timestamp monitor_state::now() const {
 void monitor_state::on_observe(observe& x) {
   things_ = std::move(x);
   auto keep = [](auto& table, auto& names) {
-    std::erase_if(table, [&](auto& x) { return !names.contains(x.first); });
+    std::erase_if(table,
+                  [&](auto& entry) { return !names.contains(entry.first); });
   };
   keep(devices_, things_.executors);
   keep(replicas_, things_.replicas);

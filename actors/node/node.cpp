@@ -106,6 +106,8 @@ public:
     config_ = config;
     name_ = name;
     auto& mine = config_.nodes.at(name);
+    counts_ = std::make_shared<metrics>(mine.http.empty() ? recording::off
+                                                          : recording::on);
     auto lock = directory_lock::take(mine.data);
     if (!lock)
       return lock.failure();
@@ -305,7 +307,7 @@ private:
 
   cluster_config config_;
   std::string name_;
-  std::shared_ptr<metrics> counts_ = std::make_shared<metrics>();
+  std::shared_ptr<metrics> counts_;
   std::shared_ptr<health> health_ = std::make_shared<health>();
   std::unique_ptr<directory_lock> lock_;
   std::shared_ptr<store> facts_;

@@ -6,10 +6,10 @@
 namespace millrace::test {
 
 virtual_bus::virtual_bus(virtual_world& world, virtual_net& net, member self)
-  : world_(world),
+  : switchboard_bus(world.system, self.name),
+    world_(world),
     net_(net),
-    self_(std::move(self)),
-    board_(world.system, self_.name, *this) {
+    self_(std::move(self)) {
 }
 
 void virtual_bus::subscribe(caf::strong_actor_ptr x) {

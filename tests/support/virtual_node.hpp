@@ -16,20 +16,11 @@ class virtual_net;
 
 /// A node's bus in a virtual world: the production switchboard over a network
 /// that delivers at once.
-class virtual_bus : public bus, private carrier {
+class virtual_bus : public switchboard_bus {
 public:
   virtual_bus(virtual_world& world, virtual_net& net, member self);
 
   const member& self() const override { return self_; }
-  std::string address_of(const caf::strong_actor_ptr& x) override {
-    return board_.address_of(x);
-  }
-  caf::strong_actor_ptr resolve(std::string_view address) override {
-    return board_.resolve(address);
-  }
-  void publish(const std::string& name, caf::strong_actor_ptr x) override {
-    board_.publish(name, std::move(x));
-  }
   void subscribe(caf::strong_actor_ptr x) override;
   void serve_clients(caf::strong_actor_ptr x) override { gateway_ = x; }
   void answer(const session&, uint64_t id, const infer_reply& x) override {
@@ -54,7 +45,6 @@ private:
   virtual_world& world_;
   virtual_net& net_;
   member self_;
-  switchboard board_;
   std::vector<caf::strong_actor_ptr> subscribers_;
   caf::strong_actor_ptr gateway_;
 };

@@ -171,6 +171,17 @@ TEST_CASE("metrics: the text has a family once, with type and help") {
   CHECK(text.find(R"(phase="total",le="0.005"} 1)") != std::string::npos);
 }
 
+TEST_CASE("metrics: where nobody reads them nothing is counted") {
+  metrics m{recording::off};
+  m.requests("digits", "ok").add(2);
+  m.queue_length("digits").set(3);
+  m.request_seconds("digits", phase::total).observe(0.003);
+  auto text = m.text();
+  CHECK(text.find(R"(millrace_requests_total{model="digits",status="ok"} 0)")
+        != std::string::npos);
+  CHECK(text.find(R"(phase="total",le="+Inf"} 0)") != std::string::npos);
+}
+
 TEST_CASE("http_server: an address that makes no sense is refused by name") {
   for (auto address : {"nowhere", "127.0.0.1:99999", "127.0.0.1:", "[::1]:1"}) {
     CAPTURE(address);

@@ -22,11 +22,9 @@ infer_reply failed(ec status, std::string text) {
 
 result<client> client::connect(const std::string& address,
                                microseconds longest) {
-  auto x = connection::open(address);
+  auto x = connection::open(address, longest);
   if (!x)
     return x.failure();
-  if (!(*x)->wait_connected(longest))
-    return error{ec::unavailable, "nobody listens at " + address, {}};
   return client{std::move(*x)};
 }
 

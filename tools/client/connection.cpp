@@ -9,12 +9,19 @@ namespace {
 
 class zmq_connection : public connection {
 public:
-  result<void> open(const std::string& address) {
+  result<void> open(const std::string& address, microseconds longest) {
     zeromq::socket_options options;
     options.send_limit = 100'000;
     options.receive_limit = 100'000;
     socket_ = zeromq::make_dealer(context_, {}, options);
-    return zeromq::connect(socket_, address);
+    if (auto done = zeromq::connect(socket_, address); !done)
+      return done;
+    // With IMMEDIATE set, a socket takes messages once it is connected.
+    zmq::pollitem_t item{socket_.handle(), 0, ZMQ_POLLOUT, 0};
+    zmq::poll(&item, 1, std::chrono::ceil<milliseconds>(longest));
+    if ((item.revents & ZMQ_POLLOUT) == 0)
+      return error{ec::unavailable, "nobody listens at " + address, {}};
+    return {};
   }
 
   bool send(const wire_message& x) override {
@@ -40,13 +47,6 @@ public:
     }
   }
 
-  bool wait_connected(microseconds longest) override {
-    // With IMMEDIATE set, a socket takes messages once it is connected.
-    zmq::pollitem_t item{socket_.handle(), 0, ZMQ_POLLOUT, 0};
-    zmq::poll(&item, 1, std::chrono::ceil<milliseconds>(longest));
-    return (item.revents & ZMQ_POLLOUT) != 0;
-  }
-
   timestamp now() const override { return std::chrono::steady_clock::now(); }
 
 private:
@@ -64,10 +64,10 @@ private:
 
 } // namespace
 
-result<std::unique_ptr<connection>>
-connection::open(const std::string& address) {
+result<std::unique_ptr<connection>> connection::open(const std::string& address,
+                                                     microseconds longest) {
   auto out = std::make_unique<zmq_connection>();
-  if (auto done = out->open(address); !done)
+  if (auto done = out->open(address, longest); !done)
     return done.failure();
   return std::unique_ptr<connection>{std::move(out)};
 }

@@ -13,9 +13,11 @@ namespace millrace {
 /// operators. For one thread.
 class connection {
 public:
-  /// Starts to connect; a node that is not there yet is waited for.
-  /// Errors: bad_config when the address cannot be parsed.
-  static result<std::unique_ptr<connection>> open(const std::string& address);
+  /// Connects; a node that is not there yet is waited for, so long.
+  /// Errors: bad_config when the address cannot be parsed; unavailable when
+  /// nobody listens there within the time.
+  static result<std::unique_ptr<connection>> open(const std::string& address,
+                                                  microseconds longest);
 
   virtual ~connection() = default;
 
@@ -25,9 +27,6 @@ public:
   /// The next message, waited for at most so long. Undecodable ones are passed
   /// over.
   virtual std::optional<wire_message> receive(microseconds longest) = 0;
-
-  /// Waits until the node is connected.
-  virtual bool wait_connected(microseconds longest) = 0;
 
   virtual timestamp now() const = 0;
 };

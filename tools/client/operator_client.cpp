@@ -7,11 +7,9 @@ namespace millrace {
 
 result<operator_client> operator_client::connect(const std::string& address,
                                                  microseconds longest) {
-  auto x = connection::open(address);
+  auto x = connection::open(address, longest);
   if (!x)
     return x.failure();
-  if (!(*x)->wait_connected(longest))
-    return error{ec::unavailable, "nobody listens at " + address, {}};
   return operator_client{std::move(*x)};
 }
 

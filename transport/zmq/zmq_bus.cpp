@@ -16,7 +16,6 @@
 #include "transport/client_message.hpp"
 #include "transport/messages/all.hpp"
 #include "transport/operator_session.hpp"
-#include "transport/switchboard.hpp"
 #include "transport/zmq/links.hpp"
 #include "transport/zmq/socket.hpp"
 #include "transport/zmq/wake_event.hpp"
@@ -33,14 +32,14 @@ constexpr size_t messages_per_turn = 256;
 constexpr size_t runs_per_turn = 1024;
 constexpr size_t max_operator_sessions = 256;
 
-class impl : public zmq_bus, private carrier {
+class impl : public zmq_bus {
 public:
   impl(caf::actor_system& system, zmq_bus_settings settings, metrics& counts)
-    : system_(system),
+    : zmq_bus(system, settings.self.name),
+      system_(system),
       settings_(std::move(settings)),
       counts_(counts),
       reactor_(system, [this] { wake_.raise(); }),
-      board_(system, settings_.self.name, *this),
       sent_(counts.bus_messages("sent")),
       received_(counts.bus_messages("received")),
       sent_bytes_(counts.bus_bytes("sent")),
@@ -99,16 +98,6 @@ public:
   // -- bus --------------------------------------------------------------------
 
   const member& self() const override { return settings_.self; }
-
-  std::string address_of(const caf::strong_actor_ptr& x) override {
-    return board_.address_of(x);
-  }
-  caf::strong_actor_ptr resolve(std::string_view address) override {
-    return board_.resolve(address);
-  }
-  void publish(const std::string& name, caf::strong_actor_ptr x) override {
-    board_.publish(name, std::move(x));
-  }
 
   void subscribe(caf::strong_actor_ptr x) override {
     post([this, x] {
@@ -461,7 +450,6 @@ private:
   metrics& counts_;
   wake_event wake_;
   reactor reactor_;
-  switchboard board_;
   counter sent_, received_, sent_bytes_, received_bytes_;
   gauge peers_up_;
 

@@ -7,8 +7,8 @@
 
 #include "runtime/metrics.hpp"
 #include "runtime/reactor.hpp"
-#include "transport/bus.hpp"
 #include "transport/peers.hpp"
+#include "transport/switchboard.hpp"
 
 namespace millrace {
 
@@ -25,8 +25,10 @@ struct zmq_bus_settings {
 
 /// The bus over ZeroMQ: one thread that owns all sockets and, as CAF's host for
 /// what arrives, runs the actors on the request path.
-class zmq_bus : public bus {
+class zmq_bus : public switchboard_bus {
 public:
+  using switchboard_bus::switchboard_bus;
+
   /// Binds the sockets. Errors: bad_config, naming the address.
   static result<std::unique_ptr<zmq_bus>>
   open(caf::actor_system& system, zmq_bus_settings settings, metrics& counts);

@@ -3,30 +3,28 @@
 #include <functional>
 #include <iostream>
 
-#include <csignal>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "client/client.hpp"
 #include "millrace/bench/bench.hpp"
+#include "millrace/bench/bench_node.hpp"
 #include "millrace/bench/floors.hpp"
 #include "millrace/print.hpp"
 #include "millrace/progress.hpp"
 #include "millrace/samples.hpp"
 #include "models/backend/backend.hpp"
 #include "models/bundle_store.hpp"
+#include "runtime/metrics.hpp"
 
 namespace millrace {
 
 namespace {
 
-constexpr size_t window = 128;
-
 struct path_options {
   std::string models = "build/quickstart/bundles";
   int rounds = 7;
   std::string length = "500ms";
+  size_t window = 128;
 };
 
 timestamp now() {
@@ -38,55 +36,6 @@ struct path_case {
   std::string name;
   std::string model;
   size_t bytes; ///< of the request's tensor
-};
-
-/// A node of this very program, in a process of its own.
-class bench_node {
-public:
-  static result<std::unique_ptr<bench_node>>
-  start(const std::string& folder, const std::string& bundles,
-        const std::vector<path_case>& cases) {
-    auto config = folder + "/bench.yaml";
-    std::string text =
-      "cluster: bench\nlog: {level: warning}\nnodes:\n  bench:\n"
-      "    roles: [gateway, controller, worker]\n"
-      "    clients: tcp://127.0.0.1:7190\n"
-      "    peers: ipc://"
-      + folder
-      + "/peers\n"
-        "    data: data\n    models: "
-      + bundles + "\nmodels:\n";
-    for (auto& x : cases)
-      text += "  - {model: " + x.model + ", policy: {batch: 256}}\n";
-    if (auto done = write_file(config, std::as_bytes(std::span{text})); !done)
-      return done.failure();
-    auto out = std::make_unique<bench_node>();
-    auto self = std::filesystem::read_symlink("/proc/self/exe").string();
-    std::vector<std::string> words{self, "node", "--config", config};
-    std::vector<char*> argv;
-    for (auto& w : words)
-      argv.push_back(w.data());
-    argv.push_back(nullptr);
-    posix_spawn_file_actions_t files;
-    posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_addopen(&files, 1, "/dev/null", 1, 0);
-    auto failed = ::posix_spawn(&out->pid_, self.c_str(), &files, nullptr,
-                                argv.data(), environ);
-    posix_spawn_file_actions_destroy(&files);
-    if (failed != 0)
-      return error{ec::unavailable, "the bench's node cannot be started", {}};
-    return out;
-  }
-
-  ~bench_node() {
-    if (pid_ <= 0)
-      return;
-    ::kill(pid_, SIGTERM);
-    ::waitpid(pid_, nullptr, 0);
-  }
-
-private:
-  pid_t pid_ = -1;
 };
 
 /// The runtime, driven like a floor.
@@ -171,14 +120,17 @@ public:
       length_(length),
       bar_(bar) {}
 
-  result<bench_report> run(const std::vector<path_case>& cases,
-                           client& gateway) {
+  result<bench_report> run(const std::vector<path_case>& cases, client& gateway,
+                           client& counting) {
     bench_report out{"path", {}};
+    // First, while both nodes have the same past.
+    if (auto done = run_metrics(cases.front(), gateway, counting, out); !done)
+      return done.failure();
     for (size_t i = 0; i < cases.size(); ++i) {
-      auto done =
-        run_case(cases[i], gateway, out,
-                 static_cast<double>(i) / static_cast<double>(cases.size()),
-                 1.0 / static_cast<double>(cases.size()));
+      auto done = run_case(cases[i], gateway, out,
+                           .9 * static_cast<double>(i)
+                             / static_cast<double>(cases.size()),
+                           .9 / static_cast<double>(cases.size()));
       if (!done)
         return done.failure();
     }
@@ -186,6 +138,30 @@ public:
   }
 
 private:
+  /// What counting costs: a node that keeps metrics beside one that does not.
+  result<void> run_metrics(const path_case& x, client& gateway,
+                           client& counting, bench_report& out) {
+    auto request = request_for(x, gateway);
+    if (!request)
+      return request.failure();
+    runtime_echo without{gateway, *request}, with{counting, *request};
+    paired rate;
+    for (int round = 0; round < 2 * options_.rounds; ++round) {
+      bar_.show(.05 * round / options_.rounds, "metrics");
+      // Each goes first half of the time.
+      if (round % 2 == 0) {
+        auto floor = without.throughput(options_.window, length_);
+        rate.add(with.throughput(options_.window, length_), floor);
+      } else {
+        auto ours = with.throughput(options_.window, length_);
+        rate.add(ours, without.throughput(options_.window, length_));
+      }
+    }
+    out.results.push_back(
+      rate.row(x.name + " throughput, metrics on", "1/s", "metrics off"));
+    return {};
+  }
+
   result<void> run_case(const path_case& x, client& gateway, bench_report& out,
                         double from, double part) {
     auto direct = direct_call(options_.models, x.model);
@@ -212,7 +188,7 @@ private:
       p99.add(mine.second, floor.second + model.second);
       p50_tcp.add(mine.first, bare.first);
       p50_model.add(mine.first, model.first);
-      auto most = x.bytes > 100'000 ? size_t{4} : window;
+      auto most = x.bytes > 100'000 ? size_t{4} : options_.window;
       auto floor_rate = (*zeromq)->throughput(most, length_);
       rate.add(ours.throughput(most, length_), floor_rate);
     }
@@ -248,19 +224,6 @@ private:
   progress_bar& bar_;
 };
 
-result<client> connect_when_ready(const std::vector<path_case>& cases) {
-  auto gateway = client::connect("tcp://127.0.0.1:7190", 20s);
-  if (!gateway)
-    return gateway;
-  for (auto begin = now(); now() - begin < 30s;) {
-    auto models = gateway->models();
-    if (models && models->size() == cases.size())
-      return gateway;
-    static_cast<void>(gateway->receive(100ms));
-  }
-  return error{ec::unavailable, "the bench's node was not ready in 30 s", {}};
-}
-
 int run_path(const path_options& x, const common_options& common) {
   auto length = parse_duration(x.length);
   if (!length)
@@ -272,18 +235,27 @@ int run_path(const path_options& x, const common_options& common) {
   };
   auto folder = std::filesystem::temp_directory_path()
                 / ("millrace-bench-" + std::to_string(::getpid()));
-  std::filesystem::create_directories(folder);
   auto bundles = std::filesystem::absolute(x.models).string();
-  auto node = bench_node::start(folder.string(), bundles, cases);
-  if (!node)
-    return fail(common, node.failure());
-  auto gateway = connect_when_ready(cases);
-  if (!gateway)
-    return fail(common, gateway.failure());
+  std::vector<std::string> models;
+  for (auto& c : cases)
+    models.push_back(c.model);
+  auto node =
+    bench_node::start(folder / "plain", bundles, models, recording::off);
+  auto counting =
+    bench_node::start(folder / "counting", bundles, models, recording::on);
+  for (auto* n : {&node, &counting})
+    if (!*n)
+      return fail(common, n->failure());
+  auto gateway = (*node)->connect(cases.size());
+  auto other = (*counting)->connect(cases.size());
+  for (auto* g : {&gateway, &other})
+    if (!*g)
+      return fail(common, g->failure());
   progress_bar bar{"bench path", !common.json};
-  auto report = path_bench{x, *length, bar}.run(cases, *gateway);
+  auto report = path_bench{x, *length, bar}.run(cases, *gateway, *other);
   bar.done();
   node->reset();
+  counting->reset();
   std::filesystem::remove_all(folder);
   if (!report)
     return fail(common, report.failure());
@@ -331,6 +303,9 @@ void add_bench_verb(CLI::App& app, common_options& common, verb_action& run) {
   verb->add_option("--rounds", x->rounds, "Interleaved rounds")
     ->capture_default_str();
   verb->add_option("--time", x->length, "Length of each measurement")
+    ->capture_default_str();
+  verb->add_option("--window", x->window, "Requests open at once, throughput")
+    ->check(CLI::PositiveNumber)
     ->capture_default_str();
   verb->add_flag("--json", common.json, "Print JSON");
   verb->callback([=, &common, &run] {
