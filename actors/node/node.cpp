@@ -168,6 +168,7 @@ private:
     settings.clients = mine().clients;
     settings.operators = mine().operators;
     settings.seeds = config_.seeds;
+    settings.max_unread = config_.gateway.max_unread_bytes;
     settings.link = {config_.link.beat, config_.link.timeout};
     auto x = zmq_bus::open(*system_, std::move(settings), *counts_);
     if (!x)

@@ -5,6 +5,7 @@
 
 #include "tests/support/canary_load.hpp"
 #include "tests/support/live_cluster.hpp"
+#include "transport/zmq/socket.hpp"
 
 using namespace millrace;
 using namespace millrace::test;
@@ -55,6 +56,14 @@ mapped_memory memory_of(pid_t pid, const std::string& file) {
       out.proportional += number();
   }
   return out;
+}
+
+/// Physical memory of a process, in bytes.
+int64_t resident(pid_t pid) {
+  std::ifstream in{"/proc/" + std::to_string(pid) + "/statm"};
+  int64_t size = 0, pages = 0;
+  in >> size >> pages;
+  return pages * ::sysconf(_SC_PAGESIZE);
 }
 
 void report(const canary_load& load) {
@@ -243,6 +252,37 @@ TEST_CASE("P16: a drained worker loses nothing") {
   report(load);
   CHECK(load.statuses[ec::ok] == load.submitted);
   CHECK(load.foreign == 0);
+}
+
+TEST_CASE("P10: what a client does not read is not kept for it without end") {
+  live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"}},
+                 "  - {model: identity, policy: {batch: 4096}}\n"
+                 "gateway: {max_unread_bytes: 8MiB}\n",
+                 bundles};
+  c.start_all();
+  REQUIRE(c.wait_ready());
+  auto polite = c.connect_client();
+  REQUIRE(eventually([&] { return polite.models()->size() == 1; }, 5s));
+  zmq::context_t context;
+  zeromq::socket_options options;
+  options.receive_limit = 1;
+  auto rude = zeromq::make_dealer(context, {}, options);
+  REQUIRE(zeromq::connect(rude, c.endpoint("all", "clients")));
+  auto now = std::chrono::steady_clock::now();
+  auto x =
+    make_wire_message(ask("identity", floats({25'000, 4})), now, nullptr);
+  auto before = resident(c["all"].pid());
+  for (x.head.id = 1; x.head.id <= 600; ++x.head.id)
+    REQUIRE(eventually([&] { return zeromq::send(rude, {}, x, now); }, 5s));
+  int64_t grown = 0;
+  for (int i = 0; i < 150; ++i) {
+    ::usleep(20'000);
+    grown = std::max(grown, resident(c["all"].pid()) - before);
+  }
+  CHECK(polite.infer_one(ask("identity", floats({1, 4}))).status == ec::ok);
+  MESSAGE("600 answers of 400 KB are not read: "
+          << format_bytes(static_cast<uint64_t>(grown)) << " more");
+  CHECK(grown < 64 << 20);
 }
 
 TEST_CASE("e2e: one bad request does not fail those it shares a batch with") {

@@ -10,6 +10,7 @@
 #include "transport/message_types.hpp"
 #include "transport/messages/all.hpp"
 #include "transport/wire.hpp"
+#include "transport/zmq/loans.hpp"
 
 using namespace millrace;
 using namespace millrace::test;
@@ -206,6 +207,28 @@ TEST_CASE("message_types: each name is there once and found by name and type") {
   CHECK(find_message_type(typeid(run_batch))->name == "run_batch");
   CHECK(find_message_type("exit") == nullptr);
   CHECK(find_message_type(typeid(int)) == nullptr);
+}
+
+TEST_CASE("P10: a connection has so many bytes lent, or one message") {
+  zeromq::loan_book book;
+  auto a = book.open("a", 500, 100);
+  REQUIRE(a); // the only one
+  *a += 500;
+  CHECK_FALSE(book.open("a", 1, 100));
+  CHECK(book.open("b", 60, 100));
+  *a -= 450;
+  CHECK(book.open("a", 50, 100));
+  CHECK_FALSE(book.open("a", 51, 100));
+}
+
+TEST_CASE("P10: accounts of connections that have read all are forgotten") {
+  zeromq::loan_book book;
+  auto busy = book.open("busy", 1, 100);
+  *busy += 1;
+  for (int i = 0; i < 1000; ++i)
+    CHECK(book.open("client-" + std::to_string(i), 1, 100));
+  CHECK(book.size() < 130);
+  CHECK(book.open("busy", 1, 100) == busy);
 }
 
 TEST_CASE("P13: a type is said by its role and no other") {

@@ -28,15 +28,25 @@ void set_common(zmq::socket_t& x, const socket_options& o) {
   x.set(zmq::sockopt::immediate, true);
 }
 
-void release_bytes(void*, void* hint) {
-  delete static_cast<shared_bytes*>(hint);
+struct loan {
+  shared_bytes bytes;
+  loan_account account;
+};
+
+void take_back(void*, void* hint) {
+  auto* x = static_cast<loan*>(hint);
+  if (x->account)
+    *x->account -= x->bytes.size();
+  delete x;
 }
 
-zmq::message_t lend(const shared_bytes& x) {
+zmq::message_t lend(const shared_bytes& x, const loan_account& account) {
   if (x.size() <= copy_up_to)
     return zmq::message_t{x.data(), x.size()};
-  return zmq::message_t{const_cast<std::byte*>(x.data()), x.size(),
-                        release_bytes, new shared_bytes{x}};
+  if (account)
+    *account += x.size();
+  return zmq::message_t{const_cast<std::byte*>(x.data()), x.size(), take_back,
+                        new loan{x, account}};
 }
 
 bool send_frame(zmq::socket_t& to, zmq::message_t&& x, bool more) {
@@ -110,7 +120,7 @@ bool receive(zmq::socket_t& from, frame_list& out) {
 }
 
 bool send(zmq::socket_t& to, std::string_view routing_id, const wire_message& x,
-          timestamp now) {
+          timestamp now, const loan_account& account) {
   try {
     if (!routing_id.empty()
         && !send_frame(to, zmq::message_t{routing_id}, true))
@@ -124,7 +134,7 @@ bool send(zmq::socket_t& to, std::string_view routing_id, const wire_message& x,
     if (!send_frame(to, std::move(first), left > 0))
       return false;
     for (auto& part : x.attachments)
-      if (!send_frame(to, lend(part), --left > 0))
+      if (!send_frame(to, lend(part, account), --left > 0))
         return false;
     return true;
   } catch (const zmq::error_t&) { // the receiver is not there

@@ -8,6 +8,7 @@
 #include <zmq.hpp>
 
 #include "transport/wire.hpp"
+#include "transport/zmq/loans.hpp"
 
 namespace millrace::zeromq {
 
@@ -47,9 +48,10 @@ using frame_list = std::vector<zmq::message_t>;
 bool receive(zmq::socket_t& from, frame_list& out);
 
 /// Sends without waiting; false when the receiver is not there or does not
-/// read, and then nothing is sent. A routing id goes first unless empty.
+/// read, and then nothing is sent. A routing id goes first unless empty. Bytes
+/// that are lent and not copied are on the account until they are sent.
 bool send(zmq::socket_t& to, std::string_view routing_id, const wire_message& x,
-          timestamp now);
+          timestamp now, const loan_account& account = nullptr);
 
 /// A received frame as bytes, aligned for every dtype. Takes the frame.
 shared_bytes adopt(zmq::message_t&& x);

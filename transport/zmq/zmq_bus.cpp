@@ -161,16 +161,26 @@ private:
     auto out = make_wire_message(x, now(), &board_);
     out.head.id = id;
     if (on_bus_thread())
-      send_now(clients_, to.connection, out);
+      send_to_client(to.connection, out);
     else
       post([this, to, out = std::move(out)] {
-        send_now(clients_, to.connection, out);
+        send_to_client(to.connection, out);
       });
   }
 
+  void send_to_client(const std::string& connection, const wire_message& x) {
+    loan_account account;
+    if (!x.attachments.empty()) {
+      account = unread_.open(connection, x.bytes(), settings_.max_unread.value);
+      if (!account)
+        return dropped("client_does_not_read");
+    }
+    send_now(clients_, connection, x, account);
+  }
+
   void send_now(zmq::socket_t& socket, const std::string& connection,
-                const wire_message& x) {
-    if (!send(socket, connection, x, now()))
+                const wire_message& x, const loan_account& account = nullptr) {
+    if (!send(socket, connection, x, now(), account))
       return dropped("receiver_gone_or_slow");
     sent_.add();
     sent_bytes_.add(static_cast<double>(x.bytes()));
@@ -455,6 +465,7 @@ private:
 
   zmq::context_t context_{1};
   zmq::socket_t from_peers_, clients_, operators_;
+  loan_book unread_; ///< by clients
   std::unique_ptr<link_set> links_;
   std::unique_ptr<peer_table> table_;
   std::vector<zmq::pollitem_t> items_;

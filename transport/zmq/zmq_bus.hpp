@@ -20,6 +20,7 @@ struct zmq_bus_settings {
   std::string clients;            ///< bind address for clients; empty: none
   std::string operators;          ///< bind address for shells; empty: none
   std::vector<std::string> seeds; ///< nodes to meet first
+  byte_count max_unread{64u << 20}; ///< answers one client has not read
   link_settings link;
 };
 
