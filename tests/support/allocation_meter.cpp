@@ -29,7 +29,11 @@ void count_given_back(size_t n) {
 
 #if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
 
-#  include <sanitizer/allocator_interface.h>
+// As compiler-rt declares them; GCC has them in its library, but no header.
+extern "C" int __sanitizer_install_malloc_and_free_hooks(
+  void (*taken)(const volatile void*, size_t),
+  void (*given_back)(const volatile void*));
+extern "C" size_t __sanitizer_get_allocated_size(const volatile void*);
 
 namespace {
 
@@ -38,8 +42,7 @@ namespace {
   [](const volatile void*, size_t n) { count_taken(n); },
   [](const volatile void* x) {
     if (x != nullptr)
-      count_given_back(
-        __sanitizer_get_allocated_size(const_cast<const void*>(x)));
+      count_given_back(__sanitizer_get_allocated_size(x));
   });
 
 } // namespace
