@@ -5,6 +5,7 @@
 #include <string>
 #include <type_traits>
 
+#include "runtime/error.hpp"
 #include "runtime/fields.hpp"
 #include "runtime/units.hpp"
 
@@ -42,6 +43,27 @@ std::string limits_text(const note& limits) {
   if (limits.least > -none)
     return "at least " + text(limits.least);
   return limits.most < none ? "at most " + text(limits.most) : std::string{};
+}
+
+/// Holds every option of a record against its limits.
+/// Errors: bad_request, naming the first that is beyond them.
+template <annotated T>
+result<void> check_limits(const T& x, const std::string& path = {}) {
+  result<void> out;
+  size_t i = 0;
+  for_each_field(x, [&]<class M>(std::string_view name, const M& member) {
+    auto n = T::notes()[i++];
+    auto at = path + (path.empty() ? "" : ".") + std::string{name};
+    if (!out)
+      return;
+    if constexpr (annotated<M>)
+      out = check_limits(member, at);
+    else if constexpr (limited<M>)
+      if (!within(member, n))
+        out =
+          error{ec::bad_request, at + ": expected " + limits_text<M>(n), {}};
+  });
+  return out;
 }
 
 } // namespace millrace

@@ -70,6 +70,18 @@ private:
     }
   }
 
+  static YAML::Node element(const YAML::Node& list, const std::string& step,
+                            const std::string& assignment) {
+    size_t n = 0;
+    auto* end = step.data() + step.size();
+    auto [rest, err] = std::from_chars(step.data(), end, n);
+    if (err != std::errc{} || rest != end || !list.IsSequence()
+        || n >= list.size())
+      throw YAML::Exception(YAML::Mark::null_mark(),
+                            "there is no [" + step + "] in " + assignment);
+    return list[n];
+  }
+
   /// Follows the path of "a.b[0].c=VALUE" and puts the value there.
   void replace(YAML::Node root, const std::string& assignment) {
     auto equals = assignment.find('=');
@@ -85,7 +97,7 @@ private:
       auto end = std::min(path.size(), path.find_first_of(".[", i + 1));
       auto step = path.substr(i + in_list, end - i - 2 * in_list);
       if (in_list)
-        at.reset(at[static_cast<size_t>(std::atoi(step.c_str()))]);
+        at.reset(element(at, step, assignment));
       else
         at.reset(at[step]);
       i = end + (end < path.size() && path[end] == '.');
@@ -121,7 +133,8 @@ private:
       path_.pop_back();
     });
     if (!known && !error_)
-      fail_at(item.first.Mark(), "unknown key " + shown(key) + known_keys<T>());
+      fail_at(item.first.Mark(), "unknown key " + shown(key) + known_keys<T>(),
+              key);
   }
 
   template <annotated T>
@@ -265,11 +278,13 @@ private:
     fail_at(node.Mark(), "expected " + what + ", found " + found);
   }
 
-  void fail_at(const YAML::Mark& mark, std::string why) {
+  void fail_at(const YAML::Mark& mark, std::string why,
+               const std::string& key = {}) {
     auto path = joined_path();
+    auto blamed = path + (path.empty() || key.empty() ? "" : ".") + key;
     auto at = file_ + ":" + std::to_string(mark.line + 1) + ": ";
     for (auto& o : overridden_)
-      if (path.starts_with(o) || o.starts_with(path))
+      if (blamed.starts_with(o))
         at = "--set ";
     if (!path_.empty())
       at += path + ": ";

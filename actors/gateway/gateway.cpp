@@ -99,6 +99,13 @@ result<void> gateway_state::check_room(const client_request& x,
   };
   if (in_flight_.size() >= options_.max_requests)
     return full("the gateway holds as many requests");
+  auto most =
+    std::min(options_.max_bytes.value, options_.max_client_bytes.value);
+  if (bytes > most)
+    return error{ec::too_large,
+                 "the inputs have " + format_bytes(bytes)
+                   + "; one client may have " + format_bytes(most) + " open",
+                 {}};
   if (bytes_ + bytes > options_.max_bytes.value)
     return full("the gateway holds as many bytes");
   auto i = clients_.find(x.from);

@@ -117,8 +117,8 @@ private:
 
   std::string fresh_name(const model_settings& x, uint64_t version) {
     auto stem = x.model + "." + std::to_string(version) + ".";
-    for (uint64_t n = 1;; ++n)
-      if (auto name = stem + std::to_string(n); names_.insert(name).second)
+    for (auto& n = next_number_[stem];;)
+      if (auto name = stem + std::to_string(++n); names_.insert(name).second)
         return name;
   }
 
@@ -178,6 +178,7 @@ private:
   const cluster_view& view_;
   std::vector<placed> there_;
   std::set<std::string> names_;
+  std::map<std::string, uint64_t> next_number_; ///< below it all are taken
   std::map<std::pair<std::string, std::string>, size_t> load_;
   placement_plan plan_;
 };

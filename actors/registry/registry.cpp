@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/registry/registry_state.hpp"
 
+#include "runtime/limits.hpp"
 #include "runtime/log.hpp"
 #include "runtime/name.hpp"
 #include "transport/codec.hpp"
@@ -52,6 +53,11 @@ void registry_state::on_rows(const registry_rows& x) {
         std::move(y.failure()).within("registry row '" + row.key + "'")));
       return;
     }
+    if (auto fine = check_limits(y->settings); !fine) {
+      log_event(log_level::error, "registry", "row_ignored",
+                {{"model", row.key}, {"error", to_string(fine.failure())}});
+      continue;
+    }
     models_[row.key] = {std::move(*y), row.version};
   }
   loaded_ = true;
@@ -66,6 +72,8 @@ void registry_state::on_rows(const registry_rows& x) {
 }
 
 caf::result<done> registry_state::on_set(const set_model& x) {
+  if (auto fine = check_limits(x.settings); !fine)
+    return to_caf(fine.failure());
   if (auto fine = check_name("model", x.settings.model); !fine)
     return to_caf(fine.failure());
   return enqueue(x.settings.model, model_row{1, x.settings, x.is_default});

@@ -28,8 +28,7 @@ void replica_state::start(replica_actor::stateful_pointer<replica_state> self,
   instance_ = self->id();
   keep_exception_text(self);
   self->set_down_handler([this](caf::down_msg& x) { on_down(x); });
-  // A replica without its device is none.
-  self->link_to(options_.executor);
+  self->monitor(options_.executor);
   report(replica_condition::starting);
   self
     ->request(options_.cache, load_timeout,
@@ -108,6 +107,9 @@ void replica_state::on_peer_up(const peer_up& x) {
 }
 
 void replica_state::on_down(const caf::down_msg& x) {
+  // A replica without its device is none; a device without one replica is.
+  if (x.source == options_.executor.address())
+    return self_->quit(x.reason);
   auto lost = std::find_if(gateways_.begin(), gateways_.end(), [&](auto& g) {
     return g.second.address() == x.source;
   });
@@ -189,7 +191,6 @@ void replica_state::end_if_idle() {
   if (!lingered_ || !running_.empty())
     return;
   self_->send(options_.executor, unload_stage{instance_});
-  self_->unlink_from(options_.executor);
   self_->quit();
 }
 

@@ -74,6 +74,8 @@ public:
     return outputs;
   }
 
+  bool has_loops() const override { return api_->has_loops(stage_) != 0; }
+
 private:
   const millrace_backend* api_;
   millrace_stage* stage_;

@@ -19,6 +19,10 @@ public:
   /// One forward pass over a batch.
   /// Errors: internal with the backend's own text.
   virtual result<tensor_list> run(const tensor_list& inputs) = 0;
+
+  /// Whether its code has loops, so that how long it runs depends on what the
+  /// inputs hold.
+  virtual bool has_loops() const = 0;
 };
 
 /// A model file taken apart for import.

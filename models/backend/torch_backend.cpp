@@ -12,6 +12,7 @@
 #include <streambuf>
 
 #include <ATen/Parallel.h>
+#include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/version.h>
 
@@ -182,6 +183,27 @@ void unload(millrace_stage* stage) {
   delete stage;
 }
 
+bool loops_in(const torch::jit::Block* block) {
+  for (auto* node : block->nodes()) {
+    if (node->kind() == c10::prim::Loop)
+      return true;
+    for (auto* inner : node->blocks())
+      if (loops_in(inner))
+        return true;
+  }
+  return false;
+}
+
+int has_loops(const millrace_stage* stage) {
+  for (auto& m : stage->layers) {
+    auto graph = m.get_method("forward").graph()->copy();
+    torch::jit::Inline(*graph);
+    if (loops_in(graph->block()))
+      return 1;
+  }
+  return 0;
+}
+
 int run(millrace_stage* stage, const millrace_tensor* inputs,
         uint32_t input_count, millrace_tensor* outputs,
         uint32_t output_capacity, uint32_t* output_count,
@@ -236,7 +258,13 @@ int take_apart(const char* path, const millrace_import_sink* sink,
 }
 
 constexpr millrace_backend backend{
-  MILLRACE_BACKEND_ABI, describe_backend, enter_thread, load, unload, run,
+  MILLRACE_BACKEND_ABI,
+  describe_backend,
+  enter_thread,
+  load,
+  unload,
+  run,
+  has_loops,
   take_apart,
 };
 

@@ -12,6 +12,8 @@ namespace {
 /// A run as short as this on a lane is done on the caller's thread instead: to
 /// wake the lane and be woken by it costs about 30 us, and the model's code and
 /// parameters are cold on a core that slept (a 40 us model takes 100 us there).
+/// Only where it is sure to be short again: code without loops, on inputs no
+/// larger than those it was short on.
 constexpr nanoseconds short_run = 120us;
 
 /// A stage in use by lanes; the last of them gives its memory back.
@@ -19,10 +21,14 @@ struct instance {
   std::unique_ptr<loaded_stage> stage;
   std::shared_ptr<const bundle> content;
   uint32_t threads = 1;
+  bool loops = true;
   /// Moving average of what one request alone takes, in ns; 0: not known yet.
   std::atomic<int64_t> alone{0};
+  std::atomic<size_t> short_bytes{0}; ///< of the largest input that was short
 
-  void learn(nanoseconds took) {
+  void learn(nanoseconds took, size_t bytes) {
+    if (took < short_run && bytes > short_bytes.load(std::memory_order_relaxed))
+      short_bytes.store(bytes, std::memory_order_relaxed);
     auto before = alone.load(std::memory_order_relaxed);
     // One long run is enough to go back to the lanes.
     auto after = before == 0 || took > 2 * short_run
@@ -31,7 +37,9 @@ struct instance {
     alone.store(after, std::memory_order_relaxed);
   }
 
-  bool is_short() const {
+  bool is_short(size_t bytes) const {
+    if (loops || bytes > short_bytes.load(std::memory_order_relaxed))
+      return false;
     auto typical = nanoseconds{alone.load(std::memory_order_relaxed)};
     return typical > 0ns && typical < short_run;
   }
@@ -47,6 +55,13 @@ uint64_t weight_bytes(const load_request& x) {
   uint64_t n = 0;
   for (auto& w : weights_of(*x.content, x.first_layer, x.last_layer))
     n += w.value.data.size();
+  return n;
+}
+
+size_t bytes_of(const tensor_list& xs) {
+  size_t n = 0;
+  for (auto& x : xs)
+    n += x.data.size();
   return n;
 }
 
@@ -120,7 +135,8 @@ public:
       return;
     }
     auto& l = *lanes_[x.lane % lanes_.size()];
-    if (x.items.size() == 1 && l.held == 0 && i->second->is_short()) {
+    if (x.items.size() == 1 && l.held == 0
+        && i->second->is_short(bytes_of(x.items[0]))) {
       return run(std::move(x), i->second);
     }
     ++l.held;
@@ -140,11 +156,12 @@ private:
   /// Runs a batch where it is called and tells the listener.
   void run(execution x, instance_ptr slot) {
     use_threads(slot->threads);
+    auto bytes = x.items.size() == 1 ? bytes_of(x.items[0]) : 0;
     auto started = now();
     auto outputs = run_batch(*slot, x);
     auto ended = now();
     if (x.items.size() == 1)
-      slot->learn(ended - started);
+      slot->learn(ended - started, bytes);
     x.items.clear(); // inputs go before anybody waits for the outputs
     slot.reset();
     listener_.on_executed({x.id, x.lane, std::move(outputs), started, ended});
@@ -167,6 +184,7 @@ private:
       return;
     }
     slot->stage = std::move(*stage);
+    slot->loops = slot->stage->has_loops();
     auto report = std::make_shared<load_report>();
     report->memory = {weight_bytes(x)};
     report->load = now() - begin;

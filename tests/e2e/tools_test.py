@@ -224,6 +224,17 @@ class Calls(unittest.TestCase):
         shutil.copytree(BUNDLES, self.path / "bundles")
         return str(self.path / "bundles")
 
+    def test_signals_while_it_ends_do_not_crash_a_node(self):
+        path = self.config("nodes:\n  a: {roles: [controller]}\n")
+        node = subprocess.Popen([MILLRACE, "node", "--config", path],
+                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        node.stdout.readline()
+        until = time.monotonic() + 20
+        while node.poll() is None and time.monotonic() < until:
+            node.send_signal(signal.SIGTERM)
+        self.assertEqual(node.wait(10), 0)
+        node.stdout.close()
+
     def test_nobody_there_is_a_failure_that_says_so(self):
         nobody = f"ipc://{self.path}/nobody"
         answer = call(SHELL, "--node", nobody, "status")
@@ -256,8 +267,8 @@ class Calls(unittest.TestCase):
     def test_bundles_are_listed_and_verified(self):
         store = self.store()
         listed = json.loads(call(MILLRACE, "model", "list", "--store", store, "--json").stdout)
-        self.assertEqual({m["name"] for m in listed["models"]},
-                         {"affine", "identity", "picky"})
+        names = {m["name"] for m in listed["models"]}
+        self.assertLessEqual({"affine", "identity", "picky"}, names)
         verify = [MILLRACE, "model", "verify", "affine", "--store", store]
         self.assertEqual(call(*verify).returncode, 0)
 

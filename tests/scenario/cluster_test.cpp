@@ -174,6 +174,48 @@ TEST_CASE("supervisor: an exhausted budget takes the node out of service, with"
   CHECK(reason.find("gateway crashed more than 5 times in a minute") == 0);
 }
 
+TEST_CASE("replica: one that cannot start leaves its device and neighbours"
+          " alone") {
+  virtual_cluster c{1, want(1), ten_ms};
+  set_model broken;
+  broken.settings.model = "broken";
+  REQUIRE(c.ask_actor<done, registry_actor>("./registry", broken));
+  c.world.advance(10s, 10ms);
+  auto status =
+    c.ask_actor<node_status, supervisor_actor>("w1/supervisor", get_status{});
+  REQUIRE(status);
+  for (auto& x : status->actors)
+    CHECK(x.restarts == 0);
+  auto state_of = [&](const std::string& model) {
+    for (auto& r : status->replicas)
+      if (r.what.model == model)
+        return r.state;
+    return replica_condition::draining;
+  };
+  CHECK(state_of("m") == replica_condition::ready);
+  CHECK(state_of("broken") == replica_condition::failed);
+}
+
+TEST_CASE("registry: settings beyond their limits are refused by name") {
+  virtual_cluster c{1, want(1), ten_ms};
+  set_model many;
+  many.settings.model = "m";
+  many.settings.replicas = 20'000;
+  auto x = c.ask_actor<done, registry_actor>("./registry", many);
+  CHECK(x.failure().code == ec::bad_request);
+  CHECK(x.failure().text == "replicas: expected between 0 and 10000");
+}
+
+TEST_CASE(
+  "P10: a request that could never be held is too large, not overload") {
+  gateway_options limits;
+  limits.max_client_bytes = {8};
+  virtual_cluster c{1, want(1), ten_ms, limits};
+  c.front->request(1, c.ask());
+  c.world.advance(100ms);
+  CHECK(c.answers() == counts{{ec::too_large, 1}});
+}
+
 TEST_CASE("gateway: a cancelled request is answered once, as cancelled") {
   virtual_cluster c{1, want(1), ten_ms};
   c.front->request(1, c.ask());

@@ -14,13 +14,16 @@
 
 namespace millrace::test {
 
-/// A reader whose bundles are made, not read.
+/// A reader whose bundles are made, not read; "broken" is listed but cannot be
+/// opened.
 class made_bundles : public bundle_reader {
 public:
   explicit made_bundles(std::vector<std::string> models)
     : models_(std::move(models)) {}
 
   void open(const std::string& model, uint64_t version, opened done) override {
+    if (model == "broken")
+      return done(error{ec::bad_config, "a byte of it is wrong", {}});
     if (std::count(models_.begin(), models_.end(), model) == 0)
       return done(error{ec::unknown_model, "no bundle of " + model, {}});
     done(fetched{make_bundle(model, version), info_of(model)});
@@ -29,6 +32,7 @@ public:
     std::vector<model_info> out;
     for (auto& m : models_)
       out.push_back(info_of(m));
+    out.push_back(info_of("broken"));
     done(std::move(out));
   }
 
@@ -115,15 +119,21 @@ public:
     return front->resolve(address);
   }
 
+  /// The answer of an actor, or the error in its place.
+  template <class Answer, class Actor, class Question>
+  result<Answer> ask_actor(const std::string& address, const Question& x) {
+    result<Answer> out{error{ec::internal, "no answer", {}}};
+    auto asked = world.self->request(caf::actor_cast<Actor>(actor(address)),
+                                     caf::infinite, x);
+    world.drain();
+    asked.receive([&](Answer& y) { out = std::move(y); },
+                  [&](const caf::error& e) { out = from_caf(e); });
+    return out;
+  }
+
   /// What a node's monitor says.
   node_load load_of(const std::string& node) {
-    node_load out;
-    auto to = caf::actor_cast<monitor_actor>(actor(node + "/monitor"));
-    auto asked = world.self->request(to, caf::infinite, get_load{});
-    world.drain();
-    asked.receive([&](node_load& x) { out = std::move(x); },
-                  [](const caf::error&) { FAIL("no answer"); });
-    return out;
+    return *ask_actor<node_load, monitor_actor>(node + "/monitor", get_load{});
   }
 
   virtual_world world;

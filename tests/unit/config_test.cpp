@@ -84,6 +84,15 @@ TEST_CASE("config: a value of the file can be replaced") {
         == 0);
   CHECK(with("link").failure().text
         == "--set: expected KEY=VALUE, found 'link'");
+  CHECK(with("models[9].replicas=1").failure().text.find("there is no [9]")
+        != std::string::npos);
+  CHECK(with("models[foo].replicas=1").failure().text.find("there is no [foo]")
+        != std::string::npos);
+  auto broken = good + "zzz: 1\n";
+  CHECK(parse_config(broken, "c.yaml", {"link.beat=50ms"})
+          .failure()
+          .text.find("c.yaml:17: unknown key 'zzz'")
+        == 0);
   CHECK(with("cluster.x=1").failure().text.find("--set 'cluster.x=1': ") == 0);
 }
 

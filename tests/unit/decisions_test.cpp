@@ -344,6 +344,12 @@ TEST_CASE("placement: without a bundle of the version nothing is placed") {
   CHECK(plan.notes["m"] == "no node has a bundle of version '9'");
 }
 
+TEST_CASE("placement: thousands of replicas are planned in one go") {
+  auto plan = reconcile(workers(2), {want(10'000)});
+  CHECK(plan.deploy.size() == 10'000);
+  CHECK(plan.deploy.back().replica == "m.1.10000");
+}
+
 TEST_CASE("placement: a wish for a device is an id or a kind") {
   auto view = workers(2);
   view.nodes["w2"].devices[0] = {"gpu0", "v100", 1, {}};

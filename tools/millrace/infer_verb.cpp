@@ -33,10 +33,10 @@ result<tensor> choose_rows(const tensor& x, size_t first, size_t rows) {
   auto there = static_cast<size_t>(x.extents[0]);
   if (rows == 0)
     rows = there - std::min(first, there);
-  if (first + rows > there || rows == 0)
+  if (rows == 0 || first > there || rows > there - first)
     return error{ec::bad_request,
-                 "rows " + std::to_string(first) + " to "
-                   + std::to_string(first + rows) + " of an input that has "
+                 std::to_string(rows) + " rows from row "
+                   + std::to_string(first) + " on, of an input that has "
                    + std::to_string(there),
                  {}};
   auto size = x.data.size() / there;

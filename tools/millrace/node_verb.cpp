@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <csignal>
+#include <future>
 #include <iostream>
+#include <mutex>
 #include <thread>
 
 #include "actors/node/node.hpp"
@@ -10,6 +12,9 @@
 namespace millrace {
 
 namespace {
+
+/// How long a drained node may take to end its threads.
+constexpr seconds last_wait{5};
 
 struct node_options {
   std::string config;
@@ -62,15 +67,35 @@ int run_node(const node_options& x, const common_options& common) {
   if (!runtime)
     return refuse(common, runtime.failure());
   std::cout << (*runtime)->describe() << std::endl;
+  std::mutex mutex; // guards ended
+  bool ended = false;
   std::thread waiter{[&] {
     int signal = 0;
-    while (sigwait(&signals, &signal) == 0)
-      (*runtime)->drain();
+    while (sigwait(&signals, &signal) == 0) {
+      std::lock_guard guard{mutex};
+      if (!ended)
+        (*runtime)->drain();
+    }
   }};
   waiter.detach();
   (*runtime)->wait();
+  {
+    std::lock_guard guard{mutex};
+    ended = true;
+  }
+  // A model that does not come back cannot be stopped; the process can.
+  std::promise<void> stopped;
+  std::thread last_resort{[&] {
+    if (stopped.get_future().wait_for(last_wait) == std::future_status::ready)
+      return;
+    log_event(log_level::error, "node", "ended_by_force",
+              {{"waited_s", last_wait.count()}});
+    std::_Exit(exit_failed);
+  }};
   runtime->reset();
-  // The waiter still waits for signals; it holds nothing that has to end.
+  stopped.set_value();
+  last_resort.join();
+  // The waiter still waits for signals, and finds that all has ended.
   std::cout.flush();
   std::_Exit(exit_ok);
 }

@@ -109,14 +109,12 @@ bool receive(zmq::socket_t& from, frame_list& out) {
     if (!from.recv(part, zmq::recv_flags::dontwait))
       return false;
     auto more = part.more();
-    if (out.size() < max_frames)
+    // One over the limit is kept: it tells to_wire that there were too many.
+    if (out.size() <= max_frames)
       out.push_back(std::move(part));
     if (!more)
-      break;
+      return true;
   }
-  if (out.size() == max_frames)
-    out.clear();
-  return true;
 }
 
 bool send(zmq::socket_t& to, std::string_view routing_id, const wire_message& x,
@@ -163,7 +161,10 @@ result<wire_message> to_wire(frame_list& frames, size_t first, timestamp now) {
     return opened.failure();
   wire_message out{
     std::move(opened->head), shared_bytes{opened->body, nullptr}, {}};
-  out.attachments.reserve(frames.size() - first - 1);
+  auto count = frames.size() - first - 1;
+  if (count > wire_limits::attachments)
+    return error{ec::too_large, "the message has more than 4096 raw frames"};
+  out.attachments.reserve(count);
   for (size_t i = first + 1; i < frames.size(); ++i)
     out.attachments.push_back(adopt(std::move(frames[i])));
   return out;

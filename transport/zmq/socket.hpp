@@ -43,8 +43,9 @@ std::string bound_address(zmq::socket_t& x);
 /// The frames of one message.
 using frame_list = std::vector<zmq::message_t>;
 
-/// Takes the next message without waiting. Returns false when there is none. A
-/// message of more frames than allowed comes back empty: it was read away.
+/// Takes the next message without waiting. Returns false when there is none.
+/// Of a message of too many frames the first ones come back, one more than are
+/// allowed; the rest is read away.
 bool receive(zmq::socket_t& from, frame_list& out);
 
 /// Sends without waiting; false when the receiver is not there or does not
