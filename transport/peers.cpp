@@ -20,8 +20,8 @@ peer_actions peer_table::start() {
   return out;
 }
 
-hello peer_table::make_hello(uint64_t link) const {
-  return {cluster_, self_, link, linked()};
+hello peer_table::make_hello(uint64_t link, uint64_t given_up) const {
+  return {cluster_, self_, link, given_up, linked()};
 }
 
 peer_table::peer* peer_table::at_address(const std::string& address) {
@@ -46,7 +46,8 @@ void peer_table::greet(peer& p, timestamp now, peer_actions& out) {
   p.our_link = ++last_link_;
   p.our_link_accepted = false;
   p.last_greeted = now;
-  out.push_back(send_hello{p.info.address, make_hello(p.our_link)});
+  out.push_back(
+    send_hello{p.info.address, make_hello(p.our_link, p.given_up_link)});
 }
 
 peer_actions peer_table::on_connected(const std::string& address,
@@ -58,7 +59,7 @@ peer_actions peer_table::on_connected(const std::string& address,
     greet(*p, now, out);
   } else { // a seed: who it is will be known from its own hello
     unnamed_links_[address] = ++last_link_;
-    out.push_back(send_hello{address, make_hello(last_link_)});
+    out.push_back(send_hello{address, make_hello(last_link_, 0)});
   }
   return out;
 }
@@ -96,13 +97,16 @@ peer_actions peer_table::on_hello(const hello& x, timestamp now) {
       meet(x.members, out); // said again because there are new ones
     return out;
   } else if (p.their_link != 0) {
-    give_up(p, "started the link anew", now, out);
+    end(p, "started the link anew", out);
   }
   p.info = x.self;
   p.their_link = x.link;
   p.last_heard = now;
   want(x.self.address, out);
   p.connected = connections_[x.self.address];
+  // Else the hello that is on its way, or was heard, still counts.
+  if (p.connected && p.our_link != 0 && p.our_link <= x.given_up)
+    greet(p, now, out);
   if (p.connected && p.our_link == 0) {
     p.our_link = unnamed_links_[x.self.address];
     p.last_greeted = now;
@@ -161,13 +165,12 @@ void peer_table::settle(peer& p, peer_actions& out) {
     out.push_back(report_up{p.info});
     for (auto& [name, other] : peers_)
       if (other.up && &other != &p)
-        out.push_back(
-          send_hello{other.info.address, make_hello(other.our_link)});
+        out.push_back(send_hello{
+          other.info.address, make_hello(other.our_link, other.given_up_link)});
   }
 }
 
-void peer_table::give_up(peer& p, const std::string& reason, timestamp now,
-                         peer_actions& out) {
+void peer_table::end(peer& p, const std::string& reason, peer_actions& out) {
   // What it said before its link was up both ways has to go as well.
   auto heard = p.their_link != 0;
   p.given_up_link = std::max(p.given_up_link, p.their_link);
@@ -176,6 +179,11 @@ void peer_table::give_up(peer& p, const std::string& reason, timestamp now,
   if (p.up || heard)
     out.push_back(report_down{p.info, reason});
   p.up = false;
+}
+
+void peer_table::give_up(peer& p, const std::string& reason, timestamp now,
+                         peer_actions& out) {
+  end(p, reason, out);
   p.our_link = 0;
   if (p.connected)
     greet(p, now, out);

@@ -46,11 +46,12 @@ using peer_actions = std::vector<peer_action>;
 /// Who is linked with this node. Each node keeps one outgoing connection to
 /// every other; a link is up when this node's connection stands, the other's
 /// hello has been accepted here and this node's has been accepted there. Giving
-/// a link up always starts a new one with a higher number, which makes the
-/// other side give up too: what both held of each other ends together, and
-/// nothing said on the old link counts on the new one. A hello is sent only on
-/// a new connection and on giving up; else both sides could answer each other's
-/// hello with another for ever. Pure: events and time in, actions out.
+/// a link up always starts a new one with a higher number, which ends the old
+/// one on the other side too: what both held of each other ends together, and
+/// nothing said on the old link counts on the new one. A hello says up to which
+/// number the receiver's own are void, and is answered with another only when
+/// the receiver's last one is: two that cross each other, or one said twice,
+/// cannot go on answering each other. Pure: events and time in, actions out.
 class peer_table {
 public:
   peer_table(std::string cluster, member self, link_settings settings,
@@ -91,12 +92,13 @@ private:
     bool up = false;
   };
 
-  hello make_hello(uint64_t link) const;
+  hello make_hello(uint64_t link, uint64_t given_up) const;
   void meet(const std::vector<member>& others, peer_actions& out);
   peer* at_address(const std::string& address);
   void want(const std::string& address, peer_actions& out);
   void greet(peer& p, timestamp now, peer_actions& out);
   void settle(peer& p, peer_actions& out);
+  void end(peer& p, const std::string& reason, peer_actions& out);
   void give_up(peer& p, const std::string& reason, timestamp now,
                peer_actions& out);
 

@@ -56,6 +56,11 @@ public:
     }
   }
 
+  /// A connection that is reported again, as after a pause.
+  void connect_again(const std::string& name, const std::string& other) {
+    carry_out(name, nodes_.at(name).table.on_connected("tcp://" + other, now_));
+  }
+
   bool linked(const std::string& a, const std::string& b) {
     auto xs = nodes_.at(a).table.linked();
     return std::any_of(xs.begin(), xs.end(),
@@ -125,6 +130,22 @@ private:
 
 } // namespace
 
+TEST_CASE("peers: hellos that cross, or are said twice, come to an end") {
+  network net;
+  net.add("a", {"tcp://a"});
+  net.add("b", {"tcp://a"});
+  net.run(2s);
+  for (auto& [name, other] : {std::pair{"a", "b"}, std::pair{"b", "a"}})
+    for (int i = 0; i < 3; ++i)
+      net.connect_again(name, other);
+  net.run(3s);
+  CHECK(net.linked("a", "b"));
+  CHECK(net.linked("b", "a"));
+  net.events.clear();
+  net.run(10s);
+  CHECK(net.events.empty());
+}
+
 TEST_CASE("peers: nodes that know one seed all meet") {
   network net;
   net.add("a", {"tcp://a"});
@@ -163,7 +184,7 @@ TEST_CASE("peers: a node that comes back is a new start, and the old one's"
   CHECK(net.linked("a", "b"));
   CHECK(a.accepts("b", 2));
   CHECK_FALSE(a.accepts("b", 1));
-  hello late{"c", make_member("b", 1), 99, {}};
+  hello late{"c", make_member("b", 1), 99, 0, {}};
   CHECK(a.on_hello(late, at(9s)).empty());
   CHECK(a.accepts("b", 2));
 }
@@ -189,22 +210,22 @@ TEST_CASE("P4: a silent node is given up after the timeout, and both sides"
 
 TEST_CASE("peers: what a given-up node said before it knows is not accepted") {
   peer_table a{"c", make_member("a"), {}, {}};
-  a.on_hello({"c", make_member("b"), 5, {}}, at(0s));
+  a.on_hello({"c", make_member("b"), 5, 0, {}}, at(0s));
   a.on_connected("tcp://b", at(0s));
   CHECK(a.accepts("b", 1));
   a.on_tick(at(5s));
   CHECK_FALSE(a.accepts("b", 1));
-  a.on_hello({"c", make_member("b"), 5, {}}, at(5s));
+  a.on_hello({"c", make_member("b"), 5, 0, {}}, at(5s));
   CHECK_FALSE(a.accepts("b", 1));
-  a.on_hello({"c", make_member("b"), 6, {}}, at(5s));
+  a.on_hello({"c", make_member("b"), 6, 0, {}}, at(5s));
   CHECK(a.accepts("b", 1));
 }
 
 TEST_CASE("peers: another cluster's node, and one with this node's name, are"
           " strangers") {
   peer_table a{"c", make_member("a"), {}, {}};
-  CHECK(a.on_hello({"other", make_member("b"), 1, {}}, at(0s)).empty());
-  CHECK(a.on_hello({"c", make_member("a", 7), 1, {}}, at(0s)).empty());
+  CHECK(a.on_hello({"other", make_member("b"), 1, 0, {}}, at(0s)).empty());
+  CHECK(a.on_hello({"c", make_member("a", 7), 1, 0, {}}, at(0s)).empty());
   CHECK_FALSE(a.accepts("b", 1));
 }
 
@@ -221,7 +242,7 @@ TEST_CASE("peers: a beat that does not know our link any more ends it") {
 TEST_CASE("peers: a beat that comes before our hello does not end the link") {
   peer_table a{"c", make_member("a"), {}, {"tcp://b"}};
   a.on_connected("tcp://b", at(0s));
-  a.on_hello({"c", make_member("b"), 1, {}}, at(0s));
+  a.on_hello({"c", make_member("b"), 1, 0, {}}, at(0s));
   CHECK(a.on_beat("b", 1, {0}, at(10ms)).empty());
   CHECK(a.accepts("b", 1));
   CHECK_FALSE(a.on_beat("b", 1, {0}, at(2s)).empty());
@@ -229,9 +250,9 @@ TEST_CASE("peers: a beat that comes before our hello does not end the link") {
 
 TEST_CASE("peers: what was heard before the link was up goes with it") {
   peer_table a{"c", make_member("a"), {}, {}};
-  a.on_hello({"c", make_member("b"), 1, {}}, at(0s));
+  a.on_hello({"c", make_member("b"), 1, 0, {}}, at(0s));
   CHECK(a.up_count() == 0);
-  auto todo = a.on_hello({"c", make_member("b"), 2, {}}, at(1s));
+  auto todo = a.on_hello({"c", make_member("b"), 2, 0, {}}, at(1s));
   REQUIRE(find<report_down>(todo) != nullptr);
   CHECK(find<report_down>(todo)->reason == "started the link anew");
 }

@@ -36,8 +36,9 @@ struct hello {
   /// Counts this node's attempts to link with the receiver; what arrives before
   /// a hello with a higher number belongs to a link given up.
   uint64_t link = 0;
+  uint64_t given_up = 0; ///< the receiver's hellos up to this one are void
   std::vector<member> members; ///< others the sender is linked with
-  MILLRACE_FIELDS(hello, cluster, self, link, members)
+  MILLRACE_FIELDS(hello, cluster, self, link, given_up, members)
 };
 
 /// Says that the sender's bus thread is alive and which link of the receiver's
