@@ -60,7 +60,10 @@ private:
       return refuse(key, "expected an address like tcp://127.0.0.1:7100,"
                          " found "
                            + shown(x, 80));
-    auto host = x.substr(6, colon - 6);
+    loopback(key, x.substr(6, colon - 6));
+  }
+
+  void loopback(const std::string& key, const std::string& host) {
     if (host != "127.0.0.1" && host != "localhost" && host != "[::1]")
       refuse(key, "binds " + host
                     + ", which other hosts can reach; that needs"
@@ -77,6 +80,8 @@ private:
     endpoint(key + ".peers", node.peers);
     endpoint(key + ".clients", node.clients);
     endpoint(key + ".operators", node.operators);
+    if (!node.http.empty())
+      loopback(key + ".http", node.http.substr(0, node.http.rfind(':')));
     if (node.peers.empty())
       refuse(key + ".peers", "is empty");
     auto has = [&](node_role r) {

@@ -119,6 +119,15 @@ TEST_CASE("P13: an address that other hosts can reach is refused") {
   }
 }
 
+TEST_CASE("P13: metrics that other hosts could read are refused") {
+  auto with = [](const std::string& http) {
+    return parse_config(good, "c.yaml", {"nodes.n1.http=" + http});
+  };
+  CHECK(with("127.0.0.1:7191"));
+  CHECK_FALSE(with("0.0.0.0:7191"));
+  CHECK_FALSE(with("banana"));
+}
+
 TEST_CASE("config: two devices of a node cannot have one id") {
   CHECK(refusal("kind: v100", "id: cpu0").find("is there twice")
         != std::string::npos);
