@@ -122,13 +122,13 @@ public:
   /// The answer of an actor, or the error in its place.
   template <class Answer, class Actor, class Question>
   result<Answer> ask_actor(const std::string& address, const Question& x) {
-    result<Answer> out{error{ec::internal, "no answer", {}}};
+    std::optional<result<Answer>> out;
     auto asked = world.self->request(caf::actor_cast<Actor>(actor(address)),
                                      caf::infinite, x);
     world.drain();
-    asked.receive([&](Answer& y) { out = std::move(y); },
-                  [&](const caf::error& e) { out = from_caf(e); });
-    return out;
+    asked.receive([&](Answer& y) { out.emplace(std::move(y)); },
+                  [&](const caf::error& e) { out.emplace(from_caf(e)); });
+    return std::move(*out);
   }
 
   /// What a node's monitor says.
