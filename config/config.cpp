@@ -2,6 +2,7 @@
 #include "config/config.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <set>
 
@@ -14,6 +15,7 @@ namespace millrace {
 namespace {
 
 constexpr size_t max_config = 1u << 20;
+constexpr size_t max_ipc_address = 6 + 107; ///< sun_path, unix(7)
 
 /// Checks that need more than one value, after all were read.
 class checker {
@@ -28,9 +30,15 @@ public:
       refuse("nodes", "there are none (expected a map of node names)");
     for (auto& [name, node] : x_.nodes)
       check_node(name, node);
-    for (size_t i = 0; i < x_.models.size(); ++i)
-      named("models[" + std::to_string(i) + "].model", "model",
-            x_.models[i].model);
+    for (size_t i = 0; i < x_.seeds.size(); ++i)
+      peer_address("seeds[" + std::to_string(i) + "]", x_.seeds[i]);
+    std::set<std::string> models;
+    for (size_t i = 0; i < x_.models.size(); ++i) {
+      auto key = "models[" + std::to_string(i) + "].model";
+      named(key, "model", x_.models[i].model);
+      if (!models.insert(x_.models[i].model).second)
+        refuse(key, shown(x_.models[i].model) + " is there twice");
+    }
     if (x_.link.timeout < 2 * x_.link.beat)
       refuse("link.timeout", "expected at least two beats ("
                                + format_duration(2 * x_.link.beat) + "), found "
@@ -52,15 +60,43 @@ private:
       refuse(key, fine.failure().text);
   }
 
+  static bool is_port(std::string_view x) {
+    uint16_t n = 0;
+    auto* end = x.data() + x.size();
+    auto [rest, err] = std::from_chars(x.data(), end, n);
+    return err == std::errc{} && rest == end && n > 0;
+  }
+
+  /// Where a node listens: nobody else of the file may.
   void endpoint(const std::string& key, const std::string& x) {
-    if (x.empty() || x.starts_with("ipc://"))
+    if (x.empty())
       return;
     auto colon = x.rfind(':');
-    if (!x.starts_with("tcp://") || colon < 6 || colon + 1 == x.size())
-      return refuse(key, "expected an address like tcp://127.0.0.1:7100,"
-                         " found "
-                           + shown(x, 80));
-    loopback(key, x.substr(6, colon - 6));
+    auto any_port = x.starts_with("tcp://") && x.ends_with(":*");
+    if (!any_port)
+      peer_address(key, x);
+    if (x.starts_with("tcp://"))
+      loopback(key, x.substr(6, colon - 6));
+    if (!any_port)
+      alone(key, x);
+  }
+
+  /// Where somebody connects.
+  void peer_address(const std::string& key, const std::string& x) {
+    auto colon = x.rfind(':');
+    if (x.starts_with("ipc://") ? x.size() == 6 || x.size() > max_ipc_address
+                                : !x.starts_with("tcp://") || colon < 7
+                                    || !is_port(x.substr(colon + 1)))
+      refuse(key, "expected an address like tcp://127.0.0.1:7100 or"
+                  " ipc:///run/millrace/peers, found "
+                    + shown(x, 80));
+  }
+
+  /// What two nodes of the file cannot both have.
+  void alone(const std::string& key, const std::string& x) {
+    auto [i, fresh] = taken_.emplace(x, key);
+    if (!fresh)
+      refuse(key, shown(x, 80) + " is " + i->second + " already");
   }
 
   void loopback(const std::string& key, const std::string& host) {
@@ -80,8 +116,10 @@ private:
     endpoint(key + ".peers", node.peers);
     endpoint(key + ".clients", node.clients);
     endpoint(key + ".operators", node.operators);
+    if (!node.advertise.empty())
+      peer_address(key + ".advertise", node.advertise);
     if (!node.http.empty())
-      loopback(key + ".http", node.http.substr(0, node.http.rfind(':')));
+      check_http(key + ".http", node.http);
     if (node.peers.empty())
       refuse(key + ".peers", "is empty");
     auto has = [&](node_role r) {
@@ -96,9 +134,23 @@ private:
       refuse(key + ".devices", "only a worker has devices");
     if (node.data.empty())
       node.data = "data/" + name;
+    alone(key + ".data", node.data);
     if (node.models.empty())
       node.models = "bundles";
     check_devices(key, node);
+  }
+
+  void check_http(const std::string& key, const std::string& x) {
+    auto colon = x.rfind(':');
+    auto any_port = x.ends_with(":0");
+    if (colon == std::string::npos || x.starts_with('[')
+        || !(any_port || is_port(x.substr(colon + 1))))
+      return refuse(key, "expected HOST:PORT, like 127.0.0.1:9100 (IPv4; port"
+                         " 0: any free one), found "
+                           + shown(x, 80));
+    loopback(key, x.substr(0, colon));
+    if (!any_port)
+      alone(key, "tcp://" + x);
   }
 
   void check_devices(const std::string& key, node_config& node) {
@@ -120,6 +172,7 @@ private:
 
   cluster_config& x_;
   const yaml_reader& reader_;
+  std::map<std::string, std::string> taken_; ///< addresses, directories: by
   std::optional<error> error_;
 };
 

@@ -84,12 +84,14 @@ struct log_config {
 struct link_config {
   microseconds beat{100'000};
   microseconds timeout{1'000'000};
-  MILLRACE_FIELDS(link_config, beat, timeout)
+  uint64_t max_nodes = 4096;
+  MILLRACE_FIELDS(link_config, beat, timeout, max_nodes)
   static constexpr auto notes() {
     return std::array{
       note{"how often nodes tell each other that they live", 0.001, 10},
       note{"a node silent for so long is given up; two beats at least", 0.002,
-           60}};
+           60},
+      note{"nodes a node knows at once; those longest gone make room", 2, 1e5}};
   }
 };
 
@@ -98,14 +100,17 @@ struct gateway_config {
   byte_count max_bytes{512u << 20};
   byte_count max_client_bytes{256u << 20};
   byte_count max_unread_bytes{64u << 20};
+  static constexpr double least_bytes = 65'536;
   MILLRACE_FIELDS(gateway_config, max_requests, max_bytes, max_client_bytes,
                   max_unread_bytes)
   static constexpr auto notes() {
     return std::array{
       note{"requests held at once; more are answered overloaded", 1, 1e9},
-      note{"bytes of their inputs"}, note{"bytes of one connection's inputs"},
+      note{"bytes of their inputs", least_bytes},
+      note{"bytes of one connection's inputs", least_bytes},
       note{"bytes of answers that one connection has not read; more are"
-           " dropped"}};
+           " dropped",
+           least_bytes}};
   }
 };
 

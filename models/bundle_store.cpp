@@ -186,6 +186,10 @@ bundle_store::add(const manifest& info,
     return error{ec::conflict, target + " exists already"};
   std::error_code failed;
   fs::remove_all(staging, failed);
+  fs::create_directories(staging, failed);
+  if (failed)
+    return error{ec::unavailable,
+                 staging + ": cannot be created: " + failed.message()};
   auto all = files;
   all["model.yaml"] = print_manifest(info);
   for (auto& [file, content] : all) {

@@ -8,6 +8,7 @@
 #include "runtime/name.hpp"
 #include "runtime/random.hpp"
 #include "runtime/text.hpp"
+#include "runtime/units.hpp"
 
 namespace millrace {
 
@@ -16,6 +17,11 @@ namespace {
 constexpr auto layer_name = "model";
 constexpr auto code_file = "layers/model.pt";
 constexpr auto weights_file = "weights.safetensors";
+
+/// Beyond what JSON's numbers carry nothing counts versions.
+constexpr uint64_t max_version = uint64_t{1} << 53;
+/// Of one input of a trial run.
+constexpr size_t max_sample_bytes = size_t{1} << 30;
 
 std::string plausible_inputs(const model_parts& parts) {
   return joined(parts.inputs, " ",
@@ -55,6 +61,43 @@ result<std::vector<tensor_spec>> choose_inputs(const import_request& x,
                "the shapes of the inputs cannot be read from the file; give "
                  + plausible_inputs(parts)
                  + " with the extents of a batch (-1 where any number fits)"};
+}
+
+/// What can be said of a request before the file is looked at.
+result<void> check_request(const import_request& x) {
+  if (auto fine = check_name("model", x.name); !fine)
+    return fine;
+  if (x.version > max_version)
+    return error{ec::bad_request, "version " + std::to_string(x.version)
+                                    + ": expected at most "
+                                    + std::to_string(max_version)};
+  if (x.accuracy && !(x.accuracy->value >= 0 && x.accuracy->value <= 1))
+    return error{ec::bad_request, "accuracy " + format_number(x.accuracy->value)
+                                    + ": expected a share between 0 and 1"};
+  return {};
+}
+
+/// Whether requests can be put together along the axis, and trial inputs fit
+/// into memory.
+result<void> check_samples(const signature& s) {
+  if (s.batch_axis < -1)
+    return error{ec::bad_request, "batch axis " + std::to_string(s.batch_axis)
+                                    + ": expected an axis of the inputs, or -1"
+                                      " for none"};
+  for (auto& spec : s.inputs) {
+    if (s.batch_axis >= static_cast<int>(spec.extents.size()))
+      return error{ec::bad_request, "batch axis " + std::to_string(s.batch_axis)
+                                      + ": input " + to_string(spec) + " has "
+                                      + std::to_string(spec.extents.size())
+                                      + " axes (expected one of them, counted"
+                                        " from 0, or -1 for none)"};
+    auto bytes = dense_bytes(spec.type, with_rows(spec, s.batch_axis, 3));
+    if (!bytes || *bytes > max_sample_bytes)
+      return error{ec::bad_request, "input " + to_string(spec)
+                                      + ": three rows are more than "
+                                      + format_bytes(max_sample_bytes)};
+  }
+  return {};
 }
 
 /// Reproducible content for a trial run: small numbers, whole ones for
@@ -133,6 +176,11 @@ public:
     for (size_t i = 0; i < y2->size(); ++i)
       s_.outputs.push_back(
         spec_of((*y2)[i], (*y3)[i], name_of(output_names, i, y2->size())));
+    if (output_names.size() > y2->size())
+      return error{ec::bad_request,
+                   std::to_string(output_names.size())
+                     + " output names were given, the model has "
+                     + std::to_string(y2->size()) + " output(s)"};
     if (s_.batch_axis >= 0 && !rows_are_independent(two, *y2)) {
       s_.batch_axis = -1;
       remarks.push_back("a row's result depends on the other rows, so requests"
@@ -146,7 +194,7 @@ private:
     return error{ec::bad_request,
                  "the model does not run on inputs of these shapes; give"
                  " --input NAME:DTYPE:EXTENTS for each input. It said: "
-                   + x.text.substr(0, x.text.find('\n'))};
+                   + x.text};
   }
 
   static std::string name_of(const std::vector<std::string>& names, size_t i,
@@ -188,6 +236,20 @@ private:
   random_stream random_{1};
 };
 
+/// Class labels name the columns of the first output.
+result<void> check_labels(const import_request& x, const signature& s) {
+  if (x.labels.empty())
+    return {};
+  auto& extents = s.outputs[0].extents;
+  auto columns = extents.empty() ? 1 : extents.back();
+  if (columns < 0 || static_cast<size_t>(columns) == x.labels.size())
+    return {};
+  return error{ec::bad_request, std::to_string(x.labels.size())
+                                  + " labels were given, output "
+                                  + to_string(s.outputs[0]) + " has "
+                                  + std::to_string(columns) + " columns"};
+}
+
 bundle assemble(const import_request& x, uint64_t version, model_parts& parts) {
   bundle out;
   for (auto& p : parts.parameters)
@@ -219,7 +281,7 @@ result<import_report>
 import_torchscript(backend& runner, const import_request& x,
                    bundle_store& target,
                    const std::function<void(std::string)>& progress) {
-  if (auto fine = check_name("model", x.name); !fine)
+  if (auto fine = check_request(x); !fine)
     return fine.failure();
   auto there = target.versions(x.name);
   auto version = x.version != 0  ? x.version
@@ -228,7 +290,7 @@ import_torchscript(backend& runner, const import_request& x,
   progress("taking " + x.path + " apart with " + runner.describe());
   auto parts = runner.take_apart(x.path);
   if (!parts)
-    return parts.failure();
+    return std::move(parts.failure()).within(x.path);
   auto inputs = choose_inputs(x, *parts);
   if (!inputs)
     return std::move(inputs.failure()).within(x.path);
@@ -237,6 +299,8 @@ import_torchscript(backend& runner, const import_request& x,
   auto& info = content->info;
   info.signature.inputs = std::move(*inputs);
   info.signature.batch_axis = x.batch_axis;
+  if (auto fine = check_samples(info.signature); !fine)
+    return fine.failure();
   if (content->weights.empty())
     out.remarks.push_back("the file has no parameters of its own (a frozen"
                           " module?), so replicas cannot share them");
@@ -248,6 +312,8 @@ import_torchscript(backend& runner, const import_request& x,
         trial{**stage, info.signature}.learn(x.output_names, out.remarks);
       !done)
     return std::move(done.failure()).within(x.path);
+  if (auto fine = check_labels(x, info.signature); !fine)
+    return fine.failure();
   std::map<std::string, std::string> files{
     {code_file, std::string{content->code[0].text()}}};
   if (!content->weights.empty()) {

@@ -35,6 +35,8 @@ std::string limits_text(const note& limits) {
   auto text = [](double x) {
     if constexpr (std::is_same_v<T, microseconds>)
       return format_duration(microseconds{static_cast<int64_t>(x * 1e6)});
+    else if constexpr (std::is_same_v<T, byte_count>)
+      return format_bytes(static_cast<uint64_t>(x));
     else
       return format_number(x);
   };

@@ -10,6 +10,7 @@
 #include <concepts>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -110,9 +111,13 @@ private:
   void value(const YAML::Node& node, T& x) {
     if (!expect(node, node.IsMap(), "a map"))
       return;
+    std::set<std::string> seen;
     for (auto item : node) {
       if (error_)
         return;
+      auto key = item.first.Scalar();
+      if (!seen.insert(key).second)
+        return fail_at(item.first.Mark(), shown(key) + " is there twice", key);
       read_key(item, x);
     }
   }

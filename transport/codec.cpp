@@ -310,7 +310,9 @@ public:
     if (next_.kind->array == nullptr)
       return wrong();
     return next_.kind->array(next_.target, ctx_, n)
-           || over("more elements than the message has room for");
+           || over(
+             std::string{"more elements than there is room for (expected "}
+             + next_.kind->expected + ")");
   }
 
   bool start_array_item() {
@@ -370,7 +372,8 @@ public:
 private:
   struct open_value {
     slot owner;
-    uint64_t seen = 0; ///< fields of a record that were given
+    uint64_t seen = 0;    ///< fields of a record that were given
+    std::string_view key; ///< of the input: the last one met
   };
 
   static error bad(std::string why) {
@@ -378,10 +381,18 @@ private:
   }
 
   bool refuse(const std::string& why) {
-    error_ =
-      bad("has " + why
-          + (key_.empty() ? std::string{} : " at key " + shown(key_, 64)));
+    auto at = path();
+    error_ = bad("has " + why
+                 + (at.empty() ? std::string{} : " at key " + shown(at, 64)));
     return false;
+  }
+
+  std::string path() const {
+    std::string out;
+    for (size_t i = 0; i < depth_; ++i)
+      if (auto key = stack_[i].key.substr(0, 64); !key.empty())
+        out.append(out.empty() ? "" : ".").append(key);
+    return out;
   }
 
   bool over(const std::string& why) {
@@ -403,7 +414,7 @@ private:
       next_ = {};
       return true;
     }
-    key_ = x;
+    open.key = x;
     next_ = open.owner.kind->key(open.owner.target, ctx_, x);
     if (next_.field < 0)
       return true;
@@ -419,7 +430,7 @@ private:
       return refuse("a container as a key");
     if (depth_ == stack_.size())
       return over("more than 12 levels");
-    stack_[depth_++] = {next_, 0};
+    stack_[depth_++] = {next_, 0, {}};
     return true;
   }
 
@@ -436,7 +447,6 @@ private:
   slot next_;
   bool in_key_ = false;
   bool got_key_ = false;
-  std::string_view key_; // of the input
   decode_context& ctx_;
   std::optional<error> error_;
 };

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <unordered_map>
 
 #include <caf/actor_proxy.hpp>
 #include <caf/mailbox_element.hpp>
@@ -37,6 +38,26 @@ public:
 private:
   std::string connection_;
   answer_function answer_;
+};
+
+/// The sessions of all connected operators, so many at once: one that waits for
+/// no answer makes room.
+class operator_sessions {
+public:
+  operator_sessions(caf::actor_system& system,
+                    operator_session::answer_function answer)
+    : system_(system),
+      answer_(std::move(answer)) {}
+
+  /// Null when too many wait for answers.
+  caf::strong_actor_ptr of(const std::string& connection);
+
+private:
+  static constexpr size_t most = 256;
+
+  caf::actor_system& system_;
+  operator_session::answer_function answer_;
+  std::unordered_map<std::string, caf::strong_actor_ptr> sessions_;
 };
 
 } // namespace millrace

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/peers.hpp"
 
+#include <algorithm>
+
 #include "runtime/units.hpp"
 
 namespace millrace {
 
 peer_table::peer_table(std::string cluster, member self, link_settings settings,
-                       std::vector<std::string> seeds)
+                       std::vector<std::string> seeds, uint64_t start)
   : cluster_(std::move(cluster)),
     self_(std::move(self)),
     settings_(settings),
-    seeds_(std::move(seeds)) {
+    seeds_(std::move(seeds)),
+    start_(start) {
 }
 
 peer_actions peer_table::start() {
@@ -21,7 +24,7 @@ peer_actions peer_table::start() {
 }
 
 hello peer_table::make_hello(uint64_t link, uint64_t given_up) const {
-  return {cluster_, self_, link, given_up, linked()};
+  return {cluster_, self_, link, given_up, linked(), start_};
 }
 
 peer_table::peer* peer_table::at_address(const std::string& address) {
@@ -32,8 +35,64 @@ peer_table::peer* peer_table::at_address(const std::string& address) {
 }
 
 void peer_table::want(const std::string& address, peer_actions& out) {
-  if (address != self_.address && connections_.emplace(address, false).second)
-    out.push_back(connect_to{address});
+  if (address == self_.address || connections_.contains(address))
+    return;
+  if (connections_.size() >= settings_.max_peers) {
+    // One that was heard of and has never been met makes room.
+    auto i =
+      std::find_if(connections_.begin(), connections_.end(), [&](auto& x) {
+        return !x.second && !is_seed(x.first) && at_address(x.first) == nullptr;
+      });
+    if (i == connections_.end())
+      return;
+    forget(std::string{i->first}, out);
+  }
+  connections_.emplace(address, false);
+  out.push_back(connect_to{address});
+}
+
+bool peer_table::is_seed(const std::string& address) const {
+  return std::find(seeds_.begin(), seeds_.end(), address) != seeds_.end();
+}
+
+void peer_table::forget(const std::string& address, peer_actions& out) {
+  if (connections_.erase(address) == 0)
+    return;
+  greeted_.erase(address);
+  refusals_.erase(address);
+  out.push_back(drop_connection{address});
+}
+
+void peer_table::refuse(const hello& x, const std::string& why, uint64_t known,
+                        bool alive, peer_actions& out) {
+  out.push_back(report_stranger{x.self, why});
+  want(x.self.address, out);
+  auto i = connections_.find(x.self.address);
+  if (i == connections_.end())
+    return;
+  refused answer{x.self.name, x.self.incarnation, x.start, why, known, alive};
+  if (i->second)
+    out.push_back(send_refusal{x.self.address, std::move(answer)});
+  else
+    refusals_[x.self.address] = std::move(answer);
+}
+
+bool peer_table::make_room(peer_actions& out) {
+  if (peers_.size() < settings_.max_peers)
+    return true;
+  auto longest = peers_.end();
+  for (auto i = peers_.begin(); i != peers_.end(); ++i)
+    if (!i->second.up && !i->second.connected
+        && (longest == peers_.end()
+            || i->second.last_heard < longest->second.last_heard))
+      longest = i;
+  if (longest == peers_.end())
+    return false;
+  auto address = longest->second.info.address;
+  peers_.erase(longest);
+  if (!is_seed(address))
+    forget(address, out);
+  return true;
 }
 
 void peer_table::meet(const std::vector<member>& others, peer_actions& out) {
@@ -46,6 +105,7 @@ void peer_table::greet(peer& p, timestamp now, peer_actions& out) {
   p.our_link = ++last_link_;
   p.our_link_accepted = false;
   p.last_greeted = now;
+  greeted_[p.info.address] = p.our_link;
   out.push_back(
     send_hello{p.info.address, make_hello(p.our_link, p.given_up_link)});
 }
@@ -54,11 +114,15 @@ peer_actions peer_table::on_connected(const std::string& address,
                                       timestamp now) {
   peer_actions out;
   connections_[address] = true;
+  if (auto i = refusals_.find(address); i != refusals_.end()) {
+    out.push_back(send_refusal{address, std::move(i->second)});
+    refusals_.erase(i);
+  }
   if (auto* p = at_address(address)) {
     p->connected = true;
     greet(*p, now, out);
   } else { // a seed: who it is will be known from its own hello
-    unnamed_links_[address] = ++last_link_;
+    greeted_[address] = ++last_link_;
     out.push_back(send_hello{address, make_hello(last_link_, 0)});
   }
   return out;
@@ -68,6 +132,7 @@ peer_actions peer_table::on_disconnected(const std::string& address,
                                          timestamp now) {
   peer_actions out;
   connections_[address] = false;
+  greeted_.erase(address);
   if (auto* p = at_address(address)) {
     p->connected = false;
     give_up(*p, "connection lost", now, out);
@@ -75,22 +140,52 @@ peer_actions peer_table::on_disconnected(const std::string& address,
   return out;
 }
 
+/// Whether nothing more comes of a hello: it is refused, or this node will be.
+bool peer_table::turn_away(const hello& x, peer_actions& out) {
+  auto refuse_it = [&](const std::string& why, uint64_t known, bool alive) {
+    refuse(x, why, known, alive, out);
+    return true;
+  };
+  if (x.cluster != cluster_)
+    return refuse_it(
+      "this is cluster '" + cluster_ + "', not '" + x.cluster + "'", 0, false);
+  if (x.self.name == self_.name) {
+    // The other sees the same and comes to the opposite conclusion.
+    if (std::pair{up_count() > 0, start_}
+        > std::pair{!x.members.empty(), x.start})
+      return refuse_it("this node has that name", self_.incarnation, true);
+    want(x.self.address, out);
+    return true;
+  }
+  auto i = peers_.find(x.self.name);
+  if (i == peers_.end())
+    return !make_room(out)
+           && refuse_it("no more than " + std::to_string(settings_.max_peers)
+                          + " nodes are known at once",
+                        0, false);
+  auto& p = i->second;
+  auto follows =
+    x.self.incarnation > p.info.incarnation
+    || (x.self.incarnation == p.info.incarnation && x.start == p.start);
+  return !follows
+         && refuse_it("a start of that node is known that is not earlier",
+                      p.info.incarnation, p.up);
+}
+
 peer_actions peer_table::on_hello(const hello& x, timestamp now) {
   peer_actions out;
-  if (x.cluster != cluster_ || x.self.name == self_.name || x.link == 0)
+  auto is_itself = x.start == start_ && x.self.name == self_.name;
+  if (is_itself || x.link == 0 || turn_away(x, out))
     return out;
   auto [i, fresh] = peers_.try_emplace(x.self.name);
   auto& p = i->second;
   if (fresh) {
     p.info = x.self;
-  } else if (x.self.incarnation < p.info.incarnation) {
-    return out; // an earlier start, which has been replaced for good
   } else if (x.self.incarnation > p.info.incarnation) {
     p.connected = false; // to the earlier start
     give_up(p, "started again", now, out);
-    if (p.info.address != x.self.address
-        && connections_.erase(p.info.address) != 0)
-      out.push_back(drop_connection{p.info.address});
+    if (p.info.address != x.self.address)
+      forget(p.info.address, out);
     p = peer{};
   } else if (x.link <= std::max(p.their_link, p.given_up_link)) {
     if (x.link == p.their_link)
@@ -100,15 +195,17 @@ peer_actions peer_table::on_hello(const hello& x, timestamp now) {
     end(p, "started the link anew", out);
   }
   p.info = x.self;
+  p.start = x.start;
   p.their_link = x.link;
   p.last_heard = now;
   want(x.self.address, out);
-  p.connected = connections_[x.self.address];
+  auto connection = connections_.find(x.self.address);
+  p.connected = connection != connections_.end() && connection->second;
   // Else the hello that is on its way, or was heard, still counts.
   if (p.connected && p.our_link != 0 && p.our_link <= x.given_up)
     greet(p, now, out);
   if (p.connected && p.our_link == 0) {
-    p.our_link = unnamed_links_[x.self.address];
+    p.our_link = greeted_[x.self.address];
     p.last_greeted = now;
   }
   meet(x.members, out);
@@ -143,7 +240,17 @@ peer_actions peer_table::on_goodbye(const std::string& node,
   auto i = peers_.find(node);
   if (i != peers_.end() && i->second.info.incarnation == incarnation)
     give_up(i->second, "left", now, out);
+  for (auto& x : out)
+    if (auto* down = std::get_if<report_down>(&x))
+      down->left = true;
   return out;
+}
+
+peer_actions peer_table::on_refused(const refused& x) const {
+  if (x.node != self_.name || x.incarnation != self_.incarnation
+      || x.start != start_)
+    return {}; // meant for an earlier start of this node
+  return {report_refused{x}};
 }
 
 peer_actions peer_table::on_tick(timestamp now) {

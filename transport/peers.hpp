@@ -15,6 +15,7 @@ namespace millrace {
 struct link_settings {
   microseconds beat{100'000};      ///< how often a node says it is alive
   microseconds timeout{1'000'000}; ///< silence after which it is not
+  size_t max_peers = 4096; ///< nodes known at once, and connections to them
 };
 
 /// What a peer table wants done.
@@ -32,15 +33,28 @@ struct send_beat {
   std::string address;
   beat what;
 };
+struct send_refusal {
+  std::string address;
+  refused what;
+};
 struct report_up {
   member peer;
 };
 struct report_down {
   member peer;
   std::string reason;
+  bool left = false; ///< on purpose
 };
-using peer_action = std::variant<connect_to, drop_connection, send_hello,
-                                 send_beat, report_up, report_down>;
+struct report_stranger { ///< a hello was not accepted
+  member peer;
+  std::string reason;
+};
+struct report_refused { ///< this start's own hello was not
+  refused what;
+};
+using peer_action =
+  std::variant<connect_to, drop_connection, send_hello, send_beat, send_refusal,
+               report_up, report_down, report_stranger, report_refused>;
 using peer_actions = std::vector<peer_action>;
 
 /// Who is linked with this node. Each node keeps one outgoing connection to
@@ -51,11 +65,13 @@ using peer_actions = std::vector<peer_action>;
 /// nothing said on the old link counts on the new one. A hello says up to which
 /// number the receiver's own are void, and is answered with another only when
 /// the receiver's last one is: two that cross each other, or one said twice,
-/// cannot go on answering each other. Pure: events and time in, actions out.
+/// cannot go on answering each other. A node's later incarnation replaces an
+/// earlier one; a start that is not later than what is known under its name is
+/// told so. Pure: events and time in, actions out.
 class peer_table {
 public:
   peer_table(std::string cluster, member self, link_settings settings,
-             std::vector<std::string> seeds);
+             std::vector<std::string> seeds, uint64_t start = 0);
 
   peer_actions start();
   peer_actions on_connected(const std::string& address, timestamp now);
@@ -66,6 +82,8 @@ public:
                        const beat& x, timestamp now);
   peer_actions on_goodbye(const std::string& node, uint64_t incarnation,
                           timestamp now);
+  /// Of a refusal that is meant for another start nothing comes.
+  peer_actions on_refused(const refused& x) const;
   /// To be called every settings.beat.
   peer_actions on_tick(timestamp now);
 
@@ -82,6 +100,7 @@ public:
 private:
   struct peer {
     member info;
+    uint64_t start = 0;
     bool connected = false;
     uint64_t our_link = 0; ///< number of the hello last sent
     bool our_link_accepted = false;
@@ -96,6 +115,12 @@ private:
   void meet(const std::vector<member>& others, peer_actions& out);
   peer* at_address(const std::string& address);
   void want(const std::string& address, peer_actions& out);
+  void refuse(const hello& x, const std::string& why, uint64_t known,
+              bool alive, peer_actions& out);
+  bool turn_away(const hello& x, peer_actions& out);
+  bool make_room(peer_actions& out);
+  bool is_seed(const std::string& address) const;
+  void forget(const std::string& address, peer_actions& out);
   void greet(peer& p, timestamp now, peer_actions& out);
   void settle(peer& p, peer_actions& out);
   void end(peer& p, const std::string& reason, peer_actions& out);
@@ -106,10 +131,14 @@ private:
   member self_;
   link_settings settings_;
   std::vector<std::string> seeds_;
+  uint64_t start_;
   /// Every address there is or shall be a connection to, and whether it stands.
   std::map<std::string, bool> connections_;
-  /// Hellos sent to addresses before it was known who lives there.
-  std::map<std::string, uint64_t> unnamed_links_;
+  /// The last hello sent on each connection that stands: whoever is there, and
+  /// may not have said yet who it is, has it.
+  std::map<std::string, uint64_t> greeted_;
+  /// Refusals that wait for a connection to where they go.
+  std::map<std::string, refused> refusals_;
   uint64_t last_link_ = 0; ///< of all links, so that each has its own
   std::map<std::string, peer> peers_; ///< by name
 };

@@ -148,6 +148,7 @@ result<void> gateway_state::admit(client_request& x) {
   from.second.requests.emplace(x.id, key);
   from.second.bytes += bytes;
   in_flight_.emplace(key, request{&from, x.id, *chosen, time, due, bytes});
+  ++model.open;
   deadlines_.push(due, key);
   arm();
   self_->send(model.router,
@@ -182,6 +183,7 @@ void gateway_state::finish_request(uint64_t key, request& r, infer_reply x) {
   model.total_time->observe(to_seconds(x.total));
   auto& [from, open] = *r.from;
   bus_->answer(from, r.id, x);
+  --model.open;
   bytes_ -= r.bytes;
   open.bytes -= r.bytes;
   open.requests.erase(r.id);
@@ -289,31 +291,63 @@ void gateway_state::on_cancel(const client_cancel& x) {
 
 // -- replicas -----------------------------------------------------------------
 
-gateway_state::served& gateway_state::model_of(const replica_ready& x) {
+namespace {
+
+std::string router_name(const model_info& x) {
+  return "router/" + x.model + "." + std::to_string(x.version);
+}
+
+} // namespace
+
+gateway_state::served* gateway_state::free_place() {
+  if (models_.size() < options_.max_models)
+    return &models_.emplace_back();
+  for (auto& m : models_) {
+    if (!m.replicas.empty() || m.open > 0)
+      continue;
+    self_->unlink_from(m.router.address());
+    self_->send_exit(m.router, caf::exit_reason::user_shutdown);
+    bus_->publish(router_name(m.info), nullptr);
+    m = {};
+    return &m;
+  }
+  return nullptr;
+}
+
+gateway_state::served* gateway_state::model_of(const replica_ready& x) {
   for (auto& m : models_)
     if (m.info.model == x.info.model && m.info.version == x.info.version)
-      return m;
-  auto& m = models_.emplace_back();
-  m.policy = x.policy;
+      return &m;
+  auto* place = free_place();
+  if (place == nullptr)
+    return nullptr;
+  auto& m = *place;
   m.router = self_->spawn<caf::linked>(
     router,
     router_options{x.info.model, x.info.version, x.info.signature.batch_axis,
                    x.policy},
     gateway_actor{self_}, counts_);
-  bus_->publish("router/" + x.info.model + "." + std::to_string(x.info.version),
+  bus_->publish(router_name(x.info),
                 caf::actor_cast<caf::strong_actor_ptr>(m.router));
   m.queue_time.emplace(counts_->request_seconds(x.info.model, phase::queue));
   m.execute_time.emplace(
     counts_->request_seconds(x.info.model, phase::execute));
   m.total_time.emplace(counts_->request_seconds(x.info.model, phase::total));
-  return m;
+  return place;
 }
 
 void gateway_state::on_ready(replica_ready& x) {
   if (!x.handle)
     return; // its node went away while this was on its way
-  auto& m = model_of(x);
+  auto* place = model_of(x);
+  if (place == nullptr) {
+    log_event(log_level::error, "gateway", "too_many_models",
+              {{"replica", x.name}, {"most", options_.max_models}});
+    return;
+  }
+  auto& m = *place;
   m.info = x.info;
+  m.policy = x.policy;
   if (m.replicas.emplace(x.handle->id(), x.name).second)
     self_->monitor(caf::actor_cast<caf::actor>(x.handle));
   self_->send(m.router, std::move(x));

@@ -12,6 +12,7 @@ struct gateway_options {
   byte_count max_bytes{512u << 20};        ///< of their inputs
   byte_count max_client_bytes{256u << 20}; ///< of one connection's inputs
   microseconds max_deadline{600'000'000};  ///< longer ones are cut to this
+  size_t max_models = 1024; ///< versions with a router; idle ones make room
 };
 
 /// Holds every admitted request until it has its one final answer: the

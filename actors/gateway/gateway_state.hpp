@@ -41,6 +41,7 @@ private:
     std::map<caf::actor_id, std::string> replicas; ///< ready ones
     microseconds latency{0};
     std::map<ec, counter> by_status;
+    size_t open = 0; ///< requests in flight
     std::optional<histogram> queue_time, execute_time, total_time;
   };
 
@@ -69,7 +70,8 @@ private:
   result<size_t> choose(const infer& x) const;
   result<void> admit(client_request& x);
   result<void> check_room(const client_request& x, size_t bytes) const;
-  served& model_of(const replica_ready& x);
+  served* model_of(const replica_ready& x);
+  served* free_place();
   void refuse(const client_request& x, const error& why);
   void settle(outcome& x, const settled& with);
   void finish_request(uint64_t key, request& r, infer_reply x);
@@ -81,7 +83,7 @@ private:
   bus* bus_ = nullptr;
   std::shared_ptr<metrics> counts_;
   gateway_options options_;
-  std::vector<served> models_; ///< only grows: indices stay valid
+  std::vector<served> models_; ///< requests in flight hold indices
   std::unordered_map<uint64_t, request> in_flight_;
   client_map clients_; ///< those with open requests
   deadline_queue<uint64_t> deadlines_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/node/node.hpp"
 
+#include <charconv>
 #include <condition_variable>
 #include <fcntl.h>
 #include <filesystem>
@@ -60,23 +61,30 @@ private:
   int fd_;
 };
 
-/// Raises a durable counter by one and returns it: numbers of starts, of
-/// controllers.
+/// Raises a durable counter by one, or to `least`, and returns it: numbers of
+/// starts, of controllers.
 result<uint64_t> count_up(store& facts, const std::string& table,
-                          const std::string& key) {
+                          const std::string& key, uint64_t least = 0) {
   std::promise<result<std::vector<stored_row>>> read;
   facts.load(table, [&](auto x) { read.set_value(std::move(x)); });
   auto rows = read.get_future().get();
   if (!rows)
     return rows.failure();
   uint64_t version = 0;
+  uint64_t count = 0;
   for (auto& row : *rows)
-    if (row.key == key)
+    if (row.key == key) {
       version = row.version;
+      std::from_chars(row.value.data(), row.value.data() + row.value.size(),
+                      count);
+    }
+  count = std::max(count + 1, least);
   std::promise<result<uint64_t>> write;
-  facts.put(table, key, "counted", version,
+  facts.put(table, key, std::to_string(count), version,
             [&](auto x) { write.set_value(std::move(x)); });
-  return write.get_future().get();
+  if (auto done = write.get_future().get(); !done)
+    return done.failure();
+  return count;
 }
 
 class system_config : public caf::actor_system_config {
@@ -130,9 +138,10 @@ public:
 
   void drain() override { caf::anon_send(supervisor_, millrace::drain{}); }
 
-  void wait() override {
+  result<void> wait() override {
     std::unique_lock guard{mutex_};
-    ended_cv_.wait(guard, [this] { return ended_; });
+    ended_cv_.wait(guard, [this] { return ended_ || refusal_; });
+    return refusal_ && !ended_ ? replaced(*refusal_) : result<void>{};
   }
 
   std::string describe() const override {
@@ -169,7 +178,13 @@ private:
     settings.operators = mine().operators;
     settings.seeds = config_.seeds;
     settings.max_unread = config_.gateway.max_unread_bytes;
-    settings.link = {config_.link.beat, config_.link.timeout};
+    settings.link = {config_.link.beat, config_.link.timeout,
+                     config_.link.max_nodes};
+    settings.on_refused = [this](const refused& x) {
+      std::lock_guard guard{mutex_};
+      refusal_ = x;
+      ended_cv_.notify_all();
+    };
     auto x = zmq_bus::open(*system_, std::move(settings), *counts_);
     if (!x)
       return std::move(x.failure()).within("node " + name_);
@@ -213,6 +228,11 @@ private:
       ended_ = true;
       ended_cv_.notify_all();
     };
+    options.children.push_back(
+      {"monitor", "", [counts = counts_](supervisor_actor::pointer self) {
+         return caf::actor_cast<caf::actor>(
+           self->spawn(monitor, host_probe{read_host}, counts));
+       }});
     if (options.worker)
       add_worker(options);
     if (has(node_role::controller))
@@ -227,12 +247,27 @@ private:
     return {};
   }
 
+  /// Nobody will listen to this start; the next one can be the later.
+  result<void> replaced(const refused& x) {
+    auto text = "node " + name_ + ": the cluster knows start "
+                + std::to_string(x.known) + " of it, this is "
+                + std::to_string(x.incarnation);
+    if (x.alive)
+      return error{ec::conflict,
+                   text
+                     + ", and that one is alive: another process runs under"
+                       " this name",
+                   {}};
+    if (auto done = count_up(*facts_, "starts", "incarnation", x.known); !done)
+      return done.failure();
+    return error{ec::conflict,
+                 text + ": its data directory '" + mine().data
+                   + "' was replaced or set back; its count of starts has been"
+                     " mended, start it again",
+                 {}};
+  }
+
   void add_worker(supervisor_options& options) {
-    options.children.push_back(
-      {"monitor", "", [counts = counts_](supervisor_actor::pointer self) {
-         return caf::actor_cast<caf::actor>(
-           self->spawn(monitor, host_probe{read_host}, counts));
-       }});
     auto directory = mine().models;
     options.children.push_back(
       {"cache", "", [directory](supervisor_actor::pointer self) {
@@ -320,6 +355,7 @@ private:
   std::mutex mutex_;
   std::condition_variable ended_cv_;
   bool ended_ = false;
+  std::optional<refused> refusal_;
 };
 
 } // namespace

@@ -23,8 +23,10 @@ public:
   /// Takes no new work and finishes what there is; wait() then returns.
   virtual void drain() = 0;
 
-  /// Returns when the node has drained.
-  virtual void wait() = 0;
+  /// Returns when the node has drained. Errors: conflict when the cluster
+  /// knows a start of this node that is not earlier, so that nobody listens to
+  /// this one; unless that one is alive, the next start will be the later one.
+  virtual result<void> wait() = 0;
 
   /// A sentence for people: where it listens.
   virtual std::string describe() const = 0;

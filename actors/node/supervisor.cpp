@@ -17,6 +17,7 @@ namespace {
 constexpr auto tick_time = 20ms;
 constexpr auto scan_time = 2s;
 constexpr size_t failed_kept = 16;
+constexpr size_t lost_kept = 64;
 
 } // namespace
 
@@ -244,11 +245,20 @@ std::vector<replica_status> supervisor_state::replica_statuses() const {
 
 void supervisor_state::on_peer_up(const peer_up& x) {
   peers_[x.peer.name] = x.peer;
+  lost_.erase(x.peer.name);
   publish_soon();
 }
 
 void supervisor_state::on_peer_down(const peer_down& x) {
-  peers_.erase(x.peer.name);
+  // A link that never stood both ways says nothing of its node.
+  if (peers_.erase(x.peer.name) != 0 && !x.left) {
+    lost_[x.peer.name] = {x.peer, x.reason, now()};
+    if (lost_.size() > lost_kept)
+      lost_.erase(
+        std::min_element(lost_.begin(), lost_.end(), [](auto& a, auto& b) {
+          return a.second.when < b.second.when;
+        }));
+  }
   if (auto placement = find_child("placement"))
     self_->send(caf::actor_cast<placement_actor>(placement), x);
 }
@@ -352,9 +362,11 @@ void supervisor_state::drain_step() {
 // -- looking in ---------------------------------------------------------------
 
 member_list supervisor_state::on_get_members() const {
-  member_list out{options_.net->self(), {}};
+  member_list out{options_.net->self(), {}, {}};
   for (auto& [node, peer] : peers_)
     out.peers.push_back(peer);
+  for (auto& [node, x] : lost_)
+    out.lost.push_back({x.node, x.reason, to_us(now() - x.when)});
   return out;
 }
 

@@ -68,6 +68,12 @@ private:
   std::map<std::string, replica_entry> replicas_;
   std::vector<replica_status> failed_replicas_; ///< the last few
   std::map<std::string, member> peers_;
+  struct lost_peer {
+    member node;
+    std::string reason;
+    timestamp when;
+  };
+  std::map<std::string, lost_peer> lost_; ///< the last ones
   std::vector<model_info> models_;
   node_condition state_ = node_condition::starting;
   std::string reason_;

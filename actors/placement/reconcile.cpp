@@ -65,7 +65,7 @@ private:
     std::vector<placed> right, wrong;
     for (auto& r : there_)
       if (r.status.what.model == x.model)
-        (r.status.what.version == version ? right : wrong).push_back(r);
+        (is_as_wanted(r.status.what, x, version) ? right : wrong).push_back(r);
     while (right.size() > x.replicas)
       evict(take_surplus(right));
     for (auto i = right.size(); i < x.replicas; ++i)
@@ -80,6 +80,12 @@ private:
       evict(r);
     if (crowded(right))
       place(x, version, right.front().node);
+  }
+
+  static bool is_as_wanted(const assignment& is, const model_settings& x,
+                           uint64_t version) {
+    return is.version == version && is.share == x.share
+           && is.threads == x.threads && is.policy == x.policy;
   }
 
   /// Whether several replicas stand or fall with one node. One more elsewhere,

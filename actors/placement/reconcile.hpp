@@ -29,9 +29,9 @@ struct placement_plan {
 /// that has the bundle on its node, is asked for, and has room, fewest replicas
 /// first; surplus ones go, from the node that has most of them, as do those of
 /// models or versions not wanted. Replicas of a model that are all on one node
-/// are spread when another comes. A version that replaces another is ready
-/// before the other goes. Nodes that drain get nothing, and what they have does
-/// not count.
+/// are spread when another comes. What replaces a replica of another version,
+/// policy or share is ready before that one goes. Nodes that drain get nothing,
+/// and what they have does not count.
 placement_plan reconcile(const cluster_view& view,
                          const std::vector<model_settings>& wanted);
 

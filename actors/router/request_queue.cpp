@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/router/request_queue.hpp"
 
+#include <utility>
+
 namespace millrace {
 
 void request_queue::insert(position at, queued_request x) {
@@ -8,6 +10,8 @@ void request_queue::insert(position at, queued_request x) {
   index_[x.key] = at;
   if (policy_.drop == drop_policy::late)
     deadlines_.push(x.due.at, x.key);
+  if (policy_.batch_delay > microseconds{0})
+    ripe_at_.push(x.alone ? x.arrived : x.arrived + policy_.batch_delay, x.key);
   order_.emplace(at, std::move(x));
 }
 
@@ -16,20 +20,43 @@ queued_request request_queue::extract(order::iterator i) {
   order_.erase(i);
   index_.erase(x.key);
   rows_ -= x.rows;
-  deadlines_.sweep(order_.size(),
-                   [this](uint64_t key) { return index_.contains(key); });
+  auto is_here = [this](uint64_t key) { return index_.contains(key); };
+  deadlines_.sweep(order_.size(), is_here);
+  ripe_at_.sweep(order_.size(), is_here);
   return x;
 }
 
 bool request_queue::push(queued_request& x) {
   if (order_.size() >= policy_.queue)
     return false;
-  insert({-x.priority, next_++}, std::move(x));
+  insert({-int64_t{x.priority}, next_++}, std::move(x));
   return true;
 }
 
 void request_queue::put_back(queued_request x) {
-  insert({-x.priority, next_back_--}, std::move(x));
+  insert({-int64_t{x.priority}, next_back_--}, std::move(x));
+}
+
+void request_queue::adopt(const serving_policy& policy) {
+  policy_ = policy;
+  deadlines_ = {};
+  ripe_at_ = {};
+  rows_ = 0;
+  for (auto& [at, x] : std::exchange(order_, {}))
+    insert(at, std::move(x));
+}
+
+bool request_queue::ripe(timestamp now) {
+  if (rows_ >= policy_.batch || policy_.batch_delay <= microseconds{0})
+    return true;
+  std::vector<uint64_t> waited;
+  ripe_at_.take_due(now, [&](uint64_t key) {
+    if (index_.contains(key))
+      waited.push_back(key);
+  });
+  for (auto key : waited) // the batch may go without it
+    ripe_at_.push(now, key);
+  return !waited.empty();
 }
 
 bool request_queue::erase(uint64_t key) {
@@ -42,17 +69,14 @@ bool request_queue::erase(uint64_t key) {
 
 std::vector<queued_request> request_queue::take(timestamp now) {
   std::vector<queued_request> out;
-  if (order_.empty())
-    return out;
-  auto oldest = order_.begin()->second.arrived;
-  if (rows_ < policy_.batch && now < oldest + policy_.batch_delay)
+  if (order_.empty() || !ripe(now))
     return out;
   uint64_t rows = 0;
   while (!order_.empty()) {
     auto next = order_.begin();
     auto& x = next->second;
     if (!out.empty()
-        && (rows + x.rows > policy_.batch
+        && (rows + x.rows > policy_.batch || x.alone || out.front().alone
             || !mergeable(out.front().inputs, x.inputs, batch_axis_)))
       break;
     rows += x.rows;
@@ -75,9 +99,7 @@ timestamp request_queue::next_due() const {
   if (order_.empty())
     return far_future;
   auto due = deadlines_.next_due();
-  if (policy_.batch_delay.count() > 0 && rows_ < policy_.batch)
-    due = std::min(due, order_.begin()->second.arrived + policy_.batch_delay);
-  return due;
+  return rows_ < policy_.batch ? std::min(due, ripe_at_.next_due()) : due;
 }
 
 microseconds request_queue::time_to_drain(microseconds per_batch) const {

@@ -21,6 +21,7 @@ struct queued_request {
   uint64_t rows = 1;
   timestamp arrived;
   uint32_t attempts = 0; ///< times it was given to a replica
+  bool alone = false;    ///< shares no batch: its last one failed
 };
 
 /// One model's bounded queue: higher priority first, then first come first
@@ -35,16 +36,20 @@ public:
   /// False when the queue is full; the request is then untouched.
   bool push(queued_request& x);
 
-  /// Puts back what a lost replica did not answer, before what came later; past
-  /// the bound if it must, since it was admitted already.
+  /// Puts back what was given out and not answered, before what came later;
+  /// past the bound if it must, since it was admitted already.
   void put_back(queued_request x);
 
   /// Takes a request out; false when it is not here.
   bool erase(uint64_t key);
 
+  /// From now on another policy counts, for what waits too.
+  void adopt(const serving_policy& policy);
+
   /// The next batch, or nothing when the queue is empty or it pays to wait for
-  /// more. Requests in it agree in shape; a request of more rows than the limit
-  /// travels alone.
+  /// more: while there are fewer rows than a batch takes and none has waited
+  /// for batch_delay. Requests in it agree in shape; a request of more rows
+  /// than the limit travels alone.
   std::vector<queued_request> take(timestamp now);
 
   /// What can no longer be answered in time, if a batch takes `expected`: only
@@ -61,17 +66,19 @@ public:
   microseconds time_to_drain(microseconds per_batch) const;
 
 private:
-  using position = std::pair<int32_t, uint64_t>; // -priority, sequence
+  using position = std::pair<int64_t, uint64_t>; // -priority, sequence
   using order = std::map<position, queued_request>;
 
   void insert(position at, queued_request x);
   queued_request extract(order::iterator x);
+  bool ripe(timestamp now);
 
   serving_policy policy_;
   int batch_axis_;
   order order_;
   std::unordered_map<uint64_t, position> index_;
   deadline_queue<uint64_t> deadlines_;
+  deadline_queue<uint64_t> ripe_at_; ///< when each has waited long enough
   uint64_t rows_ = 0;
   uint64_t next_ = uint64_t{1} << 32; // those put back count down from below
   uint64_t next_back_ = next_ - 1;

@@ -46,8 +46,7 @@ void router_state::on_route(route& x) {
 }
 
 void router_state::on_unroute(const unroute& x) {
-  if (!queue_->erase(x.key))
-    std::erase_if(alone_, [&](auto& y) { return y.key == x.key; });
+  queue_->erase(x.key);
 }
 
 void router_state::on_ready(const replica_ready& x) {
@@ -56,6 +55,10 @@ void router_state::on_ready(const replica_ready& x) {
   r.handle = caf::actor_cast<replica_actor>(x.handle);
   r.name = x.name;
   r.draining = false;
+  if (x.policy != options_.policy) {
+    options_.policy = x.policy;
+    queue_->adopt(x.policy);
+  }
   if (fresh) {
     r.credit = x.credit;
     self_->monitor(r.handle);
@@ -97,7 +100,7 @@ router_state::replica* router_state::most_credit() {
 void router_state::pump() {
   drop_late();
   while (auto* r = most_credit()) {
-    auto batch = next_batch();
+    auto batch = queue_->take(now());
     if (batch.empty())
       break;
     dispatch(*r, std::move(batch));
@@ -159,22 +162,14 @@ void router_state::settle_batch(flight& done, batch_done& x) {
 void router_state::fail_batch(flight& done, const batch_done& x) {
   auto status = x.status == ec::ok ? ec::internal : x.status;
   auto alone = done.requests.size() == 1;
-  for (auto& request : done.requests) {
-    if (alone || request.attempts >= max_attempts || status == ec::cancelled) {
-      settle_as(request.key, status, x.text);
+  for (auto i = done.requests.rbegin(); i != done.requests.rend(); ++i) {
+    if (alone || i->attempts >= max_attempts || status == ec::cancelled) {
+      settle_as(i->key, status, x.text);
     } else { // one of them may be to blame
-      alone_.push_back(std::move(request));
+      i->alone = true;
+      queue_->put_back(std::move(*i));
     }
   }
-}
-
-std::vector<queued_request> router_state::next_batch() {
-  if (alone_.empty())
-    return queue_->take(now());
-  std::vector<queued_request> out;
-  out.push_back(std::move(alone_.front()));
-  alone_.pop_front();
-  return out;
 }
 
 void router_state::on_down(const caf::down_msg& down) {
@@ -207,8 +202,8 @@ void router_state::give_back(flight& lost) {
     if (i->attempts >= max_attempts) {
       settle_as(i->key, ec::unavailable,
                 "replica " + lost.replica_name
-                  + " was lost while it ran this"
-                    " request, the second one");
+                  + " was lost while it ran this request, which had run"
+                    " before");
     } else {
       redispatched_->add();
       queue_->put_back(std::move(*i));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <deque>
 #include <map>
 #include <optional>
 #include <unordered_map>
@@ -49,7 +48,6 @@ private:
   void drop_late();
   replica* most_credit();
   void pump();
-  std::vector<queued_request> next_batch();
   void dispatch(replica& to, std::vector<queued_request> batch);
   void settle_batch(flight& done, batch_done& x);
   void fail_batch(flight& done, const batch_done& x);
@@ -64,7 +62,6 @@ private:
   std::optional<request_queue> queue_;
   std::map<caf::actor_id, replica> replicas_;
   std::unordered_map<uint64_t, flight> in_flight_;
-  std::deque<queued_request> alone_; ///< to be run on their own, first
   uint64_t last_batch_ = 0;
   microseconds expected_{0}; ///< moving average of a batch's execution
   timestamp armed_ = far_future;

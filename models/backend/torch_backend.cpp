@@ -6,6 +6,7 @@
 
 #include <torch/script.h>
 
+#include <cctype>
 #include <cstdio>
 #include <map>
 #include <sstream>
@@ -61,6 +62,16 @@ protected:
   }
 };
 
+/// The one line of an error that says why: the last of a TorchScript
+/// traceback, else the first.
+std::string cause(std::string text) {
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())))
+    text.pop_back();
+  if (text.find("Traceback of TorchScript") != std::string::npos)
+    return text.substr(text.rfind('\n') + 1);
+  return text.substr(0, text.find('\n'));
+}
+
 template <class F>
 int guarded(millrace_error* failed, F f) {
   try {
@@ -68,9 +79,10 @@ int guarded(millrace_error* failed, F f) {
     return 0;
   } catch (const c10::Error& e) {
     std::snprintf(failed->text, sizeof failed->text, "%s",
-                  e.what_without_backtrace());
+                  cause(e.what_without_backtrace()).c_str());
   } catch (const std::exception& e) {
-    std::snprintf(failed->text, sizeof failed->text, "%s", e.what());
+    std::snprintf(failed->text, sizeof failed->text, "%s",
+                  cause(e.what()).c_str());
   } catch (...) {
     std::snprintf(failed->text, sizeof failed->text,
                   "an exception of unknown type");
@@ -229,10 +241,21 @@ int run(millrace_stage* stage, const millrace_tensor* inputs,
   });
 }
 
+torch::jit::Module open_script(const char* path) {
+  try {
+    return torch::jit::load(path, at::kCPU);
+  } catch (const c10::Error& e) {
+    throw std::runtime_error(
+      "is not a TorchScript file; expected what torch.jit.script(module) or"
+      " torch.jit.trace saves, not a state_dict or a pickled module: "
+      + cause(e.what_without_backtrace()));
+  }
+}
+
 int take_apart(const char* path, const millrace_import_sink* sink,
                millrace_error* failed) {
   return guarded(failed, [&] {
-    auto m = torch::jit::load(path, at::kCPU);
+    auto m = open_script(path);
     m.eval();
     auto schema = m.get_method("forward").function().getSchema();
     for (size_t i = 1; i < schema.arguments().size(); ++i) {

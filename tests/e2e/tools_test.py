@@ -106,7 +106,7 @@ class Cluster(unittest.TestCase):
         nodes = {n["node"]["name"]: n for n in self.ask("nodes")["nodes"]}
         self.assertEqual(nodes["front"]["node"]["roles"], ["gateway", "controller"])
         self.assertEqual(nodes["w2"]["devices"][0]["kind"], "slow")
-        self.assertIsNone(nodes["front"]["load"])
+        self.assertGreater(nodes["front"]["load"]["resident"], 1 << 20)
         tree = self.shell("actors", "w1").stdout
         for line in ("w1\n", "  supervisor\n", "    executor/cpu0\n",
                      "    replica/affine.1.1", "    monitor\n", "    cache\n"):
@@ -140,6 +140,47 @@ class Cluster(unittest.TestCase):
         self.assertTrue(eventually(lambda: "no node has a bundle" in
                                    self.model("no-such-model").get("note", "")))
 
+    def test_shell_a_forgotten_model_is_registered_no_more(self):
+        self.shell("load", "identity")
+        self.assertTrue(eventually(lambda: self.model("identity")["ready"] == 1))
+        self.assertEqual(self.shell("forget", "identity").returncode, 0)
+        self.assertTrue(eventually(lambda: "settings" not in self.model("identity")))
+        self.assertEqual(self.shell("forget", "identity").returncode, 1)
+
+    def test_shell_a_killed_node_is_lost_until_it_is_back(self):
+        self.nodes["w2"].kill()
+        self.nodes["w2"].wait(10)
+        self.assertTrue(eventually(
+            lambda: "w2 is lost since" in self.shell("status").stdout))
+        self.assertRegex(self.shell("nodes").stdout, r"(?m)^w2 +lost")
+        self.nodes["w2"] = self.start("w2")
+        self.assertTrue(eventually(lambda: self.ask("status")["lost"] == []))
+
+    def test_a_node_whose_data_directory_was_lost_says_so_and_then_joins(self):
+        self.nodes["w2"].kill()
+        self.nodes["w2"].wait(10)
+        shutil.rmtree(pathlib.Path(self.folder.name, "data", "w2"))
+        second = subprocess.run(
+            [MILLRACE, "node", "--config", str(self.config), "--node", "w2"],
+            capture_output=True, text=True, timeout=30)
+        self.assertEqual(second.returncode, 1)
+        self.assertRegex(second.stderr, "w2: the cluster knows start .* of it, this is 1: "
+                                        "its data directory .* start it again")
+        self.nodes["w2"] = self.start("w2")
+        self.assertTrue(eventually(lambda: len(self.ask("nodes")["nodes"]) == 3))
+
+    def test_load_that_is_not_answered_fails_and_does_not_spin(self):
+        load = [MILLRACE, "load", "--gateway", f"ipc://{self.folder.name}/clients", "--json"]
+        affine = [*load, "--model", "affine"]
+        for words in (["--time", "0s"], ["--rate", "-5"], ["--rate", "nan"],
+                      ["--rate", "1e12"]):
+            with self.subTest(words):
+                self.assertEqual(call(*affine, *words).returncode, 1)
+        self.assertEqual(call(*affine, "--rows", "0").returncode, 2)
+        answer = call(*affine, "--time", "100ms", "--deadline", "0s")
+        self.assertEqual(answer.returncode, 1)
+        self.assertNotIn("ok", json.loads(answer.stdout)["statuses"])
+
     def test_shell_a_drained_node_ends_and_its_work_goes_on_elsewhere(self):
         self.assertEqual(self.shell("load", "identity", "1").returncode, 0)
         self.assertTrue(eventually(lambda: self.model("identity")["ready"] == 1))
@@ -167,9 +208,14 @@ class Cluster(unittest.TestCase):
         self.assertEqual((answer.returncode, answer.stderr),
                          (2, "actor-shell: usage: drain NODE\n"))
         answer = self.shell("load", "affine", "many")
-        self.assertEqual(answer.returncode, 1)
+        self.assertEqual(answer.returncode, 2)
         self.assertIn("expected a number of replicas, found 'many'", answer.stderr)
         self.assertEqual(self.shell("drain", "nobody").returncode, 1)
+        answer = self.shell("actors", "nobody")
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn("no node 'nobody' answers; there are front, w1, w2", answer.stderr)
+        commands = [c["command"] for c in self.ask("help")["commands"]]
+        self.assertIn("forget", commands)
 
     def test_shell_reads_commands_from_a_pipe(self):
         answer = self.shell(text="# what there is\nstatus\n\nmodels\nexit\nnodes\n")
@@ -263,6 +309,9 @@ class Calls(unittest.TestCase):
         self.assertEqual(call(*check, "--set", "link.beat=9ms").returncode, 0)
         self.assertEqual(call(*check, "--set", "link.beat=9h").returncode, 78)
         self.assertEqual(call(*check[:-1]).returncode, 78)  # which of the two?
+        answer = call(MILLRACE, "node", "--config", f"{path}.not", "--check")
+        self.assertEqual(answer.returncode, 78)
+        self.assertIn(f"{path}.not", answer.stderr)
 
     def test_bundles_are_listed_and_verified(self):
         store = self.store()
@@ -271,6 +320,23 @@ class Calls(unittest.TestCase):
         self.assertLessEqual({"affine", "identity", "picky"}, names)
         verify = [MILLRACE, "model", "verify", "affine", "--store", store]
         self.assertEqual(call(*verify).returncode, 0)
+
+    def test_a_store_that_is_not_there_or_cannot_be_written_is_named(self):
+        nowhere = str(self.path / "nowhere")
+        answer = call(MILLRACE, "model", "list", "--store", nowhere)
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn(f"{nowhere}: is no directory", answer.stderr)
+        (self.path / "file").write_text("")
+        answer = call(MILLRACE, "model", "import", f"{SCRIPTS}/affine.pt", "--name", "a",
+                      "--store", str(self.path / "file"))
+        self.assertEqual(answer.returncode, 1)
+        self.assertRegex(answer.stderr, "file/a/.* cannot be created: Not a directory")
+
+    def test_a_bench_without_its_models_says_how_to_make_them(self):
+        answer = call(MILLRACE, "bench", "path", "--models", str(self.path))
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn("tools/example-models digits bench makes them", answer.stderr)
+        self.assertEqual(call(MILLRACE, "bench", "path", "--rounds", "0").returncode, 2)
 
     def test_p8_a_flipped_bit_of_a_bundle_is_found(self):
         store = self.store()

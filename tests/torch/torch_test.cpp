@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "models/import.hpp"
 #include "tests/support/builders.hpp"
 #include "tests/support/temporary_directory.hpp"
@@ -95,6 +97,41 @@ TEST_CASE("import: inputs that do not run are refused with the model's words") {
   CHECK(done.failure().code == ec::bad_request);
   CHECK(done.failure().text.find("does not run on inputs of these shapes")
         != std::string::npos);
+  CHECK(done.failure().text.find("mat") != std::string::npos);
+  CHECK(done.failure().text.find('\n') == std::string::npos);
+}
+
+TEST_CASE("import: what is said of a model has to fit it") {
+  temporary_directory dir;
+  auto refusal = [&](auto change) {
+    auto x = asks("affine", {rows_of_4});
+    change(x);
+    auto done = import_into(dir, x);
+    return done ? "accepted" : done.failure().text;
+  };
+  auto starts = [](const std::string& text, const char* with) {
+    INFO(text);
+    CHECK(text.find(with) != std::string::npos);
+  };
+  starts(refusal([](auto& x) { x.batch_axis = 2; }), "has 2 axes");
+  starts(refusal([](auto& x) { x.batch_axis = -7; }), "batch axis -7");
+  starts(refusal([](auto& x) { x.version = ~uint64_t{0}; }), "at most");
+  starts(refusal([](auto& x) {
+           x.accuracy = accuracy_info{NAN, "", ""};
+         }),
+         "expected a share between 0 and 1");
+  starts(refusal([](auto& x) {
+           x.output_names = {"y", "z"};
+         }),
+         "2 output names were given, the model has 1");
+  starts(refusal([](auto& x) {
+           x.labels = {"a", "b", "c"};
+         }),
+         "3 labels were given, output output:F32[-1, 2] has 2 columns");
+  starts(refusal([](auto& x) {
+           x.inputs[0].extents = {-1, int64_t{1} << 60};
+         }),
+         "three rows are more than");
 }
 
 TEST_CASE("import: requests of a model whose rows depend on each other are"
@@ -116,7 +153,8 @@ TEST_CASE("import: a file that is no model is refused") {
   auto done = import_into(dir, x);
   REQUIRE_FALSE(done);
   CHECK(done.failure().code == ec::bad_request);
-  CHECK(done.failure().text.find("junk.pt") != std::string::npos);
+  CHECK(done.failure().text.find("junk.pt: is not a TorchScript file;")
+        != std::string::npos);
 }
 
 TEST_CASE("backend: an output that is a view of an input keeps it alive") {

@@ -128,6 +128,33 @@ TEST_CASE("P13: metrics that other hosts could read are refused") {
   CHECK_FALSE(with("banana"));
 }
 
+TEST_CASE("config: an address that nothing can be bound to is refused") {
+  for (auto address : {"tcp://127.0.0.1:99999", "tcp://127.0.0.1:0",
+                       "tcp://127.0.0.1", "tcp://:7100", "7100", "ipc://"}) {
+    CAPTURE(address);
+    CHECK(refusal("tcp://127.0.0.1:7100", address)
+            .find("c.yaml:5: nodes.n1.clients: expected an address like")
+          == 0);
+  }
+  CHECK(refusal("cluster: test", "cluster: test\nseeds: [alpha]")
+          .find("c.yaml:2: seeds[0]: expected an address like")
+        == 0);
+}
+
+TEST_CASE("config: what only one can have is not given twice") {
+  CHECK(refusal("    devices:", "    operators: tcp://127.0.0.1:7100\n"
+                                "    devices:")
+        == "c.yaml:8: nodes.n2.operators: 'tcp://127.0.0.1:7100' is"
+           " nodes.n1.clients already");
+  CHECK(refusal("    devices:", "    data: data/n1\n    devices:")
+          .find("'data/n1' is nodes.n1.data already")
+        != std::string::npos);
+  CHECK(refusal("    policy:", "  - model: digits\n    policy:")
+        == "c.yaml:16: models[1].model: 'digits' is there twice");
+  CHECK(refusal("    kind: v100", "    type: cpu")
+        == "c.yaml:11: nodes.n2.devices[1]: 'type' is there twice");
+}
+
 TEST_CASE("config: two devices of a node cannot have one id") {
   CHECK(refusal("kind: v100", "id: cpu0").find("is there twice")
         != std::string::npos);

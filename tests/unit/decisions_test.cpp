@@ -120,9 +120,56 @@ TEST_CASE("router: the oldest waits for company at most the batch delay") {
   CHECK(keys_of(q.take(at(0ms))) == keys{1, 2, 3});
 }
 
+TEST_CASE("router: who goes first does not make others wait longer than the"
+          " batch delay") {
+  serving_policy policy;
+  policy.batch = 8;
+  policy.batch_delay = 10ms;
+  request_queue q{policy, 0};
+  auto old = make_request(1, at(0s));
+  auto urgent = make_request(2, at(0s), 1, 5);
+  urgent.arrived = at(9ms);
+  q.push(old);
+  q.push(urgent);
+  CHECK(q.take(at(9ms)).empty());
+  CHECK(q.next_due() == at(10ms));
+  CHECK(keys_of(q.take(at(10ms))) == keys{2, 1});
+}
+
+TEST_CASE("router: what shares no batch any more goes at once, by itself") {
+  serving_policy policy;
+  policy.batch_delay = 1s;
+  auto q = filled(policy, 2);
+  for (uint64_t key : {8, 7}) {
+    auto x = make_request(key, at(0s));
+    x.alone = true;
+    q.put_back(std::move(x));
+  }
+  CHECK(keys_of(q.take(at(0s))) == keys{7});
+  CHECK(keys_of(q.take(at(0s))) == keys{8});
+  CHECK(q.take(at(0s)).empty());
+  CHECK(keys_of(q.take(at(1s))) == keys{1, 2});
+}
+
+TEST_CASE("router: a new policy counts for what waits too") {
+  auto q = filled({}, 5);
+  serving_policy policy;
+  policy.batch = 2;
+  q.adopt(policy);
+  CHECK(keys_of(q.take(at(0s))) == keys{1, 2});
+  policy.batch_delay = 10ms;
+  policy.batch = 9;
+  q.adopt(policy);
+  CHECK(q.take(at(9ms)).empty());
+  CHECK(keys_of(q.take(at(10ms))) == keys{3, 4, 5});
+}
+
 TEST_CASE("router: higher priority goes first, equals in order of arrival") {
   request_queue q{{}, -1};
-  for (auto [key, priority] : {std::pair{1, 0}, {2, 5}, {3, 5}, {4, -1}}) {
+  for (auto [key, priority] : {std::pair{1, 0},
+                               {2, 5},
+                               {3, 5},
+                               {4, std::numeric_limits<int>::min()}}) {
     auto x = make_request(static_cast<uint64_t>(key), at(0s), 1, priority);
     q.push(x);
   }
@@ -317,6 +364,20 @@ TEST_CASE("placement: a new version is ready before the old one goes") {
   auto second = settle(view, {want(1, "2")});
   REQUIRE(second.evict.size() == 1);
   CHECK(second.evict[0].replica == "m.1.1");
+}
+
+TEST_CASE("placement: what serves by another policy is replaced like another"
+          " version") {
+  auto view = workers(1);
+  settle(view, {want(1)});
+  auto other = want(1);
+  other.policy.batch = 8;
+  auto first = settle(view, {other});
+  REQUIRE(first.deploy.size() == 1);
+  CHECK(first.deploy[0].policy.batch == 8);
+  CHECK(first.evict.empty());
+  CHECK(settle(view, {other}).evict.size() == 1);
+  CHECK(settle(view, {other}).deploy.empty());
 }
 
 TEST_CASE("placement: a draining node gets nothing and counts for nothing") {

@@ -33,7 +33,8 @@ public:
     nodes_.erase(name);
     auto [i, fresh] = nodes_.emplace(
       name, node{make_member(name, incarnation),
-                 peer_table{"c", make_member(name, incarnation), {}, seeds},
+                 peer_table{
+                   "c", make_member(name, incarnation), {}, seeds, ++starts_},
                  {},
                  {},
                  {}});
@@ -107,6 +108,13 @@ private:
              [what = b->what, from = x.self](peer_table& to, timestamp now) {
                return to.on_beat(from.name, from.incarnation, what, now);
              });
+      if (auto* r = std::get_if<send_refusal>(&action))
+        send(x, r->address, [what = r->what](peer_table& to, timestamp) {
+          return to.on_refused(what);
+        });
+      if (auto* r = std::get_if<report_refused>(&action))
+        events.push_back(name + " refused: " + std::to_string(r->what.known)
+                         + (r->what.alive ? " alive" : ""));
       if (auto* u = std::get_if<report_up>(&action))
         events.push_back(name + "+" + u->peer.name);
       if (auto* d = std::get_if<report_down>(&action))
@@ -126,6 +134,7 @@ private:
 
   std::map<std::string, node> nodes_;
   timestamp now_ = at(0s);
+  uint64_t starts_ = 0;
 };
 
 } // namespace
@@ -184,8 +193,8 @@ TEST_CASE("peers: a node that comes back is a new start, and the old one's"
   CHECK(net.linked("a", "b"));
   CHECK(a.accepts("b", 2));
   CHECK_FALSE(a.accepts("b", 1));
-  hello late{"c", make_member("b", 1), 99, 0, {}};
-  CHECK(a.on_hello(late, at(9s)).empty());
+  hello late{"c", make_member("b", 1), 99, 0, {}, 0};
+  CHECK(find<report_up>(a.on_hello(late, at(9s))) == nullptr);
   CHECK(a.accepts("b", 2));
 }
 
@@ -209,24 +218,122 @@ TEST_CASE("P4: a silent node is given up after the timeout, and both sides"
 }
 
 TEST_CASE("peers: what a given-up node said before it knows is not accepted") {
-  peer_table a{"c", make_member("a"), {}, {}};
-  a.on_hello({"c", make_member("b"), 5, 0, {}}, at(0s));
+  peer_table a{"c", make_member("a"), {}, {}, 1};
+  a.on_hello({"c", make_member("b"), 5, 0, {}, 0}, at(0s));
   a.on_connected("tcp://b", at(0s));
   CHECK(a.accepts("b", 1));
   a.on_tick(at(5s));
   CHECK_FALSE(a.accepts("b", 1));
-  a.on_hello({"c", make_member("b"), 5, 0, {}}, at(5s));
+  a.on_hello({"c", make_member("b"), 5, 0, {}, 0}, at(5s));
   CHECK_FALSE(a.accepts("b", 1));
-  a.on_hello({"c", make_member("b"), 6, 0, {}}, at(5s));
+  a.on_hello({"c", make_member("b"), 6, 0, {}, 0}, at(5s));
   CHECK(a.accepts("b", 1));
 }
 
 TEST_CASE("peers: another cluster's node, and one with this node's name, are"
-          " strangers") {
-  peer_table a{"c", make_member("a"), {}, {}};
-  CHECK(a.on_hello({"other", make_member("b"), 1, 0, {}}, at(0s)).empty());
-  CHECK(a.on_hello({"c", make_member("a", 7), 1, 0, {}}, at(0s)).empty());
+          " refused") {
+  peer_table a{"c", make_member("a"), {}, {}, 1};
+  auto todo = a.on_hello({"other", make_member("b"), 1, 0, {}, 2}, at(0s));
+  REQUIRE(find<report_stranger>(todo) != nullptr);
+  CHECK(find<report_stranger>(todo)->reason
+        == "this is cluster 'c', not 'other'");
+  todo = a.on_hello({"c", make_member("a", 7), 1, 0, {}, 0}, at(0s));
+  CHECK(find<report_stranger>(todo) != nullptr);
+  CHECK_FALSE(a.accepts("a", 7));
   CHECK_FALSE(a.accepts("b", 1));
+}
+
+TEST_CASE("peers: of two nodes with one name the one without links is refused,"
+          " else one of them") {
+  auto refuses = [](const peer_actions& todo) {
+    return find<report_stranger>(todo) != nullptr;
+  };
+  peer_table a{"c", make_member("a"), {}, {}, 1};
+  peer_table twin{"c", make_member("a"), {}, {}, 2};
+  hello from_a{"c", make_member("a"), 1, 0, {}, 1};
+  hello from_twin{"c", make_member("a"), 1, 0, {}, 2};
+  CHECK_FALSE(refuses(a.on_hello(from_twin, at(0s))));
+  CHECK(refuses(twin.on_hello(from_a, at(0s))));
+  from_a.members = {make_member("b")};
+  CHECK_FALSE(refuses(twin.on_hello(from_a, at(0s))));
+}
+
+TEST_CASE("peers: a refusal that finds a later start does not keep the hello"
+          " from it") {
+  peer_table a{"c", make_member("a"), {}, {}, 1};
+  a.on_hello({"c", make_member("b", 2), 1, 0, {}, 5}, at(0s));
+  a.on_hello({"c", make_member("b", 1), 1, 0, {}, 6}, at(1s));
+  auto todo = a.on_connected("tcp://b", at(2s));
+  CHECK(find<send_refusal>(todo) != nullptr);
+  REQUIRE(find<send_hello>(todo) != nullptr);
+  auto link = find<send_hello>(todo)->what.link;
+  a.on_hello({"c", make_member("b", 3), 1, 0, {}, 7}, at(2s));
+  todo = a.on_beat("b", 3, {link}, at(2s));
+  CHECK(find<report_up>(todo) != nullptr);
+}
+
+TEST_CASE("peers: a node that meets itself says nothing of it") {
+  peer_table a{"c", make_member("a"), {}, {"tcp://a-too"}, 1};
+  CHECK(a.on_hello({"c", make_member("a"), 1, 0, {}, 1}, at(0s)).empty());
+}
+
+TEST_CASE("peers: a start that is not later than the last one known is told"
+          " which one that is") {
+  for (uint64_t again : {1u, 2u}) {
+    CAPTURE(again);
+    network net;
+    net.add("a", {});
+    net.add("b", {"tcp://a"}, 2);
+    net.run(1s);
+    net.remove("b");
+    net.add("b", {"tcp://a"}, again); // its data directory was lost
+    net.events.clear();
+    net.run(2s);
+    CHECK_FALSE(net.linked("a", "b"));
+    CHECK(std::ranges::count(net.events, "b refused: 2") > 0);
+    net.remove("b");
+    net.add("b", {"tcp://a"}, 3);
+    net.run(2s);
+    CHECK(net.linked("a", "b"));
+  }
+}
+
+TEST_CASE("peers: while a node is linked, another start under its name is told"
+          " that it is alive") {
+  peer_table a{"c", make_member("a"), {}, {}, 1};
+  a.on_hello({"c", make_member("b", 2), 1, 0, {}, 5}, at(0s));
+  auto todo = a.on_connected("tcp://b", at(0s));
+  a.on_beat("b", 2, {find<send_hello>(todo)->what.link}, at(0s));
+  REQUIRE(a.up_count() == 1);
+  todo = a.on_hello({"c", make_member("b", 1), 1, 0, {}, 6}, at(1s));
+  REQUIRE(find<send_refusal>(todo) != nullptr);
+  CHECK(find<send_refusal>(todo)->what.alive);
+  CHECK(a.accepts("b", 2));
+}
+
+TEST_CASE("peers: a refusal of another start is none of this one's") {
+  peer_table a{"c", make_member("a", 2), {}, {}, 1};
+  CHECK(a.on_refused({"a", 1, 1, "", 3, false}).empty());
+  CHECK(a.on_refused({"a", 2, 9, "", 3, false}).empty());
+  CHECK(a.on_refused({"a", 2, 1, "", 3, false}).size() == 1);
+}
+
+TEST_CASE("peers: a full table forgets who has been gone longest, and refuses"
+          " when nobody has gone") {
+  peer_table a{"c", make_member("a"), {100ms, 1s, 2}, {}, 1};
+  a.on_hello({"c", make_member("b"), 1, 0, {}, 2}, at(0s));
+  a.on_connected("tcp://b", at(0s));
+  a.on_hello({"c", make_member("c"), 1, 0, {}, 3}, at(1s));
+  auto todo = a.on_hello({"c", make_member("d"), 1, 0, {}, 4}, at(2s));
+  REQUIRE(find<drop_connection>(todo) != nullptr);
+  CHECK(find<drop_connection>(todo)->address == "tcp://c");
+  CHECK(a.find("c") == nullptr);
+  a.on_connected("tcp://d", at(2s));
+  todo = a.on_hello({"c", make_member("e"), 1, 0, {}, 5}, at(3s));
+  REQUIRE(find<report_stranger>(todo) != nullptr);
+  CHECK(find<report_stranger>(todo)->reason
+        == "no more than 2 nodes are known at once");
+  CHECK(find<connect_to>(todo) == nullptr);
 }
 
 TEST_CASE("peers: a beat that does not know our link any more ends it") {
@@ -240,19 +347,19 @@ TEST_CASE("peers: a beat that does not know our link any more ends it") {
 }
 
 TEST_CASE("peers: a beat that comes before our hello does not end the link") {
-  peer_table a{"c", make_member("a"), {}, {"tcp://b"}};
+  peer_table a{"c", make_member("a"), {}, {"tcp://b"}, 1};
   a.on_connected("tcp://b", at(0s));
-  a.on_hello({"c", make_member("b"), 1, 0, {}}, at(0s));
+  a.on_hello({"c", make_member("b"), 1, 0, {}, 0}, at(0s));
   CHECK(a.on_beat("b", 1, {0}, at(10ms)).empty());
   CHECK(a.accepts("b", 1));
   CHECK_FALSE(a.on_beat("b", 1, {0}, at(2s)).empty());
 }
 
 TEST_CASE("peers: what was heard before the link was up goes with it") {
-  peer_table a{"c", make_member("a"), {}, {}};
-  a.on_hello({"c", make_member("b"), 1, 0, {}}, at(0s));
+  peer_table a{"c", make_member("a"), {}, {}, 1};
+  a.on_hello({"c", make_member("b"), 1, 0, {}, 0}, at(0s));
   CHECK(a.up_count() == 0);
-  auto todo = a.on_hello({"c", make_member("b"), 2, 0, {}}, at(1s));
+  auto todo = a.on_hello({"c", make_member("b"), 2, 0, {}, 0}, at(1s));
   REQUIRE(find<report_down>(todo) != nullptr);
   CHECK(find<report_down>(todo)->reason == "started the link anew");
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/client.hpp"
 
+#include "runtime/units.hpp"
 #include "transport/codec.hpp"
 
 namespace millrace {
@@ -18,6 +19,23 @@ infer_reply failed(ec status, std::string text) {
   return out;
 }
 
+/// A gateway closes the connection over a frame that is too long.
+result<void> check_size(const wire_message& x) {
+  auto refuse = [](const char* what, size_t found, size_t most) {
+    return error{ec::too_large,
+                 std::string{what} + " has " + format_bytes(found)
+                   + ", at most " + format_bytes(most) + " are taken",
+                 {}};
+  };
+  if (x.body.size() > codec_limits::body_bytes)
+    return refuse("the request without its large tensors", x.body.size(),
+                  codec_limits::body_bytes);
+  for (auto& part : x.attachments)
+    if (part.size() > wire_limits::message_bytes)
+      return refuse("a tensor", part.size(), wire_limits::message_bytes);
+  return {};
+}
+
 } // namespace
 
 result<client> client::connect(const std::string& address,
@@ -29,22 +47,26 @@ result<client> client::connect(const std::string& address,
 }
 
 template <class T>
-bool client::send(const T& x, uint64_t id, deadline due, int32_t priority) {
+result<void> client::send(const T& x, uint64_t id, deadline due,
+                          int32_t priority) {
   auto y = make_wire_message(x, link_->now(), nullptr);
   y.head.id = id;
   y.head.left = due;
   y.head.prio = priority;
-  return link_->send(y);
+  if (auto fine = check_size(y); !fine)
+    return fine;
+  if (!link_->send(y))
+    return error{
+      ec::unavailable, "the gateway is not connected or takes no more", {}};
+  return {};
 }
 
 uint64_t client::submit(const infer& x, microseconds deadline,
                         int32_t priority) {
   auto id = ++last_;
   auto due = link_->now() + deadline;
-  if (!send(x, id, {due}, priority)) {
-    ready_.push_back({id, failed(ec::unavailable, "the gateway is not"
-                                                  " connected or takes no"
-                                                  " more")});
+  if (auto done = send(x, id, {due}, priority); !done) {
+    ready_.push_back({id, failed(done.failure().code, done.failure().text)});
     return id;
   }
   outstanding_.insert(id);
@@ -97,13 +119,13 @@ infer_reply client::infer_one(const infer& x, microseconds deadline) {
 }
 
 void client::cancel(uint64_t id) {
-  send(millrace::cancel{}, id, {}, 0);
+  static_cast<void>(send(millrace::cancel{}, id, {}, 0));
 }
 
 result<std::vector<model_info>> client::models(microseconds longest) {
   auto id = ++last_;
-  if (!send(describe_models{}, id, {}, 0))
-    return error{ec::unavailable, "the gateway is not connected", {}};
+  if (auto done = send(describe_models{}, id, {}, 0); !done)
+    return done.failure();
   auto until = link_->now() + longest;
   while (auto x = link_->receive(to_us(until - link_->now()))) {
     if (x->head.id != id) {

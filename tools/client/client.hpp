@@ -23,7 +23,8 @@ public:
   /// One request and its answer.
   infer_reply infer_one(const infer& x, microseconds deadline = 30s);
 
-  /// Sends a request and returns its id.
+  /// Sends a request and returns its id. One that no gateway would take is
+  /// not sent: too_large comes back from receive().
   uint64_t submit(const infer& x, microseconds deadline = 30s,
                   int32_t priority = 0);
 
@@ -47,7 +48,7 @@ private:
   explicit client(std::unique_ptr<connection> x) : link_(std::move(x)) {}
 
   template <class T>
-  bool send(const T& x, uint64_t id, deadline due, int32_t priority);
+  result<void> send(const T& x, uint64_t id, deadline due, int32_t priority);
   std::optional<answer> take(const wire_message& x);
 
   std::unique_ptr<connection> link_;

@@ -8,11 +8,30 @@
 #include <zlib.h>
 
 #include "runtime/text.hpp"
+#include "runtime/units.hpp"
 
 namespace millrace {
 
-arrival_times poisson_arrivals(double per_second, microseconds length,
-                               random_stream random) {
+namespace {
+
+error too_many() {
+  return {ec::bad_request,
+          "there would be more than " + std::to_string(max_arrivals)
+            + " requests",
+          {}};
+}
+
+} // namespace
+
+result<arrival_times> poisson_arrivals(double per_second, microseconds length,
+                                       random_stream random) {
+  if (!(per_second > 0) || !std::isfinite(per_second))
+    return error{ec::bad_request,
+                 "rate " + format_number(per_second)
+                   + ": expected requests per second, more than 0",
+                 {}};
+  if (per_second * to_seconds(length) > static_cast<double>(max_arrivals))
+    return too_many();
   arrival_times out;
   double at = 0;
   auto end = to_seconds(length);
@@ -47,6 +66,11 @@ result<std::vector<std::string>> read_lines(const std::string& path) {
 result<arrival_times> trace_arrivals(const std::string& path, double scale,
                                      microseconds length,
                                      random_stream random) {
+  if (!(scale > 0) || !std::isfinite(scale))
+    return error{ec::bad_request,
+                 "scale " + format_number(scale)
+                   + ": expected a number more than 0",
+                 {}};
   auto lines = read_lines(path);
   if (!lines)
     return lines.failure();
@@ -67,6 +91,8 @@ result<arrival_times> trace_arrivals(const std::string& path, double scale,
                    {}};
     }
     auto wanted = rate * scale;
+    if (wanted > static_cast<double>(max_arrivals - out.size()))
+      return too_many();
     auto n = static_cast<size_t>(wanted)
              + (random.uniform() < wanted - std::floor(wanted) ? 1 : 0);
     for (size_t k = 0; k < n; ++k)

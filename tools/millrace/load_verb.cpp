@@ -19,8 +19,8 @@ struct load_options {
   std::string gateway = "tcp://127.0.0.1:7100";
   std::string model;
   std::string input;
-  size_t closed = 0;
-  double rate = 0;
+  size_t window = 1;
+  std::optional<double> rate;
   std::string trace;
   double scale = 1;
   std::string length = "10s";
@@ -130,9 +130,9 @@ public:
   load_result closed(size_t window, microseconds length) {
     auto begin = now();
     while (now() - begin < length) {
-      while (sent_.size() < window)
+      while (sent_.size() < window && now() >= resume_)
         submit(now());
-      take(length);
+      take(std::min(length, pause));
       bar_.show(to_seconds(now() - begin) / to_seconds(length));
     }
     return finish(begin);
@@ -153,6 +153,8 @@ public:
   }
 
 private:
+  static constexpr microseconds pause{10'000};
+
   static timestamp now() { return std::chrono::steady_clock::now(); }
 
   void submit(timestamp intended) {
@@ -174,6 +176,8 @@ private:
     if (i == sent_.end())
       return;
     ++result_.by_status[x.reply.status];
+    if (x.reply.status == ec::unavailable)
+      resume_ = now() + pause; // nobody there answers at once
     if (x.reply.status == ec::ok) {
       auto took = now() - i->second;
       result_.latency.add(1e3 * to_seconds(took));
@@ -196,10 +200,12 @@ private:
   microseconds slo_;
   progress_bar& bar_;
   std::unordered_map<uint64_t, timestamp> sent_;
+  timestamp resume_; ///< of a closed loop
   load_result result_;
 };
 
 int print_load(load_result& x, microseconds slo, const common_options& common) {
+  auto answered = x.by_status.contains(ec::ok) ? exit_ok : exit_failed;
   auto per_second = [&](size_t n) {
     return static_cast<double>(n) / std::max(x.seconds, 1e-9);
   };
@@ -220,7 +226,7 @@ int print_load(load_result& x, microseconds slo, const common_options& common) {
                       {"max_ms", x.latency.quantile(1)}}
                    .dump()
               << std::endl;
-    return exit_ok;
+    return answered;
   }
   std::printf("%zu requests in %.1f s: %.0f answered/s, goodput %.0f/s within"
               " %s\n",
@@ -233,7 +239,18 @@ int print_load(load_result& x, microseconds slo, const common_options& common) {
               x.latency.quantile(.5), x.latency.quantile(.9),
               x.latency.quantile(.99), x.latency.quantile(.999),
               x.latency.quantile(1));
-  return exit_ok;
+  return answered;
+}
+
+/// What the arrivals of an open loop would be; empty for a closed one.
+result<arrival_times> plan_arrivals(const load_options& x,
+                                    microseconds length) {
+  random_stream random{x.seed};
+  if (!x.trace.empty())
+    return trace_arrivals(x.trace, x.scale, length, random);
+  if (!x.rate)
+    return arrival_times{};
+  return poisson_arrivals(*x.rate, length, random);
 }
 
 int run_load(const load_options& x, const common_options& common) {
@@ -243,6 +260,12 @@ int run_load(const load_options& x, const common_options& common) {
   for (auto* y : {&length, &deadline, &slo})
     if (!*y)
       return fail(common, y->failure());
+  if (*length <= 0us)
+    return fail(common,
+                {ec::bad_request, "--time: expected more than 0 s", {}});
+  auto arrivals = plan_arrivals(x, *length);
+  if (!arrivals)
+    return fail(common, arrivals.failure());
   auto gateway = client::connect(x.gateway);
   if (!gateway)
     return fail(common, gateway.failure());
@@ -251,19 +274,8 @@ int run_load(const load_options& x, const common_options& common) {
     return fail(common, inputs.failure());
   progress_bar bar{"load", !common.json};
   load_run run{*gateway, *inputs, x.model, *deadline, *slo, bar};
-  load_result found;
-  if (!x.trace.empty() || x.rate > 0) {
-    random_stream random{x.seed};
-    auto arrivals =
-      x.trace.empty()
-        ? result<arrival_times>{poisson_arrivals(x.rate, *length, random)}
-        : trace_arrivals(x.trace, x.scale, *length, random);
-    if (!arrivals)
-      return fail(common, arrivals.failure());
-    found = run.open(*arrivals);
-  } else {
-    found = run.closed(std::max<size_t>(1, x.closed), *length);
-  }
+  auto open_loop = x.rate || !x.trace.empty();
+  auto found = open_loop ? run.open(*arrivals) : run.closed(x.window, *length);
   bar.done();
   return print_load(found, *slo, common);
 }
@@ -280,10 +292,11 @@ void add_load_verb(CLI::App& app, common_options& common, verb_action& run) {
   verb->add_option("--input", x->input,
                    "A .npy file whose rows are sent in turn; default: zeros");
   verb->add_option("--rows", x->rows, "Rows in one request")
-    ->check(CLI::PositiveNumber)
+    ->check(CLI::Range(1, 1 << 20))
     ->capture_default_str();
-  auto* closed = verb->add_option(
-    "--closed", x->closed, "Closed loop: so many requests open (default: 1)");
+  auto* closed = verb->add_option("--closed", x->window,
+                                  "Closed loop: so many requests open");
+  closed->check(CLI::Range(1, 1'000'000))->capture_default_str();
   auto* rate =
     verb
       ->add_option("--rate", x->rate, "Open loop: Poisson arrivals per second")

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 
@@ -17,7 +18,7 @@ struct model_options {
   std::string alias = "default";
   std::vector<std::string> inputs;
   std::string labels;
-  double accuracy = -1;
+  std::optional<double> accuracy;
   std::string accuracy_data;
   import_request request;
 };
@@ -46,8 +47,8 @@ int run_import(model_options& x, const common_options& common) {
       return fail(common, labels.failure());
     x.request.labels = std::move(*labels);
   }
-  if (x.accuracy >= 0)
-    x.request.accuracy = accuracy_info{x.accuracy, "top-1", x.accuracy_data};
+  if (x.accuracy)
+    x.request.accuracy = accuracy_info{*x.accuracy, "top-1", x.accuracy_data};
   x.request.name = x.name;
   auto runner = torch_backend();
   if (!runner)
@@ -88,6 +89,12 @@ std::vector<std::string> aliases_of(const bundle_store& store,
 }
 
 int run_list(const model_options& x, const common_options& common) {
+  if (!std::filesystem::is_directory(x.store))
+    return fail(common, {ec::bad_request,
+                         x.store
+                           + ": is no directory (expected one of bundles,"
+                             " as --store)",
+                         {}});
   bundle_store store{x.store};
   auto list = store.list();
   if (common.json) {
@@ -196,8 +203,10 @@ void add_model_verb(CLI::App& app, common_options& common, verb_action& run) {
     ->required()
     ->check(CLI::ExistingFile);
   import->add_option("--name", x->name, "Name of the model")->required();
-  import->add_option("--version", x->request.version,
-                     "Version; default: one more than the newest");
+  import
+    ->add_option("--version", x->request.version,
+                 "Version; default: one more than the newest")
+    ->check(CLI::Range(1.0, 0x1p53));
   import->add_option("--input", x->inputs,
                      "An input as NAME:DTYPE:EXTENTS, like image:F32:-1,64"
                      " (-1: any); once per input");
@@ -210,8 +219,7 @@ void add_model_verb(CLI::App& app, common_options& common, verb_action& run) {
   import->add_option("--labels", x->labels, "File of class labels, one a line");
   import->add_option("--application", x->request.application,
                      "What the model is a variant for");
-  import->add_option("--accuracy", x->accuracy, "Measured accuracy, 0 to 1")
-    ->check(CLI::Range(0.0, 1.0));
+  import->add_option("--accuracy", x->accuracy, "Measured accuracy, 0 to 1");
   import->add_option("--accuracy-data", x->accuracy_data,
                      "What the accuracy was measured on");
   import->add_option("--licence", x->request.licence, "Licence of the model");

@@ -78,7 +78,7 @@ int run_node(const node_options& x, const common_options& common) {
     }
   }};
   waiter.detach();
-  (*runtime)->wait();
+  auto done = (*runtime)->wait();
   {
     std::lock_guard guard{mutex};
     ended = true;
@@ -96,8 +96,10 @@ int run_node(const node_options& x, const common_options& common) {
   stopped.set_value();
   last_resort.join();
   // The waiter still waits for signals, and finds that all has ended.
+  if (!done)
+    fail(common, done.failure());
   std::cout.flush();
-  std::_Exit(exit_ok);
+  std::_Exit(done ? exit_ok : exit_failed);
 }
 
 } // namespace
@@ -105,8 +107,7 @@ int run_node(const node_options& x, const common_options& common) {
 void add_node_verb(CLI::App& app, common_options& common, verb_action& run) {
   auto x = std::make_shared<node_options>();
   auto* verb = app.add_subcommand("node", "Launch a node runtime");
-  verb->add_option("--config", x->config, "The cluster's YAML file")
-    ->check(CLI::ExistingFile);
+  verb->add_option("--config", x->config, "The cluster's YAML file");
   verb->add_option("--node", x->name,
                    "Which node of the file to be; may be left out when there"
                    " is only one");

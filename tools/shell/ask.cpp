@@ -43,6 +43,7 @@ result<cluster_status> ask_all(operator_client& cluster) {
     return members.failure();
   cluster_status out;
   out.self = members->self;
+  out.lost = members->lost;
   std::set<std::string> names{members->self.name};
   for (auto& m : members->peers)
     names.insert(m.name);
@@ -60,7 +61,6 @@ result<cluster_status> ask_all(operator_client& cluster) {
       out.nodes.push_back(std::move(*x));
     else
       out.silent.push_back(name);
-    // A node without a worker's role has no monitor, and says so.
     if (auto x = read_answer<node_load>(cluster, answers, loads[name]))
       out.load[name] = std::move(*x);
   }

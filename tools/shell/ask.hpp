@@ -19,7 +19,8 @@ struct cluster_status {
   member self;
   std::vector<node_status> nodes;
   std::vector<std::string> silent;
-  std::map<std::string, node_load> load; ///< of nodes with a monitor
+  std::vector<lost_member> lost; ///< without a link to ours
+  std::map<std::string, node_load> load;
 };
 
 /// Asks all nodes that are linked with ours; those that do not answer within

@@ -16,12 +16,14 @@ namespace {
 
 using arguments = std::vector<std::string>;
 
-bool complain(output_form form, const std::string& why) {
+/// Prints why a command failed, and is its exit status.
+int complain(output_form form, const std::string& why,
+             exit_status status = exit_failed) {
   if (form == output_form::json)
     std::cout << json{{"error", why}}.dump() << std::endl;
   else
     std::cerr << "actor-shell: " << why << std::endl;
-  return false;
+  return status;
 }
 
 void warn_of_silent(const cluster_status& x, output_form form) {
@@ -31,22 +33,26 @@ void warn_of_silent(const cluster_status& x, output_form form) {
                 << " did not answer; what follows is without it" << std::endl;
 }
 
-/// Runs a view over the status of all nodes: text or JSON.
+/// Prints a view of the status of all nodes: text or JSON.
 template <class Text, class Json>
-bool show_all(operator_client& cluster, output_form form, Text text,
-              Json as_json) {
-  auto x = ask_all(cluster);
-  if (!x)
-    return complain(form, x.failure().text);
-  warn_of_silent(*x, form);
+int show(const cluster_status& x, output_form form, Text text, Json as_json) {
+  warn_of_silent(x, form);
   if (form == output_form::json) {
-    json out = as_json(*x);
-    out["silent"] = x->silent;
+    json out = as_json(x);
+    out["silent"] = x.silent;
+    out["lost"] = to_json(x.lost);
     std::cout << out.dump() << std::endl;
   } else {
-    text(*x);
+    text(x);
   }
-  return true;
+  return exit_ok;
+}
+
+template <class Text, class Json>
+int show_all(operator_client& cluster, output_form form, Text text,
+             Json as_json) {
+  auto x = ask_all(cluster);
+  return x ? show(*x, form, text, as_json) : complain(form, x.failure().text);
 }
 
 std::string roles_of(const member& x) {
@@ -59,7 +65,7 @@ size_t count_ready(const node_status& x) {
                   [](auto& r) { return r.state == replica_condition::ready; }));
 }
 
-bool show_status(operator_client& cluster, const arguments&, output_form form) {
+int show_status(operator_client& cluster, const arguments&, output_form form) {
   auto text = [](const cluster_status& x) {
     size_t ready = 0, in_service = 0;
     for (auto& n : x.nodes) {
@@ -72,6 +78,9 @@ bool show_status(operator_client& cluster, const arguments&, output_form form) {
       if (n.state != node_condition::ready)
         std::cout << "  " << n.node.name << " is " << to_string(n.state) << ": "
                   << n.reason << "\n";
+    for (auto& n : x.lost)
+      std::cout << "  " << n.node.name << " is lost since "
+                << format_duration(n.ago) << ": " << n.reason << "\n";
     for (auto& n : x.nodes)
       for (auto& r : n.replicas)
         if (r.state == replica_condition::failed)
@@ -84,7 +93,7 @@ bool show_status(operator_client& cluster, const arguments&, output_form form) {
   });
 }
 
-bool show_nodes(operator_client& cluster, const arguments&, output_form form) {
+int show_nodes(operator_client& cluster, const arguments&, output_form form) {
   auto text = [](const cluster_status& x) {
     std::vector<std::vector<std::string>> rows{{"NODE", "STATE", "ROLES",
                                                 "START", "UPTIME", "REPLICAS",
@@ -100,6 +109,9 @@ bool show_nodes(operator_client& cluster, const arguments&, output_form form) {
     }
     for (auto& name : x.silent)
       rows.push_back({name, "silent", "?", "?", "?", "?", "?", "?"});
+    for (auto& n : x.lost)
+      rows.push_back({n.node.name, "lost", roles_of(n.node),
+                      std::to_string(n.node.incarnation), "-", "-", "-", "-"});
     print_table(rows);
   };
   return show_all(cluster, form, text, [](auto& x) {
@@ -118,8 +130,7 @@ bool show_nodes(operator_client& cluster, const arguments&, output_form form) {
   });
 }
 
-bool show_devices(operator_client& cluster, const arguments&,
-                  output_form form) {
+int show_devices(operator_client& cluster, const arguments&, output_form form) {
   auto text = [](const cluster_status& x) {
     std::vector<std::vector<std::string>> rows{{"DEVICE", "NODE", "KIND",
                                                 "LANES", "BUSY", "BATCHES/S",
@@ -167,30 +178,37 @@ void print_tree(const std::vector<actor_info>& actors,
   }
 }
 
-bool show_actors(operator_client& cluster, const arguments& args,
-                 output_form form) {
+int show_actors(operator_client& cluster, const arguments& args,
+                output_form form) {
+  auto x = ask_all(cluster);
+  if (!x)
+    return complain(form, x.failure().text);
   auto wanted = [&](const node_status& n) {
     return args.empty() || args[0] == n.node.name;
   };
-  auto text = [&](const cluster_status& x) {
-    for (auto& n : x.nodes)
+  if (std::none_of(x->nodes.begin(), x->nodes.end(), wanted))
+    return complain(
+      form, "no node " + shown(args[0]) + " answers; there are "
+              + joined(x->nodes, ", ", [](auto& n) { return n.node.name; }));
+  auto text = [&](const cluster_status& y) {
+    for (auto& n : y.nodes)
       if (wanted(n)) {
         std::cout << n.node.name << "\n";
         print_tree(n.actors, "", "  ");
       }
     std::cout << std::flush;
   };
-  return show_all(cluster, form, text, [&](auto& x) {
+  return show(*x, form, text, [&](auto& y) {
     auto out = json::object();
-    for (auto& n : x.nodes)
+    for (auto& n : y.nodes)
       if (wanted(n))
         out[n.node.name] = to_json(n.actors);
     return json{{"actors", out}};
   });
 }
 
-bool show_replicas(operator_client& cluster, const arguments&,
-                   output_form form) {
+int show_replicas(operator_client& cluster, const arguments&,
+                  output_form form) {
   auto text = [](const cluster_status& x) {
     std::vector<std::vector<std::string>> rows{{"REPLICA", "NODE", "DEVICE",
                                                 "STATE", "REQ/S", "BATCH",
@@ -221,13 +239,13 @@ bool show_replicas(operator_client& cluster, const arguments&,
   });
 }
 
-bool show_models(operator_client& cluster, const arguments&, output_form form) {
+int show_models(operator_client& cluster, const arguments&, output_form form) {
   auto found = ask_registry(cluster);
   if (!found)
     return complain(form, found.failure().text);
   if (form == output_form::json) {
     std::cout << to_json(found->list).dump() << std::endl;
-    return true;
+    return exit_ok;
   }
   std::vector<std::vector<std::string>> rows{
     {"MODEL", "VERSION", "WANTED", "READY", "STARTING", "NOTE"}};
@@ -238,25 +256,25 @@ bool show_models(operator_client& cluster, const arguments&, output_form form) {
                     std::to_string(m.ready), std::to_string(m.starting),
                     m.note});
   print_table(rows);
-  return true;
+  return exit_ok;
 }
 
-bool report_done(const result<done>& x, output_form form,
-                 const std::string& text) {
+int report_done(const result<done>& x, output_form form,
+                const std::string& text) {
   if (!x)
     return complain(form, x.failure().text);
   if (form == output_form::json)
     std::cout << json{{"ok", true}}.dump() << std::endl;
   else
     std::cout << text << std::endl;
-  return true;
+  return exit_ok;
 }
 
 /// Sets how many replicas of a model there shall be, keeping what else is
 /// registered of it.
-bool set_replicas(operator_client& cluster, const std::string& model,
-                  const std::string& version, uint64_t replicas,
-                  output_form form) {
+int set_replicas(operator_client& cluster, const std::string& model,
+                 const std::string& version, uint64_t replicas,
+                 output_form form) {
   auto found = ask_registry(cluster);
   if (!found)
     return complain(form, found.failure().text);
@@ -273,8 +291,8 @@ bool set_replicas(operator_client& cluster, const std::string& model,
                        + " replica(s) wanted");
 }
 
-bool load_model(operator_client& cluster, const arguments& args,
-                output_form form) {
+int load_model(operator_client& cluster, const arguments& args,
+               output_form form) {
   uint64_t replicas = 1;
   if (args.size() > 1) {
     auto& text = args[1];
@@ -282,29 +300,47 @@ bool load_model(operator_client& cluster, const arguments& args,
       std::from_chars(text.data(), text.data() + text.size(), replicas);
     if (err != std::errc{} || end != text.data() + text.size())
       return complain(form,
-                      "expected a number of replicas, found " + shown(text));
+                      "expected a number of replicas, found " + shown(text),
+                      exit_wrong_call);
   }
   return set_replicas(cluster, args[0], args.size() > 2 ? args[2] : "",
                       replicas, form);
 }
 
-bool unload_model(operator_client& cluster, const arguments& args,
-                  output_form form) {
+int unload_model(operator_client& cluster, const arguments& args,
+                 output_form form) {
   return set_replicas(cluster, args[0], "", 0, form);
 }
 
-bool drain_node(operator_client& cluster, const arguments& args,
-                output_form form) {
+int forget(operator_client& cluster, const arguments& args, output_form form) {
+  auto found = ask_registry(cluster);
+  if (!found)
+    return complain(form, found.failure().text);
+  return report_done(
+    cluster.ask<done>(found->node + "/registry", forget_model{args[0]}), form,
+    args[0] + " is registered no more");
+}
+
+int drain_node(operator_client& cluster, const arguments& args,
+               output_form form) {
   return report_done(cluster.ask<done>(args[0] + "/supervisor", drain{}), form,
                      args[0] + " drains");
 }
 
-bool show_help(operator_client&, const arguments&, output_form) {
+int show_help(operator_client&, const arguments&, output_form form) {
+  if (form == output_form::json) {
+    auto out = json::array();
+    for (auto& x : shell_commands())
+      out.push_back(json{
+        {"command", x.name}, {"arguments", x.arguments}, {"help", x.help}});
+    std::cout << json{{"commands", out}}.dump() << std::endl;
+    return exit_ok;
+  }
   std::vector<std::vector<std::string>> rows;
   for (auto& x : shell_commands())
     rows.push_back({"  " + x.name + " " + x.arguments, x.help});
   print_table(rows);
-  return true;
+  return exit_ok;
 }
 
 } // namespace
@@ -324,6 +360,7 @@ const std::vector<shell_command>& shell_commands() {
     {"load", "MODEL [REPLICAS [VERSION]]", 1, 3, "have replicas of a model",
      load_model},
     {"unload", "MODEL", 1, 1, "have none", unload_model},
+    {"forget", "MODEL", 1, 1, "have none, and register it no more", forget},
     {"drain", "NODE", 1, 1, "take no new work on a node, finish, end it",
      drain_node},
     {"help", "", 0, 0, "this list", show_help},
@@ -341,7 +378,7 @@ int run_command(operator_client& cluster, const std::vector<std::string>& words,
       complain(form, "usage: " + x.name + " " + x.arguments);
       return exit_wrong_call;
     }
-    return x.run(cluster, args, form) ? exit_ok : exit_failed;
+    return x.run(cluster, args, form);
   }
   complain(form,
            "no command " + shown(words.front()) + "; there are "

@@ -17,9 +17,9 @@ struct shell_command {
   std::string arguments; ///< as help shows them
   size_t least, most;    ///< how many of them
   std::string help;
-  /// Runs it and prints what it found; false when something did not work.
-  bool (*run)(operator_client& cluster, const std::vector<std::string>& args,
-              output_form form);
+  /// Runs it, prints what it found, and returns an exit status.
+  int (*run)(operator_client& cluster, const std::vector<std::string>& args,
+             output_form form);
 };
 
 /// All commands, in the order help lists them.

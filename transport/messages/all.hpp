@@ -21,7 +21,7 @@ using all_messages = std::tuple<
   // envelope
   failure, done,
   // peer
-  hello, beat, goodbye, watch, gone,
+  hello, refused, beat, goodbye, watch, gone,
   // infer
   infer, infer_reply, cancel, describe_models, model_list_reply,
   // replica

@@ -121,10 +121,18 @@ struct forget_model {
 struct get_members {
   MILLRACE_FIELDS(get_members)
 };
+/// A node that went without a goodbye and has not come back.
+struct lost_member {
+  member node;
+  std::string reason;
+  microseconds ago{0};
+  MILLRACE_FIELDS(lost_member, node, reason, ago)
+};
 struct member_list {
   member self;
   std::vector<member> peers;
-  MILLRACE_FIELDS(member_list, self, peers)
+  std::vector<lost_member> lost;
+  MILLRACE_FIELDS(member_list, self, peers, lost)
 };
 
 /// One actor of a node, for the tree.

@@ -38,7 +38,22 @@ struct hello {
   uint64_t link = 0;
   uint64_t given_up = 0; ///< the receiver's hellos up to this one are void
   std::vector<member> members; ///< others the sender is linked with
-  MILLRACE_FIELDS(hello, cluster, self, link, given_up, members)
+  /// Drawn by each start, so that two of one incarnation (a data directory that
+  /// was lost, two processes under one name) are told apart.
+  uint64_t start = 0;
+  MILLRACE_FIELDS(hello, cluster, self, link, given_up, members, start)
+};
+
+/// Answers a hello that is not accepted and never will be.
+struct refused {
+  std::string node; ///< with the next two: whose hello
+  uint64_t incarnation = 0;
+  uint64_t start = 0;
+  std::string why;
+  /// The incarnation that stands in the way; 0 when something else does.
+  uint64_t known = 0;
+  bool alive = false; ///< that one is linked with the sender
+  MILLRACE_FIELDS(refused, node, incarnation, start, why, known, alive)
 };
 
 /// Says that the sender's bus thread is alive and which link of the receiver's
@@ -74,7 +89,8 @@ struct peer_up {
 struct peer_down {
   member peer;
   std::string reason;
-  MILLRACE_FIELDS(peer_down, peer, reason)
+  bool left = false; ///< on purpose
+  MILLRACE_FIELDS(peer_down, peer, reason, left)
 };
 
 } // namespace millrace

@@ -49,7 +49,8 @@ using frame_list = std::vector<zmq::message_t>;
 bool receive(zmq::socket_t& from, frame_list& out);
 
 /// Sends without waiting; false when the receiver is not there or does not
-/// read, and then nothing is sent. A routing id goes first unless empty. Bytes
+/// read: it then gets nothing of the message (zmq_msg_send(3): all or none of
+/// the parts). A routing id goes first unless empty. Bytes
 /// that are lent and not copied are on the account until they are sent.
 bool send(zmq::socket_t& to, std::string_view routing_id, const wire_message& x,
           timestamp now, const loan_account& account = nullptr);

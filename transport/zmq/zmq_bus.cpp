@@ -4,9 +4,6 @@
 #include <atomic>
 #include <map>
 #include <thread>
-#include <unordered_map>
-
-#include <caf/make_actor.hpp>
 
 #include "runtime/log.hpp"
 #include "runtime/random.hpp"
@@ -16,6 +13,7 @@
 #include "transport/client_message.hpp"
 #include "transport/messages/all.hpp"
 #include "transport/operator_session.hpp"
+#include "transport/zmq/job_queue.hpp"
 #include "transport/zmq/links.hpp"
 #include "transport/zmq/socket.hpp"
 #include "transport/zmq/wake_event.hpp"
@@ -30,7 +28,6 @@ using namespace zeromq;
 /// runs before the sockets do.
 constexpr size_t messages_per_turn = 256;
 constexpr size_t runs_per_turn = 1024;
-constexpr size_t max_operator_sessions = 256;
 
 class impl : public zmq_bus {
 public:
@@ -44,7 +41,10 @@ public:
       received_(counts.bus_messages("received")),
       sent_bytes_(counts.bus_bytes("sent")),
       received_bytes_(counts.bus_bytes("received")),
-      peers_up_(counts.peers()) {}
+      peers_up_(counts.peers()),
+      sessions_(system, [this](auto& to, auto mid, auto& content) {
+        answer_operator(to, mid, content);
+      }) {}
 
   ~impl() override { stop(); }
 
@@ -70,8 +70,9 @@ public:
       *address = bound_address(*socket);
     }
     links_ = std::make_unique<link_set>(context_, settings_.self, options);
-    table_ = std::make_unique<peer_table>(settings_.cluster, settings_.self,
-                                          settings_.link, settings_.seeds);
+    table_ =
+      std::make_unique<peer_table>(settings_.cluster, settings_.self,
+                                   settings_.link, settings_.seeds, entropy());
     return {};
   }
 
@@ -143,10 +144,7 @@ private:
   void post(F f) {
     if (on_bus_thread())
       return f();
-    {
-      std::lock_guard guard{mutex_};
-      posted_.push_back(std::move(f));
-    }
+    jobs_.push(std::move(f));
     wake_.raise();
   }
 
@@ -222,7 +220,7 @@ private:
         carry_out(table_->on_tick(now()));
       }
       auto busy = reactor_.run(runs_per_turn);
-      run_posted();
+      jobs_.run();
       if (take_in() || busy)
         continue; // asking the kernel what is there would cost more than to
                   // look
@@ -233,7 +231,7 @@ private:
 
   void leave() {
     reactor_.run(runs_per_turn);
-    run_posted();
+    jobs_.run();
     auto x = make_wire_message(goodbye{}, now(), nullptr);
     for (auto& m : table_->linked())
       carry_now(m.name, m.incarnation, x);
@@ -241,21 +239,6 @@ private:
     from_peers_.close();
     clients_.close();
     operators_.close();
-  }
-
-  void run_posted() {
-    std::vector<std::function<void()>> jobs;
-    {
-      std::lock_guard guard{mutex_};
-      jobs.swap(posted_);
-    }
-    for (auto& job : jobs)
-      job();
-  }
-
-  bool has_posted() {
-    std::lock_guard guard{mutex_};
-    return !posted_.empty();
   }
 
   void poll(milliseconds longest) {
@@ -269,7 +252,7 @@ private:
     links_->add_poll_items(items_);
     wake_.about_to_sleep();
     // What was posted before the flag was up raised no event.
-    if (has_posted() || reactor_.has_posted())
+    if (!jobs_.empty() || reactor_.has_posted())
       longest = milliseconds{0};
     zmq::poll(items_, std::max(longest, milliseconds{0}));
     wake_.awake();
@@ -326,6 +309,9 @@ private:
     } else if (x->head.t == beat::record_name()) {
       if (auto b = decode<beat>(x->body.view(), ctx))
         carry_out(table_->on_beat(name, incarnation, *b, now()));
+    } else if (x->head.t == refused::record_name()) {
+      if (auto r = decode<refused>(x->body.view(), ctx))
+        carry_out(table_->on_refused(*r));
     } else if (x->head.t == goodbye::record_name()) {
       carry_out(table_->on_goodbye(name, incarnation, now()));
     } else {
@@ -371,6 +357,24 @@ private:
     links_->send(address, x, now());
   }
 
+  void act(const send_refusal& x) { send_link(x.address, x.what); }
+
+  void act(const report_stranger& x) {
+    dropped("refused_hello");
+    log_event(log_level::warning, "bus", "refused_hello",
+              {{"node", x.peer.name},
+               {"incarnation", x.peer.incarnation},
+               {"address", x.peer.address},
+               {"reason", x.reason}});
+  }
+
+  void act(const report_refused& x) {
+    log_event(log_level::warning, "bus", "was_refused",
+              {{"reason", x.what.why}, {"known", x.what.known}});
+    if (x.what.known != 0 && settings_.on_refused)
+      settings_.on_refused(x.what);
+  }
+
   void act(const report_up& x) {
     log_event(log_level::info, "bus", "peer_up",
               {{"node", x.peer.name},
@@ -388,7 +392,7 @@ private:
     peers_up_.set(static_cast<double>(table_->up_count()));
     board_.peer_lost(x.peer, x.reason, &reactor_);
     for (auto& s : subscribers_)
-      tell(s, peer_down{x.peer, x.reason});
+      tell(s, peer_down{x.peer, x.reason, x.left});
   }
 
   // -- clients ----------------------------------------------------------------
@@ -423,36 +427,27 @@ private:
   void on_operator_frames() {
     auto connection = frames_[0].to_string();
     auto x = to_wire(frames_, 1, now());
-    if (!x)
-      return dropped("undecodable");
+    if (!x) {
+      dropped("undecodable");
+      return answer_operator(connection, {},
+                             caf::make_message(to_caf(x.failure())));
+    }
     auto mid = caf::message_id{x->head.id & caf::message_id::request_id_mask}
                  .with_category(caf::message_id::normal_message_category);
-    auto reply_to = session_of(connection);
-    if (!may_say(role::operating, x->head.t)) {
-      answer_operator(
-        connection, mid,
-        caf::make_message(to_caf(
-          {ec::forbidden, "operators may not say " + shown(x->head.t), {}})));
-      return;
-    }
+    auto refuse = [&](error why) {
+      answer_operator(connection, mid,
+                      caf::make_message(to_caf(std::move(why))));
+    };
+    if (!may_say(role::operating, x->head.t))
+      return refuse(
+        {ec::forbidden, "operators may not say " + shown(x->head.t), {}});
+    auto reply_to = sessions_.of(connection);
+    if (!reply_to)
+      return refuse(
+        {ec::overloaded, "too many operators wait for answers", {}});
     x->head.id = mid.integer_value();
     if (auto done = board_.deliver(reply_to, *x, &reactor_); !done)
       dropped("undecodable");
-  }
-
-  caf::strong_actor_ptr session_of(const std::string& connection) {
-    if (auto i = sessions_.find(connection); i != sessions_.end())
-      return i->second;
-    if (sessions_.size() >= max_operator_sessions)
-      sessions_.clear(); // answers on their way to them are lost
-    caf::actor_config cfg;
-    auto x = caf::make_actor<operator_session, caf::strong_actor_ptr>(
-      system_.next_actor_id(), system_.node(), &system_, cfg, connection,
-      [this](auto& to, auto mid, auto& content) {
-        answer_operator(to, mid, content);
-      });
-    sessions_.emplace(connection, x);
-    return x;
   }
 
   caf::actor_system& system_;
@@ -472,10 +467,9 @@ private:
   frame_list frames_;
   std::vector<caf::strong_actor_ptr> subscribers_;
   caf::strong_actor_ptr gateway_;
-  std::unordered_map<std::string, caf::strong_actor_ptr> sessions_;
+  operator_sessions sessions_;
 
-  std::mutex mutex_;
-  std::vector<std::function<void()>> posted_;
+  job_queue jobs_;
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,6 +23,9 @@ struct zmq_bus_settings {
   std::vector<std::string> seeds; ///< nodes to meet first
   byte_count max_unread{64u << 20}; ///< answers one client has not read
   link_settings link;
+  /// Called on the bus thread when another start stands in this one's way:
+  /// the cluster will not listen to it.
+  std::function<void(const refused&)> on_refused;
 };
 
 /// The bus over ZeroMQ: one thread that owns all sockets and, as CAF's host for

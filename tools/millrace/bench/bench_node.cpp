@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include <fcntl.h>
-#include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,14 +75,16 @@ result<void> bench_node::spawn(const std::string& config) {
   int lines[2];
   if (::pipe2(lines, O_CLOEXEC) != 0)
     return error{ec::unavailable, "no pipe for the bench's node", {}};
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_adddup2(&files, lines[1], 1);
-  auto failed =
-    ::posix_spawn(&pid_, self.c_str(), &files, nullptr, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&files);
+  // Not posix_spawn, which cannot ask for the end together with this process.
+  pid_ = ::fork();
+  if (pid_ == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    ::dup2(lines[1], 1);
+    ::execv(self.c_str(), argv.data());
+    ::_exit(127);
+  }
   ::close(lines[1]);
-  auto said = failed == 0 ? first_line(lines[0]) : std::string{};
+  auto said = pid_ > 0 ? first_line(lines[0]) : std::string{};
   ::close(lines[0]);
   // "node bench of cluster bench: peers ..., clients tcp://127.0.0.1:PORT"
   auto at = said.find("clients ");

@@ -48,7 +48,7 @@ public:
   nanoseconds round_trip() override {
     auto begin = now();
     gateway_.submit(request_);
-    while (!gateway_.receive(1s)) {
+    while (!count(gateway_.receive(1s))) {
     }
     return now() - begin;
   }
@@ -59,19 +59,37 @@ public:
     while (now() - begin < length) {
       while (gateway_.outstanding() < open)
         gateway_.submit(request_);
-      done += gateway_.receive(1s).has_value();
-      while (gateway_.receive(microseconds{0}))
+      done += count(gateway_.receive(1s));
+      while (count(gateway_.receive(microseconds{0})))
         ++done;
     }
     auto took = to_seconds(now() - begin);
     while (gateway_.outstanding() > 0)
-      static_cast<void>(gateway_.receive(1s));
+      count(gateway_.receive(1s));
     return static_cast<double>(done) / took;
   }
 
+  /// What was measured is worth nothing when an answer was not ok.
+  result<void> verdict() const {
+    if (failed_ == 0)
+      return {};
+    return error{first_failure_.status,
+                 std::to_string(failed_)
+                   + " requests failed; the first: " + first_failure_.error,
+                 {}};
+  }
+
 private:
+  bool count(const std::optional<client::answer>& x) {
+    if (x && x->reply.status != ec::ok && failed_++ == 0)
+      first_failure_ = x->reply;
+    return x.has_value();
+  }
+
   client& gateway_;
   infer request_;
+  size_t failed_ = 0;
+  infer_reply first_failure_;
 };
 
 /// Median and 99th percentile of round trips, in microseconds.
@@ -159,7 +177,8 @@ private:
     }
     out.results.push_back(
       rate.row(x.name + " throughput, metrics on", "1/s", "metrics off"));
-    return {};
+    auto fine = without.verdict();
+    return fine ? with.verdict() : fine;
   }
 
   result<void> run_case(const path_case& x, client& gateway, bench_report& out,
@@ -201,7 +220,7 @@ private:
       p50_model.row(x.name + " p50", "us", "direct LibTorch call"));
     out.results.push_back(
       rate.row(x.name + " throughput", "1/s", "bare ZeroMQ echo"));
-    return {};
+    return ours.verdict();
   }
 
   static result<infer> request_for(const path_case& x, client& gateway) {
@@ -228,6 +247,8 @@ int run_path(const path_options& x, const common_options& common) {
   auto length = parse_duration(x.length);
   if (!length)
     return fail(common, length.failure());
+  if (*length < 1ms)
+    return fail(common, {ec::bad_request, "--time: expected 1 ms or more", {}});
   const std::vector<path_case> cases{
     {"trivial model", "bench-identity", 64},
     {"digits-small", "digits-small", 256},
@@ -237,8 +258,13 @@ int run_path(const path_options& x, const common_options& common) {
                 / ("millrace-bench-" + std::to_string(::getpid()));
   auto bundles = std::filesystem::absolute(x.models).string();
   std::vector<std::string> models;
-  for (auto& c : cases)
+  for (auto& c : cases) {
+    if (auto there = bundle_store{bundles}.find(c.model, ""); !there)
+      return fail(common, std::move(there.failure())
+                            .within("--models (tools/example-models digits"
+                                    " bench makes them)"));
     models.push_back(c.model);
+  }
   auto node =
     bench_node::start(folder / "plain", bundles, models, recording::off);
   auto counting =
@@ -301,6 +327,7 @@ void add_bench_verb(CLI::App& app, common_options& common, verb_action& run) {
                  "Bundles: digits-small, bench-identity, bench-image")
     ->capture_default_str();
   verb->add_option("--rounds", x->rounds, "Interleaved rounds")
+    ->check(CLI::Range(1, 10'000))
     ->capture_default_str();
   verb->add_option("--time", x->length, "Length of each measurement")
     ->capture_default_str();
