@@ -108,6 +108,31 @@ class PythonClient(unittest.TestCase):
         with self.assertRaisesRegex(millrace.BadRequest, "dtype complex64"):
             self.client.infer("affine", x.astype(numpy.complex64))
 
+    def test_what_makes_no_sense_is_refused_before_it_is_sent(self):
+        x = numpy.ones((1, 4), numpy.float32)
+        for wish in ({"priority": 2**31}, {"deadline": float("nan")}, {"deadline": -1},
+                     {"slo": float("inf")}):
+            with self.subTest(wish), self.assertRaises(millrace.BadRequest):
+                self.client.infer("affine", x, **wish)
+        too_long = numpy.broadcast_to(numpy.float32(0), ((1 << 26) + 1,))
+        with self.assertRaisesRegex(millrace.TooLarge, "268435460 bytes, at most"):
+            self.client.infer("affine", too_long)
+        with self.assertRaisesRegex(ValueError, "expected an address like"):
+            millrace.Client("nowhere")
+        with self.assertRaises(KeyError):
+            self.client.result(12345)
+
+    def test_a_closed_client_says_so(self):
+        client = millrace.Client(f"ipc://{self.folder.name}/clients")
+        client.close()
+        with self.assertRaisesRegex(millrace.Unavailable, "closed"):
+            client.models()
+
+    def test_bfloat16_comes_back_as_float32(self):
+        data = numpy.array([0x3F80, 0xC000], numpy.uint16)
+        numpy.testing.assert_array_equal(
+            millrace.client._array_of(data.tobytes(), "BF16"), [1, -2])
+
     def test_the_models_say_what_they_take(self):
         by_name = {m.model: m for m in self.client.models()}
         self.assertEqual(by_name["affine"].inputs[0]["extents"], [-1, 4])

@@ -196,6 +196,35 @@ TEST_CASE("replica: one that cannot start leaves its device and neighbours"
   CHECK(state_of("broken") == replica_condition::failed);
 }
 
+TEST_CASE("gateway: a model that nobody serves any more makes room for another"
+          " when there are as many as may be") {
+  gateway_options limits;
+  limits.max_models = 1;
+  virtual_cluster c{1, want(1), ten_ms, limits};
+  auto set = [&](const std::string& model, uint64_t replicas) {
+    set_model x;
+    x.settings.model = model;
+    x.settings.replicas = replicas;
+    REQUIRE(c.ask_actor<done, registry_actor>("./registry", x));
+    c.world.advance(3s, 10ms);
+  };
+  auto status_of = [&](uint64_t id, const std::string& model) {
+    auto x = c.ask();
+    x.model = model;
+    c.front->request(id, x);
+    c.world.advance(1s, 10ms);
+    return c.front->replies[id][0].status;
+  };
+  set("other", 1);
+  CHECK(status_of(1, "m") == ec::ok);
+  CHECK(status_of(2, "other") == ec::unknown_model);
+  set("m", 0);
+  set("other", 0);
+  set("other", 1);
+  CHECK(status_of(3, "other") == ec::ok);
+  CHECK(status_of(4, "m") == ec::unknown_model);
+}
+
 TEST_CASE("registry: settings beyond their limits are refused by name") {
   virtual_cluster c{1, want(1), ten_ms};
   set_model many;

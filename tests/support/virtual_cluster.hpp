@@ -158,7 +158,7 @@ private:
   }
 
   std::vector<child_spec> worker_children() {
-    auto models = std::vector<std::string>{wanted_.model};
+    auto models = std::vector<std::string>{wanted_.model, "other"};
     return {
       {"cache", "",
        [models](supervisor_actor::pointer self) {

@@ -2,7 +2,10 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <filesystem>
+#include <future>
 
+#include "models/device/device.hpp"
 #include "models/import.hpp"
 #include "tests/support/builders.hpp"
 #include "tests/support/temporary_directory.hpp"
@@ -35,6 +38,23 @@ result<import_report> import_into(const temporary_directory& dir,
 }
 
 const tensor_spec rows_of_4{"x", dtype::f32, {-1, 4}};
+
+/// Waits for what a device completes.
+class waiting_listener : public device_listener {
+public:
+  void on_loaded(instance_id, result<load_report> x) override {
+    loaded.set_value(static_cast<bool>(x));
+  }
+  void on_executed(execution_report x) override {
+    executed.set_value(static_cast<bool>(x.outputs));
+  }
+  std::promise<bool> loaded, executed;
+};
+
+size_t count_threads() {
+  return static_cast<size_t>(
+    std::distance(std::filesystem::directory_iterator{"/proc/self/task"}, {}));
+}
 
 std::unique_ptr<loaded_stage> load(const std::string& directory) {
   auto content = open_bundle(directory, verify::hashes);
@@ -193,4 +213,26 @@ TEST_CASE("backend: code and weights that do not belong together are refused") {
   REQUIRE_FALSE(stage);
   CHECK(stage.failure().text.find("no parameter 'weight'")
         != std::string::npos);
+}
+
+TEST_CASE("cpu_device: an execution has as many threads as its replica") {
+  temporary_directory dir;
+  auto done = import_into(dir, asks("ballast", {rows_of_4}));
+  REQUIRE(done);
+  auto content = open_bundle(done->directory, verify::sizes);
+  REQUIRE(content);
+  auto shared = std::make_shared<const bundle>(std::move(*content));
+  auto threads_with = [&](uint32_t threads) {
+    waiting_listener listener;
+    auto cpu = make_cpu_device({"cpu0", "cpu", 1, {}}, listener);
+    REQUIRE(cpu);
+    (*cpu)->load({1, shared, 0, 1, 1, threads}, {});
+    REQUIRE(listener.loaded.get_future().get());
+    (*cpu)->execute({1, 1, 0, 0, 0, {{floats({1, 4})}}}, {});
+    REQUIRE(listener.executed.get_future().get());
+    return count_threads();
+  };
+  auto alone = threads_with(1);
+  CHECK(threads_with(1) == alone);
+  CHECK(threads_with(4) >= alone + 3);
 }

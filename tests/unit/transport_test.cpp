@@ -110,6 +110,24 @@ TEST_CASE("codec: a value of the wrong kind is refused with its key") {
            " range at key 'link'");
 }
 
+TEST_CASE("codec: what is wrong is named by the keys that lead to it") {
+  auto x = decode_packed<infer>([](auto& p) {
+    p.pack_map(2);
+    p.pack(std::string{"model"});
+    p.pack(std::string{"m"});
+    p.pack(std::string{"inputs"});
+    p.pack_array(1);
+    p.pack_map(2);
+    p.pack(std::string{"dtype"});
+    p.pack(std::string{"F32"});
+    p.pack(std::string{"shape"});
+    p.pack(std::vector<int>(9, 1));
+  });
+  CHECK(x.failure().text
+        == "the message has more elements than there is room for (expected at"
+           " most 8 extents) at key 'inputs.shape'");
+}
+
 TEST_CASE("codec: an integer that does not fit its field is refused") {
   auto x = decode_packed<header>([](auto& p) {
     p.pack_map(1);

@@ -9,11 +9,14 @@ import msgpack
 import numpy
 import zmq
 
-from .errors import InternalError, Unavailable, make_error
+from .errors import BadRequest, InternalError, TooLarge, Unavailable, make_error
 
 PROTOCOL_VERSION = 1
 INLINE = 1024
 """Tensors of up to so many bytes go into the message's body."""
+MAX_BODY = 4 << 20
+MAX_FRAME = 256 << 20
+"""A gateway takes no more, and closes the connection over a longer frame."""
 GRACE = 0.25
 """Seconds after its deadline that an answer is still waited for."""
 
@@ -29,6 +32,9 @@ DTYPES = {
     "F64": numpy.float64,
 }
 NAMES = {numpy.dtype(kind): name for name, kind in DTYPES.items()}
+# NumPy has no bfloat16 of its own: an array of ml_dtypes' goes in, and float32,
+# which holds every value of it, comes out.
+BFLOAT16 = "bfloat16"
 
 
 @dataclasses.dataclass
@@ -68,11 +74,18 @@ class Client:
     """Submits requests to one gateway. Not for use by several threads at once."""
 
     def __init__(self, address="tcp://127.0.0.1:7100", connect_timeout=5.0):
-        """Connects; raises Unavailable when nobody listens there in time."""
+        """Connects; raises Unavailable when nobody listens there in time, and
+        ValueError when it is no address."""
         self._socket = zmq.Context.instance().socket(zmq.DEALER)
         self._socket.linger = 200
         self._socket.immediate = True
-        self._socket.connect(address)
+        try:
+            self._socket.connect(address)
+        except (zmq.ZMQError, TypeError) as why:
+            self.close()
+            raise ValueError(
+                f"{address!r}: expected an address like tcp://127.0.0.1:7100 ({why})"
+            ) from None
         self._last = 0
         self._waiting = {}
         self._ready = {}
@@ -81,6 +94,7 @@ class Client:
             raise Unavailable(f"nobody listens at {address}")
 
     def close(self):
+        """Ends the connection; what is open is not answered any more."""
         self._socket.close()
 
     def __enter__(self):
@@ -122,8 +136,10 @@ class Client:
             body["accuracy"] = float(accuracy)
         for key, seconds in (("latency", latency), ("slo", slo)):
             if seconds is not None:
-                body[key] = int(seconds * 1e6)
-        header = {"left": int(deadline * 1e6), "prio": priority}
+                body[key] = _microseconds(key, seconds)
+        if not -(2**31) <= priority < 2**31:
+            raise BadRequest(f"priority {priority}: expected 32 bits")
+        header = {"left": _microseconds("deadline", deadline), "prio": int(priority)}
         number = self._send("infer", header, body, frames)
         self._waiting[number] = time.monotonic() + deadline + GRACE
         return number
@@ -159,8 +175,11 @@ class Client:
         self._waiting[number] = time.monotonic() + timeout
         while number not in self._ready:
             if not self._receive(self._waiting[number] - time.monotonic()):
+                del self._waiting[number]
                 raise Unavailable("no answer came from the gateway")
-        _, body, _ = self._ready.pop(number)
+        kind, body, _ = self._ready.pop(number)
+        if kind != "model_list_reply":
+            raise make_error(body.get("status", "internal"), body.get("error", ""))
         return [
             Model(
                 model=m.get("model", ""),
@@ -180,6 +199,11 @@ class Client:
             number = self._last
         header = {"v": PROTOCOL_VERSION, "t": kind, "id": number, **header}
         parts = [msgpack.packb(header) + msgpack.packb(body), *frames]
+        for size, most in [(len(parts[0]), MAX_BODY), *((x.nbytes, MAX_FRAME) for x in frames)]:
+            if size > most:
+                raise TooLarge(f"a part of the request has {size} bytes, at most {most} are taken")
+        if self._socket.closed:
+            raise Unavailable("this client is closed")
         try:
             self._socket.send_multipart(parts, zmq.DONTWAIT, copy=False)
         except zmq.Again:
@@ -188,6 +212,8 @@ class Client:
 
     def _receive(self, seconds):
         """Takes in one message; False when none came in time."""
+        if self._socket.closed:
+            raise Unavailable("this client is closed")
         if not self._socket.poll(max(0, int(seconds * 1000))):
             return False
         first, *frames = self._socket.recv_multipart(copy=False)
@@ -212,21 +238,34 @@ def _pack_inputs(inputs):
         array = numpy.ascontiguousarray(x)
         if array.dtype == numpy.float64 and not isinstance(x, numpy.ndarray):
             array = array.astype(numpy.float32)  # a list of Python floats
-        if array.dtype not in NAMES:
-            raise make_error("bad_request", f"dtype {array.dtype} is not served")
+        dtype = "BF16" if array.dtype.name == BFLOAT16 else NAMES.get(array.dtype)
+        if dtype is None:
+            raise BadRequest(f"dtype {array.dtype} is not served")
         tensor = {
-            "dtype": NAMES[array.dtype],
+            "dtype": dtype,
             "shape": list(array.shape),
         }
         if array.nbytes <= INLINE:
             tensor["data"] = array.tobytes()
         else:
             tensor["data"] = len(frames)
-            frames.append(array.data)
+            frames.append(array.view(numpy.uint8).data)
         if name:
             tensor["name"] = name
         tensors.append(tensor)
     return tensors, frames
+
+
+def _microseconds(name, seconds):
+    if not 0 <= seconds < 2**43:
+        raise BadRequest(f"{name} {seconds}: expected seconds")
+    return int(seconds * 1e6)
+
+
+def _array_of(data, dtype):
+    if dtype == "BF16":
+        return (numpy.frombuffer(data, numpy.uint16).astype(numpy.uint32) << 16).view(numpy.float32)
+    return numpy.frombuffer(data, DTYPES[dtype])
 
 
 def _unpack_answer(body, frames):
@@ -235,8 +274,7 @@ def _unpack_answer(body, frames):
         data = x["data"]
         if isinstance(data, int):
             data = frames[data].buffer
-        array = numpy.frombuffer(data, DTYPES[x["dtype"]]).reshape(x["shape"])
-        outputs[x.get("name") or str(i)] = array
+        outputs[x.get("name") or str(i)] = _array_of(data, x["dtype"]).reshape(x["shape"])
     return Answer(
         outputs=outputs,
         model=body.get("model", ""),
