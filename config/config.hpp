@@ -54,9 +54,10 @@ struct node_config {
   std::string data;
   std::string models;
   std::string rack;
+  microseconds drain_timeout{30'000'000};
   std::vector<device_config> devices;
   MILLRACE_FIELDS(node_config, roles, peers, advertise, clients, operators,
-                  http, data, models, rack, devices)
+                  http, data, models, rack, drain_timeout, devices)
   static constexpr auto notes() {
     return std::array{
       note{"what this process does"},
@@ -69,6 +70,8 @@ struct node_config {
       note{"directory for what must outlive the process; default: data/NAME"},
       note{"directory of bundles; default: bundles"},
       note{"where the host stands, for placement"},
+      note{"how long it may finish what it has after SIGTERM; then it ends", 0,
+           3600},
       note{"what a worker computes with; default: one cpu"}};
   }
 };

@@ -223,6 +223,7 @@ private:
     options.counts = counts_;
     options.state = health_;
     options.worker = has(node_role::worker);
+    options.drain_timeout = mine().drain_timeout;
     options.ended = [this] {
       std::lock_guard guard{mutex_};
       ended_ = true;

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <fstream>
+#include <set>
 
 #include "tests/support/canary_load.hpp"
 #include "tests/support/live_cluster.hpp"
@@ -252,6 +253,40 @@ TEST_CASE("P16: a drained worker loses nothing") {
   report(load);
   CHECK(load.statuses[ec::ok] == load.submitted);
   CHECK(load.foreign == 0);
+}
+
+TEST_CASE("P4: a model that takes longer than a node may be silent does not"
+          " make its node lost") {
+  live_cluster c{apart(), "  - {model: lasting}\n", bundles};
+  c.start_all();
+  REQUIRE(c.wait_ready());
+  auto gateway = c.connect_client();
+  microseconds longest{0};
+  for (float times = 64; longest < 1500ms && times < 1e6; times *= 2) {
+    auto y = gateway.infer_one(ask("lasting", floats({1, 4}, times)), 60s);
+    REQUIRE(y.status == ec::ok);
+    longest = y.execute;
+  }
+  CHECK(longest >= 1500ms);
+  for (auto node : {"ctl", "gw"})
+    CHECK(c.log_of(node).find("peer_down") == std::string::npos);
+}
+
+TEST_CASE("P16: a drain ends in time though a model never does, and so does its"
+          " request") {
+  auto nodes = apart("    roles: [worker]\n    drain_timeout: 500ms\n");
+  live_cluster c{nodes, "  - {model: lasting, device: cpu}\n", bundles};
+  c.start_all();
+  REQUIRE(c.wait_ready());
+  auto gateway = c.connect_client();
+  auto y = gateway.infer_one(ask("lasting", floats({1, 4}, 1e10f)), 500ms);
+  CHECK(y.status == ec::deadline_exceeded);
+  auto begin = std::chrono::steady_clock::now();
+  for (auto worker : {"w1", "w2"})
+    c[worker].signal(SIGTERM);
+  std::multiset<int> statuses{c["w1"].wait(), c["w2"].wait()};
+  CHECK(std::chrono::steady_clock::now() - begin < 10s);
+  CHECK(statuses == std::multiset<int>{0, 1}); // who had it ends by force
 }
 
 TEST_CASE("P10: what a client does not read is not kept for it without end") {

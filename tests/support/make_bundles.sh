@@ -20,4 +20,5 @@ import identity --input x:F32:-1,4
 import affine --input x:F32:-1,4 --output y
 import picky --input x:F32:-1,4
 import ballast --input x:F32:-1,4
+import lasting --input x:F32:-1,4
 touch "$folder/done"
