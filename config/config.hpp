@@ -102,18 +102,19 @@ struct gateway_config {
   uint64_t max_requests = 65'536;
   byte_count max_bytes{512u << 20};
   byte_count max_client_bytes{256u << 20};
-  byte_count max_unread_bytes{64u << 20};
+  byte_count max_unread_bytes{512u << 20};
+  byte_count max_client_unread_bytes{64u << 20};
   static constexpr double least_bytes = 65'536;
   MILLRACE_FIELDS(gateway_config, max_requests, max_bytes, max_client_bytes,
-                  max_unread_bytes)
+                  max_unread_bytes, max_client_unread_bytes)
   static constexpr auto notes() {
     return std::array{
       note{"requests held at once; more are answered overloaded", 1, 1e9},
       note{"bytes of their inputs", least_bytes},
       note{"bytes of one connection's inputs", least_bytes},
-      note{"bytes of answers that one connection has not read; more are"
-           " dropped",
-           least_bytes}};
+      note{"bytes of answers that clients have not read; more are dropped",
+           least_bytes},
+      note{"bytes of answers that one connection has not read", least_bytes}};
   }
 };
 

@@ -32,7 +32,7 @@ std::optional<uint64_t> number_in(std::string_view text) {
   uint64_t n = 0;
   auto* end = text.data() + text.size();
   auto [rest, err] = std::from_chars(text.data(), end, n);
-  if (err != std::errc{} || rest != end || n == 0)
+  if (err != std::errc{} || rest != end || n == 0 || text.front() == '0')
     return std::nullopt;
   return n;
 }
@@ -44,7 +44,8 @@ std::string alias_path(const std::string& model_directory) {
 result<alias_file> read_aliases(const std::string& model_directory) {
   alias_file out;
   auto path = alias_path(model_directory);
-  if (!fs::exists(path))
+  std::error_code unreadable;
+  if (!fs::exists(path, unreadable) && !unreadable)
     return out;
   auto text = read_file(path, max_alias_file);
   if (!text)
@@ -64,28 +65,73 @@ result<void> write_aliases(const std::string& model_directory,
 /// Names of the subdirectories, sorted; none when the directory is missing.
 std::vector<std::string> subdirectories(const std::string& directory) {
   std::vector<std::string> out;
-  std::error_code ignored;
-  for (auto& x : fs::directory_iterator{directory, ignored})
-    if (x.is_directory() && !x.path().filename().string().starts_with('.'))
-      out.push_back(x.path().filename().string());
+  std::error_code failed; // what cannot be looked at is not there
+  for (fs::directory_iterator i{directory, failed}, end; !failed && i != end;
+       i.increment(failed)) {
+    auto name = i->path().filename().string();
+    std::error_code no_entry;
+    if (i->is_directory(no_entry) && !name.starts_with('.'))
+      out.push_back(std::move(name));
+  }
   std::sort(out.begin(), out.end());
   return out;
 }
 
 } // namespace
 
+namespace {
+
+result<bundle> open_version(const std::string& directory, uint64_t version,
+                            verify how) {
+  auto x = open_bundle(directory, how);
+  if (x && x->info.version != version)
+    return error{ec::bad_config, directory + "/model.yaml: says version "
+                                   + std::to_string(x->info.version)
+                                   + ", expected " + std::to_string(version)
+                                   + " as its directory does"};
+  return x;
+}
+
+} // namespace
+
+std::string bundle_store::directory_of(const std::string& name,
+                                       uint64_t version) const {
+  return directory_ + "/" + name + "/" + std::to_string(version);
+}
+
 bundle_store::listing bundle_store::list() const {
   listing out;
   for (auto& name : subdirectories(directory_)) {
+    auto known = aliases(name);
+    if (!known) {
+      out.broken.push_back(std::move(known.failure()));
+      continue;
+    }
     for (auto version : versions(name)) {
-      auto directory = directory_ + "/" + name + "/" + std::to_string(version);
-      if (auto x = open_bundle(directory, verify::sizes))
-        out.good.push_back(std::move(x->info));
-      else
+      auto x =
+        open_version(directory_of(name, version), version, verify::sizes);
+      if (!x) {
         out.broken.push_back(std::move(x.failure()));
+        continue;
+      }
+      auto& fresh = out.good.emplace_back();
+      fresh.info = std::move(x->info);
+      for (auto& [alias, to] : *known)
+        if (to == version)
+          fresh.aliases.push_back(alias);
     }
   }
   return out;
+}
+
+result<bundle> bundle_store::open(const std::string& name,
+                                  const std::string& version,
+                                  verify how) const {
+  auto directory = find(name, version);
+  if (!directory)
+    return directory.failure();
+  auto number = number_in(fs::path{*directory}.filename().string());
+  return open_version(*directory, *number, how);
 }
 
 std::vector<uint64_t> bundle_store::versions(const std::string& name) const {
@@ -97,12 +143,14 @@ std::vector<uint64_t> bundle_store::versions(const std::string& name) const {
   return out;
 }
 
-std::map<std::string, uint64_t>
+result<std::map<std::string, uint64_t>>
 bundle_store::aliases(const std::string& name) const {
+  auto file = read_aliases(directory_ + "/" + name);
+  if (!file)
+    return file.failure();
   std::map<std::string, uint64_t> out;
-  if (auto file = read_aliases(directory_ + "/" + name))
-    for (auto& [alias, x] : file->aliases)
-      out.emplace(alias, x.version);
+  for (auto& [alias, x] : file->aliases)
+    out.emplace(alias, x.version);
   return out;
 }
 
@@ -123,8 +171,10 @@ result<std::string> bundle_store::find(const std::string& name,
   auto wanted = number_in(version);
   if (!wanted) {
     auto known = aliases(name);
-    auto i = known.find(version.empty() ? "default" : version);
-    if (i != known.end())
+    if (!known)
+      return known.failure();
+    auto i = known->find(version.empty() ? "default" : version);
+    if (i != known->end())
       wanted = i->second;
     else if (version.empty())
       wanted = there.back();
@@ -135,7 +185,7 @@ result<std::string> bundle_store::find(const std::string& name,
                    + "'; there are versions " + joined(there, ", ", [](auto n) {
                        return std::to_string(n);
                      })};
-  return directory_ + "/" + name + "/" + std::to_string(*wanted);
+  return directory_of(name, *wanted);
 }
 
 result<void> bundle_store::set_alias(const std::string& name,
@@ -182,9 +232,9 @@ bundle_store::add(const manifest& info,
   auto model = directory_ + "/" + info.name;
   auto target = model + "/" + std::to_string(info.version);
   auto staging = model + "/.staging-" + std::to_string(info.version);
-  if (fs::exists(target))
-    return error{ec::conflict, target + " exists already"};
   std::error_code failed;
+  if (fs::exists(target, failed))
+    return error{ec::conflict, target + " exists already"};
   fs::remove_all(staging, failed);
   fs::create_directories(staging, failed);
   if (failed)
@@ -202,7 +252,10 @@ bundle_store::add(const manifest& info,
   if (failed)
     return error{ec::unavailable,
                  target + ": cannot be created: " + failed.message()};
-  if (!aliases(info.name).contains("default"))
+  auto known = aliases(info.name);
+  if (!known)
+    return known.failure();
+  if (!known->contains("default"))
     if (auto done = set_alias(info.name, "default", info.version); !done)
       return done.failure();
   return target;

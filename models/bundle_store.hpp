@@ -18,9 +18,14 @@ public:
 
   const std::string& directory() const { return directory_; }
 
-  /// All manifests, by name and version; broken bundles come with why.
+  struct entry {
+    manifest info;
+    std::vector<std::string> aliases; ///< that point at it
+  };
+  /// All bundles, by name and version; broken ones come with why, and so does
+  /// a model whose aliases cannot be read: nobody knows what is meant by them.
   struct listing {
-    std::vector<manifest> good;
+    std::vector<entry> good;
     std::vector<error> broken;
   };
   listing list() const;
@@ -31,8 +36,16 @@ public:
   result<std::string> find(const std::string& name,
                            const std::string& version) const;
 
+  /// The bundle found so, opened. Errors: as find and open_bundle; bad_config
+  /// when its manifest has another version than its directory.
+  result<bundle> open(const std::string& name, const std::string& version,
+                      verify how) const;
+
   std::vector<uint64_t> versions(const std::string& name) const;
-  std::map<std::string, uint64_t> aliases(const std::string& name) const;
+
+  /// Errors: bad_config when the file cannot be read.
+  result<std::map<std::string, uint64_t>>
+  aliases(const std::string& name) const;
 
   /// Points an alias at a version and remembers where it pointed.
   /// Errors: unknown_model; unavailable when the disk refuses.
@@ -50,6 +63,8 @@ public:
                           const std::map<std::string, std::string>& files);
 
 private:
+  std::string directory_of(const std::string& name, uint64_t version) const;
+
   std::string directory_;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/import.hpp"
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -91,7 +92,16 @@ result<void> check_samples(const signature& s) {
                                       + std::to_string(spec.extents.size())
                                       + " axes (expected one of them, counted"
                                         " from 0, or -1 for none)"};
+    auto axis = static_cast<size_t>(s.batch_axis);
     auto bytes = dense_bytes(spec.type, with_rows(spec, s.batch_axis, 3));
+    if (s.batch_axis >= 0 && spec.extents[axis] >= 0)
+      return error{ec::bad_request,
+                   "input " + to_string(spec) + ": axis "
+                     + std::to_string(s.batch_axis)
+                     + " is the batch axis, along which requests are put"
+                       " together, and has a fixed extent (expected -1 there,"
+                       " or --batch-axis -1 for a model that takes no"
+                       " batches)"};
     if (!bytes || *bytes > max_sample_bytes)
       return error{ec::bad_request, "input " + to_string(spec)
                                       + ": three rows are more than "
@@ -113,6 +123,9 @@ tensor sample(const tensor_spec& spec, int batch_axis, int64_t rows,
   };
   auto real = [&] { return random.uniform() * 2 - 1; };
   auto bit = [&] { return random.below(2); };
+  // 1, 0.5, -1 and 2 in their bits.
+  constexpr uint16_t half[] = {0x3c00, 0x3800, 0xbc00, 0x4000};
+  constexpr uint16_t brain_half[] = {0x3f80, 0x3f00, 0xbf80, 0x4000};
   switch (spec.type) {
   case dtype::f32:
     fill(static_cast<float*>(nullptr), real);
@@ -131,23 +144,69 @@ tensor sample(const tensor_spec& spec, int batch_axis, int64_t rows,
   case dtype::i8:
     fill(static_cast<uint8_t*>(nullptr), bit);
     break;
-  default: // half precision and 16-bit integers: zeros do
-    std::memset(out.data(), 0, out.size());
+  case dtype::i16:
+    fill(static_cast<int16_t*>(nullptr), bit);
+    break;
+  case dtype::f16:
+    fill(static_cast<uint16_t*>(nullptr),
+         [&] { return half[random.below(4)]; });
+    break;
+  case dtype::bf16:
+    fill(static_cast<uint16_t*>(nullptr),
+         [&] { return brain_half[random.below(4)]; });
+    break;
   }
   return {spec.type, extents, std::move(out).freeze()};
+}
+
+/// IEEE 754 binary16 in its bits.
+double from_half(uint16_t x) {
+  auto exponent = (x >> 10) & 31;
+  auto fraction = x & 1023;
+  auto sign = (x & 0x8000) != 0 ? -1.0 : 1.0;
+  if (exponent == 31)
+    return fraction != 0 ? NAN : sign * INFINITY;
+  return exponent == 0 ? sign * std::ldexp(fraction, -24)
+                       : sign * std::ldexp(fraction + 1024, exponent - 25);
+}
+
+/// The upper half of a float's bits.
+double from_brain_half(uint16_t x) {
+  return std::bit_cast<float>(uint32_t{x} << 16);
+}
+
+/// Whether all numbers are the same but for rounding, which may differ with
+/// the number of rows.
+template <class T, class Read>
+bool close_numbers(const tensor& a, const tensor& b, double tolerance,
+                   Read read) {
+  auto* x = reinterpret_cast<const T*>(a.data.data());
+  auto* y = reinterpret_cast<const T*>(b.data.data());
+  for (size_t i = 0; i < a.data.size() / sizeof *x; ++i) {
+    double u = read(x[i]), v = read(y[i]);
+    auto same = u == v || (std::isnan(u) && std::isnan(v));
+    if (!same && !(std::abs(u - v) <= tolerance * (0.1 + std::abs(v))))
+      return false;
+  }
+  return true;
 }
 
 bool close(const tensor& a, const tensor& b) {
   if (a.type != b.type || !(a.extents == b.extents))
     return false;
-  if (a.type != dtype::f32)
+  auto same = [](auto x) { return static_cast<double>(x); };
+  switch (a.type) {
+  case dtype::f64:
+    return close_numbers<double>(a, b, 1e-9, same);
+  case dtype::f32:
+    return close_numbers<float>(a, b, 1e-3, same);
+  case dtype::f16:
+    return close_numbers<uint16_t>(a, b, 1e-2, from_half);
+  case dtype::bf16:
+    return close_numbers<uint16_t>(a, b, 5e-2, from_brain_half);
+  default:
     return a.data == b.data;
-  auto* x = reinterpret_cast<const float*>(a.data.data());
-  auto* y = reinterpret_cast<const float*>(b.data.data());
-  for (size_t i = 0; i < a.data.size() / sizeof *x; ++i)
-    if (!(std::abs(x[i] - y[i]) <= 1e-4f + 1e-3f * std::abs(y[i])))
-      return std::isnan(x[i]) && std::isnan(y[i]);
-  return true;
+  }
 }
 
 /// Trial runs of a model that is about to become a bundle.
@@ -290,7 +349,7 @@ import_torchscript(backend& runner, const import_request& x,
   progress("taking " + x.path + " apart with " + runner.describe());
   auto parts = runner.take_apart(x.path);
   if (!parts)
-    return std::move(parts.failure()).within(x.path);
+    return parts.failure();
   auto inputs = choose_inputs(x, *parts);
   if (!inputs)
     return std::move(inputs.failure()).within(x.path);
@@ -329,6 +388,12 @@ import_torchscript(backend& runner, const import_request& x,
   auto directory = target.add(info, files);
   if (!directory)
     return directory.failure();
+  if (auto known = target.aliases(x.name);
+      known && (*known)["default"] != version)
+    out.remarks.push_back("version " + std::to_string((*known)["default"])
+                          + " stays the default; millrace model alias " + x.name
+                          + " default " + std::to_string(version)
+                          + " moves it");
   out.info = info;
   out.directory = std::move(*directory);
   return out;

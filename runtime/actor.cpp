@@ -18,6 +18,8 @@ ec code_of(caf::sec x) {
     return ec::unavailable;
   case caf::sec::request_timeout:
     return ec::deadline_exceeded;
+  case caf::sec::unexpected_message:
+    return ec::bad_request;
   default:
     return ec::internal;
   }
@@ -41,6 +43,9 @@ error from_caf(const caf::error& x) {
     }
     return out;
   }
+  if (x.category() == caf::atom("system")
+      && x.code() == static_cast<uint8_t>(caf::sec::unexpected_message))
+    return {ec::bad_request, "that actor takes no such message", {}};
   if (x.category() == caf::atom("system"))
     return {code_of(static_cast<caf::sec>(x.code())),
             to_string(static_cast<caf::sec>(x.code())),

@@ -43,10 +43,12 @@ error from_caf(const caf::error& x);
 /// Registers how our errors print.
 void add_error_category(caf::actor_system_config& config);
 
-/// Keeps the text of an exception that ends an actor, for the log, the monitor
-/// and whoever waits for its answer.
+/// What every actor of the project does alike. An exception that ends it keeps
+/// its text, for the log, the monitor and whoever waits for its answer; a
+/// message that it does not take is refused, not printed.
 template <class Self>
-void keep_exception_text(Self* self) {
+void keep_manners(Self* self) {
+  self->set_default_handler(caf::drop);
   self->set_exception_handler([](std::exception_ptr& x) -> caf::error {
     try {
       std::rethrow_exception(x);

@@ -6,6 +6,7 @@
 /// of what is wrong and what was expected; unknown keys are refused, with the
 /// nearest known one. Includes yaml-cpp: for .cpp files of loaders only.
 
+#include <algorithm>
 #include <charconv>
 #include <concepts>
 #include <map>
@@ -52,6 +53,8 @@ public:
   /// "FILE:LINE: KEY: " of a key that was read, for checks that come after;
   /// without the line when the document does not have it.
   std::string where(const std::string& key) const {
+    if (was_overridden(key))
+      return "--set " + key + ": ";
     auto i = lines_.find(key);
     auto line = i == lines_.end() ? "" : ":" + std::to_string(i->second);
     return file_ + line + ": " + key + ": ";
@@ -287,13 +290,17 @@ private:
                const std::string& key = {}) {
     auto path = joined_path();
     auto blamed = path + (path.empty() || key.empty() ? "" : ".") + key;
-    auto at = file_ + ":" + std::to_string(mark.line + 1) + ": ";
-    for (auto& o : overridden_)
-      if (blamed.starts_with(o))
-        at = "--set ";
+    auto at = was_overridden(blamed)
+                ? std::string{"--set "}
+                : file_ + ":" + std::to_string(mark.line + 1) + ": ";
     if (!path_.empty())
       at += path + ": ";
     error_ = error{ec::bad_config, at + std::move(why), {}};
+  }
+
+  bool was_overridden(const std::string& key) const {
+    return std::any_of(overridden_.begin(), overridden_.end(),
+                       [&](auto& o) { return key.starts_with(o); });
   }
 
   void enter(std::string key, const YAML::Node& node) {

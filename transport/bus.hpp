@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "transport/codec.hpp"
 #include "transport/messages/infer.hpp"
@@ -22,11 +23,16 @@ public:
   /// name back.
   virtual void publish(const std::string& name, caf::strong_actor_ptr x) = 0;
 
+  /// The names that begin so.
+  virtual std::vector<std::string>
+  published(const std::string& prefix) const = 0;
+
   /// The actor gets a peer_up for each linked node, now and later, and a
   /// peer_down when a link is lost.
   virtual void subscribe(caf::strong_actor_ptr x) = 0;
 
-  /// The actor gets client_request, client_cancel and client_describe.
+  /// The actor gets client_request, client_cancel and client_describe; with
+  /// null, clients are told that nobody is there.
   virtual void serve_clients(caf::strong_actor_ptr x) = 0;
 
   /// Answers a client's request. A client that has left or does not read is

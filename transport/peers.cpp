@@ -113,7 +113,10 @@ void peer_table::greet(peer& p, timestamp now, peer_actions& out) {
 peer_actions peer_table::on_connected(const std::string& address,
                                       timestamp now) {
   peer_actions out;
-  connections_[address] = true;
+  auto connection = connections_.find(address);
+  if (connection == connections_.end())
+    return out; // dropped meanwhile
+  connection->second = true;
   if (auto i = refusals_.find(address); i != refusals_.end()) {
     out.push_back(send_refusal{address, std::move(i->second)});
     refusals_.erase(i);
@@ -128,10 +131,18 @@ peer_actions peer_table::on_connected(const std::string& address,
   return out;
 }
 
+void peer_table::on_connect_failed(const std::string& address) {
+  connections_.erase(address);
+  refusals_.erase(address);
+}
+
 peer_actions peer_table::on_disconnected(const std::string& address,
                                          timestamp now) {
   peer_actions out;
-  connections_[address] = false;
+  auto connection = connections_.find(address);
+  if (connection == connections_.end())
+    return out; // dropped meanwhile
+  connection->second = false;
   greeted_.erase(address);
   if (auto* p = at_address(address)) {
     p->connected = false;
@@ -215,13 +226,19 @@ peer_actions peer_table::on_hello(const hello& x, timestamp now) {
   return out;
 }
 
-peer_actions peer_table::on_beat(const std::string& node, uint64_t incarnation,
-                                 const beat& x, timestamp now) {
+const peer_table::peer* peer_table::known(const origin& x) const {
+  auto i = peers_.find(x.node);
+  auto is_it = i != peers_.end() && i->second.info.incarnation == x.incarnation
+               && i->second.start == x.start;
+  return is_it ? &i->second : nullptr;
+}
+
+peer_actions peer_table::on_beat(const origin& from, const beat& x,
+                                 timestamp now) {
   peer_actions out;
-  auto i = peers_.find(node);
-  if (i == peers_.end() || i->second.info.incarnation != incarnation)
+  if (known(from) == nullptr)
     return out;
-  auto& p = i->second;
+  auto& p = peers_[from.node];
   p.last_heard = now;
   if (x.link == p.our_link && x.link != 0) {
     p.our_link_accepted = true;
@@ -234,12 +251,10 @@ peer_actions peer_table::on_beat(const std::string& node, uint64_t incarnation,
   return out;
 }
 
-peer_actions peer_table::on_goodbye(const std::string& node,
-                                    uint64_t incarnation, timestamp now) {
+peer_actions peer_table::on_goodbye(const origin& from, timestamp now) {
   peer_actions out;
-  auto i = peers_.find(node);
-  if (i != peers_.end() && i->second.info.incarnation == incarnation)
-    give_up(i->second, "left", now, out);
+  if (known(from) != nullptr)
+    give_up(peers_[from.node], "left", now, out);
   for (auto& x : out)
     if (auto* down = std::get_if<report_down>(&x))
       down->left = true;
@@ -296,10 +311,9 @@ void peer_table::give_up(peer& p, const std::string& reason, timestamp now,
     greet(p, now, out);
 }
 
-bool peer_table::accepts(const std::string& node, uint64_t incarnation) const {
-  auto i = peers_.find(node);
-  return i != peers_.end() && i->second.info.incarnation == incarnation
-         && i->second.their_link != 0;
+bool peer_table::accepts(const origin& x) const {
+  auto* p = known(x);
+  return p != nullptr && p->their_link != 0;
 }
 
 const std::string* peer_table::address_of(const std::string& node,

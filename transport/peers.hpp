@@ -18,6 +18,13 @@ struct link_settings {
   size_t max_peers = 4096; ///< nodes known at once, and connections to them
 };
 
+/// One start of a node.
+struct origin {
+  std::string node;
+  uint64_t incarnation = 0;
+  uint64_t start = 0;
+};
+
 /// What a peer table wants done.
 struct connect_to {
   std::string address;
@@ -76,19 +83,19 @@ public:
   peer_actions start();
   peer_actions on_connected(const std::string& address, timestamp now);
   peer_actions on_disconnected(const std::string& address, timestamp now);
-  /// `node` and `incarnation` are the connection's, not the message's.
+  /// There is no connection, nor will there be.
+  void on_connect_failed(const std::string& address);
+  /// `from` is the connection's, not the message's.
   peer_actions on_hello(const hello& x, timestamp now);
-  peer_actions on_beat(const std::string& node, uint64_t incarnation,
-                       const beat& x, timestamp now);
-  peer_actions on_goodbye(const std::string& node, uint64_t incarnation,
-                          timestamp now);
+  peer_actions on_beat(const origin& from, const beat& x, timestamp now);
+  peer_actions on_goodbye(const origin& from, timestamp now);
   /// Of a refusal that is meant for another start nothing comes.
   peer_actions on_refused(const refused& x) const;
   /// To be called every settings.beat.
   peer_actions on_tick(timestamp now);
 
-  /// Whether messages of that start of that node count.
-  bool accepts(const std::string& node, uint64_t incarnation) const;
+  /// Whether messages of that start count.
+  bool accepts(const origin& x) const;
 
   /// Where messages to that start of that node go; null without a link.
   const std::string* address_of(const std::string& node,
@@ -114,6 +121,7 @@ private:
   hello make_hello(uint64_t link, uint64_t given_up) const;
   void meet(const std::vector<member>& others, peer_actions& out);
   peer* at_address(const std::string& address);
+  const peer* known(const origin& x) const;
   void want(const std::string& address, peer_actions& out);
   void refuse(const hello& x, const std::string& why, uint64_t known,
               bool alive, peer_actions& out);

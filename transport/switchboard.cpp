@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/switchboard.hpp"
 
+#include <algorithm>
+
 #include <caf/detail/sync_request_bouncer.hpp>
 #include <caf/make_actor.hpp>
 #include <caf/sec.hpp>
@@ -284,6 +286,17 @@ result<void> switchboard::deliver(const caf::strong_actor_ptr& reply_to,
   }
   target->enqueue(reply_to, mid, std::move(*content), host);
   return {};
+}
+
+std::vector<std::string>
+switchboard::published(const std::string& prefix) const {
+  std::vector<std::string> out;
+  std::lock_guard guard{mutex_};
+  for (auto& [name, x] : named_)
+    if (name.starts_with(prefix))
+      out.push_back(name);
+  std::sort(out.begin(), out.end());
+  return out;
 }
 
 void switchboard::on_watch(const member& from, const watch& x) {

@@ -35,6 +35,7 @@ public:
   std::string address_of(const caf::strong_actor_ptr& x) override;
   caf::strong_actor_ptr resolve(std::string_view address) override;
   void publish(const std::string& name, caf::strong_actor_ptr x);
+  std::vector<std::string> published(const std::string& prefix) const;
 
   // -- called by what carries -------------------------------------------------
 
@@ -88,7 +89,7 @@ private:
   caf::actor_system& system_;
   const std::string node_;
   carrier& out_;
-  std::mutex mutex_; // guards what follows
+  mutable std::mutex mutex_; // guards what follows
   std::unordered_map<std::string, caf::strong_actor_ptr> named_;
   std::unordered_map<std::string, std::string> name_of_; // "#id" -> name
   std::unordered_map<std::string, caf::weak_actor_ptr> numbered_;
@@ -108,6 +109,9 @@ public:
   }
   void publish(const std::string& name, caf::strong_actor_ptr x) override {
     board_.publish(name, std::move(x));
+  }
+  std::vector<std::string> published(const std::string& prefix) const override {
+    return board_.published(prefix);
   }
 
 protected:

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/cache/cache_state.hpp"
 
+#include <set>
+
+#include "runtime/log.hpp"
 #include "runtime/worker_thread.hpp"
 
 namespace millrace {
 
 namespace {
 
-model_info describe(const manifest& x, const bundle_store& store) {
+model_info describe(const bundle_store::entry& entry) {
+  auto& x = entry.info;
   model_info out;
   out.model = x.name;
   out.version = x.version;
@@ -17,9 +21,7 @@ model_info describe(const manifest& x, const bundle_store& store) {
   out.bytes = x.weights.bytes;
   out.labels = x.labels;
   out.signature = x.signature;
-  for (auto& [alias, version] : store.aliases(x.name))
-    if (version == x.version)
-      out.aliases.push_back(alias);
+  out.aliases = entry.aliases;
   return out;
 }
 
@@ -37,26 +39,45 @@ public:
 
   void list(listed done) override {
     thread_.post([this, done = std::move(done)] {
+      auto found = store_.list();
+      report(found.broken);
       std::vector<model_info> out;
-      for (auto& x : store_.list().good)
-        out.push_back(describe(x, store_));
+      for (auto& x : found.good)
+        out.push_back(describe(x));
       done(std::move(out));
     });
   }
 
 private:
   result<fetched> open_now(const std::string& model, uint64_t version) {
-    auto directory = store_.find(model, std::to_string(version));
-    if (!directory)
-      return directory.failure();
-    auto x = open_bundle(*directory, verify::hashes);
+    auto x = store_.open(model, std::to_string(version), verify::hashes);
     if (!x)
       return x.failure();
-    auto info = describe(x->info, store_);
+    auto aliases = store_.aliases(model);
+    if (!aliases)
+      return aliases.failure();
+    bundle_store::entry entry{x->info, {}};
+    for (auto& [alias, to] : *aliases)
+      if (to == version)
+        entry.aliases.push_back(alias);
+    auto info = describe(entry);
     return fetched{std::make_shared<bundle>(std::move(*x)), std::move(info)};
   }
 
+  /// Says once what is wrong with a bundle that nobody will get.
+  void report(const std::vector<error>& broken) {
+    std::set<std::string> now;
+    for (auto& x : broken) {
+      now.insert(x.text);
+      if (!reported_.contains(x.text))
+        log_event(log_level::error, "cache", "broken_bundle",
+                  {{"error", x.text}});
+    }
+    reported_ = std::move(now);
+  }
+
   bundle_store store_;
+  std::set<std::string> reported_; ///< on the thread
   worker_thread thread_;
 };
 
@@ -127,7 +148,7 @@ cache(cache_actor::stateful_pointer<cache_state> self,
   auto& s = self->state;
   s.self = self;
   s.reader = std::move(reader);
-  keep_exception_text(self);
+  keep_manners(self);
   return {
     [&s](const fetch& x) { return s.on_fetch(x); },
     [&s](list_bundles) { return s.on_list(); },

@@ -57,7 +57,7 @@ void gateway_state::start(gateway_actor::stateful_pointer<gateway_state> self,
   bus_ = net;
   counts_ = std::move(counts);
   options_ = options;
-  keep_exception_text(self);
+  keep_manners(self);
   self->set_down_handler([this](caf::down_msg& x) { on_down(x); });
 }
 
@@ -85,10 +85,13 @@ result<size_t> gateway_state::choose(const infer& x) const {
   if (found == 1 && x.version.empty())
     return *only;
   std::vector<variant_view> views;
-  for (auto& m : models_)
+  for (auto& m : models_) {
+    // What was slow once and is not asked since would never be asked again.
+    auto known = now() - m.latency_learned < options_.latency_valid;
     views.push_back({m.info.model, m.info.version, m.info.application,
-                     m.info.aliases, m.info.accuracy, m.latency,
-                     m.replicas.size()});
+                     m.info.aliases, m.info.accuracy,
+                     known ? m.latency : microseconds{0}, m.replicas.size()});
+  }
   return choose_variant(views, x);
 }
 
@@ -196,14 +199,17 @@ void gateway_state::finish_request(uint64_t key, request& r, infer_reply x) {
 }
 
 void gateway_state::end_if_finished() {
-  if (!finishing_ || !in_flight_.empty())
+  if (!finishing_ || closed_ || !in_flight_.empty())
     return;
-  for (auto& m : models_)
-    self_->send_exit(m.router, caf::exit_reason::user_shutdown);
-  self_->quit();
+  // From now on the bus refuses; what is in the mailbox already still is here.
+  closed_ = true;
+  bus_->serve_clients(nullptr);
+  self_->send(self_, finish{});
 }
 
 gateway_state::~gateway_state() {
+  if (bus_ != nullptr)
+    bus_->serve_clients(nullptr);
   for (auto& [key, r] : in_flight_) {
     infer_reply x;
     x.status = ec::unavailable;
@@ -242,6 +248,7 @@ void gateway_state::settle(outcome& x, const settled& with) {
       y.outputs.push_back({k < names.size() ? names[k].name : std::string{},
                            std::move(x.outputs[k])});
     model.latency += (with.execute - model.latency) / 8;
+    model.latency_learned = now();
     model.queue_time->observe(to_seconds(x.queue));
     model.execute_time->observe(to_seconds(with.execute));
   }
@@ -378,7 +385,11 @@ void gateway_state::on_describe(const client_describe& x) {
 
 void gateway_state::on_finish() {
   finishing_ = true;
-  end_if_finished();
+  if (!closed_)
+    return end_if_finished();
+  for (auto& m : models_)
+    self_->send_exit(m.router, caf::exit_reason::user_shutdown);
+  self_->quit();
 }
 
 gateway_actor::behavior_type

@@ -13,6 +13,7 @@ struct gateway_options {
   byte_count max_client_bytes{256u << 20}; ///< of one connection's inputs
   microseconds max_deadline{600'000'000};  ///< longer ones are cut to this
   size_t max_models = 1024; ///< versions with a router; idle ones make room
+  microseconds latency_valid{10'000'000}; ///< then a model is tried anew
 };
 
 /// Holds every admitted request until it has its one final answer: the

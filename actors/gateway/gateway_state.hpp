@@ -39,7 +39,8 @@ private:
     serving_policy policy;
     router_actor router;
     std::map<caf::actor_id, std::string> replicas; ///< ready ones
-    microseconds latency{0};
+    microseconds latency{0}; ///< moving average of what executions took
+    timestamp latency_learned;
     std::map<ec, counter> by_status;
     size_t open = 0; ///< requests in flight
     std::optional<histogram> queue_time, execute_time, total_time;
@@ -90,6 +91,7 @@ private:
   uint64_t last_key_ = 0;
   size_t bytes_ = 0;
   bool finishing_ = false;
+  bool closed_ = false; ///< the bus sends nothing more
   timestamp armed_ = far_future;
 };
 

@@ -25,8 +25,11 @@ device_usage usage_between(const device_load& before, const device_load& after,
   device_usage out;
   out.device = after.device;
   // A batch is counted when it ends, whole: a second may get more than its own.
-  out.busy = std::min(1.0, busy_part(before.busy, after.busy, apart)
-                             / std::max(1u, after.lanes));
+  auto lanes = static_cast<double>(std::max(1u, after.lanes));
+  auto busy = busy_part(before.busy, after.busy, apart);
+  if (after.batches == before.batches) // nor may one that lasts look like rest
+    busy = static_cast<double>(std::min(before.running, after.running));
+  out.busy = std::min(1.0, busy / lanes);
   out.batches_per_second = per_second(before.batches, after.batches, apart);
   out.running = after.running;
   out.waiting = after.waiting;

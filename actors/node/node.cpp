@@ -177,7 +177,8 @@ private:
     settings.clients = mine().clients;
     settings.operators = mine().operators;
     settings.seeds = config_.seeds;
-    settings.max_unread = config_.gateway.max_unread_bytes;
+    settings.max_unread = {config_.gateway.max_client_unread_bytes.value,
+                           config_.gateway.max_unread_bytes.value};
     settings.link = {config_.link.beat, config_.link.timeout,
                      config_.link.max_nodes};
     settings.on_refused = [this](const refused& x) {

@@ -26,7 +26,7 @@ void supervisor_state::start(
   supervisor_options options) {
   self_ = self;
   options_ = std::move(options);
-  keep_exception_text(self);
+  keep_manners(self);
   self->set_down_handler([this](caf::down_msg& x) { on_down(x); });
   self->set_exit_handler([this](caf::exit_msg& x) { on_exit(x); });
   started_ = now();
@@ -382,6 +382,8 @@ node_status supervisor_state::on_get_status() const {
   out.actors.push_back({"supervisor", "", "running", 0});
   for (auto& x : children_)
     out.actors.push_back({x.spec.name, "supervisor", x.state, x.restarts});
+  for (auto& name : options_.net->published("router/"))
+    out.actors.push_back({name, "gateway", "running", 0});
   for (auto& [replica, r] : replicas_)
     out.actors.push_back({"replica/" + replica, "supervisor",
                           std::string{to_string(r.status.state)}, 0});

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/registry/registry_state.hpp"
 
+#include <algorithm>
+
 #include "runtime/limits.hpp"
 #include "runtime/log.hpp"
 #include "runtime/name.hpp"
@@ -30,7 +32,7 @@ void registry_state::start(
   autoscaler_ = std::move(autoscaler);
   placement_ = std::move(placement);
   defaults_ = std::move(defaults);
-  keep_exception_text(self);
+  keep_manners(self);
   facts_->load(table, [me = caf::actor_cast<caf::weak_actor_ptr>(self->ctrl())](
                         auto rows) {
     if (auto to = caf::actor_cast<registry_actor>(
@@ -61,6 +63,12 @@ void registry_state::on_rows(const registry_rows& x) {
     models_[row.key] = {std::move(*y), row.version};
   }
   loaded_ = true;
+  // What an earlier config wanted and this one does not.
+  for (auto& [model, entry] : models_)
+    if (entry.row.is_default
+        && std::none_of(defaults_.begin(), defaults_.end(),
+                        [&](auto& y) { return y.model == model; }))
+      changes_.push_back({model, std::nullopt, {}});
   for (auto& settings : defaults_) {
     auto i = models_.find(settings.model);
     auto same = i != models_.end() && i->second.row.settings == settings;

@@ -21,7 +21,8 @@ struct queued_request {
   uint64_t rows = 1;
   timestamp arrived;
   uint32_t attempts = 0; ///< times it was given to a replica
-  bool alone = false;    ///< shares no batch: its last one failed
+  bool alone = false;    ///< shares no batch: its last one failed or was lost
+  bool settled = false;  ///< nobody waits for it any more
 };
 
 /// One model's bounded queue: higher priority first, then first come first

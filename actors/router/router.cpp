@@ -19,7 +19,7 @@ void router_state::start(router_actor::stateful_pointer<router_state> self,
   replicas_ready_.emplace(counts_->replicas_ready(options_.model));
   batch_size_.emplace(counts_->batch_size(options_.model));
   redispatched_.emplace(counts_->redispatched(options_.model));
-  keep_exception_text(self);
+  keep_manners(self);
   self->set_down_handler([this](caf::down_msg& x) { on_down(x); });
 }
 
@@ -46,7 +46,12 @@ void router_state::on_route(route& x) {
 }
 
 void router_state::on_unroute(const unroute& x) {
-  queue_->erase(x.key);
+  if (queue_->erase(x.key))
+    return;
+  for (auto& [id, flight] : in_flight_)
+    for (auto& request : flight.requests)
+      if (request.key == x.key)
+        request.settled = true; // not to be run again
 }
 
 void router_state::on_ready(const replica_ready& x) {
@@ -82,8 +87,8 @@ void router_state::on_tick() {
   pump();
 }
 
-void router_state::drop_late() {
-  for (auto& x : queue_->take_late(now(), expected_))
+void router_state::drop_late(microseconds expected) {
+  for (auto& x : queue_->take_late(now(), expected))
     settle_as(x.key, ec::deadline_exceeded,
               "waited too long for a replica of model '" + options_.model
                 + "'");
@@ -98,7 +103,9 @@ router_state::replica* router_state::most_credit() {
 }
 
 void router_state::pump() {
-  drop_late();
+  // With a replica free the next ones are tried, whatever is expected of them:
+  // nothing else could correct an estimate that is too high.
+  drop_late(most_credit() == nullptr ? expected_ : microseconds{0});
   while (auto* r = most_credit()) {
     auto batch = queue_->take(now());
     if (batch.empty())
@@ -131,6 +138,7 @@ void router_state::on_batch_done(batch_done& x) {
     return; // of a replica that was given up meanwhile
   auto done = std::move(i->second);
   in_flight_.erase(i);
+  drop_late(expected_);
   if (auto r = replicas_.find(done.replica_id); r != replicas_.end())
     r->second.credit += x.credit;
   if (x.status == ec::ok && x.outputs.size() == done.requests.size())
@@ -163,6 +171,8 @@ void router_state::fail_batch(flight& done, const batch_done& x) {
   auto status = x.status == ec::ok ? ec::internal : x.status;
   auto alone = done.requests.size() == 1;
   for (auto i = done.requests.rbegin(); i != done.requests.rend(); ++i) {
+    if (i->settled)
+      continue;
     if (alone || i->attempts >= max_attempts || status == ec::cancelled) {
       settle_as(i->key, status, x.text);
     } else { // one of them may be to blame
@@ -176,10 +186,14 @@ void router_state::on_down(const caf::down_msg& down) {
   auto i = replicas_.find(down.source.id());
   if (i == replicas_.end())
     return;
-  log_event(log_level::warning, "router", "replica_lost",
-            {{"model", options_.model},
-             {"replica", i->second.name},
-             {"reason", from_caf(down.reason).text}});
+  if (i->second.draining)
+    log_event(log_level::info, "router", "replica_gone",
+              {{"model", options_.model}, {"replica", i->second.name}});
+  else
+    log_event(log_level::warning, "router", "replica_lost",
+              {{"model", options_.model},
+               {"replica", i->second.name},
+               {"reason", from_caf(down.reason).text}});
   auto id = i->first;
   replicas_.erase(i);
   std::vector<flight> lost;
@@ -199,13 +213,16 @@ void router_state::on_down(const caf::down_msg& down) {
 void router_state::give_back(flight& lost) {
   // From the last one, so that the first is in front again.
   for (auto i = lost.requests.rbegin(); i != lost.requests.rend(); ++i) {
+    if (i->settled)
+      continue;
     if (i->attempts >= max_attempts) {
-      settle_as(i->key, ec::unavailable,
+      settle_as(i->key, ec::poison,
                 "replica " + lost.replica_name
-                  + " was lost while it ran this request, which had run"
+                  + " was lost while it ran this request, which had failed"
                     " before");
-    } else {
+    } else { // one of them may be to blame
       redispatched_->add();
+      i->alone = true;
       queue_->put_back(std::move(*i));
     }
   }

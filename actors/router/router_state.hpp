@@ -45,7 +45,7 @@ private:
   void on_down(const caf::down_msg& x);
   void settle_as(uint64_t key, ec status, std::string text,
                  microseconds retry_after = microseconds{0});
-  void drop_late();
+  void drop_late(microseconds expected);
   replica* most_credit();
   void pump();
   void dispatch(replica& to, std::vector<queued_request> batch);

@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-#define MILLRACE_BACKEND_ABI 2
+#define MILLRACE_BACKEND_ABI 3
 #define MILLRACE_MAX_RANK 8
 
 typedef struct millrace_tensor {
@@ -73,8 +73,9 @@ typedef struct millrace_backend {
              uint32_t input_count, millrace_tensor* outputs,
              uint32_t output_capacity, uint32_t* output_count,
              millrace_error* failed);
-  /* Whether the code has loops, so that its time depends on its inputs. */
-  int (*has_loops)(const millrace_stage* stage);
+  /* Whether what the inputs hold, and not their extents alone, may decide how
+   * long a pass takes: loops, and numbers out of tensors that decide shapes. */
+  int (*depends_on_values)(const millrace_stage* stage);
   int (*take_apart)(const char* path, const millrace_import_sink* sink,
                     millrace_error* failed);
 } millrace_backend;

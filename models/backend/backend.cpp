@@ -74,7 +74,9 @@ public:
     return outputs;
   }
 
-  bool has_loops() const override { return api_->has_loops(stage_) != 0; }
+  bool depends_on_values() const override {
+    return api_->depends_on_values(stage_) != 0;
+  }
 
 private:
   const millrace_backend* api_;

@@ -20,9 +20,9 @@ public:
   /// Errors: internal with the backend's own text.
   virtual result<tensor_list> run(const tensor_list& inputs) = 0;
 
-  /// Whether its code has loops, so that how long it runs depends on what the
-  /// inputs hold.
-  virtual bool has_loops() const = 0;
+  /// Whether what the inputs hold, and not their extents alone, may decide how
+  /// long it runs.
+  virtual bool depends_on_values() const = 0;
 };
 
 /// A model file taken apart for import.

@@ -9,6 +9,7 @@
 #include <cctype>
 #include <cstdio>
 #include <map>
+#include <set>
 #include <sstream>
 #include <streambuf>
 
@@ -195,22 +196,48 @@ void unload(millrace_stage* stage) {
   delete stage;
 }
 
-bool loops_in(const torch::jit::Block* block) {
+/// Operators that loop, make numbers of a tensor's elements, or take extents
+/// from them.
+bool reads_values(const torch::jit::Node& x) {
+  static const std::set<std::string> kinds{"prim::Loop",
+                                           "prim::tolist",
+                                           "prim::CallFunction",
+                                           "prim::CallMethod",
+                                           "prim::fork",
+                                           "aten::item",
+                                           "aten::Int",
+                                           "aten::Float",
+                                           "aten::Bool",
+                                           "aten::IntImplicit",
+                                           "aten::FloatImplicit",
+                                           "aten::ScalarImplicit",
+                                           "aten::ComplexImplicit",
+                                           "aten::nonzero",
+                                           "aten::nonzero_numpy",
+                                           "aten::masked_select",
+                                           "aten::bincount",
+                                           "aten::one_hot",
+                                           "aten::repeat_interleave",
+                                           "aten::_local_scalar_dense"};
+  return kinds.count(x.kind().toQualString()) != 0;
+}
+
+bool reads_values_in(const torch::jit::Block* block) {
   for (auto* node : block->nodes()) {
-    if (node->kind() == c10::prim::Loop)
+    if (reads_values(*node))
       return true;
     for (auto* inner : node->blocks())
-      if (loops_in(inner))
+      if (reads_values_in(inner))
         return true;
   }
   return false;
 }
 
-int has_loops(const millrace_stage* stage) {
+int depends_on_values(const millrace_stage* stage) {
   for (auto& m : stage->layers) {
     auto graph = m.get_method("forward").graph()->copy();
     torch::jit::Inline(*graph);
-    if (loops_in(graph->block()))
+    if (reads_values_in(graph->block()))
       return 1;
   }
   return 0;
@@ -281,14 +308,8 @@ int take_apart(const char* path, const millrace_import_sink* sink,
 }
 
 constexpr millrace_backend backend{
-  MILLRACE_BACKEND_ABI,
-  describe_backend,
-  enter_thread,
-  load,
-  unload,
-  run,
-  has_loops,
-  take_apart,
+  MILLRACE_BACKEND_ABI, describe_backend, enter_thread, load, unload, run,
+  depends_on_values,    take_apart,
 };
 
 } // namespace

@@ -12,8 +12,8 @@ namespace {
 /// A run as short as this on a lane is done on the caller's thread instead: to
 /// wake the lane and be woken by it costs about 30 us, and the model's code and
 /// parameters are cold on a core that slept (a 40 us model takes 100 us there).
-/// Only where it is sure to be short again: code without loops, on inputs no
-/// larger than those it was short on.
+/// Only where it is sure to be short again: code whose time the values of its
+/// inputs cannot change, on inputs no larger than those it was short on.
 constexpr nanoseconds short_run = 120us;
 
 /// A stage in use by lanes; the last of them gives its memory back.
@@ -21,7 +21,7 @@ struct instance {
   std::unique_ptr<loaded_stage> stage;
   std::shared_ptr<const bundle> content;
   uint32_t threads = 1;
-  bool loops = true;
+  bool depends_on_values = true;
   /// Moving average of what one request alone takes, in ns; 0: not known yet.
   std::atomic<int64_t> alone{0};
   std::atomic<size_t> short_bytes{0}; ///< of the largest input that was short
@@ -38,7 +38,8 @@ struct instance {
   }
 
   bool is_short(size_t bytes) const {
-    if (loops || bytes > short_bytes.load(std::memory_order_relaxed))
+    if (depends_on_values
+        || bytes > short_bytes.load(std::memory_order_relaxed))
       return false;
     auto typical = nanoseconds{alone.load(std::memory_order_relaxed)};
     return typical > 0ns && typical < short_run;
@@ -184,7 +185,7 @@ private:
       return;
     }
     slot->stage = std::move(*stage);
-    slot->loops = slot->stage->has_loops();
+    slot->depends_on_values = slot->stage->depends_on_values();
     auto report = std::make_shared<load_report>();
     report->memory = {weight_bytes(x)};
     report->load = now() - begin;

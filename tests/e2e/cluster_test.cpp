@@ -292,7 +292,7 @@ TEST_CASE("P16: a drain ends in time though a model never does, and so does its"
 TEST_CASE("P10: what a client does not read is not kept for it without end") {
   live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"}},
                  "  - {model: identity, policy: {batch: 4096}}\n"
-                 "gateway: {max_unread_bytes: 8MiB}\n",
+                 "gateway: {max_client_unread_bytes: 8MiB}\n",
                  bundles};
   c.start_all();
   REQUIRE(c.wait_ready());

@@ -214,6 +214,9 @@ class Cluster(unittest.TestCase):
         answer = self.shell("actors", "nobody")
         self.assertEqual(answer.returncode, 1)
         self.assertIn("no node 'nobody' answers; there are front, w1, w2", answer.stderr)
+        answer = self.shell("unload", "nobody")
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn("model 'nobody' is not registered", answer.stderr)
         commands = [c["command"] for c in self.ask("help")["commands"]]
         self.assertIn("forget", commands)
 
@@ -287,6 +290,29 @@ class Calls(unittest.TestCase):
         self.assertEqual(answer.returncode, 1)
         self.assertIn(f"nobody listens at {nobody}", answer.stderr)
 
+    def test_a_second_process_under_a_name_that_is_alive_is_told_so(self):
+        path = self.config(
+            "seeds: ['ipc://{0}/a']\nnodes:\n"
+            "  a: {{roles: [controller], peers: 'ipc://{0}/a'}}\n"
+            "  b: {{roles: [worker], peers: 'ipc://{0}/b'}}\n".format(self.path))
+        first = [subprocess.Popen([MILLRACE, "node", "--config", path, "--node", name],
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                 for name in "ab"]
+        seen = first[0].stderr.readline()
+        while "peer_up" not in seen:
+            seen = first[0].stderr.readline()
+        twin = subprocess.run(
+            [MILLRACE, "node", "--config", path, "--node", "b", "--set", "nodes.b.data=twin",
+             "--set", f"nodes.b.peers=ipc://{self.path}/twin.peers"],
+            capture_output=True, text=True, timeout=20)
+        self.assertEqual(twin.returncode, 1)
+        self.assertIn("another process runs under this name", twin.stderr)
+        for node in first:
+            self.assertIsNone(node.poll())
+            node.kill()
+            _, log = node.communicate()
+            self.assertNotIn("peer_down", log)
+
     def test_a_wrong_call_exits_with_2(self):
         for words in (["fly"], [], ["load"], ["node"], ["node", "--fast"],
                       ["infer", "--model", "x", "--app", "y", "--input", "z"]):
@@ -331,6 +357,10 @@ class Calls(unittest.TestCase):
                       "--store", str(self.path / "file"))
         self.assertEqual(answer.returncode, 1)
         self.assertRegex(answer.stderr, "file/a/.* cannot be created: Not a directory")
+        (self.path / "loop").symlink_to("loop")
+        self.assertEqual(call(MILLRACE, "model", "list", "--store", str(self.path)).returncode, 0)
+        answer = call(MILLRACE, "fly")
+        self.assertIn("no verb 'fly'; there are node, model,", answer.stderr)
 
     def test_a_bench_without_its_models_says_how_to_make_them(self):
         answer = call(MILLRACE, "bench", "path", "--models", str(self.path))

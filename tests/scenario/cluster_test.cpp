@@ -69,7 +69,7 @@ TEST_CASE("P3: when a node is cut off its requests are run elsewhere") {
   CHECK(c.answers() == counts{{ec::ok, 40}});
 }
 
-TEST_CASE("P3: a request whose replica is lost twice is answered unavailable") {
+TEST_CASE("P15: a request whose replica is lost twice is answered poison") {
   virtual_cluster c{2, want(2), ten_ms};
   c.front->request(1, c.ask());
   c.world.advance(2ms);
@@ -78,8 +78,8 @@ TEST_CASE("P3: a request whose replica is lost twice is answered unavailable") {
   c.net.cut("w2");
   c.world.advance(20s, 10ms);
   auto& y = c.front->replies[1][0];
-  CHECK(y.status == ec::unavailable);
-  CHECK(y.error.find("which had run before") != std::string::npos);
+  CHECK(y.status == ec::poison);
+  CHECK(y.error.find("which had failed before") != std::string::npos);
 }
 
 TEST_CASE("router: a full queue answers overloaded with a retry-after") {
@@ -223,6 +223,49 @@ TEST_CASE("gateway: a model that nobody serves any more makes room for another"
   set("other", 1);
   CHECK(status_of(3, "other") == ec::ok);
   CHECK(status_of(4, "m") == ec::unknown_model);
+}
+
+TEST_CASE(
+  "router: a slow spell does not keep a free replica from what it can do"
+  " in time") {
+  virtual_cluster c{1, want(1), ten_ms};
+  auto ask = [&](uint64_t id, int64_t rows, microseconds deadline) {
+    infer x = c.ask();
+    x.inputs = {{"", floats({rows, 4})}};
+    c.front->request(id, x, deadline);
+    c.world.advance(1s);
+    return c.front->replies[id][0].status;
+  };
+  for (uint64_t id = 1; id <= 5; ++id)
+    REQUIRE(ask(id, 500, 10s) == ec::ok); // half a second each
+  for (uint64_t id = 6; id <= 10; ++id)
+    CHECK(ask(id, 1, 50ms) == ec::ok);
+}
+
+TEST_CASE("P1: whoever asks a gateway that ends is told so, early or late") {
+  virtual_cluster c{1, want(1), ten_ms};
+  c.front->request(1, c.ask());
+  c.world.drain();
+  REQUIRE(c.ask_actor<done, supervisor_actor>("./supervisor", drain{}));
+  c.front->request(2, c.ask());
+  c.world.advance(20ms);
+  c.front->request(3, c.ask());
+  c.world.drain();
+  CHECK(c.answers() == counts{{ec::ok, 1}, {ec::unavailable, 2}});
+}
+
+TEST_CASE("router: a request nobody waits for is not run again") {
+  virtual_cluster c{2, want(2), {50ms, 1s, 1ms, 0}};
+  c.front->request(1, c.ask(), 500ms);
+  c.world.advance(600ms);
+  CHECK(c.answers() == counts{{ec::deadline_exceeded, 1}});
+  auto before = c.counts->text();
+  c.net.cut("w1");
+  c.net.cut("w2");
+  c.world.advance(100ms);
+  CHECK(before.find("redispatched") != std::string::npos);
+  CHECK(c.counts->text().find("millrace_redispatched_total{model=\"m\"} 0")
+        != std::string::npos);
 }
 
 TEST_CASE("registry: settings beyond their limits are refused by name") {

@@ -35,6 +35,21 @@ class Centred(torch.nn.Module):
         return x - x.mean(0)
 
 
+class Deceptive(torch.nn.Module):
+    """Depends on the other rows only behind a column that is no number."""
+
+    def forward(self, x):
+        return torch.cat([torch.log(-x.abs() - 1), x - x.mean(0)], 1)
+
+
+class Sized(torch.nn.Module):
+    """Takes as long as its input says, without a loop."""
+
+    def forward(self, x):
+        n = int(x.max()) + 1
+        return x + 0 * torch.ones([n, n])[0, 0]
+
+
 class Picky(torch.nn.Module):
     """Fails when a row contains a number above 100."""
 
@@ -68,6 +83,24 @@ class Lasting(torch.nn.Module):
         return x + matrix[0, 0] * 0
 
 
+class Double(torch.nn.Module):
+    """Rows of 64-bit numbers through a matrix too large for equal rounding."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(513, 77).double()
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+class Halves(torch.nn.Module):
+    """Depends on the other rows of a batch of 16-bit numbers."""
+
+    def forward(self, x):
+        return x - x.float().mean(0).to(x.dtype)
+
+
 class Two(torch.nn.Module):
     """Two inputs, two outputs."""
 
@@ -78,7 +111,8 @@ class Two(torch.nn.Module):
 def main():
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for module in (Identity(), Affine(), Centred(), Picky(), Two(), Ballast(), Lasting()):
+    for module in (Identity(), Affine(), Centred(), Picky(), Two(), Ballast(), Lasting(),
+                   Deceptive(), Sized(), Double(), Halves()):
         name = type(module).__name__.lower()
         torch.jit.script(module.eval()).save(str(folder / f"{name}.pt"))
 

@@ -22,6 +22,10 @@ void virtual_bus::subscribe(caf::strong_actor_ptr x) {
 
 void virtual_bus::request(uint64_t id, infer x, microseconds deadline,
                           const std::string& connection) {
+  if (!gateway_) {
+    replies[id].emplace_back().status = ec::unavailable;
+    return;
+  }
   client_request y;
   y.from = {0, connection};
   y.id = id;

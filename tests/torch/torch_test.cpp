@@ -135,6 +135,10 @@ TEST_CASE("import: what is said of a model has to fit it") {
   };
   starts(refusal([](auto& x) { x.batch_axis = 2; }), "has 2 axes");
   starts(refusal([](auto& x) { x.batch_axis = -7; }), "batch axis -7");
+  starts(refusal([](auto& x) {
+           x.inputs[0].extents = {5, 4};
+         }),
+         "has a fixed extent");
   starts(refusal([](auto& x) { x.version = ~uint64_t{0}; }), "at most");
   starts(refusal([](auto& x) {
            x.accuracy = accuracy_info{NAN, "", ""};
@@ -161,6 +165,36 @@ TEST_CASE("import: requests of a model whose rows depend on each other are"
   REQUIRE(done);
   CHECK(done->info.signature.batch_axis == -1);
   CHECK(done->remarks.size() == 2);
+}
+
+TEST_CASE(
+  "import: whether rows depend on each other is seen in every dtype, and"
+  " behind what is no number") {
+  temporary_directory dir;
+  auto axis_of = [&](const std::string& file, const tensor_spec& input) {
+    auto done = import_into(dir, asks(file, {input}));
+    REQUIRE(done);
+    return done->info.signature.batch_axis;
+  };
+  CHECK(axis_of("deceptive", rows_of_4) == -1);
+  CHECK(axis_of("halves", {"x", dtype::f16, {-1, 4}}) == -1);
+  CHECK(axis_of("halves", {"x", dtype::bf16, {-1, 4}}) == -1);
+  CHECK(axis_of("halves", {"x", dtype::f32, {-1, 4}}) == -1);
+  CHECK(axis_of("double", {"x", dtype::f64, {-1, 513}}) == 0);
+  CHECK(axis_of("identity", {"x", dtype::f16, {-1, 4}}) == 0);
+}
+
+TEST_CASE("backend: code whose time its inputs' values can change is known") {
+  temporary_directory dir;
+  auto depends = [&](const std::string& file) {
+    auto done = import_into(dir, asks(file, {rows_of_4}));
+    REQUIRE(done);
+    return load(done->directory)->depends_on_values();
+  };
+  CHECK(depends("lasting"));
+  CHECK(depends("sized"));
+  CHECK_FALSE(depends("affine"));
+  CHECK_FALSE(depends("ballast"));
 }
 
 TEST_CASE("import: a file that is no model is refused") {

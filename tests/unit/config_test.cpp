@@ -155,6 +155,13 @@ TEST_CASE("config: what only one can have is not given twice") {
         == "c.yaml:11: nodes.n2.devices[1]: 'type' is there twice");
 }
 
+TEST_CASE("config: what --set made wrong is not blamed on the file") {
+  auto x =
+    parse_config(good, "c.yaml", {"nodes.n1.clients=tcp://0.0.0.0:7100"});
+  REQUIRE_FALSE(x);
+  CHECK(x.failure().text.find("--set nodes.n1.clients: binds 0.0.0.0") == 0);
+}
+
 TEST_CASE("config: two devices of a node cannot have one id") {
   CHECK(refusal("kind: v100", "id: cpu0").find("is there twice")
         != std::string::npos);

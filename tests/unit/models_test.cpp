@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <filesystem>
+
 #include "models/batching.hpp"
 #include "models/bundle_store.hpp"
 #include "models/npy.hpp"
@@ -263,6 +265,29 @@ TEST_CASE("bundle_store: a version is found by number, alias or default") {
   CHECK(store.find("m", "9").failure().code == ec::unknown_model);
   CHECK(store.find("other", "").failure().text.find("it holds m")
         != std::string::npos);
+}
+
+TEST_CASE("bundle_store: what cannot be looked at is broken, and nothing else"
+          " is") {
+  temporary_directory dir;
+  bundle_store store{dir.path()};
+  auto fine = small_manifest(1);
+  REQUIRE(store.add(fine, small_files));
+  std::filesystem::create_symlink("loop", dir / "loop");
+  std::filesystem::create_symlink("loop", dir / (fine.name + "/loop"));
+  CHECK(store.list().good.size() == 1);
+  CHECK(store.list().broken.empty());
+  auto model = dir / fine.name;
+  std::filesystem::copy(model + "/" + std::to_string(fine.version),
+                        model + "/77",
+                        std::filesystem::copy_options::recursive);
+  REQUIRE(store.list().broken.size() == 1);
+  CHECK(store.list().broken[0].text.find("expected 77 as its directory does")
+        != std::string::npos);
+  std::string junk = "aliases: {";
+  REQUIRE(write_file(model + "/aliases.yaml", std::as_bytes(std::span{junk})));
+  CHECK(store.list().good.empty());
+  CHECK_FALSE(store.find(fine.name, ""));
 }
 
 TEST_CASE("bundle_store: a version is written once") {

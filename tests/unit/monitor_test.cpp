@@ -22,6 +22,12 @@ TEST_CASE("monitor: a batch longer than the second is no more than busy") {
   CHECK(x.busy == 1);
 }
 
+TEST_CASE("monitor: a batch that does not end is busy, not rest") {
+  auto x =
+    usage_between({"d", 2, 1s, 7, 1, 0, 0}, {"d", 2, 1s, 7, 1, 0, 0}, 1s);
+  CHECK(x.busy == doctest::Approx(0.5));
+}
+
 TEST_CASE("monitor: counts that went back count from zero") {
   auto x =
     usage_between({"d", 1, 9s, 90, 0, 0, 0}, {"d", 1, 500ms, 5, 0, 0, 0}, 1s);

@@ -32,7 +32,7 @@ public:
                   uint64_t incarnation = 1) {
     nodes_.erase(name);
     auto [i, fresh] = nodes_.emplace(
-      name, node{make_member(name, incarnation),
+      name, node{{name, incarnation, starts_ + 1},
                  peer_table{
                    "c", make_member(name, incarnation), {}, seeds, ++starts_},
                  {},
@@ -73,7 +73,7 @@ public:
 
 private:
   struct node {
-    member self;
+    origin start;
     peer_table table;
     std::set<std::string> wanted;
     std::set<std::string> connected;
@@ -105,8 +105,8 @@ private:
         });
       if (auto* b = std::get_if<send_beat>(&action))
         send(x, b->address,
-             [what = b->what, from = x.self](peer_table& to, timestamp now) {
-               return to.on_beat(from.name, from.incarnation, what, now);
+             [what = b->what, from = x.start](peer_table& to, timestamp now) {
+               return to.on_beat(from, what, now);
              });
       if (auto* r = std::get_if<send_refusal>(&action))
         send(x, r->address, [what = r->what](peer_table& to, timestamp) {
@@ -191,11 +191,11 @@ TEST_CASE("peers: a node that comes back is a new start, and the old one's"
   net.add("b", {"tcp://a"}, 2);
   net.run(2s);
   CHECK(net.linked("a", "b"));
-  CHECK(a.accepts("b", 2));
-  CHECK_FALSE(a.accepts("b", 1));
+  CHECK(a.accepts({"b", 2, 3}));
+  CHECK_FALSE(a.accepts({"b", 1, 2}));
   hello late{"c", make_member("b", 1), 99, 0, {}, 0};
   CHECK(find<report_up>(a.on_hello(late, at(9s))) == nullptr);
-  CHECK(a.accepts("b", 2));
+  CHECK(a.accepts({"b", 2, 3}));
 }
 
 TEST_CASE("P4: a silent node is given up after the timeout, and both sides"
@@ -221,13 +221,13 @@ TEST_CASE("peers: what a given-up node said before it knows is not accepted") {
   peer_table a{"c", make_member("a"), {}, {}, 1};
   a.on_hello({"c", make_member("b"), 5, 0, {}, 0}, at(0s));
   a.on_connected("tcp://b", at(0s));
-  CHECK(a.accepts("b", 1));
+  CHECK(a.accepts({"b", 1, 0}));
   a.on_tick(at(5s));
-  CHECK_FALSE(a.accepts("b", 1));
+  CHECK_FALSE(a.accepts({"b", 1, 0}));
   a.on_hello({"c", make_member("b"), 5, 0, {}, 0}, at(5s));
-  CHECK_FALSE(a.accepts("b", 1));
+  CHECK_FALSE(a.accepts({"b", 1, 0}));
   a.on_hello({"c", make_member("b"), 6, 0, {}, 0}, at(5s));
-  CHECK(a.accepts("b", 1));
+  CHECK(a.accepts({"b", 1, 0}));
 }
 
 TEST_CASE("peers: another cluster's node, and one with this node's name, are"
@@ -239,8 +239,8 @@ TEST_CASE("peers: another cluster's node, and one with this node's name, are"
         == "this is cluster 'c', not 'other'");
   todo = a.on_hello({"c", make_member("a", 7), 1, 0, {}, 0}, at(0s));
   CHECK(find<report_stranger>(todo) != nullptr);
-  CHECK_FALSE(a.accepts("a", 7));
-  CHECK_FALSE(a.accepts("b", 1));
+  CHECK_FALSE(a.accepts({"a", 7, 0}));
+  CHECK_FALSE(a.accepts({"b", 1, 2}));
 }
 
 TEST_CASE("peers: of two nodes with one name the one without links is refused,"
@@ -268,7 +268,7 @@ TEST_CASE("peers: a refusal that finds a later start does not keep the hello"
   REQUIRE(find<send_hello>(todo) != nullptr);
   auto link = find<send_hello>(todo)->what.link;
   a.on_hello({"c", make_member("b", 3), 1, 0, {}, 7}, at(2s));
-  todo = a.on_beat("b", 3, {link}, at(2s));
+  todo = a.on_beat({"b", 3, 7}, {link}, at(2s));
   CHECK(find<report_up>(todo) != nullptr);
 }
 
@@ -303,12 +303,12 @@ TEST_CASE("peers: while a node is linked, another start under its name is told"
   peer_table a{"c", make_member("a"), {}, {}, 1};
   a.on_hello({"c", make_member("b", 2), 1, 0, {}, 5}, at(0s));
   auto todo = a.on_connected("tcp://b", at(0s));
-  a.on_beat("b", 2, {find<send_hello>(todo)->what.link}, at(0s));
+  a.on_beat({"b", 2, 5}, {find<send_hello>(todo)->what.link}, at(0s));
   REQUIRE(a.up_count() == 1);
   todo = a.on_hello({"c", make_member("b", 1), 1, 0, {}, 6}, at(1s));
   REQUIRE(find<send_refusal>(todo) != nullptr);
   CHECK(find<send_refusal>(todo)->what.alive);
-  CHECK(a.accepts("b", 2));
+  CHECK(a.accepts({"b", 2, 5}));
 }
 
 TEST_CASE("peers: a refusal of another start is none of this one's") {
@@ -341,18 +341,19 @@ TEST_CASE("peers: a beat that does not know our link any more ends it") {
   auto& a = net.add("a", {});
   net.add("b", {"tcp://a"});
   net.run(1s);
-  auto todo = a.on_beat("b", 1, {0}, at(1s));
+  auto todo = a.on_beat({"b", 1, 2}, {0}, at(1s));
   CHECK(find<report_down>(todo) != nullptr);
   CHECK(find<send_hello>(todo) != nullptr);
 }
 
 TEST_CASE("peers: a beat that comes before our hello does not end the link") {
   peer_table a{"c", make_member("a"), {}, {"tcp://b"}, 1};
+  a.start();
   a.on_connected("tcp://b", at(0s));
   a.on_hello({"c", make_member("b"), 1, 0, {}, 0}, at(0s));
-  CHECK(a.on_beat("b", 1, {0}, at(10ms)).empty());
-  CHECK(a.accepts("b", 1));
-  CHECK_FALSE(a.on_beat("b", 1, {0}, at(2s)).empty());
+  CHECK(a.on_beat({"b", 1, 0}, {0}, at(10ms)).empty());
+  CHECK(a.accepts({"b", 1, 0}));
+  CHECK_FALSE(a.on_beat({"b", 1, 0}, {0}, at(2s)).empty());
 }
 
 TEST_CASE("peers: what was heard before the link was up goes with it") {
@@ -362,4 +363,27 @@ TEST_CASE("peers: what was heard before the link was up goes with it") {
   auto todo = a.on_hello({"c", make_member("b"), 2, 0, {}, 0}, at(1s));
   REQUIRE(find<report_down>(todo) != nullptr);
   CHECK(find<report_down>(todo)->reason == "started the link anew");
+}
+
+TEST_CASE("peers: another start of the same name and count does not speak for"
+          " the one that is linked") {
+  network net;
+  auto& a = net.add("a", {});
+  net.add("b", {"tcp://a"});
+  net.run(1s);
+  CHECK(a.on_beat({"b", 1, 99}, {0}, at(1s)).empty());
+  CHECK(a.on_goodbye({"b", 1, 99}, at(1s)).empty());
+  CHECK_FALSE(a.accepts({"b", 1, 99}));
+  CHECK(a.accepts({"b", 1, 2}));
+}
+
+TEST_CASE("peers: an address that could not be connected to is tried again when"
+          " it is heard of again") {
+  peer_table a{"c", make_member("a"), {}, {}, 1};
+  hello x{"c", make_member("b"), 1, 0, {make_member("c")}, 2};
+  a.on_hello(x, at(0s));
+  a.on_connect_failed("tcp://c");
+  auto todo = a.on_hello(x, at(1s));
+  REQUIRE(find<connect_to>(todo) != nullptr);
+  CHECK(find<connect_to>(todo)->address == "tcp://c");
 }

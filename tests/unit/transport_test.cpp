@@ -229,24 +229,39 @@ TEST_CASE("message_types: each name is there once and found by name and type") {
 
 TEST_CASE("P10: a connection has so many bytes lent, or one message") {
   zeromq::loan_book book;
-  auto a = book.open("a", 500, 100);
+  constexpr zeromq::loan_limits limits{100, 1000};
+  auto a = book.open("a", 500, limits);
   REQUIRE(a); // the only one
   *a += 500;
-  CHECK_FALSE(book.open("a", 1, 100));
-  CHECK(book.open("b", 60, 100));
+  CHECK_FALSE(book.open("a", 1, limits));
+  CHECK(book.open("b", 60, limits));
   *a -= 450;
-  CHECK(book.open("a", 50, 100));
-  CHECK_FALSE(book.open("a", 51, 100));
+  CHECK(book.open("a", 50, limits));
+  CHECK_FALSE(book.open("a", 51, limits));
 }
 
 TEST_CASE("P10: accounts of connections that have read all are forgotten") {
   zeromq::loan_book book;
-  auto busy = book.open("busy", 1, 100);
+  constexpr zeromq::loan_limits limits{100, 1000};
+  auto busy = book.open("busy", 1, limits);
   *busy += 1;
   for (int i = 0; i < 1000; ++i)
-    CHECK(book.open("client-" + std::to_string(i), 1, 100));
+    CHECK(book.open("client-" + std::to_string(i), 1, limits));
   CHECK(book.size() < 130);
-  CHECK(book.open("busy", 1, 100) == busy);
+  CHECK(book.open("busy", 1, limits) == busy);
+}
+
+TEST_CASE("P10: all connections together have so many bytes lent") {
+  zeromq::loan_book book;
+  constexpr zeromq::loan_limits limits{100, 150};
+  auto a = book.open("a", 100, limits);
+  *a += 100;
+  auto b = book.open("b", 100, limits);
+  REQUIRE(b);
+  *b += 100;
+  CHECK_FALSE(book.open("c", 1, limits));
+  *a -= 100;
+  CHECK(book.open("c", 1, limits));
 }
 
 TEST_CASE("P13: a type is said by its role and no other") {

@@ -100,8 +100,15 @@ public:
 private:
   result<input_source> use_zeros(const signature& s) {
     for (auto& spec : s.inputs) {
-      auto zeros = tensor::zeros(
-        spec.type, with_rows(spec, s.batch_axis, static_cast<int64_t>(rows_)));
+      auto extents = with_rows(spec, s.batch_axis, static_cast<int64_t>(rows_));
+      auto bytes = dense_bytes(spec.type, extents);
+      if (!bytes || *bytes > wire_limits::message_bytes)
+        return error{ec::too_large,
+                     "--rows " + std::to_string(rows_)
+                       + ": a request would have more than "
+                       + format_bytes(wire_limits::message_bytes),
+                     {}};
+      auto zeros = tensor::zeros(spec.type, extents);
       if (!zeros)
         return zeros.failure();
       zeros_.push_back({spec.name, std::move(*zeros)});
@@ -176,8 +183,8 @@ private:
     if (i == sent_.end())
       return;
     ++result_.by_status[x.reply.status];
-    if (x.reply.status == ec::unavailable)
-      resume_ = now() + pause; // nobody there answers at once
+    if (x.reply.status == ec::unavailable || x.reply.status == ec::overloaded)
+      resume_ = now() + std::max(pause, x.reply.retry_after);
     if (x.reply.status == ec::ok) {
       auto took = now() - i->second;
       result_.latency.add(1e3 * to_seconds(took));
@@ -257,9 +264,11 @@ int run_load(const load_options& x, const common_options& common) {
   auto length = parse_duration(x.length);
   auto deadline = parse_duration(x.deadline);
   auto slo = parse_duration(x.slo.empty() ? x.deadline : x.slo);
-  for (auto* y : {&length, &deadline, &slo})
+  for (auto [option, y] : {std::pair{"--time", &length},
+                           {"--deadline", &deadline},
+                           {"--slo", &slo}})
     if (!*y)
-      return fail(common, y->failure());
+      return fail(common, std::move(y->failure()).within(option));
   if (*length <= 0us)
     return fail(common,
                 {ec::bad_request, "--time: expected more than 0 s", {}});

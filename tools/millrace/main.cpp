@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "millrace/verbs.hpp"
+#include <iostream>
+
+#include "millrace/print.hpp"
+#include "runtime/text.hpp"
 
 int main(int argc, char** argv) {
   using namespace millrace;
@@ -17,7 +20,19 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? exit_ok : exit_wrong_call;
+    // CLI11 would only say that a verb is missing.
+    if (argc > 1 && argv[1][0] != '-' && app.get_subcommands().empty())
+      std::cerr << "no verb " << shown(argv[1]) << "; there are "
+                << joined(app.get_subcommands(nullptr), ", ",
+                          [](auto* x) { return x->get_name(); })
+                << std::endl;
+    else if (app.exit(e) == 0)
+      return exit_ok;
+    return exit_wrong_call;
   }
-  return run();
+  try {
+    return run();
+  } catch (const std::exception& e) { // memory, threads: what has no better end
+    return fail(common, {ec::internal, e.what(), {}});
+  }
 }

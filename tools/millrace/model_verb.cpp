@@ -79,15 +79,6 @@ int run_import(model_options& x, const common_options& common) {
   return exit_ok;
 }
 
-std::vector<std::string> aliases_of(const bundle_store& store,
-                                    const manifest& x) {
-  std::vector<std::string> out;
-  for (auto& [alias, version] : store.aliases(x.name))
-    if (version == x.version)
-      out.push_back(alias);
-  return out;
-}
-
 int run_list(const model_options& x, const common_options& common) {
   if (!std::filesystem::is_directory(x.store))
     return fail(common, {ec::bad_request,
@@ -101,8 +92,8 @@ int run_list(const model_options& x, const common_options& common) {
     auto out = json::object();
     out["models"] = json::array();
     for (auto& m : list.good) {
-      auto y = to_json(m);
-      y["aliases"] = aliases_of(store, m);
+      auto y = to_json(m.info);
+      y["aliases"] = m.aliases;
       out["models"].push_back(std::move(y));
     }
     out["broken"] = json::array();
@@ -113,9 +104,8 @@ int run_list(const model_options& x, const common_options& common) {
   }
   std::vector<std::vector<std::string>> rows{
     {"MODEL", "VERSION", "ALIASES", "APPLICATION", "ACCURACY", "WEIGHTS"}};
-  for (auto& m : list.good) {
-    auto aliases =
-      joined(aliases_of(store, m), ",", [](auto& alias) { return alias; });
+  for (auto& [m, names] : list.good) {
+    auto aliases = joined(names, ",", [](auto& alias) { return alias; });
     rows.push_back({m.name, std::to_string(m.version),
                     aliases.empty() ? "-" : aliases,
                     m.application.empty() ? "-" : m.application,
@@ -133,7 +123,7 @@ int run_verify(const model_options& x, const common_options& common) {
   auto directory = store.find(x.name, x.version);
   if (!directory)
     return fail(common, directory.failure());
-  auto content = open_bundle(*directory, verify::hashes);
+  auto content = store.open(x.name, x.version, verify::hashes);
   if (!content)
     return fail(common, content.failure());
   auto runner = torch_backend();

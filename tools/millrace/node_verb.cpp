@@ -5,6 +5,8 @@
 #include <mutex>
 #include <thread>
 
+#include <sys/resource.h>
+
 #include "actors/node/node.hpp"
 #include "millrace/print.hpp"
 #include "runtime/log.hpp"
@@ -30,6 +32,30 @@ int refuse(const common_options& common, const error& x) {
   return x.code == ec::bad_config ? exit_bad_config : exit_failed;
 }
 
+/// A link takes several descriptors; the soft limit is often 1024.
+void raise_descriptor_limit() {
+  rlimit x{};
+  if (::getrlimit(RLIMIT_NOFILE, &x) != 0)
+    return;
+  x.rlim_cur = x.rlim_max;
+  static_cast<void>(::setrlimit(RLIMIT_NOFILE, &x));
+}
+
+int check_node(const node_options& x, const common_options& common,
+               const cluster_config& config, const result<std::string>& name) {
+  if (!name && !x.name.empty())
+    return refuse(common, name.failure());
+  if (common.json)
+    std::cout << json{{"config", x.config}, {"ok", true}}.dump() << std::endl;
+  else
+    std::cout << x.config << ": fine (" << config.nodes.size() << " nodes, "
+              << config.models.size() << " models)" << std::endl;
+  return exit_ok;
+}
+
+int run_until_drained(const cluster_config& config, const std::string& name,
+                      const common_options& common);
+
 int run_node(const node_options& x, const common_options& common) {
   if (x.options) {
     std::cout << config_reference();
@@ -43,19 +69,17 @@ int run_node(const node_options& x, const common_options& common) {
   if (!config)
     return refuse(common, config.failure());
   auto name = choose_node(*config, x.name);
-  if (x.check) {
-    if (!name && !x.name.empty())
-      return refuse(common, name.failure());
-    if (common.json)
-      std::cout << json{{"config", x.config}, {"ok", true}}.dump() << std::endl;
-    else
-      std::cout << x.config << ": fine (" << config->nodes.size() << " nodes, "
-                << config->models.size() << " models)" << std::endl;
-    return exit_ok;
-  }
+  if (x.check)
+    return check_node(x, common, *config, name);
   if (!name)
     return refuse(common, name.failure());
-  set_log_level(config->log.level);
+  return run_until_drained(*config, *name, common);
+}
+
+int run_until_drained(const cluster_config& config, const std::string& name,
+                      const common_options& common) {
+  set_log_level(config.log.level);
+  raise_descriptor_limit();
   // Every thread inherits the mask; only the waiting one below takes signals.
   sigset_t signals;
   sigemptyset(&signals);
@@ -63,7 +87,7 @@ int run_node(const node_options& x, const common_options& common) {
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
-  auto runtime = node::start(*config, *name);
+  auto runtime = node::start(config, name);
   if (!runtime)
     return refuse(common, runtime.failure());
   std::cout << (*runtime)->describe() << std::endl;

@@ -186,7 +186,7 @@ int show_actors(operator_client& cluster, const arguments& args,
   auto wanted = [&](const node_status& n) {
     return args.empty() || args[0] == n.node.name;
   };
-  if (std::none_of(x->nodes.begin(), x->nodes.end(), wanted))
+  if (!args.empty() && std::none_of(x->nodes.begin(), x->nodes.end(), wanted))
     return complain(
       form, "no node " + shown(args[0]) + " answers; there are "
               + joined(x->nodes, ", ", [](auto& n) { return n.node.name; }));
@@ -309,6 +309,15 @@ int load_model(operator_client& cluster, const arguments& args,
 
 int unload_model(operator_client& cluster, const arguments& args,
                  output_form form) {
+  auto found = ask_registry(cluster);
+  if (!found)
+    return complain(form, found.failure().text);
+  auto& models = found->list.models;
+  if (std::none_of(models.begin(), models.end(),
+                   [&](auto& m) { return m.settings.model == args[0]; }))
+    return complain(
+      form, "model " + shown(args[0]) + " is not registered; there are "
+              + joined(models, ", ", [](auto& m) { return m.settings.model; }));
   return set_replicas(cluster, args[0], "", 0, form);
 }
 

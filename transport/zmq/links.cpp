@@ -1,39 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/zmq/links.hpp"
 
+#include <charconv>
 #include <cstring>
 
 namespace millrace::zeromq {
 
-std::string make_routing_id(const member& self, uint64_t connection) {
-  return self.name + "@" + std::to_string(self.incarnation) + "#"
-         + std::to_string(connection);
+std::string make_routing_id(const origin& self, uint64_t connection) {
+  return self.node + "@" + std::to_string(self.incarnation) + "@"
+         + std::to_string(self.start) + "@" + std::to_string(connection);
 }
 
-std::optional<std::pair<std::string, uint64_t>>
-parse_routing_id(std::string_view x) {
-  auto at = x.find('@');
-  auto hash = x.find('#');
-  if (at == std::string_view::npos || hash == std::string_view::npos
-      || hash < at)
+std::optional<origin> parse_routing_id(std::string_view x) {
+  auto parts = split(x, '@');
+  if (parts.size() != 4)
     return std::nullopt;
-  uint64_t incarnation = 0;
-  auto [end, err] =
-    std::from_chars(x.data() + at + 1, x.data() + hash, incarnation);
-  if (err != std::errc{} || end != x.data() + hash)
-    return std::nullopt;
-  return std::pair{std::string{x.substr(0, at)}, incarnation};
+  origin out{std::string{parts[0]}, 0, 0};
+  for (auto [text, n] :
+       {std::pair{parts[1], &out.incarnation}, {parts[2], &out.start}}) {
+    auto* end = text.data() + text.size();
+    auto [rest, err] = std::from_chars(text.data(), end, *n);
+    if (err != std::errc{} || rest != end)
+      return std::nullopt;
+  }
+  return out;
 }
 
-link_set::link_set(zmq::context_t& context, member self, socket_options options)
+link_set::link_set(zmq::context_t& context, origin self, socket_options options)
   : context_(context),
     self_(std::move(self)),
     options_(options) {
 }
 
-result<void> link_set::connect(const std::string& address) {
+result<void> link_set::connect(const std::string& address) try {
   auto n = ++connections_;
-  auto endpoint = "inproc://monitor-" + self_.name + "-" + std::to_string(n);
+  auto endpoint = "inproc://monitor-" + self_.node + "-" + std::to_string(n);
   auto dealer = make_dealer(context_, make_routing_id(self_, n), options_);
   zmq_socket_monitor(dealer.handle(), endpoint.c_str(),
                      ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED);
@@ -44,6 +45,10 @@ result<void> link_set::connect(const std::string& address) {
     return done;
   links_.insert_or_assign(address, link{std::move(dealer), std::move(monitor)});
   return {};
+} catch (const zmq::error_t& e) {
+  return error{ec::unavailable,
+               "no socket to connect to " + address + ": " + e.what(),
+               {}};
 }
 
 void link_set::drop(const std::string& address) {
@@ -79,7 +84,8 @@ void link_set::take_events(const callback& connected,
       connected(address);
     } else {
       disconnected(address);
-      static_cast<void>(connect(address));
+      if (links_.contains(address))          // else nobody wants it any more
+        static_cast<void>(connect(address)); // or the old one goes on trying
     }
   }
 }

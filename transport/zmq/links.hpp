@@ -1,35 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <charconv>
 #include <functional>
 #include <map>
 #include <optional>
 #include <string>
 
 #include "runtime/text.hpp"
-#include "transport/messages/peer.hpp"
+#include "transport/peers.hpp"
 #include "transport/zmq/socket.hpp"
 
 namespace millrace::zeromq {
 
-/// A connection's routing id: the node's name, which start of it, and which
+/// A connection's routing id: which start of which node it is of, and which
 /// connection of that start. A new connection has a new id, since a ROUTER
 /// ignores one whose id it still holds for a connection that is dead already.
-std::string make_routing_id(const member& self, uint64_t connection);
+std::string make_routing_id(const origin& self, uint64_t connection);
 
-/// Name and incarnation out of a routing id.
-std::optional<std::pair<std::string, uint64_t>>
-parse_routing_id(std::string_view x);
+/// The start out of a routing id.
+std::optional<origin> parse_routing_id(std::string_view x);
 
 /// The outgoing connections of a node: one DEALER per address, each watched by
 /// a monitor, so that a lost connection is known as soon as the kernel knows.
 /// For one thread.
 class link_set {
 public:
-  link_set(zmq::context_t& context, member self, socket_options options);
+  link_set(zmq::context_t& context, origin self, socket_options options);
 
-  /// Starts to connect; tries for ever. Errors: bad_config.
+  /// Starts to connect; tries for ever. Errors: bad_config when it is no
+  /// address; unavailable when there are no sockets left.
   result<void> connect(const std::string& address);
   void drop(const std::string& address);
 
@@ -51,7 +50,7 @@ private:
   };
 
   zmq::context_t& context_;
-  member self_;
+  origin self_;
   socket_options options_;
   std::map<std::string, link> links_;
   uint64_t connections_ = 0;

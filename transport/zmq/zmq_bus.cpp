@@ -28,6 +28,8 @@ using namespace zeromq;
 /// runs before the sockets do.
 constexpr size_t messages_per_turn = 256;
 constexpr size_t runs_per_turn = 1024;
+/// Three for each link, which is what a process may open that asks for more.
+constexpr int max_sockets = 65'535;
 
 class impl : public zmq_bus {
 public:
@@ -69,10 +71,13 @@ public:
       *socket = std::move(*x);
       *address = bound_address(*socket);
     }
-    links_ = std::make_unique<link_set>(context_, settings_.self, options);
+    auto start = entropy();
+    links_ = std::make_unique<link_set>(
+      context_, origin{settings_.self.name, settings_.self.incarnation, start},
+      options);
     table_ =
       std::make_unique<peer_table>(settings_.cluster, settings_.self,
-                                   settings_.link, settings_.seeds, entropy());
+                                   settings_.link, settings_.seeds, start);
     return {};
   }
 
@@ -169,7 +174,7 @@ private:
   void send_to_client(const std::string& connection, const wire_message& x) {
     loan_account account;
     if (!x.attachments.empty()) {
-      account = unread_.open(connection, x.bytes(), settings_.max_unread.value);
+      account = unread_.open(connection, x.bytes(), settings_.max_unread);
       if (!account)
         return dropped("client_does_not_read");
     }
@@ -298,40 +303,40 @@ private:
     if (!x || !may_say(role::node, x->head.t))
       return dropped("undecodable");
     received_bytes_.add(static_cast<double>(x->bytes()));
-    auto& [name, incarnation] = *from;
     decode_context ctx{now(), nullptr, {}, 0};
     if (x->head.t == hello::record_name()) {
       auto h = decode<hello>(x->body.view(), ctx);
-      if (h && h->self.name == name && h->self.incarnation == incarnation)
+      if (h && h->self.name == from->node
+          && h->self.incarnation == from->incarnation
+          && h->start == from->start)
         carry_out(table_->on_hello(*h, now()));
       else
         dropped("undecodable");
     } else if (x->head.t == beat::record_name()) {
       if (auto b = decode<beat>(x->body.view(), ctx))
-        carry_out(table_->on_beat(name, incarnation, *b, now()));
+        carry_out(table_->on_beat(*from, *b, now()));
     } else if (x->head.t == refused::record_name()) {
       if (auto r = decode<refused>(x->body.view(), ctx))
         carry_out(table_->on_refused(*r));
     } else if (x->head.t == goodbye::record_name()) {
-      carry_out(table_->on_goodbye(name, incarnation, now()));
+      carry_out(table_->on_goodbye(*from, now()));
     } else {
-      on_peer_message(name, incarnation, *x);
+      on_peer_message(*from, *x);
     }
   }
 
-  void on_peer_message(const std::string& name, uint64_t incarnation,
-                       const wire_message& x) {
-    if (!table_->accepts(name, incarnation))
+  void on_peer_message(const origin& sender, const wire_message& x) {
+    if (!table_->accepts(sender))
       return dropped("link_given_up");
     if (x.head.inc != settings_.self.incarnation)
       return dropped("for_an_earlier_start");
-    auto from = *table_->find(name);
+    auto from = *table_->find(sender.node);
     // A link may carry messages before its other half is known to stand.
     board_.peer_linked(from);
     if (auto done = board_.deliver(from, x, &reactor_); !done) {
       dropped("undecodable");
       log_event(log_level::warning, "bus", "undecodable",
-                {{"from", name},
+                {{"from", sender.node},
                  {"type", shown(x.head.t)},
                  {"error", to_string(done.failure())}});
     }
@@ -343,9 +348,12 @@ private:
   }
 
   void act(const connect_to& x) {
-    if (auto done = links_->connect(x.address); !done)
-      log_event(log_level::warning, "bus", "cannot_connect",
-                {{"address", x.address}, {"error", to_string(done.failure())}});
+    auto done = links_->connect(x.address);
+    if (done)
+      return;
+    table_->on_connect_failed(x.address);
+    log_event(log_level::warning, "bus", "cannot_connect",
+              {{"address", x.address}, {"error", to_string(done.failure())}});
   }
   void act(const drop_connection& x) { links_->drop(x.address); }
   void act(const send_hello& x) { send_link(x.address, x.what); }
@@ -405,8 +413,8 @@ private:
     received_bytes_.add(static_cast<double>(x->bytes()));
     auto id = x->head.id;
     if (!gateway_)
-      return refuse_client(from, id,
-                           {ec::unavailable, "the gateway is starting", {}});
+      return refuse_client(
+        from, id, {ec::unavailable, "the gateway is not in service", {}});
     auto content = decode_client_message(from, *x, now());
     if (!content)
       return refuse_client(from, id, content.failure());
@@ -458,7 +466,7 @@ private:
   counter sent_, received_, sent_bytes_, received_bytes_;
   gauge peers_up_;
 
-  zmq::context_t context_{1};
+  zmq::context_t context_{1, max_sockets};
   zmq::socket_t from_peers_, clients_, operators_;
   loan_book unread_; ///< by clients
   std::unique_ptr<link_set> links_;

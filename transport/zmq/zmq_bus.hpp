@@ -10,6 +10,7 @@
 #include "runtime/reactor.hpp"
 #include "transport/peers.hpp"
 #include "transport/switchboard.hpp"
+#include "transport/zmq/loans.hpp"
 
 namespace millrace {
 
@@ -21,7 +22,7 @@ struct zmq_bus_settings {
   std::string clients;            ///< bind address for clients; empty: none
   std::string operators;          ///< bind address for shells; empty: none
   std::vector<std::string> seeds; ///< nodes to meet first
-  byte_count max_unread{64u << 20}; ///< answers one client has not read
+  zeromq::loan_limits max_unread; ///< answers that clients have not read
   link_settings link;
   /// Called on the bus thread when another start stands in this one's way:
   /// the cluster will not listen to it.

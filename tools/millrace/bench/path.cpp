@@ -104,10 +104,7 @@ std::pair<double, double> latency(const std::function<nanoseconds()>& once,
 /// The model called directly, in this process, on one row.
 result<std::function<nanoseconds()>> direct_call(const std::string& bundles,
                                                  const std::string& model) {
-  auto directory = bundle_store{bundles}.find(model, "");
-  if (!directory)
-    return directory.failure();
-  auto content = open_bundle(*directory, verify::sizes);
+  auto content = bundle_store{bundles}.open(model, "", verify::sizes);
   if (!content)
     return content.failure();
   auto runner = torch_backend();
