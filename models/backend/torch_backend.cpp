@@ -196,6 +196,10 @@ void unload(millrace_stage* stage) {
   delete stage;
 }
 
+/// Calls within calls that are looked into; deeper ones count as if they read
+/// values.
+constexpr int max_calls = 32;
+
 /// Operators that loop, make numbers of a tensor's elements, or take extents
 /// from them.
 bool reads_values(const torch::jit::Node& x) {
@@ -222,6 +226,18 @@ bool reads_values(const torch::jit::Node& x) {
   return kinds.count(x.kind().toQualString()) != 0;
 }
 
+bool has_calls(const torch::jit::Block* block) {
+  for (auto* node : block->nodes()) {
+    if (node->kind() == c10::prim::CallMethod
+        || node->kind() == c10::prim::CallFunction)
+      return true;
+    for (auto* inner : node->blocks())
+      if (has_calls(inner))
+        return true;
+  }
+  return false;
+}
+
 bool reads_values_in(const torch::jit::Block* block) {
   for (auto* node : block->nodes()) {
     if (reads_values(*node))
@@ -236,7 +252,9 @@ bool reads_values_in(const torch::jit::Block* block) {
 int depends_on_values(const millrace_stage* stage) {
   for (auto& m : stage->layers) {
     auto graph = m.get_method("forward").graph()->copy();
-    torch::jit::Inline(*graph);
+    // A pass inlines one level of calls where graphs are not optimised.
+    for (int level = 0; level < max_calls && has_calls(graph->block()); ++level)
+      torch::jit::Inline(*graph);
     if (reads_values_in(graph->block()))
       return 1;
   }

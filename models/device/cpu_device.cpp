@@ -25,15 +25,21 @@ struct instance {
   /// Moving average of what one request alone takes, in ns; 0: not known yet.
   std::atomic<int64_t> alone{0};
   std::atomic<size_t> short_bytes{0}; ///< of the largest input that was short
+  std::atomic<uint32_t> long_runs{0}; ///< one after the other
 
   void learn(nanoseconds took, size_t bytes) {
     if (took < short_run && bytes > short_bytes.load(std::memory_order_relaxed))
       short_bytes.store(bytes, std::memory_order_relaxed);
     auto before = alone.load(std::memory_order_relaxed);
-    // One long run is enough to go back to the lanes.
-    auto after = before == 0 || took > 2 * short_run
-                   ? took.count()
-                   : before + (took.count() - before) / 8;
+    auto is_long = took > 2 * short_run;
+    auto in_a_row = is_long ? long_runs.fetch_add(1) + 1 : 0;
+    if (!is_long)
+      long_runs.store(0, std::memory_order_relaxed);
+    // One long run is a thread that lost its core; more are a slow model.
+    if (is_long && in_a_row < 3 && before != 0)
+      return;
+    auto after = before == 0 || is_long ? took.count()
+                                        : before + (took.count() - before) / 8;
     alone.store(after, std::memory_order_relaxed);
   }
 
@@ -84,7 +90,8 @@ result<std::vector<tensor_list>> run_batch(instance& x, const execution& job) {
 }
 
 /// Runs a stage on zeros until its first-call costs are paid: code paths,
-/// primitives per shape, memory.
+/// primitives per shape, memory. Learns what a short model takes once it is
+/// warm, which on a lane that slept before each request would not be seen.
 result<void> warm_up(instance& x, size_t rows) {
   auto& s = x.content->info.signature;
   tensor_list inputs;
@@ -95,9 +102,16 @@ result<void> warm_up(instance& x, size_t rows) {
       return zeros.failure();
     inputs.push_back(std::move(*zeros));
   }
-  for (int pass = 0; pass < 2; ++pass)
+  for (int pass = 0, passes = 2; pass < passes; ++pass) {
+    auto begin = now();
     if (auto y = x.stage->run(inputs); !y)
       return y.failure();
+    auto took = now() - begin;
+    if (rows == 1 && pass > 0)
+      x.learn(took, bytes_of(inputs));
+    if (took < short_run)
+      passes = 8;
+  }
   return {};
 }
 

@@ -298,6 +298,8 @@ class Calls(unittest.TestCase):
         first = [subprocess.Popen([MILLRACE, "node", "--config", path, "--node", name],
                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
                  for name in "ab"]
+        for node in first:
+            self.addCleanup(node.kill)
         seen = first[0].stderr.readline()
         while "peer_up" not in seen:
             seen = first[0].stderr.readline()

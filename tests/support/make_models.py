@@ -50,6 +50,17 @@ class Sized(torch.nn.Module):
         return x + 0 * torch.ones([n, n])[0, 0]
 
 
+class Nested(torch.nn.Module):
+    """Calls that a reader of the code has to look through, three deep."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = torch.nn.Sequential(torch.nn.Sequential(inner))
+
+    def forward(self, x):
+        return self.inner(x)
+
+
 class Picky(torch.nn.Module):
     """Fails when a row contains a number above 100."""
 
@@ -111,6 +122,8 @@ class Two(torch.nn.Module):
 def main():
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
+    torch.jit.script(Nested(Sized())).save(str(folder / "nested-sized.pt"))
+    torch.jit.script(Nested(Affine())).save(str(folder / "nested-affine.pt"))
     for module in (Identity(), Affine(), Centred(), Picky(), Two(), Ballast(), Lasting(),
                    Deceptive(), Sized(), Double(), Halves()):
         name = type(module).__name__.lower()

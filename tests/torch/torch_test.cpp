@@ -193,6 +193,8 @@ TEST_CASE("backend: code whose time its inputs' values can change is known") {
   };
   CHECK(depends("lasting"));
   CHECK(depends("sized"));
+  CHECK(depends("nested-sized"));
+  CHECK_FALSE(depends("nested-affine"));
   CHECK_FALSE(depends("affine"));
   CHECK_FALSE(depends("ballast"));
 }
