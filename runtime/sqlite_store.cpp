@@ -123,7 +123,9 @@ result<std::unique_ptr<store>> open_sqlite_store(const std::string& path) {
   };
   auto failed = [&](const char* what) {
     return error{ec::unavailable,
-                 path + ": cannot " + what + ": " + sqlite3_errmsg(raw)};
+                 path + ": cannot " + what + ": " + sqlite3_errmsg(raw)
+                   + " (moved away, a new one is begun; what was registered"
+                     " is then lost)"};
   };
   if (state != SQLITE_OK)
     return failed("open");

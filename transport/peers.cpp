@@ -35,20 +35,34 @@ peer_table::peer* peer_table::at_address(const std::string& address) {
 }
 
 void peer_table::want(const std::string& address, peer_actions& out) {
-  if (address == self_.address || connections_.contains(address))
-    return;
-  if (connections_.size() >= settings_.max_peers) {
-    // One that was heard of and has never been met makes room.
-    auto i =
-      std::find_if(connections_.begin(), connections_.end(), [&](auto& x) {
-        return !x.second && !is_seed(x.first) && at_address(x.first) == nullptr;
-      });
-    if (i == connections_.end())
-      return;
-    forget(std::string{i->first}, out);
+  heard_of_.erase(address);
+  if (auto i = connections_.find(address); i != connections_.end())
+    i->second.tried = false;
+  else if (address != self_.address
+           && connections_.size() < settings_.max_peers + settings_.max_tries) {
+    connections_[address];
+    out.push_back(connect_to{address});
   }
-  connections_.emplace(address, false);
-  out.push_back(connect_to{address});
+}
+
+void peer_table::try_next(timestamp now, peer_actions& out) {
+  size_t trying = 0;
+  std::vector<std::string> in_vain;
+  for (auto& [address, x] : connections_)
+    if (x.tried && !is_seed(address)) {
+      ++trying;
+      if (now - x.since > settings_.try_time)
+        in_vain.push_back(address);
+    }
+  for (auto& address : in_vain)
+    forget(address, out);
+  trying -= in_vain.size();
+  for (; trying < settings_.max_tries && !heard_of_.empty(); ++trying) {
+    auto address = *heard_of_.begin();
+    want(address, out);
+    if (auto i = connections_.find(address); i != connections_.end())
+      i->second = {false, true, now};
+  }
 }
 
 bool peer_table::is_seed(const std::string& address) const {
@@ -64,14 +78,18 @@ void peer_table::forget(const std::string& address, peer_actions& out) {
 }
 
 void peer_table::refuse(const hello& x, const std::string& why, uint64_t known,
-                        bool alive, peer_actions& out) {
+                        bool alive, timestamp now, peer_actions& out) {
   out.push_back(report_stranger{x.self, why});
   want(x.self.address, out);
   auto i = connections_.find(x.self.address);
   if (i == connections_.end())
     return;
+  if (at_address(x.self.address) == nullptr) { // only to tell it
+    i->second.tried = true;
+    i->second.since = now;
+  }
   refused answer{x.self.name, x.self.incarnation, x.start, why, known, alive};
-  if (i->second)
+  if (i->second.stands)
     out.push_back(send_refusal{x.self.address, std::move(answer)});
   else
     refusals_[x.self.address] = std::move(answer);
@@ -95,10 +113,14 @@ bool peer_table::make_room(peer_actions& out) {
   return true;
 }
 
-void peer_table::meet(const std::vector<member>& others, peer_actions& out) {
+void peer_table::meet(const std::vector<member>& others, timestamp now,
+                      peer_actions& out) {
   for (auto& m : others)
-    if (m.name != self_.name && !peers_.contains(m.name))
-      want(m.address, out);
+    if (m.name != self_.name && !peers_.contains(m.name)
+        && m.address != self_.address && !connections_.contains(m.address)
+        && heard_of_.size() < settings_.max_peers)
+      heard_of_.insert(m.address);
+  try_next(now, out);
 }
 
 void peer_table::greet(peer& p, timestamp now, peer_actions& out) {
@@ -116,7 +138,7 @@ peer_actions peer_table::on_connected(const std::string& address,
   auto connection = connections_.find(address);
   if (connection == connections_.end())
     return out; // dropped meanwhile
-  connection->second = true;
+  connection->second.stands = true;
   if (auto i = refusals_.find(address); i != refusals_.end()) {
     out.push_back(send_refusal{address, std::move(i->second)});
     refusals_.erase(i);
@@ -142,7 +164,7 @@ peer_actions peer_table::on_disconnected(const std::string& address,
   auto connection = connections_.find(address);
   if (connection == connections_.end())
     return out; // dropped meanwhile
-  connection->second = false;
+  connection->second.stands = false;
   greeted_.erase(address);
   if (auto* p = at_address(address)) {
     p->connected = false;
@@ -152,9 +174,9 @@ peer_actions peer_table::on_disconnected(const std::string& address,
 }
 
 /// Whether nothing more comes of a hello: it is refused, or this node will be.
-bool peer_table::turn_away(const hello& x, peer_actions& out) {
+bool peer_table::turn_away(const hello& x, timestamp now, peer_actions& out) {
   auto refuse_it = [&](const std::string& why, uint64_t known, bool alive) {
-    refuse(x, why, known, alive, out);
+    refuse(x, why, known, alive, now, out);
     return true;
   };
   if (x.cluster != cluster_)
@@ -186,7 +208,7 @@ bool peer_table::turn_away(const hello& x, peer_actions& out) {
 peer_actions peer_table::on_hello(const hello& x, timestamp now) {
   peer_actions out;
   auto is_itself = x.start == start_ && x.self.name == self_.name;
-  if (is_itself || x.link == 0 || turn_away(x, out))
+  if (is_itself || x.link == 0 || turn_away(x, now, out))
     return out;
   auto [i, fresh] = peers_.try_emplace(x.self.name);
   auto& p = i->second;
@@ -200,7 +222,7 @@ peer_actions peer_table::on_hello(const hello& x, timestamp now) {
     p = peer{};
   } else if (x.link <= std::max(p.their_link, p.given_up_link)) {
     if (x.link == p.their_link)
-      meet(x.members, out); // said again because there are new ones
+      meet(x.members, now, out); // said again because there are new ones
     return out;
   } else if (p.their_link != 0) {
     end(p, "started the link anew", out);
@@ -211,7 +233,7 @@ peer_actions peer_table::on_hello(const hello& x, timestamp now) {
   p.last_heard = now;
   want(x.self.address, out);
   auto connection = connections_.find(x.self.address);
-  p.connected = connection != connections_.end() && connection->second;
+  p.connected = connection != connections_.end() && connection->second.stands;
   // Else the hello that is on its way, or was heard, still counts.
   if (p.connected && p.our_link != 0 && p.our_link <= x.given_up)
     greet(p, now, out);
@@ -219,7 +241,7 @@ peer_actions peer_table::on_hello(const hello& x, timestamp now) {
     p.our_link = greeted_[x.self.address];
     p.last_greeted = now;
   }
-  meet(x.members, out);
+  meet(x.members, now, out);
   if (p.connected)
     out.push_back(send_beat{x.self.address, {p.their_link}});
   settle(p, out);
@@ -270,6 +292,7 @@ peer_actions peer_table::on_refused(const refused& x) const {
 
 peer_actions peer_table::on_tick(timestamp now) {
   peer_actions out;
+  try_next(now, out);
   for (auto& [name, p] : peers_) {
     if (p.their_link != 0 && now - p.last_heard > settings_.timeout)
       give_up(p, "no heartbeat for " + format_duration(settings_.timeout), now,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -16,6 +17,10 @@ struct link_settings {
   microseconds beat{100'000};      ///< how often a node says it is alive
   microseconds timeout{1'000'000}; ///< silence after which it is not
   size_t max_peers = 4096; ///< nodes known at once, and connections to them
+  /// Connections tried at once to nodes that others told of, and for how long:
+  /// what is not there by then is met when it says hello itself.
+  size_t max_tries = 64;
+  microseconds try_time{5'000'000};
 };
 
 /// One start of a node.
@@ -119,13 +124,15 @@ private:
   };
 
   hello make_hello(uint64_t link, uint64_t given_up) const;
-  void meet(const std::vector<member>& others, peer_actions& out);
+  void meet(const std::vector<member>& others, timestamp now,
+            peer_actions& out);
   peer* at_address(const std::string& address);
   const peer* known(const origin& x) const;
   void want(const std::string& address, peer_actions& out);
+  void try_next(timestamp now, peer_actions& out);
   void refuse(const hello& x, const std::string& why, uint64_t known,
-              bool alive, peer_actions& out);
-  bool turn_away(const hello& x, peer_actions& out);
+              bool alive, timestamp now, peer_actions& out);
+  bool turn_away(const hello& x, timestamp now, peer_actions& out);
   bool make_room(peer_actions& out);
   bool is_seed(const std::string& address) const;
   void forget(const std::string& address, peer_actions& out);
@@ -140,8 +147,14 @@ private:
   link_settings settings_;
   std::vector<std::string> seeds_;
   uint64_t start_;
-  /// Every address there is or shall be a connection to, and whether it stands.
-  std::map<std::string, bool> connections_;
+  struct connection {
+    bool stands = false;
+    bool tried = false; ///< others told of it; who is there is not known yet
+    timestamp since;    ///< when it was first tried
+  };
+  /// Every address there is or shall be a connection to.
+  std::map<std::string, connection> connections_;
+  std::set<std::string> heard_of_; ///< addresses to be tried
   /// The last hello sent on each connection that stands: whoever is there, and
   /// may not have said yet who it is, has it.
   std::map<std::string, uint64_t> greeted_;

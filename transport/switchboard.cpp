@@ -187,6 +187,8 @@ void switchboard::peer_lost(const member& x, const std::string& reason,
       if (auto ptr = caf::actor_cast<caf::strong_actor_ptr>(entry.proxy))
         lost.push_back(std::move(ptr));
     peers_.erase(i);
+    for (auto& [number, who] : watchers_)
+      who.erase(x.name);
   }
   for (auto& ptr : lost)
     static_cast<remote_actor*>(caf::actor_cast<caf::abstract_actor*>(ptr))
@@ -304,10 +306,32 @@ void switchboard::on_watch(const member& from, const watch& x) {
   if (!target)
     return tell_gone(from, x.actor,
                      {ec::unavailable, "no actor " + shown(x.actor), {}});
+  auto number = number_of(target);
+  {
+    std::lock_guard guard{mutex_};
+    auto [i, first] = watchers_.try_emplace(number);
+    i->second[from.name] = from;
+    if (!first)
+      return; // one functor tells all of them
+  }
   caf::actor_cast<caf::abstract_actor*>(target)->attach_functor(
-    [this, from, name = x.actor](const caf::error& reason) {
-      tell_gone(from, name, from_caf(reason));
+    [this, number, name = x.actor](const caf::error& reason) {
+      tell_watchers(number, name, from_caf(reason));
     });
+}
+
+void switchboard::tell_watchers(const std::string& number,
+                                const std::string& actor, const error& reason) {
+  std::map<std::string, member> who;
+  {
+    std::lock_guard guard{mutex_};
+    if (auto i = watchers_.find(number); i != watchers_.end()) {
+      who = std::move(i->second);
+      watchers_.erase(i);
+    }
+  }
+  for (auto& [node, x] : who)
+    tell_gone(x, actor, reason);
 }
 
 void switchboard::tell_gone(const member& to, const std::string& actor,

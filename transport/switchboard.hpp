@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <mutex>
 #include <string>
 #include <unordered_map>
@@ -82,6 +83,8 @@ private:
                  const error& reason);
   result<caf::message> decode_content(const wire_message& x);
   void on_watch(const member& from, const watch& x);
+  void tell_watchers(const std::string& number, const std::string& actor,
+                     const error& reason);
   void on_gone(const member& from, const gone& x, caf::execution_unit* host);
   void send_control(const std::string& node, uint64_t incarnation,
                     wire_message x);
@@ -95,6 +98,8 @@ private:
   std::unordered_map<std::string, caf::weak_actor_ptr> numbered_;
   size_t prune_numbered_at_ = 256;
   std::unordered_map<std::string, peer> peers_;
+  /// "#id" of watched actors -> the nodes to tell, by name.
+  std::unordered_map<std::string, std::map<std::string, member>> watchers_;
 };
 
 /// A bus whose addresses and proxies are a switchboard's; what carries the

@@ -318,7 +318,8 @@ class Calls(unittest.TestCase):
 
     def test_a_wrong_call_exits_with_2(self):
         for words in (["fly"], [], ["load"], ["node"], ["node", "--fast"],
-                      ["infer", "--model", "x", "--app", "y", "--input", "z"]):
+                      ["infer", "--model", "x", "--app", "y", "--input", "z"],
+                      ["infer", "--model", "x", "--accuracy", "1", "--input", "z"]):
             with self.subTest(words):
                 self.assertEqual(call(MILLRACE, *words).returncode, 2)
 

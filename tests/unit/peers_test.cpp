@@ -318,6 +318,44 @@ TEST_CASE("peers: a refusal of another start is none of this one's") {
   CHECK(a.on_refused({"a", 2, 1, "", 3, false}).size() == 1);
 }
 
+TEST_CASE(
+  "P12: of nodes that are only told of so many are tried at once, and not"
+  " for ever") {
+  link_settings few;
+  few.max_tries = 2;
+  few.try_time = 5s;
+  peer_table a{"c", make_member("a"), few, {}, 1};
+  hello x{"c", make_member("b"), 1, 0, {}, 2};
+  for (auto name : {"m1", "m2", "m3", "m4", "m5"})
+    x.members.push_back(make_member(name));
+  auto tries = [](const peer_actions& todo) {
+    std::set<std::string> out;
+    for (auto& y : todo)
+      if (auto* c = std::get_if<connect_to>(&y))
+        out.insert(c->address);
+    return out;
+  };
+  using names = std::set<std::string>;
+  CHECK(tries(a.on_hello(x, at(0s)))
+        == names{"tcp://b", "tcp://m1", "tcp://m2"});
+  a.on_connected("tcp://m1", at(1s));
+  // One of them turns out to be a node: the next is tried.
+  CHECK(tries(a.on_hello({"c", make_member("m1"), 1, 0, {}, 3}, at(1s)))
+        == names{"tcp://m3"});
+  auto todo = a.on_tick(at(5100ms));
+  CHECK(tries(todo) == names{"tcp://m4"});
+  REQUIRE(find<drop_connection>(todo) != nullptr);
+  CHECK(find<drop_connection>(todo)->address == "tcp://m2");
+}
+
+TEST_CASE("P12: strangers keep no connections") {
+  peer_table a{"c", make_member("a"), {}, {}, 1};
+  auto todo = a.on_hello({"other", make_member("b"), 1, 0, {}, 2}, at(0s));
+  CHECK(find<connect_to>(todo) != nullptr); // to tell it
+  CHECK(find<drop_connection>(a.on_tick(at(4s))) == nullptr);
+  CHECK(find<drop_connection>(a.on_tick(at(6s))) != nullptr);
+}
+
 TEST_CASE("peers: a full table forgets who has been gone longest, and refuses"
           " when nobody has gone") {
   peer_table a{"c", make_member("a"), {100ms, 1s, 2}, {}, 1};
@@ -333,7 +371,7 @@ TEST_CASE("peers: a full table forgets who has been gone longest, and refuses"
   REQUIRE(find<report_stranger>(todo) != nullptr);
   CHECK(find<report_stranger>(todo)->reason
         == "no more than 2 nodes are known at once");
-  CHECK(find<connect_to>(todo) == nullptr);
+  CHECK_FALSE(a.accepts({"e", 1, 5}));
 }
 
 TEST_CASE("peers: a beat that does not know our link any more ends it") {

@@ -225,14 +225,20 @@ void add_infer_verb(CLI::App& app, common_options& common, verb_action& run) {
     ->capture_default_str();
   auto* model = verb->add_option("--model", x->request.model, "Model to ask");
   verb->add_option("--version", x->request.version, "Its version or alias");
+  auto* app_name =
+    verb
+      ->add_option("--app", x->request.application,
+                   "Application to ask; its quickest fitting variant answers")
+      ->excludes(model);
   verb
-    ->add_option("--app", x->request.application,
-                 "Application to ask; its quickest fitting variant answers")
-    ->excludes(model);
-  verb->add_option("--accuracy", x->accuracy,
-                   "With --app: least accuracy, 0 to 1");
-  verb->add_option("--latency", x->latency,
-                   "With --app: longest execution time, like 20ms");
+    ->add_option("--accuracy", x->accuracy,
+                 "With --app: least accuracy, 0 to 1")
+    ->check(CLI::Range(0.0, 1.0))
+    ->needs(app_name);
+  verb
+    ->add_option("--latency", x->latency,
+                 "With --app: longest execution time, like 20ms")
+    ->needs(app_name);
   verb
     ->add_option("--input", x->inputs,
                  "A .npy file, or NAME=FILE; once per input")
