@@ -2,6 +2,7 @@
 #include "transport/peers.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/units.hpp"
 
@@ -34,65 +35,77 @@ peer_table::peer* peer_table::at_address(const std::string& address) {
   return nullptr;
 }
 
-void peer_table::want(const std::string& address, peer_actions& out) {
+/// Null when it is this node's own, or there are too many.
+peer_table::connection* peer_table::want(const std::string& address,
+                                         peer_actions& out) {
   heard_of_.erase(address);
-  if (auto i = connections_.find(address); i != connections_.end())
-    i->second.tried = false;
-  else if (address != self_.address
-           && connections_.size() < settings_.max_peers + settings_.max_tries) {
-    connections_[address];
+  auto i = connections_.find(address);
+  if (i == connections_.end()) {
+    if (address == self_.address
+        || connections_.size() >= settings_.max_peers + settings_.max_visits)
+      return nullptr;
+    i = connections_.try_emplace(address).first;
     out.push_back(connect_to{address});
   }
+  i->second.visit = false;
+  return &i->second;
 }
 
-void peer_table::try_next(timestamp now, peer_actions& out) {
-  size_t trying = 0;
-  std::vector<std::string> in_vain;
-  for (auto& [address, x] : connections_)
-    if (x.tried && !is_seed(address)) {
-      ++trying;
-      if (now - x.since > settings_.try_time)
-        in_vain.push_back(address);
-    }
-  for (auto& address : in_vain)
-    forget(address, out);
-  trying -= in_vain.size();
-  for (; trying < settings_.max_tries && !heard_of_.empty(); ++trying) {
-    auto address = *heard_of_.begin();
-    want(address, out);
-    if (auto i = connections_.find(address); i != connections_.end())
-      i->second = {false, true, now};
+/// One that is there already is not made shorter-lived.
+peer_table::connection* peer_table::visit(const std::string& address,
+                                          timestamp now, peer_actions& out) {
+  if (auto i = connections_.find(address); i != connections_.end())
+    return &i->second;
+  auto visits = std::count_if(connections_.begin(), connections_.end(),
+                              [](auto& x) { return x.second.visit; });
+  if (static_cast<size_t>(visits) >= settings_.max_visits)
+    return nullptr;
+  auto* x = want(address, out);
+  if (x != nullptr) {
+    x->visit = true;
+    x->since = now;
   }
+  return x;
 }
 
-bool peer_table::is_seed(const std::string& address) const {
-  return std::find(seeds_.begin(), seeds_.end(), address) != seeds_.end();
+void peer_table::tend_connections(timestamp now, peer_actions& out) {
+  std::vector<std::string> over;
+  for (auto& [address, x] : connections_) {
+    if (now - x.since <= settings_.visit_time)
+      continue;
+    if (x.visit)
+      over.push_back(address);
+    else if (std::exchange(x.failed, false))
+      out.push_back(connect_to{address});
+  }
+  for (auto& address : over)
+    forget(address, out);
+  while (!heard_of_.empty()) {
+    auto address = *heard_of_.begin();
+    if (visit(address, now, out) == nullptr)
+      break;
+    heard_of_.erase(address);
+  }
 }
 
 void peer_table::forget(const std::string& address, peer_actions& out) {
-  if (connections_.erase(address) == 0)
-    return;
-  greeted_.erase(address);
-  refusals_.erase(address);
-  out.push_back(drop_connection{address});
+  auto is_seed =
+    std::find(seeds_.begin(), seeds_.end(), address) != seeds_.end();
+  if (!is_seed && connections_.erase(address) != 0)
+    out.push_back(drop_connection{address});
 }
 
 void peer_table::refuse(const hello& x, const std::string& why, uint64_t known,
                         bool alive, timestamp now, peer_actions& out) {
   out.push_back(report_stranger{x.self, why});
-  want(x.self.address, out);
-  auto i = connections_.find(x.self.address);
-  if (i == connections_.end())
+  auto* connection = visit(x.self.address, now, out);
+  if (connection == nullptr)
     return;
-  if (at_address(x.self.address) == nullptr) { // only to tell it
-    i->second.tried = true;
-    i->second.since = now;
-  }
   refused answer{x.self.name, x.self.incarnation, x.start, why, known, alive};
-  if (i->second.stands)
+  if (connection->stands)
     out.push_back(send_refusal{x.self.address, std::move(answer)});
   else
-    refusals_[x.self.address] = std::move(answer);
+    connection->refusal = std::move(answer);
 }
 
 bool peer_table::make_room(peer_actions& out) {
@@ -106,10 +119,9 @@ bool peer_table::make_room(peer_actions& out) {
       longest = i;
   if (longest == peers_.end())
     return false;
-  auto address = longest->second.info.address;
+  end(longest->second, "made room for others", out);
+  forget(longest->second.info.address, out);
   peers_.erase(longest);
-  if (!is_seed(address))
-    forget(address, out);
   return true;
 }
 
@@ -120,14 +132,14 @@ void peer_table::meet(const std::vector<member>& others, timestamp now,
         && m.address != self_.address && !connections_.contains(m.address)
         && heard_of_.size() < settings_.max_peers)
       heard_of_.insert(m.address);
-  try_next(now, out);
+  tend_connections(now, out);
 }
 
 void peer_table::greet(peer& p, timestamp now, peer_actions& out) {
   p.our_link = ++last_link_;
   p.our_link_accepted = false;
   p.last_greeted = now;
-  greeted_[p.info.address] = p.our_link;
+  connections_.at(p.info.address).greeted = p.our_link;
   out.push_back(
     send_hello{p.info.address, make_hello(p.our_link, p.given_up_link)});
 }
@@ -135,37 +147,40 @@ void peer_table::greet(peer& p, timestamp now, peer_actions& out) {
 peer_actions peer_table::on_connected(const std::string& address,
                                       timestamp now) {
   peer_actions out;
-  auto connection = connections_.find(address);
-  if (connection == connections_.end())
+  auto i = connections_.find(address);
+  if (i == connections_.end())
     return out; // dropped meanwhile
-  connection->second.stands = true;
-  if (auto i = refusals_.find(address); i != refusals_.end()) {
-    out.push_back(send_refusal{address, std::move(i->second)});
-    refusals_.erase(i);
+  auto& connection = i->second;
+  connection.stands = true;
+  if (connection.refusal) {
+    out.push_back(send_refusal{address, std::move(*connection.refusal)});
+    connection.refusal.reset();
   }
   if (auto* p = at_address(address)) {
     p->connected = true;
     greet(*p, now, out);
-  } else { // a seed: who it is will be known from its own hello
-    greeted_[address] = ++last_link_;
+  } else { // who it is will be known from its own hello
+    connection.greeted = ++last_link_;
     out.push_back(send_hello{address, make_hello(last_link_, 0)});
   }
   return out;
 }
 
-void peer_table::on_connect_failed(const std::string& address) {
-  connections_.erase(address);
-  refusals_.erase(address);
+void peer_table::on_connect_failed(const std::string& address, timestamp now) {
+  auto i = connections_.find(address);
+  if (i == connections_.end())
+    return;
+  i->second.failed = true;
+  i->second.since = now;
 }
 
 peer_actions peer_table::on_disconnected(const std::string& address,
                                          timestamp now) {
   peer_actions out;
-  auto connection = connections_.find(address);
-  if (connection == connections_.end())
+  auto i = connections_.find(address);
+  if (i == connections_.end())
     return out; // dropped meanwhile
-  connection->second.stands = false;
-  greeted_.erase(address);
+  i->second.stands = false;
   if (auto* p = at_address(address)) {
     p->connected = false;
     give_up(*p, "connection lost", now, out);
@@ -187,7 +202,7 @@ bool peer_table::turn_away(const hello& x, timestamp now, peer_actions& out) {
     if (std::pair{up_count() > 0, start_}
         > std::pair{!x.members.empty(), x.start})
       return refuse_it("this node has that name", self_.incarnation, true);
-    want(x.self.address, out);
+    visit(x.self.address, now, out);
     return true;
   }
   auto i = peers_.find(x.self.name);
@@ -231,14 +246,13 @@ peer_actions peer_table::on_hello(const hello& x, timestamp now) {
   p.start = x.start;
   p.their_link = x.link;
   p.last_heard = now;
-  want(x.self.address, out);
-  auto connection = connections_.find(x.self.address);
-  p.connected = connection != connections_.end() && connection->second.stands;
+  auto* connection = want(x.self.address, out);
+  p.connected = connection != nullptr && connection->stands;
   // Else the hello that is on its way, or was heard, still counts.
   if (p.connected && p.our_link != 0 && p.our_link <= x.given_up)
     greet(p, now, out);
   if (p.connected && p.our_link == 0) {
-    p.our_link = greeted_[x.self.address];
+    p.our_link = connection->greeted;
     p.last_greeted = now;
   }
   meet(x.members, now, out);
@@ -248,7 +262,7 @@ peer_actions peer_table::on_hello(const hello& x, timestamp now) {
   return out;
 }
 
-const peer_table::peer* peer_table::known(const origin& x) const {
+peer_table::peer* peer_table::known(const origin& x) {
   auto i = peers_.find(x.node);
   auto is_it = i != peers_.end() && i->second.info.incarnation == x.incarnation
                && i->second.start == x.start;
@@ -258,9 +272,10 @@ const peer_table::peer* peer_table::known(const origin& x) const {
 peer_actions peer_table::on_beat(const origin& from, const beat& x,
                                  timestamp now) {
   peer_actions out;
-  if (known(from) == nullptr)
+  auto* found = known(from);
+  if (found == nullptr)
     return out;
-  auto& p = peers_[from.node];
+  auto& p = *found;
   p.last_heard = now;
   if (x.link == p.our_link && x.link != 0) {
     p.our_link_accepted = true;
@@ -275,8 +290,8 @@ peer_actions peer_table::on_beat(const origin& from, const beat& x,
 
 peer_actions peer_table::on_goodbye(const origin& from, timestamp now) {
   peer_actions out;
-  if (known(from) != nullptr)
-    give_up(peers_[from.node], "left", now, out);
+  if (auto* p = known(from))
+    give_up(*p, "left", now, out);
   for (auto& x : out)
     if (auto* down = std::get_if<report_down>(&x))
       down->left = true;
@@ -292,7 +307,7 @@ peer_actions peer_table::on_refused(const refused& x) const {
 
 peer_actions peer_table::on_tick(timestamp now) {
   peer_actions out;
-  try_next(now, out);
+  tend_connections(now, out);
   for (auto& [name, p] : peers_) {
     if (p.their_link != 0 && now - p.last_heard > settings_.timeout)
       give_up(p, "no heartbeat for " + format_duration(settings_.timeout), now,
@@ -334,7 +349,7 @@ void peer_table::give_up(peer& p, const std::string& reason, timestamp now,
     greet(p, now, out);
 }
 
-bool peer_table::accepts(const origin& x) const {
+bool peer_table::accepts(const origin& x) {
   auto* p = known(x);
   return p != nullptr && p->their_link != 0;
 }

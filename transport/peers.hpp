@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <variant>
@@ -17,10 +18,11 @@ struct link_settings {
   microseconds beat{100'000};      ///< how often a node says it is alive
   microseconds timeout{1'000'000}; ///< silence after which it is not
   size_t max_peers = 4096; ///< nodes known at once, and connections to them
-  /// Connections tried at once to nodes that others told of, and for how long:
-  /// what is not there by then is met when it says hello itself.
-  size_t max_tries = 64;
-  microseconds try_time{5'000'000};
+  /// Connections at once to who is no peer (heard of from others, or refused),
+  /// and how long they last: a node is met again when it says hello itself.
+  /// What cannot be connected to for want of sockets is tried again after that.
+  size_t max_visits = 64;
+  microseconds visit_time{5'000'000};
 };
 
 /// One start of a node.
@@ -88,8 +90,8 @@ public:
   peer_actions start();
   peer_actions on_connected(const std::string& address, timestamp now);
   peer_actions on_disconnected(const std::string& address, timestamp now);
-  /// There is no connection, nor will there be.
-  void on_connect_failed(const std::string& address);
+  /// There were no sockets for a connect_to.
+  void on_connect_failed(const std::string& address, timestamp now);
   /// `from` is the connection's, not the message's.
   peer_actions on_hello(const hello& x, timestamp now);
   peer_actions on_beat(const origin& from, const beat& x, timestamp now);
@@ -100,7 +102,7 @@ public:
   peer_actions on_tick(timestamp now);
 
   /// Whether messages of that start count.
-  bool accepts(const origin& x) const;
+  bool accepts(const origin& x);
 
   /// Where messages to that start of that node go; null without a link.
   const std::string* address_of(const std::string& node,
@@ -123,18 +125,28 @@ private:
     bool up = false;
   };
 
+  struct connection {
+    bool stands = false;
+    bool visit = false; ///< only for a while: to see who is there, or to refuse
+    bool failed = false;  ///< there were no sockets for it
+    timestamp since;      ///< of the visit, or the failure
+    uint64_t greeted = 0; ///< the last hello sent on it, whoever is there
+    std::optional<refused> refusal; ///< to be sent once it stands
+  };
+
   hello make_hello(uint64_t link, uint64_t given_up) const;
   void meet(const std::vector<member>& others, timestamp now,
             peer_actions& out);
   peer* at_address(const std::string& address);
-  const peer* known(const origin& x) const;
-  void want(const std::string& address, peer_actions& out);
-  void try_next(timestamp now, peer_actions& out);
+  peer* known(const origin& x);
+  connection* want(const std::string& address, peer_actions& out);
+  connection* visit(const std::string& address, timestamp now,
+                    peer_actions& out);
+  void tend_connections(timestamp now, peer_actions& out);
   void refuse(const hello& x, const std::string& why, uint64_t known,
               bool alive, timestamp now, peer_actions& out);
   bool turn_away(const hello& x, timestamp now, peer_actions& out);
   bool make_room(peer_actions& out);
-  bool is_seed(const std::string& address) const;
   void forget(const std::string& address, peer_actions& out);
   void greet(peer& p, timestamp now, peer_actions& out);
   void settle(peer& p, peer_actions& out);
@@ -147,19 +159,8 @@ private:
   link_settings settings_;
   std::vector<std::string> seeds_;
   uint64_t start_;
-  struct connection {
-    bool stands = false;
-    bool tried = false; ///< others told of it; who is there is not known yet
-    timestamp since;    ///< when it was first tried
-  };
-  /// Every address there is or shall be a connection to.
-  std::map<std::string, connection> connections_;
-  std::set<std::string> heard_of_; ///< addresses to be tried
-  /// The last hello sent on each connection that stands: whoever is there, and
-  /// may not have said yet who it is, has it.
-  std::map<std::string, uint64_t> greeted_;
-  /// Refusals that wait for a connection to where they go.
-  std::map<std::string, refused> refusals_;
+  std::map<std::string, connection> connections_; ///< by address
+  std::set<std::string> heard_of_;                ///< addresses to be visited
   uint64_t last_link_ = 0; ///< of all links, so that each has its own
   std::map<std::string, peer> peers_; ///< by name
 };

@@ -322,8 +322,8 @@ TEST_CASE(
   "P12: of nodes that are only told of so many are tried at once, and not"
   " for ever") {
   link_settings few;
-  few.max_tries = 2;
-  few.try_time = 5s;
+  few.max_visits = 2;
+  few.visit_time = 5s;
   peer_table a{"c", make_member("a"), few, {}, 1};
   hello x{"c", make_member("b"), 1, 0, {}, 2};
   for (auto name : {"m1", "m2", "m3", "m4", "m5"})
@@ -415,13 +415,36 @@ TEST_CASE("peers: another start of the same name and count does not speak for"
   CHECK(a.accepts({"b", 1, 2}));
 }
 
-TEST_CASE("peers: an address that could not be connected to is tried again when"
-          " it is heard of again") {
-  peer_table a{"c", make_member("a"), {}, {}, 1};
-  hello x{"c", make_member("b"), 1, 0, {make_member("c")}, 2};
-  a.on_hello(x, at(0s));
-  a.on_connect_failed("tcp://c");
-  auto todo = a.on_hello(x, at(1s));
+TEST_CASE("peers: what there were no sockets for is tried again, a seed too") {
+  peer_table a{"c", make_member("a"), {}, {"tcp://b"}, 1};
+  a.start();
+  a.on_connect_failed("tcp://b", at(0s));
+  CHECK(find<connect_to>(a.on_tick(at(4s))) == nullptr);
+  auto todo = a.on_tick(at(6s));
   REQUIRE(find<connect_to>(todo) != nullptr);
-  CHECK(find<connect_to>(todo)->address == "tcp://c");
+  CHECK(find<connect_to>(todo)->address == "tcp://b");
+  CHECK(find<connect_to>(a.on_tick(at(7s))) == nullptr);
+}
+
+TEST_CASE("P12: however many strangers say hello, few are connected to") {
+  link_settings few;
+  few.max_visits = 2;
+  peer_table a{"c", make_member("a"), few, {}, 1};
+  size_t connections = 0;
+  for (int i = 0; i < 10; ++i) {
+    auto todo = a.on_hello(
+      {"other", make_member("s" + std::to_string(i)), 1, 0, {}, 2}, at(0s));
+    CHECK(find<report_stranger>(todo) != nullptr);
+    connections += find<connect_to>(todo) != nullptr;
+  }
+  CHECK(connections == 2);
+}
+
+TEST_CASE("peers: who makes room is gone for those who heard it, too") {
+  peer_table a{"c", make_member("a"), {100ms, 1s, 1}, {}, 1};
+  a.on_hello({"c", make_member("b"), 1, 0, {}, 2}, at(0s));
+  CHECK(a.accepts({"b", 1, 2}));
+  auto todo = a.on_hello({"c", make_member("d"), 1, 0, {}, 3}, at(1s));
+  REQUIRE(find<report_down>(todo) != nullptr);
+  CHECK(find<report_down>(todo)->peer.name == "b");
 }

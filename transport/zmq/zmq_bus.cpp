@@ -351,7 +351,7 @@ private:
     auto done = links_->connect(x.address);
     if (done)
       return;
-    table_->on_connect_failed(x.address);
+    table_->on_connect_failed(x.address, now());
     log_event(log_level::warning, "bus", "cannot_connect",
               {{"address", x.address}, {"error", to_string(done.failure())}});
   }
