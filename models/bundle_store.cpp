@@ -77,10 +77,6 @@ std::vector<std::string> subdirectories(const std::string& directory) {
   return out;
 }
 
-} // namespace
-
-namespace {
-
 result<bundle> open_version(const std::string& directory, uint64_t version,
                             verify how) {
   auto x = open_bundle(directory, how);
@@ -116,9 +112,7 @@ bundle_store::listing bundle_store::list() const {
       }
       auto& fresh = out.good.emplace_back();
       fresh.info = std::move(x->info);
-      for (auto& [alias, to] : *known)
-        if (to == version)
-          fresh.aliases.push_back(alias);
+      fresh.aliases = pointing_at(*known, version);
     }
   }
   return out;
@@ -127,11 +121,19 @@ bundle_store::listing bundle_store::list() const {
 result<bundle> bundle_store::open(const std::string& name,
                                   const std::string& version,
                                   verify how) const {
-  auto directory = find(name, version);
-  if (!directory)
-    return directory.failure();
-  auto number = number_in(fs::path{*directory}.filename().string());
-  return open_version(*directory, *number, how);
+  auto number = resolve(name, version);
+  if (!number)
+    return number.failure();
+  return open_version(directory_of(name, *number), *number, how);
+}
+
+std::vector<std::string>
+pointing_at(const std::map<std::string, uint64_t>& aliases, uint64_t version) {
+  std::vector<std::string> out;
+  for (auto& [alias, to] : aliases)
+    if (to == version)
+      out.push_back(alias);
+  return out;
 }
 
 std::vector<uint64_t> bundle_store::versions(const std::string& name) const {
@@ -154,7 +156,7 @@ bundle_store::aliases(const std::string& name) const {
   return out;
 }
 
-result<std::string> bundle_store::find(const std::string& name,
+result<uint64_t> bundle_store::resolve(const std::string& name,
                                        const std::string& version) const {
   if (auto fine = check_name("model", name); !fine)
     return fine.failure();
@@ -185,7 +187,15 @@ result<std::string> bundle_store::find(const std::string& name,
                    + "'; there are versions " + joined(there, ", ", [](auto n) {
                        return std::to_string(n);
                      })};
-  return directory_of(name, *wanted);
+  return *wanted;
+}
+
+result<std::string> bundle_store::find(const std::string& name,
+                                       const std::string& version) const {
+  auto number = resolve(name, version);
+  if (!number)
+    return number.failure();
+  return directory_of(name, *number);
 }
 
 result<void> bundle_store::set_alias(const std::string& name,
@@ -195,7 +205,7 @@ result<void> bundle_store::set_alias(const std::string& name,
     return fine.failure();
   if (number_in(alias))
     return error{ec::bad_request, "an alias may not be a number"};
-  if (auto x = find(name, std::to_string(version)); !x)
+  if (auto x = resolve(name, std::to_string(version)); !x)
     return x.failure();
   auto file = read_aliases(directory_ + "/" + name);
   if (!file)

@@ -9,6 +9,10 @@
 
 namespace millrace {
 
+/// Those of a model's aliases that point at a version.
+std::vector<std::string>
+pointing_at(const std::map<std::string, uint64_t>& aliases, uint64_t version);
+
 /// A directory of bundles, NAME/VERSION/, with NAME/aliases.yaml beside the
 /// versions. Calls touch the disk: for tools and the cache's own thread.
 class bundle_store {
@@ -30,14 +34,19 @@ public:
   };
   listing list() const;
 
-  /// The directory of a model's version. `version` is a number, an alias, or
-  /// empty for the alias "default".
-  /// Errors: unknown_model, naming what there is instead.
+  /// Which version is meant by a number, an alias, or nothing: the alias
+  /// "default", else the newest.
+  /// Errors: unknown_model, naming what there is instead; bad_config when the
+  /// aliases cannot be read.
+  result<uint64_t> resolve(const std::string& name,
+                           const std::string& version) const;
+
+  /// The directory of the version that is meant. Errors: as resolve.
   result<std::string> find(const std::string& name,
                            const std::string& version) const;
 
-  /// The bundle found so, opened. Errors: as find and open_bundle; bad_config
-  /// when its manifest has another version than its directory.
+  /// The bundle found so, opened. Errors: as resolve and open_bundle;
+  /// bad_config when its manifest has another version than its directory.
   result<bundle> open(const std::string& name, const std::string& version,
                       verify how) const;
 

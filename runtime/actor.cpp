@@ -43,13 +43,13 @@ error from_caf(const caf::error& x) {
     }
     return out;
   }
-  if (x.category() == caf::atom("system")
-      && x.code() == static_cast<uint8_t>(caf::sec::unexpected_message))
-    return {ec::bad_request, "that actor takes no such message", {}};
-  if (x.category() == caf::atom("system"))
-    return {code_of(static_cast<caf::sec>(x.code())),
-            to_string(static_cast<caf::sec>(x.code())),
-            {}};
+  if (x.category() == caf::atom("system")) {
+    auto code = static_cast<caf::sec>(x.code());
+    auto text = code == caf::sec::unexpected_message
+                  ? "that actor takes no such message"
+                  : to_string(code);
+    return {code_of(code), text, {}};
+  }
   if (x.category() == caf::atom("exit"))
     return {ec::unavailable,
             "exit: " + to_string(static_cast<caf::exit_reason>(x.code())),

@@ -47,7 +47,7 @@ void add_error_category(caf::actor_system_config& config);
 /// its text, for the log, the monitor and whoever waits for its answer; a
 /// message that it does not take is refused, not printed.
 template <class Self>
-void keep_manners(Self* self) {
+void set_common_handlers(Self* self) {
   self->set_default_handler(caf::drop);
   self->set_exception_handler([](std::exception_ptr& x) -> caf::error {
     try {

@@ -299,8 +299,11 @@ private:
   }
 
   bool was_overridden(const std::string& key) const {
-    return std::any_of(overridden_.begin(), overridden_.end(),
-                       [&](auto& o) { return key.starts_with(o); });
+    return std::any_of(overridden_.begin(), overridden_.end(), [&](auto& o) {
+      return key.starts_with(o)
+             && (key.size() == o.size() || key[o.size()] == '.'
+                 || key[o.size()] == '[');
+    });
   }
 
   void enter(std::string key, const YAML::Node& node) {

@@ -5,7 +5,7 @@ namespace millrace {
 
 autoscaler_actor::behavior_type fixed_autoscaler(autoscaler_actor::pointer self,
                                                  placement_actor placement) {
-  keep_manners(self);
+  set_common_handlers(self);
   return {
     [self, placement](const registered& x) {
       self->send(placement, proposal{"cluster", x.models});

@@ -56,11 +56,7 @@ private:
     auto aliases = store_.aliases(model);
     if (!aliases)
       return aliases.failure();
-    bundle_store::entry entry{x->info, {}};
-    for (auto& [alias, to] : *aliases)
-      if (to == version)
-        entry.aliases.push_back(alias);
-    auto info = describe(entry);
+    auto info = describe({x->info, pointing_at(*aliases, version)});
     return fetched{std::make_shared<bundle>(std::move(*x)), std::move(info)};
   }
 
@@ -148,7 +144,7 @@ cache(cache_actor::stateful_pointer<cache_state> self,
   auto& s = self->state;
   s.self = self;
   s.reader = std::move(reader);
-  keep_manners(self);
+  set_common_handlers(self);
   return {
     [&s](const fetch& x) { return s.on_fetch(x); },
     [&s](list_bundles) { return s.on_list(); },

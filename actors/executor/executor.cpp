@@ -33,7 +33,7 @@ void executor_state::start(
   const device_factory& make, caf::execution_unit* host,
   std::shared_ptr<metrics> counts) {
   self_ = self;
-  keep_manners(self);
+  set_common_handlers(self);
   self->set_down_handler([this](const caf::down_msg& x) {
     if (auto i = owners_.find(x.source.id()); i != owners_.end()) {
       forget(i->second);

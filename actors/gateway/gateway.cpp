@@ -57,7 +57,7 @@ void gateway_state::start(gateway_actor::stateful_pointer<gateway_state> self,
   bus_ = net;
   counts_ = std::move(counts);
   options_ = options;
-  keep_manners(self);
+  set_common_handlers(self);
   self->set_down_handler([this](caf::down_msg& x) { on_down(x); });
 }
 
@@ -85,9 +85,10 @@ result<size_t> gateway_state::choose(const infer& x) const {
   if (found == 1 && x.version.empty())
     return *only;
   std::vector<variant_view> views;
+  auto time = now();
   for (auto& m : models_) {
     // What was slow once and is not asked since would never be asked again.
-    auto known = now() - m.latency_learned < options_.latency_valid;
+    auto known = time - m.latency_learned < options_.latency_valid;
     views.push_back({m.info.model, m.info.version, m.info.application,
                      m.info.aliases, m.info.accuracy,
                      known ? m.latency : microseconds{0}, m.replicas.size()});
@@ -201,7 +202,8 @@ void gateway_state::finish_request(uint64_t key, request& r, infer_reply x) {
 void gateway_state::end_if_finished() {
   if (!finishing_ || closed_ || !in_flight_.empty())
     return;
-  // From now on the bus refuses; what is in the mailbox already still is here.
+  // From now on the bus refuses. What is in the mailbox already is refused
+  // here: it comes before the second finish.
   closed_ = true;
   bus_->serve_clients(nullptr);
   self_->send(self_, finish{});

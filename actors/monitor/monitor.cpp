@@ -19,7 +19,7 @@ void monitor_state::start(monitor_actor::stateful_pointer<monitor_state> self,
   self_ = self;
   probe_ = std::move(probe);
   counts_ = std::move(counts);
-  keep_manners(self);
+  set_common_handlers(self);
   host_ = probe_();
   host_read_ = now();
   self->delayed_send(self, period, tick::value);

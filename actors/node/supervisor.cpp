@@ -26,7 +26,7 @@ void supervisor_state::start(
   supervisor_options options) {
   self_ = self;
   options_ = std::move(options);
-  keep_manners(self);
+  set_common_handlers(self);
   self->set_down_handler([this](caf::down_msg& x) { on_down(x); });
   self->set_exit_handler([this](caf::exit_msg& x) { on_exit(x); });
   started_ = now();

@@ -21,7 +21,7 @@ void placement_state::start(
   placement_options options) {
   self_ = self;
   options_ = options;
-  keep_manners(self);
+  set_common_handlers(self);
   settled_at_ = now() + options.settle;
   self->delayed_send(self, options.settle, tick::value);
   due_ = true;

@@ -32,7 +32,7 @@ void registry_state::start(
   autoscaler_ = std::move(autoscaler);
   placement_ = std::move(placement);
   defaults_ = std::move(defaults);
-  keep_manners(self);
+  set_common_handlers(self);
   facts_->load(table, [me = caf::actor_cast<caf::weak_actor_ptr>(self->ctrl())](
                         auto rows) {
     if (auto to = caf::actor_cast<registry_actor>(

@@ -26,7 +26,7 @@ void replica_state::start(replica_actor::stateful_pointer<replica_state> self,
   options_ = std::move(options);
   bus_ = net;
   instance_ = self->id();
-  keep_manners(self);
+  set_common_handlers(self);
   self->set_down_handler([this](caf::down_msg& x) { on_down(x); });
   self->monitor(options_.executor);
   report(replica_condition::starting);

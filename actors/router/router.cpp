@@ -19,7 +19,7 @@ void router_state::start(router_actor::stateful_pointer<router_state> self,
   replicas_ready_.emplace(counts_->replicas_ready(options_.model));
   batch_size_.emplace(counts_->batch_size(options_.model));
   redispatched_.emplace(counts_->redispatched(options_.model));
-  keep_manners(self);
+  set_common_handlers(self);
   self->set_down_handler([this](caf::down_msg& x) { on_down(x); });
 }
 

@@ -200,13 +200,16 @@ void unload(millrace_stage* stage) {
 /// values.
 constexpr int max_calls = 32;
 
+bool is_call(const torch::jit::Node& x) {
+  return x.kind() == c10::prim::CallMethod
+         || x.kind() == c10::prim::CallFunction;
+}
+
 /// Operators that loop, make numbers of a tensor's elements, or take extents
 /// from them.
 bool reads_values(const torch::jit::Node& x) {
   static const std::set<std::string> kinds{"prim::Loop",
                                            "prim::tolist",
-                                           "prim::CallFunction",
-                                           "prim::CallMethod",
                                            "prim::fork",
                                            "aten::item",
                                            "aten::Int",
@@ -223,27 +226,17 @@ bool reads_values(const torch::jit::Node& x) {
                                            "aten::one_hot",
                                            "aten::repeat_interleave",
                                            "aten::_local_scalar_dense"};
-  return kinds.count(x.kind().toQualString()) != 0;
+  return is_call(x) || kinds.count(x.kind().toQualString()) != 0;
 }
 
-bool has_calls(const torch::jit::Block* block) {
+/// Whether some operator, at any depth of branches, is such a one.
+bool any_node(const torch::jit::Block* block,
+              bool (*is_such)(const torch::jit::Node&)) {
   for (auto* node : block->nodes()) {
-    if (node->kind() == c10::prim::CallMethod
-        || node->kind() == c10::prim::CallFunction)
+    if (is_such(*node))
       return true;
     for (auto* inner : node->blocks())
-      if (has_calls(inner))
-        return true;
-  }
-  return false;
-}
-
-bool reads_values_in(const torch::jit::Block* block) {
-  for (auto* node : block->nodes()) {
-    if (reads_values(*node))
-      return true;
-    for (auto* inner : node->blocks())
-      if (reads_values_in(inner))
+      if (any_node(inner, is_such))
         return true;
   }
   return false;
@@ -253,9 +246,10 @@ int depends_on_values(const millrace_stage* stage) {
   for (auto& m : stage->layers) {
     auto graph = m.get_method("forward").graph()->copy();
     // A pass inlines one level of calls where graphs are not optimised.
-    for (int level = 0; level < max_calls && has_calls(graph->block()); ++level)
+    for (int level = 0; level < max_calls && any_node(graph->block(), is_call);
+         ++level)
       torch::jit::Inline(*graph);
-    if (reads_values_in(graph->block()))
+    if (any_node(graph->block(), reads_values))
       return 1;
   }
   return 0;

@@ -160,6 +160,13 @@ TEST_CASE("config: what --set made wrong is not blamed on the file") {
     parse_config(good, "c.yaml", {"nodes.n1.clients=tcp://0.0.0.0:7100"});
   REQUIRE_FALSE(x);
   CHECK(x.failure().text.find("--set nodes.n1.clients: binds 0.0.0.0") == 0);
+  // Nor the other way round: n1's value is not n10's.
+  auto text = good;
+  text.replace(text.find("n2:"), 3, "n10:");
+  text.replace(text.find("kind: v100"), 10, "id: cpu0");
+  auto y = parse_config(text, "c.yaml", {"nodes.n1={roles: [controller]}"});
+  REQUIRE_FALSE(y);
+  CHECK(y.failure().text.find("c.yaml:11: nodes.n10.devices[1].id") == 0);
 }
 
 TEST_CASE("config: two devices of a node cannot have one id") {

@@ -152,10 +152,10 @@ int run_alias(const model_options& x, const common_options& common,
       return fail(common, done.failure());
     version = *done;
   } else {
-    auto directory = store.find(x.name, x.version);
-    if (!directory)
-      return fail(common, directory.failure());
-    version = std::stoull(directory->substr(directory->rfind('/') + 1));
+    auto meant = store.resolve(x.name, x.version);
+    if (!meant)
+      return fail(common, meant.failure());
+    version = *meant;
     if (auto done = store.set_alias(x.name, x.alias, version); !done)
       return fail(common, done.failure());
   }

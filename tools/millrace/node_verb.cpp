@@ -54,29 +54,6 @@ int check_node(const node_options& x, const common_options& common,
 }
 
 int run_until_drained(const cluster_config& config, const std::string& name,
-                      const common_options& common);
-
-int run_node(const node_options& x, const common_options& common) {
-  if (x.options) {
-    std::cout << config_reference();
-    return exit_ok;
-  }
-  if (x.config.empty()) {
-    fail(common, {ec::bad_request, "no --config FILE was given", {}});
-    return exit_wrong_call;
-  }
-  auto config = load_config(x.config, x.overrides);
-  if (!config)
-    return refuse(common, config.failure());
-  auto name = choose_node(*config, x.name);
-  if (x.check)
-    return check_node(x, common, *config, name);
-  if (!name)
-    return refuse(common, name.failure());
-  return run_until_drained(*config, *name, common);
-}
-
-int run_until_drained(const cluster_config& config, const std::string& name,
                       const common_options& common) {
   set_log_level(config.log.level);
   raise_descriptor_limit();
@@ -124,6 +101,26 @@ int run_until_drained(const cluster_config& config, const std::string& name,
     fail(common, done.failure());
   std::cout.flush();
   std::_Exit(done ? exit_ok : exit_failed);
+}
+
+int run_node(const node_options& x, const common_options& common) {
+  if (x.options) {
+    std::cout << config_reference();
+    return exit_ok;
+  }
+  if (x.config.empty()) {
+    fail(common, {ec::bad_request, "no --config FILE was given", {}});
+    return exit_wrong_call;
+  }
+  auto config = load_config(x.config, x.overrides);
+  if (!config)
+    return refuse(common, config.failure());
+  auto name = choose_node(*config, x.name);
+  if (x.check)
+    return check_node(x, common, *config, name);
+  if (!name)
+    return refuse(common, name.failure());
+  return run_until_drained(*config, *name, common);
 }
 
 } // namespace

@@ -240,6 +240,25 @@ private:
   progress_bar& bar_;
 };
 
+/// Where the bench's nodes keep what they need, until the bench ends.
+class scratch_folder {
+public:
+  scratch_folder()
+    : path_(std::filesystem::temp_directory_path()
+            / ("millrace-bench-" + std::to_string(::getpid()))) {}
+  scratch_folder(const scratch_folder&) = delete;
+  scratch_folder& operator=(const scratch_folder&) = delete;
+  ~scratch_folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+
+  std::string operator/(const char* name) const { return path_ / name; }
+
+private:
+  std::filesystem::path path_;
+};
+
 int run_path(const path_options& x, const common_options& common) {
   auto length = parse_duration(x.length);
   if (!length)
@@ -251,8 +270,6 @@ int run_path(const path_options& x, const common_options& common) {
     {"digits-small", "digits-small", 256},
     {"600 KB image", "bench-image", 602'112},
   };
-  auto folder = std::filesystem::temp_directory_path()
-                / ("millrace-bench-" + std::to_string(::getpid()));
   auto bundles = std::filesystem::absolute(x.models).string();
   std::vector<std::string> models;
   for (auto& c : cases) {
@@ -262,6 +279,7 @@ int run_path(const path_options& x, const common_options& common) {
                                     " bench makes them)"));
     models.push_back(c.model);
   }
+  scratch_folder folder; // before the nodes: goes after them
   auto node =
     bench_node::start(folder / "plain", bundles, models, recording::off);
   auto counting =
@@ -277,9 +295,6 @@ int run_path(const path_options& x, const common_options& common) {
   progress_bar bar{"bench path", !common.json};
   auto report = path_bench{x, *length, bar}.run(cases, *gateway, *other);
   bar.done();
-  node->reset();
-  counting->reset();
-  std::filesystem::remove_all(folder);
   if (!report)
     return fail(common, report.failure());
   if (common.json) {
