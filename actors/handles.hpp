@@ -93,8 +93,8 @@ struct finish {
 
 /// The GATEWAY holds clients' requests until each has its one final answer.
 using gateway_actor = caf::typed_actor<
-  // A client's request: admitted to its model's router, or refused.
-  caf::reacts_to<client_request>,
+  // A client's requests: each admitted to its model's router, or refused.
+  caf::reacts_to<client_requests>,
   // The client does not want the answer any more.
   caf::reacts_to<client_cancel>,
   // A client asks which models there are.
@@ -112,7 +112,7 @@ using gateway_actor = caf::typed_actor<
 
 /// The ROUTER holds one model's queue and gives batches to ready replicas.
 using router_actor = caf::typed_actor<
-  // Queues a request; settles it as overloaded when the queue is full.
+  // Queues requests; settles them as overloaded when the queue is full.
   caf::reacts_to<route>,
   // Nobody waits for this request any more.
   caf::reacts_to<unroute>,

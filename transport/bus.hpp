@@ -31,15 +31,15 @@ public:
   /// peer_down when a link is lost.
   virtual void subscribe(caf::strong_actor_ptr x) = 0;
 
-  /// The actor gets client_request, client_cancel and client_describe; with
+  /// The actor gets client_requests, client_cancel and client_describe; with
   /// null, clients are told that nobody is there.
   virtual void serve_clients(caf::strong_actor_ptr x) = 0;
 
   /// Answers a client's request. A client that has left or does not read is
   /// counted, nothing else happens.
-  virtual void answer(const session& to, uint64_t id, const infer_reply& x) = 0;
-  virtual void answer(const session& to, uint64_t id,
-                      const model_list_reply& x) = 0;
+  virtual void answer(const session& to, client_tag tag, infer_reply x) = 0;
+  virtual void answer(const session& to, client_tag tag,
+                      model_list_reply x) = 0;
 };
 
 } // namespace millrace

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
+
 #include <caf/message.hpp>
 
 #include "transport/messages/infer.hpp"
@@ -8,10 +10,28 @@
 
 namespace millrace {
 
-/// Decodes what a client says into what the gateway gets: a client_request, a
-/// client_cancel or a client_describe.
-/// Errors: forbidden for other types; bad_request, too_large.
-result<caf::message> decode_client_message(session from, wire_message& x,
-                                           timestamp now);
+/// What becomes of a client's frame.
+struct client_frame {
+  /// What the gateway gets, in the order of the frame: client_requests,
+  /// client_cancel, client_describe.
+  std::vector<caf::message> accepted;
+
+  struct refusal {
+    client_tag tag;
+    error why;
+  };
+  /// Forbidden for what clients may not say; bad_request, too_large. With id 0
+  /// where a header cannot be read: what follows it in the frame is lost.
+  std::vector<refusal> refused;
+
+  size_t messages = 0;
+};
+
+/// Decodes what a client says. `net` is who answers requests that no gateway
+/// takes; null in tests of decoding alone.
+client_frame decode_client_frame(bus* net, const session& from,
+                                 const_bytes first,
+                                 std::span<const shared_bytes> raw,
+                                 timestamp now);
 
 } // namespace millrace

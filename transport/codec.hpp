@@ -3,9 +3,9 @@
 
 /// \file
 /// Declared records as MessagePack maps, both ways. Everything here is about
-/// slots, the places values go to; MessagePack itself is seen by codec.cpp
-/// alone. Decoding needs no recursion, allocates no more than a small multiple
-/// of the input, and ignores unknown fields.
+/// slots, the places values go to; MessagePack itself is seen by encode.cpp
+/// and decode.cpp alone. Decoding needs no recursion, allocates no more than a
+/// small multiple of the input, and ignores unknown fields.
 
 #include <bit>
 #include <concepts>
@@ -57,7 +57,14 @@ public:
   /// `now` turns deadlines into time left; `book` may be null where no
   /// handles occur.
   encoder(timestamp now, address_book* book);
+  encoder(encoder&&) noexcept;
+  encoder& operator=(encoder&&) noexcept;
   ~encoder();
+
+  /// What follows is written at this time.
+  void set_now(timestamp x) { now_ = x; }
+  /// Bytes of MessagePack written so far.
+  size_t size() const;
 
   template <declared T>
   void put(const T& x) {
@@ -214,6 +221,14 @@ result<void> decode_into(slot target, const_bytes body, decode_context& ctx);
 /// As above, for the value that other bytes follow. Returns its size.
 result<size_t> decode_front(slot target, const_bytes input,
                             decode_context& ctx);
+
+/// As above, for one of several values that share the budget already set.
+result<size_t> decode_next(slot target, const_bytes input, decode_context& ctx);
+
+/// What decoding so many bytes may allocate for elements of lists and maps.
+constexpr size_t decode_budget(size_t input_bytes) {
+  return 3 * input_bytes + 49'152;
+}
 
 template <class T>
 const slot_kind& kind_of();

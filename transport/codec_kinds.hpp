@@ -176,12 +176,18 @@ template <declared T>
 struct kind<T> {
   static slot find(void* x, decode_context&, std::string_view key) {
     slot out;
-    int i = 0;
-    for_each_field(as<T>(x), [&]<class M>(std::string_view name, M& member) {
-      if (name == key)
-        out = {&member, &kind_of<M>(), i};
+    int i = -1;
+    auto is_it = [&](auto field) {
       ++i;
-    });
+      if (field.name != key)
+        return false;
+      auto& member = as<T>(x).*field.member;
+      out = {&member, &kind_of<std::remove_reference_t<decltype(member)>>(), i};
+      return true;
+    };
+    std::apply(
+      [&](auto... fields) { static_cast<void>((is_it(fields) || ...)); },
+      T::fields());
     return out;
   }
   static constexpr slot_kind value{

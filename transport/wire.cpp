@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/wire.hpp"
 
+#include <utility>
+
 namespace millrace {
 
 shared_bytes encode_header(const header& x, timestamp now) {
@@ -9,11 +11,13 @@ shared_bytes encode_header(const header& x, timestamp now) {
   return out.take_body();
 }
 
-result<opened_frame> open_frame(const_bytes frame, timestamp now) {
-  opened_frame out;
+namespace {
+
+/// Decodes the header that a first frame begins with; returns its size.
+result<size_t> read_header(header& out, const_bytes frame, timestamp now) {
   decode_context ctx{now, nullptr, {}, 0};
   auto front = frame.first(std::min(frame.size(), wire_limits::header_bytes));
-  auto n = decode_front({&out.head, &kind_of<header>()}, front, ctx);
+  auto n = decode_front({&out, &kind_of<header>()}, front, ctx);
   if (!n && front.size() < frame.size())
     return error{ec::too_large,
                  "the first frame does not begin with a header of at most 4096"
@@ -22,14 +26,65 @@ result<opened_frame> open_frame(const_bytes frame, timestamp now) {
                  {}};
   if (!n)
     return std::move(n.failure()).within("header");
-  if (out.head.v != protocol_version)
+  if (out.v != protocol_version)
     return error{ec::bad_request,
-                 "protocol version " + std::to_string(out.head.v)
+                 "protocol version " + std::to_string(out.v)
                    + " is not spoken here (expected "
                    + std::to_string(protocol_version) + " in header key 'v')",
                  {}};
+  return n;
+}
+
+} // namespace
+
+result<opened_frame> open_frame(const_bytes frame, timestamp now) {
+  opened_frame out;
+  auto n = read_header(out.head, frame, now);
+  if (!n)
+    return n.failure();
   out.body = frame.subspan(*n);
   return out;
+}
+
+wire_frames frame_writer::take() {
+  messages_ = 0;
+  auto full = std::exchange(out_, encoder{timestamp{}, nullptr});
+  return {full.take_body(), full.take_attachments()};
+}
+
+frame_reader::frame_reader(const_bytes first, std::span<const shared_bytes> raw,
+                           timestamp now)
+  : rest_(first),
+    ctx_{now, nullptr, raw, decode_budget(first.size())} {
+}
+
+result<void> frame_reader::next() {
+  head_ = {};
+  auto n = read_header(head_, rest_, ctx_.now);
+  rest_ = n ? rest_.subspan(*n) : const_bytes{};
+  if (!n)
+    return n.failure();
+  return {};
+}
+
+result<void> frame_reader::read_into(slot target) {
+  auto n = decode_next(target, rest_, ctx_);
+  if (n) {
+    rest_ = rest_.subspan(*n);
+    return {};
+  }
+  // Where it ends is not known yet.
+  auto whole = decode_next({}, rest_, ctx_);
+  rest_ = whole ? rest_.subspan(*whole) : const_bytes{};
+  return n.failure();
+}
+
+result<void> frame_reader::spend(size_t bytes) {
+  if (bytes > ctx_.budget)
+    return error{
+      ec::too_large, "the frame has too many messages for its size", {}};
+  ctx_.budget -= bytes;
+  return {};
 }
 
 } // namespace millrace

@@ -30,6 +30,21 @@ struct wire_limits {
   static constexpr size_t header_bytes = 4096;
   static constexpr size_t attachments = 4096;
   static constexpr size_t message_bytes = 256u << 20;
+  /// Messages in one first frame, between clients and gateways.
+  static constexpr size_t grouped = 64;
+};
+
+/// What a socket sends or has received at once.
+struct wire_frames {
+  shared_bytes first;
+  std::vector<shared_bytes> raw;
+
+  size_t bytes() const {
+    auto n = first.size();
+    for (auto& x : raw)
+      n += x.size();
+    return n;
+  }
 };
 
 /// A declared message ready to travel, but for where to and which id.
@@ -57,5 +72,75 @@ struct opened_frame {
 /// Errors: bad_request; also for another protocol version, naming both;
 /// too_large for a long header.
 result<opened_frame> open_frame(const_bytes frame, timestamp now);
+
+// -- several messages in one frame --------------------------------------------
+
+/// Writes messages one after the other: header, body, header, body. The raw
+/// frames are numbered through all of them.
+class frame_writer {
+public:
+  frame_writer() : out_(timestamp{}, nullptr) {}
+
+  /// `now` turns the header's deadline into time left.
+  template <declared T>
+  void add(header head, const T& body, timestamp now = {}) {
+    head.v = protocol_version;
+    head.t = T::record_name();
+    out_.set_now(now);
+    out_.put_sparse(head);
+    out_.put_sparse(body);
+    ++messages_;
+  }
+
+  size_t messages() const { return messages_; }
+
+  /// Another message had better go into another frame.
+  bool full() const {
+    return messages_ >= wire_limits::grouped || out_.size() >= 65'536;
+  }
+
+  /// What was written; the writer is empty afterwards.
+  wire_frames take();
+
+private:
+  encoder out_;
+  size_t messages_ = 0;
+};
+
+/// Reads them: next() for a header, then read() or skip() for its body, until
+/// at_end(). All share one budget, so that many small messages cost no more
+/// than one large.
+class frame_reader {
+public:
+  /// Both views must stay.
+  frame_reader(const_bytes first, std::span<const shared_bytes> raw,
+               timestamp now);
+
+  bool at_end() const { return rest_.empty(); }
+  size_t bytes_left() const { return rest_.size(); }
+
+  /// Reads the next header. Errors: as open_frame; nothing after it can be read
+  /// then, and at_end() holds.
+  result<void> next();
+  header& head() { return head_; }
+
+  /// The body that belongs to it. Errors: as decode_into; what follows can be
+  /// read unless at_end() holds.
+  template <declared T>
+  result<void> read(T& out) {
+    return read_into({&out, &kind_of<T>()});
+  }
+  result<void> skip() { return read_into({}); }
+
+  /// Accounts for memory the caller spends on a message. Errors: too_large.
+  result<void> spend(size_t bytes);
+
+private:
+  result<void> read_into(slot target);
+
+  const_bytes rest_;
+  decode_context ctx_;
+  header head_;
+};
 
 } // namespace millrace

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/gateway/gateway_state.hpp"
 
+#include <utility>
+
 #include <caf/exit_reason.hpp>
 
 #include "actors/router/router.hpp"
@@ -67,9 +69,23 @@ timestamp gateway_state::now() const {
 
 // -- admission ----------------------------------------------------------------
 
-void gateway_state::on_request(client_request& x) {
-  if (auto done = admit(x); !done)
-    refuse(x, done.failure());
+void gateway_state::on_requests(request_group& x) {
+  auto time = now();
+  auto& from = *clients_.try_emplace(x.from).first;
+  for (auto& request : x.requests)
+    if (auto done = admit(request, from, time); !done)
+      refuse(request, x.from, done.failure());
+  for (auto& m : models_)
+    if (!m.next.requests.empty())
+      self_->send(m.router, std::exchange(m.next, {}));
+  forget_idle(x.from);
+  arm();
+}
+
+void gateway_state::forget_idle(const session& x) {
+  auto i = clients_.find(x);
+  if (i != clients_.end() && i->second.requests.empty())
+    clients_.erase(i);
 }
 
 result<size_t> gateway_state::choose(const infer& x) const {
@@ -97,7 +113,7 @@ result<size_t> gateway_state::choose(const infer& x) const {
 }
 
 result<void> gateway_state::check_room(const client_request& x,
-                                       size_t bytes) const {
+                                       const client& from, size_t bytes) const {
   auto full = [](const std::string& what) {
     return error{ec::overloaded, what + " as it may", microseconds{10'000}};
   };
@@ -112,20 +128,19 @@ result<void> gateway_state::check_room(const client_request& x,
                  {}};
   if (bytes_ + bytes > options_.max_bytes.value)
     return full("the gateway holds as many bytes");
-  auto i = clients_.find(x.from);
-  if (i == clients_.end())
-    return {};
-  if (i->second.bytes + bytes > options_.max_client_bytes.value)
+  if (from.bytes + bytes > options_.max_client_bytes.value)
     return full("this client has as many bytes open");
-  if (i->second.requests.contains(x.id))
+  if (from.requests.contains(x.tag.id))
     return error{ec::bad_request,
-                 "a request with id " + std::to_string(x.id)
+                 "a request with id " + std::to_string(x.tag.id)
                    + " is still being answered",
                  {}};
   return {};
 }
 
-result<void> gateway_state::admit(client_request& x) {
+result<void> gateway_state::admit(client_request& x,
+                                  client_map::value_type& from,
+                                  timestamp time) {
   if (finishing_)
     return error{ec::unavailable, "this gateway is shutting down", {}};
   auto chosen = choose(x.request);
@@ -133,7 +148,7 @@ result<void> gateway_state::admit(client_request& x) {
     return chosen.failure();
   auto& model = models_[*chosen];
   auto bytes = bytes_of(x.request.inputs);
-  if (auto room = check_room(x, bytes); !room)
+  if (auto room = check_room(x, from.second, bytes); !room)
     return room;
   auto inputs = in_order(model.info.signature, x.request.inputs);
   if (!inputs)
@@ -141,42 +156,43 @@ result<void> gateway_state::admit(client_request& x) {
   auto rows = check_inputs(model.info.signature, *inputs);
   if (!rows)
     return std::move(rows.failure()).within("model '" + model.info.model + "'");
-  auto time = now();
   auto due = x.due.at == far_future ? time + model.policy.deadline : x.due.at;
   due = std::min(due, time + options_.max_deadline);
   if (due <= time)
     return error{ec::deadline_exceeded, "no time was left on arrival", {}};
   auto key = ++last_key_;
   bytes_ += bytes;
-  auto& from = *clients_.try_emplace(std::move(x.from)).first;
-  from.second.requests.emplace(x.id, key);
+  from.second.requests.emplace(x.tag.id, key);
   from.second.bytes += bytes;
-  in_flight_.emplace(key, request{&from, x.id, *chosen, time, due, bytes});
+  in_flight_.emplace(key, request{&from, x.tag, *chosen, time, due, bytes});
+  x.taken = true;
   ++model.open;
   deadlines_.push(due, key);
-  arm();
-  self_->send(model.router,
-              route{key, {due}, x.priority, std::move(*inputs), *rows});
+  model.next.requests.push_back(
+    {key, {due}, x.priority, std::move(*inputs), *rows});
   return {};
 }
 
-void gateway_state::refuse(const client_request& x, const error& why) {
+void gateway_state::refuse(client_request& x, const session& from,
+                           const error& why) {
   // Names come from the client: only those of served models become labels.
   counts_->requests("", to_string(why.code)).add();
   infer_reply y;
   y.status = why.code;
   y.error = why.text;
   y.retry_after = why.retry_after;
-  bus_->answer(x.from, x.id, y);
+  x.taken = true;
+  bus_->answer(from, x.tag, std::move(y));
 }
 
 // -- the end of a request -----------------------------------------------------
 
-void gateway_state::finish_request(uint64_t key, request& r, infer_reply x) {
+void gateway_state::finish_request(uint64_t key, request& r, infer_reply x,
+                                   timestamp time) {
   auto& model = models_[r.model];
   x.model = model.info.model;
   x.version = model.info.version;
-  x.total = to_us(now() - r.arrived);
+  x.total = to_us(time - r.arrived);
   auto status = model.by_status.find(x.status);
   if (status == model.by_status.end())
     status =
@@ -186,11 +202,11 @@ void gateway_state::finish_request(uint64_t key, request& r, infer_reply x) {
   status->second.add();
   model.total_time->observe(to_seconds(x.total));
   auto& [from, open] = *r.from;
-  bus_->answer(from, r.id, x);
+  bus_->answer(from, r.tag, std::move(x));
   --model.open;
   bytes_ -= r.bytes;
   open.bytes -= r.bytes;
-  open.requests.erase(r.id);
+  open.requests.erase(r.tag.id);
   if (open.requests.empty())
     clients_.erase(clients_.find(from));
   in_flight_.erase(key);
@@ -216,16 +232,17 @@ gateway_state::~gateway_state() {
     infer_reply x;
     x.status = ec::unavailable;
     x.error = "the gateway ended before it had an answer";
-    bus_->answer(r.from->first, r.id, x);
+    bus_->answer(r.from->first, r.tag, std::move(x));
   }
 }
 
 void gateway_state::on_settled(settled& x) {
+  auto time = now();
   for (auto& y : x.outcomes)
-    settle(y, x);
+    settle(y, x, time);
 }
 
-void gateway_state::settle(outcome& x, const settled& with) {
+void gateway_state::settle(outcome& x, const settled& with, timestamp time) {
   auto i = in_flight_.find(x.key);
   if (i == in_flight_.end()) {
     counts_->late_answers("settled_already").add();
@@ -241,7 +258,7 @@ void gateway_state::settle(outcome& x, const settled& with) {
   y.batch = static_cast<uint32_t>(with.outcomes.size());
   y.queue = x.queue;
   y.execute = with.execute;
-  if (x.status == ec::ok && now() > r.due) {
+  if (x.status == ec::ok && time > r.due) {
     y.status = ec::deadline_exceeded;
     y.error = "the result came after the deadline";
   } else if (x.status == ec::ok) {
@@ -250,11 +267,11 @@ void gateway_state::settle(outcome& x, const settled& with) {
       y.outputs.push_back({k < names.size() ? names[k].name : std::string{},
                            std::move(x.outputs[k])});
     model.latency += (with.execute - model.latency) / 8;
-    model.latency_learned = now();
+    model.latency_learned = time;
     model.queue_time->observe(to_seconds(x.queue));
     model.execute_time->observe(to_seconds(with.execute));
   }
-  finish_request(x.key, r, std::move(y));
+  finish_request(x.key, r, std::move(y), time);
 }
 
 void gateway_state::on_tick() {
@@ -269,7 +286,7 @@ void gateway_state::on_tick() {
     x.status = ec::deadline_exceeded;
     x.error = "no replica of model '" + models_[i->second.model].info.model
               + "' answered in time";
-    finish_request(key, i->second, std::move(x));
+    finish_request(key, i->second, std::move(x), time);
   });
   arm();
 }
@@ -295,7 +312,7 @@ void gateway_state::on_cancel(const client_cancel& x) {
   infer_reply y;
   y.status = ec::cancelled;
   y.error = "cancelled by the client";
-  finish_request(key, r, std::move(y));
+  finish_request(key, r, std::move(y), now());
 }
 
 // -- replicas -----------------------------------------------------------------
@@ -382,7 +399,7 @@ void gateway_state::on_describe(const client_describe& x) {
   for (auto& m : models_)
     if (x.model.empty() || x.model == m.info.model)
       y.models.push_back(m.info);
-  bus_->answer(x.from, x.id, y);
+  bus_->answer(x.from, x.tag, std::move(y));
 }
 
 void gateway_state::on_finish() {
@@ -400,7 +417,7 @@ gateway(gateway_actor::stateful_pointer<gateway_state> self,
   auto& s = self->state;
   s.start(self, options, net, std::move(counts));
   return {
-    [&s](client_request& x) { s.on_request(x); },
+    [&s](client_requests& x) { s.on_requests(*x.group); },
     [&s](settled& x) { s.on_settled(x); },
     [&s](const client_cancel& x) { s.on_cancel(x); },
     [&s](const client_describe& x) { s.on_describe(x); },

@@ -23,7 +23,7 @@ struct gateway_state {
              gateway_options options, bus* net,
              std::shared_ptr<metrics> counts);
 
-  void on_request(client_request& x);
+  void on_requests(request_group& x);
   void on_cancel(const client_cancel& x);
   void on_describe(const client_describe& x);
   void on_ready(replica_ready& x);
@@ -43,6 +43,7 @@ private:
     timestamp latency_learned;
     std::map<ec, counter> by_status;
     size_t open = 0; ///< requests in flight
+    route next;      ///< admitted, not yet on their way to the router
     std::optional<histogram> queue_time, execute_time, total_time;
   };
 
@@ -60,7 +61,7 @@ private:
 
   struct request {
     client_map::value_type* from = nullptr;
-    uint64_t id = 0; ///< the client's
+    client_tag tag;
     size_t model = 0;
     timestamp arrived;
     timestamp due;
@@ -69,13 +70,16 @@ private:
 
   timestamp now() const;
   result<size_t> choose(const infer& x) const;
-  result<void> admit(client_request& x);
-  result<void> check_room(const client_request& x, size_t bytes) const;
+  result<void> admit(client_request& x, client_map::value_type& from,
+                     timestamp time);
+  result<void> check_room(const client_request& x, const client& from,
+                          size_t bytes) const;
   served* model_of(const replica_ready& x);
   served* free_place();
-  void refuse(const client_request& x, const error& why);
-  void settle(outcome& x, const settled& with);
-  void finish_request(uint64_t key, request& r, infer_reply x);
+  void refuse(client_request& x, const session& from, const error& why);
+  void settle(outcome& x, const settled& with, timestamp time);
+  void finish_request(uint64_t key, request& r, infer_reply x, timestamp time);
+  void forget_idle(const session& x);
   void end_if_finished();
   void on_down(const caf::down_msg& x);
   void arm();

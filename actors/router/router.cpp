@@ -35,13 +35,16 @@ void router_state::settle_as(uint64_t key, ec status, std::string text,
 }
 
 void router_state::on_route(route& x) {
-  queued_request request{x.key,  x.due, x.priority, std::move(x.inputs),
-                         x.rows, now(), 0};
-  if (!queue_->push(request))
-    return settle_as(request.key, ec::overloaded,
-                     "the queue of model '" + options_.model + "' is full ("
-                       + std::to_string(queue_->size()) + " requests)",
-                     queue_->time_to_drain(expected_));
+  auto time = now();
+  for (auto& y : x.requests) {
+    queued_request request{y.key,  y.due, y.priority, std::move(y.inputs),
+                           y.rows, time,  0};
+    if (!queue_->push(request))
+      settle_as(request.key, ec::overloaded,
+                "the queue of model '" + options_.model + "' is full ("
+                  + std::to_string(queue_->size()) + " requests)",
+                queue_->time_to_drain(expected_));
+  }
   pump();
 }
 

@@ -3,18 +3,24 @@
 #include <map>
 
 #include "models/device/device.hpp"
+#include "models/device/short_runs.hpp"
 #include "runtime/worker_thread.hpp"
 
 namespace millrace {
 
 namespace {
 
-/// A run as short as this on a lane is done on the caller's thread instead: to
-/// wake the lane and be woken by it costs about 30 us, and the model's code and
-/// parameters are cold on a core that slept (a 40 us model takes 100 us there).
-/// Only where it is sure to be short again: code whose time the values of its
-/// inputs cannot change, on inputs no larger than those it was short on.
-constexpr nanoseconds short_run = 120us;
+/// A request alone that runs no longer is run on the caller's thread and not on
+/// a lane: to wake the lane and be woken by it costs about 30 us, and the
+/// model's code and parameters are cold on a core that slept (a 40 us model
+/// takes 100 us there). Only where it is sure to be short again: code whose
+/// time the values of its inputs cannot change, on inputs no larger than those
+/// it was short on.
+constexpr nanoseconds short_alone = 120us;
+
+/// A batch that runs no longer is done sooner than a lane is woken; longer ones
+/// are worth a core of their own, for more requests come meanwhile.
+constexpr nanoseconds short_batch = 30us;
 
 /// A stage in use by lanes; the last of them gives its memory back.
 struct instance {
@@ -22,34 +28,10 @@ struct instance {
   std::shared_ptr<const bundle> content;
   uint32_t threads = 1;
   bool depends_on_values = true;
-  /// Moving average of what one request alone takes, in ns; 0: not known yet.
-  std::atomic<int64_t> alone{0};
-  std::atomic<size_t> short_bytes{0}; ///< of the largest input that was short
-  std::atomic<uint32_t> long_runs{0}; ///< one after the other
+  short_runs alone{short_alone};
+  short_runs batched{short_batch};
 
-  void learn(nanoseconds took, size_t bytes) {
-    if (took < short_run && bytes > short_bytes.load(std::memory_order_relaxed))
-      short_bytes.store(bytes, std::memory_order_relaxed);
-    auto before = alone.load(std::memory_order_relaxed);
-    auto is_long = took > 2 * short_run;
-    auto in_a_row = is_long ? long_runs.fetch_add(1) + 1 : 0;
-    if (!is_long)
-      long_runs.store(0, std::memory_order_relaxed);
-    // One long run is a thread that lost its core; more are a slow model.
-    if (is_long && in_a_row < 3 && before != 0)
-      return;
-    auto after = before == 0 || is_long ? took.count()
-                                        : before + (took.count() - before) / 8;
-    alone.store(after, std::memory_order_relaxed);
-  }
-
-  bool is_short(size_t bytes) const {
-    if (depends_on_values
-        || bytes > short_bytes.load(std::memory_order_relaxed))
-      return false;
-    auto typical = nanoseconds{alone.load(std::memory_order_relaxed)};
-    return typical > 0ns && typical < short_run;
-  }
+  short_runs& of(size_t requests) { return requests == 1 ? alone : batched; }
 };
 
 using instance_ptr = std::shared_ptr<instance>;
@@ -65,10 +47,11 @@ uint64_t weight_bytes(const load_request& x) {
   return n;
 }
 
-size_t bytes_of(const tensor_list& xs) {
+size_t bytes_of(const std::vector<tensor_list>& items) {
   size_t n = 0;
-  for (auto& x : xs)
-    n += x.data.size();
+  for (auto& xs : items)
+    for (auto& x : xs)
+      n += x.data.size();
   return n;
 }
 
@@ -107,9 +90,9 @@ result<void> warm_up(instance& x, size_t rows) {
     if (auto y = x.stage->run(inputs); !y)
       return y.failure();
     auto took = now() - begin;
-    if (rows == 1 && pass > 0)
-      x.learn(took, bytes_of(inputs));
-    if (took < short_run)
+    if (pass > 0)
+      x.of(rows).learn(took, bytes_of({inputs}));
+    if (took < short_alone)
       passes = 8;
   }
   return {};
@@ -150,10 +133,10 @@ public:
       return;
     }
     auto& l = *lanes_[x.lane % lanes_.size()];
-    if (x.items.size() == 1 && l.held == 0
-        && i->second->is_short(bytes_of(x.items[0]))) {
+    auto& slot = *i->second;
+    if (l.held == 0 && !slot.depends_on_values
+        && slot.of(x.items.size()).expected(bytes_of(x.items)))
       return run(std::move(x), i->second);
-    }
     ++l.held;
     l.thread.post([this, &l, x = std::move(x), slot = i->second]() mutable {
       run(std::move(x), std::move(slot));
@@ -171,12 +154,11 @@ private:
   /// Runs a batch where it is called and tells the listener.
   void run(execution x, instance_ptr slot) {
     use_threads(slot->threads);
-    auto bytes = x.items.size() == 1 ? bytes_of(x.items[0]) : 0;
+    auto bytes = bytes_of(x.items);
     auto started = now();
     auto outputs = run_batch(*slot, x);
     auto ended = now();
-    if (x.items.size() == 1)
-      slot->learn(ended - started, bytes);
+    slot->of(x.items.size()).learn(ended - started, bytes);
     x.items.clear(); // inputs go before anybody waits for the outputs
     slot.reset();
     listener_.on_executed({x.id, x.lane, std::move(outputs), started, ended});

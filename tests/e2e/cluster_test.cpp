@@ -144,6 +144,46 @@ TEST_CASE("P1, P2, P3: through 20 kills of a worker under load every request"
   CHECK(waits.back() < 1s);
 }
 
+TEST_CASE("P1: of requests that share a frame each gets its own answer") {
+  live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"}},
+                 "  - {model: identity}\n",
+                 bundles};
+  c.start_all();
+  REQUIRE(c.wait_ready());
+  auto gateway = c.connect_client();
+  REQUIRE(eventually([&] { return gateway.models()->size() == 1; }, 5s));
+  std::map<uint64_t, float> open;
+  size_t unknown = 0;
+  {
+    client::group together{gateway};
+    for (int i = 0; i < 300; ++i) {
+      // Every fifth is too large to share a frame; some name no model.
+      auto first = static_cast<float>(100 * i);
+      auto x = ask(i % 7 == 0 ? "nothing" : "identity",
+                   floats({i % 5 == 0 ? 2000 : 1, 4}, first));
+      auto id = gateway.submit(x);
+      if (i % 7 == 0)
+        ++unknown;
+      else
+        open.emplace(id, first);
+    }
+  }
+  for (int i = 0; i < 300; ++i) {
+    auto x = gateway.receive(5s);
+    REQUIRE(x);
+    if (x->reply.status == ec::unknown_model) {
+      --unknown;
+      continue;
+    }
+    REQUIRE(x->reply.status == ec::ok);
+    CHECK(values_of(x->reply.outputs[0].value)[0] == open.at(x->id));
+    open.erase(x->id);
+  }
+  CHECK(open.empty());
+  CHECK(unknown == 0);
+  CHECK_FALSE(gateway.receive(100ms));
+}
+
 TEST_CASE("P5: while the controller is dead for 20 s no warm request fails, and"
           " what was registered is there when it is back") {
   live_cluster c{apart(), "  - {model: identity, replicas: 2}\n", bundles};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// What any client can make the gateway's node decode: header, role table,
-/// body, tensors.
+/// What any client can make the gateway's node decode: headers, role table,
+/// bodies, tensors, several messages in a frame.
 
 #include "tests/fuzz/frames.hpp"
 #include "tests/support/allocation_meter.hpp"
@@ -36,18 +36,19 @@ void check_round_trip(const infer& x) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   auto frames = fuzz::split_frames(std::as_bytes(std::span{data, size}));
-  caf::message content;
+  if (frames.empty())
+    return 0;
+  client_frame x;
   {
     test::allocation_meter meter;
-    if (auto x = fuzz::receive(frames)) {
-      auto decoded = decode_client_message({0, "c"}, *x, fuzz::now());
-      if (decoded)
-        content = std::move(*decoded);
-    }
+    x = decode_client_frame(nullptr, {0, "c"}, frames[0].view(),
+                            std::span{frames}.subspan(1), fuzz::now());
     fuzz::require(meter.peak() <= fuzz::memory_allowed(size),
                   "P11: decoding holds at most 4 x the input and 64 KiB");
   }
-  if (content.match_elements<client_request>())
-    check_round_trip(content.get_as<client_request>(0).request);
+  for (auto& content : x.accepted)
+    if (content.match_elements<client_requests>())
+      for (auto& y : content.get_as<client_requests>(0).group->requests)
+        check_round_trip(y.request);
   return 0;
 }

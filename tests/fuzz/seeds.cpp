@@ -76,6 +76,25 @@ void write_seeds(seed_folder& to, std::tuple<Ts...>*) {
   (write_seeds_of<Ts>(to), ...);
 }
 
+/// Requests in one frame, one of them with what a client may not say.
+void write_group(seed_folder& to) {
+  frame_writer out;
+  for (uint64_t id = 1; id <= 5; ++id) {
+    header head;
+    head.id = id;
+    if (id == 4)
+      out.add(head, test::sample<hello>(fuzz::now()), fuzz::now());
+    else
+      out.add(head, test::sample<infer>(fuzz::now()), fuzz::now());
+  }
+  auto x = out.take();
+  std::vector<shared_bytes> frames{x.first};
+  frames.insert(frames.end(), x.raw.begin(), x.raw.end());
+  auto text = fuzz::join_frames(frames);
+  to.good &= static_cast<bool>(
+    write_file((to.path / "group").string(), std::as_bytes(std::span{text})));
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -86,5 +105,6 @@ int main(int argc, char** argv) {
   seed_folder to{argv[1]};
   std::filesystem::create_directories(to.path);
   write_seeds(to, static_cast<all_messages*>(nullptr));
+  write_group(to);
   return to.good ? 0 : 1;
 }

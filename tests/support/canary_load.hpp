@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <map>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 
@@ -11,8 +12,9 @@
 
 namespace millrace::test {
 
-/// Keeps requests to a model that echoes its input open, and holds every
-/// answer against its own request: each carries a number nobody else has.
+/// Keeps requests to a model that echoes its input open, in frames of their own
+/// and in shared ones by turns, and holds every answer against its own request:
+/// each carries a number nobody else has.
 class canary_load {
 public:
   canary_load(client gateway, std::string model, size_t window)
@@ -24,9 +26,8 @@ public:
   void run(microseconds length) {
     auto until = now() + length;
     while (now() < until) {
-      while (open_.size() < window_)
-        submit();
-      if (auto x = gateway_.receive(10ms))
+      fill();
+      for (auto x = gateway_.receive(10ms); x; x = gateway_.receive(0us))
         account(*x);
     }
   }
@@ -64,6 +65,14 @@ public:
 
 private:
   static timestamp now() { return std::chrono::steady_clock::now(); }
+
+  void fill() {
+    std::optional<client::group> together;
+    if (++fills_ % 2 == 0)
+      together.emplace(gateway_);
+    while (open_.size() < window_)
+      submit();
+  }
 
   void submit() {
     infer x;
@@ -104,6 +113,7 @@ private:
   client gateway_;
   std::string model_;
   size_t window_;
+  size_t fills_ = 0;
   std::atomic<bool> going_{false};
   std::thread thread_;
   std::unordered_map<uint64_t, std::pair<float, timestamp>> open_;

@@ -22,17 +22,15 @@ void virtual_bus::subscribe(caf::strong_actor_ptr x) {
 
 void virtual_bus::request(uint64_t id, infer x, microseconds deadline,
                           const std::string& connection) {
-  if (!gateway_) {
-    replies[id].emplace_back().status = ec::unavailable;
-    return;
-  }
-  client_request y;
-  y.from = {0, connection};
-  y.id = id;
+  auto group = std::make_shared<request_group>(this, session{0, connection});
+  auto& y = group->requests.emplace_back();
+  y.tag.id = id;
   y.due = {world_.now() + deadline};
   y.request = std::move(x);
-  gateway_->enqueue(nullptr, caf::message_id{}, caf::make_message(std::move(y)),
-                    nullptr);
+  if (gateway_)
+    gateway_->enqueue(nullptr, caf::message_id{},
+                      caf::make_message(client_requests{std::move(group)}),
+                      nullptr);
 }
 
 bool virtual_bus::carry(const std::string& node, uint64_t, wire_message x) {

@@ -23,11 +23,11 @@ public:
   const member& self() const override { return self_; }
   void subscribe(caf::strong_actor_ptr x) override;
   void serve_clients(caf::strong_actor_ptr x) override { gateway_ = x; }
-  void answer(const session&, uint64_t id, const infer_reply& x) override {
-    replies[id].push_back(x);
+  void answer(const session&, client_tag tag, infer_reply x) override {
+    replies[tag.id].push_back(std::move(x));
   }
-  void answer(const session&, uint64_t, const model_list_reply& x) override {
-    models = x;
+  void answer(const session&, client_tag, model_list_reply x) override {
+    models = std::move(x);
   }
 
   /// A client's request, as if it had come in.

@@ -23,7 +23,7 @@ MOST_COLUMNS = 80
 ONLY_IN = {
     r"#include <(torch|ATen|c10)/": ["models/backend/torch_backend.cpp"],
     r"#include <zmq": ["transport/zmq/"],
-    r"#include <msgpack": ["transport/codec.cpp", "tests/"],
+    r"#include <msgpack": ["transport/encode.cpp", "transport/decode.cpp", "tests/"],
     r"#include <prometheus/": ["runtime/metrics.cpp"],
     r"#include <spdlog/": ["runtime/log.cpp"],
     r"#include <sqlite3": ["runtime/sqlite_store.cpp"],

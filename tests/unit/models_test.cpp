@@ -5,6 +5,7 @@
 
 #include "models/batching.hpp"
 #include "models/bundle_store.hpp"
+#include "models/device/short_runs.hpp"
 #include "models/npy.hpp"
 #include "models/profile.hpp"
 #include "models/safetensors.hpp"
@@ -296,4 +297,27 @@ TEST_CASE("bundle_store: a version is written once") {
   REQUIRE(store.add(small_manifest(1), small_files));
   CHECK(store.add(small_manifest(1), small_files).failure().code
         == ec::conflict);
+}
+
+TEST_CASE("short runs: inputs no larger than those that were short are expected"
+          " to be short again") {
+  short_runs x{100us};
+  CHECK_FALSE(x.expected(10)); // nothing is known
+  x.learn(40us, 10);
+  CHECK(x.expected(10));
+  CHECK_FALSE(x.expected(11));
+  x.learn(500us, 1000); // says nothing of smaller ones
+  CHECK(x.expected(10));
+  x.learn(50us, 20);
+  CHECK(x.expected(20));
+}
+
+TEST_CASE("short runs: one long run is an accident, three are a slow model") {
+  short_runs x{100us};
+  x.learn(40us, 10);
+  x.learn(5000us, 10);
+  x.learn(5000us, 10);
+  CHECK(x.expected(10));
+  x.learn(5000us, 10);
+  CHECK_FALSE(x.expected(10));
 }

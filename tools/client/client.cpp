@@ -19,21 +19,48 @@ infer_reply failed(ec status, std::string text) {
   return out;
 }
 
+/// Of larger requests a frame holds one.
+constexpr size_t group_up_to = 16'384;
+
 /// A gateway closes the connection over a frame that is too long.
-result<void> check_size(const wire_message& x) {
+result<void> check_size(const wire_frames& x) {
   auto refuse = [](const char* what, size_t found, size_t most) {
     return error{ec::too_large,
                  std::string{what} + " has " + format_bytes(found)
                    + ", at most " + format_bytes(most) + " are taken",
                  {}};
   };
-  if (x.body.size() > codec_limits::body_bytes)
-    return refuse("the request without its large tensors", x.body.size(),
+  if (x.first.size() > codec_limits::body_bytes)
+    return refuse("the request without its large tensors", x.first.size(),
                   codec_limits::body_bytes);
-  for (auto& part : x.attachments)
+  for (auto& part : x.raw)
     if (part.size() > wire_limits::message_bytes)
       return refuse("a tensor", part.size(), wire_limits::message_bytes);
   return {};
+}
+
+size_t bytes_of(const infer& x) {
+  size_t n = 0;
+  for (auto& y : x.inputs)
+    n += y.value.data.size();
+  return n;
+}
+
+void read_reply(infer_reply& out, frame_reader& in) {
+  if (auto done = in.read(out); !done)
+    out = failed(ec::internal, "the gateway's answer: " + done.failure().text);
+}
+
+result<std::vector<model_info>> read_models(frame_reader& in) {
+  if (in.head().t == infer_reply::record_name()) {
+    infer_reply refused;
+    read_reply(refused, in);
+    return error{refused.status, refused.error, {}};
+  }
+  model_list_reply list;
+  if (auto done = in.read(list); !done)
+    return done.failure();
+  return std::move(list.models);
 }
 
 } // namespace
@@ -46,68 +73,101 @@ result<client> client::connect(const std::string& address,
   return client{std::move(*x)};
 }
 
-template <class T>
-result<void> client::send(const T& x, uint64_t id, deadline due,
-                          int32_t priority) {
-  auto y = make_wire_message(x, link_->now(), nullptr);
-  y.head.id = id;
-  y.head.left = due;
-  y.head.prio = priority;
-  if (auto fine = check_size(y); !fine)
+result<void> client::send(frame_writer& x) {
+  auto out = x.take();
+  if (auto fine = check_size(out); !fine)
     return fine;
-  if (!link_->send(y))
+  if (!link_->send(out))
     return error{
       ec::unavailable, "the gateway is not connected or takes no more", {}};
   return {};
 }
 
+template <class T>
+result<void> client::send(const T& x, uint64_t id) {
+  header head;
+  head.id = id;
+  frame_writer alone;
+  alone.add(std::move(head), x, link_->now());
+  return send(alone);
+}
+
+void client::fail(uint64_t id, const error& why) {
+  if (outstanding_.erase(id) != 0)
+    ready_.push_back({id, failed(why.code, why.text)});
+}
+
+void client::flush() {
+  if (grouped_ids_.empty())
+    return;
+  auto ids = std::exchange(grouped_ids_, {});
+  if (auto done = send(grouped_); !done)
+    for (auto id : ids)
+      fail(id, done.failure());
+}
+
 uint64_t client::submit(const infer& x, microseconds deadline,
                         int32_t priority) {
-  auto id = ++last_;
-  auto due = link_->now() + deadline;
-  if (auto done = send(x, id, {due}, priority); !done) {
-    ready_.push_back({id, failed(done.failure().code, done.failure().text)});
+  auto now = link_->now();
+  header head;
+  auto id = head.id = ++last_;
+  head.left = {now + deadline};
+  head.prio = priority;
+  outstanding_.insert(id);
+  deadlines_.push(head.left.at + grace, id);
+  if (grouping_ == 0 || bytes_of(x) > group_up_to) {
+    frame_writer alone;
+    alone.add(std::move(head), x, now);
+    if (auto done = send(alone); !done)
+      fail(id, done.failure());
     return id;
   }
-  outstanding_.insert(id);
-  deadlines_.push(due + grace, id);
+  grouped_.add(std::move(head), x, now);
+  grouped_ids_.push_back(id);
+  if (grouped_.full())
+    flush();
   return id;
 }
 
-std::optional<client::answer> client::take(const wire_message& x) {
-  if (outstanding_.erase(x.head.id) == 0)
-    return std::nullopt; // settled here already
-  decode_context ctx{link_->now(), nullptr, x.attachments, 0};
-  auto reply = decode<infer_reply>(x.body.view(), ctx);
-  return answer{x.head.id, reply
-                             ? std::move(*reply)
-                             : failed(ec::internal, "the gateway's answer: "
-                                                      + reply.failure().text)};
+void client::take(const wire_frames& x, timestamp now) {
+  frame_reader in{x.first.view(), x.raw, now};
+  while (!in.at_end()) {
+    if (!in.next())
+      return;
+    auto id = in.head().id;
+    if (id == described_)
+      models_ = read_models(in);
+    else if (outstanding_.erase(id) != 0)
+      read_reply(ready_.emplace_back(answer{id, {}}).reply, in);
+    else
+      static_cast<void>(in.skip()); // settled here already
+  }
 }
 
 std::optional<client::answer> client::receive(microseconds longest) {
-  auto until = link_->now() + longest;
-  for (;;) {
+  flush();
+  for (std::optional<timestamp> until;;) {
     if (!ready_.empty()) {
       auto out = std::move(ready_.front());
       ready_.pop_front();
       return out;
     }
     auto now = link_->now();
-    auto wait = std::min(until, deadlines_.next_due()) - now;
+    if (!until)
+      until = now + longest;
+    else if (now >= *until)
+      return std::nullopt;
+    auto wait = std::min(*until, deadlines_.next_due()) - now;
     auto x = link_->receive(std::max(microseconds{0}, to_us(wait)));
     if (x)
-      if (auto out = take(*x))
-        return out;
-    deadlines_.take_due(link_->now(), [this](uint64_t id) {
-      if (outstanding_.erase(id) != 0)
-        ready_.push_back(
-          {id, failed(ec::unavailable, "no answer came from the gateway")});
+      take(*x, now);
+    else
+      now = link_->now();
+    deadlines_.take_due(now, [this](uint64_t id) {
+      fail(id, {ec::unavailable, "no answer came from the gateway", {}});
     });
     deadlines_.sweep(outstanding_.size(),
                      [this](uint64_t id) { return outstanding_.contains(id); });
-    if (!x && ready_.empty() && link_->now() >= until)
-      return std::nullopt;
   }
 }
 
@@ -119,33 +179,23 @@ infer_reply client::infer_one(const infer& x, microseconds deadline) {
 }
 
 void client::cancel(uint64_t id) {
-  static_cast<void>(send(millrace::cancel{}, id, {}, 0));
+  flush();
+  static_cast<void>(send(millrace::cancel{}, id));
 }
 
 result<std::vector<model_info>> client::models(microseconds longest) {
-  auto id = ++last_;
-  if (auto done = send(describe_models{}, id, {}, 0); !done)
+  flush();
+  described_ = ++last_;
+  models_.reset();
+  if (auto done = send(describe_models{}, described_); !done)
     return done.failure();
-  auto until = link_->now() + longest;
-  while (auto x = link_->receive(to_us(until - link_->now()))) {
-    if (x->head.id != id) {
-      if (auto other = take(*x))
-        ready_.push_back(std::move(*other));
-      continue;
-    }
-    decode_context ctx{link_->now(), nullptr, x->attachments, 0};
-    if (x->head.t == infer_reply::record_name()) {
-      auto refused = decode<infer_reply>(x->body.view(), ctx);
-      return error{refused ? refused->status : ec::internal,
-                   refused ? refused->error : "an undecodable answer",
-                   {}};
-    }
-    auto list = decode<model_list_reply>(x->body.view(), ctx);
-    if (!list)
-      return list.failure();
-    return std::move(list->models);
-  }
-  return error{ec::unavailable, "no answer came from the gateway", {}};
+  auto now = link_->now();
+  for (auto until = now + longest; now < until && !models_; now = link_->now())
+    if (auto x = link_->receive(to_us(until - now)))
+      take(*x, now);
+  return models_
+           ? std::move(*models_)
+           : error{ec::unavailable, "no answer came from the gateway", {}};
 }
 
 } // namespace millrace

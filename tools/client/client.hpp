@@ -7,6 +7,7 @@
 #include "client/connection.hpp"
 #include "runtime/deadline_queue.hpp"
 #include "transport/messages/infer.hpp"
+#include "transport/wire.hpp"
 
 namespace millrace {
 
@@ -20,6 +21,9 @@ public:
   static result<client> connect(const std::string& address,
                                 microseconds longest = 5s);
 
+  client(client&&) = default;
+  client& operator=(client&&) = default;
+
   /// One request and its answer.
   infer_reply infer_one(const infer& x, microseconds deadline = 30s);
 
@@ -27,6 +31,24 @@ public:
   /// not sent: too_large comes back from receive().
   uint64_t submit(const infer& x, microseconds deadline = 30s,
                   int32_t priority = 0);
+
+  /// Requests that are submitted while it lives travel in one frame, when it
+  /// goes, when receive() is called or when the frame is full; their answers
+  /// may share frames too. For many small requests: a frame costs as much as a
+  /// request or two. Large ones still go alone and at once.
+  class group {
+  public:
+    explicit group(client& x) : client_(x) { ++client_.grouping_; }
+    group(const group&) = delete;
+    group& operator=(const group&) = delete;
+    ~group() {
+      if (--client_.grouping_ == 0)
+        client_.flush();
+    }
+
+  private:
+    client& client_;
+  };
 
   struct answer {
     uint64_t id = 0;
@@ -48,14 +70,22 @@ private:
   explicit client(std::unique_ptr<connection> x) : link_(std::move(x)) {}
 
   template <class T>
-  result<void> send(const T& x, uint64_t id, deadline due, int32_t priority);
-  std::optional<answer> take(const wire_message& x);
+  result<void> send(const T& x, uint64_t id);
+  result<void> send(frame_writer& x);
+  void flush();
+  void fail(uint64_t id, const error& why);
+  void take(const wire_frames& x, timestamp now);
 
   std::unique_ptr<connection> link_;
+  size_t grouping_ = 0; ///< groups that live
+  frame_writer grouped_;
+  std::vector<uint64_t> grouped_ids_;
   std::unordered_set<uint64_t> outstanding_;
   deadline_queue<uint64_t> deadlines_;
   std::deque<answer> ready_; ///< settled here, not yet taken
   uint64_t last_ = 0;
+  uint64_t described_ = 0; ///< the last question for models
+  std::optional<result<std::vector<model_info>>> models_; ///< its answer
 };
 
 } // namespace millrace

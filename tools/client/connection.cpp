@@ -24,37 +24,38 @@ public:
     return {};
   }
 
-  bool send(const wire_message& x) override {
-    return zeromq::send(socket_, {}, x, now());
+  bool send(const wire_frames& x) override {
+    return zeromq::send(socket_, {}, x);
   }
 
-  std::optional<wire_message> receive(microseconds longest) override {
-    auto until = now() + longest;
-    for (;;) {
-      if (zeromq::receive(socket_, frames_)) {
-        if (auto x = zeromq::to_wire(frames_, 0, now())) {
-          // The body is lent by the frame: give it a life of its own.
-          x->body = own(x->body.size());
-          return std::move(*x);
-        }
-        continue;
-      }
+  std::optional<wire_frames> receive(microseconds longest) override {
+    // The clock is asked only when there is nothing yet.
+    auto x = take();
+    if (x || longest <= microseconds{0})
+      return x;
+    for (auto until = now() + longest;;) {
       auto left = std::chrono::ceil<milliseconds>(until - now());
       if (left <= milliseconds{0})
         return std::nullopt;
       zmq::pollitem_t item{socket_.handle(), 0, ZMQ_POLLIN, 0};
       zmq::poll(&item, 1, left);
+      x = take();
+      if (x)
+        return x;
     }
   }
 
   timestamp now() const override { return std::chrono::steady_clock::now(); }
 
 private:
-  /// The last n bytes of the first frame, which nobody else needs.
-  shared_bytes own(size_t n) {
-    auto frame = std::make_shared<zmq::message_t>(std::move(frames_[0]));
-    auto bytes = zeromq::view(*frame);
-    return {bytes.last(n), std::move(frame)};
+  std::optional<wire_frames> take() {
+    while (zeromq::receive(socket_, frames_))
+      if (auto raw = zeromq::take_raw(frames_, 1)) {
+        auto first = std::make_shared<zmq::message_t>(std::move(frames_[0]));
+        auto bytes = zeromq::view(*first);
+        return wire_frames{{bytes, std::move(first)}, std::move(*raw)};
+      }
+    return std::nullopt;
   }
 
   zmq::context_t context_{1};

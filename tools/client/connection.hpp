@@ -22,11 +22,10 @@ public:
   virtual ~connection() = default;
 
   /// False when nobody is connected to or nothing more is taken.
-  virtual bool send(const wire_message& x) = 0;
+  virtual bool send(const wire_frames& x) = 0;
 
-  /// The next message, waited for at most so long. Undecodable ones are passed
-  /// over.
-  virtual std::optional<wire_message> receive(microseconds longest) = 0;
+  /// The next message, waited for at most so long.
+  virtual std::optional<wire_frames> receive(microseconds longest) = 0;
 
   virtual timestamp now() const = 0;
 };

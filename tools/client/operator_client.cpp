@@ -13,13 +13,6 @@ result<operator_client> operator_client::connect(const std::string& address,
   return operator_client{std::move(*x)};
 }
 
-uint64_t operator_client::send_wire(const std::string& to, wire_message x) {
-  x.head.id = ++last_;
-  x.head.to = to;
-  link_->send(x);
-  return last_;
-}
-
 std::map<uint64_t, wire_message>
 operator_client::wait(std::vector<uint64_t> ids, microseconds longest) {
   std::map<uint64_t, wire_message> out;
@@ -28,8 +21,15 @@ operator_client::wait(std::vector<uint64_t> ids, microseconds longest) {
     auto x = link_->receive(to_us(until - link_->now()));
     if (!x)
       break;
-    if (std::find(ids.begin(), ids.end(), x->head.id) != ids.end())
-      out.emplace(x->head.id, std::move(*x));
+    auto opened = open_frame(x->first.view(), link_->now());
+    if (!opened
+        || std::find(ids.begin(), ids.end(), opened->head.id) == ids.end())
+      continue;
+    auto body = x->first.slice(x->first.size() - opened->body.size(),
+                               opened->body.size());
+    out.emplace(opened->head.id,
+                wire_message{std::move(opened->head), std::move(body),
+                             std::move(x->raw)});
   }
   return out;
 }

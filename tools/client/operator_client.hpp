@@ -20,7 +20,13 @@ public:
   /// Sends a request to NODE/NAME; its answer comes from one of the next waits.
   template <class T>
   uint64_t send(const std::string& to, const T& x) {
-    return send_wire(to, make_wire_message(x, link_->now(), nullptr));
+    frame_writer out;
+    header head;
+    head.id = ++last_;
+    head.to = to;
+    out.add(std::move(head), x, link_->now());
+    link_->send(out.take());
+    return last_;
   }
 
   /// Waits for the answers to all of these, at most so long; those that did
@@ -60,7 +66,6 @@ public:
 private:
   explicit operator_client(std::unique_ptr<connection> x)
     : link_(std::move(x)) {}
-  uint64_t send_wire(const std::string& to, wire_message x);
 
   std::unique_ptr<connection> link_;
   uint64_t last_ = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,8 @@
 #include "transport/messages/model.hpp"
 
 namespace millrace {
+
+class bus;
 
 // -- between a client and a gateway -------------------------------------------
 
@@ -75,15 +78,42 @@ struct session {
   friend auto operator<=>(const session&, const session&) = default;
 };
 
-/// A decoded request on its way from the bus to the gateway.
+/// A client's name for what it asks, and how it wants to be answered.
+struct client_tag {
+  uint64_t id = 0;
+  bool grouped = false; ///< answers may share a frame, as the requests did
+  MILLRACE_FIELDS(client_tag, id, grouped)
+};
+
+/// One decoded request.
 struct client_request {
-  session from;
-  uint64_t id = 0; ///< the client's
+  client_tag tag;
   deadline due;
   int32_t priority = 0;
   std::string trace;
   infer request;
-  MILLRACE_FIELDS(client_request, from, id, due, priority, trace, request)
+  bool taken = false; ///< by a gateway, which owes the answer from then on
+  MILLRACE_FIELDS(client_request, tag, due, priority, trace, request, taken)
+};
+
+/// Requests that came in one frame. Those that no gateway has taken when the
+/// last holder lets go are answered as unavailable: what lies in the mailbox of
+/// a gateway that crashes is not lost.
+struct request_group {
+  request_group(bus* net, session x) : via(net), from(std::move(x)) {}
+  request_group(const request_group&) = delete;
+  request_group& operator=(const request_group&) = delete;
+  ~request_group();
+
+  bus* via; ///< null: nobody is answered
+  session from;
+  std::vector<client_request> requests;
+};
+
+/// Requests on their way from the bus to the gateway.
+struct client_requests {
+  std::shared_ptr<request_group> group;
+  MILLRACE_FIELDS(client_requests, group)
 };
 
 struct client_cancel {
@@ -94,19 +124,25 @@ struct client_cancel {
 
 struct client_describe {
   session from;
-  uint64_t id = 0;
+  client_tag tag;
   std::string model;
-  MILLRACE_FIELDS(client_describe, from, id, model)
+  MILLRACE_FIELDS(client_describe, from, tag, model)
 };
 
-/// Gateway to router: one admitted request.
-struct route {
+/// An admitted request.
+struct routed {
   uint64_t key = 0; ///< the gateway's
   deadline due;
   int32_t priority = 0;
   std::vector<tensor> inputs;
   uint64_t rows = 1;
-  MILLRACE_FIELDS(route, key, due, priority, inputs, rows)
+  MILLRACE_FIELDS(routed, key, due, priority, inputs, rows)
+};
+
+/// Gateway to router: admitted requests that came together.
+struct route {
+  std::vector<routed> requests;
+  MILLRACE_FIELDS(route, requests)
 };
 
 /// Gateway to router: forget it, nobody waits any more.

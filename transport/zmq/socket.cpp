@@ -56,6 +56,25 @@ bool send_frame(zmq::socket_t& to, zmq::message_t&& x, bool more) {
   return to.send(std::move(x), flags).has_value();
 }
 
+bool send_parts(zmq::socket_t& to, std::string_view routing_id,
+                zmq::message_t&& first, const std::vector<shared_bytes>& raw,
+                const loan_account& account) {
+  try {
+    if (!routing_id.empty()
+        && !send_frame(to, zmq::message_t{routing_id}, true))
+      return false;
+    auto left = raw.size();
+    if (!send_frame(to, std::move(first), left > 0))
+      return false;
+    for (auto& part : raw)
+      if (!send_frame(to, lend(part, account), --left > 0))
+        return false;
+    return true;
+  } catch (const zmq::error_t&) { // the receiver is not there
+    return false;
+  }
+}
+
 } // namespace
 
 result<zmq::socket_t> bind_router(zmq::context_t& context,
@@ -118,26 +137,22 @@ bool receive(zmq::socket_t& from, frame_list& out) {
 }
 
 bool send(zmq::socket_t& to, std::string_view routing_id, const wire_message& x,
-          timestamp now, const loan_account& account) {
-  try {
-    if (!routing_id.empty()
-        && !send_frame(to, zmq::message_t{routing_id}, true))
-      return false;
-    auto head = encode_header(x.head, now);
-    zmq::message_t first{head.size() + x.body.size()};
-    std::memcpy(first.data(), head.data(), head.size());
-    std::memcpy(first.data<std::byte>() + head.size(), x.body.data(),
-                x.body.size());
-    auto left = x.attachments.size();
-    if (!send_frame(to, std::move(first), left > 0))
-      return false;
-    for (auto& part : x.attachments)
-      if (!send_frame(to, lend(part, account), --left > 0))
-        return false;
-    return true;
-  } catch (const zmq::error_t&) { // the receiver is not there
-    return false;
-  }
+          timestamp now) {
+  auto head = encode_header(x.head, now);
+  zmq::message_t first{head.size() + x.body.size()};
+  std::memcpy(first.data(), head.data(), head.size());
+  std::memcpy(first.data<std::byte>() + head.size(), x.body.data(),
+              x.body.size());
+  return send_parts(to, routing_id, std::move(first), x.attachments, nullptr);
+}
+
+bool send(zmq::socket_t& to, std::string_view routing_id, const wire_frames& x,
+          const loan_account& account) {
+  return send_parts(to, routing_id, lend(x.first, account), x.raw, account);
+}
+
+bool is_copied(const wire_frames& x) {
+  return x.first.size() <= copy_up_to && x.raw.empty();
 }
 
 const_bytes view(const zmq::message_t& x) {
@@ -153,21 +168,28 @@ shared_bytes adopt(zmq::message_t&& x) {
   return {bytes, std::move(owner)};
 }
 
+result<std::vector<shared_bytes>> take_raw(frame_list& frames, size_t first) {
+  std::vector<shared_bytes> out;
+  auto count = frames.size() - first;
+  if (count > wire_limits::attachments)
+    return error{ec::too_large, "the message has more than 4096 raw frames"};
+  out.reserve(count);
+  for (size_t i = first; i < frames.size(); ++i)
+    out.push_back(adopt(std::move(frames[i])));
+  return out;
+}
+
 result<wire_message> to_wire(frame_list& frames, size_t first, timestamp now) {
   if (frames.size() <= first)
     return error{ec::bad_request, "the message has no frame"};
   auto opened = open_frame(view(frames[first]), now);
   if (!opened)
     return opened.failure();
-  wire_message out{
-    std::move(opened->head), shared_bytes{opened->body, nullptr}, {}};
-  auto count = frames.size() - first - 1;
-  if (count > wire_limits::attachments)
-    return error{ec::too_large, "the message has more than 4096 raw frames"};
-  out.attachments.reserve(count);
-  for (size_t i = first + 1; i < frames.size(); ++i)
-    out.attachments.push_back(adopt(std::move(frames[i])));
-  return out;
+  auto raw = take_raw(frames, first + 1);
+  if (!raw)
+    return raw.failure();
+  return wire_message{std::move(opened->head),
+                      shared_bytes{opened->body, nullptr}, std::move(*raw)};
 }
 
 } // namespace millrace::zeromq

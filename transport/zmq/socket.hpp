@@ -50,16 +50,26 @@ bool receive(zmq::socket_t& from, frame_list& out);
 
 /// Sends without waiting; false when the receiver is not there or does not
 /// read: it then gets nothing of the message (zmq_msg_send(3): all or none of
-/// the parts). A routing id goes first unless empty. Bytes
-/// that are lent and not copied are on the account until they are sent.
+/// the parts). A routing id goes first unless empty.
 bool send(zmq::socket_t& to, std::string_view routing_id, const wire_message& x,
-          timestamp now, const loan_account& account = nullptr);
+          timestamp now);
+
+/// As above. Bytes that are lent and not copied are on the account until they
+/// are sent.
+bool send(zmq::socket_t& to, std::string_view routing_id, const wire_frames& x,
+          const loan_account& account = nullptr);
+
+/// Whether sending it copies all its bytes.
+bool is_copied(const wire_frames& x);
 
 /// A received frame as bytes, aligned for every dtype. Takes the frame.
 shared_bytes adopt(zmq::message_t&& x);
 
 /// The bytes of a frame, which must stay.
 const_bytes view(const zmq::message_t& x);
+
+/// frames[first...] as raw frames, which are taken. Errors: too_large.
+result<std::vector<shared_bytes>> take_raw(frame_list& frames, size_t first);
 
 /// Header, body and attachments out of frames[first...]. Decodes the header
 /// only; the body's bytes are borrowed from that frame.

@@ -10,9 +10,9 @@
 #include "runtime/text.hpp"
 #include "runtime/worker_thread.hpp"
 #include "transport/access.hpp"
-#include "transport/client_message.hpp"
 #include "transport/messages/all.hpp"
 #include "transport/operator_session.hpp"
+#include "transport/zmq/client_endpoint.hpp"
 #include "transport/zmq/job_queue.hpp"
 #include "transport/zmq/links.hpp"
 #include "transport/zmq/socket.hpp"
@@ -26,7 +26,7 @@ using namespace zeromq;
 
 /// Messages taken from one socket before the others get their turn, and actor
 /// runs before the sockets do.
-constexpr size_t messages_per_turn = 256;
+constexpr size_t messages_per_turn = 64;
 constexpr size_t runs_per_turn = 1024;
 /// Three for each link, which is what a process may open that asks for more.
 constexpr int max_sockets = 65'535;
@@ -37,12 +37,8 @@ public:
     : zmq_bus(system, settings.self.name),
       system_(system),
       settings_(std::move(settings)),
-      counts_(counts),
       reactor_(system, [this] { wake_.raise(); }),
-      sent_(counts.bus_messages("sent")),
-      received_(counts.bus_messages("received")),
-      sent_bytes_(counts.bus_bytes("sent")),
-      received_bytes_(counts.bus_bytes("received")),
+      traffic_(counts),
       peers_up_(counts.peers()),
       sessions_(system, [this](auto& to, auto mid, auto& content) {
         answer_operator(to, mid, content);
@@ -60,16 +56,20 @@ public:
     from_peers_ = std::move(*peers);
     if (settings_.self.address.empty())
       settings_.self.address = bound_address(from_peers_);
-    for (auto [address, socket] :
-         {std::pair{&settings_.clients, &clients_},
-          std::pair{&settings_.operators, &operators_}}) {
-      if (address->empty())
-        continue;
-      auto x = bind_router(context_, *address, options);
+    if (!settings_.clients.empty()) {
+      auto x = bind_router(context_, settings_.clients, options);
       if (!x)
         return x.failure();
-      *socket = std::move(*x);
-      *address = bound_address(*socket);
+      settings_.clients = bound_address(*x);
+      clients_.emplace(*this, reactor_, std::move(*x), settings_.max_unread,
+                       traffic_);
+    }
+    if (!settings_.operators.empty()) {
+      auto x = bind_router(context_, settings_.operators, options);
+      if (!x)
+        return x.failure();
+      settings_.operators = bound_address(*x);
+      operators_ = std::move(*x);
     }
     auto start = entropy();
     links_ = std::make_unique<link_set>(
@@ -114,15 +114,17 @@ public:
   }
 
   void serve_clients(caf::strong_actor_ptr x) override {
-    post([this, x] { gateway_ = x; });
+    post([this, x] {
+      if (clients_)
+        clients_->serve(x);
+    });
   }
 
-  void answer(const session& to, uint64_t id, const infer_reply& x) override {
-    answer_with(to, id, x);
+  void answer(const session& to, client_tag tag, infer_reply x) override {
+    answer_with(to, tag, std::move(x));
   }
-  void answer(const session& to, uint64_t id,
-              const model_list_reply& x) override {
-    answer_with(to, id, x);
+  void answer(const session& to, client_tag tag, model_list_reply x) override {
+    answer_with(to, tag, std::move(x));
   }
 
 private:
@@ -134,7 +136,9 @@ private:
       return;
     x->head.id = mid.request_id().integer_value();
     post([this, connection, x = std::move(*x)] {
-      send_now(operators_, connection, x);
+      if (!send(operators_, connection, x, now()))
+        return dropped("receiver_gone_or_slow");
+      traffic_.sent(1, x.bytes());
     });
   }
 
@@ -160,36 +164,14 @@ private:
   }
 
   template <class T>
-  void answer_with(const session& to, uint64_t id, const T& x) {
-    auto out = make_wire_message(x, now(), &board_);
-    out.head.id = id;
+  void answer_with(const session& to, client_tag tag, T x) {
     if (on_bus_thread())
-      send_to_client(to.connection, out);
+      clients_->answer(to, tag, x);
     else
-      post([this, to, out = std::move(out)] {
-        send_to_client(to.connection, out);
-      });
+      post([this, to, tag, x = std::move(x)] { clients_->answer(to, tag, x); });
   }
 
-  void send_to_client(const std::string& connection, const wire_message& x) {
-    loan_account account;
-    if (!x.attachments.empty()) {
-      account = unread_.open(connection, x.bytes(), settings_.max_unread);
-      if (!account)
-        return dropped("client_does_not_read");
-    }
-    send_now(clients_, connection, x, account);
-  }
-
-  void send_now(zmq::socket_t& socket, const std::string& connection,
-                const wire_message& x, const loan_account& account = nullptr) {
-    if (!send(socket, connection, x, now(), account))
-      return dropped("receiver_gone_or_slow");
-    sent_.add();
-    sent_bytes_.add(static_cast<double>(x.bytes()));
-  }
-
-  void dropped(std::string_view why) { counts_.bus_dropped(why).add(); }
+  void dropped(std::string_view why) { traffic_.dropped(why); }
 
   // -- carrier ----------------------------------------------------------------
 
@@ -209,8 +191,7 @@ private:
     auto* address = table_->address_of(node, incarnation);
     if (address == nullptr || !links_->send(*address, x, now()))
       return false;
-    sent_.add();
-    sent_bytes_.add(static_cast<double>(x.bytes()));
+    traffic_.sent(1, x.bytes());
     return true;
   }
 
@@ -226,6 +207,8 @@ private:
       }
       auto busy = reactor_.run(runs_per_turn);
       jobs_.run();
+      if (clients_)
+        clients_->flush();
       if (take_in() || busy)
         continue; // asking the kernel what is there would cost more than to
                   // look
@@ -237,12 +220,15 @@ private:
   void leave() {
     reactor_.run(runs_per_turn);
     jobs_.run();
+    if (clients_)
+      clients_->flush();
     auto x = make_wire_message(goodbye{}, now(), nullptr);
     for (auto& m : table_->linked())
       carry_now(m.name, m.incarnation, x);
     links_.reset();
     from_peers_.close();
-    clients_.close();
+    if (clients_)
+      clients_->socket().close();
     operators_.close();
   }
 
@@ -250,10 +236,10 @@ private:
     items_.clear();
     items_.push_back({nullptr, wake_.fd(), ZMQ_POLLIN, 0});
     items_.push_back({from_peers_.handle(), 0, ZMQ_POLLIN, 0});
-    items_.push_back({clients_.handle(), 0, ZMQ_POLLIN, 0});
-    items_.push_back({operators_.handle(), 0, ZMQ_POLLIN, 0});
-    std::erase_if(items_,
-                  [](auto& x) { return x.socket == nullptr && x.fd == 0; });
+    if (clients_)
+      items_.push_back({clients_->socket().handle(), 0, ZMQ_POLLIN, 0});
+    if (operators_)
+      items_.push_back({operators_.handle(), 0, ZMQ_POLLIN, 0});
     links_->add_poll_items(items_);
     wake_.about_to_sleep();
     // What was posted before the flag was up raised no event.
@@ -272,23 +258,31 @@ private:
       [this](const std::string& address) {
         carry_out(table_->on_disconnected(address, now()));
       });
-    auto n = drain(from_peers_, [this] { on_peer_frames(); });
+    auto n = drain(from_peers_, [this] {
+      on_peer_frames();
+      return 1;
+    });
     if (clients_)
-      n += drain(clients_, [this] { on_client_frames(); });
+      n += drain(clients_->socket(),
+                 [this] { return clients_->on_frames(frames_, now()); });
     if (operators_)
-      n += drain(operators_, [this] { on_operator_frames(); });
+      n += drain(operators_, [this] {
+        on_operator_frames();
+        return 1;
+      });
     return n > 0;
   }
 
   template <class F>
   size_t drain(zmq::socket_t& from, F handle) {
     size_t n = 0;
-    for (; n < messages_per_turn && receive(from, frames_); ++n) {
-      received_.add();
-      if (frames_.size() < 2)
+    while (n < messages_per_turn && receive(from, frames_)) {
+      if (frames_.size() >= 2) {
+        n += handle();
+      } else {
         dropped("too_many_or_few_frames");
-      else
-        handle();
+        ++n;
+      }
     }
     return n;
   }
@@ -302,7 +296,7 @@ private:
     auto x = to_wire(frames_, 1, now());
     if (!x || !may_say(role::node, x->head.t))
       return dropped("undecodable");
-    received_bytes_.add(static_cast<double>(x->bytes()));
+    traffic_.received(1, x->bytes());
     decode_context ctx{now(), nullptr, {}, 0};
     if (x->head.t == hello::record_name()) {
       auto h = decode<hello>(x->body.view(), ctx);
@@ -403,33 +397,6 @@ private:
       tell(s, peer_down{x.peer, x.reason, x.left});
   }
 
-  // -- clients ----------------------------------------------------------------
-
-  void on_client_frames() {
-    session from{0, frames_[0].to_string()};
-    auto x = to_wire(frames_, 1, now());
-    if (!x)
-      return refuse_client(from, 0, x.failure());
-    received_bytes_.add(static_cast<double>(x->bytes()));
-    auto id = x->head.id;
-    if (!gateway_)
-      return refuse_client(
-        from, id, {ec::unavailable, "the gateway is not in service", {}});
-    auto content = decode_client_message(from, *x, now());
-    if (!content)
-      return refuse_client(from, id, content.failure());
-    gateway_->enqueue(nullptr, caf::message_id{}, std::move(*content),
-                      &reactor_);
-  }
-
-  void refuse_client(const session& to, uint64_t id, const error& why) {
-    dropped("refused");
-    infer_reply x;
-    x.status = why.code;
-    x.error = why.text;
-    answer(to, id, x);
-  }
-
   // -- operators --------------------------------------------------------------
 
   void on_operator_frames() {
@@ -440,6 +407,7 @@ private:
       return answer_operator(connection, {},
                              caf::make_message(to_caf(x.failure())));
     }
+    traffic_.received(1, x->bytes());
     auto mid = caf::message_id{x->head.id & caf::message_id::request_id_mask}
                  .with_category(caf::message_id::normal_message_category);
     auto refuse = [&](error why) {
@@ -460,21 +428,19 @@ private:
 
   caf::actor_system& system_;
   zmq_bus_settings settings_;
-  metrics& counts_;
   wake_event wake_;
   reactor reactor_;
-  counter sent_, received_, sent_bytes_, received_bytes_;
+  traffic traffic_;
   gauge peers_up_;
 
   zmq::context_t context_{1, max_sockets};
-  zmq::socket_t from_peers_, clients_, operators_;
-  loan_book unread_; ///< by clients
+  zmq::socket_t from_peers_, operators_;
+  std::optional<client_endpoint> clients_;
   std::unique_ptr<link_set> links_;
   std::unique_ptr<peer_table> table_;
   std::vector<zmq::pollitem_t> items_;
   frame_list frames_;
   std::vector<caf::strong_actor_ptr> subscribers_;
-  caf::strong_actor_ptr gateway_;
   operator_sessions sessions_;
 
   job_queue jobs_;

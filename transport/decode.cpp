@@ -2,161 +2,13 @@
 #include "transport/codec.hpp"
 
 #include <array>
+#include <memory>
 
 #include <msgpack.hpp>
 
 #include "runtime/text.hpp"
 
 namespace millrace {
-
-// -- encoding -----------------------------------------------------------------
-
-struct encoder::impl {
-  msgpack::sbuffer out{1024};
-  msgpack::packer<msgpack::sbuffer> pack{out};
-
-  /// Buffers are used again: messages are many and small.
-  static std::unique_ptr<impl> take() {
-    auto& xs = spare();
-    if (xs.empty())
-      return std::make_unique<impl>();
-    auto out = std::move(xs.back());
-    xs.pop_back();
-    return out;
-  }
-
-  static void give_back(std::unique_ptr<impl> x) {
-    if (x->out.size() > 65'536 || spare().size() >= 4)
-      return;
-    x->out.clear();
-    spare().push_back(std::move(x));
-  }
-
-  static std::vector<std::unique_ptr<impl>>& spare() {
-    static thread_local std::vector<std::unique_ptr<impl>> out;
-    return out;
-  }
-};
-
-encoder::encoder(timestamp now, address_book* book)
-  : impl_(impl::take()),
-    now_(now),
-    book_(book) {
-}
-
-encoder::~encoder() {
-  impl::give_back(std::move(impl_));
-}
-
-void encoder::put(bool x) {
-  x ? impl_->pack.pack_true() : impl_->pack.pack_false();
-}
-
-void encoder::put(double x) {
-  impl_->pack.pack_double(x);
-}
-
-void encoder::put(deadline x) {
-  if (x.at == far_future)
-    nil();
-  else
-    signed_integer(to_us(x.at - now_).count());
-}
-
-void encoder::put(const shape& x) {
-  begin_array(x.rank());
-  for (auto n : x)
-    signed_integer(n);
-}
-
-void encoder::tensor_fields(const tensor& x) {
-  text("dtype");
-  put(x.type);
-  text("shape");
-  put(x.extents);
-  text("data");
-  put(x.data);
-}
-
-void encoder::put(const tensor& x) {
-  begin_map(3);
-  tensor_fields(x);
-}
-
-void encoder::put(const named_tensor& x) {
-  begin_map(4);
-  text("name");
-  text(x.name);
-  tensor_fields(x.value);
-}
-
-void encoder::put(const caf::strong_actor_ptr& x) {
-  if (x && book_ != nullptr)
-    text(book_->address_of(x));
-  else
-    nil();
-}
-
-void encoder::nil() {
-  impl_->pack.pack_nil();
-}
-
-void encoder::text(std::string_view x) {
-  auto n = static_cast<uint32_t>(x.size());
-  impl_->pack.pack_str(n).pack_str_body(x.data(), n);
-}
-
-void encoder::unsigned_integer(uint64_t x) {
-  impl_->pack.pack_uint64(x);
-}
-
-void encoder::signed_integer(int64_t x) {
-  impl_->pack.pack_int64(x);
-}
-
-void encoder::begin_array(size_t n) {
-  impl_->pack.pack_array(static_cast<uint32_t>(n));
-}
-
-void encoder::begin_map(size_t n) {
-  impl_->pack.pack_map(static_cast<uint32_t>(n));
-}
-
-void encoder::put(const shared_bytes& x) {
-  if (x.size() > inline_limits::one
-      || inlined_ + x.size() > inline_limits::all) {
-    attachments_.push_back(x);
-    return unsigned_integer(attachments_.size() - 1);
-  }
-  inlined_ += x.size();
-  auto n = static_cast<uint32_t>(x.size());
-  impl_->pack.pack_bin(n).pack_bin_body(reinterpret_cast<const char*>(x.data()),
-                                        n);
-}
-
-size_t encoder::open_map(size_t most) {
-  auto at = impl_->out.size();
-  // Its size is written when it is known: one byte holds up to 15.
-  begin_map(most <= 15 ? 0 : 16);
-  return at;
-}
-
-void encoder::close_map(size_t at, size_t most, size_t n) {
-  auto* head = reinterpret_cast<uint8_t*>(impl_->out.data()) + at;
-  if (most <= 15)
-    *head = static_cast<uint8_t>(0x80 | n);
-  else
-    head[2] = static_cast<uint8_t>(n);
-}
-
-shared_bytes encoder::take_body() {
-  auto out = shared_bytes::copy_of(
-    std::string_view{impl_->out.data(), impl_->out.size()});
-  impl_->out.clear();
-  return out;
-}
-
-// -- decoding -----------------------------------------------------------------
 
 namespace detail {
 
@@ -316,7 +168,7 @@ public:
   }
 
   bool start_array_item() {
-    auto& open = stack_[depth_ - 1];
+    auto& open = stack_.values[depth_ - 1];
     next_ = open.owner.kind == nullptr
               ? slot{}
               : open.owner.kind->element(open.owner.target);
@@ -349,7 +201,7 @@ public:
 
   bool end_map_key() {
     in_key_ = false;
-    auto& open = stack_[depth_ - 1];
+    auto& open = stack_.values[depth_ - 1];
     return got_key_ || open.owner.kind == nullptr
            || refuse("a key that is no text");
   }
@@ -390,7 +242,7 @@ private:
   std::string path() const {
     std::string out;
     for (size_t i = 0; i < depth_; ++i)
-      if (auto key = stack_[i].key.substr(0, 64); !key.empty())
+      if (auto key = stack_.values[i].key.substr(0, 64); !key.empty())
         out.append(out.empty() ? "" : ".").append(key);
     return out;
   }
@@ -409,7 +261,7 @@ private:
 
   bool take_key(std::string_view x) {
     got_key_ = true;
-    auto& open = stack_[depth_ - 1];
+    auto& open = stack_.values[depth_ - 1];
     if (open.owner.kind == nullptr) {
       next_ = {};
       return true;
@@ -428,21 +280,25 @@ private:
   bool push() {
     if (in_key_)
       return refuse("a container as a key");
-    if (depth_ == stack_.size())
+    if (depth_ == stack_.values.size())
       return over("more than 12 levels");
-    stack_[depth_++] = {next_, 0, {}};
+    std::construct_at(&stack_.values[depth_++], open_value{next_, 0, {}});
     return true;
   }
 
   bool pop() {
-    auto& open = stack_[--depth_];
+    auto& open = stack_.values[--depth_];
     if (open.owner.kind == nullptr || open.owner.kind->finish == nullptr)
       return true;
     next_ = open.owner;
     return hold(open.owner.kind->finish(open.owner.target, ctx_));
   }
 
-  std::array<open_value, codec_limits::depth> stack_;
+  /// Not set before they are used: a message is small and has few levels.
+  union levels {
+    levels() {}
+    std::array<open_value, codec_limits::depth> values;
+  } stack_;
   size_t depth_ = 0;
   slot next_;
   bool in_key_ = false;
@@ -455,9 +311,14 @@ private:
 
 result<size_t> decode_front(slot target, const_bytes input,
                             decode_context& ctx) {
+  ctx.budget = decode_budget(input.size());
+  return decode_next(target, input, ctx);
+}
+
+result<size_t> decode_next(slot target, const_bytes input,
+                           decode_context& ctx) {
   if (input.size() > codec_limits::body_bytes)
     return error{ec::too_large, "the message has more than 4 MiB", {}};
-  ctx.budget = 3 * input.size() + 49'152;
   slot_visitor visitor{target, ctx};
   size_t at = 0;
   auto parsed = msgpack::parse(reinterpret_cast<const char*>(input.data()),

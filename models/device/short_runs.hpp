@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+#include "runtime/time.hpp"
+
+namespace millrace {
+
+/// Learns on which inputs a model is sure to be quicker than a limit: those no
+/// larger than some it was quicker on, while it typically is. For any thread;
+/// a race costs an estimate, nothing else.
+class short_runs {
+public:
+  explicit short_runs(nanoseconds limit) : limit_(limit) {}
+
+  void learn(nanoseconds took, size_t bytes) {
+    auto known = bytes_.load(std::memory_order_relaxed);
+    if (took < limit_ && bytes > known)
+      bytes_.store(bytes, std::memory_order_relaxed);
+    else if (bytes > known)
+      return; // says nothing of smaller ones
+    auto before = typical_.load(std::memory_order_relaxed);
+    auto is_long = took > 2 * limit_;
+    auto in_a_row = is_long ? long_runs_.fetch_add(1) + 1 : 0;
+    if (!is_long)
+      long_runs_.store(0, std::memory_order_relaxed);
+    // One long run is a thread that lost its core; more are a slow model.
+    if (is_long && in_a_row < 3 && before != 0)
+      return;
+    auto after = before == 0 || is_long ? took.count()
+                                        : before + (took.count() - before) / 8;
+    typical_.store(after, std::memory_order_relaxed);
+  }
+
+  bool expected(size_t bytes) const {
+    auto typical = nanoseconds{typical_.load(std::memory_order_relaxed)};
+    return typical > nanoseconds{0} && typical < limit_
+           && bytes <= bytes_.load(std::memory_order_relaxed);
+  }
+
+private:
+  nanoseconds limit_;
+  /// Moving average of what runs on inputs up to bytes_ took; 0: not known yet.
+  std::atomic<int64_t> typical_{0};
+  std::atomic<size_t> bytes_{0};       ///< of the largest input that was short
+  std::atomic<uint32_t> long_runs_{0}; ///< one after the other
+};
+
+} // namespace millrace

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstring>
+#include <utility>
+
+#include <msgpack.hpp>
+
+#include "transport/codec.hpp"
+
+namespace millrace {
+
+namespace {
+
+/// Bytes that grow, as msgpack::packer writes them.
+class byte_sink {
+public:
+  void write(const char* x, size_t n) { std::memcpy(room(n), x, n); }
+
+  /// The place of the next n bytes, which are the caller's to fill.
+  char* room(size_t n) {
+    if (bytes_.size() - used_ < n)
+      bytes_.resize(std::max(2 * bytes_.size(), used_ + n));
+    return bytes_.data() + std::exchange(used_, used_ + n);
+  }
+
+  char* data() { return bytes_.data(); }
+  size_t size() const { return used_; }
+  void clear() { used_ = 0; }
+
+private:
+  std::vector<char> bytes_ = std::vector<char>(1024);
+  size_t used_ = 0;
+};
+
+} // namespace
+
+struct encoder::impl {
+  byte_sink out;
+  msgpack::packer<byte_sink> pack{out};
+
+  /// Buffers are used again: messages are many and small.
+  static std::unique_ptr<impl> take() {
+    auto& xs = spare();
+    if (xs.empty())
+      return std::make_unique<impl>();
+    auto out = std::move(xs.back());
+    xs.pop_back();
+    return out;
+  }
+
+  static void give_back(std::unique_ptr<impl> x) {
+    if (x->out.size() > 65'536 || spare().size() >= 4)
+      return;
+    x->out.clear();
+    spare().push_back(std::move(x));
+  }
+
+  static std::vector<std::unique_ptr<impl>>& spare() {
+    static thread_local std::vector<std::unique_ptr<impl>> out;
+    return out;
+  }
+};
+
+encoder::encoder(timestamp now, address_book* book)
+  : impl_(impl::take()),
+    now_(now),
+    book_(book) {
+}
+
+encoder::encoder(encoder&&) noexcept = default;
+encoder& encoder::operator=(encoder&&) noexcept = default;
+
+encoder::~encoder() {
+  if (impl_)
+    impl::give_back(std::move(impl_));
+}
+
+size_t encoder::size() const {
+  return impl_->out.size();
+}
+
+void encoder::put(bool x) {
+  x ? impl_->pack.pack_true() : impl_->pack.pack_false();
+}
+
+void encoder::put(double x) {
+  impl_->pack.pack_double(x);
+}
+
+void encoder::put(deadline x) {
+  if (x.at == far_future)
+    nil();
+  else
+    signed_integer(to_us(x.at - now_).count());
+}
+
+void encoder::put(const shape& x) {
+  begin_array(x.rank());
+  for (auto n : x)
+    signed_integer(n);
+}
+
+void encoder::tensor_fields(const tensor& x) {
+  text("dtype");
+  put(x.type);
+  text("shape");
+  put(x.extents);
+  text("data");
+  put(x.data);
+}
+
+void encoder::put(const tensor& x) {
+  begin_map(3);
+  tensor_fields(x);
+}
+
+void encoder::put(const named_tensor& x) {
+  begin_map(4);
+  text("name");
+  text(x.name);
+  tensor_fields(x.value);
+}
+
+void encoder::put(const caf::strong_actor_ptr& x) {
+  if (x && book_ != nullptr)
+    text(book_->address_of(x));
+  else
+    nil();
+}
+
+void encoder::nil() {
+  impl_->pack.pack_nil();
+}
+
+void encoder::text(std::string_view x) {
+  auto n = static_cast<uint32_t>(x.size());
+  if (n < 32) { // as nearly all are
+    auto* at = impl_->out.room(n + 1);
+    *at = static_cast<char>(0xa0 | n);
+    std::memcpy(at + 1, x.data(), n);
+    return;
+  }
+  impl_->pack.pack_str(n).pack_str_body(x.data(), n);
+}
+
+void encoder::unsigned_integer(uint64_t x) {
+  impl_->pack.pack_uint64(x);
+}
+
+void encoder::signed_integer(int64_t x) {
+  impl_->pack.pack_int64(x);
+}
+
+void encoder::begin_array(size_t n) {
+  impl_->pack.pack_array(static_cast<uint32_t>(n));
+}
+
+void encoder::begin_map(size_t n) {
+  impl_->pack.pack_map(static_cast<uint32_t>(n));
+}
+
+void encoder::put(const shared_bytes& x) {
+  if (x.size() > inline_limits::one
+      || inlined_ + x.size() > inline_limits::all) {
+    attachments_.push_back(x);
+    return unsigned_integer(attachments_.size() - 1);
+  }
+  inlined_ += x.size();
+  auto n = static_cast<uint32_t>(x.size());
+  impl_->pack.pack_bin(n).pack_bin_body(reinterpret_cast<const char*>(x.data()),
+                                        n);
+}
+
+size_t encoder::open_map(size_t most) {
+  auto at = impl_->out.size();
+  // Its size is written when it is known: one byte holds up to 15.
+  begin_map(most <= 15 ? 0 : 16);
+  return at;
+}
+
+void encoder::close_map(size_t at, size_t most, size_t n) {
+  auto* head = reinterpret_cast<uint8_t*>(impl_->out.data()) + at;
+  if (most <= 15)
+    *head = static_cast<uint8_t>(0x80 | n);
+  else
+    head[2] = static_cast<uint8_t>(n);
+}
+
+shared_bytes encoder::take_body() {
+  auto out = shared_bytes::copy_of(
+    std::string_view{impl_->out.data(), impl_->out.size()});
+  impl_->out.clear();
+  return out;
+}
+
+} // namespace millrace

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/zmq/client_endpoint.hpp"
+
+#include "transport/client_message.hpp"
+
+namespace millrace::zeromq {
+
+size_t client_endpoint::on_frames(frame_list& frames, timestamp now) {
+  session from{0, frames[0].to_string()};
+  auto raw = take_raw(frames, 2);
+  if (!raw) {
+    refuse(from, {}, raw.failure());
+    return 1;
+  }
+  auto bytes = frames[1].size();
+  for (auto& x : *raw)
+    bytes += x.size();
+  auto x = decode_client_frame(&net_, from, view(frames[1]), *raw, now);
+  counts_.received(x.messages, bytes);
+  for (auto& [tag, why] : x.refused)
+    refuse(from, tag, why);
+  for (auto& content : x.accepted)
+    hand_on(from, std::move(content));
+  return std::max<size_t>(1, x.messages);
+}
+
+void client_endpoint::hand_on(const session& from, caf::message content) {
+  if (gateway_)
+    gateway_->enqueue(nullptr, caf::message_id{}, std::move(content), &host_);
+  else if (content.match_elements<client_describe>())
+    refuse(from, content.get_as<client_describe>(0).tag,
+           {ec::unavailable, "the gateway is not in service", {}});
+  // Requests that go with this message are answered: see request_group.
+}
+
+void client_endpoint::flush() {
+  for (auto& [connection, x] : open_)
+    if (x.messages() > 0)
+      send(connection, x);
+  open_.clear();
+}
+
+void client_endpoint::send(const std::string& connection, frame_writer& x) {
+  auto messages = x.messages();
+  auto out = x.take();
+  auto bytes = out.bytes();
+  loan_account account;
+  if (!is_copied(out)) {
+    account = unread_.open(connection, bytes, most_unread_);
+    if (!account)
+      return counts_.dropped("client_does_not_read");
+  }
+  if (!zeromq::send(socket_, connection, out, account))
+    return counts_.dropped("receiver_gone_or_slow");
+  counts_.sent(messages, bytes);
+}
+
+void client_endpoint::refuse(const session& to, client_tag tag,
+                             const error& why) {
+  counts_.dropped("refused");
+  infer_reply x;
+  x.status = why.code;
+  x.error = why.text;
+  answer(to, tag, x);
+}
+
+} // namespace millrace::zeromq

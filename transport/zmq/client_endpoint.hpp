@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <unordered_map>
+
+#include <caf/message.hpp>
+
+#include "runtime/reactor.hpp"
+#include "transport/bus.hpp"
+#include "transport/zmq/loans.hpp"
+#include "transport/zmq/socket.hpp"
+#include "transport/zmq/traffic.hpp"
+
+namespace millrace::zeromq {
+
+/// The socket where clients come in: hands what they say to the gateway, and
+/// sends the answers. For the bus thread.
+class client_endpoint {
+public:
+  client_endpoint(bus& net, reactor& host, zmq::socket_t socket,
+                  loan_limits most_unread, traffic& counts)
+    : net_(net),
+      host_(host),
+      socket_(std::move(socket)),
+      most_unread_(most_unread),
+      counts_(counts) {}
+
+  zmq::socket_t& socket() { return socket_; }
+
+  /// Who gets what clients say; null: they are told that nobody is there.
+  void serve(caf::strong_actor_ptr gateway) { gateway_ = std::move(gateway); }
+
+  /// Takes in routing id, first frame and raw frames; returns how many messages
+  /// were in them, at least 1.
+  size_t on_frames(frame_list& frames, timestamp now);
+
+  /// Sends an answer. One that may share a frame waits for the next flush or
+  /// until the frame is full.
+  template <class Reply>
+  void answer(const session& to, client_tag tag, const Reply& x) {
+    header head;
+    head.id = tag.id;
+    if (!tag.grouped) {
+      frame_writer alone;
+      alone.add(std::move(head), x);
+      return send(to.connection, alone);
+    }
+    auto& open = open_[to.connection];
+    open.add(std::move(head), x);
+    if (open.full())
+      send(to.connection, open);
+  }
+
+  void flush();
+
+private:
+  void hand_on(const session& from, caf::message content);
+  void send(const std::string& connection, frame_writer& x);
+  void refuse(const session& to, client_tag tag, const error& why);
+
+  bus& net_;
+  reactor& host_;
+  zmq::socket_t socket_;
+  loan_limits most_unread_;
+  loan_book unread_;
+  traffic& counts_;
+  caf::strong_actor_ptr gateway_;
+  std::unordered_map<std::string, frame_writer> open_; ///< by connection
+};
+
+} // namespace millrace::zeromq
