@@ -2,12 +2,12 @@
 #include "config/config.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <set>
 
 #include "runtime/bytes.hpp"
 #include "runtime/name.hpp"
+#include "runtime/text.hpp"
 #include "runtime/yaml_record.hpp"
 
 namespace millrace {
@@ -61,10 +61,7 @@ private:
   }
 
   static bool is_port(std::string_view x) {
-    uint16_t n = 0;
-    auto* end = x.data() + x.size();
-    auto [rest, err] = std::from_chars(x.data(), end, n);
-    return err == std::errc{} && rest == end && n > 0;
+    return number_in<uint16_t>(x).value_or(0) > 0;
   }
 
   /// Where a node listens: nobody else of the file may.

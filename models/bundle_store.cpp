@@ -2,11 +2,11 @@
 #include "models/bundle_store.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <optional>
 
 #include "runtime/name.hpp"
+#include "runtime/text.hpp"
 #include "runtime/yaml_record.hpp"
 
 namespace millrace {
@@ -28,13 +28,10 @@ struct alias_file {
   MILLRACE_FIELDS(alias_file, aliases)
 };
 
-std::optional<uint64_t> number_in(std::string_view text) {
-  uint64_t n = 0;
-  auto* end = text.data() + text.size();
-  auto [rest, err] = std::from_chars(text.data(), end, n);
-  if (err != std::errc{} || rest != end || n == 0 || text.front() == '0')
-    return std::nullopt;
-  return n;
+/// One way to write each: "7", not "07".
+std::optional<uint64_t> version_in(std::string_view text) {
+  auto n = number_in<uint64_t>(text);
+  return n && text.front() != '0' ? n : std::nullopt;
 }
 
 std::string alias_path(const std::string& model_directory) {
@@ -139,7 +136,7 @@ pointing_at(const std::map<std::string, uint64_t>& aliases, uint64_t version) {
 std::vector<uint64_t> bundle_store::versions(const std::string& name) const {
   std::vector<uint64_t> out;
   for (auto& x : subdirectories(directory_ + "/" + name))
-    if (auto n = number_in(x))
+    if (auto n = version_in(x))
       out.push_back(*n);
   std::sort(out.begin(), out.end());
   return out;
@@ -170,7 +167,7 @@ result<uint64_t> bundle_store::resolve(const std::string& name,
              ? std::string{", which holds none"}
              : "; it holds " + joined(names, ", ", [](auto& x) { return x; }))};
   }
-  auto wanted = number_in(version);
+  auto wanted = version_in(version);
   if (!wanted) {
     auto known = aliases(name);
     if (!known)
@@ -203,7 +200,7 @@ result<void> bundle_store::set_alias(const std::string& name,
                                      uint64_t version) {
   if (auto fine = check_name("alias", alias); !fine)
     return fine.failure();
-  if (number_in(alias))
+  if (version_in(alias))
     return error{ec::bad_request, "an alias may not be a number"};
   if (auto x = resolve(name, std::to_string(version)); !x)
     return x.failure();

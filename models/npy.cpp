@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/npy.hpp"
 
-#include <charconv>
 #include <cstring>
 #include <vector>
 
@@ -54,12 +53,10 @@ result<shape> read_shape(std::string_view header) {
       part.remove_prefix(1);
     if (part.empty())
       continue; // after the comma of a tuple of one
-    int64_t n = 0;
-    auto [end, err] =
-      std::from_chars(part.data(), part.data() + part.size(), n);
-    if (err != std::errc{} || end != part.data() + part.size() || n < 0)
+    auto n = number_in<int64_t>(part);
+    if (!n || *n < 0)
       return refused("extent " + shown(part) + " is no size");
-    extents.push_back(n);
+    extents.push_back(*n);
   }
   return shape::of(extents);
 }

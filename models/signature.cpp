@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/signature.hpp"
 
-#include <charconv>
-
 #include "runtime/text.hpp"
 
 namespace millrace {
@@ -31,12 +29,10 @@ result<tensor_spec> parse_tensor_spec(std::string_view text) {
   if (parts[2].empty())
     return out;
   for (auto part : split(parts[2], ',')) {
-    int64_t n = -1;
-    auto* end = part.data() + part.size();
-    auto [rest, err] = std::from_chars(part.data(), end, n);
-    if (part != "?" && (err != std::errc{} || rest != end || n < -1))
+    auto n = part == "?" ? -1 : number_in<int64_t>(part);
+    if (!n || *n < -1)
       return refuse("has extent " + shown(part) + ", which is no number");
-    out.extents.push_back(n);
+    out.extents.push_back(*n);
   }
   if (out.extents.size() > shape::max_rank)
     return refuse("has more than " + std::to_string(shape::max_rank)

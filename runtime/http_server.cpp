@@ -2,11 +2,12 @@
 #include "runtime/http_server.hpp"
 
 #include <arpa/inet.h>
-#include <charconv>
 #include <cstring>
 #include <netinet/in.h>
 
 #include <microhttpd.h>
+
+#include "runtime/text.hpp"
 
 namespace millrace {
 
@@ -20,14 +21,12 @@ result<sockaddr_in> parse_address(const std::string& text) {
   auto colon = text.rfind(':');
   if (colon == std::string::npos)
     return refuse("has no port");
-  uint16_t port = 0;
-  auto* end = text.data() + text.size();
-  auto [rest, err] = std::from_chars(text.data() + colon + 1, end, port);
-  if (err != std::errc{} || rest != end)
+  auto port = number_in<uint16_t>(std::string_view{text}.substr(colon + 1));
+  if (!port)
     return refuse("has no port between 0 and 65535");
   sockaddr_in out{};
   out.sin_family = AF_INET;
-  out.sin_port = htons(port);
+  out.sin_port = htons(*port);
   auto host = text.substr(0, colon);
   if (host == "localhost")
     host = "127.0.0.1";

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <charconv>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,6 +49,17 @@ inline std::vector<std::string_view> split(std::string_view text,
       return out;
     text.remove_prefix(at + 1);
   }
+}
+
+/// The number that a text is, from its first character to its last.
+template <class T>
+std::optional<T> number_in(std::string_view text) {
+  T out{};
+  auto* end = text.data() + text.size();
+  auto [rest, err] = std::from_chars(text.data(), end, out);
+  if (err != std::errc{} || rest != end)
+    return std::nullopt;
+  return out;
 }
 
 } // namespace millrace

@@ -7,7 +7,6 @@
 /// nearest known one. Includes yaml-cpp: for .cpp files of loaders only.
 
 #include <algorithm>
-#include <charconv>
 #include <concepts>
 #include <map>
 #include <optional>
@@ -76,14 +75,11 @@ private:
 
   static YAML::Node element(const YAML::Node& list, const std::string& step,
                             const std::string& assignment) {
-    size_t n = 0;
-    auto* end = step.data() + step.size();
-    auto [rest, err] = std::from_chars(step.data(), end, n);
-    if (err != std::errc{} || rest != end || !list.IsSequence()
-        || n >= list.size())
+    auto n = number_in<size_t>(step);
+    if (!n || !list.IsSequence() || *n >= list.size())
       throw YAML::Exception(YAML::Mark::null_mark(),
                             "there is no [" + step + "] in " + assignment);
-    return list[n];
+    return list[*n];
   }
 
   /// Follows the path of "a.b[0].c=VALUE" and puts the value there.
@@ -195,10 +191,9 @@ private:
     auto what = std::integral<T> ? "a whole number" : "a number";
     if (!expect(node, node.IsScalar(), what))
       return;
-    auto& text = node.Scalar();
-    auto* end = text.data() + text.size();
-    auto [rest, err] = std::from_chars(text.data(), end, x);
-    if (err != std::errc{} || rest != end)
+    if (auto y = number_in<T>(node.Scalar()))
+      x = *y;
+    else
       expected(node, what);
   }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/node/node.hpp"
 
-#include <charconv>
 #include <condition_variable>
 #include <fcntl.h>
 #include <filesystem>
@@ -23,6 +22,7 @@
 #include "actors/registry/registry_state.hpp"
 #include "runtime/http_server.hpp"
 #include "runtime/log.hpp"
+#include "runtime/text.hpp"
 #include "transport/zmq/zmq_bus.hpp"
 
 namespace millrace {
@@ -75,8 +75,7 @@ result<uint64_t> count_up(store& facts, const std::string& table,
   for (auto& row : *rows)
     if (row.key == key) {
       version = row.version;
-      std::from_chars(row.value.data(), row.value.data() + row.value.size(),
-                      count);
+      count = number_in<uint64_t>(row.value).value_or(0);
     }
   count = std::max(count + 1, least);
   std::promise<result<uint64_t>> write;

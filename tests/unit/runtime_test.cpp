@@ -191,3 +191,10 @@ TEST_CASE("http_server: an address that makes no sense is refused by name") {
     CHECK(x.failure().text.find(address) != std::string::npos);
   }
 }
+
+TEST_CASE("number_in: a number from the first character to the last") {
+  CHECK(number_in<int64_t>("-12") == -12);
+  CHECK(number_in<double>("0.5") == 0.5);
+  for (auto x : {"", "12x", " 12", "+12", "0x10", "99999"})
+    CHECK(number_in<int16_t>(x) == std::nullopt);
+}

@@ -2,7 +2,6 @@
 #include "millrace/arrivals.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include <zlib.h>
@@ -79,10 +78,8 @@ result<arrival_times> trace_arrivals(const std::string& path, double scale,
   for (size_t i = 0; i < lines->size() && second < length; ++i) {
     auto& line = (*lines)[i];
     std::string_view last = split(line, ',').back();
-    double rate = 0;
-    auto [end, err] =
-      std::from_chars(last.data(), last.data() + last.size(), rate);
-    if (err != std::errc{} || rate < 0) {
+    auto found = number_in<double>(last);
+    if (!found || !(*found >= 0)) {
       if (i == 0 || line.empty() || line.front() == '#')
         continue;
       return error{ec::bad_request,
@@ -90,7 +87,7 @@ result<arrival_times> trace_arrivals(const std::string& path, double scale,
                      + ": expected requests per second, found " + shown(line),
                    {}};
     }
-    auto wanted = rate * scale;
+    auto wanted = *found * scale;
     if (wanted > static_cast<double>(max_arrivals - out.size()))
       return too_many();
     auto n = static_cast<size_t>(wanted)

@@ -2,7 +2,6 @@
 #include "shell/commands.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
 #include <iostream>
 
@@ -295,13 +294,12 @@ int load_model(operator_client& cluster, const arguments& args,
                output_form form) {
   uint64_t replicas = 1;
   if (args.size() > 1) {
-    auto& text = args[1];
-    auto [end, err] =
-      std::from_chars(text.data(), text.data() + text.size(), replicas);
-    if (err != std::errc{} || end != text.data() + text.size())
+    auto n = number_in<uint64_t>(args[1]);
+    if (!n)
       return complain(form,
-                      "expected a number of replicas, found " + shown(text),
+                      "expected a number of replicas, found " + shown(args[1]),
                       exit_wrong_call);
+    replicas = *n;
   }
   return set_replicas(cluster, args[0], args.size() > 2 ? args[2] : "",
                       replicas, form);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/zmq/links.hpp"
 
-#include <charconv>
 #include <cstring>
+
+#include "runtime/text.hpp"
 
 namespace millrace::zeromq {
 
@@ -15,15 +16,11 @@ std::optional<origin> parse_routing_id(std::string_view x) {
   auto parts = split(x, '@');
   if (parts.size() != 4)
     return std::nullopt;
-  origin out{std::string{parts[0]}, 0, 0};
-  for (auto [text, n] :
-       {std::pair{parts[1], &out.incarnation}, {parts[2], &out.start}}) {
-    auto* end = text.data() + text.size();
-    auto [rest, err] = std::from_chars(text.data(), end, *n);
-    if (err != std::errc{} || rest != end)
-      return std::nullopt;
-  }
-  return out;
+  auto incarnation = number_in<uint64_t>(parts[1]);
+  auto start = number_in<uint64_t>(parts[2]);
+  if (!incarnation || !start)
+    return std::nullopt;
+  return origin{std::string{parts[0]}, *incarnation, *start};
 }
 
 link_set::link_set(zmq::context_t& context, origin self, socket_options options)

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/trial.hpp"
+
+#include <bit>
+#include <cmath>
+
+#include "models/batching.hpp"
+#include "runtime/random.hpp"
+#include "runtime/units.hpp"
+
+namespace millrace {
+
+namespace {
+
+/// Of one input.
+constexpr size_t max_sample_bytes = size_t{1} << 30;
+
+/// Reproducible content for a trial run: small numbers, whole ones for
+/// integers so that they are valid as indices.
+tensor sample(const tensor_spec& spec, int batch_axis, int64_t rows,
+              random_stream& random) {
+  auto extents = with_rows(spec, batch_axis, rows);
+  byte_buffer out{*dense_bytes(spec.type, extents)};
+  auto n = out.size() / size_of(spec.type);
+  auto fill = [&]<class T>(T*, auto draw) {
+    for (size_t i = 0; i < n; ++i)
+      reinterpret_cast<T*>(out.data())[i] = static_cast<T>(draw());
+  };
+  auto real = [&] { return random.uniform() * 2 - 1; };
+  auto bit = [&] { return random.below(2); };
+  // 1, 0.5, -1 and 2 in their bits.
+  constexpr uint16_t half[] = {0x3c00, 0x3800, 0xbc00, 0x4000};
+  constexpr uint16_t brain_half[] = {0x3f80, 0x3f00, 0xbf80, 0x4000};
+  switch (spec.type) {
+  case dtype::f32:
+    fill(static_cast<float*>(nullptr), real);
+    break;
+  case dtype::f64:
+    fill(static_cast<double*>(nullptr), real);
+    break;
+  case dtype::i32:
+    fill(static_cast<int32_t*>(nullptr), bit);
+    break;
+  case dtype::i64:
+    fill(static_cast<int64_t*>(nullptr), bit);
+    break;
+  case dtype::boolean:
+  case dtype::u8:
+  case dtype::i8:
+    fill(static_cast<uint8_t*>(nullptr), bit);
+    break;
+  case dtype::i16:
+    fill(static_cast<int16_t*>(nullptr), bit);
+    break;
+  case dtype::f16:
+    fill(static_cast<uint16_t*>(nullptr),
+         [&] { return half[random.below(4)]; });
+    break;
+  case dtype::bf16:
+    fill(static_cast<uint16_t*>(nullptr),
+         [&] { return brain_half[random.below(4)]; });
+    break;
+  }
+  return {spec.type, extents, std::move(out).freeze()};
+}
+
+/// IEEE 754 binary16 in its bits.
+double from_half(uint16_t x) {
+  auto exponent = (x >> 10) & 31;
+  auto fraction = x & 1023;
+  auto sign = (x & 0x8000) != 0 ? -1.0 : 1.0;
+  if (exponent == 31)
+    return fraction != 0 ? NAN : sign * INFINITY;
+  return exponent == 0 ? sign * std::ldexp(fraction, -24)
+                       : sign * std::ldexp(fraction + 1024, exponent - 25);
+}
+
+/// The upper half of a float's bits.
+double from_brain_half(uint16_t x) {
+  return std::bit_cast<float>(uint32_t{x} << 16);
+}
+
+/// Whether all numbers are the same but for rounding, which may differ with
+/// the number of rows.
+template <class T, class Read>
+bool close_numbers(const tensor& a, const tensor& b, double tolerance,
+                   Read read) {
+  auto* x = reinterpret_cast<const T*>(a.data.data());
+  auto* y = reinterpret_cast<const T*>(b.data.data());
+  for (size_t i = 0; i < a.data.size() / sizeof *x; ++i) {
+    double u = read(x[i]), v = read(y[i]);
+    auto same = u == v || (std::isnan(u) && std::isnan(v));
+    if (!same && !(std::abs(u - v) <= tolerance * (0.1 + std::abs(v))))
+      return false;
+  }
+  return true;
+}
+
+bool close(const tensor& a, const tensor& b) {
+  if (a.type != b.type || !(a.extents == b.extents))
+    return false;
+  auto same = [](auto x) { return static_cast<double>(x); };
+  switch (a.type) {
+  case dtype::f64:
+    return close_numbers<double>(a, b, 1e-9, same);
+  case dtype::f32:
+    return close_numbers<float>(a, b, 1e-3, same);
+  case dtype::f16:
+    return close_numbers<uint16_t>(a, b, 1e-2, from_half);
+  case dtype::bf16:
+    return close_numbers<uint16_t>(a, b, 5e-2, from_brain_half);
+  default:
+    return a.data == b.data;
+  }
+}
+
+/// The trial runs of one model.
+class trial {
+public:
+  trial(loaded_stage& stage, signature& s) : stage_(stage), s_(s) {}
+
+  result<std::vector<std::string>>
+  run(const std::vector<std::string>& output_names) {
+    std::vector<std::string> remarks;
+    tensor_list two, three;
+    for (auto& spec : s_.inputs) {
+      two.push_back(sample(spec, s_.batch_axis, 2, random_));
+      three.push_back(sample(spec, s_.batch_axis, 3, random_));
+    }
+    auto y2 = stage_.run(two);
+    if (!y2)
+      return does_not_run(y2.failure());
+    auto y3 = stage_.run(three);
+    if (!y3)
+      return does_not_run(y3.failure());
+    if (y2->size() != y3->size())
+      return error{ec::bad_request, "the number of outputs depends on the"
+                                    " number of rows"};
+    for (size_t i = 0; i < y2->size(); ++i)
+      s_.outputs.push_back(
+        spec_of((*y2)[i], (*y3)[i], name_of(output_names, i, y2->size())));
+    if (output_names.size() > y2->size())
+      return error{ec::bad_request,
+                   std::to_string(output_names.size())
+                     + " output names were given, the model has "
+                     + std::to_string(y2->size()) + " output(s)"};
+    if (s_.batch_axis >= 0 && !rows_are_independent(two, *y2)) {
+      s_.batch_axis = -1;
+      remarks.push_back("a row's result depends on the other rows, so requests"
+                        " will never share a batch");
+    }
+    return remarks;
+  }
+
+private:
+  static error does_not_run(const error& x) {
+    return {ec::bad_request,
+            "the model does not run on inputs of these shapes; give"
+            " --input NAME:DTYPE:EXTENTS for each input. It said: "
+              + x.text,
+            {}};
+  }
+
+  static std::string name_of(const std::vector<std::string>& names, size_t i,
+                             size_t n) {
+    if (i < names.size())
+      return names[i];
+    return n == 1 ? "output" : "output" + std::to_string(i);
+  }
+
+  static tensor_spec spec_of(const tensor& a, const tensor& b,
+                             std::string name) {
+    tensor_spec out{std::move(name), a.type, {}};
+    for (size_t i = 0; i < a.extents.rank(); ++i)
+      out.extents.push_back(i < b.extents.rank() && a.extents[i] == b.extents[i]
+                              ? a.extents[i]
+                              : -1);
+    return out;
+  }
+
+  bool rows_are_independent(const tensor_list& both, const tensor_list& y) {
+    constexpr size_t rows[] = {1, 1};
+    auto inputs = scatter(both, rows, s_.batch_axis);
+    auto expected = scatter(y, rows, s_.batch_axis);
+    if (!inputs || !expected)
+      return false;
+    for (size_t i = 0; i < 2; ++i) {
+      auto alone = stage_.run((*inputs)[i]);
+      if (!alone || alone->size() != y.size())
+        return false;
+      for (size_t k = 0; k < y.size(); ++k)
+        if (!close((*alone)[k], (*expected)[i][k]))
+          return false;
+    }
+    return true;
+  }
+
+  loaded_stage& stage_;
+  signature& s_;
+  random_stream random_{1};
+};
+
+} // namespace
+
+/// Whether requests can be put together along the axis, and trial inputs fit
+/// into memory.
+result<void> check_samples(const signature& s) {
+  if (s.batch_axis < -1)
+    return error{ec::bad_request, "batch axis " + std::to_string(s.batch_axis)
+                                    + ": expected an axis of the inputs, or -1"
+                                      " for none"};
+  for (auto& spec : s.inputs) {
+    if (s.batch_axis >= static_cast<int>(spec.extents.size()))
+      return error{ec::bad_request, "batch axis " + std::to_string(s.batch_axis)
+                                      + ": input " + to_string(spec) + " has "
+                                      + std::to_string(spec.extents.size())
+                                      + " axes (expected one of them, counted"
+                                        " from 0, or -1 for none)"};
+    auto axis = static_cast<size_t>(s.batch_axis);
+    auto bytes = dense_bytes(spec.type, with_rows(spec, s.batch_axis, 3));
+    if (s.batch_axis >= 0 && spec.extents[axis] >= 0)
+      return error{ec::bad_request,
+                   "input " + to_string(spec) + ": axis "
+                     + std::to_string(s.batch_axis)
+                     + " is the batch axis, along which requests are put"
+                       " together, and has a fixed extent (expected -1 there,"
+                       " or --batch-axis -1 for a model that takes no"
+                       " batches)"};
+    if (!bytes || *bytes > max_sample_bytes)
+      return error{ec::bad_request, "input " + to_string(spec)
+                                      + ": three rows are more than "
+                                      + format_bytes(max_sample_bytes)};
+  }
+  return {};
+}
+
+result<std::vector<std::string>>
+learn_outputs(loaded_stage& stage, const std::vector<std::string>& names,
+              signature& s) {
+  return trial{stage, s}.run(names);
+}
+
+} // namespace millrace
