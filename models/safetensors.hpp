@@ -14,6 +14,14 @@ struct named_tensor {
   friend bool operator==(const named_tensor&, const named_tensor&) = default;
 };
 
+/// Of their elements, all together.
+inline size_t bytes_of(const std::vector<named_tensor>& xs) {
+  size_t n = 0;
+  for (auto& x : xs)
+    n += x.value.data.size();
+  return n;
+}
+
 /// Reads a safetensors file (https://github.com/huggingface/safetensors, format
 /// section of its README) that lies in memory; the tensors share its bytes.
 /// Order is the order of the bytes in the file.

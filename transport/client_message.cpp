@@ -30,7 +30,7 @@ public:
       in_(in) {}
 
   client_frame run() {
-    while (!in_.at_end()) {
+    do { // an empty frame is answered too
       auto n = in_.bytes_left();
       if (auto done = in_.next(); !done) {
         refuse({0, grouped()}, done.failure());
@@ -47,7 +47,7 @@ public:
         refuse({id, grouped()}, done.failure());
       if (out_.messages == 1 && !in_.at_end())
         expect((n - 1) / (n - in_.bytes_left()));
-    }
+    } while (!in_.at_end());
     return std::move(out_);
   }
 

@@ -63,7 +63,7 @@ public:
 
   /// What follows is written at this time.
   void set_now(timestamp x) { now_ = x; }
-  /// Bytes of MessagePack written so far.
+  /// Bytes written so far, those of raw frames included.
   size_t size() const;
 
   template <declared T>
@@ -171,7 +171,8 @@ private:
   struct impl;
   std::unique_ptr<impl> impl_;
   std::vector<shared_bytes> attachments_;
-  size_t inlined_ = 0; ///< bytes that went into the MessagePack
+  size_t inlined_ = 0; ///< raw bytes that went into the MessagePack
+  size_t lent_ = 0;    ///< those that did not
   timestamp now_;
   address_book* book_;
 };

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -13,7 +15,10 @@ namespace {
 /// Bytes that grow, as msgpack::packer writes them.
 class byte_sink {
 public:
-  void write(const char* x, size_t n) { std::memcpy(room(n), x, n); }
+  void write(const char* x, size_t n) {
+    if (n > 0) // of nothing, x may be null
+      std::memcpy(room(n), x, n);
+  }
 
   /// The place of the next n bytes, which are the caller's to fill.
   char* room(size_t n) {
@@ -75,7 +80,7 @@ encoder::~encoder() {
 }
 
 size_t encoder::size() const {
-  return impl_->out.size();
+  return impl_->out.size() + lent_;
 }
 
 void encoder::put(bool x) {
@@ -83,7 +88,13 @@ void encoder::put(bool x) {
 }
 
 void encoder::put(double x) {
-  impl_->pack.pack_double(x);
+  // Not pack_double: it writes whole numbers as integers, and converts 2^64 to
+  // one on its way, which no integer holds.
+  auto bits = std::bit_cast<uint64_t>(x);
+  auto* at = impl_->out.room(9);
+  *at++ = static_cast<char>(0xcb);
+  for (int shift = 56; shift >= 0; shift -= 8)
+    *at++ = static_cast<char>(bits >> shift);
 }
 
 void encoder::put(deadline x) {
@@ -136,7 +147,7 @@ void encoder::text(std::string_view x) {
   if (n < 32) { // as nearly all are
     auto* at = impl_->out.room(n + 1);
     *at = static_cast<char>(0xa0 | n);
-    std::memcpy(at + 1, x.data(), n);
+    std::copy(x.begin(), x.end(), at + 1);
     return;
   }
   impl_->pack.pack_str(n).pack_str_body(x.data(), n);
@@ -162,6 +173,7 @@ void encoder::put(const shared_bytes& x) {
   if (x.size() > inline_limits::one
       || inlined_ + x.size() > inline_limits::all) {
     attachments_.push_back(x);
+    lent_ += x.size();
     return unsigned_integer(attachments_.size() - 1);
   }
   inlined_ += x.size();

@@ -14,13 +14,6 @@ namespace millrace {
 
 namespace {
 
-size_t bytes_of(const std::vector<named_tensor>& xs) {
-  size_t n = 0;
-  for (auto& x : xs)
-    n += x.value.data.size();
-  return n;
-}
-
 /// A client's inputs in the signature's order; they are named all or not at
 /// all.
 result<tensor_list> in_order(const signature& s,

@@ -53,6 +53,16 @@ TEST_CASE("client frame: one message is a group of one, answered alone") {
   CHECK(group.requests[0].request.model == "m");
 }
 
+TEST_CASE("client frame: one without content is refused like one without"
+          " sense") {
+  for (auto text : {"", "rubbish"}) {
+    auto x = decode_frame(shared_bytes::copy_of(std::string_view{text}));
+    REQUIRE(x.refused.size() == 1);
+    CHECK(x.refused[0].tag == client_tag{});
+    CHECK(x.refused[0].why.code == ec::bad_request);
+  }
+}
+
 TEST_CASE("client frame: messages in one frame keep their order, neighbouring"
           " requests share a group") {
   frame_writer out;
@@ -150,9 +160,14 @@ TEST_CASE("wire: a writer says when a frame is full, and is empty after it was"
   CHECK(out.messages() == wire_limits::grouped);
   CHECK(out.take().first.size() > 0);
   CHECK(out.messages() == 0);
-  auto large = ask_for("m");
+  auto many = ask_for("m");
   for (int i = 0; i < 100; ++i)
-    large.inputs.push_back({"", floats({1, 200})}); // 800 bytes: in the body
+    many.inputs.push_back({"", floats({1, 200})}); // 800 bytes: in the body
+  add(out, 1, many);
+  CHECK(out.full());
+  CHECK(out.take().raw.empty());
+  auto large = ask_for("m");
+  large.inputs.push_back({"", floats({100, 200})}); // in a frame of its own
   add(out, 1, large);
   CHECK(out.full());
 }

@@ -55,6 +55,20 @@ TEST_CASE_TEMPLATE_DEFINE("codec: every message comes back as it was", T,
 }
 TEST_CASE_TEMPLATE_APPLY(every_message, all_messages);
 
+TEST_CASE("codec: every double is kept, whole ones and the largest too") {
+  for (double y : {0.0, 1.0, -3.0, 0.1, 0x1p64, -0x1p63, 1e308}) {
+    infer x;
+    x.accuracy = y;
+    CHECK(there_and_back(x)->accuracy == y);
+  }
+}
+
+TEST_CASE("codec: a tensor without elements travels too") {
+  infer x;
+  x.inputs.push_back({"", {dtype::f32, {0, 4}, {}}});
+  CHECK(there_and_back(x)->inputs == x.inputs);
+}
+
 TEST_CASE("codec: a tensor over 1 KiB travels as a frame, not in the body") {
   infer x;
   x.inputs.push_back({"image", floats({256, 256})});

@@ -39,13 +39,6 @@ result<void> check_size(const wire_frames& x) {
   return {};
 }
 
-size_t bytes_of(const infer& x) {
-  size_t n = 0;
-  for (auto& y : x.inputs)
-    n += y.value.data.size();
-  return n;
-}
-
 void read_reply(infer_reply& out, frame_reader& in) {
   if (auto done = in.read(out); !done)
     out = failed(ec::internal, "the gateway's answer: " + done.failure().text);
@@ -115,7 +108,7 @@ uint64_t client::submit(const infer& x, microseconds deadline,
   head.prio = priority;
   outstanding_.insert(id);
   deadlines_.push(head.left.at + grace, id);
-  if (grouping_ == 0 || bytes_of(x) > group_up_to) {
+  if (grouping_ == 0 || bytes_of(x.inputs) > group_up_to) {
     frame_writer alone;
     alone.add(std::move(head), x, now);
     if (auto done = send(alone); !done)
