@@ -202,8 +202,6 @@ private:
 
 } // namespace
 
-/// Whether requests can be put together along the axis, and trial inputs fit
-/// into memory.
 result<void> check_samples(const signature& s) {
   if (s.batch_axis < -1)
     return error{ec::bad_request, "batch axis " + std::to_string(s.batch_axis)

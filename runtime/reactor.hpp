@@ -34,10 +34,10 @@ public:
   /// left. Only on the adopted thread.
   bool run(size_t max);
 
-  /// Whether another thread has queued something since the last run.
-  bool has_posted() {
+  /// Whether something waits to be run. Only on the adopted thread.
+  bool has_work() {
     std::lock_guard guard{mutex_};
-    return !posted_.empty();
+    return next_ < ready_.size() || !posted_.empty();
   }
 
 private:

@@ -22,6 +22,12 @@ request_group::~request_group() {
 
 namespace {
 
+/// What messages take of their frame's budget besides what is in them: a place
+/// in a list or a message to the gateway; a group's list; a refusal's text.
+constexpr size_t cost_of_message = 320;
+constexpr size_t cost_of_group = 1024;
+constexpr size_t cost_of_refusal = 512;
+
 class client_frame_decoder {
 public:
   client_frame_decoder(bus* net, const session& from, frame_reader in)
@@ -30,24 +36,9 @@ public:
       in_(in) {}
 
   client_frame run() {
-    do { // an empty frame is answered too
-      auto n = in_.bytes_left();
-      if (auto done = in_.next(); !done) {
-        refuse({0, grouped()}, done.failure());
-        break;
-      }
-      auto id = in_.head().id;
-      if (out_.messages == wire_limits::grouped) {
-        refuse({id, true},
-               {ec::too_large, "a frame has at most 64 messages", {}});
-        break;
-      }
-      ++out_.messages;
-      if (auto done = take(); !done)
-        refuse({id, grouped()}, done.failure());
-      if (out_.messages == 1 && !in_.at_end())
-        expect((n - 1) / (n - in_.bytes_left()));
-    } while (!in_.at_end());
+    do // an empty frame has no header, and is told so
+      take_next();
+    while (!in_.at_end() && !stopped_);
     return std::move(out_);
   }
 
@@ -55,53 +46,58 @@ private:
   /// Whether others came before or come after.
   bool grouped() const { return out_.messages > 1 || !in_.at_end(); }
 
-  void refuse(client_tag tag, const error& why) {
-    out_.refused.push_back({tag, why});
+  /// False when the frame's budget is used up: nothing more of it is taken.
+  bool afford(size_t bytes) {
+    stopped_ = stopped_ || !in_.spend(bytes);
+    return !stopped_;
   }
 
-  /// About so many more like the first one follow.
-  void expect(size_t n) {
-    if (open_group_)
-      open_group_->requests.reserve(std::min(n + 1, wire_limits::grouped));
+  void take_next() {
+    if (auto done = in_.next(); !done)
+      return out_.refused.push_back({{0, grouped()}, done.failure()});
+    auto id = in_.head().id;
+    ++out_.messages;
+    auto done = take();
+    if (done)
+      return;
+    out_.refused.push_back({{id, grouped()}, done.failure()});
+    afford(cost_of_refusal);
   }
 
   result<void> take() {
-    auto& head = in_.head();
-    if (!may_say(role::client, head.t)) {
-      static_cast<void>(in_.skip());
-      return error{ec::forbidden, "clients may not say " + shown(head.t), {}};
+    if (out_.messages > wire_limits::grouped) {
+      stopped_ = true;
+      return error{ec::too_large, "a frame has at most 64 messages", {}};
     }
-    if (head.t == infer::record_name())
+    if (!afford(cost_of_message))
+      return over_budget();
+    auto type = in_.head().t;
+    if (!may_say(role::client, type)) {
+      in_.skip();
+      return error{ec::forbidden, "clients may not say " + shown(type), {}};
+    }
+    if (type == infer::record_name())
       return take_request();
     open_group_ = nullptr;
-    if (head.t == cancel::record_name()) {
-      out_.accepted.push_back(caf::make_message(client_cancel{from_, head.id}));
-      return in_.skip();
-    }
-    describe_models what;
-    if (auto done = in_.read(what); !done)
-      return done;
-    out_.accepted.push_back(caf::make_message(
-      client_describe{from_, {head.id, grouped()}, std::move(what.model)}));
-    return {};
+    if (type == cancel::record_name())
+      return take_cancel();
+    return take_question();
   }
 
   result<void> take_request() {
-    // Twice, for the list that grows.
-    if (auto room = in_.spend(2 * sizeof(client_request)); !room) {
-      static_cast<void>(in_.skip());
-      return room;
-    }
     auto group = open_group_;
-    if (!group)
+    if (!group) {
+      if (!afford(cost_of_group))
+        return over_budget();
       group = std::make_shared<request_group>(net_, from_);
+    }
     // Decoded where it stays: a request is many small moves.
     auto& x = group->requests.emplace_back();
     if (auto done = in_.read(x.request); !done) {
       group->requests.pop_back();
       return done;
     }
-    auto& head = in_.head();
+    auto head = in_.take_head();
     x.tag = {head.id, grouped()};
     x.due = head.left;
     x.priority = head.prio;
@@ -113,11 +109,33 @@ private:
     return {};
   }
 
+  /// Has no answer of its own, so nothing in its body is refused.
+  result<void> take_cancel() {
+    in_.skip();
+    out_.accepted.push_back(
+      caf::make_message(client_cancel{from_, in_.head().id}));
+    return {};
+  }
+
+  result<void> take_question() {
+    describe_models what;
+    if (auto done = in_.read(what); !done)
+      return done;
+    out_.accepted.push_back(caf::make_message(client_describe{
+      from_, {in_.head().id, grouped()}, std::move(what.model)}));
+    return {};
+  }
+
+  static error over_budget() {
+    return {ec::too_large, "the frame has too many messages for its size", {}};
+  }
+
   bus* net_;
   const session& from_;
   frame_reader in_;
   client_frame out_;
   std::shared_ptr<request_group> open_group_; ///< that the next one may join
+  bool stopped_ = false;                      ///< what follows is lost
 };
 
 } // namespace

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
+#include <span>
+#include <vector>
 
 #include <caf/message.hpp>
 
@@ -21,10 +22,12 @@ struct client_frame {
     error why;
   };
   /// Forbidden for what clients may not say; bad_request, too_large. With id 0
-  /// where a header cannot be read: what follows it in the frame is lost.
+  /// where a header cannot be read. What follows such a header, a body that is
+  /// no MessagePack, the 64th message or a message that is over the frame's
+  /// budget is lost.
   std::vector<refusal> refused;
 
-  size_t messages = 0;
+  size_t messages = 0; ///< those with a header, however they ended
 };
 
 /// Decodes what a client says. `net` is who answers requests that no gateway

@@ -58,7 +58,7 @@ public:
   /// handles occur.
   encoder(timestamp now, address_book* book);
   encoder(encoder&&) noexcept;
-  encoder& operator=(encoder&&) noexcept;
+  encoder& operator=(encoder&&) = delete;
   ~encoder();
 
   /// What follows is written at this time.
@@ -225,6 +225,11 @@ result<size_t> decode_front(slot target, const_bytes input,
 
 /// As above, for one of several values that share the budget already set.
 result<size_t> decode_next(slot target, const_bytes input, decode_context& ctx);
+
+/// The size of the value that bytes begin with; nothing when it is not whole,
+/// is no MessagePack or has more than 512 levels. Allocates little, whatever it
+/// is.
+std::optional<size_t> size_of_value(const_bytes input);
 
 /// What decoding so many bytes may allocate for elements of lists and maps.
 constexpr size_t decode_budget(size_t input_bytes) {

@@ -117,8 +117,12 @@ struct kind<std::vector<T>> {
     .expected = "an array",
     .array =
       [](void* x, decode_context& ctx, uint32_t n) {
-        as<std::vector<T>>(x).clear();
-        return spend(ctx, n, sizeof(T));
+        auto& xs = as<std::vector<T>>(x);
+        xs.clear();
+        if (!spend(ctx, n, sizeof(T)))
+          return false;
+        xs.reserve(n); // one that grows would hold up to three times as much
+        return true;
       },
     .element = [](void* x) -> slot {
       return {&as<std::vector<T>>(x).emplace_back(), &kind_of<T>()};

@@ -168,7 +168,7 @@ public:
   }
 
   bool start_array_item() {
-    auto& open = stack_.values[depth_ - 1];
+    auto& open = stack_[depth_ - 1];
     next_ = open.owner.kind == nullptr
               ? slot{}
               : open.owner.kind->element(open.owner.target);
@@ -201,7 +201,7 @@ public:
 
   bool end_map_key() {
     in_key_ = false;
-    auto& open = stack_.values[depth_ - 1];
+    auto& open = stack_[depth_ - 1];
     return got_key_ || open.owner.kind == nullptr
            || refuse("a key that is no text");
   }
@@ -242,7 +242,7 @@ private:
   std::string path() const {
     std::string out;
     for (size_t i = 0; i < depth_; ++i)
-      if (auto key = stack_.values[i].key.substr(0, 64); !key.empty())
+      if (auto key = stack_[i].key.substr(0, 64); !key.empty())
         out.append(out.empty() ? "" : ".").append(key);
     return out;
   }
@@ -261,7 +261,7 @@ private:
 
   bool take_key(std::string_view x) {
     got_key_ = true;
-    auto& open = stack_.values[depth_ - 1];
+    auto& open = stack_[depth_ - 1];
     if (open.owner.kind == nullptr) {
       next_ = {};
       return true;
@@ -280,25 +280,21 @@ private:
   bool push() {
     if (in_key_)
       return refuse("a container as a key");
-    if (depth_ == stack_.values.size())
+    if (depth_ == stack_.size())
       return over("more than 12 levels");
-    std::construct_at(&stack_.values[depth_++], open_value{next_, 0, {}});
+    stack_[depth_++] = {next_, 0, {}};
     return true;
   }
 
   bool pop() {
-    auto& open = stack_.values[--depth_];
+    auto& open = stack_[--depth_];
     if (open.owner.kind == nullptr || open.owner.kind->finish == nullptr)
       return true;
     next_ = open.owner;
     return hold(open.owner.kind->finish(open.owner.target, ctx_));
   }
 
-  /// Not set before they are used: a message is small and has few levels.
-  union levels {
-    levels() {}
-    std::array<open_value, codec_limits::depth> values;
-  } stack_;
+  std::array<open_value, codec_limits::depth> stack_;
   size_t depth_ = 0;
   slot next_;
   bool in_key_ = false;
@@ -308,6 +304,23 @@ private:
 };
 
 } // namespace
+
+std::optional<size_t> size_of_value(const_bytes input) {
+  struct : msgpack::null_visitor {
+    size_t depth = 0;
+    bool start_array(uint32_t) { return ++depth <= 512; }
+    bool start_map(uint32_t) { return ++depth <= 512; }
+    bool end_array() { return depth-- > 0; }
+    bool end_map() { return depth-- > 0; }
+    void parse_error(size_t, size_t) {}
+    void insufficient_bytes(size_t, size_t) {}
+  } walk;
+  size_t at = 0;
+  if (!msgpack::parse(reinterpret_cast<const char*>(input.data()), input.size(),
+                      at, walk))
+    return std::nullopt;
+  return at;
+}
 
 result<size_t> decode_front(slot target, const_bytes input,
                             decode_context& ctx) {

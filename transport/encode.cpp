@@ -3,6 +3,7 @@
 #include <bit>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include <msgpack.hpp>
 
@@ -29,6 +30,7 @@ public:
 
   char* data() { return bytes_.data(); }
   size_t size() const { return used_; }
+  size_t capacity() const { return bytes_.size(); }
   void clear() { used_ = 0; }
 
 private:
@@ -44,26 +46,35 @@ struct encoder::impl {
 
   /// Buffers are used again: messages are many and small.
   static std::unique_ptr<impl> take() {
-    auto& xs = spare();
-    if (xs.empty())
+    if (pool_ended || spare().empty())
       return std::make_unique<impl>();
+    auto& xs = spare();
     auto out = std::move(xs.back());
     xs.pop_back();
     return out;
   }
 
   static void give_back(std::unique_ptr<impl> x) {
-    if (x->out.size() > 65'536 || spare().size() >= 4)
+    if (pool_ended || x->out.capacity() > 65'536 || spare().size() >= 4)
       return;
     x->out.clear();
     spare().push_back(std::move(x));
   }
 
   static std::vector<std::unique_ptr<impl>>& spare() {
-    static thread_local std::vector<std::unique_ptr<impl>> out;
-    return out;
+    static thread_local pool out;
+    return out.buffers;
   }
+
+  struct pool {
+    std::vector<std::unique_ptr<impl>> buffers;
+    ~pool() { pool_ended = true; }
+  };
+  /// An encoder may outlive its thread's pool, one in a static object does.
+  static thread_local bool pool_ended;
 };
+
+thread_local bool encoder::impl::pool_ended = false;
 
 encoder::encoder(timestamp now, address_book* book)
   : impl_(impl::take()),
@@ -72,7 +83,6 @@ encoder::encoder(timestamp now, address_book* book)
 }
 
 encoder::encoder(encoder&&) noexcept = default;
-encoder& encoder::operator=(encoder&&) noexcept = default;
 
 encoder::~encoder() {
   if (impl_)

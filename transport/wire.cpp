@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/wire.hpp"
 
-#include <utility>
-
 namespace millrace {
 
 shared_bytes encode_header(const header& x, timestamp now) {
@@ -48,8 +46,11 @@ result<opened_frame> open_frame(const_bytes frame, timestamp now) {
 
 wire_frames frame_writer::take() {
   messages_ = 0;
-  auto full = std::exchange(out_, encoder{timestamp{}, nullptr});
-  return {full.take_body(), full.take_attachments()};
+  if (!out_)
+    return {};
+  wire_frames done{out_->take_body(), out_->take_attachments()};
+  out_.reset();
+  return done;
 }
 
 frame_reader::frame_reader(const_bytes first, std::span<const shared_bytes> raw,
@@ -73,18 +74,19 @@ result<void> frame_reader::read_into(slot target) {
     rest_ = rest_.subspan(*n);
     return {};
   }
-  // Where it ends is not known yet.
-  auto whole = decode_next({}, rest_, ctx_);
-  rest_ = whole ? rest_.subspan(*whole) : const_bytes{};
+  skip();
   return n.failure();
 }
 
-result<void> frame_reader::spend(size_t bytes) {
-  if (bytes > ctx_.budget)
-    return error{
-      ec::too_large, "the frame has too many messages for its size", {}};
-  ctx_.budget -= bytes;
-  return {};
+void frame_reader::skip() {
+  auto n = size_of_value(rest_);
+  rest_ = n ? rest_.subspan(*n) : const_bytes{};
+}
+
+bool frame_reader::spend(size_t bytes) {
+  auto enough = bytes <= ctx_.budget;
+  ctx_.budget -= enough ? bytes : ctx_.budget;
+  return enough;
 }
 
 } // namespace millrace

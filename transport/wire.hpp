@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "runtime/bytes.hpp"
@@ -79,37 +81,40 @@ result<opened_frame> open_frame(const_bytes frame, timestamp now);
 /// frames are numbered through all of them.
 class frame_writer {
 public:
-  frame_writer() : out_(timestamp{}, nullptr) {}
-
   /// `now` turns the header's deadline into time left.
   template <declared T>
   void add(header head, const T& body, timestamp now = {}) {
     head.v = protocol_version;
     head.t = T::record_name();
-    out_.set_now(now);
-    out_.put_sparse(head);
-    out_.put_sparse(body);
+    if (!out_)
+      out_.emplace(now, nullptr);
+    out_->set_now(now);
+    out_->put_sparse(head);
+    out_->put_sparse(body);
     ++messages_;
   }
 
   size_t messages() const { return messages_; }
 
-  /// Another message had better go into another frame.
+  /// Another message had better go into another frame: small frames keep both
+  /// sides busy, and even those of many tiny tensors stay within the budget of
+  /// who reads them.
   bool full() const {
-    return messages_ >= wire_limits::grouped || out_.size() >= 65'536;
+    return messages_ >= wire_limits::grouped
+           || (out_ && out_->size() >= 16'384);
   }
 
   /// What was written; the writer is empty afterwards.
   wire_frames take();
 
 private:
-  encoder out_;
+  std::optional<encoder> out_; ///< while there are messages
   size_t messages_ = 0;
 };
 
 /// Reads them: next() for a header, then read() or skip() for its body, until
 /// at_end(). All share one budget, so that many small messages cost no more
-/// than one large.
+/// than one large: about three times the frame and 48 KiB.
 class frame_reader {
 public:
   /// Both views must stay.
@@ -117,23 +122,27 @@ public:
                timestamp now);
 
   bool at_end() const { return rest_.empty(); }
-  size_t bytes_left() const { return rest_.size(); }
 
   /// Reads the next header. Errors: as open_frame; nothing after it can be read
   /// then, and at_end() holds.
   result<void> next();
-  header& head() { return head_; }
+  const header& head() const { return head_; }
+  header take_head() { return std::move(head_); }
 
-  /// The body that belongs to it. Errors: as decode_into; what follows can be
-  /// read unless at_end() holds.
+  /// Reads the body that belongs to it. Errors: as decode_into; what follows
+  /// can be read all the same, unless the body is no MessagePack: then at_end()
+  /// holds.
   template <declared T>
   result<void> read(T& out) {
     return read_into({&out, &kind_of<T>()});
   }
-  result<void> skip() { return read_into({}); }
 
-  /// Accounts for memory the caller spends on a message. Errors: too_large.
-  result<void> spend(size_t bytes);
+  /// Passes over the body.
+  void skip();
+
+  /// Takes what the caller allocates for a message from the budget; false when
+  /// that has no more.
+  bool spend(size_t bytes);
 
 private:
   result<void> read_into(slot target);

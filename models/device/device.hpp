@@ -64,9 +64,10 @@ public:
   virtual void on_executed(execution_report report) = 0;
 };
 
-/// Something that runs models. Commands return at once and complete through
-/// the listener. Commands come from one thread at a time. A device that lives
-/// on the actor clock instead of a thread says when it wants to be called.
+/// Something that runs models. Commands return soon and complete through the
+/// listener, which may be told before they return. Commands come from one
+/// thread at a time. A device that lives on the actor clock instead of a thread
+/// says when it wants to be called.
 class device {
 public:
   virtual ~device() = default;
@@ -92,9 +93,8 @@ public:
 
 /// Threads of this process that run models by the LibTorch backend. Each lane
 /// is a thread with one operator thread: on few cores that beats any other
-/// split. A request alone whose model takes less time than waking a thread does
-/// is run on the caller's, if its lane is idle: no hand-off that the work does
-/// not need.
+/// split. What is sure to take less time than waking a thread does is run on
+/// the caller's, if its lane is idle: no hand-off that the work does not need.
 /// Errors: unavailable when there is no backend.
 result<std::unique_ptr<device>> make_cpu_device(device_info info,
                                                 device_listener& listener);

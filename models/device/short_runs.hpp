@@ -29,9 +29,11 @@ public:
     // One long run is a thread that lost its core; more are a slow model.
     if (is_long && in_a_row < 3 && before != 0)
       return;
-    auto after = before == 0 || is_long ? took.count()
-                                        : before + (took.count() - before) / 8;
-    typical_.store(after, std::memory_order_relaxed);
+    // A model that was slow is believed when it is quick again.
+    auto starts_anew = before == 0 || is_long || before >= limit_.count();
+    typical_.store(starts_anew ? took.count()
+                               : before + (took.count() - before) / 8,
+                   std::memory_order_relaxed);
   }
 
   bool expected(size_t bytes) const {

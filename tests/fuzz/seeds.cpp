@@ -76,6 +76,32 @@ void write_seeds(seed_folder& to, std::tuple<Ts...>*) {
   (write_seeds_of<Ts>(to), ...);
 }
 
+/// What a careless decoder takes most memory for: each message of another kind
+/// than the one before, and a list of next to nothing at the end.
+void write_crowd(seed_folder& to, std::string_view name, bool forbidden) {
+  std::string text;
+  for (uint64_t id = 1; id <= 62; ++id) {
+    frame_writer out;
+    header head;
+    head.id = id;
+    if (id % 2 == 1 && !forbidden)
+      out.add(head, infer{}, fuzz::now());
+    else if (forbidden)
+      out.add(head, hello{}, fuzz::now());
+    else
+      out.add(head, cancel{}, fuzz::now());
+    text += out.take().first.text();
+  }
+  header last{protocol_version, "infer", 63};
+  text += encode_header(last, fuzz::now()).text();
+  text += std::string{"\x81\xa6inputs\xdc\x01\x2c", 11};
+  for (int i = 0; i < 300; ++i)
+    text += std::string{"\x81\xa5shape\x91\x00", 9};
+  auto file = fuzz::join_frames({shared_bytes::copy_of(text)});
+  to.good &= static_cast<bool>(
+    write_file((to.path / name).string(), std::as_bytes(std::span{file})));
+}
+
 /// Requests in one frame, one of them with what a client may not say.
 void write_group(seed_folder& to) {
   frame_writer out;
@@ -106,5 +132,7 @@ int main(int argc, char** argv) {
   std::filesystem::create_directories(to.path);
   write_seeds(to, static_cast<all_messages*>(nullptr));
   write_group(to);
+  write_crowd(to, "crowd.mixed", false);
+  write_crowd(to, "crowd.forbidden", true);
   return to.good ? 0 : 1;
 }

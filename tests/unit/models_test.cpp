@@ -320,4 +320,6 @@ TEST_CASE("short runs: one long run is an accident, three are a slow model") {
   CHECK(x.expected(10));
   x.learn(5000us, 10);
   CHECK_FALSE(x.expected(10));
+  x.learn(60us, 10); // on a lane, some time later
+  CHECK(x.expected(10));
 }

@@ -19,8 +19,14 @@ infer_reply failed(ec status, std::string text) {
   return out;
 }
 
-/// Of larger requests a frame holds one.
-constexpr size_t group_up_to = 16'384;
+/// Whether a request may share a frame.
+bool is_small(const infer& x) {
+  auto n = bytes_of(x.inputs) + x.model.size() + x.version.size()
+           + x.application.size();
+  for (auto& input : x.inputs)
+    n += input.name.size();
+  return n <= 16'384;
+}
 
 /// A gateway closes the connection over a frame that is too long.
 result<void> check_size(const wire_frames& x) {
@@ -108,7 +114,7 @@ uint64_t client::submit(const infer& x, microseconds deadline,
   head.prio = priority;
   outstanding_.insert(id);
   deadlines_.push(head.left.at + grace, id);
-  if (grouping_ == 0 || bytes_of(x.inputs) > group_up_to) {
+  if (grouping_ == 0 || !is_small(x)) {
     frame_writer alone;
     alone.add(std::move(head), x, now);
     if (auto done = send(alone); !done)
@@ -128,12 +134,12 @@ void client::take(const wire_frames& x, timestamp now) {
     if (!in.next())
       return;
     auto id = in.head().id;
-    if (id == described_)
+    if (id != 0 && id == described_)
       models_ = read_models(in);
     else if (outstanding_.erase(id) != 0)
       read_reply(ready_.emplace_back(answer{id, {}}).reply, in);
     else
-      static_cast<void>(in.skip()); // settled here already
+      in.skip(); // settled here already
   }
 }
 

@@ -21,9 +21,6 @@ public:
   static result<client> connect(const std::string& address,
                                 microseconds longest = 5s);
 
-  client(client&&) = default;
-  client& operator=(client&&) = default;
-
   /// One request and its answer.
   infer_reply infer_one(const infer& x, microseconds deadline = 30s);
 
@@ -32,10 +29,12 @@ public:
   uint64_t submit(const infer& x, microseconds deadline = 30s,
                   int32_t priority = 0);
 
-  /// Requests that are submitted while it lives travel in one frame, when it
-  /// goes, when receive() is called or when the frame is full; their answers
-  /// may share frames too. For many small requests: a frame costs as much as a
-  /// request or two. Large ones still go alone and at once.
+  /// Requests that are submitted while it lives travel together: when it goes,
+  /// when receive(), cancel() or models() is called, or when the frame is full.
+  /// Their answers may share frames too. For many small requests at a time: a
+  /// frame costs as much as a request. Large ones still go alone and at once.
+  /// Not for waiting: a request's deadline runs from submit(), and the gateway
+  /// hears of it later. The client must not be moved meanwhile.
   class group {
   public:
     explicit group(client& x) : client_(x) { ++client_.grouping_; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -97,17 +98,17 @@ struct client_request {
 };
 
 /// Requests that came in one frame. Those that no gateway has taken when the
-/// last holder lets go are answered as unavailable: what lies in the mailbox of
-/// a gateway that crashes is not lost.
+/// last holder lets go, in whatever thread, are answered as unavailable: what
+/// lies in the mailbox of a gateway that crashes is not lost.
 struct request_group {
   request_group(bus* net, session x) : via(net), from(std::move(x)) {}
   request_group(const request_group&) = delete;
   request_group& operator=(const request_group&) = delete;
   ~request_group();
 
-  bus* via; ///< null: nobody is answered
+  bus* via; ///< null: nobody is answered. It outlives all actors of its node.
   session from;
-  std::vector<client_request> requests;
+  std::deque<client_request> requests; ///< which do not move
 };
 
 /// Requests on their way from the bus to the gateway.

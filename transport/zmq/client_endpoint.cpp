@@ -9,6 +9,7 @@ size_t client_endpoint::on_frames(frame_list& frames, timestamp now) {
   session from{0, frames[0].to_string()};
   auto raw = take_raw(frames, 2);
   if (!raw) {
+    counts_.received(1, 0);
     refuse(from, {}, raw.failure());
     return 1;
   }
@@ -16,12 +17,13 @@ size_t client_endpoint::on_frames(frame_list& frames, timestamp now) {
   for (auto& x : *raw)
     bytes += x.size();
   auto x = decode_client_frame(&net_, from, view(frames[1]), *raw, now);
-  counts_.received(x.messages, bytes);
+  auto messages = std::max<size_t>(1, x.messages);
+  counts_.received(messages, bytes);
   for (auto& [tag, why] : x.refused)
     refuse(from, tag, why);
   for (auto& content : x.accepted)
     hand_on(from, std::move(content));
-  return std::max<size_t>(1, x.messages);
+  return messages;
 }
 
 void client_endpoint::hand_on(const session& from, caf::message content) {
@@ -48,10 +50,10 @@ void client_endpoint::send(const std::string& connection, frame_writer& x) {
   if (!is_copied(out)) {
     account = unread_.open(connection, bytes, most_unread_);
     if (!account)
-      return counts_.dropped("client_does_not_read");
+      return counts_.dropped("client_does_not_read", messages);
   }
   if (!zeromq::send(socket_, connection, out, account))
-    return counts_.dropped("receiver_gone_or_slow");
+    return counts_.dropped("receiver_gone_or_slow", messages);
   counts_.sent(messages, bytes);
 }
 

@@ -25,7 +25,9 @@ public:
     received_.add(static_cast<double>(messages));
     received_bytes_.add(static_cast<double>(bytes));
   }
-  void dropped(std::string_view why) { counts_.bus_dropped(why).add(); }
+  void dropped(std::string_view why, size_t messages = 1) {
+    counts_.bus_dropped(why).add(static_cast<double>(messages));
+  }
 
 private:
   metrics& counts_;

@@ -243,7 +243,7 @@ private:
     links_->add_poll_items(items_);
     wake_.about_to_sleep();
     // What was posted before the flag was up raised no event.
-    if (!jobs_.empty() || reactor_.has_posted())
+    if (!jobs_.empty() || reactor_.has_work())
       longest = milliseconds{0};
     zmq::poll(items_, std::max(longest, milliseconds{0}));
     wake_.awake();
@@ -294,9 +294,9 @@ private:
     if (!from)
       return dropped("bad_routing_id");
     auto x = to_wire(frames_, 1, now());
+    traffic_.received(1, x ? x->bytes() : 0);
     if (!x || !may_say(role::node, x->head.t))
       return dropped("undecodable");
-    traffic_.received(1, x->bytes());
     decode_context ctx{now(), nullptr, {}, 0};
     if (x->head.t == hello::record_name()) {
       auto h = decode<hello>(x->body.view(), ctx);
@@ -402,12 +402,12 @@ private:
   void on_operator_frames() {
     auto connection = frames_[0].to_string();
     auto x = to_wire(frames_, 1, now());
+    traffic_.received(1, x ? x->bytes() : 0);
     if (!x) {
       dropped("undecodable");
       return answer_operator(connection, {},
                              caf::make_message(to_caf(x.failure())));
     }
-    traffic_.received(1, x->bytes());
     auto mid = caf::message_id{x->head.id & caf::message_id::request_id_mask}
                  .with_category(caf::message_id::normal_message_category);
     auto refuse = [&](error why) {

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include "client/client.hpp"
+#include "tests/support/builders.hpp"
+#include "tests/support/process.hpp"
+#include "transport/zmq/socket.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+
+namespace {
+
+timestamp now() {
+  return std::chrono::steady_clock::now();
+}
+
+/// Where a client's frames come in; answers nothing.
+class listener {
+public:
+  listener()
+    : socket_(
+      std::move(*zeromq::bind_router(context_, "tcp://127.0.0.1:*", {}))),
+      gateway(std::move(*client::connect(zeromq::bound_address(socket_)))) {}
+
+  /// Messages in the next frame; 0 when none comes.
+  size_t next_frame() {
+    zeromq::frame_list frames;
+    for (auto begin = now(); !zeromq::receive(socket_, frames);)
+      if (now() - begin > 200ms)
+        return 0;
+    size_t n = 0;
+    frame_reader in{zeromq::view(frames.at(1)), {}, now()};
+    for (; !in.at_end(); ++n) {
+      REQUIRE(in.next());
+      in.skip();
+    }
+    return n;
+  }
+
+private:
+  zmq::context_t context_;
+  zmq::socket_t socket_;
+
+public:
+  client gateway;
+};
+
+infer small() {
+  infer x;
+  x.model = "m";
+  x.inputs.push_back({"", floats({1, 4})});
+  return x;
+}
+
+} // namespace
+
+TEST_CASE("client: requests of a group share a frame, others do not") {
+  listener at;
+  at.gateway.submit(small());
+  at.gateway.submit(small());
+  CHECK(at.next_frame() == 1);
+  CHECK(at.next_frame() == 1);
+  {
+    client::group outer{at.gateway};
+    {
+      client::group inner{at.gateway};
+      for (int i = 0; i < 10; ++i)
+        at.gateway.submit(small());
+    }
+    CHECK(at.next_frame() == 0);
+  }
+  CHECK(at.next_frame() == 10);
+}
+
+TEST_CASE(
+  "client: a group leaves when its frame is full, when answers are asked"
+  " for, and before a cancel") {
+  listener at;
+  client::group together{at.gateway};
+  for (size_t i = 0; i < wire_limits::grouped + 3; ++i)
+    at.gateway.submit(small());
+  CHECK(at.next_frame() == wire_limits::grouped);
+  CHECK_FALSE(at.gateway.receive(0us));
+  CHECK(at.next_frame() == 3);
+  auto id = at.gateway.submit(small());
+  at.gateway.cancel(id);
+  CHECK(at.next_frame() == 1);
+  CHECK(at.next_frame() == 1);
+}
+
+TEST_CASE("client: a large request goes alone and at once, and one that is too"
+          " large takes no other along") {
+  listener at;
+  client::group together{at.gateway};
+  at.gateway.submit(small());
+  auto large = small();
+  large.inputs[0].value = floats({100, 100});
+  at.gateway.submit(large);
+  CHECK(at.next_frame() == 1);
+  auto impossible = small();
+  impossible.model = std::string(5 << 20, 'm');
+  auto id = at.gateway.submit(impossible);
+  auto x = at.gateway.receive(1s);
+  REQUIRE(x);
+  CHECK(x->id == id);
+  CHECK(x->reply.status == ec::too_large);
+  CHECK(at.next_frame() == 1);
+  CHECK(at.gateway.outstanding() == 2);
+}
