@@ -50,6 +50,14 @@ private:
   std::shared_ptr<const void> owner_;
 };
 
+/// How many bytes they are, all together.
+inline size_t total_bytes(std::span<const shared_bytes> xs) {
+  size_t n = 0;
+  for (auto& x : xs)
+    n += x.size();
+  return n;
+}
+
 /// Writable bytes, 64-byte aligned, that become shared ones when filled.
 class byte_buffer {
 public:

@@ -19,12 +19,7 @@ struct wire_message {
   shared_bytes body;
   std::vector<shared_bytes> attachments;
 
-  size_t bytes() const {
-    auto n = body.size();
-    for (auto& x : attachments)
-      n += x.size();
-    return n;
-  }
+  size_t bytes() const { return body.size() + total_bytes(attachments); }
 };
 
 /// Limits of one message on any socket.
@@ -41,12 +36,7 @@ struct wire_frames {
   shared_bytes first;
   std::vector<shared_bytes> raw;
 
-  size_t bytes() const {
-    auto n = first.size();
-    for (auto& x : raw)
-      n += x.size();
-    return n;
-  }
+  size_t bytes() const { return first.size() + total_bytes(raw); }
 };
 
 /// A declared message ready to travel, but for where to and which id.

@@ -13,12 +13,9 @@ size_t client_endpoint::on_frames(frame_list& frames, timestamp now) {
     refuse(from, {}, raw.failure());
     return 1;
   }
-  auto bytes = frames[1].size();
-  for (auto& x : *raw)
-    bytes += x.size();
   auto x = decode_client_frame(&net_, from, view(frames[1]), *raw, now);
   auto messages = std::max<size_t>(1, x.messages);
-  counts_.received(messages, bytes);
+  counts_.received(messages, frames[1].size() + total_bytes(*raw));
   for (auto& [tag, why] : x.refused)
     refuse(from, tag, why);
   for (auto& content : x.accepted)
