@@ -92,7 +92,10 @@ void write_crowd(seed_folder& to, std::string_view name, bool forbidden) {
       out.add(head, cancel{}, fuzz::now());
     text += out.take().first.text();
   }
-  header last{protocol_version, "infer", 63};
+  header last;
+  last.v = protocol_version;
+  last.t = "infer";
+  last.id = 63;
   text += encode_header(last, fuzz::now()).text();
   text += std::string{"\x81\xa6inputs\xdc\x01\x2c", 11};
   for (int i = 0; i < 300; ++i)

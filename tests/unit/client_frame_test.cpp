@@ -26,6 +26,14 @@ void add(frame_writer& to, uint64_t id, const T& x) {
   to.add(head, x, at(0s));
 }
 
+header header_of(const char* type, uint64_t id) {
+  header out;
+  out.v = protocol_version;
+  out.t = type;
+  out.id = id;
+  return out;
+}
+
 template <class T>
 shared_bytes alone(uint64_t id, const T& x) {
   frame_writer out;
@@ -155,7 +163,7 @@ TEST_CASE("P11: what messages of one frame take comes out of one budget") {
   for (int i = 0; i < 256; ++i)
     body += "\x81\xa5shape\x91\x00"s;
   auto request = [&](uint64_t id) {
-    header head{protocol_version, "infer", id};
+    auto head = header_of("infer", id);
     return std::string{encode_header(head, at(0s)).text()} + body;
   };
   CHECK(decode_frame(shared_bytes::copy_of(request(1))).accepted.size() == 1);
@@ -191,7 +199,7 @@ TEST_CASE("client frame: a body over a limit does not take its neighbours"
   auto wide = "\xdd\x00\x01\x00\x01"s + std::string(65'537, '\x00');
   auto text = "\xdb\x00\x20\x00\x00"s + std::string(2 << 20, 't');
   for (auto& value : {deep, wide, text}) {
-    header head{protocol_version, "infer", 2};
+    auto head = header_of("infer", 2);
     auto bad =
       std::string{encode_header(head, at(0s)).text()} + "\x81\xa5other" + value;
     auto x = decode_frame(
@@ -206,7 +214,7 @@ TEST_CASE("client frame: a body over a limit does not take its neighbours"
 }
 
 TEST_CASE("P1: a cancel is never answered itself, whatever is in its body") {
-  header head{protocol_version, "cancel", 5};
+  auto head = header_of("cancel", 5);
   auto start = std::string{encode_header(head, at(0s)).text()};
   for (auto body : {"", "\x80", "\xc1", "\x01"}) {
     auto x = decode_frame(shared_bytes::copy_of(start + body));
