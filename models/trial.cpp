@@ -15,17 +15,18 @@ namespace {
 /// Of one input.
 constexpr size_t max_sample_bytes = size_t{1} << 30;
 
+template <class T, class F>
+void fill(byte_buffer& out, F draw) {
+  for (size_t i = 0; i < out.size() / sizeof(T); ++i)
+    reinterpret_cast<T*>(out.data())[i] = static_cast<T>(draw());
+}
+
 /// Reproducible content for a trial run: small numbers, whole ones for
 /// integers so that they are valid as indices.
 tensor sample(const tensor_spec& spec, int batch_axis, int64_t rows,
               random_stream& random) {
   auto extents = with_rows(spec, batch_axis, rows);
   byte_buffer out{*dense_bytes(spec.type, extents)};
-  auto n = out.size() / size_of(spec.type);
-  auto fill = [&]<class T>(T*, auto draw) {
-    for (size_t i = 0; i < n; ++i)
-      reinterpret_cast<T*>(out.data())[i] = static_cast<T>(draw());
-  };
   auto real = [&] { return random.uniform() * 2 - 1; };
   auto bit = [&] { return random.below(2); };
   // 1, 0.5, -1 and 2 in their bits.
@@ -33,32 +34,30 @@ tensor sample(const tensor_spec& spec, int batch_axis, int64_t rows,
   constexpr uint16_t brain_half[] = {0x3f80, 0x3f00, 0xbf80, 0x4000};
   switch (spec.type) {
   case dtype::f32:
-    fill(static_cast<float*>(nullptr), real);
+    fill<float>(out, real);
     break;
   case dtype::f64:
-    fill(static_cast<double*>(nullptr), real);
+    fill<double>(out, real);
     break;
   case dtype::i32:
-    fill(static_cast<int32_t*>(nullptr), bit);
+    fill<int32_t>(out, bit);
     break;
   case dtype::i64:
-    fill(static_cast<int64_t*>(nullptr), bit);
+    fill<int64_t>(out, bit);
     break;
   case dtype::boolean:
   case dtype::u8:
   case dtype::i8:
-    fill(static_cast<uint8_t*>(nullptr), bit);
+    fill<uint8_t>(out, bit);
     break;
   case dtype::i16:
-    fill(static_cast<int16_t*>(nullptr), bit);
+    fill<int16_t>(out, bit);
     break;
   case dtype::f16:
-    fill(static_cast<uint16_t*>(nullptr),
-         [&] { return half[random.below(4)]; });
+    fill<uint16_t>(out, [&] { return half[random.below(4)]; });
     break;
   case dtype::bf16:
-    fill(static_cast<uint16_t*>(nullptr),
-         [&] { return brain_half[random.below(4)]; });
+    fill<uint16_t>(out, [&] { return brain_half[random.below(4)]; });
     break;
   }
   return {spec.type, extents, std::move(out).freeze()};

@@ -2,7 +2,7 @@
 #include "transport/codec.hpp"
 
 #include <array>
-#include <memory>
+#include <utility>
 
 #include <msgpack.hpp>
 
@@ -85,68 +85,27 @@ class slot_visitor {
 public:
   slot_visitor(slot root, decode_context& ctx) : next_(root), ctx_(ctx) {}
 
-  bool visit_nil() {
-    if (next_.kind == nullptr)
-      return true;
-    return next_.kind->nil != nullptr ? hold(next_.kind->nil(next_.target))
-                                      : wrong();
-  }
-
-  bool visit_boolean(bool x) {
-    if (next_.kind == nullptr)
-      return true;
-    return next_.kind->boolean != nullptr
-             ? hold(next_.kind->boolean(next_.target, x))
-             : wrong();
-  }
-
+  bool visit_nil() { return give(&slot_kind::nil); }
+  bool visit_boolean(bool x) { return give(&slot_kind::boolean, x); }
   bool visit_positive_integer(uint64_t x) {
-    if (x <= INT64_MAX)
-      return visit_negative_integer(static_cast<int64_t>(x));
-    if (next_.kind == nullptr)
-      return true;
-    return next_.kind->large != nullptr
-             ? hold(next_.kind->large(next_.target, x))
-             : wrong();
+    return x <= INT64_MAX ? visit_negative_integer(static_cast<int64_t>(x))
+                          : give(&slot_kind::large, x);
   }
-
   bool visit_negative_integer(int64_t x) {
-    if (next_.kind == nullptr)
-      return true;
-    return next_.kind->integer != nullptr
-             ? hold(next_.kind->integer(next_.target, ctx_, x))
-             : wrong();
+    return give(&slot_kind::integer, ctx_, x);
   }
-
   bool visit_float32(float x) { return visit_float64(x); }
-
-  bool visit_float64(double x) {
-    if (next_.kind == nullptr)
-      return true;
-    return next_.kind->real != nullptr ? hold(next_.kind->real(next_.target, x))
-                                       : wrong();
-  }
+  bool visit_float64(double x) { return give(&slot_kind::real, x); }
 
   bool visit_str(const char* data, uint32_t n) {
     if (n > codec_limits::text)
       return over("a text of more than 1 MiB");
     std::string_view x{data, n};
-    if (in_key_)
-      return take_key(x);
-    if (next_.kind == nullptr)
-      return true;
-    return next_.kind->text != nullptr
-             ? hold(next_.kind->text(next_.target, ctx_, x))
-             : wrong();
+    return in_key_ ? take_key(x) : give(&slot_kind::text, ctx_, x);
   }
 
   bool visit_bin(const char* data, uint32_t n) {
-    if (next_.kind == nullptr)
-      return true;
-    auto x = std::as_bytes(std::span{data, n});
-    return next_.kind->raw != nullptr
-             ? hold(next_.kind->raw(next_.target, ctx_, x))
-             : wrong();
+    return give(&slot_kind::raw, ctx_, std::as_bytes(std::span{data, n}));
   }
   bool visit_ext(const char*, uint32_t) {
     return next_.kind == nullptr || wrong();
@@ -227,6 +186,16 @@ private:
     uint64_t seen = 0;    ///< fields of a record that were given
     std::string_view key; ///< of the input: the last one met
   };
+
+  /// Hands a value to the place that is next, if that takes its kind.
+  template <class Take, class... Ts>
+  bool give(Take slot_kind::*how, Ts&&... x) {
+    if (next_.kind == nullptr)
+      return true;
+    auto take = next_.kind->*how;
+    return (take != nullptr && take(next_.target, std::forward<Ts>(x)...))
+           || wrong();
+  }
 
   static error bad(std::string why) {
     return {ec::bad_request, "the message " + std::move(why), {}};

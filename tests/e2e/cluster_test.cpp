@@ -75,6 +75,15 @@ void report(const canary_load& load) {
                          << format_duration(load.longest_wait.load()));
 }
 
+/// Starts a cluster of one model; returns a client that sees the model.
+client start_and_meet(live_cluster& c) {
+  c.start_all();
+  REQUIRE(c.wait_ready());
+  auto out = c.connect_client();
+  REQUIRE(eventually([&] { return out.models()->size() == 1; }, 5s));
+  return out;
+}
+
 } // namespace
 
 TEST_CASE("e2e: with every role in its own process a request is answered") {
@@ -148,10 +157,7 @@ TEST_CASE("P1: of requests that share a frame each gets its own answer") {
   live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"}},
                  "  - {model: identity}\n",
                  bundles};
-  c.start_all();
-  REQUIRE(c.wait_ready());
-  auto gateway = c.connect_client();
-  REQUIRE(eventually([&] { return gateway.models()->size() == 1; }, 5s));
+  auto gateway = start_and_meet(c);
   std::map<uint64_t, float> open;
   size_t unknown = 0;
   {
@@ -220,10 +226,7 @@ TEST_CASE("P9: at three times the capacity goodput stays, and refusals are"
                  "  - {model: identity, replicas: 2, policy: {batch: 8, queue:"
                  " 64}}\n",
                  bundles};
-  c.start_all();
-  REQUIRE(c.wait_ready());
-  auto gateway = c.connect_client();
-  REQUIRE(eventually([&] { return gateway.models()->size() == 1; }, 5s));
+  auto gateway = start_and_meet(c);
   auto request = ask("identity", floats({1, 4}));
   auto now = [] { return std::chrono::steady_clock::now(); };
   struct outcome {
@@ -334,10 +337,7 @@ TEST_CASE("P10: what a client does not read is not kept for it without end") {
                  "  - {model: identity, policy: {batch: 4096}}\n"
                  "gateway: {max_client_unread_bytes: 8MiB}\n",
                  bundles};
-  c.start_all();
-  REQUIRE(c.wait_ready());
-  auto polite = c.connect_client();
-  REQUIRE(eventually([&] { return polite.models()->size() == 1; }, 5s));
+  auto polite = start_and_meet(c);
   zmq::context_t context;
   zeromq::socket_options options;
   options.receive_limit = 1;
@@ -364,10 +364,7 @@ TEST_CASE("e2e: one bad request does not fail those it shares a batch with") {
   live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"}},
                  "  - {model: picky, policy: {batch_delay: 50ms}}\n",
                  bundles};
-  c.start_all();
-  REQUIRE(c.wait_ready());
-  auto gateway = c.connect_client();
-  REQUIRE(eventually([&] { return gateway.models()->size() == 1; }, 5s));
+  auto gateway = start_and_meet(c);
   auto good = gateway.submit(ask("picky", floats({1, 4}, 1)));
   auto bad = gateway.submit(ask("picky", floats({1, 4}, 1000)));
   std::map<uint64_t, infer_reply> replies;
