@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <iostream>
@@ -139,6 +140,37 @@ result<std::function<nanoseconds()>> direct_call(const std::string& bundles,
   }};
 }
 
+/// What was found of one model: a row for each figure and floor, in the order
+/// in which they are met.
+class figures {
+public:
+  explicit figures(std::string of) : of_(std::move(of)) {}
+
+  void add(const std::string& what, const char* unit, double ours, double floor,
+           const char* floor_name) {
+    auto i = std::find_if(rows_.begin(), rows_.end(), [&](auto& x) {
+      return x.what == what && x.floor_name == floor_name;
+    });
+    if (i == rows_.end())
+      i = rows_.insert(i, row{what, unit, floor_name, {}});
+    i->values.add(ours, floor);
+  }
+
+  void append_to(bench_report& x) const {
+    for (auto& r : rows_)
+      x.results.push_back(
+        r.values.row(of_ + " " + r.what, r.unit, r.floor_name));
+  }
+
+private:
+  struct row {
+    std::string what, unit, floor_name;
+    paired values;
+  };
+  std::string of_;
+  std::vector<row> rows_;
+};
+
 class path_bench {
 public:
   path_bench(const path_options& x, microseconds length, progress_bar& bar)
@@ -205,39 +237,38 @@ private:
       return request.failure();
     runtime_echo ours{gateway, *request};
     runtime_echo frame_each{gateway, *request, runtime_echo::single};
-    paired p50, p99, p50_paced, p50_tcp, p50_model, rate, rate_single;
+    figures all{x.name};
+    auto latencies = [&](auto& mine, double p50, double p99, const char* of) {
+      all.add("p50", "us", mine.first, p50, of);
+      all.add("p99", "us", mine.second, p99, of);
+    };
     for (int round = 0; round < options_.rounds; ++round) {
       bar_.show(from + part * round / options_.rounds, x.name);
-      auto floor = latency([&] { return (*zeromq)->round_trip(); }, length_);
+      auto echo = latency([&] { return (*zeromq)->round_trip(); }, length_);
       auto mine = latency([&] { return ours.round_trip(); }, length_);
       auto model = latency(*direct, length_ / 4);
       // The model's code and parameters get cold between two requests.
       auto paced =
         latency([&] { return (*zeromq)->round_trip() + (*direct)(); }, length_);
       auto bare = latency([&] { return (*tcp)->round_trip(); }, length_ / 4);
-      p50.add(mine.first, floor.first + model.first);
-      p99.add(mine.second, floor.second + model.second);
-      p50_paced.add(mine.first, paced.first);
-      p50_tcp.add(mine.first, bare.first);
-      p50_model.add(mine.first, model.first);
+      latencies(mine, echo.first + model.first, echo.second + model.second,
+                "bare ZeroMQ echo + model");
+      latencies(mine, paced.first, paced.second, "echo and model in turns");
+      latencies(mine, bare.first, bare.second, "raw TCP echo");
+      latencies(mine, model.first, model.second, "direct LibTorch call");
       auto most = x.bytes > 100'000 ? size_t{4} : options_.window;
-      auto floor_rate = (*zeromq)->throughput(most, length_);
-      rate.add(ours.throughput(most, length_), floor_rate);
-      rate_single.add(frame_each.throughput(most, length_), floor_rate);
+      auto echo_rate = (*zeromq)->throughput(most, length_);
+      auto rate = ours.throughput(most, length_);
+      all.add("throughput", "1/s", rate, echo_rate, "bare ZeroMQ echo");
+      all.add("throughput", "1/s", rate, (*tcp)->throughput(1, length_ / 4),
+              "raw TCP echo, one at a time");
+      all.add("throughput", "1/s", rate, 1e6 / model.first,
+              "direct LibTorch call, one row");
+      all.add("throughput, a frame each", "1/s",
+              frame_each.throughput(most, length_), echo_rate,
+              "bare ZeroMQ echo");
     }
-    out.results.push_back(
-      p50.row(x.name + " p50", "us", "bare ZeroMQ echo + model"));
-    out.results.push_back(
-      p99.row(x.name + " p99", "us", "bare ZeroMQ echo + model"));
-    out.results.push_back(
-      p50_paced.row(x.name + " p50", "us", "echo and model in turns"));
-    out.results.push_back(p50_tcp.row(x.name + " p50", "us", "raw TCP echo"));
-    out.results.push_back(
-      p50_model.row(x.name + " p50", "us", "direct LibTorch call"));
-    out.results.push_back(
-      rate.row(x.name + " throughput", "1/s", "bare ZeroMQ echo"));
-    out.results.push_back(rate_single.row(x.name + " throughput, a frame each",
-                                          "1/s", "bare ZeroMQ echo"));
+    all.append_to(out);
     auto fine = ours.verdict();
     return fine ? frame_each.verdict() : fine;
   }
