@@ -35,9 +35,8 @@ struct fetch {
   MILLRACE_FIELDS(fetch, model, version)
 };
 
-struct list_bundles {
-  MILLRACE_FIELDS(list_bundles)
-};
+/// What bundles a host has, whenever that changes: from a reader to its cache,
+/// from there to the supervisor.
 struct bundle_list {
   std::vector<model_info> models;
   MILLRACE_FIELDS(bundle_list, models)
@@ -161,8 +160,6 @@ using executor_actor = caf::typed_actor<
 using cache_actor = caf::typed_actor<
   // Opens and verifies a bundle, once for all who ask.
   caf::replies_to<fetch>::with<fetched>,
-  // What there is.
-  caf::replies_to<list_bundles>::with<bundle_list>,
   // Private: what the reader found.
   caf::reacts_to<bundle_opened>, caf::reacts_to<bundle_list>>;
 
@@ -192,6 +189,8 @@ using supervisor_actor = caf::typed_actor<
   caf::reacts_to<evict>,
   // A replica's own word on how it is.
   caf::reacts_to<replica_status>,
+  // What bundles the cache has.
+  caf::reacts_to<bundle_list>,
   // Controllers among the peers get this node's inventory.
   caf::reacts_to<peer_up>, caf::reacts_to<peer_down>,
   // One of them has to be told again.

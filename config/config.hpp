@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "models/device/device.hpp"
+#include "models/device/emulated_device.hpp"
 #include "runtime/log.hpp"
 #include "transport/messages/model.hpp"
 #include "transport/peers.hpp"
@@ -104,9 +104,10 @@ struct gateway_config {
   byte_count max_client_bytes{256u << 20};
   byte_count max_unread_bytes{512u << 20};
   byte_count max_client_unread_bytes{64u << 20};
+  uint64_t max_models = 1024;
   static constexpr double least_bytes = 65'536;
   MILLRACE_FIELDS(gateway_config, max_requests, max_bytes, max_client_bytes,
-                  max_unread_bytes, max_client_unread_bytes)
+                  max_unread_bytes, max_client_unread_bytes, max_models)
   static constexpr auto notes() {
     return std::array{
       note{"requests held at once; more are answered overloaded", 1, 1e9},
@@ -114,7 +115,21 @@ struct gateway_config {
       note{"bytes of one connection's inputs", least_bytes},
       note{"bytes of answers that clients have not read; more are dropped",
            least_bytes},
-      note{"bytes of answers that one connection has not read", least_bytes}};
+      note{"bytes of answers that one connection has not read", least_bytes},
+      note{"model versions it serves at once; those that nobody serves any"
+           " more make room for others",
+           1, 1e6}};
+  }
+};
+
+struct monitor_config {
+  microseconds period{1'000'000};
+  MILLRACE_FIELDS(monitor_config, period)
+  static constexpr auto notes() {
+    return std::array{
+      note{"how often each node looks how busy its devices and replicas are;"
+           " 0: never",
+           0, 3600}};
   }
 };
 
@@ -126,9 +141,10 @@ struct cluster_config {
   std::vector<model_settings> models;
   link_config link;
   gateway_config gateway;
+  monitor_config monitor;
   log_config log;
   MILLRACE_FIELDS(cluster_config, cluster, seeds, nodes, models, link, gateway,
-                  log)
+                  monitor, log)
   static constexpr auto notes() {
     return std::array{
       note{"name; nodes of another cluster are not listened to"},
@@ -137,6 +153,7 @@ struct cluster_config {
       note{"what is served from the start; actor-shell changes it later"},
       note{"how nodes notice each other's end"},
       note{"what a gateway holds at most"},
+      note{"how nodes are watched"},
       note{"the log, on standard error"}};
   }
 };

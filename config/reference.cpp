@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <map>
 
-#include "config/config.hpp"
+#include "config/scenario.hpp"
 #include "runtime/limits.hpp"
 #include "runtime/text.hpp"
 
@@ -48,7 +48,13 @@ private:
   void option(const std::string& path, const std::map<std::string, M>& xs,
               const note& n) {
     row(path, "map of names to " + type_of(M{}), "", n, xs);
-    record<M>(path + ".NAME");
+    if constexpr (annotated<M>)
+      record<M>(path + ".NAME");
+  }
+
+  template <class M>
+  void option(const std::string& path, const std::optional<M>&, const note& n) {
+    row(path, type_of(M{}), "", n, M{});
   }
 
   template <class M>
@@ -74,10 +80,14 @@ private:
       return "duration";
     else if constexpr (std::is_same_v<M, byte_count>)
       return "size";
+    else if constexpr (std::is_same_v<M, bandwidth>)
+      return "bandwidth";
     else if constexpr (std::is_integral_v<M>)
       return "whole number";
     else if constexpr (std::is_floating_point_v<M>)
       return "number";
+    else if constexpr (requires { typename M::mapped_type; })
+      return "map of names to " + type_of(typename M::mapped_type{});
     else
       return "text";
   }
@@ -92,6 +102,8 @@ private:
       return format_duration(x);
     else if constexpr (std::is_same_v<M, byte_count>)
       return format_bytes(x.value);
+    else if constexpr (std::is_same_v<M, bandwidth>)
+      return format_bandwidth(x);
     else if constexpr (std::is_arithmetic_v<M>)
       return format_number(static_cast<double>(x));
     else
@@ -102,6 +114,12 @@ private:
 };
 
 } // namespace
+
+std::string scenario_reference() {
+  reference_writer out;
+  out.record<scenario>("");
+  return out.take();
+}
 
 std::string config_reference() {
   reference_writer out;

@@ -1,29 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/profile.hpp"
 
+#include <algorithm>
+
 #include "runtime/bytes.hpp"
 #include "runtime/yaml_record.hpp"
 
 namespace millrace {
 
-std::optional<double> estimate(const profile& x, const std::string& metric,
-                               const std::string& device, double batch) {
-  std::map<double, double> known;
-  for (auto& p : x.points)
-    if (p.device == device && p.metrics.contains(metric))
-      known.emplace(p.batch, p.metrics.at(metric));
-  if (known.empty())
-    return std::nullopt;
-  if (known.size() == 1)
-    return known.begin()->second;
-  auto right = known.lower_bound(batch);
-  if (right == known.end())
+namespace {
+
+constexpr auto before = [](const std::pair<double, double>& x, double batch) {
+  return x.first < batch;
+};
+
+} // namespace
+
+void curve::add(double batch, double value) {
+  auto i = std::lower_bound(points_.begin(), points_.end(), batch, before);
+  if (i == points_.end() || i->first != batch)
+    points_.insert(i, {batch, value});
+}
+
+double curve::at(double batch) const {
+  if (points_.size() == 1)
+    return points_.front().second;
+  auto right = std::lower_bound(points_.begin(), points_.end(), batch, before);
+  if (right == points_.end())
     --right;
-  if (right == known.begin())
-    return batch >= right->first ? right->second : known.begin()->second;
+  if (right == points_.begin())
+    return right->second;
   auto left = std::prev(right);
   auto slope = (right->second - left->second) / (right->first - left->first);
   return left->second + slope * (batch - left->first);
+}
+
+curve curve_of(const profile& x, const std::string& metric,
+               const std::string& device) {
+  curve out;
+  for (auto& p : x.points)
+    if (p.device == device && p.dimensions.empty()
+        && p.metrics.contains(metric))
+      out.add(p.batch, p.metrics.at(metric));
+  return out;
 }
 
 result<profile> read_profile(const std::string& path) {

@@ -13,7 +13,7 @@ namespace millrace {
 
 /// One measurement: where it was taken and what came out. Dimensions and
 /// metrics are open: share, threads, sequence_length; execute_seconds,
-/// load_seconds, memory_bytes.
+/// load_seconds, memory_bytes, bandwidth_share.
 struct profile_point {
   std::string device; ///< kind of the device, as in the catalogue
   double batch = 1;   ///< rows
@@ -29,13 +29,29 @@ struct profile {
   MILLRACE_FIELDS(profile, model, points)
 };
 
-/// A metric at a batch size on a kind of device: straight lines between the
-/// measured batch sizes, the last line prolonged beyond them; nothing when no
-/// point has the device and metric.
-std::optional<double> estimate(const profile& x, const std::string& metric,
-                               const std::string& device, double batch);
+/// Measured values by batch size: straight lines between the measured sizes,
+/// the last line prolonged beyond them; the first value before them.
+class curve {
+public:
+  /// Of two values for one size the first one counts.
+  void add(double batch, double value);
+  bool empty() const { return points_.empty(); }
+  /// Only of one that is not empty.
+  double at(double batch) const;
+
+private:
+  std::vector<std::pair<double, double>> points_; ///< by size
+};
+
+/// A metric on a kind of device, of points without other dimensions; empty
+/// when there are none.
+curve curve_of(const profile& x, const std::string& metric,
+               const std::string& device);
 
 /// Reads a profile from a YAML file. Errors: bad_config with file and line.
 result<profile> read_profile(const std::string& path);
+
+/// Profiles by model: what emulated devices take their times from.
+using profile_book = std::map<std::string, profile>;
 
 } // namespace millrace

@@ -13,8 +13,9 @@ namespace millrace {
 
 /// What a note's limits can be said of.
 template <class T>
-concept limited = std::is_arithmetic_v<T> || std::is_same_v<
-  T, microseconds> || std::is_same_v<T, byte_count>;
+concept limited =
+  std::is_arithmetic_v<T> || std::is_same_v<T, microseconds> || std::is_same_v<
+    T, byte_count> || std::is_same_v<T, bandwidth>;
 
 template <limited T>
 bool within(const T& x, const note& limits) {
@@ -23,6 +24,8 @@ bool within(const T& x, const note& limits) {
     y = to_seconds(x);
   else if constexpr (std::is_same_v<T, byte_count>)
     y = static_cast<double>(x.value);
+  else if constexpr (std::is_same_v<T, bandwidth>)
+    y = x.bytes_per_second;
   else
     y = static_cast<double>(x);
   return y >= limits.least && y <= limits.most;
@@ -37,6 +40,8 @@ std::string limits_text(const note& limits) {
       return format_duration(microseconds{static_cast<int64_t>(x * 1e6)});
     else if constexpr (std::is_same_v<T, byte_count>)
       return format_bytes(static_cast<uint64_t>(x));
+    else if constexpr (std::is_same_v<T, bandwidth>)
+      return format_bandwidth({x});
     else
       return format_number(x);
   };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/random.hpp"
 
+#include <cmath>
+
 #include <sys/random.h>
 
 #include "runtime/assert.hpp"
@@ -24,6 +26,36 @@ random_stream random_stream::fork(std::string_view name) const {
   for (auto c : name)
     h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return random_stream{mix(seed_ ^ mix(h))};
+}
+
+double random_stream::exponential() {
+  return -std::log1p(-uniform());
+}
+
+double random_stream::normal() {
+  for (;;) { // Marsaglia's polar method; the second value is given up
+    auto x = 2 * uniform() - 1;
+    auto y = 2 * uniform() - 1;
+    auto square = x * x + y * y;
+    if (square > 0 && square < 1)
+      return x * std::sqrt(-2 * std::log(square) / square);
+  }
+}
+
+double random_stream::gamma(double shape) {
+  if (shape < 1)
+    return gamma(shape + 1) * std::pow(1 - uniform(), 1 / shape);
+  auto d = shape - 1.0 / 3;
+  auto c = 1 / std::sqrt(9 * d);
+  for (;;) {
+    auto x = normal();
+    auto v = 1 + c * x;
+    if (v <= 0)
+      continue;
+    v = v * v * v;
+    if (std::log(1 - uniform()) < 0.5 * x * x + d - d * v + d * std::log(v))
+      return d * v;
+  }
 }
 
 uint64_t random_stream::below(uint64_t n) {

@@ -21,6 +21,16 @@ public:
   /// Uniform in [0, 1).
   double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
 
+  /// Exponential of mean 1.
+  double exponential();
+
+  /// Normal of mean 0 and variance 1.
+  double normal();
+
+  /// Gamma of that shape and scale 1: its mean is the shape, its coefficient of
+  /// variation one over the shape's root (Marsaglia and Tsang, 2000).
+  double gamma(double shape);
+
   /// Uniform in [0, n); n > 0.
   uint64_t below(uint64_t n);
 

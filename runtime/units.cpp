@@ -34,6 +34,13 @@ constexpr std::array byte_units{
   unit{"TiB", 1099511627776.},
 };
 
+constexpr std::array bandwidth_units{
+  unit{"bit/s", 0.125},   unit{"kbit/s", 125.},    unit{"Mbit/s", 1.25e5},
+  unit{"Gbit/s", 1.25e8}, unit{"Tbit/s", 1.25e11}, unit{"B/s", 1},
+  unit{"kB/s", 1e3},      unit{"MB/s", 1e6},       unit{"GB/s", 1e9},
+  unit{"KiB/s", 1024.},   unit{"MiB/s", 1048576.}, unit{"GiB/s", 1073741824.},
+};
+
 result<double> parse_quantity(std::string_view text,
                               std::span<const unit> units,
                               std::string_view example, double limit) {
@@ -99,11 +106,31 @@ std::string format_duration(nanoseconds d) {
   return buf;
 }
 
+std::string format_bandwidth(bandwidth x) {
+  constexpr std::array names{"bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"};
+  auto bits = 8 * x.bytes_per_second;
+  size_t i = 0;
+  while (bits >= 1000 && i + 1 < names.size()) {
+    bits /= 1000;
+    ++i;
+  }
+  char buf[32];
+  std::snprintf(buf, sizeof buf, "%.3g %s", bits, names[i]);
+  return buf;
+}
+
 result<microseconds> parse_duration(std::string_view text) {
   auto x = parse_quantity(text, time_units, "20ms", 3.2e14);
   if (!x)
     return x.failure();
   return microseconds{std::llround(*x)};
+}
+
+result<bandwidth> parse_bandwidth(std::string_view text) {
+  auto x = parse_quantity(text, bandwidth_units, "10Gbit/s", 1e15);
+  if (!x)
+    return x.failure();
+  return bandwidth{*x};
 }
 
 result<byte_count> parse_bytes(std::string_view text) {

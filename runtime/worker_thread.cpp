@@ -29,18 +29,39 @@ void worker_thread::post(job x) {
   filled_.notify_one();
 }
 
+void worker_thread::repeat(milliseconds pause, job x) {
+  {
+    std::lock_guard guard{mutex_};
+    repeated_ = std::move(x);
+    pause_ = pause;
+    again_ = {};
+  }
+  filled_.notify_one();
+}
+
 void worker_thread::run() {
+  using clock = std::chrono::steady_clock;
+  auto due = [this] {
+    return stopping_ || !jobs_.empty() || clock::now() >= again_;
+  };
   std::unique_lock guard{mutex_};
   for (;;) {
-    filled_.wait(guard, [this] { return stopping_ || !jobs_.empty(); });
+    if (again_ == far_future)
+      filled_.wait(guard, due);
+    else if (!filled_.wait_until(guard, again_, due))
+      continue;
     if (stopping_)
       return;
-    auto next = std::move(jobs_.front());
-    jobs_.pop_front();
+    auto repeats = jobs_.empty();
+    auto next = repeats ? repeated_ : std::move(jobs_.front());
+    if (!repeats)
+      jobs_.pop_front();
     guard.unlock();
     next();
     next = nullptr; // what it holds goes before the lock is taken again
     guard.lock();
+    if (repeats)
+      again_ = clock::now() + pause_;
   }
 }
 

@@ -8,6 +8,8 @@
 #include <string>
 #include <thread>
 
+#include "runtime/time.hpp"
+
 namespace millrace {
 
 /// A thread with a queue of jobs, for adapters whose calls block (a disk, a
@@ -23,12 +25,18 @@ public:
 
   void post(job x);
 
+  /// Has a job done now and so long after each time it was done.
+  void repeat(milliseconds pause, job x);
+
 private:
   void run();
 
   std::mutex mutex_;
   std::condition_variable filled_;
   std::deque<job> jobs_;
+  job repeated_;
+  milliseconds pause_{0};
+  timestamp again_ = far_future;
   bool stopping_ = false;
   std::thread thread_;
 };

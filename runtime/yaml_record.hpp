@@ -217,6 +217,10 @@ private:
     quantity(node, x, "a size like 64MiB", parse_bytes);
   }
 
+  void value(const YAML::Node& node, bandwidth& x) {
+    quantity(node, x, "a bandwidth like 10Gbit/s", parse_bandwidth);
+  }
+
   template <class T, class Parse>
   void quantity(const YAML::Node& node, T& x, const char* what, Parse parse) {
     if (!expect(node, node.IsScalar(), what))
@@ -373,6 +377,9 @@ private:
     out << std::to_string(x.count()) + "us";
   }
   static void value(YAML::Emitter& out, byte_count x) { out << x.value; }
+  static void value(YAML::Emitter& out, bandwidth x) {
+    out << format_number(x.bytes_per_second) + "B/s";
+  }
   template <class T>
   static void value(YAML::Emitter& out, const std::optional<T>& x) {
     if (x)

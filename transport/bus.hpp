@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "transport/codec.hpp"
+#include "transport/messages/cluster.hpp"
 #include "transport/messages/infer.hpp"
 #include "transport/messages/peer.hpp"
 #include "transport/wire.hpp"
@@ -27,9 +28,14 @@ public:
   virtual std::vector<std::string>
   published(const std::string& prefix) const = 0;
 
-  /// The actor gets a peer_up for each linked node, now and later, and a
-  /// peer_down when a link is lost.
-  virtual void subscribe(caf::strong_actor_ptr x) = 0;
+  /// The actor gets a peer_up for each linked node that has the role (empty:
+  /// any), now and later, and a peer_down when its link is lost. For as long as
+  /// somebody else keeps the actor.
+  virtual void subscribe(caf::strong_actor_ptr x, std::string role) = 0;
+
+  /// This node, those it is linked with, and those that were lost and have not
+  /// come back.
+  virtual member_list members() const = 0;
 
   /// The actor gets client_requests, client_cancel and client_describe; with
   /// null, clients are told that nobody is there.

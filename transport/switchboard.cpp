@@ -142,11 +142,11 @@ caf::strong_actor_ptr switchboard::proxy_for(const std::string& node,
   bool must_watch = false;
   {
     std::lock_guard guard{mutex_};
-    auto i = peers_.find(node);
-    if (i == peers_.end())
+    // Asked with the lock held: a link that ends after this finds the proxy.
+    incarnation = out_.incarnation_of(node);
+    if (incarnation == 0)
       return nullptr;
-    auto& p = i->second;
-    incarnation = p.incarnation;
+    auto& p = peers_[node];
     prune(
       p.proxies, p.prune_at, [](auto& x) -> auto& { return x.proxy; });
     auto& entry = p.proxies[name];
@@ -168,12 +168,6 @@ caf::strong_actor_ptr switchboard::proxy_for(const std::string& node,
 }
 
 // -- links --------------------------------------------------------------------
-
-void switchboard::peer_linked(const member& x) {
-  std::lock_guard guard{mutex_};
-  auto& p = peers_[x.name];
-  p.incarnation = x.incarnation;
-}
 
 void switchboard::peer_lost(const member& x, const std::string& reason,
                             caf::execution_unit* host) {

@@ -20,6 +20,10 @@ public:
   /// queue is full. Any thread.
   virtual bool carry(const std::string& node, uint64_t incarnation,
                      wire_message x) = 0;
+
+  /// The start of that node this one is linked with; 0: none. Any thread. Does
+  /// not call the switchboard.
+  virtual uint64_t incarnation_of(const std::string& node) const = 0;
 };
 
 /// Addresses, proxies and delivery: everything of a bus that does not depend on
@@ -40,10 +44,7 @@ public:
 
   // -- called by what carries -------------------------------------------------
 
-  /// A node was linked: proxies to it can be made.
-  void peer_linked(const member& x);
-
-  /// A node is lost: all proxies to it go down.
+  /// A node is not linked any more: all proxies to it go down.
   void peer_lost(const member& x, const std::string& reason,
                  caf::execution_unit* host);
 
@@ -71,7 +72,6 @@ private:
     bool watched = false;
   };
   struct peer {
-    uint64_t incarnation = 0;
     std::unordered_map<std::string, proxy_entry> proxies;
     size_t prune_at = 64;
   };
@@ -97,7 +97,7 @@ private:
   std::unordered_map<std::string, std::string> name_of_; // "#id" -> name
   std::unordered_map<std::string, caf::weak_actor_ptr> numbered_;
   size_t prune_numbered_at_ = 256;
-  std::unordered_map<std::string, peer> peers_;
+  std::unordered_map<std::string, peer> peers_; ///< with proxies
   /// "#id" of watched actors -> the nodes to tell, by name.
   std::unordered_map<std::string, std::map<std::string, member>> watchers_;
 };

@@ -10,6 +10,9 @@ namespace millrace {
 
 namespace {
 
+/// Between two looks into the directory.
+constexpr auto look_again = 2000ms;
+
 model_info describe(const bundle_store::entry& entry) {
   auto& x = entry.info;
   model_info out;
@@ -37,14 +40,17 @@ public:
     });
   }
 
-  void list(listed done) override {
-    thread_.post([this, done = std::move(done)] {
+  void watch(changed tell) override {
+    thread_.repeat(look_again, [this, tell = std::move(tell)] {
       auto found = store_.list();
       report(found.broken);
-      std::vector<model_info> out;
+      std::vector<model_info> now;
       for (auto& x : found.good)
-        out.push_back(describe(x));
-      done(std::move(out));
+        now.push_back(describe(x));
+      if (told_ && *told_ == now)
+        return;
+      told_ = now;
+      tell(std::move(now));
     });
   }
 
@@ -73,7 +79,8 @@ private:
   }
 
   bundle_store store_;
-  std::set<std::string> reported_; ///< on the thread
+  std::set<std::string> reported_;              ///< on the thread
+  std::optional<std::vector<model_info>> told_; ///< on the thread
   worker_thread thread_;
 };
 
@@ -85,10 +92,19 @@ std::unique_ptr<bundle_reader> read_directory(std::string directory) {
 
 template <class T>
 auto cache_state::teller() {
-  return [me = caf::actor_cast<caf::weak_actor_ptr>(self->ctrl())](T x) {
+  return [me = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl())](T x) {
     if (auto to = caf::actor_cast<caf::strong_actor_ptr>(me))
       caf::anon_send(caf::actor_cast<cache_actor>(to), std::move(x));
   };
+}
+
+void cache_state::start(cache_actor::stateful_pointer<cache_state> me,
+                        std::shared_ptr<bundle_reader> from) {
+  self_ = me;
+  reader_ = std::move(from);
+  set_common_handlers(me);
+  reader_->watch(
+    [tell = teller<bundle_list>()](auto models) { tell({std::move(models)}); });
 }
 
 caf::result<fetched> cache_state::on_fetch(const fetch& x) {
@@ -96,11 +112,11 @@ caf::result<fetched> cache_state::on_fetch(const fetch& x) {
   if (auto i = open_.find(k); i != open_.end())
     if (auto content = i->second.content.lock())
       return fetched{std::move(content), i->second.info};
-  auto promise = self->make_response_promise<fetched>();
+  auto promise = self_->make_response_promise<fetched>();
   auto& waiting = opening_[k];
   waiting.push_back(promise);
   if (waiting.size() == 1)
-    reader->open(
+    reader_->open(
       x.model, x.version, [k, tell = teller<bundle_opened>()](auto content) {
         tell({k.first, k.second,
               std::make_shared<decltype(content)>(std::move(content))});
@@ -122,34 +138,15 @@ void cache_state::on_opened(const bundle_opened& x) {
   opening_.erase(k);
 }
 
-caf::result<bundle_list> cache_state::on_list() {
-  auto promise = self->make_response_promise<bundle_list>();
-  listing_.push_back(promise);
-  if (listing_.size() == 1)
-    reader->list([tell = teller<bundle_list>()](auto models) {
-      tell({std::move(models)});
-    });
-  return promise;
-}
-
-void cache_state::on_listed(const bundle_list& x) {
-  for (auto& promise : listing_)
-    promise.deliver(x);
-  listing_.clear();
-}
-
 cache_actor::behavior_type
 cache(cache_actor::stateful_pointer<cache_state> self,
-      std::shared_ptr<bundle_reader> reader) {
+      std::shared_ptr<bundle_reader> reader, supervisor_actor owner) {
   auto& s = self->state;
-  s.self = self;
-  s.reader = std::move(reader);
-  set_common_handlers(self);
+  s.start(self, std::move(reader));
   return {
     [&s](const fetch& x) { return s.on_fetch(x); },
-    [&s](list_bundles) { return s.on_list(); },
     [&s](const bundle_opened& x) { s.on_opened(x); },
-    [&s](const bundle_list& x) { s.on_listed(x); },
+    [self, owner](const bundle_list& x) { self->send(owner, x); },
   };
 }
 

@@ -12,12 +12,9 @@ struct cache_state {
   const char* name = "cache";
 
   caf::result<fetched> on_fetch(const fetch& x);
-  caf::result<bundle_list> on_list();
   void on_opened(const bundle_opened& x);
-  void on_listed(const bundle_list& x);
-
-  cache_actor::stateful_pointer<cache_state> self = nullptr;
-  std::shared_ptr<bundle_reader> reader;
+  void start(cache_actor::stateful_pointer<cache_state> me,
+             std::shared_ptr<bundle_reader> from);
 
 private:
   using key = std::pair<std::string, uint64_t>;
@@ -31,9 +28,10 @@ private:
     model_info info;
   };
 
+  cache_actor::stateful_pointer<cache_state> self_ = nullptr;
+  std::shared_ptr<bundle_reader> reader_;
   std::map<key, entry> open_;
   std::map<key, std::vector<caf::typed_response_promise<fetched>>> opening_;
-  std::vector<caf::typed_response_promise<bundle_list>> listing_;
 };
 
 } // namespace millrace

@@ -7,22 +7,23 @@ namespace millrace {
 
 namespace {
 
-constexpr auto period = 1s;
-
-/// What does not answer by then has no usage for that second.
-constexpr auto patience = 500ms;
+/// What does not answer by then has no usage for that time.
+constexpr microseconds longest_patience = 500ms;
 
 } // namespace
 
 void monitor_state::start(monitor_actor::stateful_pointer<monitor_state> self,
-                          host_probe probe, std::shared_ptr<metrics> counts) {
+                          host_probe probe, std::shared_ptr<metrics> counts,
+                          microseconds period) {
   self_ = self;
   probe_ = std::move(probe);
   counts_ = std::move(counts);
   set_common_handlers(self);
   host_ = probe_();
   host_read_ = now();
-  self->delayed_send(self, period, tick::value);
+  period_ = period;
+  if (period_ > 0us)
+    self->delayed_send(self, period_, tick::value);
 }
 
 timestamp monitor_state::now() const {
@@ -51,7 +52,7 @@ void monitor_state::learn(Table& table, const std::string& thing,
 }
 
 void monitor_state::on_tick() {
-  self_->delayed_send(self_, period, tick::value);
+  self_->delayed_send(self_, period_, tick::value);
   auto host = probe_();
   add_host_usage(host_usage_, host_, host, now() - host_read_);
   host_ = host;
@@ -59,6 +60,7 @@ void monitor_state::on_tick() {
   counts_->process_cpu_seconds().set(host.process_seconds);
   counts_->process_resident_memory_bytes().set(
     static_cast<double>(host.resident));
+  auto patience = std::min(longest_patience, period_ / 2);
   auto silent = [](const caf::error&) { /* its usage stays the last one */ };
   for (auto& [device, executor] : things_.executors)
     self_->request(executor, patience, get_load{})
@@ -85,9 +87,9 @@ node_load monitor_state::on_get_load() const {
 
 monitor_actor::behavior_type
 monitor(monitor_actor::stateful_pointer<monitor_state> self, host_probe probe,
-        std::shared_ptr<metrics> counts) {
+        std::shared_ptr<metrics> counts, microseconds period) {
   auto& s = self->state;
-  s.start(self, std::move(probe), std::move(counts));
+  s.start(self, std::move(probe), std::move(counts), period);
   return {
     [&s](observe& x) { s.on_observe(x); },
     [&s](get_load) { return s.on_get_load(); },

@@ -13,7 +13,8 @@ struct monitor_state {
   const char* name = "monitor";
 
   void start(monitor_actor::stateful_pointer<monitor_state> self,
-             host_probe probe, std::shared_ptr<metrics> counts);
+             host_probe probe, std::shared_ptr<metrics> counts,
+             microseconds period);
 
   void on_observe(observe& x);
   node_load on_get_load() const;
@@ -40,6 +41,7 @@ private:
   std::map<std::string, watched<replica_load, replica_usage>> replicas_;
   host_reading host_;
   timestamp host_read_;
+  microseconds period_{0};
   node_load host_usage_; ///< its host part
 };
 

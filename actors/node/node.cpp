@@ -4,25 +4,15 @@
 #include <condition_variable>
 #include <fcntl.h>
 #include <filesystem>
-#include <future>
 #include <sys/file.h>
 #include <unistd.h>
 
 #include <caf/exit_reason.hpp>
 #include <caf/scoped_actor.hpp>
 
-#include "actors/autoscaler/fixed.hpp"
-#include "actors/cache/cache.hpp"
-#include "actors/cache/cache_state.hpp"
-#include "actors/executor/executor_state.hpp"
-#include "actors/gateway/gateway_state.hpp"
-#include "actors/monitor/monitor_state.hpp"
+#include "actors/node/compose.hpp"
 #include "actors/node/supervisor_state.hpp"
-#include "actors/placement/placement_state.hpp"
-#include "actors/registry/registry_state.hpp"
 #include "runtime/http_server.hpp"
-#include "runtime/log.hpp"
-#include "runtime/text.hpp"
 #include "transport/zmq/zmq_bus.hpp"
 
 namespace millrace {
@@ -60,31 +50,6 @@ public:
 private:
   int fd_;
 };
-
-/// Raises a durable counter by one, or to `least`, and returns it: numbers of
-/// starts, of controllers.
-result<uint64_t> count_up(store& facts, const std::string& table,
-                          const std::string& key, uint64_t least = 0) {
-  std::promise<result<std::vector<stored_row>>> read;
-  facts.load(table, [&](auto x) { read.set_value(std::move(x)); });
-  auto rows = read.get_future().get();
-  if (!rows)
-    return rows.failure();
-  uint64_t version = 0;
-  uint64_t count = 0;
-  for (auto& row : *rows)
-    if (row.key == key) {
-      version = row.version;
-      count = number_in<uint64_t>(row.value).value_or(0);
-    }
-  count = std::max(count + 1, least);
-  std::promise<result<uint64_t>> write;
-  facts.put(table, key, std::to_string(count), version,
-            [&](auto x) { write.set_value(std::move(x)); });
-  if (auto done = write.get_future().get(); !done)
-    return done.failure();
-  return count;
-}
 
 class system_config : public caf::actor_system_config {
 public:
@@ -218,30 +183,36 @@ private:
   }
 
   result<void> start_actors() {
-    supervisor_options options;
-    options.net = bus_.get();
-    options.counts = counts_;
-    options.state = health_;
-    options.worker = has(node_role::worker);
-    options.drain_timeout = mine().drain_timeout;
-    options.ended = [this] {
+    node_ground ground;
+    ground.net = bus_.get();
+    ground.host = &bus_->host();
+    ground.counts = counts_;
+    ground.state = health_;
+    ground.facts = facts_;
+    ground.read_bundles = [directory = mine().models] {
+      return std::shared_ptr<bundle_reader>{read_directory(directory)};
+    };
+    ground.make_device =
+      [](const device_config& d,
+         device_listener& to) -> result<std::unique_ptr<device>> {
+      if (d.type == device_type::cpu)
+        return make_cpu_device(millrace::describe(d), to);
+      return make_emulated_device(millrace::describe(d), d.emulate, to);
+    };
+    ground.probe = read_host;
+    ground.ended = [this] {
       std::lock_guard guard{mutex_};
       ended_ = true;
       ended_cv_.notify_all();
     };
-    options.children.push_back(
-      {"monitor", "", [counts = counts_](supervisor_actor::pointer self) {
-         return caf::actor_cast<caf::actor>(
-           self->spawn(monitor, host_probe{read_host}, counts));
-       }});
-    if (options.worker)
-      add_worker(options);
-    if (has(node_role::controller))
-      if (auto done = add_controller(options); !done)
-        return done;
-    if (has(node_role::gateway))
-      add_gateway(options);
-    supervisor_ = system_->spawn(millrace::supervisor, std::move(options));
+    if (has(node_role::controller)) {
+      auto epoch = count_up(*facts_, "starts", "controller");
+      if (!epoch)
+        return epoch.failure();
+      ground.controller_epoch = *epoch;
+    }
+    supervisor_ = system_->spawn(
+      millrace::supervisor, compose_node(config_, name_, std::move(ground)));
     bus_->publish("supervisor",
                   caf::actor_cast<caf::strong_actor_ptr>(supervisor_));
     bus_->start();
@@ -266,80 +237,6 @@ private:
                    + "' was replaced or set back; its count of starts has been"
                      " mended, start it again",
                  {}};
-  }
-
-  void add_worker(supervisor_options& options) {
-    auto directory = mine().models;
-    options.children.push_back(
-      {"cache", "", [directory](supervisor_actor::pointer self) {
-         return caf::actor_cast<caf::actor>(self->spawn(
-           cache, std::shared_ptr<bundle_reader>{read_directory(directory)}));
-       }});
-    for (auto& d : mine().devices) {
-      device_info info{d.id, d.kind, d.lanes, d.memory};
-      options.devices.push_back(info);
-      device_factory make =
-        [info,
-         d](device_listener& listener) -> result<std::unique_ptr<device>> {
-        if (d.type == device_type::cpu)
-          return make_cpu_device(info, listener);
-        return make_emulated_device(info, d.emulate, listener);
-      };
-      auto* host = &bus_->host();
-      options.children.push_back(
-        {"executor/" + d.id, "",
-         [make, host, counts = counts_](supervisor_actor::pointer self) {
-           return caf::actor_cast<caf::actor>(
-             self->spawn(executor, make, host, counts));
-         }});
-    }
-  }
-
-  /// The three know each other, so they are started in one go and fall
-  /// together.
-  result<void> add_controller(supervisor_options& options) {
-    auto epoch = count_up(*facts_, "starts", "controller");
-    if (!epoch)
-      return epoch.failure();
-    struct handles {
-      placement_actor placement;
-      autoscaler_actor autoscaler;
-    };
-    auto made = std::make_shared<handles>();
-    placement_options settings;
-    settings.epoch = *epoch;
-    settings.settle = 2 * config_.link.timeout;
-    options.children.push_back(
-      {"placement", "controller",
-       [made, settings](supervisor_actor::pointer self) {
-         made->placement = self->spawn(placement, settings);
-         return caf::actor_cast<caf::actor>(made->placement);
-       }});
-    options.children.push_back(
-      {"autoscaler", "controller", [made](supervisor_actor::pointer self) {
-         made->autoscaler = self->spawn(fixed_autoscaler, made->placement);
-         return caf::actor_cast<caf::actor>(made->autoscaler);
-       }});
-    options.children.push_back(
-      {"registry", "controller",
-       [made, facts = facts_,
-        wanted = config_.models](supervisor_actor::pointer self) {
-         return caf::actor_cast<caf::actor>(self->spawn(
-           registry, facts, made->autoscaler, made->placement, wanted));
-       }});
-    return {};
-  }
-
-  void add_gateway(supervisor_options& options) {
-    gateway_options settings;
-    settings.max_requests = config_.gateway.max_requests;
-    settings.max_bytes = config_.gateway.max_bytes;
-    settings.max_client_bytes = config_.gateway.max_client_bytes;
-    options.children.push_back(
-      {"gateway", "", [this, settings](supervisor_actor::pointer self) {
-         return caf::actor_cast<caf::actor>(self->spawn(
-           gateway, settings, static_cast<bus*>(bus_.get()), counts_));
-       }});
   }
 
   cluster_config config_;

@@ -15,9 +15,7 @@ namespace {
 
 /// Inventories that change together travel together.
 constexpr auto tick_time = 20ms;
-constexpr auto scan_time = 2s;
 constexpr size_t failed_kept = 16;
-constexpr size_t lost_kept = 64;
 
 } // namespace
 
@@ -30,15 +28,16 @@ void supervisor_state::start(
   self->set_down_handler([this](caf::down_msg& x) { on_down(x); });
   self->set_exit_handler([this](caf::exit_msg& x) { on_exit(x); });
   started_ = now();
-  next_scan_ = started_;
   for (auto& spec : options_.children)
     children_.push_back({spec, {}, restart_budget{}, 0, far_future, ""});
   for (auto& x : children_)
     start_child(x);
   set_state(node_condition::ready);
-  options_.net->subscribe(caf::actor_cast<caf::strong_actor_ptr>(self->ctrl()));
+  // Only a controller cares for nodes that are none.
+  options_.net->subscribe(
+    caf::actor_cast<caf::strong_actor_ptr>(self->ctrl()),
+    options_.net->self().has_role("controller") ? "" : "controller");
   publish_soon();
-  self->send(self, tick::value);
 }
 
 timestamp supervisor_state::now() const {
@@ -108,7 +107,7 @@ void supervisor_state::on_child_down(child& x, const error& why) {
     auto together = !x.spec.group.empty() && y.spec.group == x.spec.group;
     if (&y != &x && !together)
       continue;
-    y.start_at = now() + *pause;
+    y.start_at = now() + *pause; // a tick comes by then
     if (&y != &x && y.handle) {
       self_->demonitor(y.handle.address());
       self_->send_exit(y.handle, caf::exit_reason::kill);
@@ -116,7 +115,7 @@ void supervisor_state::on_child_down(child& x, const error& why) {
       y.handle = nullptr;
     }
   }
-  restart_due();
+  arm();
 }
 
 void supervisor_state::restart_due() {
@@ -245,20 +244,12 @@ std::vector<replica_status> supervisor_state::replica_statuses() const {
 
 void supervisor_state::on_peer_up(const peer_up& x) {
   peers_[x.peer.name] = x.peer;
-  lost_.erase(x.peer.name);
-  publish_soon();
+  if (x.peer.has_role("controller"))
+    publish_soon();
 }
 
 void supervisor_state::on_peer_down(const peer_down& x) {
-  // A link that never stood both ways says nothing of its node.
-  if (peers_.erase(x.peer.name) != 0 && !x.left) {
-    lost_[x.peer.name] = {x.peer, x.reason, now()};
-    if (lost_.size() > lost_kept)
-      lost_.erase(
-        std::min_element(lost_.begin(), lost_.end(), [](auto& a, auto& b) {
-          return a.second.when < b.second.when;
-        }));
-  }
+  peers_.erase(x.peer.name);
   if (auto placement = find_child("placement"))
     self_->send(caf::actor_cast<placement_actor>(placement), x);
 }
@@ -290,7 +281,7 @@ void supervisor_state::tell_monitor() {
 }
 
 void supervisor_state::publish() {
-  changed_ = false;
+  publish_at_ = far_future;
   tell_monitor();
   auto tell = [&](const std::string& node) {
     if (auto to = options_.net->resolve(node + "/placement"))
@@ -302,37 +293,38 @@ void supervisor_state::publish() {
       tell(node);
 }
 
-void supervisor_state::rescan() {
-  auto cache = find_child("cache");
-  if (!cache || scanning_)
-    return;
-  scanning_ = true;
-  self_
-    ->request(caf::actor_cast<cache_actor>(cache), seconds{60}, list_bundles{})
-    .then(
-      [this](bundle_list& x) {
-        scanning_ = false;
-        if (models_ == x.models)
-          return;
-        models_ = std::move(x.models);
-        publish_soon();
-      },
-      [this](const caf::error&) { scanning_ = false; });
+void supervisor_state::on_bundles(bundle_list& x) {
+  models_ = std::move(x.models);
+  publish_soon();
 }
 
 // -- time ---------------------------------------------------------------------
 
 void supervisor_state::on_tick() {
-  self_->delayed_send(self_, tick_time, tick::value);
+  armed_ = far_future;
   restart_due();
-  if (options_.worker && now() >= next_scan_) {
-    next_scan_ = now() + scan_time;
-    rescan();
-  }
-  if (changed_)
+  if (publish_at_ <= now())
     publish();
   if (state_ == node_condition::draining)
     drain_step();
+  arm();
+}
+
+void supervisor_state::publish_soon() {
+  publish_at_ = std::min(publish_at_, now() + tick_time);
+  arm();
+}
+
+void supervisor_state::arm() {
+  auto due = publish_at_;
+  for (auto& x : children_)
+    due = std::min(due, x.start_at);
+  if (state_ == node_condition::draining && !ended_)
+    due = std::min(due, now() + tick_time);
+  if (due >= armed_)
+    return;
+  armed_ = due;
+  send_at(self_, due, tick::value);
 }
 
 done supervisor_state::on_drain() {
@@ -342,6 +334,7 @@ done supervisor_state::on_drain() {
   set_state(node_condition::draining, "asked to drain");
   drain_until_ = now() + options_.drain_timeout;
   publish();
+  arm();
   for (auto& [replica, r] : replicas_)
     self_->send(r.handle, finish{});
   if (auto gateway = find_child("gateway"))
@@ -360,15 +353,6 @@ void supervisor_state::drain_step() {
 }
 
 // -- looking in ---------------------------------------------------------------
-
-member_list supervisor_state::on_get_members() const {
-  member_list out{options_.net->self(), {}, {}};
-  for (auto& [node, peer] : peers_)
-    out.peers.push_back(peer);
-  for (auto& [node, x] : lost_)
-    out.lost.push_back({x.node, x.reason, to_us(now() - x.when)});
-  return out;
-}
 
 node_status supervisor_state::on_get_status() const {
   node_status out;
@@ -401,8 +385,9 @@ supervisor(supervisor_actor::stateful_pointer<supervisor_state> self,
     [&s](const replica_status& x) { s.on_replica_status(x); },
     [&s](const peer_up& x) { s.on_peer_up(x); },
     [&s](const peer_down& x) { s.on_peer_down(x); },
+    [&s](bundle_list& x) { s.on_bundles(x); },
     [&s](report_inventory) { s.publish_soon(); },
-    [&s](get_members) { return s.on_get_members(); },
+    [net = s.net()](get_members) { return net->members(); },
     [&s](get_status) { return s.on_get_status(); },
     [&s](drain) { return s.on_drain(); },
     [&s](tick) { s.on_tick(); },

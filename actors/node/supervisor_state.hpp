@@ -20,13 +20,15 @@ struct supervisor_state {
   void on_replica_status(const replica_status& x);
   void on_peer_up(const peer_up& x);
   void on_peer_down(const peer_down& x);
-  member_list on_get_members() const;
   node_status on_get_status() const;
   done on_drain();
   void on_tick();
 
-  /// With the next tick, what this node has goes to the controllers.
-  void publish_soon() { changed_ = true; }
+  void on_bundles(bundle_list& x);
+  bus* net() const { return options_.net; }
+
+  /// In a moment what this node has goes to the controllers.
+  void publish_soon();
 
 private:
   struct child {
@@ -54,36 +56,29 @@ private:
   void set_state(node_condition x, std::string reason = {});
   caf::actor find_child(const std::string& child_name) const;
   bool obey(uint64_t epoch, uint64_t sequence);
-  void rescan();
   void ask_for_inventories();
   void publish();
   void tell_monitor();
   inventory make_inventory() const;
   std::vector<replica_status> replica_statuses() const;
   void drain_step();
+  void arm();
 
   supervisor_actor::stateful_pointer<supervisor_state> self_ = nullptr;
   supervisor_options options_;
   std::vector<child> children_;
   std::map<std::string, replica_entry> replicas_;
   std::vector<replica_status> failed_replicas_; ///< the last few
-  std::map<std::string, member> peers_;
-  struct lost_peer {
-    member node;
-    std::string reason;
-    timestamp when;
-  };
-  std::map<std::string, lost_peer> lost_; ///< the last ones
+  std::map<std::string, member> peers_; ///< controllers; to one of them: all
   std::vector<model_info> models_;
   node_condition state_ = node_condition::starting;
   std::string reason_;
   timestamp started_;
-  timestamp next_scan_;
+  timestamp publish_at_ = far_future;
+  timestamp armed_ = far_future;
   timestamp drain_until_ = far_future;
   uint64_t epoch_ = 0;    ///< of the newest controller heard
   uint64_t sequence_ = 0; ///< of its last order
-  bool scanning_ = false;
-  bool changed_ = false;
   bool ended_ = false;
 };
 

@@ -60,7 +60,8 @@ void replica_state::on_loaded(const stage_loaded& x) {
              {"warm_up_us", x.warm_up.count()}});
   report(replica_condition::ready);
   announce_to(options_.node);
-  bus_->subscribe(caf::actor_cast<caf::strong_actor_ptr>(self_->ctrl()));
+  bus_->subscribe(caf::actor_cast<caf::strong_actor_ptr>(self_->ctrl()),
+                  "gateway");
 }
 
 void replica_state::fail(const caf::error& why, const char* doing) {
@@ -102,8 +103,7 @@ void replica_state::announce_to(const std::string& node) {
 }
 
 void replica_state::on_peer_up(const peer_up& x) {
-  if (x.peer.has_role("gateway"))
-    announce_to(x.peer.name);
+  announce_to(x.peer.name);
 }
 
 void replica_state::on_down(const caf::down_msg& x) {

@@ -15,6 +15,7 @@ void router_state::start(router_actor::stateful_pointer<router_state> self,
   counts_ = std::move(counts);
   options_ = std::move(options);
   queue_.emplace(options_.policy, options_.batch_axis);
+  dispatcher_ = make_dispatcher(options_.policy.dispatch);
   queue_length_.emplace(counts_->queue_length(options_.model));
   replicas_ready_.emplace(counts_->replicas_ready(options_.model));
   batch_size_.emplace(counts_->batch_size(options_.model));
@@ -66,9 +67,12 @@ void router_state::on_ready(const replica_ready& x) {
   if (x.policy != options_.policy) {
     options_.policy = x.policy;
     queue_->adopt(x.policy);
+    dispatcher_ = make_dispatcher(x.policy.dispatch);
+    for (auto& [id, other] : replicas_)
+      set_credit(id, other, other.credit);
   }
+  set_credit(i->first, r, fresh ? x.credit : r.credit);
   if (fresh) {
-    r.credit = x.credit;
     self_->monitor(r.handle);
     log_event(
       log_level::info, "router", "replica_ready",
@@ -80,8 +84,10 @@ void router_state::on_ready(const replica_ready& x) {
 
 void router_state::on_draining(const replica_draining& x) {
   for (auto& [id, r] : replicas_)
-    if (r.name == x.name)
+    if (r.name == x.name) {
       r.draining = true;
+      set_credit(id, r, r.credit);
+    }
   report();
 }
 
@@ -97,23 +103,22 @@ void router_state::drop_late(microseconds expected) {
                 + "'");
 }
 
-router_state::replica* router_state::most_credit() {
-  replica* best = nullptr;
-  for (auto& [id, r] : replicas_)
-    if (!r.draining && r.credit > (best == nullptr ? 0 : best->credit))
-      best = &r;
-  return best;
+void router_state::set_credit(caf::actor_id id, replica& x, uint32_t credit) {
+  x.credit = credit;
+  dispatcher_->set_credit(id, x.draining ? 0 : credit);
 }
 
 void router_state::pump() {
   // With a replica free the next ones are tried, whatever is expected of them:
   // nothing else could correct an estimate that is too high.
-  drop_late(most_credit() == nullptr ? expected_ : microseconds{0});
-  while (auto* r = most_credit()) {
+  auto able = dispatcher_->next();
+  drop_late(able ? microseconds{0} : expected_);
+  while (able) {
     auto batch = queue_->take(now());
     if (batch.empty())
       break;
-    dispatch(*r, std::move(batch));
+    dispatch(replicas_.at(*able), std::move(batch));
+    able = dispatcher_->next();
   }
   queue_length_->set(static_cast<double>(queue_->size()));
   arm();
@@ -128,7 +133,8 @@ void router_state::dispatch(replica& to, std::vector<queued_request> batch) {
     ++request.attempts;
     x.items.push_back({request.due, request.inputs});
   }
-  --to.credit;
+  dispatcher_->given(to.handle->id());
+  set_credit(to.handle->id(), to, to.credit - 1);
   batch_size_->observe(static_cast<double>(batch.size()));
   in_flight_.emplace(id,
                      flight{to.handle->id(), to.name, now(), std::move(batch)});
@@ -143,7 +149,7 @@ void router_state::on_batch_done(batch_done& x) {
   in_flight_.erase(i);
   drop_late(expected_);
   if (auto r = replicas_.find(done.replica_id); r != replicas_.end())
-    r->second.credit += x.credit;
+    set_credit(r->first, r->second, r->second.credit + x.credit);
   if (x.status == ec::ok && x.outputs.size() == done.requests.size())
     settle_batch(done, x);
   else
@@ -198,6 +204,7 @@ void router_state::on_down(const caf::down_msg& down) {
                {"replica", i->second.name},
                {"reason", from_caf(down.reason).text}});
   auto id = i->first;
+  dispatcher_->set_credit(id, 0);
   replicas_.erase(i);
   std::vector<flight> lost;
   std::erase_if(in_flight_, [&](auto& entry) {

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <unordered_map>
 
+#include "actors/router/dispatch.hpp"
 #include "actors/router/request_queue.hpp"
 #include "actors/router/router.hpp"
 
@@ -46,7 +48,7 @@ private:
   void settle_as(uint64_t key, ec status, std::string text,
                  microseconds retry_after = microseconds{0});
   void drop_late(microseconds expected);
-  replica* most_credit();
+  void set_credit(caf::actor_id id, replica& x, uint32_t credit);
   void pump();
   void dispatch(replica& to, std::vector<queued_request> batch);
   void settle_batch(flight& done, batch_done& x);
@@ -61,6 +63,7 @@ private:
   router_options options_;
   std::optional<request_queue> queue_;
   std::map<caf::actor_id, replica> replicas_;
+  std::unique_ptr<dispatcher> dispatcher_;
   std::unordered_map<uint64_t, flight> in_flight_;
   uint64_t last_batch_ = 0;
   microseconds expected_{0}; ///< moving average of a batch's execution

@@ -99,28 +99,4 @@ public:
 result<std::unique_ptr<device>> make_cpu_device(device_info info,
                                                 device_listener& listener);
 
-/// How an emulated device takes its time.
-struct emulation {
-  microseconds load{50'000};
-  microseconds per_batch{1000};
-  microseconds per_row{100};
-  double slowdown = 0;
-  MILLRACE_FIELDS(emulation, load, per_batch, per_row, slowdown)
-  static constexpr auto notes() {
-    return std::array{
-      note{"time to load a model", 0, 3600},
-      note{"time of an execution", 0, 3600},
-      note{"and of each row in it", 0, 3600},
-      note{"how much longer work takes per neighbour that runs at the same"
-           " time: 0.5 is half as long again",
-           0, 100}};
-  }
-};
-
-/// A device that computes nothing: it answers with zeros of the signature's
-/// shape after the time the emulation says. Lives on the actor clock, so it
-/// does in a simulation what it does here.
-std::unique_ptr<device> make_emulated_device(device_info info, emulation how,
-                                             device_listener& listener);
-
 } // namespace millrace

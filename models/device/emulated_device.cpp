@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <map>
+#include "models/device/emulated_device.hpp"
 
-#include "models/device/device.hpp"
+#include <algorithm>
+#include <cmath>
+#include <map>
 
 namespace millrace {
 
@@ -14,15 +15,19 @@ uint64_t weight_bytes(const load_request& x) {
   uint64_t n = 0;
   for (auto& w : weights_of(*x.content, x.first_layer, x.last_layer))
     n += w.value.data.size();
-  return n;
+  // A simulated bundle says what its weights would take, and has none.
+  return x.content->weights.empty() ? x.content->info.weights.bytes : n;
 }
 
 class emulated_device : public device {
 public:
-  emulated_device(device_info info, emulation how, device_listener& listener)
+  emulated_device(device_info info, emulation how, device_listener& listener,
+                  emulated_ground ground)
     : info_(std::move(info)),
-      how_(how),
-      listener_(listener) {
+      how_(std::move(how)),
+      listener_(listener),
+      ground_(std::move(ground)),
+      interference_(make_interference(how_.interference)) {
     info_.lanes = std::max(1u, info_.lanes);
     waiting_.resize(info_.lanes);
   }
@@ -30,8 +35,12 @@ public:
   const device_info& info() const override { return info_; }
 
   void load(load_request x, timestamp now) override {
-    loading_.emplace(now + how_.load, x.instance);
-    loaded_[x.instance] = std::move(x);
+    auto id = x.instance;
+    auto& y = loaded_[id];
+    y.what = std::move(x);
+    learn(y);
+    y.load = varied(y.load);
+    loading_.emplace(now + to_time(y.load * pace()), id);
   }
 
   void unload(instance_id x) override { loaded_.erase(x); }
@@ -46,7 +55,7 @@ public:
   timestamp next_due() const override {
     auto due = loading_.empty() ? far_future : loading_.begin()->first;
     for (auto& x : running_)
-      due = std::min(due, at_ + to_time(x.left * slowdown()));
+      due = std::min(due, at_ + to_time(x.left * x.slower * pace()));
     return due;
   }
 
@@ -73,27 +82,82 @@ public:
 private:
   struct work {
     execution job;
-    seconds_d left; ///< alone on the device
+    seconds_d left;    ///< alone on the device
+    double slower = 1; ///< than alone, beside those that run now
     timestamp started;
+  };
+
+  /// A loaded copy and what is known of its times here.
+  struct copy {
+    load_request what;
+    curve execute;
+    seconds_d load{0};
+    double demand = 0;
   };
 
   static nanoseconds to_time(seconds_d x) {
     return std::chrono::ceil<nanoseconds>(x);
   }
 
-  double slowdown() const {
-    auto neighbours = running_.empty() ? 0 : running_.size() - 1;
-    return 1 + how_.slowdown * static_cast<double>(neighbours);
+  double pace() const { return ground_.pace ? ground_.pace->times_slower : 1; }
+
+  seconds_d varied(seconds_d mean) {
+    if (how_.cv == 0 || !ground_.random)
+      return mean;
+    auto shape = 1 / (how_.cv * how_.cv);
+    return mean * ground_.random->gamma(shape) / shape;
+  }
+
+  void learn(copy& x) const {
+    x.load = how_.load;
+    if (!ground_.profiles)
+      return;
+    auto i = ground_.profiles->find(x.what.content->info.name);
+    if (i == ground_.profiles->end())
+      return;
+    auto metric = [&](const char* name) {
+      return curve_of(i->second, name, info_.kind);
+    };
+    x.execute = metric("execute_seconds");
+    if (auto load = metric("load_seconds"); !load.empty())
+      x.load = seconds_d{load.at(1)};
+    if (auto demand = metric("bandwidth_share"); !demand.empty())
+      x.demand = demand.at(1);
+  }
+
+  seconds_d time_of(const execution& x) {
+    auto rows = static_cast<double>(rows_of(x));
+    auto i = loaded_.find(x.instance);
+    seconds_d out = how_.per_batch + how_.per_row * rows;
+    if (i != loaded_.end() && !i->second.execute.empty())
+      out = seconds_d{i->second.execute.at(rows)};
+    if (x.share > 0 && x.share < 1)
+      out *= std::pow(x.share, -how_.share_penalty);
+    return varied(out);
   }
 
   /// Lets what runs get on from at_ to now, each slowed by its neighbours.
   void move_on(timestamp now) {
     if (now <= at_)
       return;
-    auto gained = seconds_d{now - at_} / slowdown();
+    auto gained = seconds_d{now - at_} / pace();
     for (auto& x : running_)
-      x.left -= gained;
+      x.left -= gained / x.slower;
     at_ = now;
+  }
+
+  /// The neighbours have changed.
+  void work_out_slowdown() {
+    std::vector<running_batch> all;
+    for (auto& x : running_) {
+      auto i = loaded_.find(x.job.instance);
+      if (i == loaded_.end())
+        all.emplace_back();
+      else
+        all.push_back({i->second.what.content->info.name, i->second.demand});
+    }
+    for (size_t i = 0; i < running_.size(); ++i)
+      running_[i].slower = interference_->slowdown(all, i);
   }
 
   bool lane_is_free(uint32_t lane) const {
@@ -108,11 +172,12 @@ private:
         continue;
       auto job = std::move(waiting_[lane].front());
       waiting_[lane].erase(waiting_[lane].begin());
-      auto time =
-        how_.per_batch + how_.per_row * static_cast<int64_t>(rows_of(job));
-      running_.push_back({std::move(job), time, now});
+      auto time = time_of(job);
+      running_.push_back({std::move(job), time, 1, now});
       at_ = now;
     }
+    if (info_.lanes > 1)
+      work_out_slowdown();
   }
 
   static size_t rows_of(const tensor_list& item, int axis) {
@@ -127,7 +192,7 @@ private:
       return x.items.size();
     size_t n = 0;
     for (auto& item : x.items)
-      n += rows_of(item, i->second.content->info.signature.batch_axis);
+      n += rows_of(item, i->second.what.content->info.signature.batch_axis);
     return n;
   }
 
@@ -135,7 +200,7 @@ private:
     auto i = loaded_.find(x.instance);
     if (i == loaded_.end())
       return error{ec::unavailable, "the replica is unloaded"};
-    auto& s = i->second.content->info.signature;
+    auto& s = i->second.what.content->info.signature;
     std::vector<tensor_list> out;
     for (auto& item : x.items) {
       auto& list = out.emplace_back();
@@ -157,15 +222,17 @@ private:
       return;
     }
     load_report report;
-    report.memory = {weight_bytes(i->second)};
-    report.load = how_.load;
+    report.memory = {weight_bytes(i->second.what)};
+    report.load = to_time(i->second.load);
     listener_.on_loaded(x, report);
   }
 
   device_info info_;
   emulation how_;
   device_listener& listener_;
-  std::map<instance_id, load_request> loaded_;
+  emulated_ground ground_;
+  std::unique_ptr<interference_model> interference_;
+  std::map<instance_id, copy> loaded_;
   std::multimap<timestamp, instance_id> loading_;
   std::vector<std::vector<execution>> waiting_; // per lane
   std::vector<work> running_;                   // at most one per lane
@@ -175,8 +242,10 @@ private:
 } // namespace
 
 std::unique_ptr<device> make_emulated_device(device_info info, emulation how,
-                                             device_listener& listener) {
-  return std::make_unique<emulated_device>(std::move(info), how, listener);
+                                             device_listener& listener,
+                                             emulated_ground ground) {
+  return std::make_unique<emulated_device>(std::move(info), std::move(how),
+                                           listener, std::move(ground));
 }
 
 } // namespace millrace

@@ -1,131 +1,101 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "actors/autoscaler/fixed.hpp"
-#include "actors/cache/cache_state.hpp"
-#include "actors/executor/executor_state.hpp"
-#include "actors/gateway/gateway_state.hpp"
-#include "actors/monitor/monitor_state.hpp"
-#include "actors/node/supervisor_state.hpp"
-#include "actors/placement/placement_state.hpp"
-#include "actors/registry/registry_state.hpp"
+#include <doctest/doctest.h>
+
+#include <caf/scoped_actor.hpp>
+
+#include "simulator/cluster.hpp"
 #include "tests/support/builders.hpp"
-#include "tests/support/virtual_node.hpp"
 
 namespace millrace::test {
 
-/// A reader whose bundles are made, not read; "broken" is listed but cannot be
-/// opened.
-class made_bundles : public bundle_reader {
-public:
-  explicit made_bundles(std::vector<std::string> models)
-    : models_(std::move(models)) {}
-
-  void open(const std::string& model, uint64_t version, opened done) override {
-    if (model == "broken")
-      return done(error{ec::bad_config, "a byte of it is wrong", {}});
-    if (std::count(models_.begin(), models_.end(), model) == 0)
-      return done(error{ec::unknown_model, "no bundle of " + model, {}});
-    done(fetched{make_bundle(model, version), info_of(model)});
-  }
-  void list(listed done) override {
-    std::vector<model_info> out;
-    for (auto& m : models_)
-      out.push_back(info_of(m));
-    out.push_back(info_of("broken"));
-    done(std::move(out));
-  }
-
-private:
-  static model_info info_of(const std::string& model) {
-    model_info out;
-    out.model = model;
-    out.version = 1;
-    out.aliases = {"default"};
-    out.signature = row_signature();
-    return out;
-  }
-  std::vector<std::string> models_;
-};
-
-/// Facts that live as long as the test.
-class memory_store : public store {
-public:
-  void load(std::string table, loaded done) override {
-    std::vector<stored_row> rows;
-    for (auto& [key, row] : tables_[table])
-      rows.push_back(row);
-    done(std::move(rows));
-  }
-  void put(std::string table, std::string key, std::string value,
-           uint64_t expected, written done) override {
-    auto& rows = tables_[table];
-    auto there = rows.contains(key) ? rows[key].version : 0;
-    if (there != expected)
-      return done(error{ec::conflict, "not at that version", {}});
-    if (value.empty())
-      rows.erase(key);
-    else
-      rows[key] = {key, value, expected + 1};
-    done(expected + 1);
-  }
-
-private:
-  std::map<std::string, std::map<std::string, stored_row>> tables_;
-};
-
-/// A whole cluster of production actors on virtual time: a node with gateway
-/// and controller, and workers with an emulated device each.
-class virtual_cluster {
+/// A simulated cluster, driven by hand: a node with gateway and controller, and
+/// workers with an emulated device each, on a network that takes no time.
+class virtual_cluster : private simulator::observer {
 public:
   explicit virtual_cluster(size_t workers, model_settings wanted,
-                           emulation how = {}, gateway_options limits = {})
-    : how_(how),
-      wanted_(std::move(wanted)),
-      limits_(limits) {
-    front = &net.add("front", {"gateway", "controller"});
-    start(*front, controller_children());
-    for (size_t i = 1; i <= workers; ++i)
-      add_worker("w" + std::to_string(i));
-    world.advance(3s, 10ms);
+                           emulation how = {}, gateway_config limits = {})
+    : wanted_(wanted),
+      what_(describe(workers, wanted, how, limits)) {
+    cluster_.reset(new simulator::cluster{what_, 1, *this});
+    for (auto& [name, x] : cluster_->nodes())
+      if (name != spare)
+        x->start();
+    advance(3s);
   }
 
-  /// The actors end while the nodes they talk through are still there.
-  ~virtual_cluster() { world.end(); }
+  // -- time -------------------------------------------------------------------
 
-  void add_worker(const std::string& name) {
-    auto& b = net.add(name, {"worker"});
-    start(b, worker_children(), {{"emu0", "emulated", 1, {}}});
-  }
+  void advance(microseconds length) { cluster_->world().run_for(length); }
 
-  infer ask(float first = 0) {
+  /// Lets everything happen that is due now.
+  void drain() { advance(0us); }
+
+  // -- clients ----------------------------------------------------------------
+
+  infer ask() const { return ask(1); }
+
+  infer ask(int64_t rows) const {
     infer out;
     out.model = wanted_.model;
-    out.inputs.push_back({"", floats({1, 4}, first)});
+    out.inputs.push_back({"", *tensor::zeros(dtype::u8, {rows, 16})});
     return out;
   }
+
+  void request(uint64_t id, infer x, microseconds deadline = 10s,
+               const std::string& connection = "client") {
+    front().bus()->client_sends({0, connection}, id, std::move(x), deadline);
+  }
+  void request(uint64_t id) { request(id, ask()); }
+
+  void cancel(uint64_t id) { front().bus()->client_cancels({0, "client"}, id); }
 
   /// The status each request was answered with, each exactly once.
   std::map<ec, size_t> answers() {
     std::map<ec, size_t> out;
-    for (auto& [id, replies] : front->replies) {
-      CHECK(replies.size() == 1);
-      ++out[replies.front().status];
+    for (auto& [id, xs] : replies) {
+      CHECK(xs.size() == 1);
+      ++out[xs.front().status];
     }
     return out;
   }
 
+  std::map<uint64_t, std::vector<infer_reply>> replies;
+  size_t executions = 0; ///< of requests
+
+  // -- nodes ------------------------------------------------------------------
+
+  simulator::node& front() { return cluster_->at("front"); }
+  simulator::node& node(const std::string& name) { return cluster_->at(name); }
+  simulator::cluster& inside() { return *cluster_; }
+
+  void kill(const std::string& name) { node(name).kill(); }
+
+  /// Starts a worker that was not there from the start.
+  void start_spare() { node(spare).start(); }
+
+  // -- actors -----------------------------------------------------------------
+
+  /// "./gateway": of the front node; "w1/monitor" of another, by a proxy.
   caf::strong_actor_ptr actor(const std::string& address) {
-    return front->resolve(address);
+    return front().bus()->resolve(address);
+  }
+
+  void crash(const std::string& address) {
+    at_front([this, address] {
+      caf::anon_send_exit(actor(address), caf::exit_reason::kill);
+    });
   }
 
   /// The answer of an actor, or the error in its place.
   template <class Answer, class Actor, class Question>
   result<Answer> ask_actor(const std::string& address, const Question& x) {
     std::optional<result<Answer>> out;
-    auto asked = world.self->request(caf::actor_cast<Actor>(actor(address)),
-                                     caf::infinite, x);
-    world.drain();
+    caf::scoped_actor self{front().process()->system(), true};
+    auto to = caf::actor_cast<Actor>(actor(address));
+    auto asked = self->request(to, caf::infinite, x);
+    at_front([] {});
     asked.receive([&](Answer& y) { out.emplace(std::move(y)); },
                   [&](const caf::error& e) { out.emplace(from_caf(e)); });
     return std::move(*out);
@@ -136,90 +106,53 @@ public:
     return *ask_actor<node_load, monitor_actor>(node + "/monitor", get_load{});
   }
 
-  virtual_world world;
-  virtual_net net{world};
-  virtual_bus* front = nullptr;
-  std::shared_ptr<metrics> counts = std::make_shared<metrics>();
-  std::shared_ptr<health> front_health = std::make_shared<health>();
-
 private:
-  void start(virtual_bus& b, std::vector<child_spec> children,
-             std::vector<device_info> devices = {}) {
-    supervisor_options x;
-    x.net = &b;
-    x.counts = counts;
-    x.state = &b == front ? front_health : std::make_shared<health>();
-    x.children = std::move(children);
-    x.worker = !devices.empty();
-    x.devices = std::move(devices);
-    x.ended = [] {};
-    auto s = world.adopt(world.system.spawn(supervisor, std::move(x)));
-    b.publish("supervisor", caf::actor_cast<caf::strong_actor_ptr>(s));
+  static constexpr auto spare = "w-spare";
+
+  void at_front(std::function<void()> what) {
+    cluster_->world().soon(*front().process(), std::move(what));
+    drain();
+    advance(2ms); // a write takes a moment
   }
 
-  std::vector<child_spec> worker_children() {
-    auto models = std::vector<std::string>{wanted_.model, "other"};
-    return {
-      {"cache", "",
-       [models](supervisor_actor::pointer self) {
-         return caf::actor_cast<caf::actor>(
-           self->spawn(cache, std::shared_ptr<bundle_reader>{
-                                std::make_shared<made_bundles>(models)}));
-       }},
-      {"monitor", "",
-       [this](supervisor_actor::pointer self) {
-         return caf::actor_cast<caf::actor>(self->spawn(
-           monitor, host_probe{[] { return host_reading{}; }}, counts));
-       }},
-      {"executor/emu0", "",
-       [this](supervisor_actor::pointer self) {
-         device_factory make =
-           [this](
-             device_listener& listener) -> result<std::unique_ptr<device>> {
-           return make_emulated_device({"emu0", "emulated", 1, {}}, how_,
-                                       listener);
-         };
-         return caf::actor_cast<caf::actor>(self->spawn(
-           executor, make, static_cast<caf::execution_unit*>(nullptr), counts));
-       }},
+  static loaded_scenario describe(size_t workers, const model_settings& wanted,
+                                  const emulation& how,
+                                  const gateway_config& limits) {
+    loaded_scenario out;
+    auto& config = out.cluster;
+    config.models = {wanted};
+    config.gateway = limits;
+    config.nodes["front"].roles = {node_role::gateway, node_role::controller};
+    auto add_worker = [&](const std::string& name) {
+      auto& node = config.nodes[name];
+      node.roles = {node_role::worker};
+      node.devices = {{device_type::emulated, "emu0", "emulated", 1, {}, how}};
     };
+    for (size_t i = 1; i <= workers; ++i)
+      add_worker("w" + std::to_string(i));
+    add_worker(spare);
+    simulated_model small;
+    small.input = {16};
+    small.output = {2};
+    out.spec.bundles = {{wanted.model, small}, {"other", small}};
+    small.broken = true;
+    out.spec.bundles["broken"] = small;
+    out.spec.network.host = out.spec.network.rack =
+      out.spec.network.clients = {{0}, 0us};
+    out.spec.network.local = 0us;
+    return out;
   }
 
-  std::vector<child_spec> controller_children() {
-    struct handles {
-      placement_actor placement;
-      autoscaler_actor autoscaler;
-    };
-    auto made = std::make_shared<handles>();
-    auto facts = std::make_shared<memory_store>();
-    return {
-      {"placement", "controller",
-       [made](supervisor_actor::pointer self) {
-         made->placement = self->spawn(placement, placement_options{});
-         return caf::actor_cast<caf::actor>(made->placement);
-       }},
-      {"autoscaler", "controller",
-       [made](supervisor_actor::pointer self) {
-         made->autoscaler = self->spawn(fixed_autoscaler, made->placement);
-         return caf::actor_cast<caf::actor>(made->autoscaler);
-       }},
-      {"registry", "controller",
-       [made, facts, this](supervisor_actor::pointer self) {
-         return caf::actor_cast<caf::actor>(self->spawn(
-           registry, std::static_pointer_cast<store>(facts), made->autoscaler,
-           made->placement, std::vector<model_settings>{wanted_}));
-       }},
-      {"gateway", "",
-       [this](supervisor_actor::pointer self) {
-         return caf::actor_cast<caf::actor>(
-           self->spawn(gateway, limits_, static_cast<bus*>(front), counts));
-       }},
-    };
+  void on_reply(const session&, uint64_t id, infer_reply& x) override {
+    replies[id].push_back(std::move(x));
+  }
+  void on_executed(const simulator::executed_batch& x) override {
+    executions += x.items.size();
   }
 
-  emulation how_;
   model_settings wanted_;
-  gateway_options limits_;
+  loaded_scenario what_;
+  std::unique_ptr<simulator::cluster> cluster_;
 };
 
 } // namespace millrace::test

@@ -14,7 +14,7 @@ MAY_INCLUDE = {
 }
 MAY_INCLUDE["config"] = {"runtime", "models", "transport", "config"}
 MAY_INCLUDE["actors"].add("config")
-MAY_INCLUDE["tools"].update({"config", "millrace", "client", "shell"})
+MAY_INCLUDE["tools"].update({"config", "millrace", "client", "shell", "simulator"})
 
 MOST_LINES = 500
 MOST_COLUMNS = 80
@@ -31,6 +31,7 @@ ONLY_IN = {
     r"caf/all\.hpp": [],
     r"_clock::now\(": [
         "runtime/log.cpp",
+        "runtime/worker_thread.cpp",
         "models/device/cpu_device.cpp",
         "tools/",
         "tests/",

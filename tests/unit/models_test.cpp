@@ -184,13 +184,14 @@ TEST_CASE("profile: between measured batches the line, beyond them its"
   p.points.push_back({"cpu", 1, {}, {{"execute_seconds", 1}}});
   p.points.push_back({"cpu", 5, {}, {{"execute_seconds", 3}}});
   auto seconds_at = [&](double batch) {
-    return *estimate(p, "execute_seconds", "cpu", batch);
+    return curve_of(p, "execute_seconds", "cpu").at(batch);
   };
+  CHECK(seconds_at(0.5) == doctest::Approx(1));
   CHECK(seconds_at(1) == doctest::Approx(1));
   CHECK(seconds_at(3) == doctest::Approx(2));
   CHECK(seconds_at(9) == doctest::Approx(5));
-  CHECK_FALSE(estimate(p, "execute_seconds", "v100", 1));
-  CHECK_FALSE(estimate(p, "memory_bytes", "cpu", 1));
+  CHECK(curve_of(p, "execute_seconds", "v100").empty());
+  CHECK(curve_of(p, "memory_bytes", "cpu").empty());
 }
 
 namespace {

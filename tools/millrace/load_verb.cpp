@@ -4,12 +4,12 @@
 #include <unordered_map>
 
 #include "client/client.hpp"
-#include "millrace/arrivals.hpp"
 #include "millrace/print.hpp"
 #include "millrace/progress.hpp"
-#include "millrace/samples.hpp"
 #include "models/npy.hpp"
 #include "runtime/text.hpp"
+#include "simulator/arrivals.hpp"
+#include "simulator/samples.hpp"
 
 namespace millrace {
 
@@ -252,12 +252,16 @@ int print_load(load_result& x, microseconds slo, const common_options& common) {
 /// What the arrivals of an open loop would be; empty for a closed one.
 result<arrival_times> plan_arrivals(const load_options& x,
                                     microseconds length) {
-  random_stream random{x.seed};
-  if (!x.trace.empty())
-    return trace_arrivals(x.trace, x.scale, length, random);
-  if (!x.rate)
+  workload_part how;
+  if (!x.trace.empty()) {
+    how.arrivals = arrival_process::rates;
+    how.file = x.trace;
+  } else if (!x.rate) {
     return arrival_times{};
-  return poisson_arrivals(*x.rate, length, random);
+  }
+  how.rate = x.rate.value_or(1);
+  how.scale = x.scale;
+  return make_arrivals(how, length, random_stream{x.seed});
 }
 
 int run_load(const load_options& x, const common_options& common) {

@@ -15,7 +15,8 @@ namespace millrace {
 
 using json = nlohmann::ordered_json;
 
-/// A declared record as JSON; durations in microseconds, sizes in bytes.
+/// A declared record as JSON; durations in microseconds, sizes in bytes,
+/// bandwidths in bytes per second.
 template <class T>
 json to_json(const T& x) {
   if constexpr (declared<T>) {
@@ -33,6 +34,8 @@ json to_json(const T& x) {
     return x.count();
   } else if constexpr (std::is_same_v<T, byte_count>) {
     return x.value;
+  } else if constexpr (std::is_same_v<T, bandwidth>) {
+    return x.bytes_per_second;
   } else if constexpr (requires {
                          x.has_value();
                          *x;

@@ -21,6 +21,13 @@ constexpr auto names_of(drop_policy) {
   return name_table{"late", "never"};
 }
 
+/// Which replica takes the next batch; see actors/router/dispatch.hpp.
+enum class dispatch_policy : uint8_t { pull, round_robin };
+
+constexpr auto names_of(dispatch_policy) {
+  return name_table{"pull", "round_robin"};
+}
+
 /// How a model's requests queue up and are put together.
 struct serving_policy {
   uint64_t queue = 4096;
@@ -28,7 +35,9 @@ struct serving_policy {
   uint64_t batch = 64;
   microseconds batch_delay{0};
   microseconds deadline{30'000'000};
-  MILLRACE_FIELDS(serving_policy, queue, drop, batch, batch_delay, deadline)
+  dispatch_policy dispatch = dispatch_policy::pull;
+  MILLRACE_FIELDS(serving_policy, queue, drop, batch, batch_delay, deadline,
+                  dispatch)
   static constexpr auto notes() {
     return std::array{
       note{"requests that may wait; more are answered overloaded", 1, 1e6},
@@ -38,7 +47,9 @@ struct serving_policy {
       note{"how long the oldest request waits for others to share a batch; 0: a"
            " batch is what has queued up by the time a replica is free",
            0, 10},
-      note{"of requests that bring none", 0.001, 600}};
+      note{"of requests that bring none", 0.001, 600},
+      note{"which replica takes the next batch: pull, the one with the most"
+           " room; round_robin, one after the other"}};
   }
 };
 

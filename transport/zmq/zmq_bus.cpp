@@ -10,6 +10,7 @@
 #include "runtime/text.hpp"
 #include "runtime/worker_thread.hpp"
 #include "transport/access.hpp"
+#include "transport/membership.hpp"
 #include "transport/messages/all.hpp"
 #include "transport/operator_session.hpp"
 #include "transport/zmq/client_endpoint.hpp"
@@ -71,6 +72,7 @@ public:
       settings_.operators = bound_address(*x);
       operators_ = std::move(*x);
     }
+    membership_.set_self(settings_.self);
     auto start = entropy();
     links_ = std::make_unique<link_set>(
       context_, origin{settings_.self.name, settings_.self.incarnation, start},
@@ -105,13 +107,11 @@ public:
 
   const member& self() const override { return settings_.self; }
 
-  void subscribe(caf::strong_actor_ptr x) override {
-    post([this, x] {
-      for (auto& m : table_->linked())
-        tell(x, peer_up{m});
-      subscribers_.push_back(x);
-    });
+  void subscribe(caf::strong_actor_ptr x, std::string role) override {
+    membership_.subscribe(x, std::move(role));
   }
+
+  member_list members() const override { return membership_.list(now()); }
 
   void serve_clients(caf::strong_actor_ptr x) override {
     post([this, x] {
@@ -158,12 +158,6 @@ private:
   }
 
   template <class T>
-  void tell(const caf::strong_actor_ptr& to, T x) {
-    to->enqueue(nullptr, caf::message_id{}, caf::make_message(std::move(x)),
-                &reactor_);
-  }
-
-  template <class T>
   void answer_with(const session& to, client_tag tag, T x) {
     if (on_bus_thread())
       clients_->answer(to, tag, x);
@@ -184,6 +178,10 @@ private:
         dropped("no_link");
     });
     return true;
+  }
+
+  uint64_t incarnation_of(const std::string& node) const override {
+    return membership_.incarnation_of(node);
   }
 
   bool carry_now(const std::string& node, uint64_t incarnation,
@@ -326,7 +324,7 @@ private:
       return dropped("for_an_earlier_start");
     auto from = *table_->find(sender.node);
     // A link may carry messages before its other half is known to stand.
-    board_.peer_linked(from);
+    membership_.heard(from);
     if (auto done = board_.deliver(from, x, &reactor_); !done) {
       dropped("undecodable");
       log_event(log_level::warning, "bus", "undecodable",
@@ -382,19 +380,18 @@ private:
               {{"node", x.peer.name},
                {"incarnation", x.peer.incarnation},
                {"address", x.peer.address}});
-    board_.peer_linked(x.peer);
     peers_up_.set(static_cast<double>(table_->up_count()));
-    for (auto& s : subscribers_)
-      tell(s, peer_up{x.peer});
+    membership_.up(x.peer);
   }
 
   void act(const report_down& x) {
     log_event(log_level::warning, "bus", "peer_down",
               {{"node", x.peer.name}, {"reason", x.reason}});
     peers_up_.set(static_cast<double>(table_->up_count()));
+    peer_down news{x.peer, x.reason, x.left};
+    membership_.down(news, now());
     board_.peer_lost(x.peer, x.reason, &reactor_);
-    for (auto& s : subscribers_)
-      tell(s, peer_down{x.peer, x.reason, x.left});
+    membership_.tell_down(news);
   }
 
   // -- operators --------------------------------------------------------------
@@ -440,7 +437,7 @@ private:
   std::unique_ptr<peer_table> table_;
   std::vector<zmq::pollitem_t> items_;
   frame_list frames_;
-  std::vector<caf::strong_actor_ptr> subscribers_;
+  membership membership_{&reactor_};
   operator_sessions sessions_;
 
   job_queue jobs_;

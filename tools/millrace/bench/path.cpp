@@ -12,10 +12,10 @@
 #include "millrace/bench/floors.hpp"
 #include "millrace/print.hpp"
 #include "millrace/progress.hpp"
-#include "millrace/samples.hpp"
 #include "models/backend/backend.hpp"
 #include "models/bundle_store.hpp"
 #include "runtime/metrics.hpp"
+#include "simulator/samples.hpp"
 
 namespace millrace {
 

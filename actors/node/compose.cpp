@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/node/compose.hpp"
+
+#include <algorithm>
+#include <future>
+
+#include "actors/autoscaler/fixed.hpp"
+#include "actors/cache/cache_state.hpp"
+#include "actors/executor/executor_state.hpp"
+#include "actors/gateway/gateway_state.hpp"
+#include "actors/monitor/monitor_state.hpp"
+#include "actors/placement/placement_state.hpp"
+#include "actors/registry/registry_state.hpp"
+#include "runtime/text.hpp"
+
+namespace millrace {
+
+namespace {
+
+/// Adds the actors of one role after the other.
+class composer {
+public:
+  composer(const cluster_config& config, const std::string& name,
+           node_ground ground)
+    : config_(config),
+      mine_(config.nodes.at(name)),
+      ground_(std::move(ground)) {}
+
+  supervisor_options run() {
+    out_.net = ground_.net;
+    out_.counts = ground_.counts;
+    out_.state = ground_.state;
+    out_.worker = has(node_role::worker);
+    out_.drain_timeout = mine_.drain_timeout;
+    out_.ended = ground_.ended;
+    add("monitor", "",
+        [probe = ground_.probe, counts = ground_.counts,
+         period = config_.monitor.period](supervisor_actor::pointer self) {
+          return self->spawn(monitor, probe, counts, period);
+        });
+    if (has(node_role::worker))
+      add_worker();
+    if (has(node_role::controller))
+      add_controller();
+    if (has(node_role::gateway))
+      add_gateway();
+    return std::move(out_);
+  }
+
+private:
+  bool has(node_role x) const {
+    return std::count(mine_.roles.begin(), mine_.roles.end(), x) != 0;
+  }
+
+  template <class F>
+  void add(std::string name, std::string group, F spawn) {
+    out_.children.push_back(
+      {std::move(name), std::move(group),
+       [spawn = std::move(spawn)](supervisor_actor::pointer self) {
+         return caf::actor_cast<caf::actor>(spawn(self));
+       }});
+  }
+
+  void add_worker() {
+    add("cache", "",
+        [read = ground_.read_bundles](supervisor_actor::pointer self) {
+          return self->spawn(cache, read(), supervisor_actor{self});
+        });
+    for (auto& d : mine_.devices) {
+      out_.devices.push_back(describe(d));
+      device_factory make = [d, make = ground_.make_device](
+                              device_listener& to) { return make(d, to); };
+      add("executor/" + d.id, "",
+          [make, host = ground_.host,
+           counts = ground_.counts](supervisor_actor::pointer self) {
+            return self->spawn(executor, make, host, counts);
+          });
+    }
+  }
+
+  /// The three know each other, so they are started in one go and fall
+  /// together.
+  void add_controller() {
+    struct handles {
+      placement_actor placement;
+      autoscaler_actor autoscaler;
+    };
+    auto made = std::make_shared<handles>();
+    placement_options settings;
+    settings.epoch = ground_.controller_epoch;
+    settings.settle = 2 * config_.link.timeout;
+    add("placement", "controller",
+        [made, settings](supervisor_actor::pointer self) {
+          return made->placement = self->spawn(placement, settings);
+        });
+    add("autoscaler", "controller", [made](supervisor_actor::pointer self) {
+      return made->autoscaler = self->spawn(fixed_autoscaler, made->placement);
+    });
+    add("registry", "controller",
+        [made, facts = ground_.facts,
+         wanted = config_.models](supervisor_actor::pointer self) {
+          return self->spawn(registry, facts, made->autoscaler, made->placement,
+                             wanted);
+        });
+  }
+
+  void add_gateway() {
+    gateway_options settings;
+    settings.max_requests = config_.gateway.max_requests;
+    settings.max_bytes = config_.gateway.max_bytes;
+    settings.max_client_bytes = config_.gateway.max_client_bytes;
+    settings.max_models = config_.gateway.max_models;
+    add("gateway", "",
+        [settings, net = ground_.net,
+         counts = ground_.counts](supervisor_actor::pointer self) {
+          return self->spawn(gateway, settings, net, counts);
+        });
+  }
+
+  const cluster_config& config_;
+  const node_config& mine_;
+  node_ground ground_;
+  supervisor_options out_;
+};
+
+} // namespace
+
+device_info describe(const device_config& x) {
+  return {x.id, x.kind, x.lanes, x.memory};
+}
+
+supervisor_options compose_node(const cluster_config& config,
+                                const std::string& name, node_ground ground) {
+  return composer{config, name, std::move(ground)}.run();
+}
+
+result<uint64_t> count_up(store& facts, const std::string& table,
+                          const std::string& key, uint64_t least) {
+  std::promise<result<std::vector<stored_row>>> read;
+  facts.load(table, [&](auto x) { read.set_value(std::move(x)); });
+  auto rows = read.get_future().get();
+  if (!rows)
+    return rows.failure();
+  uint64_t version = 0;
+  uint64_t count = 0;
+  for (auto& row : *rows)
+    if (row.key == key) {
+      version = row.version;
+      count = number_in<uint64_t>(row.value).value_or(0);
+    }
+  count = std::max(count + 1, least);
+  std::promise<result<uint64_t>> write;
+  facts.put(table, key, std::to_string(count), version,
+            [&](auto x) { write.set_value(std::move(x)); });
+  if (auto done = write.get_future().get(); !done)
+    return done.failure();
+  return count;
+}
+
+} // namespace millrace

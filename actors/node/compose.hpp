@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "actors/cache/cache.hpp"
+#include "actors/node/supervisor.hpp"
+#include "config/config.hpp"
+#include "runtime/host_probe.hpp"
+
+namespace millrace {
+
+/// What a node's actors stand on. The real world and the simulated one put
+/// different things here, and that is all the difference between them.
+struct node_ground {
+  bus* net = nullptr;
+  caf::execution_unit* host = nullptr; ///< runs what devices complete; or null
+  std::shared_ptr<metrics> counts;
+  std::shared_ptr<health> state;
+  std::shared_ptr<store> facts;
+  uint64_t controller_epoch = 0; ///< of this start, on a controller
+  std::function<std::shared_ptr<bundle_reader>()> read_bundles;
+  std::function<result<std::unique_ptr<device>>(const device_config&,
+                                                device_listener&)>
+    make_device;
+  host_probe probe;
+  std::function<void()> ended; ///< the node has drained
+};
+
+/// What a device's config says of it to others.
+device_info describe(const device_config& x);
+
+/// The actors of a node of a cluster, by its roles, on that ground.
+supervisor_options compose_node(const cluster_config& config,
+                                const std::string& name, node_ground ground);
+
+/// Raises a durable counter by one, or to `least`, and returns it: numbers of
+/// starts, of controllers. Waits for the store, so not in an actor. Errors: as
+/// the store gives them.
+result<uint64_t> count_up(store& facts, const std::string& table,
+                          const std::string& key, uint64_t least = 0);
+
+} // namespace millrace

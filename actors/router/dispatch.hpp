@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <unordered_map>
+
+#include "transport/messages/model.hpp"
+
+namespace millrace {
+
+/// Decides which replica takes the next batch: one of those with credit. Costs
+/// the same however many there are, but for a logarithm. Pure.
+class dispatcher {
+public:
+  using replica_id = uint64_t;
+
+  virtual ~dispatcher() = default;
+
+  /// The batches a replica takes at once from now on; 0: none.
+  virtual void set_credit(replica_id x, uint32_t credit) = 0;
+
+  /// Who takes the next batch.
+  virtual std::optional<replica_id> next() const = 0;
+
+  /// It was given the batch. Its credit is as before until it is set.
+  virtual void given(replica_id x) { static_cast<void>(x); }
+};
+
+/// pull: the one with the most credit, which has the least to do; of equals the
+/// one that has been there longest. round_robin: one after the other.
+std::unique_ptr<dispatcher> make_dispatcher(dispatch_policy x);
+
+} // namespace millrace

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+
+#include "models/device/device.hpp"
+#include "models/interference.hpp"
+#include "models/profile.hpp"
+#include "runtime/random.hpp"
+
+namespace millrace {
+
+/// How an emulated device takes its time.
+struct emulation {
+  microseconds load{50'000};
+  microseconds per_batch{1000};
+  microseconds per_row{100};
+  double cv = 0;
+  double share_penalty = 1;
+  interference_settings interference;
+  MILLRACE_FIELDS(emulation, load, per_batch, per_row, cv, share_penalty,
+                  interference)
+  static constexpr auto notes() {
+    return std::array{
+      note{"time to load a model, where no profile tells", 0, 3600},
+      note{"time of an execution, where no profile tells", 0, 3600},
+      note{"and of each row in it", 0, 3600},
+      note{"coefficient of variation of these times (gamma distributed; 1:"
+           " exponential)",
+           0, 10},
+      note{"a share s of the device makes work longer by s to the power of"
+           " minus this",
+           0, 4},
+      note{"how neighbours slow each other down"}};
+  }
+};
+
+/// Whatever slows a whole device down, while it lasts.
+struct device_pace {
+  double times_slower = 1;
+};
+
+/// What an emulated device takes from its surroundings; all of it may be left
+/// out.
+struct emulated_ground {
+  std::shared_ptr<const profile_book> profiles;
+  std::shared_ptr<const device_pace> pace;
+  std::optional<random_stream> random; ///< with a cv
+};
+
+/// A device that computes nothing: it answers with zeros of the signature's
+/// shape after the time that the model's profile on this kind of device gives
+/// (metrics execute_seconds, load_seconds and, for interference,
+/// bandwidth_share), or the emulation. What is left of running work is worked
+/// out anew whenever its neighbours change. Lives on the actor clock, so it
+/// does in a simulation what it does here. When its pace changes it wants to
+/// be called at once.
+std::unique_ptr<device> make_emulated_device(device_info info, emulation how,
+                                             device_listener& listener,
+                                             emulated_ground ground = {});
+
+} // namespace millrace

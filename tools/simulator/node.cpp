@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simulator/node.hpp"
+
+#include "actors/node/supervisor_state.hpp"
+#include "simulator/observed_device.hpp"
+
+namespace millrace::simulator {
+
+namespace {
+
+/// A sync on a good disk.
+constexpr microseconds store_takes{500};
+
+/// Origins of processes' clocks lie within so many hours.
+constexpr uint64_t clock_hours = 10'000;
+
+/// Opens bundles that have no bytes, after the time a disk takes to say so.
+class simulated_reader : public bundle_reader {
+public:
+  simulated_reader(virtual_process& process, const scenario& what)
+    : process_(process),
+      what_(what) {}
+
+  void open(const std::string& model, uint64_t version, opened done) override {
+    process_.world().soon(process_, [this, model, version, done] {
+      auto i = what_.bundles.find(model);
+      if (i == what_.bundles.end() || version != 1)
+        return done(error{ec::unknown_model, "no bundle of " + model, {}});
+      if (i->second.broken)
+        return done(error{ec::bad_config, "a byte of it is wrong", {}});
+      auto content = std::make_shared<bundle>(make_bundle(*i));
+      auto info = describe(*i, *content);
+      done(fetched{std::move(content), std::move(info)});
+    });
+  }
+
+  void watch(changed tell) override {
+    process_.world().soon(process_, [this, tell] {
+      std::vector<model_info> out;
+      for (auto& x : what_.bundles)
+        out.push_back(describe(x, make_bundle(x)));
+      tell(std::move(out));
+    });
+  }
+
+private:
+  using entry = std::pair<const std::string, simulated_model>;
+
+  static bundle make_bundle(const entry& x) {
+    bundle out;
+    out.info.format = bundle_format;
+    out.info.name = x.first;
+    out.info.version = 1;
+    out.info.application = x.second.application;
+    auto row = [](const char* name, byte_count bytes) {
+      return tensor_spec{
+        name, dtype::u8, {-1, static_cast<int64_t>(bytes.value)}};
+    };
+    out.info.signature.inputs.push_back(row("x", x.second.input));
+    out.info.signature.outputs.push_back(row("y", x.second.output));
+    out.info.layers.push_back({"model", "model.pt", 0, "", "", 0});
+    out.info.weights.bytes = x.second.bytes.value;
+    return out;
+  }
+
+  static model_info describe(const entry& x, const bundle& content) {
+    model_info out;
+    out.model = x.first;
+    out.version = 1;
+    out.application = x.second.application;
+    out.accuracy = x.second.accuracy;
+    out.bytes = x.second.bytes.value;
+    out.aliases = {"default"};
+    out.signature = content.info.signature;
+    return out;
+  }
+
+  virtual_process& process_;
+  const scenario& what_;
+};
+
+} // namespace
+
+node::node(const node_ground_plan& plan, std::string name)
+  : plan_(plan),
+    name_(std::move(name)),
+    host_(plan.links->network().add_host(
+      name_, plan.what->cluster.nodes.at(name_).rack)),
+    random_(plan.random.fork("node " + name_)) {
+}
+
+node::~node() {
+  if (process_ != nullptr)
+    end("end");
+}
+
+void node::start() {
+  if (process_ != nullptr)
+    return;
+  ++starts_;
+  process_ = &plan_.world->add_process(
+    name_, std::chrono::hours{random_.below(clock_hours)});
+  auto& config = plan_.what->cluster;
+  auto& mine = config.nodes.at(name_);
+  member self{name_,
+              disk_->count_up("starts", "incarnation"),
+              "simulated://" + name_,
+              {},
+              mine.rack};
+  for (auto x : mine.roles)
+    self.roles.emplace_back(to_string(x));
+  bus_ = std::make_unique<simulated_bus>(
+    *process_, *plan_.links, std::move(self), host_, *plan_.outside);
+  node_ground ground;
+  ground.net = bus_.get();
+  ground.counts = std::make_shared<metrics>(recording::off);
+  ground.state = state_ = std::make_shared<health>();
+  ground.facts = open_virtual_store(*process_, disk_, store_takes);
+  if (std::count(mine.roles.begin(), mine.roles.end(), node_role::controller))
+    ground.controller_epoch = disk_->count_up("starts", "controller");
+  ground.read_bundles = [this] { return read_bundles(); };
+  ground.make_device = [this](const device_config& d, device_listener& to) {
+    return make_device(d, to);
+  };
+  ground.probe = [] { return host_reading{}; };
+  ground.ended = [this] {
+    // Not from within one of its own actors.
+    plan_.world->at(plan_.world->now(), [this] {
+      if (process_ == nullptr)
+        return;
+      plan_.links->leave(*bus_);
+      end("left");
+    });
+  };
+  plan_.world->soon(*process_, [this, ground = std::move(ground)] {
+    auto& config = plan_.what->cluster;
+    auto x = process_->adopt(process_->system().spawn(
+      millrace::supervisor, compose_node(config, name_, ground)));
+    bus_->publish("supervisor", caf::actor_cast<caf::strong_actor_ptr>(x));
+  });
+  plan_.links->join(*bus_, [this](const refused& x) {
+    // As a real process does: mends its count, ends, and is started again.
+    if (!x.alive)
+      disk_->count_up("starts", "incarnation", x.known);
+    end("refused");
+    if (!x.alive)
+      start();
+  });
+  plan_.tell(name_, "started");
+}
+
+void node::end(std::string_view why) {
+  bus_->vanish();
+  process_->end();
+  bus_.reset();
+  process_ = nullptr;
+  plan_.tell(name_, why);
+}
+
+void node::kill() {
+  if (process_ != nullptr)
+    end("killed");
+}
+
+void node::pause() {
+  if (process_ == nullptr || process_->paused())
+    return;
+  process_->pause();
+  plan_.links->silence(*bus_);
+  plan_.tell(name_, "paused");
+}
+
+void node::resume() {
+  if (!paused())
+    return;
+  process_->resume();
+  plan_.links->wake(*bus_);
+  plan_.tell(name_, "resumed");
+}
+
+void node::drain() {
+  if (process_ == nullptr)
+    return;
+  plan_.world->soon(*process_, [this] {
+    if (auto x = bus_->resolve("./supervisor"))
+      caf::anon_send(caf::actor_cast<supervisor_actor>(x), millrace::drain{});
+  });
+}
+
+void node::set_pace(double times_slower) {
+  if (process_ == nullptr) {
+    pace_->times_slower = times_slower;
+    return;
+  }
+  auto tell_executors = [this] {
+    for (auto& name : bus_->published("executor/"))
+      if (auto x = bus_->resolve("./" + name))
+        caf::anon_send(caf::actor_cast<executor_actor>(x), tick::value);
+  };
+  // Before and after: work gets on at the old pace up to now.
+  plan_.world->soon(*process_, tell_executors);
+  plan_.world->soon(*process_, [this, times_slower, tell_executors] {
+    pace_->times_slower = times_slower;
+    tell_executors();
+  });
+}
+
+std::shared_ptr<bundle_reader> node::read_bundles() {
+  return std::make_shared<simulated_reader>(*process_, plan_.what->spec);
+}
+
+result<std::unique_ptr<device>> node::make_device(const device_config& x,
+                                                  device_listener& to) {
+  emulated_ground ground;
+  ground.profiles = plan_.profiles;
+  ground.pace = pace_;
+  auto random = random_.fork(x.id + " of start " + std::to_string(starts_));
+  if (x.emulate.cv > 0)
+    ground.random = random.fork("times");
+  return observe_device(
+    {name_, x.id, process_, faults_, random.fork("faults"), plan_.devices}, to,
+    [&](device_listener& inner) {
+      return make_emulated_device(describe(x), x.emulate, inner, ground);
+    });
+}
+
+} // namespace millrace::simulator

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "actors/node/compose.hpp"
+#include "config/scenario.hpp"
+#include "models/device/emulated_device.hpp"
+#include "runtime/virtual/disk.hpp"
+#include "transport/simulated/links.hpp"
+
+namespace millrace::simulator {
+
+/// A batch that a device has run, for better or worse.
+struct executed_batch {
+  const std::string& node;
+  const std::string& device;
+  const std::string& model;
+  const std::vector<tensor_list>& items; ///< inputs, per request
+  timestamp started;
+  timestamp ended;
+  bool ok;
+};
+
+/// What goes on on devices.
+class device_observer {
+public:
+  virtual ~device_observer() = default;
+  virtual void on_loaded(const std::string& node, const std::string& device,
+                         const load_request& x, timestamp begun,
+                         const result<load_report>& how) {
+    static_cast<void>(node), static_cast<void>(device);
+    static_cast<void>(x), static_cast<void>(begun), static_cast<void>(how);
+  }
+  virtual void on_unloaded(const std::string& node, const std::string& device,
+                           instance_id x) {
+    static_cast<void>(node), static_cast<void>(device), static_cast<void>(x);
+  }
+  virtual void on_executed(const executed_batch& x) { static_cast<void>(x); }
+};
+
+/// What all nodes of a simulated cluster have in common.
+struct node_ground_plan {
+  const loaded_scenario* what = nullptr;
+  std::shared_ptr<const profile_book> profiles;
+  random_stream random{1};
+  virtual_world* world = nullptr;
+  simulated_links* links = nullptr;
+  simulated_outside* outside = nullptr;
+  device_observer* devices = nullptr;
+  std::function<void(const std::string& node, std::string_view what)> tell;
+};
+
+/// What faults do to a host's devices, while they last.
+struct device_faults {
+  double failing_executions = 0; ///< part of them
+  double failing_loads = 0;
+};
+
+/// A host of the simulated world with its disk, and the process that runs on
+/// it, which comes and goes.
+class node {
+public:
+  node(const node_ground_plan& plan, std::string name);
+  ~node();
+
+  const std::string& name() const { return name_; }
+  host_number host() const { return host_; }
+  bool running() const { return process_ != nullptr; }
+  bool paused() const { return process_ != nullptr && process_->paused(); }
+  simulated_bus* bus() { return bus_.get(); }
+  virtual_process* process() { return process_; }
+  /// Of the last start.
+  const health& state() const { return *state_; }
+
+  /// Starts the process, if none runs.
+  void start();
+
+  /// It is gone, in the middle of whatever it did.
+  void kill();
+
+  /// It stops, and goes on.
+  void pause();
+  void resume();
+
+  /// Finishes what it has, then leaves.
+  void drain();
+
+  void wipe() { disk_->wipe(); }
+
+  /// Devices are so many times slower from now on.
+  void set_pace(double times_slower);
+  device_faults& faults() { return *faults_; }
+
+private:
+  void end(std::string_view why);
+  result<std::unique_ptr<device>> make_device(const device_config& x,
+                                              device_listener& to);
+  std::shared_ptr<bundle_reader> read_bundles();
+
+  const node_ground_plan& plan_;
+  std::string name_;
+  host_number host_;
+  random_stream random_;
+  std::shared_ptr<virtual_disk> disk_ = std::make_shared<virtual_disk>();
+  std::shared_ptr<device_pace> pace_ = std::make_shared<device_pace>();
+  std::shared_ptr<device_faults> faults_ = std::make_shared<device_faults>();
+  std::shared_ptr<health> state_;
+  virtual_process* process_ = nullptr;
+  std::unique_ptr<simulated_bus> bus_;
+  uint64_t starts_ = 0;
+};
+
+} // namespace millrace::simulator

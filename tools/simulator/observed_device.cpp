@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simulator/observed_device.hpp"
+
+#include <cstring>
+#include <unordered_map>
+
+namespace millrace::simulator {
+
+namespace {
+
+/// What of an input comes back.
+constexpr size_t echoed = 16;
+
+class observed_device : public device, private device_listener {
+public:
+  observed_device(
+    device_place place, device_listener& to,
+    const std::function<std::unique_ptr<device>(device_listener&)>& make)
+    : place_(std::move(place)),
+      to_(to),
+      inner_(make(*this)) {}
+
+  const device_info& info() const override { return inner_->info(); }
+
+  void load(load_request x, timestamp now) override {
+    loads_[x.instance] = {x, now};
+    inner_->load(std::move(x), now);
+  }
+
+  void unload(instance_id x) override {
+    inner_->unload(x);
+    if (loads_.erase(x) != 0)
+      place_.watcher->on_unloaded(place_.node, place_.device, x);
+  }
+
+  void execute(execution x, timestamp now) override {
+    auto i = loads_.find(x.instance);
+    running_[x.id] = {i == loads_.end() ? std::string{}
+                                        : i->second.what.content->info.name,
+                      x.items};
+    inner_->execute(std::move(x), now);
+  }
+
+  timestamp next_due() const override { return inner_->next_due(); }
+  void advance(timestamp now) override { inner_->advance(now); }
+
+private:
+  struct loaded {
+    load_request what;
+    timestamp begun;
+  };
+  struct batch {
+    std::string model;
+    std::vector<tensor_list> items;
+  };
+
+  bool fails(double part) { return part > 0 && place_.random.uniform() < part; }
+
+  void on_loaded(instance_id x, result<load_report> report) override {
+    if (report && fails(place_.faults->failing_loads))
+      report = error{ec::unavailable, "the object store gives nothing", {}};
+    if (auto i = loads_.find(x); i != loads_.end())
+      place_.watcher->on_loaded(place_.node, place_.device, i->second.what,
+                                place_.process->global(i->second.begun),
+                                report);
+    to_.on_loaded(x, std::move(report));
+  }
+
+  void on_executed(execution_report report) override {
+    if (report.outputs && fails(place_.faults->failing_executions))
+      report.outputs = error{ec::internal, "the device failed", {}};
+    auto done = std::move(running_[report.id]);
+    running_.erase(report.id);
+    if (report.outputs)
+      for (size_t i = 0; i < report.outputs->size(); ++i)
+        echo(done.items[i], (*report.outputs)[i]);
+    place_.watcher->on_executed({place_.node, place_.device, done.model,
+                                 done.items,
+                                 place_.process->global(report.started),
+                                 place_.process->global(report.ended),
+                                 static_cast<bool>(report.outputs)});
+    to_.on_executed(std::move(report));
+  }
+
+  static void echo(const tensor_list& from, tensor_list& to) {
+    if (from.empty() || to.empty() || from[0].data.size() < echoed
+        || to[0].data.size() < echoed)
+      return;
+    std::string bytes{to[0].data.text()};
+    std::memcpy(bytes.data(), from[0].data.data(), echoed);
+    to[0].data = shared_bytes::copy_of(bytes);
+  }
+
+  device_place place_;
+  device_listener& to_;
+  std::unordered_map<instance_id, loaded> loads_;
+  std::unordered_map<uint64_t, batch> running_;
+  std::unique_ptr<device> inner_;
+};
+
+} // namespace
+
+std::unique_ptr<device> observe_device(
+  device_place place, device_listener& to,
+  const std::function<std::unique_ptr<device>(device_listener&)>& make) {
+  return std::make_unique<observed_device>(std::move(place), to, make);
+}
+
+} // namespace millrace::simulator

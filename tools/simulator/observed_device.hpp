@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "simulator/node.hpp"
+
+namespace millrace::simulator {
+
+/// Where a device stands, and who looks on.
+struct device_place {
+  std::string node;
+  std::string device;
+  virtual_process* process = nullptr;
+  std::shared_ptr<const device_faults> faults;
+  random_stream random;
+  device_observer* watcher = nullptr;
+};
+
+/// A device whose doings are told, and which sometimes fails. The first bytes
+/// of each request's input come back as the first of its output: whoever asked
+/// can tell that an answer is its own.
+std::unique_ptr<device> observe_device(
+  device_place place, device_listener& to,
+  const std::function<std::unique_ptr<device>(device_listener&)>& make);
+
+} // namespace millrace::simulator

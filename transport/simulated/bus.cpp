@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/simulated/bus.hpp"
+
+#include "runtime/log.hpp"
+#include "runtime/text.hpp"
+#include "transport/access.hpp"
+#include "transport/messages/all.hpp"
+#include "transport/simulated/links.hpp"
+
+namespace millrace {
+
+namespace {
+
+/// Messages queued for one node, as a real connection queues at most.
+constexpr size_t most_waiting = 1000;
+
+/// What a client's header takes, about.
+constexpr size_t client_header = 96;
+
+} // namespace
+
+simulated_bus::simulated_bus(virtual_process& process, simulated_links& links,
+                             member self, host_number host,
+                             simulated_outside& outside)
+  : switchboard_bus(process.system(), self.name),
+    process_(process),
+    links_(links),
+    self_(std::move(self)),
+    host_(host),
+    outside_(outside),
+    operators_(process.system(), [this](auto&, auto mid, auto& content) {
+      if (!vanished_)
+        outside_.on_operator_answer(self_.name,
+                                    mid.request_id().integer_value(),
+                                    caf::message::copy(content));
+    }) {
+  auto& net = links_.network();
+  from_clients_ = net.open(net.clients(), host_);
+  to_clients_ = net.open(host_, net.clients());
+}
+
+simulated_bus::~simulated_bus() {
+  vanish();
+}
+
+void simulated_bus::vanish() {
+  if (std::exchange(vanished_, true))
+    return;
+  links_.vanish(*this);
+  streams_.clear();
+  from_clients_->reset();
+  to_clients_->reset();
+  subscribers_.clear();
+  gateway_ = nullptr;
+}
+
+// -- actors -------------------------------------------------------------------
+
+void simulated_bus::tell(const caf::strong_actor_ptr& to, caf::message x) {
+  if (to)
+    to->enqueue(nullptr, caf::message_id{}, std::move(x), nullptr);
+}
+
+void simulated_bus::subscribe(caf::strong_actor_ptr x, std::string role) {
+  if (vanished_)
+    return;
+  std::erase_if(subscribers_, [](auto& s) {
+    return caf::actor_cast<caf::strong_actor_ptr>(s.who) == nullptr;
+  });
+  for (auto& m : members().peers)
+    if (role.empty() || m.has_role(role))
+      tell(x, caf::make_message(peer_up{m}));
+  subscribers_.push_back(
+    {caf::actor_cast<caf::weak_actor_ptr>(x), std::move(role)});
+}
+
+void simulated_bus::tell_subscribers(const member& about,
+                                     const caf::message& x) {
+  for (auto& s : subscribers_)
+    if (s.role.empty() || about.has_role(s.role))
+      if (auto to = caf::actor_cast<caf::strong_actor_ptr>(s.who))
+        links_.world().soon(process_, [this, to, x] { tell(to, x); });
+}
+
+member_list simulated_bus::members() const {
+  member_list out{self_, {}, {}};
+  if (vanished_)
+    return out;
+  for (auto n : links_.present_)
+    if (n != number_ && links_.sees(number_, n))
+      out.peers.push_back(links_.starts_[n].info);
+  for (auto& [name, x] : links_.lost_)
+    out.lost.push_back(
+      {x.node, x.reason, to_us(links_.world().now() - x.when)});
+  return out;
+}
+
+void simulated_bus::lose(size_t number, const member& whom,
+                         const std::string& reason, bool left) {
+  if (auto i = streams_.find(number); i != streams_.end())
+    i->second->reset();
+  links_.world().soon(process_, [this, whom, reason, left] {
+    if (vanished_)
+      return;
+    board_.peer_lost(whom, reason, nullptr);
+    log_event(log_level::warning, "bus", "peer_down",
+              {{"node", self_.name}, {"peer", whom.name}, {"reason", reason}});
+  });
+  tell_subscribers(whom, caf::make_message(peer_down{whom, reason, left}));
+}
+
+// -- other nodes --------------------------------------------------------------
+
+uint64_t simulated_bus::incarnation_of(const std::string& node) const {
+  auto i = links_.by_name_.find(node);
+  return !vanished_ && i != links_.by_name_.end()
+             && links_.sees(number_, i->second)
+           ? links_.starts_[i->second].info.incarnation
+           : 0;
+}
+
+simulated_network::stream& simulated_bus::stream_to(size_t number,
+                                                    host_number host) {
+  auto& out = streams_[number];
+  if (!out)
+    out = links_.network().open(host_, host);
+  return *out;
+}
+
+bool simulated_bus::carry(const std::string& node, uint64_t incarnation,
+                          wire_message x) {
+  if (vanished_)
+    return false;
+  auto i = links_.by_name_.find(node);
+  if (i == links_.by_name_.end() || !links_.sees(number_, i->second))
+    return false;
+  auto& other = links_.starts_[i->second];
+  if (other.info.incarnation != incarnation)
+    return false;
+  auto& stream = stream_to(i->second, other.host);
+  if (stream.waiting() >= most_waiting)
+    return false;
+  struct parcel {
+    shared_bytes head;
+    wire_message body;
+  };
+  auto y = std::make_shared<parcel>();
+  y->head = encode_header(x.head, board_.now());
+  y->body = std::move(x);
+  auto bytes = y->head.size() + y->body.bytes();
+  if (other.bus == nullptr)
+    return true; // it has gone and nobody here knows
+  stream.send(bytes, &other.bus->process_,
+              [from = number_, to = other.bus, y = std::move(y)] {
+                to->when_received([=] { to->arrive(from, y->head, y->body); });
+              });
+  return true;
+}
+
+/// A process receives one message after the other.
+void simulated_bus::when_received(std::function<void()> what) {
+  auto takes = links_.network().settings().per_message;
+  if (takes == 0us)
+    return what();
+  auto& world = links_.world();
+  busy_until_ = std::max(busy_until_, world.now()) + takes;
+  world.at(busy_until_, process_, std::move(what));
+}
+
+void simulated_bus::arrive(size_t from, const shared_bytes& head,
+                           const wire_message& x) {
+  if (vanished_)
+    return;
+  auto& sender = links_.starts_[from].info;
+  auto opened = open_frame(head.view(), board_.now());
+  if (!links_.sees(number_, from) || !opened
+      || opened->head.inc != self_.incarnation) {
+    ++links_.dropped_;
+    return;
+  }
+  ++links_.delivered_;
+  wire_message y{std::move(opened->head), x.body, x.attachments};
+  if (auto done = board_.deliver(sender, y, nullptr); !done)
+    log_event(log_level::error, "bus", "undecodable",
+              {{"from", sender.name},
+               {"type", y.head.t},
+               {"error", to_string(done.failure())}});
+}
+
+// -- clients ------------------------------------------------------------------
+
+void simulated_bus::to_gateway(caf::message x) {
+  if (!vanished_)
+    tell(gateway_, std::move(x));
+}
+
+void simulated_bus::client_sends(const session& from, uint64_t id, infer x,
+                                 microseconds deadline, int32_t priority) {
+  auto bytes = client_header + bytes_of(x.inputs);
+  auto group = std::make_shared<request_group>(this, from);
+  auto& y = group->requests.emplace_back();
+  y.tag.id = id;
+  if (deadline != microseconds::max())
+    y.due.at = process_.local(links_.world().now() + deadline);
+  y.priority = priority;
+  y.request = std::move(x);
+  from_clients_->send(bytes, &process_, [this, group = std::move(group)] {
+    when_received([this, group] {
+      // With no gateway the group answers for itself as it goes.
+      to_gateway(caf::make_message(client_requests{group}));
+    });
+  });
+}
+
+void simulated_bus::client_cancels(const session& from, uint64_t id) {
+  from_clients_->send(client_header, &process_, [this, from, id] {
+    to_gateway(caf::make_message(client_cancel{from, id}));
+  });
+}
+
+void simulated_bus::client_describes(const session& from, uint64_t id) {
+  from_clients_->send(client_header, &process_, [this, from, id] {
+    to_gateway(caf::make_message(client_describe{from, {id, false}, {}}));
+  });
+}
+
+void simulated_bus::answer(const session& to, client_tag tag, infer_reply x) {
+  if (vanished_)
+    return;
+  auto bytes = client_header + bytes_of(x.outputs);
+  auto y = std::make_shared<infer_reply>(std::move(x));
+  to_clients_->send(bytes, nullptr, [this, to, tag, y] {
+    outside_.on_reply(to, tag.id, std::move(*y));
+  });
+}
+
+void simulated_bus::answer(const session& to, client_tag tag,
+                           model_list_reply x) {
+  if (vanished_)
+    return;
+  auto y = std::make_shared<model_list_reply>(std::move(x));
+  to_clients_->send(client_header, nullptr, [this, to, tag, y] {
+    outside_.on_models(to, tag.id, std::move(*y));
+  });
+}
+
+void simulated_bus::deliver_from_operator(wire_message x) {
+  auto mid =
+    caf::message_id{x.head.id & caf::message_id::request_id_mask}.with_category(
+      caf::message_id::normal_message_category);
+  auto reply_to = operators_.of("operator");
+  if (vanished_ || !may_say(role::operating, x.head.t) || !reply_to)
+    return;
+  x.head.id = mid.integer_value();
+  links_.world().soon(process_, [this, reply_to, y = std::move(x)] {
+    if (!vanished_)
+      static_cast<void>(board_.deliver(reply_to, y, nullptr));
+  });
+}
+
+} // namespace millrace

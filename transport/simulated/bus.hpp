@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "transport/operator_session.hpp"
+#include "transport/simulated/network.hpp"
+#include "transport/switchboard.hpp"
+
+namespace millrace {
+
+class simulated_links;
+
+/// What leaves the simulated world's nodes for clients and operators.
+class simulated_outside {
+public:
+  virtual ~simulated_outside() = default;
+  virtual void on_reply(const session& to, uint64_t id, infer_reply x) = 0;
+  virtual void on_models(const session& to, uint64_t id,
+                         model_list_reply x) = 0;
+  virtual void on_operator_answer(const std::string& node, uint64_t id,
+                                  const caf::message& x) = 0;
+};
+
+/// A node's bus in the simulated world: the production switchboard and codec
+/// over the simulated network. Whom it is linked with, simulated_links knows.
+class simulated_bus : public switchboard_bus {
+public:
+  /// `world` and `outside` outlive it.
+  simulated_bus(virtual_process& process, simulated_links& links, member self,
+                host_number host, simulated_outside& outside);
+  ~simulated_bus() override;
+
+  const member& self() const override { return self_; }
+  void subscribe(caf::strong_actor_ptr x, std::string role) override;
+  member_list members() const override;
+  void serve_clients(caf::strong_actor_ptr x) override { gateway_ = x; }
+  void answer(const session& to, client_tag tag, infer_reply x) override;
+  void answer(const session& to, client_tag tag, model_list_reply x) override;
+
+  virtual_process& process() { return process_; }
+  host_number host() const { return host_; }
+
+  // -- from outside, at this moment -------------------------------------------
+
+  /// A client sends a request; the deadline counts from now (max: none).
+  void client_sends(const session& from, uint64_t id, infer x,
+                    microseconds deadline, int32_t priority = 0);
+  void client_cancels(const session& from, uint64_t id);
+  void client_describes(const session& from, uint64_t id);
+
+  /// An operator says something, as actor-shell would.
+  template <declared T>
+  void operator_says(uint64_t id, std::string to, const T& x) {
+    auto y = make_wire_message(x, timestamp{}, nullptr);
+    y.head.id = id;
+    y.head.to = std::move(to);
+    deliver_from_operator(std::move(y));
+  }
+
+  /// The process is gone: nothing gets in or out from now on.
+  void vanish();
+  bool vanished() const { return vanished_; }
+
+private:
+  friend class simulated_links;
+
+  bool carry(const std::string& node, uint64_t incarnation,
+             wire_message x) override;
+  uint64_t incarnation_of(const std::string& node) const override;
+
+  void arrive(size_t from, const shared_bytes& head, const wire_message& x);
+  void when_received(std::function<void()> what);
+  void to_gateway(caf::message x);
+  void deliver_from_operator(wire_message x);
+  void tell(const caf::strong_actor_ptr& to, caf::message x);
+  void tell_subscribers(const member& about, const caf::message& x);
+  void lose(size_t number, const member& whom, const std::string& reason,
+            bool left);
+  simulated_network::stream& stream_to(size_t number, host_number host);
+
+  struct subscriber {
+    caf::weak_actor_ptr who;
+    std::string role;
+  };
+
+  virtual_process& process_;
+  simulated_links& links_;
+  member self_;
+  host_number host_;
+  simulated_outside& outside_;
+  size_t number_ = 0; ///< among all starts of all nodes
+  bool vanished_ = false;
+  std::vector<subscriber> subscribers_;
+  caf::strong_actor_ptr gateway_;
+  operator_sessions operators_;
+  /// To other nodes, by their numbers.
+  std::map<size_t, std::unique_ptr<simulated_network::stream>> streams_;
+  std::unique_ptr<simulated_network::stream> from_clients_, to_clients_;
+  timestamp busy_until_; ///< receiving
+};
+
+} // namespace millrace

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/simulated/network.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace millrace {
+
+namespace {
+
+constexpr double unlimited = std::numeric_limits<double>::infinity();
+
+/// What a packet holds: each may be lost.
+constexpr size_t packet_bytes = 1448;
+
+/// After so many losses in a row TCP has given up long ago.
+constexpr int most_losses = 8;
+
+} // namespace
+
+simulated_network::simulated_network(virtual_world& world,
+                                     network_settings settings,
+                                     random_stream random)
+  : world_(world),
+    settings_(std::move(settings)),
+    random_(std::move(random)) {
+  hosts_.push_back({make_edge("", settings_.clients), {}, 0, {}});
+  hosts_.push_back({make_edge("", settings_.store), {}, 0, {}});
+}
+
+simulated_network::~simulated_network() {
+  *alive_ = false;
+}
+
+simulated_network::edge simulated_network::make_edge(const std::string& name,
+                                                     const link_speed& usual) {
+  auto i = settings_.links.find(name);
+  auto& x = i == settings_.links.end() ? usual : i->second;
+  edge out;
+  out.latency = x.latency;
+  out.limited = x.speed.bytes_per_second > 0;
+  out.speed = out.limited ? x.speed.bytes_per_second : unlimited;
+  if (out.limited) {
+    out.up = fabric_.add_link(out.speed);
+    out.down = fabric_.add_link(out.speed);
+  }
+  return out;
+}
+
+host_number simulated_network::add_host(const std::string& name,
+                                        const std::string& rack) {
+  if (!rack.empty() && !racks_.contains(rack))
+    racks_[rack] = make_edge(rack, settings_.rack);
+  hosts_.push_back({make_edge(name, settings_.host), rack, 0, {}});
+  return static_cast<host_number>(hosts_.size() - 1);
+}
+
+std::vector<link_number> simulated_network::path(host_number from,
+                                                 host_number to) const {
+  std::vector<link_number> out;
+  if (from == to)
+    return out;
+  auto& a = hosts_[from];
+  auto& b = hosts_[to];
+  auto across = a.rack != b.rack;
+  auto add = [&](const edge& x, link_number l) {
+    if (x.limited)
+      out.push_back(l);
+  };
+  add(a.link, a.link.up);
+  if (across && !a.rack.empty())
+    add(racks_.at(a.rack), racks_.at(a.rack).up);
+  if (across && !b.rack.empty())
+    add(racks_.at(b.rack), racks_.at(b.rack).down);
+  add(b.link, b.link.down);
+  return out;
+}
+
+double simulated_network::slowest(host_number from, host_number to) const {
+  auto out = unlimited;
+  for (auto l : path(from, to))
+    out = std::min(out, fabric_.capacity(l));
+  return out;
+}
+
+microseconds simulated_network::latency(host_number from,
+                                        host_number to) const {
+  if (from == to)
+    return settings_.local;
+  auto& a = hosts_[from];
+  auto& b = hosts_[to];
+  auto out = a.link.latency + b.link.latency;
+  if (a.rack != b.rack) {
+    if (!a.rack.empty())
+      out += racks_.at(a.rack).latency;
+    if (!b.rack.empty())
+      out += racks_.at(b.rack).latency;
+  }
+  return out;
+}
+
+/// What chance and faults add to a message's latency.
+microseconds simulated_network::extra(host_number from, host_number to) {
+  microseconds out{0};
+  if (settings_.jitter > 0us)
+    out +=
+      microseconds{std::llround(static_cast<double>(settings_.jitter.count())
+                                * -std::log1p(-random_.uniform()))};
+  if (from != to)
+    out += hosts_[from].delay + hosts_[to].delay;
+  return out;
+}
+
+void simulated_network::block(host_number from, host_number to) {
+  blocked_.insert({from, to});
+}
+
+void simulated_network::unblock(host_number from, host_number to) {
+  if (blocked_.erase({from, to}) == 0)
+    return;
+  for (auto& [number, s] : streams_)
+    if (s->from_ == from && s->to_ == to)
+      s->go_on();
+}
+
+void simulated_network::set_speed(host_number x, double part) {
+  auto& e = hosts_[x].link;
+  if (!e.limited)
+    return;
+  fabric_.set_capacity(e.up, part * e.speed, world_.now());
+  fabric_.set_capacity(e.down, part * e.speed, world_.now());
+  for (auto& [number, s] : streams_)
+    if (s->from_ == x || s->to_ == x)
+      s->slowest_ = slowest(s->from_, s->to_);
+  arm();
+}
+
+std::unique_ptr<simulated_network::stream>
+simulated_network::open(host_number from, host_number to) {
+  return std::make_unique<stream>(*this, from, to);
+}
+
+// -- large messages -----------------------------------------------------------
+
+void simulated_network::arm() {
+  auto due = fabric_.next_due();
+  if (due == far_future || (!armed_.empty() && armed_.back() <= due))
+    return;
+  armed_.push_back(due);
+  world_.at(due, [this, alive = alive_] {
+    if (!*alive)
+      return;
+    armed_.pop_back();
+    pump();
+  });
+}
+
+void simulated_network::pump() {
+  auto now = world_.now();
+  for (auto flow : fabric_.take_ended(now))
+    if (auto i = sending_.find(flow); i != sending_.end())
+      i->second->sent(now);
+  arm();
+}
+
+// -- a stream -----------------------------------------------------------------
+
+simulated_network::stream::stream(simulated_network& net, host_number from,
+                                  host_number to)
+  : net_(net),
+    number_(++net.last_stream_),
+    from_(from),
+    to_(to),
+    slowest_(net.slowest(from, to)),
+    latency_(net.latency(from, to)) {
+  net_.streams_.emplace(number_, this);
+}
+
+simulated_network::stream::~stream() {
+  reset();
+  net_.streams_.erase(number_);
+}
+
+void simulated_network::stream::reset() {
+  life_->over = true;
+  life_ = std::make_shared<life>();
+  waiting_.clear();
+  if (flow_ != 0) {
+    net_.sending_.erase(flow_);
+    net_.fabric_.stop(std::exchange(flow_, 0), net_.world_.now());
+    net_.arm();
+  }
+}
+
+void simulated_network::stream::send(size_t bytes, virtual_process* where,
+                                     action arrived) {
+  waiting_.push_back({bytes, where, std::move(arrived)});
+  if (flow_ == 0)
+    go_on();
+}
+
+void simulated_network::stream::go_on() {
+  while (flow_ == 0 && !waiting_.empty() && !net_.blocked(from_, to_)) {
+    auto next = std::move(waiting_.front());
+    waiting_.pop_front();
+    begin(std::move(next));
+  }
+}
+
+void simulated_network::stream::begin(parcel x) {
+  auto now = net_.world_.now();
+  if (x.bytes >= net_.settings_.contend_from.value && from_ != to_
+      && std::isfinite(slowest_)) {
+    auto links = net_.path(from_, to_);
+    flow_ = net_.fabric_.start(links, static_cast<double>(x.bytes), now);
+    net_.sending_[flow_] = this;
+    now_sending_ = std::move(x);
+    net_.arm();
+    return;
+  }
+  auto took =
+    std::chrono::duration<double>{static_cast<double>(x.bytes) / slowest_};
+  free_at_ =
+    std::max(free_at_, now) + std::chrono::duration_cast<nanoseconds>(took);
+  arrive(std::move(x), free_at_);
+}
+
+void simulated_network::stream::sent(timestamp when) {
+  arrive(std::move(now_sending_), when);
+  auto& next_large = waiting_;
+  if (!next_large.empty() && !net_.blocked(from_, to_)
+      && next_large.front().bytes >= net_.settings_.contend_from.value) {
+    now_sending_ = std::move(waiting_.front());
+    waiting_.pop_front();
+    net_.fabric_.go_on(flow_, static_cast<double>(now_sending_.bytes), when);
+    return;
+  }
+  net_.sending_.erase(flow_);
+  net_.fabric_.stop(std::exchange(flow_, 0), when);
+  go_on();
+}
+
+void simulated_network::stream::arrive(parcel x, timestamp when) {
+  auto loss = 1 - (1 - net_.hosts_[from_].loss) * (1 - net_.hosts_[to_].loss);
+  if (loss > 0 && from_ != to_) {
+    // At least one packet of so many, then each retransmission again.
+    auto packets = static_cast<double>(1 + x.bytes / packet_bytes);
+    auto any = 1 - std::pow(1 - loss, packets);
+    auto wait = net_.settings_.retransmit;
+    for (int i = 0; i < most_losses && net_.random_.uniform() < any; ++i) {
+      when += wait;
+      wait *= 2;
+      any = loss;
+    }
+  }
+  when += latency_ + net_.extra(from_, to_);
+  last_arrival_ = std::max(last_arrival_, when);
+  auto arrival = [life = life_, arrived = std::move(x.arrived)] {
+    if (!life->over)
+      arrived();
+  };
+  if (x.where == nullptr)
+    net_.world_.at(last_arrival_, std::move(arrival));
+  else
+    net_.world_.at(last_arrival_, *x.where, std::move(arrival));
+}
+
+} // namespace millrace

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "runtime/random.hpp"
+#include "runtime/units.hpp"
+#include "runtime/virtual/world.hpp"
+#include "transport/simulated/fabric.hpp"
+
+namespace millrace {
+
+/// One link, each way.
+struct link_speed {
+  bandwidth speed;
+  microseconds latency{0};
+  MILLRACE_FIELDS(link_speed, speed, latency)
+  static constexpr auto notes() {
+    return std::array{note{"what it carries; 0: not limited", 0},
+                      note{"from one end to the other", 0, 60}};
+  }
+};
+
+/// A network of two tiers: hosts hang on the switch of their rack (leaf), those
+/// on one spine, which is never short; so do the clients and the object store.
+struct network_settings {
+  link_speed host{{1.25e9}, microseconds{10}};
+  link_speed rack{{0}, microseconds{5}};
+  link_speed store{{1.25e8}, microseconds{10'000}};
+  link_speed clients{{0}, microseconds{50}};
+  std::map<std::string, link_speed> links;
+  microseconds local{10};
+  microseconds per_message{0};
+  microseconds jitter{0};
+  byte_count contend_from{16'384};
+  microseconds retransmit{200'000};
+  MILLRACE_FIELDS(network_settings, host, rack, store, clients, links, local,
+                  per_message, jitter, contend_from, retransmit)
+  static constexpr auto notes() {
+    return std::array{
+      note{"between a host and its rack's switch"},
+      note{"between a rack's switch and the spine"},
+      note{"between the object store and the spine"},
+      note{"between all clients and the spine"},
+      note{"of single hosts and racks, by name, in place of those above"},
+      note{"latency between processes of one host", 0, 60},
+      note{"what a process takes to receive one message, one after the other",
+           0, 10},
+      note{"mean of an exponential part of each message's latency", 0, 60},
+      note{"messages of fewer bytes take their time on the path's slowest link"
+           " but nothing from others: they are cheap to simulate"},
+      note{"what a lost packet costs at first; each further loss twice as"
+           " much",
+           0.001, 60}};
+  }
+};
+
+using host_number = uint32_t;
+
+/// Carries bytes between hosts in the simulated world: in order on each stream,
+/// after the path's latencies, at the rate the fabric gives. What TCP would
+/// hide is hidden: loss is delay, and a cut is delay too until a stream is
+/// reset.
+class simulated_network {
+public:
+  using action = virtual_process::action;
+
+  simulated_network(virtual_world& world, network_settings settings,
+                    random_stream random);
+  simulated_network(const simulated_network&) = delete;
+  simulated_network& operator=(const simulated_network&) = delete;
+  ~simulated_network();
+
+  /// Racks begin to exist with their first host; hosts without one hang on the
+  /// spine itself.
+  host_number add_host(const std::string& name, const std::string& rack);
+  host_number clients() const { return 0; }
+  host_number store() const { return 1; }
+
+  /// One way from a host to another.
+  class stream;
+  std::unique_ptr<stream> open(host_number from, host_number to);
+
+  /// What the path takes for a message of no bytes.
+  microseconds latency(host_number from, host_number to) const;
+
+  // -- faults -----------------------------------------------------------------
+
+  /// Nothing gets from one host to the other until it is unblocked.
+  void block(host_number from, host_number to);
+  void unblock(host_number from, host_number to);
+  bool blocked(host_number from, host_number to) const {
+    return blocked_.contains({from, to});
+  }
+
+  /// The part of a host's packets, in and out, that is lost.
+  void set_loss(host_number x, double part) { hosts_[x].loss = part; }
+
+  /// What a host's every message takes longer.
+  void set_delay(host_number x, microseconds y) { hosts_[x].delay = y; }
+
+  /// The part of its link's speed that a host has.
+  void set_speed(host_number x, double part);
+
+  const network_settings& settings() const { return settings_; }
+  virtual_world& world() { return world_; }
+
+private:
+  struct edge {
+    link_number up = 0, down = 0;
+    bool limited = false;
+    double speed = 0;
+    microseconds latency{0};
+  };
+  struct host {
+    edge link;
+    std::string rack;
+    double loss = 0;
+    microseconds delay{0};
+  };
+
+  edge make_edge(const std::string& name, const link_speed& usual);
+  std::vector<link_number> path(host_number from, host_number to) const;
+  double slowest(host_number from, host_number to) const;
+  microseconds extra(host_number from, host_number to);
+  void pump();
+  void arm();
+
+  virtual_world& world_;
+  network_settings settings_;
+  random_stream random_;
+  fabric fabric_;
+  std::vector<host> hosts_;
+  std::map<std::string, edge> racks_;
+  std::set<std::pair<host_number, host_number>> blocked_;
+  std::map<uint64_t, stream*> streams_; ///< in order of opening
+  uint64_t last_stream_ = 0;
+  std::unordered_map<flow_number, stream*> sending_;
+  std::vector<timestamp> armed_; ///< the next one last
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+/// Bytes on their way from one host to another, in order.
+class simulated_network::stream {
+public:
+  stream(simulated_network& net, host_number from, host_number to);
+  stream(const stream&) = delete;
+  stream& operator=(const stream&) = delete;
+  ~stream();
+
+  /// Has `arrived` happen when all the bytes are there: in a process, or with
+  /// null outside of them.
+  void send(size_t bytes, virtual_process* where, action arrived);
+
+  /// What has not arrived never will.
+  void reset();
+
+  /// Messages not sent yet.
+  size_t waiting() const { return waiting_.size(); }
+
+private:
+  friend class simulated_network;
+
+  struct parcel {
+    size_t bytes = 0;
+    virtual_process* where = nullptr;
+    action arrived;
+  };
+  /// Which of its lives a stream is in: what was sent in an earlier one is
+  /// void.
+  struct life {
+    bool over = false;
+  };
+
+  void go_on();
+  void begin(parcel x);
+  void sent(timestamp when);
+  void arrive(parcel x, timestamp when);
+
+  simulated_network& net_;
+  uint64_t number_;
+  host_number from_, to_;
+  double slowest_ = 0;
+  microseconds latency_;
+  std::deque<parcel> waiting_;
+  parcel now_sending_;
+  flow_number flow_ = 0;
+  timestamp free_at_;      ///< its own part of the path
+  timestamp last_arrival_; ///< nothing overtakes
+  std::shared_ptr<life> life_ = std::make_shared<life>();
+};
+
+} // namespace millrace
