@@ -93,13 +93,14 @@ class virtual_world {
 public:
   using action = virtual_process::action;
 
+  /// When a world begins: CAF's clock takes zero for something else.
+  static constexpr timestamp beginning{std::chrono::hours{1}};
+
   virtual_world() = default;
   virtual_world(const virtual_world&) = delete;
   virtual_world& operator=(const virtual_world&) = delete;
   ~virtual_world();
 
-  /// Since the beginning of this world, which is one hour past zero: CAF's
-  /// clock takes zero for something else.
   timestamp now() const { return now_; }
   microseconds elapsed() const { return to_us(now_ - beginning); }
 
@@ -137,8 +138,6 @@ public:
 
 private:
   friend class virtual_process;
-
-  static constexpr timestamp beginning{std::chrono::hours{1}};
 
   struct event {
     timestamp when;

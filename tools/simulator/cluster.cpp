@@ -46,4 +46,9 @@ void cluster::on_operator_answer(const std::string& node, uint64_t id,
   watcher_.on_operator_answer(node, id, x);
 }
 
+void cluster::on_delivered(const member& from, const member& to,
+                           const header& what) {
+  watcher_.on_delivered(from, to, what);
+}
+
 } // namespace millrace::simulator

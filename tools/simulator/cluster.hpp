@@ -22,6 +22,10 @@ public:
                                   const caf::message& x) {
     static_cast<void>(node), static_cast<void>(id), static_cast<void>(x);
   }
+  virtual void on_delivered(const member& from, const member& to,
+                            const header& what) {
+    static_cast<void>(from), static_cast<void>(to), static_cast<void>(what);
+  }
   /// A node's process was started, ended, paused or went on.
   virtual void on_node(const std::string& node, std::string_view what) {
     static_cast<void>(node), static_cast<void>(what);
@@ -57,6 +61,8 @@ private:
   void on_models(const session& to, uint64_t id, model_list_reply x) override;
   void on_operator_answer(const std::string& node, uint64_t id,
                           const caf::message& x) override;
+  void on_delivered(const member& from, const member& to,
+                    const header& what) override;
 
   const loaded_scenario& what_;
   observer& watcher_;

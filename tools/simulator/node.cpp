@@ -56,6 +56,10 @@ private:
       return tensor_spec{
         name, dtype::u8, {-1, static_cast<int64_t>(bytes.value)}};
     };
+    if (is_tagged(x.second)) {
+      out.info.signature.inputs.push_back(row("tag", {tag_bytes}));
+      out.info.signature.outputs.push_back(row("tag", {tag_bytes}));
+    }
     out.info.signature.inputs.push_back(row("x", x.second.input));
     out.info.signature.outputs.push_back(row("y", x.second.output));
     out.info.layers.push_back({"model", "model.pt", 0, "", "", 0});

@@ -18,10 +18,23 @@ struct executed_batch {
   const std::string& device;
   const std::string& model;
   const std::vector<tensor_list>& items; ///< inputs, per request
+  uint32_t lane;
   timestamp started;
   timestamp ended;
   bool ok;
 };
+
+/// Inputs up to here are marked with their request's id; larger ones share
+/// their bytes and have a tag beside them, an input of its own, that is.
+constexpr uint64_t marked_bytes = 4096;
+constexpr uint64_t tag_bytes = 16;
+
+inline bool is_tagged(const simulated_model& x) {
+  return x.input.value > marked_bytes;
+}
+
+/// The id that a simulated client marked its request's input with; 0: none.
+uint64_t request_of(const tensor_list& inputs);
 
 /// What goes on on devices.
 class device_observer {
@@ -37,6 +50,8 @@ public:
                            instance_id x) {
     static_cast<void>(node), static_cast<void>(device), static_cast<void>(x);
   }
+  /// A device was given a batch: started and ended are not known yet.
+  virtual void on_given(const executed_batch& x) { static_cast<void>(x); }
   virtual void on_executed(const executed_batch& x) { static_cast<void>(x); }
 };
 

@@ -35,9 +35,13 @@ public:
 
   void execute(execution x, timestamp now) override {
     auto i = loads_.find(x.instance);
-    running_[x.id] = {i == loads_.end() ? std::string{}
-                                        : i->second.what.content->info.name,
-                      x.items};
+    auto& y = running_[x.id];
+    if (i != loads_.end())
+      y.model = i->second.what.content->info.name;
+    y.items = x.items;
+    auto given = place_.process->global(now);
+    place_.watcher->on_given(
+      {place_.node, place_.device, y.model, y.items, x.lane, given, given, false});
     inner_->execute(std::move(x), now);
   }
 
@@ -75,7 +79,7 @@ private:
       for (size_t i = 0; i < report.outputs->size(); ++i)
         echo(done.items[i], (*report.outputs)[i]);
     place_.watcher->on_executed({place_.node, place_.device, done.model,
-                                 done.items,
+                                 done.items, report.lane,
                                  place_.process->global(report.started),
                                  place_.process->global(report.ended),
                                  static_cast<bool>(report.outputs)});
@@ -99,6 +103,13 @@ private:
 };
 
 } // namespace
+
+uint64_t request_of(const tensor_list& inputs) {
+  uint64_t out = 0;
+  if (!inputs.empty() && inputs[0].data.size() >= sizeof out)
+    std::memcpy(&out, inputs[0].data.data(), sizeof out);
+  return out;
+}
 
 std::unique_ptr<device> observe_device(
   device_place place, device_listener& to,

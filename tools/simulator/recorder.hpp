@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "config/scenario.hpp"
-#include "simulator/cluster.hpp"
+#include "simulator/watcher.hpp"
 
 namespace millrace::simulator {
 
@@ -17,10 +17,9 @@ struct request_row {
   uint32_t replica = 0; ///< index of names; 0: none
   uint32_t batch = 0;
   uint32_t function = 0;
-  ec status = ec::ok;
-  uint8_t answers = 0;
+  ec status = ec::unavailable;
   microseconds sent{0};
-  microseconds answered{-1};
+  microseconds answered{-1}; ///< -1: never
   microseconds queue{0};
   microseconds execute{0};
 };
@@ -30,7 +29,9 @@ struct batch_row {
   uint32_t device = 0; ///< index of names: NODE/DEVICE
   uint32_t model = 0;
   uint32_t requests = 0;
+  uint32_t lane = 0;
   bool ok = true;
+  size_t first = 0; ///< of its requests' ids, in batch_requests
   microseconds started{0};
   microseconds ended{0};
 };
@@ -69,13 +70,43 @@ struct record {
   name_list names;
   std::vector<request_row> requests; ///< by id, from 1 on
   std::vector<batch_row> batches;
+  std::vector<uint64_t> batch_requests; ///< ids
   std::vector<replica_row> replicas;
   std::vector<event_row> events;
-  std::map<std::string, microseconds> reserved; ///< node time, by node
-  uint64_t messages = 0;                        ///< that actors handled
-  uint64_t actions = 0; ///< of the network and the rest of the world
-  uint64_t delivered = 0;
-  size_t actors = 0; ///< at the end
+  std::map<std::string, microseconds> reserved; ///< time there, by node
+};
+
+/// Writes a run down.
+class recorder : public watcher {
+public:
+  /// `begin` is when the workload starts, in the world's time.
+  recorder(const record_config& how, timestamp begin, microseconds length);
+
+  /// What there is, as of the end of the run.
+  record take();
+
+  void on_sent(const sent_request& x) override;
+  void on_reply(uint64_t id, const infer_reply& x, timestamp when) override;
+  void on_cut_short(uint64_t id, timestamp when) override;
+  void on_executed(const executed_batch& x) override;
+  void on_loaded(const std::string& node, const std::string& device,
+                 const load_request& x, timestamp begun,
+                 const result<load_report>& how, timestamp when) override;
+  void on_unloaded(const std::string& node, const std::string& device,
+                   instance_id x, timestamp when) override;
+  void on_node(const std::string& node, std::string_view what,
+               timestamp when) override;
+  void on_log(log_level level, std::string_view line, timestamp when) override;
+
+private:
+  microseconds since_start(timestamp x) const { return to_us(x - begin_); }
+  void gone(const std::string& node, timestamp when);
+
+  record_config how_;
+  timestamp begin_;
+  record record_;
+  std::map<std::string, size_t> copies_; ///< NODE/DEVICE#INSTANCE -> row
+  std::map<std::string, timestamp> up_since_; ///< by node
 };
 
 } // namespace millrace::simulator

@@ -4,53 +4,50 @@
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/log.hpp"
-
 namespace millrace::simulator {
 
 namespace {
 
-/// Inputs up to here carry their request's id, so that every answer can be
-/// told to be the right one; larger ones share their bytes.
-constexpr uint64_t marked_bytes = 4096;
-
-/// How often progress is told of, in virtual time at most.
+/// How often progress is told of.
 constexpr int progress_steps = 1000;
+
+/// Longer than any request may take (gateway_options::max_deadline).
+constexpr auto last_answers = 20min;
 
 } // namespace
 
-uint32_t name_list::number_of(const std::string& x) {
-  auto [i, fresh] =
-    numbers_.try_emplace(x, static_cast<uint32_t>(names_.size()));
-  if (fresh)
-    names_.push_back(x);
-  return i->second;
-}
-
-simulation::simulation(const loaded_scenario& what, uint64_t seed)
+simulation::simulation(const loaded_scenario& what, options how)
   : what_(what),
-    seed_(seed) {
+    how_(std::move(how)),
+    patience_(random_stream{how_.seed}.fork("patience")),
+    begin_(virtual_world::beginning + what.spec.warm_up) {
   for (auto& [name, config] : what.cluster.nodes)
-    if (std::count(config.roles.begin(), config.roles.end(), node_role::gateway)
+    if (std::count(config.roles.begin(), config.roles.end(),
+                   node_role::gateway)
         != 0)
       gateways_.push_back(name);
 }
 
 simulation::~simulation() {
+  finish();
+}
+
+void simulation::finish() {
+  watchers_.clear();
   cluster_.reset();
   set_log_sink({});
 }
 
 result<std::unique_ptr<simulation>>
-simulation::prepare(const loaded_scenario& what, uint64_t seed) {
-  std::unique_ptr<simulation> out{new simulation{what, seed}};
+simulation::prepare(const loaded_scenario& what, options how) {
+  std::unique_ptr<simulation> out{new simulation{what, std::move(how)}};
   if (auto done = out->make_workload(); !done)
     return done.failure();
   return out;
 }
 
 result<void> simulation::make_workload() {
-  random_stream random{seed_};
+  random_stream random{how_.seed};
   for (size_t i = 0; i < what_.spec.workload.size(); ++i) {
     auto& part = what_.spec.workload[i];
     auto longest = what_.spec.length - part.start;
@@ -71,52 +68,48 @@ result<void> simulation::make_workload() {
     for (size_t k = 0; k < times->size(); ++k)
       s.arrivals.push_back(
         {part.start + (*times)[k], k < function.size() ? function[k] : 0});
-    s.deadline = part.deadline;
     streams_.push_back(std::move(s));
   }
   return {};
 }
 
-microseconds simulation::since_start(timestamp x) const {
-  return to_us(x - begin_);
-}
-
-void simulation::run(const std::function<void(double)>& progress) {
-  cluster_.reset(new cluster{what_, seed_, *this});
+void simulation::run(const std::function<void(double)>& progress,
+                     const std::function<bool()>& stop) {
+  cluster_.reset(new cluster{what_, how_.seed, *this});
+  injector_ = std::make_unique<fault_injector>(*cluster_);
   world_ = &cluster_->world();
   auto& world = *world_;
-  auto& spec = what_.spec;
-  begin_ = world.now() + spec.warm_up;
-  record_.length = spec.length;
-  set_log_sink([this, &world](log_level level, std::string_view line) {
-    if (what_.spec.record.events)
-      record_.events.push_back(
-        {since_start(world.now()), std::string{line}, level});
+  if (how_.shuffle)
+    world.shuffle(random_stream{how_.seed}.fork("order"));
+  set_log_sink([this](log_level level, std::string_view line) {
+    tell(&watcher::on_log, level, line, now());
   });
+  auto from = now();
   cluster_->start();
   for (size_t i = 0; i < streams_.size(); ++i)
     schedule(i);
-  auto end = begin_ + spec.length;
-  auto whole = to_seconds(end - world.now());
-  auto from = world.now();
+  schedule_faults();
+  auto end = begin_ + what_.spec.length;
   for (int i = 1; i <= progress_steps; ++i) {
-    world.run_until(from + (end - from) * i / progress_steps);
+    world.run_until(from + (end - from) * i / progress_steps, stop);
+    if (stop && stop())
+      return;
     if (progress)
-      progress(to_seconds(world.now() - from) / whole);
+      progress(static_cast<double>(i) / progress_steps);
   }
   // What is still open is answered by its deadline, or never.
-  world.run_until(end + std::chrono::hours{1}, [this] { return open_ == 0; });
-  for (auto& [name, since] : up_since_)
-    record_.reserved[name] +=
-      to_us(std::max(end, since) - std::max(since, begin_));
-  record_.messages = world.messages();
-  record_.actions = world.actions();
-  record_.delivered = cluster_->links().delivered();
-  for (auto& [name, x] : cluster_->nodes())
-    if (x->running())
-      record_.actors += x->process()->actors();
-  cluster_.reset();
-  set_log_sink({});
+  world.run_until(end + last_answers, [&] {
+    return open_.empty() || (stop && stop());
+  });
+}
+
+void simulation::schedule_faults() {
+  auto all = plan_faults(what_, random_stream{how_.seed}.fork("faults"));
+  all.insert(all.end(), how_.faults.begin(), how_.faults.end());
+  for (auto& x : all)
+    world_->at(begin_ + x.at, [this, x] { injector_->inject(x); });
+  if (how_.heal_at)
+    world_->at(begin_ + *how_.heal_at, [this] { injector_->heal(); });
 }
 
 // -- requests -----------------------------------------------------------------
@@ -160,28 +153,31 @@ infer simulation::make_request(const stream& s, const std::string& model,
   out.application = s.part->application;
   if (s.part->slo > 0us)
     out.slo = s.part->slo;
-  auto known = what_.spec.bundles.find(model);
-  if (known == what_.spec.bundles.end())
-    known = std::find_if(
-      what_.spec.bundles.begin(), what_.spec.bundles.end(),
-      [&](auto& x) { return x.second.application == out.application; });
-  auto row = known == what_.spec.bundles.end() ? 1 : known->second.input.value;
-  auto bytes = row * s.part->rows;
-  shared_bytes data;
-  if (bytes > marked_bytes) {
-    auto& shared = inputs_[known->first + "/" + std::to_string(s.part->rows)];
-    if (shared.size() == 0)
-      shared = shared_bytes::copy_of(std::string(bytes, '\0'));
-    data = shared;
-  } else {
-    std::string marked(bytes, '\0');
-    std::memcpy(marked.data(), &id, std::min(sizeof id, marked.size()));
-    data = shared_bytes::copy_of(marked);
-  }
-  out.inputs.push_back(
-    {"", tensor{dtype::u8,
-                {static_cast<int64_t>(s.part->rows), static_cast<int64_t>(row)},
-                std::move(data)}});
+  auto& bundles = what_.spec.bundles;
+  auto known = std::find_if(bundles.begin(), bundles.end(), [&](auto& x) {
+    return x.first == model
+           || (model.empty() && x.second.application == out.application);
+  });
+  auto rows = s.part->rows;
+  auto add = [&](uint64_t row, shared_bytes data) {
+    shape extents{static_cast<int64_t>(rows), static_cast<int64_t>(row)};
+    out.inputs.push_back({"", tensor{dtype::u8, extents, std::move(data)}});
+  };
+  auto marked = [&](uint64_t bytes) {
+    std::string y(bytes, '\0');
+    std::memcpy(y.data(), &id, std::min(sizeof id, y.size()));
+    return shared_bytes::copy_of(y);
+  };
+  if (known == bundles.end())
+    return add(1, marked(rows)), out; // somebody will say that there is none
+  auto row = known->second.input.value;
+  if (!is_tagged(known->second))
+    return add(row, marked(rows * row)), out;
+  add(tag_bytes, marked(rows * tag_bytes));
+  auto& shared = inputs_[known->first + "/" + std::to_string(rows)];
+  if (shared.size() == 0)
+    shared = shared_bytes::copy_of(std::string(rows * row, '\0'));
+  add(row, shared);
   return out;
 }
 
@@ -189,88 +185,92 @@ void simulation::submit(size_t n) {
   auto& s = streams_[n];
   auto& x = s.arrivals[s.next++];
   auto& model = choose_model(s, x.function);
-  auto id = record_.requests.size() + 1;
-  request_row row;
-  row.part = static_cast<uint32_t>(n);
-  row.model = record_.names.number_of(model);
-  row.function = x.function;
-  row.sent = x.at;
-  row.status = ec::unavailable;
-  record_.requests.push_back(row);
-  if (auto* gateway = next_gateway()) {
-    auto deadline = s.deadline > 0us ? s.deadline : microseconds::max();
-    ++open_;
-    gateway->bus()->client_sends({0, "client-" + std::to_string(n)}, id,
-                                 make_request(s, model, id), deadline);
+  auto id = ++last_id_;
+  auto* gateway = next_gateway();
+  sent_request sent;
+  sent.id = id;
+  sent.part = static_cast<uint32_t>(n);
+  sent.function = x.function;
+  sent.model = model;
+  sent.application = s.part->application;
+  sent.when = now();
+  auto deadline =
+    s.part->deadline > 0us ? s.part->deadline : microseconds::max();
+  sent.due = s.part->deadline > 0us ? now() + deadline : far_future;
+  if (gateway != nullptr)
+    sent.gateway = gateway->name();
+  tell(&watcher::on_sent, sent);
+  if (gateway != nullptr) {
+    open_.emplace(id, &gateway->name());
+    session from{0, "client-" + std::to_string(n)};
+    gateway->bus()->client_sends(from, id, make_request(s, model, id),
+                                 deadline);
+    if (how_.cancelled > 0 && patience_.uniform() < how_.cancelled)
+      cancel_some(gateway->name(), from, id);
+  } else {
+    tell(&watcher::on_cut_short, id, now());
   }
   schedule(n);
 }
 
+void simulation::cancel_some(const std::string& gateway, const session& from,
+                             uint64_t id) {
+  auto after = microseconds{1 + static_cast<int64_t>(patience_.below(50'000))};
+  world_->at(now() + after, [this, gateway, from, id] {
+    auto& x = cluster_->at(gateway);
+    if (!open_.contains(id) || !x.running())
+      return;
+    tell(&watcher::on_cancelled, id, now());
+    x.bus()->client_cancels(from, id);
+  });
+}
+
 void simulation::on_reply(const session&, uint64_t id, infer_reply& x) {
-  auto& row = record_.requests[id - 1];
-  if (row.answers++ == 0)
-    --open_;
-  row.answered = since_start(world_->now());
-  row.status = x.status;
-  row.queue = x.queue;
-  row.execute = x.execute;
-  row.batch = x.batch;
-  row.replica = record_.names.number_of(x.replica);
-  if (!x.model.empty())
-    row.model = record_.names.number_of(x.model);
+  open_.erase(id);
+  tell(&watcher::on_reply, id, x, now());
 }
 
 // -- nodes and devices --------------------------------------------------------
 
 void simulation::on_node(const std::string& node, std::string_view what) {
-  auto now = world_->now();
   log_event(log_level::info, "simulator", what, {{"node", node}});
-  if (what == "started") {
-    up_since_[node] = now;
-  } else if (what != "paused" && what != "resumed") {
-    auto since = std::max(up_since_[node], begin_);
-    record_.reserved[node] += to_us(std::max(now, since) - since);
-    up_since_.erase(node);
-    auto i = copies_.lower_bound(node + "/");
-    for (; i != copies_.end() && i->first.starts_with(node + "/");
-         i = copies_.erase(i))
-      record_.replicas[i->second].ended = since_start(now);
+  tell(&watcher::on_node, node, what, now());
+  if (cluster_ == nullptr || cluster_->at(node).running())
+    return;
+  // Its clients see their connections break, and know nothing more.
+  std::vector<uint64_t> cut;
+  for (auto& [id, gateway] : open_)
+    if (*gateway == node)
+      cut.push_back(id);
+  std::sort(cut.begin(), cut.end());
+  for (auto id : cut) {
+    open_.erase(id);
+    tell(&watcher::on_cut_short, id, now());
   }
 }
 
 void simulation::on_loaded(const std::string& node, const std::string& device,
                            const load_request& x, timestamp begun,
                            const result<load_report>& how) {
-  replica_row row;
-  auto place = node + "/" + device;
-  row.device = record_.names.number_of(place);
-  row.model = record_.names.number_of(x.content->info.name);
-  row.begun = since_start(begun);
-  if (how) {
-    row.ready = since_start(world_->now());
-    copies_[place + "#" + std::to_string(x.instance)] = record_.replicas.size();
-  }
-  record_.replicas.push_back(row);
+  tell(&watcher::on_loaded, node, device, x, begun, how, now());
 }
 
 void simulation::on_unloaded(const std::string& node, const std::string& device,
                              instance_id x) {
-  auto i = copies_.find(node + "/" + device + "#" + std::to_string(x));
-  if (i == copies_.end())
-    return;
-  record_.replicas[i->second].ended = since_start(world_->now());
-  copies_.erase(i);
+  tell(&watcher::on_unloaded, node, device, x, now());
+}
+
+void simulation::on_given(const executed_batch& x) {
+  tell(&watcher::on_given, x, now());
 }
 
 void simulation::on_executed(const executed_batch& x) {
-  batch_row row;
-  row.device = record_.names.number_of(x.node + "/" + x.device);
-  row.model = record_.names.number_of(x.model);
-  row.requests = static_cast<uint32_t>(x.items.size());
-  row.ok = x.ok;
-  row.started = since_start(x.started);
-  row.ended = since_start(x.ended);
-  record_.batches.push_back(row);
+  tell(&watcher::on_executed, x);
+}
+
+void simulation::on_delivered(const member& from, const member& to,
+                              const header& what) {
+  tell(&watcher::on_delivered, from, to, what, now());
 }
 
 } // namespace millrace::simulator

@@ -3,25 +3,52 @@
 
 #include <functional>
 #include <memory>
+#include <unordered_map>
 
 #include "simulator/arrivals.hpp"
-#include "simulator/recorder.hpp"
+#include "simulator/faults.hpp"
+#include "simulator/watcher.hpp"
 
 namespace millrace::simulator {
 
-/// One run of a scenario, from an empty cluster to the last answer.
+/// One run of a scenario, from an empty cluster to the last answer: clients,
+/// faults, and who watches.
 class simulation : private observer {
 public:
-  /// Errors: bad_request when the workload cannot be made.
+  struct options {
+    uint64_t seed = 1;
+    std::vector<fault> faults; ///< on top of those of the scenario
+    /// When everything is undone and every node started; none: never.
+    std::optional<microseconds> heal_at;
+    /// Actors that are ready together run in an order of chance.
+    bool shuffle = false;
+    /// Part of the requests that their clients give up before the answer.
+    double cancelled = 0;
+  };
+
+  /// The scenario outlives it. Errors: bad_request when the workload cannot be
+  /// made.
   static result<std::unique_ptr<simulation>>
-  prepare(const loaded_scenario& what, uint64_t seed);
+  prepare(const loaded_scenario& what, options how);
   ~simulation() override;
 
-  /// Runs it; `progress` is told now and then which part is done.
-  void run(const std::function<void(double part)>& progress = {});
+  /// Has somebody see everything; he outlives the run.
+  void add(watcher& x) { watchers_.push_back(&x); }
 
-  const record& found() const { return record_; }
-  record take() { return std::move(record_); }
+  /// Runs it; `progress` is told now and then which part is done. Ends early
+  /// when `stop` says so, which is asked after every event.
+  void run(const std::function<void(double part)>& progress = {},
+           const std::function<bool()>& stop = {});
+
+  /// While it runs, and until finish(): for who wants to look at the end.
+  cluster& inside() { return *cluster_; }
+  const fault_injector& faults() const { return *injector_; }
+  timestamp begin() const { return begin_; }
+  /// Requests without an answer.
+  size_t open() const { return open_.size(); }
+
+  /// Ends every process.
+  void finish();
 
 private:
   struct arrival {
@@ -34,17 +61,18 @@ private:
     size_t next = 0;
     random_stream random{1};
     double total_weight = 0;
-    microseconds deadline{0};
   };
 
-  simulation(const loaded_scenario& what, uint64_t seed);
+  simulation(const loaded_scenario& what, options how);
   result<void> make_workload();
   void schedule(size_t stream_number);
   void submit(size_t stream_number);
+  void schedule_faults();
   const std::string& choose_model(stream& s, uint32_t function);
   infer make_request(const stream& s, const std::string& model, uint64_t id);
   node* next_gateway();
-  microseconds since_start(timestamp x) const;
+  void cancel_some(const std::string& gateway, const session& from,
+                   uint64_t id);
 
   void on_reply(const session& from, uint64_t id, infer_reply& x) override;
   void on_node(const std::string& node, std::string_view what) override;
@@ -53,21 +81,32 @@ private:
                  const result<load_report>& how) override;
   void on_unloaded(const std::string& node, const std::string& device,
                    instance_id x) override;
+  void on_given(const executed_batch& x) override;
   void on_executed(const executed_batch& x) override;
+  void on_delivered(const member& from, const member& to,
+                    const header& what) override;
+
+  template <class... Args, class... Given>
+  void tell(void (watcher::*what)(Args...), Given&&... xs) {
+    for (auto* w : watchers_)
+      (w->*what)(xs...);
+  }
+  timestamp now() const { return world_->now(); }
 
   const loaded_scenario& what_;
-  uint64_t seed_;
-  record record_;
+  options how_;
+  std::vector<watcher*> watchers_;
   std::vector<stream> streams_;
   std::vector<std::string> gateways_;
   size_t next_gateway_ = 0;
+  uint64_t last_id_ = 0;
   std::map<std::string, shared_bytes> inputs_; ///< by model, when large
-  std::map<std::string, size_t> copies_;       ///< NODE/DEVICE#INSTANCE -> row
-  std::map<std::string, timestamp> up_since_;  ///< by node
-  size_t open_ = 0;
+  std::unordered_map<uint64_t, const std::string*> open_; ///< at which gateway
+  random_stream patience_{1};
   timestamp begin_;
   virtual_world* world_ = nullptr;
-  std::unique_ptr<cluster> cluster_; ///< last: goes first
+  std::unique_ptr<cluster> cluster_;
+  std::unique_ptr<fault_injector> injector_;
 };
 
 } // namespace millrace::simulator

@@ -179,6 +179,7 @@ void simulated_bus::arrive(size_t from, const shared_bytes& head,
     return;
   }
   ++links_.delivered_;
+  outside_.on_delivered(sender, self_, opened->head);
   wire_message y{std::move(opened->head), x.body, x.attachments};
   if (auto done = board_.deliver(sender, y, nullptr); !done)
     log_event(log_level::error, "bus", "undecodable",

@@ -23,6 +23,9 @@ public:
                          model_list_reply x) = 0;
   virtual void on_operator_answer(const std::string& node, uint64_t id,
                                   const caf::message& x) = 0;
+  /// A node is about to handle a message of another.
+  virtual void on_delivered(const member& from, const member& to,
+                            const header& what) = 0;
 };
 
 /// A node's bus in the simulated world: the production switchboard and codec

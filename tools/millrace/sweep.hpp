@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "millrace/verbs.hpp"
+
+namespace millrace {
+
+/// Runs `millrace simulate` once for every combination of the values of
+/// "KEY=A,B,C", in as many processes at once as there are cores, and prints one
+/// table, or one JSON array. `same` is what all of them are given; with `out`
+/// each writes into a directory of its own there.
+int run_sweep(const std::string& file, const std::vector<std::string>& sweeps,
+              const std::vector<std::string>& same, const std::string& out,
+              const common_options& common);
+
+} // namespace millrace

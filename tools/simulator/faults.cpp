@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simulator/faults.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "runtime/log.hpp"
+#include "runtime/units.hpp"
+
+namespace millrace::simulator {
+
+namespace {
+
+constexpr microseconds short_while = 1s;
+
+bool needs_an_end(fault_kind x) {
+  return x == fault_kind::hang || x == fault_kind::wipe
+         || x == fault_kind::device;
+}
+
+std::vector<std::string> workers(const loaded_scenario& what) {
+  std::vector<std::string> out;
+  for (auto& [name, node] : what.cluster.nodes)
+    if (std::count(node.roles.begin(), node.roles.end(), node_role::worker)
+        != 0)
+      out.push_back(name);
+  return out;
+}
+
+fault make_fault(const fault_spec& x, microseconds at, std::string node) {
+  fault out{at, x.kind, std::move(node), x.lasts, x.part, x.factor, x.by};
+  if (out.lasts == 0us && needs_an_end(out.kind))
+    out.lasts = short_while;
+  return out;
+}
+
+void sort_by_time(std::vector<fault>& xs) {
+  std::stable_sort(xs.begin(), xs.end(),
+                   [](auto& a, auto& b) { return a.at < b.at; });
+}
+
+} // namespace
+
+std::string to_string(const fault& x) {
+  auto out = std::string{to_string(x.kind)} + " " + x.node + " at "
+             + format_duration(x.at);
+  if (x.lasts > 0us)
+    out += " for " + format_duration(x.lasts);
+  return out;
+}
+
+std::vector<fault> plan_faults(const loaded_scenario& what,
+                               random_stream random) {
+  std::vector<fault> out;
+  for (size_t i = 0; i < what.spec.faults.size(); ++i) {
+    auto& x = what.spec.faults[i];
+    auto draw = random.fork("fault " + std::to_string(i));
+    std::vector<std::string> where;
+    for (auto& name : x.nodes)
+      for (auto& node : nodes_of(what, name))
+        where.push_back(node);
+    if (x.nodes.empty())
+      where = workers(what);
+    if (where.empty())
+      continue;
+    if (x.at)
+      for (auto& node : where)
+        out.push_back(make_fault(x, *x.at, node));
+    else
+      for (auto at = x.every * draw.exponential();
+           at < std::chrono::duration<double, std::micro>{what.spec.length};
+           at += x.every * draw.exponential())
+        out.push_back(
+          make_fault(x, std::chrono::duration_cast<microseconds>(at),
+                     where[draw.below(where.size())]));
+  }
+  sort_by_time(out);
+  return out;
+}
+
+std::vector<fault> draw_storm(const loaded_scenario& what, const storm& how,
+                              random_stream random) {
+  std::vector<fault_kind> kinds;
+  for (size_t i = 0; i < names_of(fault_kind{}).size(); ++i)
+    if (random.uniform() < 0.5)
+      kinds.push_back(static_cast<fault_kind>(i));
+  std::vector<std::string> nodes;
+  for (auto& [name, node] : what.cluster.nodes)
+    nodes.push_back(name);
+  std::vector<fault> out;
+  auto some_time = [&](microseconds longest) {
+    // Short ones are as likely as long ones.
+    auto x = std::exp(std::log(1e3)
+                      + random.uniform()
+                          * (std::log(static_cast<double>(longest.count()))
+                             - std::log(1e3)));
+    return microseconds{static_cast<int64_t>(x)};
+  };
+  for (auto n = kinds.empty() ? 0 : 1 + random.below(how.most); n > 0; --n) {
+    fault x;
+    x.kind = kinds[random.below(kinds.size())];
+    x.node = nodes[random.below(nodes.size())];
+    x.at = how.begin
+           + microseconds{static_cast<int64_t>(
+             random.uniform() * static_cast<double>(how.length.count()))};
+    x.lasts = std::min(some_time(how.length / 2), how.begin + how.length - x.at);
+    x.part = random.uniform() * random.uniform();
+    x.factor = 1 + 99 * random.uniform() * random.uniform();
+    x.by = some_time(500ms);
+    out.push_back(x);
+  }
+  sort_by_time(out);
+  return out;
+}
+
+// -- doing it -----------------------------------------------------------------
+
+void fault_injector::inject(const fault& x) {
+  auto& where = cluster_.at(x.node);
+  log_event(log_level::info, "fault", to_string(x.kind),
+            {{"node", x.node}, {"lasts_us", x.lasts.count()}});
+  ++injected_[x.kind];
+  auto cuts = x.kind == fault_kind::partition || x.kind == fault_kind::one_way;
+  if (++on_[{x.node, x.kind}] == 1 || !cuts)
+    begin(x, where);
+  if (x.lasts > 0us)
+    cluster_.world().at(cluster_.world().now() + x.lasts, [this, x] {
+      auto& on = on_[{x.node, x.kind}];
+      if (on > 0 && --on == 0)
+        end(x, cluster_.at(x.node));
+    });
+}
+
+void fault_injector::begin(const fault& x, node& where) {
+  auto& net = cluster_.network();
+  switch (x.kind) {
+  case fault_kind::wipe:
+    where.kill();
+    return where.wipe();
+  case fault_kind::kill:
+    return where.kill();
+  case fault_kind::hang:
+    return where.pause();
+  case fault_kind::slow:
+    net.set_speed(where.host(), 1 / x.factor);
+    return where.set_pace(x.factor);
+  case fault_kind::partition:
+    return cut_off(where, true, true);
+  case fault_kind::one_way:
+    return cut_off(where, true, false);
+  case fault_kind::loss:
+    return net.set_loss(where.host(), x.part);
+  case fault_kind::delay:
+    return net.set_delay(where.host(), x.by);
+  case fault_kind::device:
+    where.faults().failing_executions = x.part;
+    return;
+  case fault_kind::load:
+    where.faults().failing_loads = x.part;
+    return;
+  }
+}
+
+void fault_injector::end(const fault& x, node& where) {
+  auto& net = cluster_.network();
+  log_event(log_level::info, "fault", "over",
+            {{"node", x.node}, {"kind", x.kind}});
+  switch (x.kind) {
+  case fault_kind::wipe:
+  case fault_kind::kill:
+    return where.start();
+  case fault_kind::hang:
+    return where.resume();
+  case fault_kind::slow:
+    net.set_speed(where.host(), 1);
+    return where.set_pace(1);
+  case fault_kind::partition:
+    return join_again(where, true, true);
+  case fault_kind::one_way:
+    return join_again(where, true, false);
+  case fault_kind::loss:
+    return net.set_loss(where.host(), 0);
+  case fault_kind::delay:
+    return net.set_delay(where.host(), 0us);
+  case fault_kind::device:
+    where.faults().failing_executions = 0;
+    return;
+  case fault_kind::load:
+    where.faults().failing_loads = 0;
+    return;
+  }
+}
+
+/// Several faults may hold the same two apart.
+void fault_injector::cut_off(node& x, bool out, bool in) {
+  auto cut = [this](host_number from, host_number to) {
+    if (cuts_[{from, to}]++ == 0)
+      cluster_.links().cut(from, to);
+  };
+  for (auto& [name, other] : cluster_.nodes()) {
+    if (other.get() == &x)
+      continue;
+    if (out)
+      cut(x.host(), other->host());
+    if (in)
+      cut(other->host(), x.host());
+  }
+}
+
+void fault_injector::join_again(node& x, bool out, bool in) {
+  auto mend = [this](host_number from, host_number to) {
+    if (--cuts_[{from, to}] == 0)
+      cluster_.links().mend(from, to);
+  };
+  for (auto& [name, other] : cluster_.nodes()) {
+    if (other.get() == &x)
+      continue;
+    if (out)
+      mend(x.host(), other->host());
+    if (in)
+      mend(other->host(), x.host());
+  }
+}
+
+void fault_injector::heal() {
+  for (auto& [what, on] : on_)
+    if (std::exchange(on, 0) > 0)
+      end({{}, what.second, what.first, {}, 0, 1, {}}, cluster_.at(what.first));
+  for (auto& [name, x] : cluster_.nodes()) {
+    x->resume();
+    x->start();
+  }
+}
+
+} // namespace millrace::simulator

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "config/scenario.hpp"
+#include "simulator/cluster.hpp"
+
+namespace millrace::simulator {
+
+/// One thing that goes wrong, at a point of the run.
+struct fault {
+  microseconds at{0}; ///< since the start of the workload
+  fault_kind kind = fault_kind::kill;
+  std::string node;
+  microseconds lasts{0}; ///< 0: for good
+  double part = 0;
+  double factor = 1;
+  microseconds by{0};
+};
+
+/// "kill w-1 at 2.31 s for 500 ms".
+std::string to_string(const fault& x);
+
+/// What a scenario says goes wrong, with chance settled: in order of time.
+std::vector<fault> plan_faults(const loaded_scenario& what,
+                               random_stream random);
+
+/// How long a storm lasts and what may happen in it.
+struct storm {
+  microseconds begin{0};
+  microseconds length{0};
+  size_t most = 12; ///< faults
+};
+
+/// Faults drawn by chance, in the manner of swarm testing: each kind is left
+/// out of a run with probability one half, so that runs differ in what they
+/// combine (Groce et al., ISSTA 2012). All are over when the storm is.
+std::vector<fault> draw_storm(const loaded_scenario& what, const storm& how,
+                              random_stream random);
+
+/// Does faults to a cluster, and undoes them.
+class fault_injector {
+public:
+  explicit fault_injector(cluster& x) : cluster_(x) {}
+
+  /// Begins a fault; its end is scheduled.
+  void inject(const fault& x);
+
+  /// Undoes all there is: every node runs and reaches every other.
+  void heal();
+
+  /// How often each kind was injected, and had something to hit.
+  const std::map<fault_kind, size_t>& injected() const { return injected_; }
+
+private:
+  void begin(const fault& x, node& where);
+  void end(const fault& x, node& where);
+  void cut_off(node& x, bool out, bool in);
+  void join_again(node& x, bool out, bool in);
+
+  cluster& cluster_;
+  std::map<fault_kind, size_t> injected_;
+  /// By node: how many faults of a kind are on.
+  std::map<std::pair<std::string, fault_kind>, int> on_;
+  std::map<std::pair<host_number, host_number>, int> cuts_;
+};
+
+} // namespace millrace::simulator

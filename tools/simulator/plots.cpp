@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <fstream>
+#include <functional>
+#include <spawn.h>
+#include <sstream>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/text.hpp"
+#include "simulator/tables.hpp"
+
+namespace millrace::simulator {
+
+namespace {
+
+constexpr size_t most_points = 600;
+
+/// Something whose number changes over time.
+class step_line {
+public:
+  void add(microseconds at, double change) { changes_.emplace_back(at, change); }
+  void during(microseconds from, microseconds to) {
+    add(from, 1);
+    add(to, -1);
+  }
+
+  /// How much there is at each of these times.
+  std::vector<double> at(const std::vector<microseconds>& times) {
+    std::sort(changes_.begin(), changes_.end());
+    std::vector<double> out;
+    double now = 0;
+    auto next = changes_.begin();
+    for (auto t : times) {
+      for (; next != changes_.end() && next->first <= t; ++next)
+        now += next->second;
+      out.push_back(now);
+    }
+    return out;
+  }
+
+  /// How much there is on average up to each of these times, from the one
+  /// before.
+  std::vector<double> mean(const std::vector<microseconds>& times) {
+    std::sort(changes_.begin(), changes_.end());
+    std::vector<double> out;
+    double now = 0;
+    auto next = changes_.begin();
+    auto from = microseconds{0};
+    for (; next != changes_.end() && next->first <= from; ++next)
+      now += next->second;
+    for (auto to : times) {
+      auto area = 0.0;
+      auto at = from;
+      for (; next != changes_.end() && next->first <= to; ++next) {
+        area += now * to_seconds(next->first - at);
+        at = next->first;
+        now += next->second;
+      }
+      out.push_back((area + now * to_seconds(to - at)) / to_seconds(to - from));
+      from = to;
+    }
+    return out;
+  }
+
+private:
+  std::vector<std::pair<microseconds, double>> changes_;
+};
+
+/// One picture: lines over a common axis, as a gnuplot script.
+class plot {
+public:
+  plot(std::string file, std::string title, std::string x, std::string y)
+    : file_(std::move(file)) {
+    head_ << "\nset output '" << file_ << "'\nset title '" << title
+          << "'\nset xlabel '" << x << "'\nset ylabel '" << y << "'\n";
+  }
+
+  void line(const std::string& name, const std::vector<double>& xs,
+            const std::vector<double>& ys, const char* style = "lines") {
+    auto block = "$d" + std::to_string(lines_++);
+    data_ << block << " << EOD\n";
+    for (size_t i = 0; i < xs.size(); ++i)
+      data_ << format_number(xs[i]) << ' ' << format_number(ys[i]) << '\n';
+    data_ << "EOD\n";
+    curves_ << (lines_ > 1 ? ", " : "plot ") << block << " with " << style
+            << " title '" << name << "'";
+  }
+
+  void set(const std::string& x) { head_ << "set " << x << '\n'; }
+
+  std::string text() const {
+    return lines_ == 0 ? "" : head_.str() + data_.str() + curves_.str() + "\n";
+  }
+
+private:
+  std::string file_;
+  std::ostringstream head_, data_, curves_;
+  size_t lines_ = 0;
+};
+
+class plotter {
+public:
+  plotter(const loaded_scenario& what, const record& run)
+    : what_(what),
+      run_(run) {
+    auto step = std::max<microseconds>(
+      what.spec.record.every,
+      run.length / static_cast<int64_t>(most_points));
+    for (auto t = step; t <= run.length; t += step)
+      times_.push_back(t);
+    for (auto t : times_)
+      seconds_.push_back(to_seconds(t));
+  }
+
+  std::string script() {
+    return "set terminal svg size 900,480 font 'sans-serif,13' background"
+           " 'white'\nset key outside right top\nset grid\nset style data"
+           " lines\nset yrange [0:*]\nset autoscale xfix\nset offsets 0,0,graph"
+           " 0.05,0\n"
+           + latencies() + replicas() + queues() + requests();
+  }
+
+private:
+  std::string latencies() {
+    plot out{"latency.svg", "latency", "ms", "part of the requests"};
+    out.set("yrange [0:1]");
+    double least = 1e300, most = 0;
+    std::map<uint32_t, std::vector<double>> by_model;
+    for (auto& x : run_.requests)
+      if (x.status == ec::ok)
+        by_model[x.model].push_back(1e3 * to_seconds(x.answered - x.sent));
+    for (auto& [model, took] : by_model) {
+      std::sort(took.begin(), took.end());
+      least = std::min(least, took.front());
+      most = std::max(most, took.back());
+      std::vector<double> xs{took.front()}, ys{0};
+      auto n = std::min(took.size(), most_points);
+      for (size_t i = 1; i <= n; ++i) {
+        ys.push_back(static_cast<double>(i) / static_cast<double>(n));
+        xs.push_back(took[i * took.size() / n - 1]);
+      }
+      out.line(run_.names[model], xs, ys);
+    }
+    if (least > 0 && most / least > 20)
+      out.set("logscale x");
+    auto text = out.text();
+    return text.empty() ? text : text + "unset logscale x\nset yrange [0:*]\n";
+  }
+
+  std::string replicas() {
+    plot out{"replicas.svg", "replicas", "s", "replicas"};
+    step_line wanted, reserved, ready;
+    std::map<std::string, double> of;
+    for (auto& x : run_.events) {
+      if (!x.what.starts_with("registry.changed"))
+        continue;
+      auto& known = of[field(x.what, "model")];
+      auto now = number_in<double>(field(x.what, "replicas")).value_or(0);
+      wanted.add(x.at, now - std::exchange(known, now));
+    }
+    for (auto& x : run_.replicas) {
+      auto end = x.ended == microseconds{-1} ? microseconds::max() : x.ended;
+      reserved.during(x.begun, end);
+      if (x.ready != microseconds{-1})
+        ready.during(x.ready, end);
+    }
+    out.line("wanted", seconds_, wanted.at(times_), "steps");
+    out.line("on a device", seconds_, reserved.at(times_), "steps");
+    out.line("ready", seconds_, ready.at(times_), "steps");
+    return out.text();
+  }
+
+  std::string queues() {
+    plot out{"queues.svg", "requests inside", "s", "requests"};
+    step_line waiting, executing;
+    for (auto& x : run_.requests) {
+      auto answered = x.answered == microseconds{-1} ? run_.length : x.answered;
+      auto starts = x.execute > 0us ? x.sent + x.queue : answered;
+      waiting.during(x.sent, starts);
+      if (x.execute > 0us)
+        executing.during(starts, starts + x.execute);
+    }
+    out.line("waiting", seconds_, waiting.mean(times_));
+    out.line("executing", seconds_, executing.mean(times_));
+    return out.text();
+  }
+
+  std::string requests() {
+    plot out{"requests.svg", "requests", "s", "per second"};
+    auto step = times_.front();
+    std::vector<double> asked(times_.size()), good(times_.size()),
+      bad(times_.size());
+    auto count = [&](std::vector<double>& where, microseconds at) {
+      auto i = static_cast<size_t>(std::max<int64_t>(0, at / step));
+      if (i < where.size())
+        where[i] += 1 / to_seconds(step);
+    };
+    for (auto& x : run_.requests) {
+      count(asked, x.sent);
+      auto in_time =
+        x.status == ec::ok && x.answered - x.sent <= slo_of(what_, run_, x);
+      count(in_time ? good : bad, x.answered);
+    }
+    out.line("asked", seconds_, asked);
+    out.line("answered in time", seconds_, good);
+    out.line("late or failed", seconds_, bad);
+    return out.text();
+  }
+
+  /// The value of a field of a log line.
+  static std::string field(const std::string& line, const std::string& key) {
+    auto at = line.find(" " + key + "=");
+    if (at == std::string::npos)
+      return {};
+    auto begin = at + key.size() + 2;
+    return line.substr(begin, line.find(' ', begin) - begin);
+  }
+
+  const loaded_scenario& what_;
+  const record& run_;
+  std::vector<microseconds> times_;
+  std::vector<double> seconds_;
+};
+
+/// Runs gnuplot on plots.gp in a directory; returns what went wrong.
+result<void> run_gnuplot(const std::string& directory) {
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addchdir_np(&actions, directory.c_str());
+  posix_spawn_file_actions_addopen(&actions, 2, "plots.log",
+                                   O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  std::string program = "gnuplot", script = "plots.gp";
+  char* argv[] = {program.data(), script.data(), nullptr};
+  pid_t pid = 0;
+  auto failed =
+    ::posix_spawnp(&pid, "gnuplot", &actions, nullptr, argv, environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (failed != 0)
+    return error{ec::unavailable,
+                 "gnuplot cannot be run (" + std::string{std::strerror(failed)}
+                   + "); Debian's package is gnuplot-nox",
+                 {}};
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  if (status != 0)
+    return error{ec::unavailable,
+                 "gnuplot failed; what it says is in " + directory
+                   + "/plots.log",
+                 {}};
+  ::unlink((directory + "/plots.log").c_str());
+  return {};
+}
+
+} // namespace
+
+result<void> draw_plots(const loaded_scenario& what, const record& run,
+                        const std::string& directory) {
+  auto path = directory + "/plots.gp";
+  std::ofstream out{path};
+  out << "# What the pictures beside this file were drawn with: gnuplot"
+         " plots.gp\n"
+      << plotter{what, run}.script();
+  out.close();
+  if (!out)
+    return error{ec::unavailable,
+                 path + ": cannot be written: " + std::strerror(errno),
+                 {}};
+  return run_gnuplot(directory);
+}
+
+} // namespace millrace::simulator

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simulator/recorder.hpp"
+
+#include <algorithm>
+
+namespace millrace::simulator {
+
+uint32_t name_list::number_of(const std::string& x) {
+  auto [i, fresh] =
+    numbers_.try_emplace(x, static_cast<uint32_t>(names_.size()));
+  if (fresh)
+    names_.push_back(x);
+  return i->second;
+}
+
+recorder::recorder(const record_config& how, timestamp begin,
+                   microseconds length)
+  : how_(how),
+    begin_(begin) {
+  record_.length = length;
+}
+
+record recorder::take() {
+  auto end = begin_ + record_.length;
+  for (auto& [name, since] : up_since_)
+    record_.reserved[name] +=
+      to_us(std::max(end, since) - std::max(since, begin_));
+  return std::move(record_);
+}
+
+void recorder::on_sent(const sent_request& x) {
+  request_row row;
+  row.part = x.part;
+  row.model = record_.names.number_of(x.model);
+  row.function = x.function;
+  row.sent = since_start(x.when);
+  record_.requests.push_back(row);
+}
+
+void recorder::on_reply(uint64_t id, const infer_reply& x, timestamp when) {
+  auto& row = record_.requests[id - 1];
+  row.answered = since_start(when);
+  row.status = x.status;
+  row.queue = x.queue;
+  row.execute = x.execute;
+  row.batch = x.batch;
+  row.replica = record_.names.number_of(x.replica);
+  if (!x.model.empty())
+    row.model = record_.names.number_of(x.model);
+}
+
+void recorder::on_cut_short(uint64_t id, timestamp when) {
+  record_.requests[id - 1].answered = since_start(when);
+}
+
+void recorder::on_executed(const executed_batch& x) {
+  batch_row row;
+  row.device = record_.names.number_of(x.node + "/" + x.device);
+  row.model = record_.names.number_of(x.model);
+  row.requests = static_cast<uint32_t>(x.items.size());
+  row.lane = x.lane;
+  row.ok = x.ok;
+  row.first = record_.batch_requests.size();
+  for (auto& item : x.items)
+    record_.batch_requests.push_back(request_of(item));
+  row.started = since_start(x.started);
+  row.ended = since_start(x.ended);
+  record_.batches.push_back(row);
+}
+
+void recorder::on_loaded(const std::string& node, const std::string& device,
+                         const load_request& x, timestamp begun,
+                         const result<load_report>& how, timestamp when) {
+  replica_row row;
+  auto place = node + "/" + device;
+  row.device = record_.names.number_of(place);
+  row.model = record_.names.number_of(x.content->info.name);
+  row.begun = since_start(begun);
+  if (how) {
+    row.ready = since_start(when);
+    copies_[place + "#" + std::to_string(x.instance)] =
+      record_.replicas.size();
+  } else {
+    row.ended = since_start(when);
+  }
+  record_.replicas.push_back(row);
+}
+
+void recorder::on_unloaded(const std::string& node, const std::string& device,
+                           instance_id x, timestamp when) {
+  auto i = copies_.find(node + "/" + device + "#" + std::to_string(x));
+  if (i == copies_.end())
+    return;
+  record_.replicas[i->second].ended = since_start(when);
+  copies_.erase(i);
+}
+
+void recorder::on_node(const std::string& node, std::string_view what,
+                       timestamp when) {
+  if (what == "started")
+    up_since_[node] = when;
+  else if (what != "paused" && what != "resumed")
+    gone(node, when);
+}
+
+void recorder::gone(const std::string& node, timestamp when) {
+  auto since = std::max(up_since_[node], begin_);
+  record_.reserved[node] += to_us(std::max(when, since) - since);
+  up_since_.erase(node);
+  auto i = copies_.lower_bound(node + "/");
+  for (; i != copies_.end() && i->first.starts_with(node + "/");
+       i = copies_.erase(i))
+    record_.replicas[i->second].ended = since_start(when);
+}
+
+void recorder::on_log(log_level level, std::string_view line, timestamp when) {
+  if (how_.events)
+    record_.events.push_back({since_start(when), std::string{line}, level});
+}
+
+} // namespace millrace::simulator

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <queue>
+#include <unordered_map>
+
+#include "simulator/tables.hpp"
+
+namespace millrace::simulator {
+
+namespace {
+
+/// Writes events of Chrome's trace format: times in microseconds, tracks by
+/// process and thread number.
+class trace_file {
+public:
+  explicit trace_file(std::ostream& out) : out_(out) {
+    out_ << "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
+  }
+  ~trace_file() { out_ << "\n]}\n"; }
+
+  void name_process(size_t pid, const std::string& name) {
+    next() << "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":" << pid
+           << ",\"args\":{\"name\":\"" << name << "\"}}";
+  }
+  void name_thread(size_t pid, size_t tid, const std::string& name) {
+    next() << "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":" << pid
+           << ",\"tid\":" << tid << ",\"args\":{\"name\":\"" << name << "\"}}";
+  }
+  /// `args` are JSON members, or nothing.
+  void slice(size_t pid, size_t tid, const std::string& name, microseconds from,
+             microseconds to, const std::string& args = {}) {
+    event("X", pid, tid, name, from)
+      << ",\"dur\":" << std::max<int64_t>(0, (to - from).count())
+      << ",\"args\":{" << args << "}}";
+  }
+  void arrow_begins(size_t pid, size_t tid, uint64_t id, microseconds at) {
+    event("s", pid, tid, "runs", at) << ",\"cat\":\"flow\",\"id\":" << id
+                                     << "}";
+  }
+  void arrow_ends(size_t pid, size_t tid, uint64_t id, microseconds at) {
+    event("f", pid, tid, "runs", at)
+      << ",\"cat\":\"flow\",\"bp\":\"e\",\"id\":" << id << "}";
+  }
+  void instant(size_t pid, size_t tid, const std::string& name,
+               microseconds at) {
+    event("i", pid, tid, name, at) << ",\"s\":\"g\"}";
+  }
+
+private:
+  std::ostream& next() {
+    if (!std::exchange(first_, false))
+      out_ << ",\n";
+    return out_;
+  }
+  std::ostream& event(const char* kind, size_t pid, size_t tid,
+                      const std::string& name, microseconds at) {
+    return next() << "{\"ph\":\"" << kind << "\",\"pid\":" << pid
+                  << ",\"tid\":" << tid << ",\"name\":\"" << name
+                  << "\",\"ts\":" << at.count();
+  }
+
+  std::ostream& out_;
+  bool first_ = true;
+};
+
+/// Tracks for things that overlap: each takes the first that is free.
+class rows {
+public:
+  size_t take(microseconds from, microseconds to) {
+    size_t row = used_;
+    if (!busy_.empty() && busy_.top().first <= from) {
+      row = busy_.top().second;
+      busy_.pop();
+    } else {
+      ++used_;
+    }
+    busy_.emplace(to, row);
+    return row;
+  }
+  size_t used() const { return used_; }
+
+private:
+  using entry = std::pair<microseconds, size_t>;
+  std::priority_queue<entry, std::vector<entry>, std::greater<>> busy_;
+  size_t used_ = 0;
+};
+
+constexpr size_t clients_pid = 1;
+
+void write_requests(const record& run, size_t most, trace_file& out) {
+  rows tracks;
+  for (size_t i = 0; i < std::min(most, run.requests.size()); ++i) {
+    auto& x = run.requests[i];
+    auto end = x.answered == microseconds{-1} ? run.length : x.answered;
+    auto tid = 1 + tracks.take(x.sent, end);
+    out.slice(clients_pid, tid, run.names[x.model], x.sent, end,
+              "\"id\":" + std::to_string(i + 1) + ",\"status\":\""
+                + std::string{to_string(x.status)} + "\",\"batch\":"
+                + std::to_string(x.batch) + ",\"replica\":\""
+                + run.names[x.replica] + "\"");
+    if (x.execute == 0us)
+      continue;
+    auto starts = std::min(end, x.sent + x.queue);
+    out.slice(clients_pid, tid, "waits", x.sent, starts);
+    out.arrow_begins(clients_pid, tid, i + 1, x.sent);
+  }
+  for (size_t t = 1; t <= tracks.used(); ++t)
+    out.name_thread(clients_pid, t, "open " + std::to_string(t));
+}
+
+} // namespace
+
+result<void> write_trace(const loaded_scenario& what, const record& run,
+                         const std::string& path) {
+  std::ofstream file{path};
+  {
+    trace_file out{file};
+    auto most = what.spec.record.trace_requests;
+    out.name_process(clients_pid, "requests");
+    write_requests(run, most, out);
+    std::map<std::string, size_t> nodes;
+    std::map<uint32_t, std::pair<size_t, size_t>> devices; // pid, tid
+    auto until = run.requests.size() <= most || most == 0
+                   ? microseconds::max()
+                   : run.requests[most - 1].answered;
+    for (auto& x : run.batches) {
+      if (x.started > until)
+        continue;
+      auto [i, fresh] = devices.try_emplace(x.device);
+      if (fresh) {
+        auto& name = run.names[x.device];
+        auto slash = name.find('/');
+        auto node = name.substr(0, slash);
+        auto [n, new_node] = nodes.try_emplace(node, clients_pid + 1
+                                                       + nodes.size());
+        if (new_node)
+          out.name_process(n->second, node);
+        i->second = {n->second, 100 * devices.size()};
+        out.name_thread(n->second, i->second.second, name.substr(slash + 1));
+      }
+      auto [pid, tid] = i->second;
+      out.slice(pid, tid + x.lane, run.names[x.model], x.started, x.ended,
+                "\"requests\":" + std::to_string(x.requests));
+      for (size_t k = 0; k < x.requests; ++k)
+        if (auto id = run.batch_requests[x.first + k]; id != 0 && id <= most)
+          out.arrow_ends(pid, tid + x.lane, id, x.started);
+    }
+    for (auto& x : run.events)
+      if (x.what.starts_with("fault."))
+        out.instant(clients_pid, 0, x.what.substr(0, x.what.find('"')), x.at);
+  }
+  file.close();
+  if (!file)
+    return error{ec::unavailable,
+                 path + ": cannot be written: " + std::strerror(errno),
+                 {}};
+  return {};
+}
+
+} // namespace millrace::simulator
