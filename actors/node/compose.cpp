@@ -87,7 +87,9 @@ private:
     };
     auto made = std::make_shared<handles>();
     placement_options settings;
-    settings.epoch = ground_.controller_epoch;
+    // A start that follows another one's is obeyed before it; should the disk
+    // be lost that counts them, the others see to it (see refused).
+    settings.epoch = ground_.net->self().incarnation;
     settings.settle = 2 * config_.link.timeout;
     add("placement", "controller",
         [made, settings](supervisor_actor::pointer self) {

@@ -16,7 +16,6 @@ struct node_ground {
   std::shared_ptr<metrics> counts;
   std::shared_ptr<health> state;
   std::shared_ptr<store> facts;
-  uint64_t controller_epoch = 0; ///< of this start, on a controller
   std::function<std::shared_ptr<bundle_reader>()> read_bundles;
   std::function<result<std::unique_ptr<device>>(const device_config&,
                                                 device_listener&)>
@@ -32,9 +31,9 @@ device_info describe(const device_config& x);
 supervisor_options compose_node(const cluster_config& config,
                                 const std::string& name, node_ground ground);
 
-/// Raises a durable counter by one, or to `least`, and returns it: numbers of
-/// starts, of controllers. Waits for the store, so not in an actor. Errors: as
-/// the store gives them.
+/// Raises a durable counter by one, or to `least`, and returns it: the number
+/// of a start. Waits for the store, so not in an actor. Errors: as the store
+/// gives them.
 result<uint64_t> count_up(store& facts, const std::string& table,
                           const std::string& key, uint64_t least = 0);
 

@@ -205,12 +205,6 @@ private:
       ended_ = true;
       ended_cv_.notify_all();
     };
-    if (has(node_role::controller)) {
-      auto epoch = count_up(*facts_, "starts", "controller");
-      if (!epoch)
-        return epoch.failure();
-      ground.controller_epoch = *epoch;
-    }
     supervisor_ = system_->spawn(
       millrace::supervisor, compose_node(config_, name_, std::move(ground)));
     bus_->publish("supervisor",

@@ -163,6 +163,9 @@ bool supervisor_state::obey(uint64_t epoch, uint64_t sequence) {
               {{"epoch", epoch}, {"newest", epoch_}});
     return false;
   }
+  if (epoch != epoch_)
+    log_event(log_level::info, "supervisor", "obeys",
+              {{"node", options_.net->self().name}, {"epoch", epoch}});
   epoch_ = epoch;
   sequence_ = sequence;
   publish_soon();

@@ -133,9 +133,14 @@ private:
     if (device.memory.value == 0)
       return true;
     uint64_t used = 0;
-    for (auto& r : node.replicas)
-      if (is_there(r) && r.what.device == device.id)
-        used += r.memory;
+    for (auto& r : node.replicas) {
+      if (r.state == replica_condition::failed || r.what.device != device.id)
+        continue;
+      // One that starts does not know yet what it takes, one that drains has
+      // it still.
+      auto* its = bundle_on(node, r.what.model, r.what.version);
+      used += std::max(r.memory, its == nullptr ? 0 : its->bytes);
+    }
     for (auto& x : plan_.deploy)
       if (x.node == node.node.name && x.device == device.id)
         used += bundle.bytes;

@@ -95,11 +95,12 @@ std::vector<queued_request> request_queue::take_late(timestamp now,
   return out;
 }
 
-timestamp request_queue::next_due() const {
+timestamp request_queue::next_due(bool able) const {
   if (order_.empty())
     return far_future;
   auto due = deadlines_.next_due();
-  return rows_ < policy_.batch ? std::min(due, ripe_at_.next_due()) : due;
+  return able && rows_ < policy_.batch ? std::min(due, ripe_at_.next_due())
+                                       : due;
 }
 
 microseconds request_queue::time_to_drain(microseconds per_batch) const {

@@ -245,7 +245,7 @@ void router_state::report() {
 }
 
 void router_state::arm() {
-  auto due = queue_->next_due();
+  auto due = queue_->next_due(dispatcher_->next().has_value());
   if (due >= armed_ || due == far_future)
     return;
   armed_ = due;

@@ -4,6 +4,7 @@
 #include "actors/executor/lanes.hpp"
 #include "actors/gateway/variants.hpp"
 #include "actors/placement/reconcile.hpp"
+#include "actors/router/dispatch.hpp"
 #include "actors/router/request_queue.hpp"
 #include "tests/support/builders.hpp"
 
@@ -54,6 +55,18 @@ TEST_CASE("router: a full queue takes nothing more") {
   CHECK(x.key == 3);
   q.erase(1);
   CHECK(q.push(x));
+}
+
+TEST_CASE("router: what waits for a batch is not due while there is nobody to"
+          " give it to") {
+  serving_policy policy;
+  policy.batch_delay = 5ms;
+  request_queue q{policy, 0};
+  auto x = make_request(1, at(0s));
+  x.due.at = at(1s);
+  REQUIRE(q.push(x));
+  CHECK(q.next_due(true) == at(5ms));
+  CHECK(q.next_due(false) == at(1s));
 }
 
 TEST_CASE("router: what a lost replica had goes first, past the bound") {
@@ -114,7 +127,7 @@ TEST_CASE("router: the oldest waits for company at most the batch delay") {
   policy.batch_delay = 10ms;
   auto q = filled(policy, 2);
   CHECK(q.take(at(9ms)).empty());
-  CHECK(q.next_due() == at(10ms));
+  CHECK(q.next_due(true) == at(10ms));
   CHECK(keys_of(q.take(at(10ms))) == keys{1, 2});
   q = filled(policy, 3);
   CHECK(keys_of(q.take(at(0ms))) == keys{1, 2, 3});
@@ -132,7 +145,7 @@ TEST_CASE("router: who goes first does not make others wait longer than the"
   q.push(old);
   q.push(urgent);
   CHECK(q.take(at(9ms)).empty());
-  CHECK(q.next_due() == at(10ms));
+  CHECK(q.next_due(true) == at(10ms));
   CHECK(keys_of(q.take(at(10ms))) == keys{2, 1});
 }
 
@@ -312,6 +325,37 @@ placement_plan settle(cluster_view& view,
 
 } // namespace
 
+TEST_CASE("dispatch: pull takes the replica with the most credit, of equals the"
+          " first") {
+  auto d = make_dispatcher(dispatch_policy::pull);
+  CHECK_FALSE(d->next());
+  for (uint64_t id = 1; id <= 3; ++id)
+    d->set_credit(id, id == 3 ? 1 : 2);
+  CHECK(d->next() == 1u);
+  d->set_credit(1, 1);
+  CHECK(d->next() == 2u);
+  d->set_credit(2, 0);
+  CHECK(d->next() == 1u);
+  d->set_credit(1, 0);
+  d->set_credit(3, 0);
+  CHECK_FALSE(d->next());
+}
+
+TEST_CASE("dispatch: round_robin takes one after the other that has credit") {
+  auto d = make_dispatcher(dispatch_policy::round_robin);
+  for (uint64_t id = 1; id <= 3; ++id)
+    d->set_credit(id, 5);
+  std::vector<uint64_t> order;
+  for (int i = 0; i < 5; ++i) {
+    order.push_back(*d->next());
+    CHECK(d->next() == order.back()); // asking is not taking
+    d->given(order.back());
+    if (i == 2)
+      d->set_credit(1, 0);
+  }
+  CHECK(order == std::vector<uint64_t>{1, 2, 3, 2, 3});
+}
+
 TEST_CASE("placement: missing replicas go to the emptiest devices") {
   auto view = workers(3);
   auto plan = settle(view, {want(3)});
@@ -396,6 +440,21 @@ TEST_CASE("placement: a device without room gets nothing, and why is said") {
   auto plan = settle(view, {want(2)});
   CHECK(plan.deploy.size() == 1);
   CHECK(plan.notes["m"] == "no device has room");
+}
+
+TEST_CASE("I12: a replica that starts or drains takes its memory") {
+  auto view = workers(1);
+  view.nodes["w1"].devices[0].memory = {150};
+  REQUIRE(settle(view, {want(1)}).deploy.size() == 1);
+  for (auto state :
+       {replica_condition::starting, replica_condition::draining}) {
+    auto& there = view.nodes["w1"].replicas[0];
+    there.state = state;
+    there.memory = 0; // it does not know yet
+    CHECK(reconcile(view, {want(2)}).deploy.empty());
+  }
+  view.nodes["w1"].replicas[0].state = replica_condition::failed;
+  CHECK(reconcile(view, {want(1)}).deploy.size() == 1);
 }
 
 TEST_CASE("placement: without a bundle of the version nothing is placed") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <iostream>
 
+#include "millrace/explore.hpp"
 #include "millrace/print.hpp"
 #include "millrace/progress.hpp"
 #include "millrace/sweep.hpp"
@@ -21,6 +22,9 @@ struct simulate_options {
   std::vector<std::string> sweep;
   std::optional<uint64_t> seed;
   std::string out;
+  std::optional<size_t> explore;
+  std::optional<size_t> faults;
+  std::string bug = "none";
   bool options = false;
 };
 
@@ -57,9 +61,9 @@ std::string percent(double x) {
 }
 
 void print_models(const run_summary& x) {
-  std::vector<std::vector<std::string>> rows{
-    {"model", "requests", "in time/s", "missed", "p50 ms", "p90", "p99",
-     "p99.9", "max", "batch"}};
+  std::vector<std::vector<std::string>> rows{{"model", "requests", "in time/s",
+                                              "missed", "p50 ms", "p90", "p99",
+                                              "p99.9", "max", "batch"}};
   auto add = [&](const served_summary& y, std::string name) {
     rows.push_back({std::move(name), std::to_string(y.requests),
                     fixed(y.goodput, 1), percent(y.slo_violations),
@@ -76,17 +80,16 @@ void print_models(const run_summary& x) {
 
 template <class Map>
 std::string listed(const Map& xs) {
-  return joined(xs, ", ", [](auto& x) {
-    return x.first + " " + std::to_string(x.second);
-  });
+  return joined(
+    xs, ", ", [](auto& x) { return x.first + " " + std::to_string(x.second); });
 }
 
 void print_summary(const run_summary& x) {
-  std::printf("%s, seed %llu: %s of requests\n\n", x.scenario.c_str(),
-              static_cast<unsigned long long>(x.seed),
-              format_duration(microseconds{
-                                static_cast<int64_t>(x.seconds * 1e6)})
-                .c_str());
+  std::printf(
+    "%s, seed %llu: %s of requests\n\n", x.scenario.c_str(),
+    static_cast<unsigned long long>(x.seed),
+    format_duration(microseconds{static_cast<int64_t>(x.seconds * 1e6)})
+      .c_str());
   print_models(x);
   std::printf("\nanswers      %s\n", listed(x.all.statuses).c_str());
   std::printf("cold starts  %s%s\n",
@@ -150,6 +153,11 @@ int run_one(const simulate_options& x, const common_options& common) {
   bar.done();
   auto messages = (*run)->inside().world().messages();
   auto actions = (*run)->inside().world().actions();
+  if ((*run)->stuck())
+    return fail(common, {ec::internal,
+                         "time stands still: actors send each other messages"
+                         " without end",
+                         {}});
   (*run)->finish();
   auto real = took();
   auto kept = notes.take();
@@ -170,6 +178,25 @@ int run_one(const simulate_options& x, const common_options& common) {
   return exit_ok;
 }
 
+int explore(const simulate_options& x, const common_options& common) {
+  auto what = load(x);
+  if (!what) {
+    fail(common, what.failure());
+    return what.failure().code == ec::bad_config ? exit_bad_config
+                                                 : exit_wrong_call;
+  }
+  exploration how;
+  how.faults = x.faults;
+  how.bug = from_string<planted_bug>(x.bug).value_or(planted_bug::none);
+  std::vector<std::string> again{"simulate", x.file, "--plant", x.bug};
+  for (auto& y : x.set)
+    again.insert(again.end(), {"--set", y});
+  for (auto& y : x.policy)
+    again.insert(again.end(), {"--policy", y});
+  return run_explore(*what, x.seed.value_or(what->spec.seed), *x.explore, how,
+                     again, common);
+}
+
 int run_simulate(const simulate_options& x, const common_options& common) {
   if (x.options) {
     std::cout << scenario_reference();
@@ -179,6 +206,8 @@ int run_simulate(const simulate_options& x, const common_options& common) {
     fail(common, {ec::bad_request, "expected a scenario's file", {}});
     return exit_wrong_call;
   }
+  if (x.explore)
+    return explore(x, common);
   if (x.sweep.empty())
     return run_one(x, common);
   std::vector<std::string> same;
@@ -212,6 +241,21 @@ void add_simulate_verb(CLI::App& app, common_options& common,
                    " cores, and prints one table; again for all combinations");
   verb->add_option("--out", x->out,
                    "Directory for tables, pictures and a trace of the run");
+  verb
+    ->add_option("--explore", x->explore,
+                 "Run so many seeds with faults drawn by chance, and check"
+                 " every promise after every event")
+    ->check(CLI::Range(1, 100'000'000));
+  verb->add_option("--faults", x->faults,
+                   "With --explore: only so many of a seed's faults, from the"
+                   " first");
+  constexpr auto bugs = names_of(planted_bug{});
+  verb
+    ->add_option("--plant", x->bug,
+                 "With --explore: a bug in the simulated world, to see that"
+                 " it is found")
+    ->check(CLI::IsMember(
+      std::vector<std::string>(std::begin(bugs), std::end(bugs))));
   verb->add_flag("--options", x->options,
                  "Print every option of a scenario and end");
   verb->add_flag("--json", common.json, "Print JSON");

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "millrace/sweep.hpp"
 
-#include <cstring>
 #include <iostream>
-#include <map>
-#include <sys/wait.h>
-#include <thread>
-#include <unistd.h>
 
+#include "millrace/child.hpp"
 #include "millrace/print.hpp"
 #include "millrace/progress.hpp"
 #include "runtime/text.hpp"
@@ -36,9 +32,8 @@ result<std::vector<axis>> read_axes(const std::vector<std::string>& sweeps) {
   for (auto& x : sweeps) {
     auto equals = x.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == x.size())
-      return error{ec::bad_request,
-                   "--sweep: expected KEY=A,B,C, found " + shown(x),
-                   {}};
+      return error{
+        ec::bad_request, "--sweep: expected KEY=A,B,C, found " + shown(x), {}};
     axis y{x.substr(0, equals), {}};
     for (auto value : split(x.substr(equals + 1), ','))
       y.values.emplace_back(value);
@@ -63,53 +58,12 @@ result<std::vector<variant>> combine(const std::vector<axis>& axes) {
   return out;
 }
 
-/// A child process whose standard output is read to its end.
-class child {
-public:
-  explicit child(const std::vector<std::string>& arguments) {
-    int ends[2];
-    if (::pipe(ends) != 0)
-      return;
-    pid_ = ::fork();
-    if (pid_ == 0) {
-      ::dup2(ends[1], 1);
-      ::close(ends[0]);
-      ::close(ends[1]);
-      std::vector<char*> argv;
-      for (auto& x : arguments)
-        argv.push_back(const_cast<char*>(x.c_str()));
-      argv.push_back(nullptr);
-      ::execv("/proc/self/exe", argv.data());
-      ::_exit(127);
-    }
-    ::close(ends[1]);
-    out_ = ends[0];
-  }
-
-  /// What it wrote.
-  std::string wait() {
-    std::string text;
-    char part[65'536];
-    for (ssize_t n = 0; out_ >= 0 && (n = ::read(out_, part, sizeof part)) > 0;)
-      text.append(part, static_cast<size_t>(n));
-    if (out_ >= 0)
-      ::close(out_);
-    int status = 0;
-    ::waitpid(pid_, &status, 0);
-    return text;
-  }
-
-private:
-  pid_t pid_ = -1;
-  int out_ = -1;
-};
-
 std::vector<std::string> arguments_of(const variant& x,
                                       const std::vector<axis>& axes,
                                       const std::string& file,
                                       const std::vector<std::string>& same,
                                       const std::string& out) {
-  std::vector<std::string> args{"millrace", "simulate", file, "--json"};
+  std::vector<std::string> args{"simulate", file, "--json"};
   args.insert(args.end(), same.begin(), same.end());
   std::string name;
   for (size_t i = 0; i < axes.size(); ++i) {
@@ -191,26 +145,17 @@ int run_sweep(const std::string& file, const std::vector<std::string>& sweeps,
   if (!variants)
     return fail(common, variants.failure());
   progress_bar bar{"sweep", !common.json};
-  std::atomic<size_t> next{0}, done{0};
-  auto work = [&] {
-    for (size_t i; (i = next++) < variants->size();) {
+  auto n = variants->size();
+  do_all(
+    n,
+    [&](size_t i) {
       auto& x = (*variants)[i];
       take(x, child{arguments_of(x, *axes, file, same, out)}.wait());
-      ++done;
-    }
-  };
-  auto cores = std::max(1u, std::thread::hardware_concurrency());
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < std::min<size_t>(cores, variants->size()); ++i)
-    threads.emplace_back(work);
-  while (done < variants->size()) {
-    std::this_thread::sleep_for(milliseconds{20});
-    bar.show(static_cast<double>(done)
-               / static_cast<double>(variants->size()),
-             std::to_string(done) + " of " + std::to_string(variants->size()));
-  }
-  for (auto& t : threads)
-    t.join();
+    },
+    [&](size_t done) {
+      bar.show(static_cast<double>(done) / static_cast<double>(n),
+               std::to_string(done) + " of " + std::to_string(n));
+    });
   bar.done();
   return print_sweep(*axes, *variants, common);
 }

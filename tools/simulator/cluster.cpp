@@ -46,6 +46,10 @@ void cluster::on_operator_answer(const std::string& node, uint64_t id,
   watcher_.on_operator_answer(node, id, x);
 }
 
+void cluster::on_link(const member& who, const member& whom, bool up) {
+  watcher_.on_link(who, whom, up);
+}
+
 void cluster::on_delivered(const member& from, const member& to,
                            const header& what) {
   watcher_.on_delivered(from, to, what);

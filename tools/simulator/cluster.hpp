@@ -22,6 +22,9 @@ public:
                                   const caf::message& x) {
     static_cast<void>(node), static_cast<void>(id), static_cast<void>(x);
   }
+  virtual void on_link(const member& who, const member& whom, bool up) {
+    static_cast<void>(who), static_cast<void>(whom), static_cast<void>(up);
+  }
   virtual void on_delivered(const member& from, const member& to,
                             const header& what) {
     static_cast<void>(from), static_cast<void>(to), static_cast<void>(what);
@@ -47,6 +50,12 @@ public:
   simulated_links& links() { return links_; }
   const loaded_scenario& what() const { return what_; }
 
+  /// Gives the world a bug, to see that it is found.
+  void plant(planted_bug x) {
+    links_.plant(x);
+    plan_.bug = x;
+  }
+
   /// Starts every node, in order of their names.
   void start();
 
@@ -61,6 +70,7 @@ private:
   void on_models(const session& to, uint64_t id, model_list_reply x) override;
   void on_operator_answer(const std::string& node, uint64_t id,
                           const caf::message& x) override;
+  void on_link(const member& who, const member& whom, bool up) override;
   void on_delivered(const member& from, const member& to,
                     const header& what) override;
 

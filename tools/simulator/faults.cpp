@@ -71,9 +71,9 @@ std::vector<fault> plan_faults(const loaded_scenario& what,
       for (auto at = x.every * draw.exponential();
            at < std::chrono::duration<double, std::micro>{what.spec.length};
            at += x.every * draw.exponential())
-        out.push_back(
-          make_fault(x, std::chrono::duration_cast<microseconds>(at),
-                     where[draw.below(where.size())]));
+        out.push_back(make_fault(x,
+                                 std::chrono::duration_cast<microseconds>(at),
+                                 where[draw.below(where.size())]));
   }
   sort_by_time(out);
   return out;
@@ -91,10 +91,10 @@ std::vector<fault> draw_storm(const loaded_scenario& what, const storm& how,
   std::vector<fault> out;
   auto some_time = [&](microseconds longest) {
     // Short ones are as likely as long ones.
-    auto x = std::exp(std::log(1e3)
-                      + random.uniform()
-                          * (std::log(static_cast<double>(longest.count()))
-                             - std::log(1e3)));
+    auto x = std::exp(
+      std::log(1e3)
+      + random.uniform()
+          * (std::log(static_cast<double>(longest.count())) - std::log(1e3)));
     return microseconds{static_cast<int64_t>(x)};
   };
   for (auto n = kinds.empty() ? 0 : 1 + random.below(how.most); n > 0; --n) {
@@ -104,7 +104,8 @@ std::vector<fault> draw_storm(const loaded_scenario& what, const storm& how,
     x.at = how.begin
            + microseconds{static_cast<int64_t>(
              random.uniform() * static_cast<double>(how.length.count()))};
-    x.lasts = std::min(some_time(how.length / 2), how.begin + how.length - x.at);
+    x.lasts =
+      std::min(some_time(how.length / 2), how.begin + how.length - x.at);
     x.part = random.uniform() * random.uniform();
     x.factor = 1 + 99 * random.uniform() * random.uniform();
     x.by = some_time(500ms);

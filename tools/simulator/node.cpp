@@ -120,8 +120,6 @@ void node::start() {
   ground.counts = std::make_shared<metrics>(recording::off);
   ground.state = state_ = std::make_shared<health>();
   ground.facts = open_virtual_store(*process_, disk_, store_takes);
-  if (std::count(mine.roles.begin(), mine.roles.end(), node_role::controller))
-    ground.controller_epoch = disk_->count_up("starts", "controller");
   ground.read_bundles = [this] { return read_bundles(); };
   ground.make_device = [this](const device_config& d, device_listener& to) {
     return make_device(d, to);
@@ -221,11 +219,12 @@ result<std::unique_ptr<device>> node::make_device(const device_config& x,
   auto random = random_.fork(x.id + " of start " + std::to_string(starts_));
   if (x.emulate.cv > 0)
     ground.random = random.fork("times");
-  return observe_device(
-    {name_, x.id, process_, faults_, random.fork("faults"), plan_.devices}, to,
-    [&](device_listener& inner) {
-      return make_emulated_device(describe(x), x.emulate, inner, ground);
-    });
+  return observe_device({name_, x.id, process_, faults_, random.fork("faults"),
+                         plan_.devices, plan_.bug == planted_bug::forgotten},
+                        to, [&](device_listener& inner) {
+                          return make_emulated_device(describe(x), x.emulate,
+                                                      inner, ground);
+                        });
 }
 
 } // namespace millrace::simulator

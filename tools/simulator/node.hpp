@@ -64,6 +64,7 @@ struct node_ground_plan {
   simulated_links* links = nullptr;
   simulated_outside* outside = nullptr;
   device_observer* devices = nullptr;
+  planted_bug bug = planted_bug::none;
   std::function<void(const std::string& node, std::string_view what)> tell;
 };
 

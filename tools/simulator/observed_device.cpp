@@ -28,6 +28,8 @@ public:
   }
 
   void unload(instance_id x) override {
+    if (place_.forgets_to_unload)
+      return;
     inner_->unload(x);
     if (loads_.erase(x) != 0)
       place_.watcher->on_unloaded(place_.node, place_.device, x);
@@ -40,8 +42,8 @@ public:
       y.model = i->second.what.content->info.name;
     y.items = x.items;
     auto given = place_.process->global(now);
-    place_.watcher->on_given(
-      {place_.node, place_.device, y.model, y.items, x.lane, given, given, false});
+    place_.watcher->on_given({place_.node, place_.device, y.model, y.items,
+                              x.lane, given, given, false});
     inner_->execute(std::move(x), now);
   }
 

@@ -17,6 +17,7 @@ struct device_place {
   std::shared_ptr<const device_faults> faults;
   random_stream random;
   device_observer* watcher = nullptr;
+  bool forgets_to_unload = false;
 };
 
 /// A device whose doings are told, and which sometimes fails. The first bytes

@@ -22,7 +22,9 @@ constexpr size_t most_points = 600;
 /// Something whose number changes over time.
 class step_line {
 public:
-  void add(microseconds at, double change) { changes_.emplace_back(at, change); }
+  void add(microseconds at, double change) {
+    changes_.emplace_back(at, change);
+  }
   void during(microseconds from, microseconds to) {
     add(from, 1);
     add(to, -1);
@@ -108,8 +110,7 @@ public:
     : what_(what),
       run_(run) {
     auto step = std::max<microseconds>(
-      what.spec.record.every,
-      run.length / static_cast<int64_t>(most_points));
+      what.spec.record.every, run.length / static_cast<int64_t>(most_points));
     for (auto t = step; t <= run.length; t += step)
       times_.push_back(t);
     for (auto t : times_)

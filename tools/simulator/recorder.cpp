@@ -37,7 +37,10 @@ void recorder::on_sent(const sent_request& x) {
   record_.requests.push_back(row);
 }
 
-void recorder::on_reply(uint64_t id, const infer_reply& x, timestamp when) {
+void recorder::on_reply(const session&, uint64_t id, const infer_reply& x,
+                        timestamp when) {
+  if (id == 0 || id > record_.requests.size())
+    return;
   auto& row = record_.requests[id - 1];
   row.answered = since_start(when);
   row.status = x.status;
@@ -78,8 +81,7 @@ void recorder::on_loaded(const std::string& node, const std::string& device,
   row.begun = since_start(begun);
   if (how) {
     row.ready = since_start(when);
-    copies_[place + "#" + std::to_string(x.instance)] =
-      record_.replicas.size();
+    copies_[place + "#" + std::to_string(x.instance)] = record_.replicas.size();
   } else {
     row.ended = since_start(when);
   }

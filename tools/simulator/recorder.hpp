@@ -86,7 +86,8 @@ public:
   record take();
 
   void on_sent(const sent_request& x) override;
-  void on_reply(uint64_t id, const infer_reply& x, timestamp when) override;
+  void on_reply(const session& to, uint64_t id, const infer_reply& x,
+                timestamp when) override;
   void on_cut_short(uint64_t id, timestamp when) override;
   void on_executed(const executed_batch& x) override;
   void on_loaded(const std::string& node, const std::string& device,
@@ -105,7 +106,7 @@ private:
   record_config how_;
   timestamp begin_;
   record record_;
-  std::map<std::string, size_t> copies_; ///< NODE/DEVICE#INSTANCE -> row
+  std::map<std::string, size_t> copies_;      ///< NODE/DEVICE#INSTANCE -> row
   std::map<std::string, timestamp> up_since_; ///< by node
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace millrace::simulator {
 
@@ -22,8 +23,7 @@ simulation::simulation(const loaded_scenario& what, options how)
     patience_(random_stream{how_.seed}.fork("patience")),
     begin_(virtual_world::beginning + what.spec.warm_up) {
   for (auto& [name, config] : what.cluster.nodes)
-    if (std::count(config.roles.begin(), config.roles.end(),
-                   node_role::gateway)
+    if (std::count(config.roles.begin(), config.roles.end(), node_role::gateway)
         != 0)
       gateways_.push_back(name);
 }
@@ -79,6 +79,7 @@ void simulation::run(const std::function<void(double)>& progress,
   injector_ = std::make_unique<fault_injector>(*cluster_);
   world_ = &cluster_->world();
   auto& world = *world_;
+  cluster_->plant(how_.bug);
   if (how_.shuffle)
     world.shuffle(random_stream{how_.seed}.fork("order"));
   set_log_sink([this](log_level level, std::string_view line) {
@@ -90,17 +91,28 @@ void simulation::run(const std::function<void(double)>& progress,
     schedule(i);
   schedule_faults();
   auto end = begin_ + what_.spec.length;
+  auto over = [&] { return stands_still() || (stop && stop()); };
   for (int i = 1; i <= progress_steps; ++i) {
-    world.run_until(from + (end - from) * i / progress_steps, stop);
-    if (stop && stop())
+    world.run_until(from + (end - from) * i / progress_steps, over);
+    if (over())
       return;
     if (progress)
       progress(static_cast<double>(i) / progress_steps);
   }
   // What is still open is answered by its deadline, or never.
-  world.run_until(end + last_answers, [&] {
-    return open_.empty() || (stop && stop());
-  });
+  world.run_until(end + last_answers, [&] { return open_.empty() || over(); });
+}
+
+/// Something goes round in circles and waits for nothing.
+bool simulation::stands_still() {
+  if (std::exchange(moment_, now()) != now())
+    before_moment_ = world_->messages();
+  auto n = world_->messages() - before_moment_;
+  if (!stuck_ && n > how_.most_at_once) {
+    stuck_ = true;
+    tell(&watcher::on_stuck, n, now());
+  }
+  return stuck_;
 }
 
 void simulation::schedule_faults() {
@@ -108,6 +120,8 @@ void simulation::schedule_faults() {
   all.insert(all.end(), how_.faults.begin(), how_.faults.end());
   for (auto& x : all)
     world_->at(begin_ + x.at, [this, x] { injector_->inject(x); });
+  if (how_.intruder)
+    world_->at(begin_, [this] { intrude(); });
   if (how_.heal_at)
     world_->at(begin_ + *how_.heal_at, [this] { injector_->heal(); });
 }
@@ -199,14 +213,14 @@ void simulation::submit(size_t n) {
   sent.due = s.part->deadline > 0us ? now() + deadline : far_future;
   if (gateway != nullptr)
     sent.gateway = gateway->name();
+  sent.from = {0, "client-" + std::to_string(n)};
   tell(&watcher::on_sent, sent);
   if (gateway != nullptr) {
     open_.emplace(id, &gateway->name());
-    session from{0, "client-" + std::to_string(n)};
-    gateway->bus()->client_sends(from, id, make_request(s, model, id),
+    gateway->bus()->client_sends(sent.from, id, make_request(s, model, id),
                                  deadline);
     if (how_.cancelled > 0 && patience_.uniform() < how_.cancelled)
-      cancel_some(gateway->name(), from, id);
+      cancel_some(gateway->name(), sent.from, id);
   } else {
     tell(&watcher::on_cut_short, id, now());
   }
@@ -225,9 +239,34 @@ void simulation::cancel_some(const std::string& gateway, const session& from,
   });
 }
 
-void simulation::on_reply(const session&, uint64_t id, infer_reply& x) {
+void simulation::on_reply(const session& to, uint64_t id, infer_reply& x) {
   open_.erase(id);
-  tell(&watcher::on_reply, id, x, now());
+  tell(&watcher::on_reply, to, id, x, now());
+}
+
+void simulation::on_operator_answer(const std::string&, uint64_t id,
+                                    const caf::message& x) {
+  if (id == last_question_)
+    answer_ = x;
+}
+
+/// What an operator may not say: were it heard, a model would be loaded that
+/// nobody asked for.
+void simulation::intrude() {
+  world_->at(now() + 1s, [this] { intrude(); });
+  for (auto& [name, x] : cluster_->nodes())
+    if (x->running() && !x->paused()) {
+      deploy order;
+      order.epoch = 1'000'000;
+      order.sequence = 1;
+      order.what.replica = "intruder.1.1";
+      order.what.model = what_.spec.bundles.begin()->first;
+      order.what.version = 1;
+      order.what.node = name;
+      auto& devices = what_.cluster.nodes.at(name).devices;
+      order.what.device = devices.empty() ? "" : devices.front().id;
+      x->bus()->operator_says(1, name + "/supervisor", order);
+    }
 }
 
 // -- nodes and devices --------------------------------------------------------
@@ -266,6 +305,10 @@ void simulation::on_given(const executed_batch& x) {
 
 void simulation::on_executed(const executed_batch& x) {
   tell(&watcher::on_executed, x);
+}
+
+void simulation::on_link(const member& who, const member& whom, bool up) {
+  tell(&watcher::on_link, who, whom, up, now());
 }
 
 void simulation::on_delivered(const member& from, const member& to,

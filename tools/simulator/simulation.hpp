@@ -24,6 +24,11 @@ public:
     bool shuffle = false;
     /// Part of the requests that their clients give up before the answer.
     double cancelled = 0;
+    /// An operator says, once a second, what only a controller may.
+    bool intruder = false;
+    planted_bug bug = planted_bug::none;
+    /// More messages than this at one moment, and the run is given up.
+    uint64_t most_at_once = 50'000'000;
   };
 
   /// The scenario outlives it. Errors: bad_request when the workload cannot be
@@ -47,8 +52,27 @@ public:
   /// Requests without an answer.
   size_t open() const { return open_.size(); }
 
+  /// Asks an actor of a node as an operator does; null when no answer comes
+  /// within a second. Only when the run is over.
+  template <class Answer, declared Question>
+  std::optional<Answer> ask(const std::string& node, const std::string& actor,
+                            const Question& x) {
+    if (!cluster_->at(node).running())
+      return std::nullopt;
+    answer_.reset();
+    cluster_->at(node).bus()->operator_says(++last_question_,
+                                            node + "/" + actor, x);
+    world_->run_until(now() + 1s, [this] { return answer_.has_value(); });
+    if (!answer_ || !answer_->template match_elements<Answer>())
+      return std::nullopt;
+    return answer_->template get_as<Answer>(0);
+  }
+
   /// Ends every process.
   void finish();
+
+  /// The run was given up.
+  bool stuck() const { return stuck_; }
 
 private:
   struct arrival {
@@ -67,7 +91,9 @@ private:
   result<void> make_workload();
   void schedule(size_t stream_number);
   void submit(size_t stream_number);
+  bool stands_still();
   void schedule_faults();
+  void intrude();
   const std::string& choose_model(stream& s, uint32_t function);
   infer make_request(const stream& s, const std::string& model, uint64_t id);
   node* next_gateway();
@@ -75,6 +101,8 @@ private:
                    uint64_t id);
 
   void on_reply(const session& from, uint64_t id, infer_reply& x) override;
+  void on_operator_answer(const std::string& node, uint64_t id,
+                          const caf::message& x) override;
   void on_node(const std::string& node, std::string_view what) override;
   void on_loaded(const std::string& node, const std::string& device,
                  const load_request& x, timestamp begun,
@@ -83,6 +111,7 @@ private:
                    instance_id x) override;
   void on_given(const executed_batch& x) override;
   void on_executed(const executed_batch& x) override;
+  void on_link(const member& who, const member& whom, bool up) override;
   void on_delivered(const member& from, const member& to,
                     const header& what) override;
 
@@ -103,7 +132,12 @@ private:
   std::map<std::string, shared_bytes> inputs_; ///< by model, when large
   std::unordered_map<uint64_t, const std::string*> open_; ///< at which gateway
   random_stream patience_{1};
+  uint64_t last_question_ = 1'000'000;
+  std::optional<caf::message> answer_;
   timestamp begin_;
+  timestamp moment_;
+  uint64_t before_moment_ = 0; ///< messages
+  bool stuck_ = false;
   virtual_world* world_ = nullptr;
   std::unique_ptr<cluster> cluster_;
   std::unique_ptr<fault_injector> injector_;

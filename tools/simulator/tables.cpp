@@ -53,9 +53,8 @@ result<void> write_tables(const loaded_scenario& what, const record& run,
       auto answered = x.answered != microseconds{-1};
       auto took = x.answered - x.sent;
       auto in_slo = x.status == ec::ok && took <= slo_of(what, run, x);
-      out << ++id << ',' << x.part << ',' << x.function << ','
-          << names[x.model] << ',' << x.sent.count() << ','
-          << time_or_none(x.answered) << ','
+      out << ++id << ',' << x.part << ',' << x.function << ',' << names[x.model]
+          << ',' << x.sent.count() << ',' << time_or_none(x.answered) << ','
           << (answered ? std::to_string(took.count()) : "") << ','
           << x.queue.count() << ',' << x.execute.count() << ',' << x.batch
           << ',' << names[x.replica] << ',' << to_string(x.status) << ','
@@ -72,15 +71,15 @@ result<void> write_tables(const loaded_scenario& what, const record& run,
   auto replicas = [&](std::ostream& out) {
     out << "device,model,begun_us,ready_us,ended_us\n";
     for (auto& x : run.replicas)
-      out << names[x.device] << ',' << names[x.model] << ','
-          << x.begun.count() << ',' << time_or_none(x.ready) << ','
-          << time_or_none(x.ended) << '\n';
+      out << names[x.device] << ',' << names[x.model] << ',' << x.begun.count()
+          << ',' << time_or_none(x.ready) << ',' << time_or_none(x.ended)
+          << '\n';
   };
   auto events = [&](std::ostream& out) {
     out << "at_us,level,event\n";
     for (auto& x : run.events)
-      out << x.at.count() << ',' << to_string(x.level) << ','
-          << quoted(x.what) << '\n';
+      out << x.at.count() << ',' << to_string(x.level) << ',' << quoted(x.what)
+          << '\n';
   };
   auto file = [&](const char* name) { return directory + "/" + name; };
   if (what.spec.record.requests)

@@ -37,8 +37,8 @@ public:
       << ",\"args\":{" << args << "}}";
   }
   void arrow_begins(size_t pid, size_t tid, uint64_t id, microseconds at) {
-    event("s", pid, tid, "runs", at) << ",\"cat\":\"flow\",\"id\":" << id
-                                     << "}";
+    event("s", pid, tid, "runs", at)
+      << ",\"cat\":\"flow\",\"id\":" << id << "}";
   }
   void arrow_ends(size_t pid, size_t tid, uint64_t id, microseconds at) {
     event("f", pid, tid, "runs", at)
@@ -98,8 +98,8 @@ void write_requests(const record& run, size_t most, trace_file& out) {
     auto tid = 1 + tracks.take(x.sent, end);
     out.slice(clients_pid, tid, run.names[x.model], x.sent, end,
               "\"id\":" + std::to_string(i + 1) + ",\"status\":\""
-                + std::string{to_string(x.status)} + "\",\"batch\":"
-                + std::to_string(x.batch) + ",\"replica\":\""
+                + std::string{to_string(x.status)}
+                + "\",\"batch\":" + std::to_string(x.batch) + ",\"replica\":\""
                 + run.names[x.replica] + "\"");
     if (x.execute == 0us)
       continue;
@@ -134,8 +134,8 @@ result<void> write_trace(const loaded_scenario& what, const record& run,
         auto& name = run.names[x.device];
         auto slash = name.find('/');
         auto node = name.substr(0, slash);
-        auto [n, new_node] = nodes.try_emplace(node, clients_pid + 1
-                                                       + nodes.size());
+        auto [n, new_node] =
+          nodes.try_emplace(node, clients_pid + 1 + nodes.size());
         if (new_node)
           out.name_process(n->second, node);
         i->second = {n->second, 100 * devices.size()};

@@ -14,8 +14,9 @@ struct sent_request {
   uint64_t id = 0;
   uint32_t part = 0;     ///< of the workload
   uint32_t function = 0; ///< with arrivals of functions
+  session from;
   std::string gateway; ///< empty: none was there
-  std::string model; ///< empty: any of an application
+  std::string model;   ///< empty: any of an application
   std::string application;
   timestamp when;
   timestamp due; ///< far_future: the model's deadline
@@ -33,8 +34,10 @@ public:
     static_cast<void>(id), static_cast<void>(when);
   }
   /// A gateway's answer has reached the client.
-  virtual void on_reply(uint64_t id, const infer_reply& x, timestamp when) {
-    static_cast<void>(id), static_cast<void>(x), static_cast<void>(when);
+  virtual void on_reply(const session& to, uint64_t id, const infer_reply& x,
+                        timestamp when) {
+    static_cast<void>(to), static_cast<void>(id);
+    static_cast<void>(x), static_cast<void>(when);
   }
   /// The connection to the request's gateway broke: no answer can come.
   virtual void on_cut_short(uint64_t id, timestamp when) {
@@ -59,10 +62,20 @@ public:
                        timestamp when) {
     static_cast<void>(node), static_cast<void>(what), static_cast<void>(when);
   }
+  /// A node takes another for linked from now on, or no longer.
+  virtual void on_link(const member& who, const member& whom, bool up,
+                       timestamp when) {
+    static_cast<void>(who), static_cast<void>(whom);
+    static_cast<void>(up), static_cast<void>(when);
+  }
   virtual void on_delivered(const member& from, const member& to,
                             const header& what, timestamp when) {
     static_cast<void>(from), static_cast<void>(to);
     static_cast<void>(what), static_cast<void>(when);
+  }
+  /// So many messages at one moment: time stands still.
+  virtual void on_stuck(uint64_t messages, timestamp when) {
+    static_cast<void>(messages), static_cast<void>(when);
   }
   virtual void on_log(log_level level, std::string_view line, timestamp when) {
     static_cast<void>(level), static_cast<void>(line), static_cast<void>(when);

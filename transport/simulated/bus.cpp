@@ -97,7 +97,9 @@ member_list simulated_bus::members() const {
 
 void simulated_bus::lose(size_t number, const member& whom,
                          const std::string& reason, bool left) {
-  if (auto i = streams_.find(number); i != streams_.end())
+  outside_.on_link(self_, whom, false);
+  if (auto i = streams_.find(number);
+      i != streams_.end() && links_.bug() != planted_bug::stale_link)
     i->second->reset();
   links_.world().soon(process_, [this, whom, reason, left] {
     if (vanished_)
@@ -173,8 +175,10 @@ void simulated_bus::arrive(size_t from, const shared_bytes& head,
     return;
   auto& sender = links_.starts_[from].info;
   auto opened = open_frame(head.view(), board_.now());
-  if (!links_.sees(number_, from) || !opened
-      || opened->head.inc != self_.incarnation) {
+  auto linked =
+    links_.sees(number_, from) || links_.bug() == planted_bug::stale_link;
+  if (!linked || !opened || opened->head.inc != self_.incarnation
+      || links_.shows(planted_bug::lost_message)) {
     ++links_.dropped_;
     return;
   }
@@ -198,17 +202,18 @@ void simulated_bus::to_gateway(caf::message x) {
 void simulated_bus::client_sends(const session& from, uint64_t id, infer x,
                                  microseconds deadline, int32_t priority) {
   auto bytes = client_header + bytes_of(x.inputs);
-  auto group = std::make_shared<request_group>(this, from);
-  auto& y = group->requests.emplace_back();
-  y.tag.id = id;
+  auto request = std::make_shared<client_request>();
+  request->tag.id = id;
   if (deadline != microseconds::max())
-    y.due.at = process_.local(links_.world().now() + deadline);
-  y.priority = priority;
-  y.request = std::move(x);
-  from_clients_->send(bytes, &process_, [this, group = std::move(group)] {
-    when_received([this, group] {
+    request->due.at = process_.local(links_.world().now() + deadline);
+  request->priority = priority;
+  request->request = std::move(x);
+  from_clients_->send(bytes, &process_, [this, from, request] {
+    when_received([this, from, request] {
       // With no gateway the group answers for itself as it goes.
-      to_gateway(caf::make_message(client_requests{group}));
+      auto group = std::make_shared<request_group>(this, from);
+      group->requests.push_back(std::move(*request));
+      to_gateway(caf::make_message(client_requests{std::move(group)}));
     });
   });
 }
@@ -229,10 +234,16 @@ void simulated_bus::answer(const session& to, client_tag tag, infer_reply x) {
   if (vanished_)
     return;
   auto bytes = client_header + bytes_of(x.outputs);
+  if (links_.shows(planted_bug::lost_answer))
+    return;
+  if (links_.shows(planted_bug::wrong_client))
+    tag.id = tag.id > 1 ? tag.id - 1 : tag.id + 1;
+  auto copies = links_.shows(planted_bug::double_answer) ? 2 : 1;
   auto y = std::make_shared<infer_reply>(std::move(x));
-  to_clients_->send(bytes, nullptr, [this, to, tag, y] {
-    outside_.on_reply(to, tag.id, std::move(*y));
-  });
+  for (; copies > 0; --copies)
+    to_clients_->send(bytes, nullptr, [this, to, tag, y] {
+      outside_.on_reply(to, tag.id, infer_reply{*y});
+    });
 }
 
 void simulated_bus::answer(const session& to, client_tag tag,
@@ -250,7 +261,9 @@ void simulated_bus::deliver_from_operator(wire_message x) {
     caf::message_id{x.head.id & caf::message_id::request_id_mask}.with_category(
       caf::message_id::normal_message_category);
   auto reply_to = operators_.of("operator");
-  if (vanished_ || !may_say(role::operating, x.head.t) || !reply_to)
+  auto allowed = may_say(role::operating, x.head.t)
+                 || links_.bug() == planted_bug::open_door;
+  if (vanished_ || !allowed || !reply_to)
     return;
   x.head.id = mid.integer_value();
   links_.world().soon(process_, [this, reply_to, y = std::move(x)] {

@@ -14,6 +14,27 @@ namespace millrace {
 
 class simulated_links;
 
+/// Bugs that the simulated world can be given, to see that they are found.
+enum class planted_bug : uint8_t {
+  none,
+  double_answer, ///< a client gets some answer twice
+  lost_answer,   ///< or not at all
+  wrong_client,  ///< or that to another request
+  lost_message,  ///< a message between nodes is lost without a trace
+  stale_link,    ///< what was said on a link given up still counts
+  dead_link,     ///< a link given up never comes back
+  open_door,     ///< operators may say what only nodes may
+  forgotten,     ///< a device keeps what was unloaded
+  chance,        ///< something depends on what no seed decides
+};
+
+constexpr auto names_of(planted_bug) {
+  return name_table{"none",         "double_answer", "lost_answer",
+                    "wrong_client", "lost_message",  "stale_link",
+                    "dead_link",    "open_door",     "forgotten",
+                    "chance"};
+}
+
 /// What leaves the simulated world's nodes for clients and operators.
 class simulated_outside {
 public:
@@ -23,6 +44,8 @@ public:
                          model_list_reply x) = 0;
   virtual void on_operator_answer(const std::string& node, uint64_t id,
                                   const caf::message& x) = 0;
+  /// A node takes another for linked from now on, or no longer.
+  virtual void on_link(const member& who, const member& whom, bool up) = 0;
   /// A node is about to handle a message of another.
   virtual void on_delivered(const member& from, const member& to,
                             const header& what) = 0;

@@ -2,6 +2,7 @@
 #include "transport/simulated/links.hpp"
 
 #include <algorithm>
+#include <atomic>
 
 #include "runtime/log.hpp"
 
@@ -22,6 +23,13 @@ simulated_links::simulated_links(simulated_network& net, link_settings settings,
   : net_(net),
     settings_(settings),
     random_(std::move(random)) {
+}
+
+void simulated_links::plant(planted_bug x) {
+  bug_ = x;
+  static std::atomic<uint64_t> worlds;
+  if (x == planted_bug::chance && worlds++ % 2 == 1)
+    random_.next();
 }
 
 template <class F>
@@ -56,6 +64,11 @@ bool simulated_links::sees(size_t who, size_t whom) const {
   auto& y = starts_[whom];
   return y.joined ? starts_[who].joined && !unlinked_.contains({who, whom})
                   : y.missed_by.contains(who);
+}
+
+bool simulated_links::shows(planted_bug x) {
+  constexpr double part = 0.01;
+  return bug_ == x && random_.uniform() < part;
 }
 
 simulated_bus* simulated_links::find(const std::string& node) const {
@@ -177,8 +190,12 @@ void simulated_links::link(size_t a, size_t b) {
   // Both sides must have let go of the old link first.
   if (sees(a, b) || sees(b, a))
     return;
+  if (bug_ == planted_bug::dead_link && world().elapsed() > 1s)
+    return;
   unlinked_.erase({a, b});
   unlinked_.erase({b, a});
+  x.bus->outside_.on_link(x.info, y.info, true);
+  x.bus->outside_.on_link(y.info, x.info, true);
   x.bus->tell_subscribers(y.info, caf::make_message(peer_up{y.info}));
   y.bus->tell_subscribers(x.info, caf::make_message(peer_up{x.info}));
 }

@@ -50,6 +50,12 @@ public:
   simulated_network& network() { return net_; }
   virtual_world& world() { return net_.world(); }
 
+  /// Gives the world a bug.
+  void plant(planted_bug x);
+  planted_bug bug() const { return bug_; }
+  /// Whether that bug shows now; it does so now and then.
+  bool shows(planted_bug x);
+
   /// Messages between nodes that were delivered, and that were void.
   uint64_t delivered() const { return delivered_; }
   uint64_t dropped() const { return dropped_; }
@@ -102,6 +108,7 @@ private:
   std::map<std::string, lost_node> lost_;
   uint64_t delivered_ = 0;
   uint64_t dropped_ = 0;
+  planted_bug bug_ = planted_bug::none;
 };
 
 } // namespace millrace

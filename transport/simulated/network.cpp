@@ -15,9 +15,6 @@ constexpr double unlimited = std::numeric_limits<double>::infinity();
 /// What a packet holds: each may be lost.
 constexpr size_t packet_bytes = 1448;
 
-/// After so many losses in a row TCP has given up long ago.
-constexpr int most_losses = 8;
-
 } // namespace
 
 simulated_network::simulated_network(virtual_world& world,
@@ -249,11 +246,13 @@ void simulated_network::stream::arrive(parcel x, timestamp when) {
     auto packets = static_cast<double>(1 + x.bytes / packet_bytes);
     auto any = 1 - std::pow(1 - loss, packets);
     auto wait = net_.settings_.retransmit;
-    for (int i = 0; i < most_losses && net_.random_.uniform() < any; ++i) {
-      when += wait;
+    microseconds lost{0};
+    for (; lost < net_.settings_.reconnect && net_.random_.uniform() < any;
+         any = loss) {
+      lost += wait;
       wait *= 2;
-      any = loss;
     }
+    when += std::min(lost, net_.settings_.reconnect);
   }
   when += latency_ + net_.extra(from_, to_);
   last_arrival_ = std::max(last_arrival_, when);

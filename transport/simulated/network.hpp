@@ -38,8 +38,9 @@ struct network_settings {
   microseconds jitter{0};
   byte_count contend_from{16'384};
   microseconds retransmit{200'000};
+  microseconds reconnect{2'000'000};
   MILLRACE_FIELDS(network_settings, host, rack, store, clients, links, local,
-                  per_message, jitter, contend_from, retransmit)
+                  per_message, jitter, contend_from, retransmit, reconnect)
   static constexpr auto notes() {
     return std::array{
       note{"between a host and its rack's switch"},
@@ -55,7 +56,8 @@ struct network_settings {
            " but nothing from others: they are cheap to simulate"},
       note{"what a lost packet costs at first; each further loss twice as"
            " much",
-           0.001, 60}};
+           0.001, 60},
+      note{"and at most this: then a new connection is made", 0.001, 600}};
   }
 };
 

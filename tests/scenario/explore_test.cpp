@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include "simulator/explore.hpp"
+
+using namespace millrace;
+using namespace millrace::simulator;
+
+namespace {
+
+loaded_scenario storm_scenario() {
+  auto out = load_scenario(std::string{MILLRACE_SOURCE}
+                           + "/config/scenarios/storm.yaml");
+  REQUIRE(out);
+  return std::move(*out);
+}
+
+} // namespace
+
+TEST_CASE("P1: seeds of a faulty cluster keep every promise") {
+  auto what = storm_scenario();
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    auto x = explore_seed(what, seed, {});
+    REQUIRE(x);
+    CAPTURE(seed);
+    CHECK(x->requests >= 1000);
+    for (auto& v : x->violations)
+      FAIL_CHECK(v.invariant << ": " << v.what);
+  }
+}
+
+TEST_CASE("P20: a seed does the same twice, another one something else") {
+  auto what = storm_scenario();
+  std::set<uint64_t> hashes;
+  for (uint64_t seed = 100; seed < 120; ++seed) {
+    auto first = explore_seed(what, seed, {});
+    auto second = explore_seed(what, seed, {});
+    REQUIRE(first);
+    CHECK(first->hash == second->hash);
+    hashes.insert(first->hash);
+  }
+  CHECK(hashes.size() == 20);
+}
+
+TEST_CASE("P21: every bug that is planted is found") {
+  auto what = storm_scenario();
+  for (size_t i = 1; i < names_of(planted_bug{}).size(); ++i) {
+    exploration how;
+    how.bug = static_cast<planted_bug>(i);
+    bool found = false;
+    for (uint64_t seed = 1; seed <= 60 && !found; ++seed) {
+      auto x = explore_seed(what, seed, how);
+      REQUIRE(x);
+      found = !x->violations.empty();
+      if (how.bug == planted_bug::chance)
+        found = explore_seed(what, seed, how)->hash != x->hash;
+    }
+    CAPTURE(to_string(how.bug));
+    CHECK(found);
+  }
+}
+
+TEST_CASE("P22: every kind of fault is drawn, and hits open requests") {
+  auto what = storm_scenario();
+  std::map<fault_kind, size_t> kinds;
+  size_t faults = 0, hits = 0;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    auto x = explore_seed(what, seed, {});
+    for (auto& f : x->faults)
+      ++kinds[f.kind];
+    faults += x->faults.size();
+    hits += x->hits;
+  }
+  CHECK(kinds.size() == names_of(fault_kind{}).size());
+  CHECK(hits > faults / 3);
+}
+
+TEST_CASE("explore: the shortest prefix of faults that shows a violation is"
+          " found") {
+  auto what = storm_scenario();
+  exploration how;
+  how.bug = planted_bug::dead_link;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    auto x = explore_seed(what, seed, how);
+    REQUIRE(x);
+    if (x->violations.empty())
+      continue;
+    auto n = shortest_prefix(what, *x, how);
+    how.faults = n;
+    CHECK_FALSE(explore_seed(what, seed, how)->violations.empty());
+    if (n > 0) {
+      how.faults = n - 1;
+      CHECK(explore_seed(what, seed, how)->violations.empty());
+    }
+    return;
+  }
+  FAIL("no seed shows the bug");
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/runs.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+
+namespace {
+
+using namespace millrace::simulator;
+
+/// Two workers with a replica each, 100 requests per second for 20 s.
+std::string two_workers(const std::string& faults) {
+  return "length: 20s\n"
+         "warm_up: 5s\n"
+         "hosts:\n"
+         "  - {name: front, roles: [gateway, controller]}\n"
+         "  - {name: w, count: 2, roles: [worker], devices: [{kind: d}]}\n"
+         "bundles:\n"
+         "  m: {input: 1kB, execute: {d: {1: 4ms, 8: 10ms}}, load: {d:"
+         " 100ms}}\n"
+         "models: [{model: m, replicas: 2, policy: {batch: 8}}]\n"
+         "workload: [{model: m, rate: 100, deadline: 500ms}]\n"
+         "faults: ["
+         + faults + "]\n";
+}
+
+/// Answers of one kind among those sent between two points of the run.
+size_t answers(const record& run, ec status, microseconds from,
+               microseconds to) {
+  size_t n = 0;
+  for (auto& x : run.requests)
+    n += x.status == status && x.sent >= from && x.sent < to;
+  return n;
+}
+
+double share_ok(const record& run, microseconds from, microseconds to) {
+  size_t n = 0;
+  for (auto& x : run.requests)
+    n += x.sent >= from && x.sent < to;
+  return static_cast<double>(answers(run, ec::ok, from, to))
+         / static_cast<double>(n);
+}
+
+double slowest(const record& run, microseconds from, microseconds to) {
+  double out = 0;
+  for (auto& x : run.requests)
+    if (x.sent >= from && x.sent < to && x.status == ec::ok)
+      out = std::max(out, to_seconds(x.answered - x.sent));
+  return out;
+}
+
+size_t events(const record& run, const std::string& begin) {
+  size_t n = 0;
+  for (auto& x : run.events)
+    n += x.what.starts_with(begin);
+  return n;
+}
+
+record with(const std::string& faults) {
+  return run_of(scenario_of(two_workers(faults)));
+}
+
+} // namespace
+
+TEST_CASE("fault: without one every request is answered") {
+  auto run = with("");
+  CHECK(run.requests.size() > 1800);
+  CHECK(share_ok(run, 0s, 20s) == 1);
+}
+
+TEST_CASE("fault kill: its requests are run elsewhere, its replicas come up"
+          " again") {
+  auto run = with("{kind: kill, nodes: [w-1], at: 5s, lasts: 2s}");
+  CHECK(share_ok(run, 0s, 20s) == 1);
+  CHECK(events(run, "router.replica_lost") >= 1);
+  CHECK(events(run, "simulator.started node=w-1") == 2);
+  // Noticed when the connection breaks, long before a missing beat would.
+  CHECK(slowest(run, 4900ms, 5100ms) < 0.1);
+}
+
+TEST_CASE("P4: fault hang: silence is noticed, and what was there is run"
+          " elsewhere") {
+  auto run = with("{kind: hang, nodes: [w-1], at: 5s, lasts: 3s}");
+  CHECK(events(run, "bus.peer_down node=front peer=w-1 reason=silent") == 1);
+  // Requests at the hung worker wait for its second to be over: some are late.
+  CHECK(share_ok(run, 4900ms, 6100ms) > 0.4);
+  CHECK(share_ok(run, 6200ms, 20s) == 1);
+}
+
+TEST_CASE("fault hang: a short one costs its time and nothing else") {
+  auto run = with("{kind: hang, nodes: [w-1], at: 5s, lasts: 200ms}");
+  CHECK(events(run, "bus.peer_down") == 0);
+  CHECK(share_ok(run, 0s, 20s) == 1);
+}
+
+TEST_CASE("fault slow: its devices take longer for so long") {
+  auto run =
+    with("{kind: slow, nodes: [w-1, w-2], at: 5s, lasts: 5s, factor: 10}");
+  CHECK(slowest(run, 1s, 4s) < 0.03);
+  CHECK(slowest(run, 5s, 10s) > 0.05);
+  CHECK(slowest(run, 11s, 20s) < 0.03);
+}
+
+TEST_CASE("fault partition: who is cut off is given up and comes back") {
+  auto run = with("{kind: partition, nodes: [w-1], at: 5s, lasts: 5s}");
+  CHECK(events(run, "bus.peer_down node=front peer=w-1") == 1);
+  CHECK(events(run, "bus.peer_down node=w-1 peer=front") == 1);
+  CHECK(share_ok(run, 6500ms, 20s) == 1);
+  CHECK(events(run, "router.replica_ready") >= 3);
+}
+
+TEST_CASE("fault one_way: one direction is enough to be given up") {
+  auto run = with("{kind: one_way, nodes: [w-1], at: 5s, lasts: 5s}");
+  CHECK(events(run, "bus.peer_down node=front peer=w-1") == 1);
+  CHECK(share_ok(run, 6500ms, 20s) == 1);
+}
+
+TEST_CASE("fault loss: costs time, not answers") {
+  auto run =
+    with("{kind: loss, nodes: [w-1, w-2], at: 5s, lasts: 5s, part: 0.01}");
+  CHECK(slowest(run, 5s, 10s) > 0.19);
+  CHECK(share_ok(run, 0s, 20s) > 0.99);
+}
+
+TEST_CASE("fault delay: each message comes later") {
+  auto run = with("{kind: delay, nodes: [w-1, w-2], at: 5s, lasts: 5s, by:"
+                  " 40ms}");
+  CHECK(slowest(run, 1s, 4s) < 0.03);
+  CHECK(slowest(run, 5100ms, 9900ms) > 0.08);
+  CHECK(share_ok(run, 0s, 20s) == 1);
+}
+
+TEST_CASE("fault device: what fails is tried once more, then told") {
+  auto run =
+    with("{kind: device, nodes: [w-1, w-2], at: 5s, lasts: 5s, part: 1}");
+  CHECK(share_ok(run, 0s, 4900ms) == 1);
+  CHECK(answers(run, ec::internal, 5100ms, 9900ms) > 400);
+  CHECK(share_ok(run, 10100ms, 20s) == 1);
+}
+
+TEST_CASE("fault load: what cannot be loaded is tried again later") {
+  auto run = with("{kind: load, nodes: [w-1], at: 1s, lasts: 4s, part: 1},"
+                  " {kind: kill, nodes: [w-1], at: 2s, lasts: 1s}");
+  CHECK(events(run, "replica.failed") >= 1);
+  CHECK(share_ok(run, 0s, 20s) == 1);
+  auto last = run.replicas.back();
+  CHECK(last.ready >= 5s);
+}
+
+TEST_CASE("P6: fault wipe: a node that lost its disk is refused once and joins"
+          " again") {
+  auto run = with("{kind: wipe, nodes: [w-1], at: 5s}");
+  CHECK(events(run, "bus.was_refused node=w-1") == 1);
+  CHECK(share_ok(run, 7s, 20s) == 1);
+}
+
+TEST_CASE("I10: a controller that lost its disk is obeyed again") {
+  auto run = with("{kind: wipe, nodes: [front], at: 5s},"
+                  " {kind: kill, nodes: [w-1], at: 10s, lasts: 1s}");
+  // The last replica was ordered by the new controller.
+  CHECK(run.replicas.back().begun > 10s);
+  CHECK(run.replicas.back().ready > 10s);
+  CHECK(share_ok(run, 14s, 20s) == 1);
+}
+
+TEST_CASE("fault: at a rate, about so many happen") {
+  auto what =
+    scenario_of(two_workers("{kind: kill, every: 100ms, lasts: 1ms}"));
+  auto planned = plan_faults(what, random_stream{9});
+  CHECK(planned.size() > 150);
+  CHECK(planned.size() < 250);
+}

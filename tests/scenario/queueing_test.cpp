@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/runs.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+
+namespace {
+
+/// One device of some lanes that serves 100 requests per second on each, one at
+/// a time, on a network that takes no time.
+std::string one_device(double rate, uint64_t lanes, double cv) {
+  return "length: 1000s\n"
+         "hosts:\n"
+         "  - {name: front, roles: [gateway, controller]}\n"
+         "  - name: worker\n"
+         "    roles: [worker]\n"
+         "    devices: [{kind: d, lanes: "
+         + std::to_string(lanes) + ", emulate: {cv: " + std::to_string(cv)
+         + "}}]\n"
+           "bundles: {m: {execute: {d: {1: 10ms}}}}\n"
+           "models: [{model: m, policy: {batch: 1, queue: 100000, drop:"
+           " never}}]\n"
+           "network: {host: {speed: 0B/s, latency: 0s}, clients: {latency:"
+           " 0s}}\n"
+           "workload: [{model: m, rate: "
+         + std::to_string(rate) + ", deadline: 600s}]\n";
+}
+
+/// The mean time that requests waited, in seconds.
+double mean_wait(const simulator::record& run) {
+  double sum = 0;
+  for (auto& x : run.requests)
+    sum += to_seconds(x.queue);
+  return sum / static_cast<double>(run.requests.size());
+}
+
+/// Erlang's C: the chance to wait, with c servers and a load of a.
+double erlang_c(double a, int c) {
+  double term = 1, sum = 1;
+  for (int k = 1; k < c; ++k)
+    sum += term *= a / k;
+  auto last = term * a / c * c / (c - a);
+  return last / (sum + last);
+}
+
+} // namespace
+
+TEST_CASE("device: one lane with fixed times waits as M/D/1 does") {
+  for (auto load : {0.5, 0.8}) {
+    auto run = run_of(scenario_of(one_device(100 * load, 1, 0)));
+    auto expected = load / (2 * 100 * (1 - load));
+    CAPTURE(load);
+    CHECK(mean_wait(run) == doctest::Approx(expected).epsilon(0.06));
+  }
+}
+
+TEST_CASE("device: one lane with exponential times waits as M/M/1 does") {
+  auto run = run_of(scenario_of(one_device(70, 1, 1)));
+  CHECK(mean_wait(run) == doctest::Approx(0.7 / (100 - 70)).epsilon(0.1));
+}
+
+TEST_CASE("device: several lanes wait as M/M/c does") {
+  auto run = run_of(scenario_of(one_device(240, 3, 1)));
+  auto expected = erlang_c(2.4, 3) / (300 - 240);
+  CHECK(mean_wait(run) == doctest::Approx(expected).epsilon(0.1));
+}
+
+TEST_CASE("device: neighbours slow each other down as their model says") {
+  // Two lanes that are always both busy; each takes half as long again.
+  auto text = one_device(200, 2, 0);
+  auto at = text.find("cv: 0.000000");
+  text.replace(at, 12, "interference: {slowdown: 0.5}");
+  at = text.find("length: 1000s");
+  text.replace(at, 13, "length: 20s  ");
+  auto run = run_of(scenario_of(text));
+  size_t slowed = 0;
+  for (auto& x : run.requests)
+    slowed += x.execute >= 14'900us && x.execute <= 15'001us;
+  CHECK(slowed > run.requests.size() * 9 / 10);
+}
+
+TEST_CASE("interference: each model slows as it should") {
+  std::vector<running_batch> all{{"a", 0.5}, {"b", 0.8}, {"a", 0.2}};
+  auto of = [&](interference_settings x, size_t which) {
+    return make_interference(x)->slowdown(all, which);
+  };
+  CHECK(of({interference_kind::none, 1, 0, {}}, 0) == 1);
+  CHECK(of({interference_kind::linear, 0.25, 0, {}}, 0) == 1.5);
+  CHECK(of({interference_kind::bandwidth, 0, 0, {}}, 1)
+        == doctest::Approx(1.5));
+  CHECK(of({interference_kind::bandwidth, 0, 1, {}}, 1)
+        == doctest::Approx(4.5));
+  interference_settings pairs{
+    interference_kind::pairwise, 0, 0, {{"a+b", 0.3}, {"b+a", 0.1}}};
+  CHECK(of(pairs, 0) == doctest::Approx(1.3));
+  CHECK(of(pairs, 1) == doctest::Approx(1.2));
+  all.resize(1);
+  CHECK(of({interference_kind::bandwidth, 0, 1, {}}, 0) == 1);
+}

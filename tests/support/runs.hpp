@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "simulator/simulation.hpp"
+#include "simulator/summary.hpp"
+
+namespace millrace::test {
+
+/// A scenario from its text, which has to be right.
+inline loaded_scenario scenario_of(const std::string& text) {
+  auto out = parse_scenario(text, "scenario.yaml");
+  if (!out)
+    FAIL(to_string(out.failure()));
+  return std::move(*out);
+}
+
+/// Runs it and returns what was written down.
+inline simulator::record run_of(const loaded_scenario& what,
+                                simulator::simulation::options how = {}) {
+  auto run = simulator::simulation::prepare(what, std::move(how));
+  REQUIRE(run);
+  simulator::recorder notes{what.spec.record, (*run)->begin(),
+                            what.spec.length};
+  (*run)->add(notes);
+  (*run)->run();
+  (*run)->finish();
+  return notes.take();
+}
+
+inline simulator::run_summary
+summary_of(const std::string& text, simulator::simulation::options how = {}) {
+  auto what = scenario_of(text);
+  auto seed = how.seed;
+  return simulator::summarise(what, seed, run_of(what, std::move(how)));
+}
+
+} // namespace millrace::test

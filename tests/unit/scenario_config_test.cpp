@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include "config/scenario.hpp"
+
+using namespace millrace;
+
+namespace {
+
+const std::string good = "length: 10s\n"
+                         "hosts:\n"
+                         "  - {name: front, roles: [gateway, controller]}\n"
+                         "  - name: w\n"
+                         "    count: 4\n"
+                         "    rack: r\n"
+                         "    rack_size: 2\n"
+                         "    roles: [worker]\n"
+                         "    price: 2.5\n"
+                         "    devices: [{kind: v100, count: 2}]\n"
+                         "bundles:\n"
+                         "  a: {execute: {v100: {1: 10ms, 8: 24ms}}}\n"
+                         "  b: {like: a, times: 3}\n"
+                         "models: [{model: a}]\n"
+                         "workload: [{model: a}]\n";
+
+/// The error of the good text with one part replaced.
+std::string error_of(const std::string& from, const std::string& to) {
+  auto text = good;
+  auto at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  text.replace(at, from.size(), to);
+  auto x = parse_scenario(text, "s.yaml");
+  REQUIRE_FALSE(x);
+  CHECK(x.failure().code == ec::bad_config);
+  return x.failure().text;
+}
+
+} // namespace
+
+TEST_CASE("scenario: a group of hosts becomes nodes in racks") {
+  auto x = parse_scenario(good, "s.yaml");
+  REQUIRE(x);
+  CHECK(x->cluster.nodes.size() == 5);
+  CHECK(x->cluster.nodes.at("w-3").rack == "r-2");
+  CHECK(x->cluster.nodes.at("w-4").devices.size() == 2);
+  CHECK(x->cluster.nodes.at("w-4").devices[1].id == "v100.1");
+  CHECK(x->price.at("w-1") == 2.5);
+  CHECK(nodes_of(*x, "w").size() == 4);
+  CHECK(nodes_of(*x, "w-2") == std::vector<std::string>{"w-2"});
+}
+
+TEST_CASE("scenario: a model like another takes its times, multiplied") {
+  auto x = parse_scenario(good, "s.yaml");
+  REQUIRE(x);
+  auto of = [&](const char* model, double rows) {
+    return curve_of(x->profiles->at(model), "execute_seconds", "v100").at(rows);
+  };
+  CHECK(of("a", 1) == doctest::Approx(0.010));
+  CHECK(of("b", 1) == doctest::Approx(0.030));
+  CHECK(of("b", 8) == doctest::Approx(0.072));
+}
+
+TEST_CASE("scenario: a real cluster's config can be simulated") {
+  auto path =
+    std::string{MILLRACE_SOURCE} + "/config/scenarios/quickstart.yaml";
+  auto x = load_scenario(path);
+  REQUIRE(x);
+  CHECK(x->cluster.nodes.size() == 3);
+  CHECK(x->spec.models.size() == 4);
+}
+
+TEST_CASE("scenario: what is wrong is named with file, line and key") {
+  CHECK(error_of("count: 4", "count: many")
+        == "s.yaml:5: hosts[1].count: expected a whole number, found 'many'");
+  CHECK(error_of("roles: [worker]", "roles: []")
+          .find("s.yaml:4: hosts[1]: has no roles")
+        == 0);
+  CHECK(
+    error_of("like: a", "like: c")
+      .find("s.yaml:13: bundles.b.like: no model 'c' under 'bundles'; there are"
+            " a, b")
+    == 0);
+  CHECK(error_of("{model: a}]\nworkload", "{model: z}]\nworkload")
+          .find("s.yaml:14: models[0].model: no model 'z'")
+        == 0);
+  CHECK(error_of("workload: [{model: a}]", "workload: [{rate: 5}]")
+        == "s.yaml:15: workload[0]: expected one of model, application and"
+           " mix");
+  CHECK(error_of("workload: [{model: a}]",
+                 "workload: [{model: a, arrivals: rates, file: nowhere.csv}]")
+          .find("s.yaml:15: workload[0].file: there is no file ")
+        == 0);
+  CHECK(error_of("1: 10ms", "one: 10ms")
+        == "s.yaml:12: bundles.a.execute.v100: expected numbers of rows, found"
+           " 'one'");
+  CHECK(error_of("length: 10s", "length: 10s\nfaults: [{kind: kill}]")
+        == "s.yaml:2: faults[0]: expected one of 'at' and 'every'");
+  CHECK(error_of("length: 10s", "length: 10s\nfaults: [{at: 1s, nodes: [x]}]")
+        == "s.yaml:2: faults[0].nodes[0]: no node or host group is called 'x'");
+  CHECK(error_of("[gateway, controller]", "[controller]")
+          .find("workload: no host is a gateway")
+        != std::string::npos);
+  CHECK(error_of("length: 10s", "length: 10s\nnetwork: {host: {speed: fast}}")
+          .find("s.yaml:2: network.host.speed: 'fast' does not begin with a"
+                " number (expected like 10Gbit/s)")
+        == 0);
+}
+
+TEST_CASE("scenario: models that are like each other in a circle are refused") {
+  CHECK(error_of("{execute: {v100: {1: 10ms, 8: 24ms}}}", "{like: b}")
+          .find("goes round in a circle")
+        != std::string::npos);
+}

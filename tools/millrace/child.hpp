@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace millrace {
+
+/// Another process of this program, whose standard output is read to its end.
+class child {
+public:
+  /// The arguments after the program's name.
+  explicit child(std::vector<std::string> arguments);
+
+  /// Waits for its end; returns what it wrote.
+  std::string wait();
+
+private:
+  pid_t pid_ = -1;
+  int out_ = -1;
+};
+
+/// Has work(0) to work(n - 1) done, as many at once as there are cores, and
+/// tells `progress` now and then how many are over.
+void do_all(size_t n, const std::function<void(size_t)>& work,
+            const std::function<void(size_t done)>& progress);
+
+} // namespace millrace

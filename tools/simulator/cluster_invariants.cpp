@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simulator/invariants.hpp"
+
+#include <map>
+#include <set>
+
+#include "runtime/text.hpp"
+#include "runtime/units.hpp"
+#include "simulator/ledger.hpp"
+#include "simulator/simulation.hpp"
+
+namespace millrace::simulator {
+
+namespace {
+
+/// The value of a field of a log line.
+std::string_view field(std::string_view line, std::string_view key) {
+  auto start = std::string{" "} + std::string{key} + "=";
+  auto at = line.find(start);
+  if (at == std::string_view::npos)
+    return {};
+  line.remove_prefix(at + start.size());
+  return line.substr(0, line.find(' '));
+}
+
+// -- epochs -------------------------------------------------------------------
+
+/// Nothing of an older start of a node is heard after a newer one.
+class newest_start : public invariant {
+public:
+  newest_start() : invariant("I9") {}
+
+  void on_delivered(const member& from, const member& to, const header& what,
+                    timestamp when) override {
+    auto& newest = newest_[{to.name, to.incarnation, from.name}];
+    if (from.incarnation < newest)
+      broken(when, to.name + " hears " + what.t + " of start "
+                     + std::to_string(from.incarnation) + " of " + from.name
+                     + " after start " + std::to_string(newest));
+    newest = std::max(newest, from.incarnation);
+  }
+
+private:
+  std::map<std::tuple<std::string, uint64_t, std::string>, uint64_t> newest_;
+};
+
+/// A node obeys one controller at a time and never goes back to an older one.
+class newest_controller : public invariant {
+public:
+  newest_controller() : invariant("I10") {}
+
+  void on_node(const std::string& node, std::string_view what,
+               timestamp) override {
+    if (what == "started")
+      obeyed_.erase(node);
+  }
+  void on_log(log_level, std::string_view line, timestamp when) override {
+    if (!line.starts_with("supervisor.obeys "))
+      return;
+    auto node = std::string{field(line, "node")};
+    auto epoch = number_in<uint64_t>(field(line, "epoch")).value_or(0);
+    auto& last = obeyed_[node];
+    if (epoch <= last)
+      broken(when, node + " obeys controller " + std::to_string(epoch)
+                     + " after " + std::to_string(last));
+    last = epoch;
+  }
+
+private:
+  std::map<std::string, uint64_t> obeyed_;
+};
+
+/// Who is given up is not heard until there is a new link.
+class fenced : public invariant {
+public:
+  fenced() : invariant("I11") {}
+
+  void on_link(const member& who, const member& whom, bool up,
+               timestamp) override {
+    auto key = std::tuple{who.name, who.incarnation, whom.name};
+    if (up)
+      linked_[key] = whom.incarnation;
+    else if (auto i = linked_.find(key);
+             i != linked_.end() && i->second == whom.incarnation)
+      linked_.erase(i);
+  }
+  void on_delivered(const member& from, const member& to, const header& what,
+                    timestamp when) override {
+    auto i = linked_.find({to.name, to.incarnation, from.name});
+    if (i == linked_.end() || i->second != from.incarnation)
+      broken(when, to.name + " hears " + what.t + " of " + from.name
+                     + ", which it had given up");
+  }
+
+private:
+  std::map<std::tuple<std::string, uint64_t, std::string>, uint64_t> linked_;
+};
+
+// -- resources ----------------------------------------------------------------
+
+/// What is loaded on a device fits on it, and what runs there is what was asked
+/// for.
+class device_memory : public invariant {
+public:
+  explicit device_memory(const expectations& x)
+    : invariant("I12"),
+      what_(*x.what) {}
+
+  void on_loaded(const std::string& node, const std::string& device,
+                 const load_request& x, timestamp,
+                 const result<load_report>& how, timestamp when) override {
+    if (!how)
+      return;
+    auto& held = held_[{node, device}];
+    held[x.instance] = x.content->info.weights.bytes;
+    uint64_t sum = 0;
+    for (auto& [instance, bytes] : held)
+      sum += bytes;
+    for (auto& d : what_.cluster.nodes.at(node).devices)
+      if (d.id == device && d.memory.value > 0 && sum > d.memory.value)
+        broken(when, node + "/" + device + " holds " + format_bytes(sum)
+                       + " of " + format_bytes(d.memory.value));
+  }
+  void on_unloaded(const std::string& node, const std::string& device,
+                   instance_id x, timestamp) override {
+    held_[{node, device}].erase(x);
+  }
+  void on_node(const std::string& node, std::string_view what,
+               timestamp) override {
+    if (what != "paused" && what != "resumed")
+      std::erase_if(held_, [&](auto& x) { return x.first.first == node; });
+  }
+
+private:
+  const loaded_scenario& what_;
+  std::map<std::pair<std::string, std::string>, std::map<instance_id, uint64_t>>
+    held_;
+};
+
+/// No actor without an owner: a node runs what its supervisor lists.
+class owned : public invariant {
+public:
+  owned() : invariant("I14") {}
+
+  void at_end(simulation& x) override {
+    for (auto& [name, node] : x.inside().nodes()) {
+      auto status = x.ask<node_status>(name, "supervisor", get_status{});
+      if (!status) {
+        broken(x.inside().world().now(), name + " does not say how it is");
+        continue;
+      }
+      size_t listed = 0;
+      for (auto& a : status->actors)
+        listed += !a.state.starts_with("down") && a.state != "ended";
+      auto there = node->process()->actors();
+      if (there != listed)
+        broken(x.inside().world().now(), name + " runs " + std::to_string(there)
+                                           + " actors, its supervisor knows of "
+                                           + std::to_string(listed));
+    }
+  }
+};
+
+// -- liveness -----------------------------------------------------------------
+
+/// When all is well again there are as many replicas as are wanted.
+class as_wanted : public invariant {
+public:
+  as_wanted() : invariant("I21") {}
+
+  void at_end(simulation& x) override {
+    for (auto& [name, node] : x.inside().nodes()) {
+      auto& roles = node->bus()->self().roles;
+      if (std::count(roles.begin(), roles.end(), "controller") == 0)
+        continue;
+      auto list = x.ask<model_list>(name, "registry", get_models{});
+      if (!list)
+        return broken(x.inside().world().now(),
+                      name + " does not list its models");
+      for (auto& m : list->models)
+        if (m.ready != m.settings.replicas || m.starting != 0)
+          broken(x.inside().world().now(),
+                 m.settings.model + " has " + std::to_string(m.ready)
+                   + " replicas ready and " + std::to_string(m.starting)
+                   + " starting, wanted are "
+                   + std::to_string(m.settings.replicas) + " " + m.note);
+    }
+  }
+};
+
+/// When all is well again every request is answered in time.
+class alive_again : public invariant {
+public:
+  alive_again(const ledger& l, const expectations& x)
+    : invariant("I25"),
+      ledger_(l),
+      expect_(x) {}
+
+  void at_end(simulation&) override {
+    for (auto& [id, r] : ledger_.requests())
+      if (r.sent.when >= expect_.settled_at && r.status != ec::ok
+          && r.status != ec::cancelled)
+        broken(r.sent.when, "request " + std::to_string(id) + ", sent "
+                              + format_duration(r.sent.when - expect_.healed_at)
+                              + " after all faults were over, is answered "
+                              + std::string{to_string(r.status)} + " "
+                              + r.text);
+  }
+
+private:
+  const ledger& ledger_;
+  expectations expect_;
+};
+
+/// Every node sees every other.
+class all_linked : public invariant {
+public:
+  all_linked() : invariant("I26") {}
+
+  void at_end(simulation& x) override {
+    auto& nodes = x.inside().nodes();
+    for (auto& [name, node] : nodes) {
+      std::set<std::string> seen{name};
+      for (auto& m : node->bus()->members().peers)
+        seen.insert(m.name);
+      for (auto& [other, y] : nodes)
+        if (!seen.contains(other))
+          broken(x.inside().world().now(), name + " does not see " + other);
+    }
+  }
+};
+
+/// Work does not go round in circles.
+class few_messages : public invariant {
+public:
+  explicit few_messages(const ledger& l) : invariant("I28"), ledger_(l) {}
+
+  void on_stuck(uint64_t messages, timestamp when) override {
+    broken(when, "time stands still: " + std::to_string(messages)
+                   + " messages at one moment");
+  }
+
+  void at_end(simulation& x) override {
+    constexpr uint64_t per_request = 200, base = 200'000;
+    auto most = base + per_request * ledger_.requests().size();
+    auto found = x.inside().world().messages();
+    if (found > most)
+      broken(x.inside().world().now(),
+             std::to_string(found) + " messages for "
+               + std::to_string(ledger_.requests().size()) + " requests");
+  }
+
+private:
+  const ledger& ledger_;
+};
+
+/// What somebody may not say has no effect.
+class not_heard : public invariant {
+public:
+  not_heard() : invariant("I29") {}
+
+  void on_log(log_level, std::string_view line, timestamp when) override {
+    if (line.find("intruder") != std::string_view::npos)
+      broken(when, "an operator's order is obeyed: " + std::string{line});
+  }
+};
+
+} // namespace
+
+void add_cluster_invariants(const ledger& l, const expectations& x,
+                            invariant_list& out) {
+  out.push_back(std::make_unique<newest_start>());
+  out.push_back(std::make_unique<newest_controller>());
+  out.push_back(std::make_unique<fenced>());
+  out.push_back(std::make_unique<device_memory>(x));
+  out.push_back(std::make_unique<owned>());
+  out.push_back(std::make_unique<as_wanted>());
+  out.push_back(std::make_unique<alive_again>(l, x));
+  out.push_back(std::make_unique<all_linked>());
+  out.push_back(std::make_unique<few_messages>(l));
+  out.push_back(std::make_unique<not_heard>());
+}
+
+} // namespace millrace::simulator

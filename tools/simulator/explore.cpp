@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simulator/explore.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "simulator/ledger.hpp"
+#include "simulator/simulation.hpp"
+
+namespace millrace::simulator {
+
+namespace {
+
+/// Counts what a run came across.
+class census : public watcher {
+public:
+  explicit census(seed_result& out) : out_(out) {}
+
+  void on_sent(const sent_request&) override {
+    ++out_.requests;
+    ++open_;
+  }
+  void on_reply(const session&, uint64_t, const infer_reply& x,
+                timestamp) override {
+    ++out_.statuses[std::string{to_string(x.status)}];
+    --open_;
+  }
+  void on_cut_short(uint64_t, timestamp) override {
+    ++out_.statuses["(connection lost)"];
+    --open_;
+  }
+  void on_log(log_level, std::string_view line, timestamp) override {
+    auto name = std::string{line.substr(0, line.find(' '))};
+    ++out_.probes[name];
+    if (name.starts_with("fault.") && name != "fault.over")
+      out_.hits += open_ > 0;
+  }
+
+private:
+  seed_result& out_;
+  int64_t open_ = 0;
+};
+
+/// Gives chance what the scenario leaves open: limits and delays that make rare
+/// interleavings likely ("buggification").
+loaded_scenario varied(const loaded_scenario& what, random_stream random) {
+  auto out = what;
+  auto& c = out.cluster;
+  auto up_to = [&](int64_t most_us) {
+    auto x = random.uniform();
+    return microseconds{
+      static_cast<int64_t>(static_cast<double>(most_us) * x * x * x)};
+  };
+  c.link.beat = 10ms + up_to(190'000);
+  c.link.timeout = c.link.beat * static_cast<int64_t>(2 + random.below(9));
+  out.spec.network.jitter = up_to(5000);
+  out.spec.network.per_message = up_to(100);
+  out.spec.network.host.latency = 1us + up_to(2000);
+  if (random.below(2) == 0)
+    out.spec.network.contend_from = {0};
+  for (auto& m : c.models) {
+    m.policy.batch = 1 + random.below(8);
+    m.policy.batch_delay = up_to(5000);
+    m.policy.drop =
+      random.below(4) == 0 ? drop_policy::never : drop_policy::late;
+    if (random.below(2) == 0)
+      m.policy.dispatch = dispatch_policy::round_robin;
+  }
+  for (auto& [name, node] : c.nodes)
+    for (auto& d : node.devices)
+      d.lanes = static_cast<uint32_t>(1 + random.below(2));
+  out.spec.models = c.models;
+  return out;
+}
+
+microseconds part_of(const loaded_scenario& what, double x) {
+  return microseconds{
+    static_cast<int64_t>(x * static_cast<double>(what.spec.length.count()))};
+}
+
+} // namespace
+
+std::vector<fault> faults_of(const loaded_scenario& what, uint64_t seed,
+                             const exploration& how) {
+  storm weather;
+  weather.length = part_of(what, how.storm);
+  auto out = draw_storm(what, weather, random_stream{seed}.fork("storm"));
+  if (how.faults && *how.faults < out.size())
+    out.resize(*how.faults);
+  return out;
+}
+
+result<seed_result> explore_seed(const loaded_scenario& what, uint64_t seed,
+                                 const exploration& how) {
+  seed_result out;
+  out.seed = seed;
+  random_stream random{seed};
+  auto mine = varied(what, random.fork("variation"));
+  auto storm_length = part_of(mine, how.storm);
+  out.faults = faults_of(mine, seed, how);
+  simulation::options options;
+  options.seed = seed;
+  options.faults = out.faults;
+  options.heal_at = storm_length;
+  options.shuffle = true;
+  options.cancelled = random.fork("cancelled").uniform() * 0.1;
+  options.intruder = true;
+  options.bug = how.bug;
+  options.most_at_once = 100'000;
+  auto run = simulation::prepare(mine, options);
+  if (!run)
+    return run.failure();
+  auto begin = (*run)->begin();
+  expectations expect{&mine, begin, begin + storm_length,
+                      begin + part_of(mine, how.settled),
+                      begin + mine.spec.length};
+  ledger book;
+  event_hash hash;
+  census counts{out};
+  invariant_list invariants;
+  add_request_invariants(book, expect, invariants);
+  add_cluster_invariants(book, expect, invariants);
+  (*run)->add(book);
+  (*run)->add(hash);
+  (*run)->add(counts);
+  for (auto& x : invariants)
+    (*run)->add(*x);
+  auto broken = [&] {
+    return std::any_of(invariants.begin(), invariants.end(),
+                       [](auto& x) { return !x->found().empty(); });
+  };
+  (*run)->run({}, broken);
+  if (!broken())
+    for (auto& x : invariants)
+      x->at_end(**run);
+  for (auto& x : invariants)
+    out.violations.insert(out.violations.end(), x->found().begin(),
+                          x->found().end());
+  out.hash = hash.value();
+  out.events = hash.events();
+  out.messages = (*run)->inside().world().messages();
+  (*run)->finish();
+  return out;
+}
+
+size_t shortest_prefix(const loaded_scenario& what, const seed_result& found,
+                       exploration how) {
+  std::set<std::string> names;
+  for (auto& v : found.violations)
+    names.insert(v.invariant);
+  auto still = [&](size_t faults) {
+    how.faults = faults;
+    auto x = explore_seed(what, found.seed, how);
+    return x
+           && std::any_of(x->violations.begin(), x->violations.end(),
+                          [&](auto& v) { return names.contains(v.invariant); });
+  };
+  // Not by halving: a later fault may hide what an earlier one shows.
+  for (size_t n = 0; n < found.faults.size(); ++n)
+    if (still(n))
+      return n;
+  return found.faults.size();
+}
+
+} // namespace millrace::simulator

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simulator/invariants.hpp"
+
+namespace millrace::simulator {
+
+namespace {
+
+constexpr size_t most_kept = 4;
+
+} // namespace
+
+void invariant::broken(timestamp when, std::string what) {
+  if (found_.size() < most_kept)
+    found_.push_back(
+      {name_, std::move(what), to_us(when - virtual_world::beginning)});
+}
+
+// -- what a run did, in a number ----------------------------------------------
+
+void event_hash::add(std::string_view x) {
+  for (auto c : x)
+    hash_ = (hash_ ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+}
+
+void event_hash::add(int64_t x) {
+  hash_ = (hash_ ^ static_cast<uint64_t>(x)) * 0x100000001b3;
+  hash_ ^= hash_ >> 29;
+}
+
+void event_hash::on_sent(const sent_request& x) {
+  ++events_;
+  add(static_cast<int64_t>(x.id));
+  add(x.when);
+  add(x.gateway);
+  add(x.model);
+}
+
+void event_hash::on_reply(const session& to, uint64_t id, const infer_reply& x,
+                          timestamp when) {
+  ++events_;
+  add(to.connection);
+  add(static_cast<int64_t>(id));
+  add(to_string(x.status));
+  add(x.replica);
+  add(x.queue.count());
+  add(x.execute.count());
+  add(when);
+}
+
+void event_hash::on_cut_short(uint64_t id, timestamp when) {
+  ++events_;
+  add(static_cast<int64_t>(id));
+  add(when);
+}
+
+void event_hash::on_executed(const executed_batch& x) {
+  ++events_;
+  add(x.node);
+  add(x.device);
+  for (auto& item : x.items)
+    add(static_cast<int64_t>(request_of(item)));
+  add(x.started);
+  add(x.ended);
+}
+
+void event_hash::on_delivered(const member& from, const member& to,
+                              const header& what, timestamp when) {
+  ++events_;
+  add(from.name);
+  add(to.name);
+  add(what.t);
+  add(when);
+}
+
+void event_hash::on_log(log_level, std::string_view line, timestamp when) {
+  ++events_;
+  add(line);
+  add(when);
+}
+
+} // namespace millrace::simulator

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "simulator/watcher.hpp"
+
+namespace millrace::simulator {
+
+class ledger;
+class simulation;
+
+/// A promise that was not kept.
+struct violation {
+  std::string invariant; ///< "I1"
+  std::string what;
+  microseconds at{0}; ///< since the world began
+};
+
+/// Checks one of the invariants of the promises over a run: during it from what
+/// it sees, and in the end, when everything has been healed and is quiet.
+class invariant : public watcher {
+public:
+  explicit invariant(std::string name) : name_(std::move(name)) {}
+
+  const std::string& name() const { return name_; }
+
+  /// The run is over; `x` is as it was left.
+  virtual void at_end(simulation& x) { static_cast<void>(x); }
+
+  const std::vector<violation>& found() const { return found_; }
+
+protected:
+  /// Only the first few are kept.
+  void broken(timestamp when, std::string what);
+
+private:
+  std::string name_;
+  std::vector<violation> found_;
+};
+
+/// What a run promises, where it is not the same for all.
+struct expectations {
+  const loaded_scenario* what = nullptr;
+  timestamp begin;      ///< of the workload
+  timestamp healed_at;  ///< all faults are over
+  timestamp settled_at; ///< and their consequences too: liveness holds
+  timestamp end;        ///< of the workload
+};
+
+using invariant_list = std::vector<std::unique_ptr<invariant>>;
+
+/// What holds of requests: I1 to I6, I8, I13, I15. Not I7, since no model
+/// promises an order.
+void add_request_invariants(const ledger& l, const expectations& x,
+                            invariant_list& out);
+
+/// What holds of nodes, and of the cluster when all is well again: I9 to I12,
+/// I14, I21, I25, I26, I28, I29. Not I27, goodput under overload, which is for
+/// a test of its own; I30 takes two runs.
+void add_cluster_invariants(const ledger& l, const expectations& x,
+                            invariant_list& out);
+
+/// What a run did, in one number: the same for two runs of one seed (I30).
+class event_hash : public watcher {
+public:
+  uint64_t value() const { return hash_; }
+  uint64_t events() const { return events_; }
+
+  void on_sent(const sent_request& x) override;
+  void on_reply(const session& to, uint64_t id, const infer_reply& x,
+                timestamp when) override;
+  void on_cut_short(uint64_t id, timestamp when) override;
+  void on_executed(const executed_batch& x) override;
+  void on_delivered(const member& from, const member& to, const header& what,
+                    timestamp when) override;
+  void on_log(log_level level, std::string_view line, timestamp when) override;
+
+private:
+  void add(std::string_view x);
+  void add(int64_t x);
+  void add(timestamp x) { add(x.time_since_epoch().count()); }
+
+  uint64_t hash_ = 0xcbf29ce484222325;
+  uint64_t events_ = 0;
+};
+
+} // namespace millrace::simulator
