@@ -196,10 +196,16 @@ result<cluster_config> load_config(const std::string& path,
   if (!out)
     return out;
   auto base = std::filesystem::absolute(path).parent_path();
+  if (!out->profiles.empty())
+    out->profiles = (base / out->profiles).lexically_normal();
   for (auto& [name, node] : out->nodes)
     for (auto* directory : {&node.data, &node.models})
       *directory = (base / *directory).lexically_normal();
   return out;
+}
+
+std::string print_config(const cluster_config& x) {
+  return yaml_writer::write(x);
 }
 
 result<std::string> choose_node(const cluster_config& x,

@@ -142,9 +142,10 @@ struct cluster_config {
   link_config link;
   gateway_config gateway;
   monitor_config monitor;
+  std::string profiles;
   log_config log;
   MILLRACE_FIELDS(cluster_config, cluster, seeds, nodes, models, link, gateway,
-                  monitor, log)
+                  monitor, profiles, log)
   static constexpr auto notes() {
     return std::array{
       note{"name; nodes of another cluster are not listened to"},
@@ -154,6 +155,8 @@ struct cluster_config {
       note{"how nodes notice each other's end"},
       note{"what a gateway holds at most"},
       note{"how nodes are watched"},
+      note{"file with models' measured times, which emulated devices take;"
+           " default: none"},
       note{"the log, on standard error"}};
   }
 };
@@ -169,6 +172,9 @@ load_config(const std::string& path,
 result<cluster_config>
 parse_config(const std::string& text, const std::string& file,
              const std::vector<std::string>& overrides = {});
+
+/// A config as its file would say it; what is at its default is left out.
+std::string print_config(const cluster_config& x);
 
 /// Every option there is, as Markdown: name, type, default, limits, meaning.
 std::string config_reference();

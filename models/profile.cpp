@@ -45,15 +45,48 @@ curve curve_of(const profile& x, const std::string& metric,
   return out;
 }
 
-result<profile> read_profile(const std::string& path) {
+namespace {
+
+struct profile_list {
+  std::vector<profile> models;
+  MILLRACE_FIELDS(profile_list, models)
+};
+
+template <class T>
+result<T> read_yaml(const std::string& path) {
   constexpr size_t max_profile = 16u << 20;
   auto text = read_file(path, max_profile);
   if (!text)
-    return text.failure();
-  profile out;
+    return error{ec::bad_config, text.failure().text, {}};
+  T out;
   if (auto done = yaml_reader{path}.read(*text, out); !done)
     return done.failure();
   return out;
+}
+
+} // namespace
+
+result<profile> read_profile(const std::string& path) {
+  return read_yaml<profile>(path);
+}
+
+result<profile_book> read_profiles(const std::string& path) {
+  auto list = read_yaml<profile_list>(path);
+  if (!list)
+    return list.failure();
+  profile_book out;
+  for (auto& x : list->models)
+    if (!out.emplace(x.model, x).second)
+      return error{
+        ec::bad_config, path + ": model '" + x.model + "' is there twice", {}};
+  return out;
+}
+
+std::string print_profiles(const profile_book& x) {
+  profile_list out;
+  for (auto& [model, y] : x)
+    out.models.push_back(y);
+  return yaml_writer::write(out);
 }
 
 } // namespace millrace

@@ -54,4 +54,9 @@ result<profile> read_profile(const std::string& path);
 /// Profiles by model: what emulated devices take their times from.
 using profile_book = std::map<std::string, profile>;
 
+/// Several models' profiles in one YAML file, as a list under `models`.
+/// Errors: bad_config with file and line; also for a model that is there twice.
+result<profile_book> read_profiles(const std::string& path);
+std::string print_profiles(const profile_book& x);
+
 } // namespace millrace

@@ -13,6 +13,7 @@
 #include "actors/node/compose.hpp"
 #include "actors/node/supervisor_state.hpp"
 #include "runtime/http_server.hpp"
+#include "runtime/random.hpp"
 #include "transport/zmq/zmq_bus.hpp"
 
 namespace millrace {
@@ -192,12 +193,20 @@ private:
     ground.read_bundles = [directory = mine().models] {
       return std::shared_ptr<bundle_reader>{read_directory(directory)};
     };
+    emulated_ground times;
+    times.random = random_stream{entropy()};
+    if (!config_.profiles.empty()) {
+      auto book = read_profiles(config_.profiles);
+      if (!book)
+        return book.failure();
+      times.profiles = std::make_shared<profile_book>(std::move(*book));
+    }
     ground.make_device =
-      [](const device_config& d,
-         device_listener& to) -> result<std::unique_ptr<device>> {
+      [times](const device_config& d,
+              device_listener& to) -> result<std::unique_ptr<device>> {
       if (d.type == device_type::cpu)
         return make_cpu_device(millrace::describe(d), to);
-      return make_emulated_device(millrace::describe(d), d.emulate, to);
+      return make_emulated_device(millrace::describe(d), d.emulate, to, times);
     };
     ground.probe = read_host;
     ground.ended = [this] {

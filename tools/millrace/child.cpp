@@ -2,33 +2,69 @@
 #include "millrace/child.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
+#include <csignal>
+#include <fcntl.h>
 #include <mutex>
+#include <poll.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 
 namespace millrace {
 
-child::child(std::vector<std::string> arguments) {
+namespace {
+
+/// This program again, with what its descriptors 1 and 2 shall be; -1 leaves
+/// one as it is.
+pid_t start(std::vector<std::string> arguments, int out, int err) {
   std::string program = "millrace";
   std::vector<char*> argv{program.data()};
   for (auto& x : arguments)
     argv.push_back(x.data());
   argv.push_back(nullptr);
+  auto pid = ::fork();
+  if (pid != 0)
+    return pid;
+  // Only what may be called between fork and exec.
+  if (out >= 0)
+    ::dup2(out, 1);
+  if (err >= 0)
+    ::dup2(err, 2);
+  ::execv("/proc/self/exe", argv.data());
+  ::_exit(127);
+}
+
+} // namespace
+
+child::child(std::vector<std::string> arguments) {
   int ends[2];
-  if (::pipe(ends) != 0)
+  if (::pipe2(ends, O_CLOEXEC) != 0)
     return;
-  pid_ = ::fork();
-  if (pid_ == 0) { // only what may be called between fork and exec
-    ::dup2(ends[1], 1);
-    ::close(ends[0]);
-    ::close(ends[1]);
-    ::execv("/proc/self/exe", argv.data());
-    ::_exit(127);
-  }
+  pid_ = start(std::move(arguments), ends[1], -1);
   ::close(ends[1]);
   out_ = ends[0];
+}
+
+service::service(std::vector<std::string> arguments, const std::string& log) {
+  auto file =
+    ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  pid_ = start(std::move(arguments), file, file);
+  ::close(file);
+}
+
+service::~service() {
+  if (pid_ <= 0)
+    return;
+  ::kill(pid_, SIGTERM);
+  int status = 0;
+  for (auto until = std::chrono::steady_clock::now() + std::chrono::seconds{10};
+       ::waitpid(pid_, &status, WNOHANG) == 0;) {
+    if (std::chrono::steady_clock::now() > until)
+      ::kill(pid_, SIGKILL);
+    ::poll(nullptr, 0, 10);
+  }
 }
 
 std::string child::wait() {

@@ -23,6 +23,19 @@ private:
   int out_ = -1;
 };
 
+/// A process of this program that runs beside: its output goes to a file. Asked
+/// to end, and then made to, with this object.
+class service {
+public:
+  service(std::vector<std::string> arguments, const std::string& log);
+  service(const service&) = delete;
+  service& operator=(const service&) = delete;
+  ~service();
+
+private:
+  pid_t pid_ = -1;
+};
+
 /// Has work(0) to work(n - 1) done, as many at once as there are cores, and
 /// tells `progress` now and then how many are over.
 void do_all(size_t n, const std::function<void(size_t)>& work,

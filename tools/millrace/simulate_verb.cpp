@@ -5,6 +5,7 @@
 #include "millrace/print.hpp"
 #include "millrace/progress.hpp"
 #include "millrace/sweep.hpp"
+#include "millrace/truth.hpp"
 #include "runtime/text.hpp"
 #include "simulator/simulation.hpp"
 #include "simulator/tables.hpp"
@@ -25,6 +26,7 @@ struct simulate_options {
   std::optional<size_t> explore;
   std::optional<size_t> faults;
   std::string bug = "none";
+  bool real = false;
   bool options = false;
 };
 
@@ -134,6 +136,8 @@ int run_one(const simulate_options& x, const common_options& common) {
   }
   simulation::options how;
   how.seed = x.seed.value_or(what->spec.seed);
+  if (x.real)
+    return run_truth(*what, how.seed, x.out.empty() ? "truth" : x.out, common);
   auto run = simulation::prepare(*what, how);
   if (!run)
     return fail(common, run.failure());
@@ -256,6 +260,9 @@ void add_simulate_verb(CLI::App& app, common_options& common,
                  " it is found")
     ->check(CLI::IsMember(
       std::vector<std::string>(std::begin(bugs), std::end(bugs))));
+  verb->add_flag("--real", x->real,
+                 "Run it as real processes on this host too, and write a page"
+                 " (--out, default: truth) that compares the two");
   verb->add_flag("--options", x->options,
                  "Print every option of a scenario and end");
   verb->add_flag("--json", common.json, "Print JSON");

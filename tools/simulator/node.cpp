@@ -14,6 +14,18 @@ constexpr microseconds store_takes{500};
 /// Origins of processes' clocks lie within so many hours.
 constexpr uint64_t clock_hours = 10'000;
 
+model_info describe(const simulated_model& x, const manifest& content) {
+  model_info out;
+  out.model = content.name;
+  out.version = content.version;
+  out.application = x.application;
+  out.accuracy = x.accuracy;
+  out.bytes = x.bytes.value;
+  out.aliases = {"default"};
+  out.signature = content.signature;
+  return out;
+}
+
 /// Opens bundles that have no bytes, after the time a disk takes to say so.
 class simulated_reader : public bundle_reader {
 public:
@@ -28,8 +40,9 @@ public:
         return done(error{ec::unknown_model, "no bundle of " + model, {}});
       if (i->second.broken)
         return done(error{ec::bad_config, "a byte of it is wrong", {}});
-      auto content = std::make_shared<bundle>(make_bundle(*i));
-      auto info = describe(*i, *content);
+      auto content = std::make_shared<bundle>();
+      content->info = manifest_of(i->first, i->second);
+      auto info = describe(i->second, content->info);
       done(fetched{std::move(content), std::move(info)});
     });
   }
@@ -37,53 +50,41 @@ public:
   void watch(changed tell) override {
     process_.world().soon(process_, [this, tell] {
       std::vector<model_info> out;
-      for (auto& x : what_.bundles)
-        out.push_back(describe(x, make_bundle(x)));
+      for (auto& [name, x] : what_.bundles)
+        out.push_back(describe(x, manifest_of(name, x)));
       tell(std::move(out));
     });
   }
 
 private:
-  using entry = std::pair<const std::string, simulated_model>;
-
-  static bundle make_bundle(const entry& x) {
-    bundle out;
-    out.info.format = bundle_format;
-    out.info.name = x.first;
-    out.info.version = 1;
-    out.info.application = x.second.application;
-    auto row = [](const char* name, byte_count bytes) {
-      return tensor_spec{
-        name, dtype::u8, {-1, static_cast<int64_t>(bytes.value)}};
-    };
-    if (is_tagged(x.second)) {
-      out.info.signature.inputs.push_back(row("tag", {tag_bytes}));
-      out.info.signature.outputs.push_back(row("tag", {tag_bytes}));
-    }
-    out.info.signature.inputs.push_back(row("x", x.second.input));
-    out.info.signature.outputs.push_back(row("y", x.second.output));
-    out.info.layers.push_back({"model", "model.pt", 0, "", "", 0});
-    out.info.weights.bytes = x.second.bytes.value;
-    return out;
-  }
-
-  static model_info describe(const entry& x, const bundle& content) {
-    model_info out;
-    out.model = x.first;
-    out.version = 1;
-    out.application = x.second.application;
-    out.accuracy = x.second.accuracy;
-    out.bytes = x.second.bytes.value;
-    out.aliases = {"default"};
-    out.signature = content.info.signature;
-    return out;
-  }
-
   virtual_process& process_;
   const scenario& what_;
 };
 
 } // namespace
+
+manifest manifest_of(const std::string& name, const simulated_model& x) {
+  manifest out;
+  out.format = bundle_format;
+  out.name = name;
+  out.version = 1;
+  out.application = x.application;
+  if (x.accuracy)
+    out.accuracy = accuracy_info{*x.accuracy, "top-1", "assumed"};
+  out.generator = "millrace simulate";
+  auto row = [](const char* tensor, uint64_t bytes) {
+    return tensor_spec{tensor, dtype::u8, {-1, static_cast<int64_t>(bytes)}};
+  };
+  if (is_tagged(x)) {
+    out.signature.inputs.push_back(row("tag", tag_bytes));
+    out.signature.outputs.push_back(row("tag", tag_bytes));
+  }
+  out.signature.inputs.push_back(row("x", x.input.value));
+  out.signature.outputs.push_back(row("y", x.output.value));
+  out.layers.push_back({"model", "model.pt", 0, "", "", 0});
+  out.weights.bytes = x.bytes.value;
+  return out;
+}
 
 node::node(const node_ground_plan& plan, std::string name)
   : plan_(plan),

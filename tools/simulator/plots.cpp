@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fcntl.h>
-#include <fstream>
-#include <functional>
-#include <spawn.h>
-#include <sstream>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <map>
 
 #include "runtime/text.hpp"
+#include "simulator/gnuplot.hpp"
 #include "simulator/tables.hpp"
 
 namespace millrace::simulator {
@@ -72,38 +65,6 @@ private:
   std::vector<std::pair<microseconds, double>> changes_;
 };
 
-/// One picture: lines over a common axis, as a gnuplot script.
-class plot {
-public:
-  plot(std::string file, std::string title, std::string x, std::string y)
-    : file_(std::move(file)) {
-    head_ << "\nset output '" << file_ << "'\nset title '" << title
-          << "'\nset xlabel '" << x << "'\nset ylabel '" << y << "'\n";
-  }
-
-  void line(const std::string& name, const std::vector<double>& xs,
-            const std::vector<double>& ys, const char* style = "lines") {
-    auto block = "$d" + std::to_string(lines_++);
-    data_ << block << " << EOD\n";
-    for (size_t i = 0; i < xs.size(); ++i)
-      data_ << format_number(xs[i]) << ' ' << format_number(ys[i]) << '\n';
-    data_ << "EOD\n";
-    curves_ << (lines_ > 1 ? ", " : "plot ") << block << " with " << style
-            << " title '" << name << "'";
-  }
-
-  void set(const std::string& x) { head_ << "set " << x << '\n'; }
-
-  std::string text() const {
-    return lines_ == 0 ? "" : head_.str() + data_.str() + curves_.str() + "\n";
-  }
-
-private:
-  std::string file_;
-  std::ostringstream head_, data_, curves_;
-  size_t lines_ = 0;
-};
-
 class plotter {
 public:
   plotter(const loaded_scenario& what, const record& run)
@@ -118,11 +79,7 @@ public:
   }
 
   std::string script() {
-    return "set terminal svg size 900,480 font 'sans-serif,13' background"
-           " 'white'\nset key outside right top\nset grid\nset style data"
-           " lines\nset yrange [0:*]\nset autoscale xfix\nset offsets 0,0,graph"
-           " 0.05,0\n"
-           + latencies() + replicas() + queues() + requests();
+    return latencies() + replicas() + queues() + requests();
   }
 
 private:
@@ -138,13 +95,7 @@ private:
       std::sort(took.begin(), took.end());
       least = std::min(least, took.front());
       most = std::max(most, took.back());
-      std::vector<double> xs{took.front()}, ys{0};
-      auto n = std::min(took.size(), most_points);
-      for (size_t i = 1; i <= n; ++i) {
-        ys.push_back(static_cast<double>(i) / static_cast<double>(n));
-        xs.push_back(took[i * took.size() / n - 1]);
-      }
-      out.line(run_.names[model], xs, ys);
+      out.distribution(run_.names[model], took);
     }
     if (least > 0 && most / least > 20)
       out.set("logscale x");
@@ -227,50 +178,11 @@ private:
   std::vector<double> seconds_;
 };
 
-/// Runs gnuplot on plots.gp in a directory; returns what went wrong.
-result<void> run_gnuplot(const std::string& directory) {
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addchdir_np(&actions, directory.c_str());
-  posix_spawn_file_actions_addopen(&actions, 2, "plots.log",
-                                   O_WRONLY | O_CREAT | O_TRUNC, 0644);
-  std::string program = "gnuplot", script = "plots.gp";
-  char* argv[] = {program.data(), script.data(), nullptr};
-  pid_t pid = 0;
-  auto failed =
-    ::posix_spawnp(&pid, "gnuplot", &actions, nullptr, argv, environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (failed != 0)
-    return error{ec::unavailable,
-                 "gnuplot cannot be run (" + std::string{std::strerror(failed)}
-                   + "); Debian's package is gnuplot-nox",
-                 {}};
-  int status = 0;
-  ::waitpid(pid, &status, 0);
-  if (status != 0)
-    return error{ec::unavailable,
-                 "gnuplot failed; what it says is in " + directory
-                   + "/plots.log",
-                 {}};
-  ::unlink((directory + "/plots.log").c_str());
-  return {};
-}
-
 } // namespace
 
 result<void> draw_plots(const loaded_scenario& what, const record& run,
                         const std::string& directory) {
-  auto path = directory + "/plots.gp";
-  std::ofstream out{path};
-  out << "# What the pictures beside this file were drawn with: gnuplot"
-         " plots.gp\n"
-      << plotter{what, run}.script();
-  out.close();
-  if (!out)
-    return error{ec::unavailable,
-                 path + ": cannot be written: " + std::strerror(errno),
-                 {}};
-  return run_gnuplot(directory);
+  return run_gnuplot(directory, "plots.gp", plotter{what, run}.script());
 }
 
 } // namespace millrace::simulator

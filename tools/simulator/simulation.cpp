@@ -2,7 +2,6 @@
 #include "simulator/simulation.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 namespace millrace::simulator {
@@ -17,9 +16,10 @@ constexpr auto last_answers = 20min;
 
 } // namespace
 
-simulation::simulation(const loaded_scenario& what, options how)
+simulation::simulation(const loaded_scenario& what, options how, workload asked)
   : what_(what),
     how_(std::move(how)),
+    asked_(std::move(asked)),
     patience_(random_stream{how_.seed}.fork("patience")),
     begin_(virtual_world::beginning + what.spec.warm_up) {
   for (auto& [name, config] : what.cluster.nodes)
@@ -40,37 +40,11 @@ void simulation::finish() {
 
 result<std::unique_ptr<simulation>>
 simulation::prepare(const loaded_scenario& what, options how) {
-  std::unique_ptr<simulation> out{new simulation{what, std::move(how)}};
-  if (auto done = out->make_workload(); !done)
-    return done.failure();
-  return out;
-}
-
-result<void> simulation::make_workload() {
-  random_stream random{how_.seed};
-  for (size_t i = 0; i < what_.spec.workload.size(); ++i) {
-    auto& part = what_.spec.workload[i];
-    auto longest = what_.spec.length - part.start;
-    auto length = part.length > 0us ? std::min(part.length, longest) : longest;
-    auto name = "workload " + std::to_string(i);
-    std::vector<uint32_t> function;
-    auto times =
-      make_arrivals(part, length, random.fork(name + " times"), &function);
-    if (!times)
-      return std::move(times.failure())
-        .within("workload[" + std::to_string(i) + "]");
-    stream s;
-    s.part = &part;
-    s.random = random.fork(name + " models");
-    for (auto& [model, weight] : part.mix)
-      s.total_weight += weight;
-    s.arrivals.reserve(times->size());
-    for (size_t k = 0; k < times->size(); ++k)
-      s.arrivals.push_back(
-        {part.start + (*times)[k], k < function.size() ? function[k] : 0});
-    streams_.push_back(std::move(s));
-  }
-  return {};
+  auto asked = workload::make(what, how.seed);
+  if (!asked)
+    return asked.failure();
+  return std::unique_ptr<simulation>{
+    new simulation{what, std::move(how), std::move(*asked)}};
 }
 
 void simulation::run(const std::function<void(double)>& progress,
@@ -87,8 +61,7 @@ void simulation::run(const std::function<void(double)>& progress,
   });
   auto from = now();
   cluster_->start();
-  for (size_t i = 0; i < streams_.size(); ++i)
-    schedule(i);
+  schedule();
   schedule_faults();
   auto end = begin_ + what_.spec.length;
   auto over = [&] { return stands_still() || (stop && stop()); };
@@ -128,27 +101,10 @@ void simulation::schedule_faults() {
 
 // -- requests -----------------------------------------------------------------
 
-void simulation::schedule(size_t n) {
-  auto& s = streams_[n];
-  if (s.next < s.arrivals.size())
-    world_->at(begin_ + s.arrivals[s.next].at, [this, n] { submit(n); });
-}
-
-const std::string& simulation::choose_model(stream& s, uint32_t function) {
-  if (s.part->mix.empty())
-    return s.part->model;
-  // A function keeps its model.
-  auto at = s.part->arrivals == arrival_process::functions
-              ? s.random.fork("function " + std::to_string(function)).uniform()
-              : s.random.uniform();
-  at *= s.total_weight;
-  auto chosen = s.part->mix.begin();
-  for (auto i = chosen; i != s.part->mix.end(); ++i) {
-    chosen = i;
-    if ((at -= i->second) < 0)
-      break;
-  }
-  return chosen->first;
+void simulation::schedule() {
+  auto& all = asked_.requests();
+  if (next_ < all.size())
+    world_->at(begin_ + all[next_].at, [this] { submit(); });
 }
 
 node* simulation::next_gateway() {
@@ -160,71 +116,34 @@ node* simulation::next_gateway() {
   return nullptr;
 }
 
-infer simulation::make_request(const stream& s, const std::string& model,
-                               uint64_t id) {
-  infer out;
-  out.model = model;
-  out.application = s.part->application;
-  if (s.part->slo > 0us)
-    out.slo = s.part->slo;
-  auto& bundles = what_.spec.bundles;
-  auto known = std::find_if(bundles.begin(), bundles.end(), [&](auto& x) {
-    return x.first == model
-           || (model.empty() && x.second.application == out.application);
-  });
-  auto rows = s.part->rows;
-  auto add = [&](uint64_t row, shared_bytes data) {
-    shape extents{static_cast<int64_t>(rows), static_cast<int64_t>(row)};
-    out.inputs.push_back({"", tensor{dtype::u8, extents, std::move(data)}});
-  };
-  auto marked = [&](uint64_t bytes) {
-    std::string y(bytes, '\0');
-    std::memcpy(y.data(), &id, std::min(sizeof id, y.size()));
-    return shared_bytes::copy_of(y);
-  };
-  if (known == bundles.end())
-    return add(1, marked(rows)), out; // somebody will say that there is none
-  auto row = known->second.input.value;
-  if (!is_tagged(known->second))
-    return add(row, marked(rows * row)), out;
-  add(tag_bytes, marked(rows * tag_bytes));
-  auto& shared = inputs_[known->first + "/" + std::to_string(rows)];
-  if (shared.size() == 0)
-    shared = shared_bytes::copy_of(std::string(rows * row, '\0'));
-  add(row, shared);
-  return out;
-}
-
-void simulation::submit(size_t n) {
-  auto& s = streams_[n];
-  auto& x = s.arrivals[s.next++];
-  auto& model = choose_model(s, x.function);
-  auto id = ++last_id_;
+void simulation::submit() {
+  auto& x = asked_.requests()[next_++];
+  auto& part = asked_.part(x);
+  auto id = next_;
   auto* gateway = next_gateway();
   sent_request sent;
   sent.id = id;
-  sent.part = static_cast<uint32_t>(n);
+  sent.part = x.part;
   sent.function = x.function;
-  sent.model = model;
-  sent.application = s.part->application;
+  sent.from = {0, "client-" + std::to_string(x.part)};
+  sent.model = asked_.choose_model(x);
+  sent.application = part.application;
   sent.when = now();
-  auto deadline =
-    s.part->deadline > 0us ? s.part->deadline : microseconds::max();
-  sent.due = s.part->deadline > 0us ? now() + deadline : far_future;
+  auto deadline = part.deadline > 0us ? part.deadline : microseconds::max();
+  sent.due = part.deadline > 0us ? now() + deadline : far_future;
   if (gateway != nullptr)
     sent.gateway = gateway->name();
-  sent.from = {0, "client-" + std::to_string(n)};
   tell(&watcher::on_sent, sent);
   if (gateway != nullptr) {
     open_.emplace(id, &gateway->name());
-    gateway->bus()->client_sends(sent.from, id, make_request(s, model, id),
-                                 deadline);
+    gateway->bus()->client_sends(
+      sent.from, id, asked_.make_request(x, sent.model, id), deadline);
     if (how_.cancelled > 0 && patience_.uniform() < how_.cancelled)
       cancel_some(gateway->name(), sent.from, id);
   } else {
     tell(&watcher::on_cut_short, id, now());
   }
-  schedule(n);
+  schedule();
 }
 
 void simulation::cancel_some(const std::string& gateway, const session& from,

@@ -5,9 +5,9 @@
 #include <memory>
 #include <unordered_map>
 
-#include "simulator/arrivals.hpp"
 #include "simulator/faults.hpp"
 #include "simulator/watcher.hpp"
+#include "simulator/workload.hpp"
 
 namespace millrace::simulator {
 
@@ -75,27 +75,12 @@ public:
   bool stuck() const { return stuck_; }
 
 private:
-  struct arrival {
-    microseconds at;
-    uint32_t function = 0;
-  };
-  struct stream {
-    const workload_part* part = nullptr;
-    std::vector<arrival> arrivals;
-    size_t next = 0;
-    random_stream random{1};
-    double total_weight = 0;
-  };
-
-  simulation(const loaded_scenario& what, options how);
-  result<void> make_workload();
-  void schedule(size_t stream_number);
-  void submit(size_t stream_number);
+  simulation(const loaded_scenario& what, options how, workload asked);
+  void schedule();
+  void submit();
   bool stands_still();
   void schedule_faults();
   void intrude();
-  const std::string& choose_model(stream& s, uint32_t function);
-  infer make_request(const stream& s, const std::string& model, uint64_t id);
   node* next_gateway();
   void cancel_some(const std::string& gateway, const session& from,
                    uint64_t id);
@@ -125,11 +110,10 @@ private:
   const loaded_scenario& what_;
   options how_;
   std::vector<watcher*> watchers_;
-  std::vector<stream> streams_;
+  workload asked_;
+  size_t next_ = 0; ///< of its requests
   std::vector<std::string> gateways_;
   size_t next_gateway_ = 0;
-  uint64_t last_id_ = 0;
-  std::map<std::string, shared_bytes> inputs_; ///< by model, when large
   std::unordered_map<uint64_t, const std::string*> open_; ///< at which gateway
   random_stream patience_{1};
   uint64_t last_question_ = 1'000'000;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/verbs.hpp"
 #include "runtime/fields.hpp"
 
 namespace millrace {
@@ -44,5 +45,9 @@ private:
 
 /// The median; 0 of nothing.
 double median(std::vector<double> xs);
+
+/// Adds `bench simulator`.
+void add_simulator_bench(CLI::App& bench, common_options& common,
+                         verb_action& run);
 
 } // namespace millrace

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "runtime/virtual/world.hpp"
 #include "transport/zmq/socket.hpp"
 
 namespace millrace {
@@ -211,6 +212,40 @@ result<std::unique_ptr<echo_floor>> make_zeromq_floor(size_t bytes) {
   ::close(free->first);
   return std::unique_ptr<echo_floor>{std::make_unique<zeromq_floor>(
     bytes, "tcp://127.0.0.1:" + std::to_string(port))};
+}
+
+uint16_t free_port() {
+  auto x = listen_anywhere();
+  if (!x)
+    return 0;
+  ::close(x->first);
+  return ntohs(x->second.sin_port);
+}
+
+double bare_coordinator_rate() {
+  constexpr size_t actors = 1600, messages = 1'000'000, under_way = 1600;
+  virtual_world world;
+  auto& process = world.add_process("bare");
+  random_stream random{1};
+  std::vector<caf::actor> all;
+  size_t left = messages;
+  auto pass_on = [&](caf::event_based_actor* self) -> caf::behavior {
+    return {[&, self](uint64_t x) {
+      if (left-- > under_way)
+        self->send(all[random.below(actors)], x + 1);
+    }};
+  };
+  for (size_t i = 0; i < actors; ++i)
+    all.push_back(process.adopt(process.system().spawn(pass_on)));
+  world.soon(process, [&] {
+    for (size_t i = 0; i < under_way; ++i)
+      caf::anon_send(all[i], uint64_t{1});
+  });
+  auto begun = now();
+  world.run_for(1s);
+  auto took = to_seconds(now() - begun);
+  process.end();
+  return static_cast<double>(world.messages()) / took;
 }
 
 result<std::unique_ptr<echo_floor>> make_tcp_floor(size_t bytes) {

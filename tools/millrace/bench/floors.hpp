@@ -26,7 +26,15 @@ public:
 /// A ROUTER that echoes to a DEALER over TCP, one frame a message.
 result<std::unique_ptr<echo_floor>> make_zeromq_floor(size_t bytes);
 
+/// A port of this host that nobody uses now.
+uint16_t free_port();
+
 /// A blocking TCP socket with TCP_NODELAY.
 result<std::unique_ptr<echo_floor>> make_tcp_floor(size_t bytes);
+
+/// Messages per second on CAF's deterministic coordinator: 1,600 actors that do
+/// nothing but pass a number on to one another, each time to one drawn by
+/// chance, as requests go to replicas.
+double bare_coordinator_rate();
 
 } // namespace millrace

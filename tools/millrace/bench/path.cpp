@@ -403,6 +403,7 @@ void add_bench_verb(CLI::App& app, common_options& common, verb_action& run) {
   verb->callback([=, &common, &run] {
     run = [=, &common] { return run_path(*x, common); };
   });
+  add_simulator_bench(*bench, common, run);
 }
 
 } // namespace millrace

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "millrace/real_run.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <unordered_map>
+
+#include "client/client.hpp"
+#include "client/operator_client.hpp"
+#include "millrace/bench/floors.hpp"
+#include "millrace/child.hpp"
+#include "runtime/bytes.hpp"
+#include "runtime/hash.hpp"
+#include "simulator/node.hpp"
+#include "simulator/workload.hpp"
+
+namespace millrace {
+
+namespace {
+
+using namespace simulator;
+
+/// How long a cluster may take to come up.
+constexpr auto patience = 60s;
+
+timestamp now() {
+  return std::chrono::steady_clock::now();
+}
+
+void write(const std::string& path, const std::string& text) {
+  std::filesystem::create_directories(
+    std::filesystem::path{path}.parent_path());
+  std::ofstream{path} << text;
+}
+
+class real_run {
+public:
+  real_run(const loaded_scenario& what, std::string directory)
+    : what_(what),
+      directory_(std::filesystem::absolute(directory).string()) {}
+
+  result<real_record> run(uint64_t seed,
+                          const std::function<void(double)>& progress) {
+    auto asked = workload::make(what_, seed);
+    if (!asked)
+      return asked.failure();
+    if (auto done = write_files(); !done)
+      return done.failure();
+    for (auto& [name, node] : config_.nodes)
+      services_.push_back(std::make_unique<service>(
+        std::vector<std::string>{"node", "--config", directory_ + "/real.yaml",
+                                 "--node", name},
+        log_of(name)));
+    if (auto up = wait_until_ready(); !up)
+      return up.failure();
+    real_record out;
+    if (auto done = drive(*asked, out, progress); !done)
+      return done.failure();
+    services_.clear();
+    for (auto& [name, node] : config_.nodes)
+      count_events(log_of(name), out.events);
+    return out;
+  }
+
+private:
+  std::string log_of(const std::string& node) const {
+    return directory_ + "/" + node + ".log";
+  }
+
+  /// The scenario's cluster on this host.
+  result<void> write_files() {
+    std::error_code failed;
+    std::filesystem::remove_all(directory_, failed);
+    std::filesystem::create_directories(directory_, failed);
+    config_ = what_.cluster;
+    config_.seeds.clear();
+    config_.profiles = directory_ + "/profiles.yaml";
+    for (auto& [name, node] : config_.nodes) {
+      auto address = [] {
+        return "tcp://127.0.0.1:" + std::to_string(free_port());
+      };
+      node.peers = address();
+      node.advertise.clear();
+      node.http.clear();
+      node.clients = node.operators = "";
+      auto has = [&](node_role x) {
+        return std::count(node.roles.begin(), node.roles.end(), x) != 0;
+      };
+      if (has(node_role::gateway))
+        gateways_.push_back(node.clients = address());
+      if (has(node_role::controller)) {
+        operators_ = node.operators = address();
+        controller_ = name;
+        config_.seeds = {node.peers};
+      }
+      node.data = directory_ + "/data/" + name;
+      node.models = directory_ + "/bundles";
+      for (auto& d : node.devices) {
+        d.type = device_type::emulated;
+        if (d.id.empty())
+          d.id = "cpu0";
+      }
+    }
+    if (operators_.empty() || gateways_.empty())
+      return error{ec::bad_config,
+                   "expected a controller and a gateway among the nodes",
+                   {}};
+    write(directory_ + "/real.yaml", print_config(config_));
+    write(config_.profiles, print_profiles(*what_.profiles));
+    for (auto& [name, model] : what_.spec.bundles) {
+      auto content = manifest_of(name, model);
+      const std::string code = "emulated";
+      auto& layer = content.layers.front();
+      layer.code_bytes = code.size();
+      layer.code_sha256 = sha256_hex(std::as_bytes(std::span{code}));
+      auto folder = directory_ + "/bundles/" + name + "/1/";
+      write(folder + "model.yaml", print_manifest(content));
+      write(folder + layer.code, code);
+    }
+    return {};
+  }
+
+  result<void> wait_until_ready() {
+    auto until = now() + patience;
+    error last{ec::unavailable, "nobody answered", {}};
+    while (now() < until) {
+      auto shell = operator_client::connect(operators_, 500ms);
+      if (!shell) {
+        last = shell.failure();
+        continue;
+      }
+      auto list = shell->ask<model_list>("./registry", get_models{}, 500ms);
+      if (!list) {
+        last = list.failure();
+        continue;
+      }
+      auto missing =
+        std::find_if(list->models.begin(), list->models.end(),
+                     [](auto& m) { return m.ready < m.settings.replicas; });
+      if (!list->models.empty() && missing == list->models.end())
+        return meet_gateways();
+      if (!list->models.empty())
+        last.text = "model '" + missing->settings.model + "' has "
+                    + std::to_string(missing->ready) + " of "
+                    + std::to_string(missing->settings.replicas)
+                    + " replicas ready " + missing->note;
+    }
+    return error{ec::unavailable,
+                 "the real cluster did not come up: " + last.text + "; see "
+                   + log_of(controller_),
+                 {}};
+  }
+
+  /// Every gateway knows the models.
+  result<void> meet_gateways() {
+    for (auto& address : gateways_) {
+      auto x = client::connect(address);
+      if (!x)
+        return x.failure();
+      clients_.push_back(std::make_unique<client>(std::move(*x)));
+      for (auto until = now() + patience; now() < until;) {
+        auto models = clients_.back()->models();
+        if (models && models->size() >= what_.cluster.models.size())
+          break;
+      }
+    }
+    return {};
+  }
+
+  result<void> drive(workload& asked, real_record& out,
+                     const std::function<void(double)>& progress) {
+    begin_ = now() + 100ms;
+    sent_.resize(clients_.size());
+    for (auto& x : asked.requests()) {
+      while (now() < begin_ + x.at)
+        take(out, std::min<microseconds>(to_us(begin_ + x.at - now()), 1ms));
+      auto id = out.requests.size() + 1;
+      auto& model = asked.choose_model(x);
+      request_row row;
+      row.part = x.part;
+      row.sent = x.at;
+      row.model = names_.number_of(model);
+      out.requests.push_back(row);
+      auto& part = asked.part(x);
+      auto g = id % clients_.size();
+      auto deadline = part.deadline > 0us ? part.deadline : 30s;
+      sent_[g][clients_[g]->submit(asked.make_request(x, model, id),
+                                   deadline)] = id;
+      if (id % 64 == 0)
+        progress(to_seconds(x.at) / to_seconds(what_.spec.length));
+    }
+    for (auto until = now() + 30s; now() < until && open() > 0;)
+      take(out, 1ms);
+    return {};
+  }
+
+  size_t open() const {
+    size_t n = 0;
+    for (auto& x : sent_)
+      n += x.size();
+    return n;
+  }
+
+  void take(real_record& out, microseconds longest) {
+    for (size_t g = 0; g < clients_.size(); ++g) {
+      auto wait = longest / static_cast<int64_t>(clients_.size());
+      while (auto x = clients_[g]->receive(wait)) {
+        wait = 0us;
+        auto i = sent_[g].find(x->id);
+        if (i == sent_[g].end())
+          continue;
+        auto& row = out.requests[i->second - 1];
+        row.answered = to_us(now() - begin_);
+        row.status = x->reply.status;
+        row.queue = x->reply.queue;
+        row.execute = x->reply.execute;
+        row.batch = x->reply.batch;
+        sent_[g].erase(i);
+      }
+    }
+  }
+
+  /// "TIME +UPTIME LEVEL COMPONENT.EVENT key=value ...".
+  static void count_events(const std::string& path,
+                           std::map<std::string, uint64_t>& out) {
+    std::ifstream log{path};
+    for (std::string line; std::getline(log, line);) {
+      std::istringstream words{line};
+      std::string time, uptime, level, event;
+      if (words >> time >> uptime >> level >> event && uptime[0] == '+')
+        ++out[event];
+    }
+  }
+
+  const loaded_scenario& what_;
+  std::string directory_;
+  cluster_config config_;
+  std::vector<std::string> gateways_;
+  std::string operators_, controller_;
+  std::vector<std::unique_ptr<service>> services_;
+  std::vector<std::unique_ptr<client>> clients_;
+  std::vector<std::unordered_map<uint64_t, uint64_t>> sent_; ///< per client
+  name_list names_;
+  timestamp begin_;
+};
+
+} // namespace
+
+result<real_record> run_really(const loaded_scenario& what, uint64_t seed,
+                               const std::string& directory,
+                               const std::function<void(double)>& progress) {
+  return real_run{what, directory}.run(seed, progress);
+}
+
+} // namespace millrace

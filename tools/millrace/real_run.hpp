@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "config/scenario.hpp"
+#include "simulator/recorder.hpp"
+
+namespace millrace {
+
+/// What a scenario's cluster did as real processes.
+struct real_record {
+  std::vector<simulator::request_row> requests;
+  std::map<std::string, uint64_t> events; ///< of all logs, by name
+};
+
+/// Runs a scenario really: a process per node on this host, emulated devices,
+/// ZeroMQ on loopback, and the same requests at the same times. Faults, racks
+/// and the network's settings are left out. What it needs (config, bundles,
+/// data, logs) goes into a directory. Errors: unavailable when the cluster does
+/// not come up, naming the log.
+result<real_record> run_really(const loaded_scenario& what, uint64_t seed,
+                               const std::string& directory,
+                               const std::function<void(double)>& progress);
+
+} // namespace millrace

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "millrace/truth.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+#include "millrace/print.hpp"
+#include "millrace/progress.hpp"
+#include "millrace/real_run.hpp"
+#include "simulator/gnuplot.hpp"
+#include "simulator/samples.hpp"
+#include "simulator/simulation.hpp"
+
+namespace millrace {
+
+namespace {
+
+using namespace simulator;
+
+/// A part of the requests' time, really and simulated, in milliseconds.
+struct compared {
+  std::string name;
+  double real_p50 = 0, simulated_p50 = 0;
+  double real_p90 = 0, simulated_p90 = 0;
+  double real_p99 = 0, simulated_p99 = 0;
+  /// By which part of the requests the distributions differ at most, times
+  /// that are closer than `close` being the same: Kolmogorov and Smirnov's
+  /// distance, but for that.
+  double distance = 0;
+  MILLRACE_FIELDS(compared, name, real_p50, simulated_p50, real_p90,
+                  simulated_p90, real_p99, simulated_p99, distance)
+};
+
+struct truth {
+  std::string scenario;
+  uint64_t seed = 0;
+  uint64_t requests = 0;
+  std::map<std::string, uint64_t> real_statuses, simulated_statuses;
+  std::vector<compared> times;
+  std::map<std::string, std::pair<uint64_t, uint64_t>> decisions;
+};
+
+/// Milliseconds that are no difference: what waking a thread takes or does not.
+constexpr double close = 0.25;
+
+using rows = std::vector<request_row>;
+using part_of_time = double (*)(const request_row&);
+
+double ms(microseconds x) {
+  return 1e3 * to_seconds(x);
+}
+
+std::vector<double> sorted(const rows& xs, part_of_time f) {
+  std::vector<double> out;
+  for (auto& x : xs)
+    if (x.status == ec::ok)
+      out.push_back(f(x));
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+double quantile(const std::vector<double>& xs, double q) {
+  if (xs.empty())
+    return 0;
+  return xs[static_cast<size_t>(q * static_cast<double>(xs.size() - 1) + .5)];
+}
+
+/// The part of sorted values up to x.
+double part_up_to(const std::vector<double>& xs, double x) {
+  return static_cast<double>(std::upper_bound(xs.begin(), xs.end(), x)
+                             - xs.begin())
+         / static_cast<double>(std::max<size_t>(1, xs.size()));
+}
+
+double distance(const std::vector<double>& a, const std::vector<double>& b) {
+  double out = 0;
+  for (auto& [one, other] : {std::pair{&a, &b}, std::pair{&b, &a}})
+    for (auto x : *one)
+      out = std::max(out, part_up_to(*one, x) - part_up_to(*other, x + close));
+  return out;
+}
+
+compared compare(std::string name, const rows& real, const rows& simulated,
+                 part_of_time f) {
+  auto a = sorted(real, f), b = sorted(simulated, f);
+  return {std::move(name), quantile(a, .5),  quantile(b, .5),  quantile(a, .9),
+          quantile(b, .9), quantile(a, .99), quantile(b, .99), distance(a, b)};
+}
+
+/// What counts as a decision, among the events of the log.
+constexpr std::array decisions{"registry.changed",    "placement.deploy",
+                               "placement.evict",     "replica.ready",
+                               "replica.failed",      "router.replica_ready",
+                               "router.replica_gone", "router.replica_lost",
+                               "supervisor.obeys",    "supervisor.child_down"};
+
+truth hold_against(const loaded_scenario& what, uint64_t seed,
+                   const real_record& real, const record& simulated) {
+  truth out;
+  out.scenario = what.spec.name;
+  out.seed = seed;
+  out.requests = real.requests.size();
+  for (auto& x : real.requests)
+    ++out.real_statuses[std::string{to_string(x.status)}];
+  for (auto& x : simulated.requests)
+    ++out.simulated_statuses[std::string{to_string(x.status)}];
+  auto add = [&](const char* name, part_of_time f) {
+    out.times.push_back(compare(name, real.requests, simulated.requests, f));
+  };
+  add("latency", [](const request_row& x) { return ms(x.answered - x.sent); });
+  add("queue", [](const request_row& x) { return ms(x.queue); });
+  add("execute", [](const request_row& x) { return ms(x.execute); });
+  add("rest", [](const request_row& x) {
+    return ms(x.answered - x.sent - x.queue - x.execute);
+  });
+  std::map<std::string, uint64_t> simulated_events;
+  for (auto& x : simulated.events)
+    ++simulated_events[x.what.substr(0, x.what.find(' '))];
+  for (auto* name : decisions) {
+    auto count = [&](const std::map<std::string, uint64_t>& xs) {
+      auto i = xs.find(name);
+      return i == xs.end() ? 0 : i->second;
+    };
+    std::pair both{count(real.events), count(simulated_events)};
+    if (both.first + both.second > 0)
+      out.decisions[name] = both;
+  }
+  return out;
+}
+
+std::vector<std::vector<std::string>> time_table(const truth& x) {
+  std::vector<std::vector<std::string>> out{
+    {"ms", "p50 real", "simulated", "p90 real", "simulated", "p99 real",
+     "simulated", "distance"}};
+  for (auto& t : x.times)
+    out.push_back({t.name, fixed(t.real_p50, 3), fixed(t.simulated_p50, 3),
+                   fixed(t.real_p90, 3), fixed(t.simulated_p90, 3),
+                   fixed(t.real_p99, 3), fixed(t.simulated_p99, 3),
+                   fixed(t.distance, 3)});
+  return out;
+}
+
+std::vector<std::vector<std::string>> decision_table(const truth& x) {
+  std::vector<std::vector<std::string>> out{{"decision", "real", "simulated"}};
+  for (auto& [name, n] : x.decisions)
+    out.push_back({name, std::to_string(n.first), std::to_string(n.second)});
+  return out;
+}
+
+std::string markdown(const std::vector<std::vector<std::string>>& rows) {
+  std::string out;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    out += "|";
+    for (auto& cell : rows[i])
+      out += " " + cell + " |";
+    out += "\n";
+    if (i > 0)
+      continue;
+    out += "|";
+    for (size_t k = 0; k < rows[i].size(); ++k)
+      out += k == 0 ? "---|" : "---:|";
+    out += "\n";
+  }
+  return out;
+}
+
+/// Why the two differ, part by part, with what would bring them closer.
+std::string explain(const loaded_scenario& what, const truth& x) {
+  auto& rest = x.times[3];
+  auto& execute = x.times[2];
+  auto& queue = x.times[1];
+  auto more = rest.real_p50 - rest.simulated_p50;
+  std::string out = "**Rest** is what a request spends outside of queues and"
+                    " devices: the client, two ways over TCP between client"
+                    " and gateway, two between gateway and worker, and the"
+                    " threads that have to wake for each. The simulated"
+                    " network has its latencies and "
+                    + format_duration(what.spec.network.per_message)
+                    + " per message, no more: the median differs by "
+                    + fixed(more, 3) + " ms.";
+  if (more > 0.02) {
+    // Two links on each of the four ways.
+    auto each = microseconds{static_cast<int64_t>(1e3 * more / 8)};
+    auto& net = what.spec.network;
+    out += " With `network.host.latency: "
+           + std::to_string((net.host.latency + each).count())
+           + "us` and `network.clients.latency: "
+           + std::to_string((net.clients.latency + each).count())
+           + "us` it would not.";
+  }
+  out += "\n\n**Execute** is what the emulated device took. The device is the"
+         " same; its clock is not: a real timer wakes late ("
+         + fixed(execute.real_p50 - execute.simulated_p50, 3)
+         + " ms at the median, "
+         + fixed(execute.real_p99 - execute.simulated_p99, 3)
+         + " ms at p99), a virtual one never does.\n\n**Queue** is what a"
+           " request waits for a replica. It follows from the two above (a"
+           " device that takes longer is busier) and from chance: which of"
+           " two requests that come within microseconds is first."
+         + (queue.distance < 0.1
+              ? " The distributions agree within "
+                  + fixed(100 * queue.distance, 1) + " %.\n"
+              : " The distributions differ by up to "
+                  + fixed(100 * queue.distance, 1)
+                  + " %: the real machine was busy with something else, or"
+                    " the load is near what the devices can do, where small"
+                    " differences make long queues.\n");
+  out += "\n**Decisions** are counted over all nodes' logs, real ones from the"
+         " start of the processes to their end. Both clusters decide from the"
+         " same code; counts differ where a real cluster is taken down at the"
+         " end of the run, or its nodes came up in another order.\n";
+  return out;
+}
+
+result<void> write_page(const loaded_scenario& what, const truth& x,
+                        const real_record& real, const record& simulated,
+                        const std::string& directory) {
+  auto path = directory + "/truth.md";
+  std::ofstream out{path};
+  auto list = [](auto& xs) {
+    std::string text;
+    for (auto& [status, n] : xs)
+      text += (text.empty() ? "" : ", ") + status + " " + std::to_string(n);
+    return text;
+  };
+  out << "# " << x.scenario << ": real and simulated\n\nThe same " << x.requests
+      << " requests (seed " << x.seed << ", "
+      << format_duration(what.spec.length) << ") were sent to "
+      << what.cluster.nodes.size()
+      << " real processes on this host, with emulated devices and ZeroMQ on"
+         " loopback, and to the same actors on the virtual clock.\n\nReal"
+         " answers: "
+      << list(x.real_statuses) << ". Simulated: " << list(x.simulated_statuses)
+      << ".\n\n## Times\n\n"
+      << markdown(time_table(x))
+      << "\nDistance is by which part of the requests the two distributions"
+         " differ at most, times closer than "
+      << fixed(close, 2)
+      << " ms being the same.\n\n"
+         "![Latency, real and simulated](truth.svg)\n\n## Decisions\n\n"
+      << markdown(decision_table(x)) << "\n## Why they differ\n\n"
+      << explain(what, x);
+  out.close();
+  if (!out)
+    return error{ec::unavailable, path + ": cannot be written", {}};
+  plot picture{"truth.svg", "latency", "ms", "part of the requests"};
+  picture.set("yrange [0:1]");
+  picture.set("logscale x");
+  auto draw = [&](const char* name, const rows& xs) {
+    auto took =
+      sorted(xs, [](const request_row& r) { return ms(r.answered - r.sent); });
+    picture.distribution(name, took);
+  };
+  draw("real", real.requests);
+  draw("simulated", simulated.requests);
+  return run_gnuplot(directory, "truth.gp", picture.text());
+}
+
+int print_truth(const truth& x, const std::string& directory,
+                const common_options& common) {
+  if (common.json) {
+    auto counts = json::object();
+    for (auto& [name, n] : x.decisions)
+      counts[name] = {{"real", n.first}, {"simulated", n.second}};
+    std::cout << json{{"scenario", x.scenario},
+                      {"seed", x.seed},
+                      {"requests", x.requests},
+                      {"real", x.real_statuses},
+                      {"simulated", x.simulated_statuses},
+                      {"times", to_json(x.times)},
+                      {"decisions", counts}}
+                   .dump()
+              << std::endl;
+    return exit_ok;
+  }
+  print_table(time_table(x));
+  std::cout << "\n";
+  print_table(decision_table(x));
+  std::cout << "\nthe page is " << directory << "/truth.md" << std::endl;
+  return exit_ok;
+}
+
+} // namespace
+
+int run_truth(const loaded_scenario& what, uint64_t seed,
+              const std::string& directory, const common_options& common) {
+  if (!what.spec.faults.empty())
+    return fail(common, {ec::bad_request,
+                         "--real: the scenario has faults, which a real run"
+                         " leaves out; take them away (--set 'faults=[]')",
+                         {}});
+  simulation::options how;
+  how.seed = seed;
+  auto run = simulation::prepare(what, how);
+  if (!run)
+    return fail(common, run.failure());
+  recorder notes{what.spec.record, (*run)->begin(), what.spec.length};
+  (*run)->add(notes);
+  (*run)->run();
+  (*run)->finish();
+  auto simulated = notes.take();
+  progress_bar bar{"real run", !common.json};
+  auto real = run_really(what, seed, directory + "/real",
+                         [&](double part) { bar.show(part); });
+  bar.done();
+  if (!real)
+    return fail(common, real.failure());
+  auto found = hold_against(what, seed, *real, simulated);
+  if (auto done = write_page(what, found, *real, simulated, directory); !done)
+    return fail(common, done.failure());
+  return print_truth(found, directory, common);
+}
+
+} // namespace millrace

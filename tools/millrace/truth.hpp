@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "millrace/verbs.hpp"
+#include "simulator/tables.hpp"
+
+namespace millrace {
+
+/// Runs a scenario really and simulated, with one seed, and writes a page that
+/// holds the two against each other: DIRECTORY/truth.md with truth.svg. Prints
+/// the table of it.
+int run_truth(const loaded_scenario& what, uint64_t seed,
+              const std::string& directory, const common_options& common);
+
+} // namespace millrace
