@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <set>
+#include <unordered_set>
 
 namespace millrace {
 
@@ -24,21 +25,34 @@ const model_info* bundle_on(const inventory& node, const std::string& model,
 
 /// A replica on a node, while the plan is being made.
 struct placed {
-  std::string node;
-  replica_status status;
+  const std::string* node;
+  const replica_status* status;
+};
+
+/// A device that can get replicas, and what it has.
+struct place {
+  const inventory* node;
+  const device_info* device;
+  size_t load = 0;   ///< replicas
+  uint64_t used = 0; ///< bytes
 };
 
 class planner {
 public:
   explicit planner(const cluster_view& view) : view_(view) {
-    for (auto& [name, node] : view.nodes)
+    for (auto& [name, node] : view.nodes) {
+      auto first = places_.size();
+      for (auto& device : node.devices)
+        places_.push_back({&node, &device, 0, 0});
       for (auto& r : node.replicas) {
         names_.insert(r.what.replica);
         if (is_there(r) && !node.draining)
-          there_.push_back({name, r});
-        if (is_there(r))
-          ++load_[{name, r.what.device}];
+          there_[r.what.model].push_back({&name, &r});
+        for (auto i = first; i < places_.size(); ++i)
+          if (places_[i].device->id == r.what.device)
+            add(places_[i], r);
       }
+    }
   }
 
   placement_plan run(const std::vector<model_settings>& wanted) {
@@ -47,13 +61,24 @@ public:
       models.insert(x.model);
       plan_model(x);
     }
-    for (auto& r : there_)
-      if (!models.contains(r.status.what.model))
-        evict(r);
+    for (auto& [model, replicas] : there_)
+      if (!models.contains(model))
+        for (auto& r : replicas)
+          evict(r);
     return std::move(plan_);
   }
 
 private:
+  static void add(place& to, const replica_status& r) {
+    if (r.state == replica_condition::failed)
+      return;
+    to.load += is_there(r);
+    // One that starts does not know yet what it takes, one that drains has it
+    // still.
+    auto* its = bundle_on(*to.node, r.what.model, r.what.version);
+    to.used += std::max(r.memory, its == nullptr ? 0 : its->bytes);
+  }
+
   void plan_model(const model_settings& x) {
     auto version = resolve_version(view_, x);
     if (version == 0 && x.replicas > 0) {
@@ -63,23 +88,21 @@ private:
       return;
     }
     std::vector<placed> right, wrong;
-    for (auto& r : there_)
-      if (r.status.what.model == x.model)
-        (is_as_wanted(r.status.what, x, version) ? right : wrong).push_back(r);
+    for (auto& r : there_[x.model])
+      (is_as_wanted(r.status->what, x, version) ? right : wrong).push_back(r);
     while (right.size() > x.replicas)
       evict(take_surplus(right));
-    for (auto i = right.size(); i < x.replicas; ++i)
-      if (!place(x, version))
-        break;
+    if (right.size() < x.replicas)
+      put(x, version, x.replicas - right.size());
     auto ready = std::count_if(right.begin(), right.end(), [](auto& r) {
-      return r.status.state == replica_condition::ready;
+      return r.status->state == replica_condition::ready;
     });
     if (static_cast<uint64_t>(ready) < x.replicas)
       return;
     for (auto& r : wrong)
       evict(r);
     if (crowded(right))
-      place(x, version, right.front().node);
+      put(x, version, 1, *right.front().node);
   }
 
   static bool is_as_wanted(const assignment& is, const model_settings& x,
@@ -92,7 +115,7 @@ private:
   /// and the next plan finds a surplus here.
   static bool crowded(const std::vector<placed>& xs) {
     return xs.size() > 1 && std::all_of(xs.begin(), xs.end(), [&](auto& r) {
-             return r.node == xs.front().node;
+             return *r.node == *xs.front().node;
            });
   }
 
@@ -100,9 +123,9 @@ private:
   static placed take_surplus(std::vector<placed>& xs) {
     std::map<std::string, size_t> on;
     for (auto& r : xs)
-      ++on[r.node];
+      ++on[*r.node];
     auto rank = [&](const placed& r) {
-      return std::pair{on[r.node], number_of(r.status.what.replica)};
+      return std::pair{on[*r.node], number_of(r.status->what.replica)};
     };
     auto i = std::max_element(xs.begin(), xs.end(), [&](auto& a, auto& b) {
       return rank(a) < rank(b);
@@ -113,7 +136,7 @@ private:
   }
 
   void evict(const placed& r) {
-    plan_.evict.push_back({r.node, r.status.what.replica});
+    plan_.evict.push_back({*r.node, r.status->what.replica});
   }
 
   static uint64_t number_of(const std::string& replica) {
@@ -128,69 +151,57 @@ private:
         return name;
   }
 
-  bool has_room(const inventory& node, const device_info& device,
-                const model_info& bundle) const {
-    if (device.memory.value == 0)
-      return true;
-    uint64_t used = 0;
-    for (auto& r : node.replicas) {
-      if (r.state == replica_condition::failed || r.what.device != device.id)
-        continue;
-      // One that starts does not know yet what it takes, one that drains has
-      // it still.
-      auto* its = bundle_on(node, r.what.model, r.what.version);
-      used += std::max(r.memory, its == nullptr ? 0 : its->bytes);
+  /// The places that a model can go to, by number.
+  std::vector<size_t> places_for(const model_settings& x, uint64_t version,
+                                 const std::string& except) const {
+    std::vector<size_t> out;
+    for (size_t i = 0; i < places_.size(); ++i) {
+      auto& p = places_[i];
+      auto fits = x.device.empty() || x.device == p.device->id
+                  || x.device == p.device->kind;
+      if (fits && !p.node->draining && p.node->node.name != except
+          && bundle_on(*p.node, x.model, version) != nullptr)
+        out.push_back(i);
     }
-    for (auto& x : plan_.deploy)
-      if (x.node == node.node.name && x.device == device.id)
-        used += bundle.bytes;
-    return used + bundle.bytes <= device.memory.value;
+    return out;
   }
 
-  /// Adds a replica on the emptiest device there is, except on one node.
-  bool place(const model_settings& x, uint64_t version,
-             const std::string& except = {}) {
-    const inventory* best_node = nullptr;
-    const device_info* best = nullptr;
-    size_t best_load = 0;
-    std::string why = "no ready node has the bundle and the device";
-    for (auto& [name, node] : view_.nodes) {
-      auto* bundle = bundle_on(node, x.model, version);
-      if (node.draining || bundle == nullptr || name == except)
+  /// Adds replicas, each on the emptiest device there is, except on one node.
+  void put(const model_settings& x, uint64_t version, uint64_t count,
+           const std::string& except = {}) {
+    auto open = places_for(x, version, except);
+    auto note = open.empty() ? "no ready node has the bundle and the device"
+                             : "no device has room";
+    auto fuller = [this](size_t a, size_t b) {
+      return std::pair{places_[a].load, a} > std::pair{places_[b].load, b};
+    };
+    std::make_heap(open.begin(), open.end(), fuller);
+    while (count > 0 && !open.empty()) {
+      std::pop_heap(open.begin(), open.end(), fuller);
+      auto& p = places_[open.back()];
+      auto bytes = bundle_on(*p.node, x.model, version)->bytes;
+      auto limit = p.device->memory.value;
+      if (limit != 0 && p.used + bytes > limit) {
+        open.pop_back();
         continue;
-      for (auto& device : node.devices) {
-        if (!x.device.empty() && x.device != device.id
-            && x.device != device.kind)
-          continue;
-        if (!has_room(node, device, *bundle)) {
-          why = "no device has room";
-          continue;
-        }
-        auto load = load_[{name, device.id}];
-        if (best == nullptr || load < best_load) {
-          best_node = &node;
-          best = &device;
-          best_load = load;
-        }
       }
+      p.used += bytes;
+      ++p.load;
+      std::push_heap(open.begin(), open.end(), fuller);
+      --count;
+      plan_.deploy.push_back({fresh_name(x, version), x.model, version,
+                              p.node->node.name, p.device->id, x.share,
+                              x.threads, x.policy});
     }
-    if (best == nullptr) {
-      if (except.empty())
-        plan_.notes[x.model] = why;
-      return false;
-    }
-    auto& node = best_node->node.name;
-    ++load_[{node, best->id}];
-    plan_.deploy.push_back({fresh_name(x, version), x.model, version, node,
-                            best->id, x.share, x.threads, x.policy});
-    return true;
+    if (count > 0 && except.empty())
+      plan_.notes[x.model] = note;
   }
 
   const cluster_view& view_;
-  std::vector<placed> there_;
-  std::set<std::string> names_;
+  std::vector<place> places_;
+  std::map<std::string, std::vector<placed>> there_; ///< by model
+  std::unordered_set<std::string> names_;
   std::map<std::string, uint64_t> next_number_; ///< below it all are taken
-  std::map<std::pair<std::string, std::string>, size_t> load_;
   placement_plan plan_;
 };
 
