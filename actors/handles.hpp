@@ -205,6 +205,14 @@ using supervisor_actor = caf::typed_actor<
 
 // -- the controller -----------------------------------------------------------
 
+struct placement_plan;
+
+/// What a placement decided, until it has effect.
+struct decided_plan {
+  std::shared_ptr<const placement_plan> plan;
+  MILLRACE_FIELDS(decided_plan, plan)
+};
+
 /// The REGISTRY keeps what was asked for, on disk.
 using registry_actor = caf::typed_actor<
   // Answered once it is durable.
@@ -231,7 +239,7 @@ using placement_actor = caf::typed_actor<
   caf::reacts_to<peer_up>, caf::reacts_to<peer_down>,
   // What is ready and starting, per model.
   caf::replies_to<get_models>::with<model_list>,
-  // Private: commits.
-  caf::reacts_to<tick>>;
+  // Private: commits; what was decided has effect now.
+  caf::reacts_to<tick>, caf::reacts_to<decided_plan>>;
 
 } // namespace millrace

@@ -144,6 +144,9 @@ struct cluster_config {
   monitor_config monitor;
   std::string profiles;
   log_config log;
+  /// By name and size of the problem; only a simulation's decisions take time
+  /// that they did not really take.
+  std::map<std::string, curve> decision_seconds;
   MILLRACE_FIELDS(cluster_config, cluster, seeds, nodes, models, link, gateway,
                   monitor, profiles, log)
   static constexpr auto notes() {

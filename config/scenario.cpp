@@ -28,6 +28,8 @@ public:
       base_(std::move(base)) {}
 
   result<void> run() {
+    if (!spec_.catalogue.empty())
+      read_catalogue();
     if (spec_.cluster.empty() == spec_.hosts.empty())
       refuse("hosts", spec_.hosts.empty()
                         ? "there are none (expected hosts, or a cluster's"
@@ -42,6 +44,7 @@ public:
     check_bundles();
     if (!error_)
       read_profiles();
+    check_decisions();
     check_models();
     check_workload();
     check_faults();
@@ -82,6 +85,14 @@ private:
       refuse("link.timeout", "expected at least two beats");
   }
 
+  double price_of(const host_group& group) const {
+    double out = 0;
+    for (auto& g : group.devices)
+      if (auto i = catalogue_.kinds.find(g.kind); i != catalogue_.kinds.end())
+        out += static_cast<double>(g.count) * i->second.price;
+    return out;
+  }
+
   void spread(const std::string& key, host_group& group) {
     if (auto fine = check_name("host", group.name); !fine)
       return refuse(key + ".name", fine.failure().text);
@@ -112,11 +123,11 @@ private:
         return refuse(key + ".count", "makes more than 100,000 hosts");
       if (!x_.cluster.nodes.emplace(name, std::move(node)).second)
         return refuse(key + ".name", "node '" + name + "' is there twice");
-      x_.price[name] = group.price;
+      x_.price[name] = group.price > 0 ? group.price : price_of(group);
     }
   }
 
-  static void add_devices(node_config& node, const host_group& group) {
+  void add_devices(node_config& node, const host_group& group) const {
     std::map<std::string, size_t> count;
     for (auto& g : group.devices)
       for (uint64_t i = 0; i < g.count; ++i) {
@@ -126,9 +137,37 @@ private:
         d.id = g.kind + "." + std::to_string(count[g.kind]++);
         d.lanes = g.lanes;
         d.memory = g.memory;
+        if (auto known = catalogue_.kinds.find(g.kind);
+            known != catalogue_.kinds.end() && d.memory.value == 0)
+          d.memory = known->second.memory;
         d.emulate = g.emulate;
         node.devices.push_back(std::move(d));
       }
+  }
+
+  void read_catalogue() {
+    existing_file("catalogue", spec_.catalogue);
+    if (error_)
+      return;
+    auto text = read_file(spec_.catalogue, max_scenario);
+    if (!text)
+      return refuse("catalogue", text.failure().text);
+    yaml_reader reader{spec_.catalogue};
+    if (auto done = reader.read(*text, catalogue_); !done)
+      error_ = done.failure();
+  }
+
+  void check_decisions() {
+    for (auto& [name, sizes] : spec_.decisions) {
+      auto key = "decisions." + name;
+      if (name != "placement")
+        refuse(key, "no decision has that name; there is placement");
+      for (auto& [size, time] : sizes)
+        if (auto n = number_in<double>(size); n && *n >= 0)
+          x_.cluster.decision_seconds[name].add(*n, to_seconds(time));
+        else
+          refuse(key, "expected sizes, found " + shown(size));
+    }
   }
 
   void known_bundle(const std::string& key, const std::string& name) {
@@ -162,9 +201,38 @@ private:
 
   void read_profiles() {
     profile_book out;
-    for (auto& [name, x] : spec_.bundles)
+    for (auto& [name, x] : spec_.bundles) {
       out[name] = profile_of(name);
+      for (auto& [kind, about] : catalogue_.kinds)
+        add_likeness(out[name], kind, about);
+    }
     x_.profiles = std::make_shared<const profile_book>(std::move(out));
+  }
+
+  /// Gives a kind of device the times of the one it is like, unless it has its
+  /// own.
+  static void add_likeness(profile& x, const std::string& kind,
+                           const device_kind& about) {
+    auto has = [&](const std::string& k) {
+      return std::any_of(x.points.begin(), x.points.end(),
+                         [&](auto& p) { return p.device == k; });
+    };
+    if (about.like.empty() || has(kind))
+      return;
+    auto points = x.points;
+    for (auto& p : points) {
+      if (p.device != about.like)
+        continue;
+      p.device = kind;
+      scale(p, about.times);
+      x.points.push_back(std::move(p));
+    }
+  }
+
+  static void scale(profile_point& x, double times) {
+    for (auto& [metric, value] : x.metrics)
+      if (metric.ends_with("_seconds"))
+        value *= times;
   }
 
   /// Its own points stand first, before those of the model it is like.
@@ -189,9 +257,7 @@ private:
     if (x.like.empty())
       return out;
     for (auto& point : profile_of(x.like).points) {
-      for (auto& [metric, value] : point.metrics)
-        if (metric.ends_with("_seconds"))
-          value *= x.times;
+      scale(point, x.times);
       out.points.push_back(point);
     }
     return out;
@@ -264,6 +330,7 @@ private:
   scenario& spec_;
   const yaml_reader& reader_;
   std::filesystem::path base_;
+  device_catalogue catalogue_;
   std::optional<error> error_;
 };
 

@@ -56,6 +56,38 @@ struct host_group {
   }
 };
 
+/// What a kind of device is like.
+struct device_kind {
+  byte_count memory;
+  double price = 0;
+  std::string like;
+  double times = 1;
+  MILLRACE_FIELDS(device_kind, memory, price, like, times)
+  static constexpr auto notes() {
+    return std::array{
+      note{"what replicas may take in all; 0: not limited"},
+      note{"an hour of the machine around it", 0, 1e6},
+      note{"the kind whose times it has, where a model has none for it"},
+      note{"and what these are multiplied by", 1e-6, 1e6}};
+  }
+};
+
+/// Kinds of devices, by name.
+struct device_catalogue {
+  std::map<std::string, device_kind> kinds;
+  MILLRACE_FIELDS(device_catalogue, kinds)
+  static constexpr auto notes() {
+    return std::array{note{"the kinds there are, by name"}};
+  }
+};
+
+/// Where a model's bytes are when the run begins.
+enum class bundle_place : uint8_t { host, store };
+
+constexpr auto names_of(bundle_place) {
+  return name_table{"host", "store"};
+}
+
 /// A model of which only what it costs is known.
 struct simulated_model {
   std::string application;
@@ -68,9 +100,10 @@ struct simulated_model {
   std::map<std::string, microseconds> load;
   std::string like;
   double times = 1;
+  bundle_place at = bundle_place::host;
   bool broken = false;
   MILLRACE_FIELDS(simulated_model, application, accuracy, bytes, input, output,
-                  profile, execute, load, like, times, broken)
+                  profile, execute, load, like, times, at, broken)
   static constexpr auto notes() {
     return std::array{
       note{"what it is a variant of"},
@@ -84,6 +117,8 @@ struct simulated_model {
       note{"time to load it, by device kind"},
       note{"a model of this file whose times it takes"},
       note{"and what these are multiplied by", 1e-6, 1e6},
+      note{"where its bytes are at first: on every host's disk, or only in the"
+           " object store, over whose link each host then fetches them once"},
       note{"true: nodes list it, and find on opening that its bytes are"
            " wrong"}};
   }
@@ -165,13 +200,14 @@ enum class fault_kind : uint8_t {
   loss,      ///< part of its packets
   delay,     ///< of each of its messages
   device,    ///< executions on it fail
-  load,      ///< loads on it fail: the object store gives nothing
+  load,      ///< loads onto its devices fail
+  store,     ///< the object store gives it nothing
   wipe,      ///< killed, and started again with an empty disk
 };
 
 constexpr auto names_of(fault_kind) {
-  return name_table{"kill", "hang",  "slow",   "partition", "one_way",
-                    "loss", "delay", "device", "load",      "wipe"};
+  return name_table{"kill",  "hang",   "slow", "partition", "one_way", "loss",
+                    "delay", "device", "load", "store",     "wipe"};
 }
 
 /// Something that goes wrong.
@@ -221,6 +257,7 @@ struct scenario {
   uint64_t seed = 1;
   microseconds length{60'000'000};
   microseconds warm_up{10'000'000};
+  std::string catalogue;
   std::string cluster;
   std::vector<host_group> hosts;
   std::map<std::string, simulated_model> bundles;
@@ -229,18 +266,21 @@ struct scenario {
   gateway_config gateway;
   monitor_config monitor{microseconds{0}};
   network_settings network;
+  byte_count chunk{4u << 20};
+  std::map<std::string, std::map<std::string, microseconds>> decisions;
   std::vector<workload_part> workload;
   std::vector<fault_spec> faults;
   record_config record;
-  MILLRACE_FIELDS(scenario, name, seed, length, warm_up, cluster, hosts,
-                  bundles, models, link, gateway, monitor, network, workload,
-                  faults, record)
+  MILLRACE_FIELDS(scenario, name, seed, length, warm_up, catalogue, cluster,
+                  hosts, bundles, models, link, gateway, monitor, network,
+                  chunk, decisions, workload, faults, record)
   static constexpr auto notes() {
     return std::array{
       note{"of the run"},
       note{"of everything that is left to chance", 0, 1.8e19},
       note{"how long requests arrive", 1e-3, 3.2e7},
       note{"time before that, for the cluster to form and to load", 0, 86'400},
+      note{"a file with kinds of devices, such as config/catalogue.yaml"},
       note{"a cluster's config, whose nodes, models, link, gateway and monitor"
            " are taken; or the next ones:"},
       note{"the hosts, by groups"},
@@ -250,6 +290,12 @@ struct scenario {
       note{"what a gateway holds at most"},
       note{"how nodes are watched; by default not at all"},
       note{"what is between them"},
+      note{"parts in which large files travel: larger ones are cheaper to"
+           " simulate and share links less finely",
+           1024, 1e12},
+      note{"how long decisions take before they have effect: name"
+           " (placement), size of the problem (replicas), time; between two"
+           " sizes on a straight line; default: no time"},
       note{"what is asked"},
       note{"what goes wrong"},
       note{"what is kept of the run"}};

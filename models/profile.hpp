@@ -38,6 +38,7 @@ public:
   bool empty() const { return points_.empty(); }
   /// Only of one that is not empty.
   double at(double batch) const;
+  friend bool operator==(const curve&, const curve&) = default;
 
 private:
   std::vector<std::pair<double, double>> points_; ///< by size

@@ -91,6 +91,9 @@ private:
     // be lost that counts them, the others see to it (see refused).
     settings.epoch = ground_.net->self().incarnation;
     settings.settle = 2 * config_.link.timeout;
+    if (auto i = config_.decision_seconds.find("placement");
+        i != config_.decision_seconds.end())
+      settings.decision_seconds = i->second;
     add("placement", "controller",
         [made, settings](supervisor_actor::pointer self) {
           return made->placement = self->spawn(placement, settings);

@@ -2,6 +2,7 @@
 #include "actors/placement/placement_state.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/log.hpp"
 
@@ -134,7 +135,37 @@ void placement_state::on_tick() {
 void placement_state::commit() {
   if (proposals_.empty())
     return; // nothing is known yet of what is wanted: nothing may go
-  auto plan = reconcile(view_, wanted());
+  if (deciding_) {
+    again_ = true;
+    return;
+  }
+  auto plan =
+    std::make_shared<const placement_plan>(reconcile(view_, wanted()));
+  if (options_.decision_seconds.empty())
+    return carry_out(*plan);
+  deciding_ = true;
+  std::chrono::duration<double> takes{
+    options_.decision_seconds.at(static_cast<double>(replicas()))};
+  self_->delayed_send(self_, std::chrono::duration_cast<nanoseconds>(takes),
+                      decided_plan{std::move(plan)});
+}
+
+/// The size of its problem: replicas that are wanted.
+size_t placement_state::replicas() const {
+  size_t n = 0;
+  for (auto& x : wanted())
+    n += x.replicas;
+  return n;
+}
+
+void placement_state::on_decided(const decided_plan& x) {
+  deciding_ = false;
+  carry_out(*x.plan);
+  if (std::exchange(again_, false))
+    commit_soon();
+}
+
+void placement_state::carry_out(const placement_plan& plan) {
   notes_ = plan.notes;
   for (auto& x : plan.deploy) {
     auto t = troubles_.find(x.model);
@@ -142,13 +173,16 @@ void placement_state::commit() {
       notes_[x.model] = t->second.reason;
       continue;
     }
-    give_order(view_.nodes[x.node],
-               {x, replica_condition::starting, {}, 0, {}, {}});
+    if (auto node = view_.nodes.find(x.node); node != view_.nodes.end())
+      give_order(node->second, {x, replica_condition::starting, {}, 0, {}, {}});
   }
   for (auto& x : plan.evict) {
+    auto node = view_.nodes.find(x.node);
+    if (node == view_.nodes.end())
+      continue;
     assignment what;
     what.replica = x.replica;
-    give_order(view_.nodes[x.node],
+    give_order(node->second,
                {what, replica_condition::draining, {}, 0, {}, {}});
   }
 }
@@ -182,6 +216,7 @@ placement(placement_actor::stateful_pointer<placement_state> self,
     [](const peer_up&) { /* its inventory says more */ },
     [&s](const peer_down& x) { s.on_peer_down(x); },
     [&s](get_models) { return s.on_get_models(); },
+    [&s](const decided_plan& x) { s.on_decided(x); },
     [&s](tick) { s.on_tick(); },
   };
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actors/handles.hpp"
+#include "models/profile.hpp"
 
 namespace millrace {
 
@@ -10,6 +11,9 @@ struct placement_options {
   /// How long to wait for nodes to report before the first commit, so that what
   /// runs already is adopted and not started twice.
   microseconds settle{1'000'000};
+  /// What a decision takes before it has effect, by replicas wanted, where that
+  /// is not what it really takes.
+  curve decision_seconds;
 };
 
 /// Makes the cluster what the proposals want: keeps what every node has, and

@@ -19,6 +19,7 @@ struct placement_state {
   void on_inventory(inventory& x);
   void on_peer_down(const peer_down& x);
   model_list on_get_models() const;
+  void on_decided(const decided_plan& x);
   void on_tick();
 
 private:
@@ -39,6 +40,8 @@ private:
   std::vector<model_settings> wanted() const;
   void commit_soon();
   void commit();
+  size_t replicas() const;
+  void carry_out(const placement_plan& plan);
   void note_failure(const replica_status& x);
   void give_order(inventory& node, const replica_status& result);
   static void apply(inventory& node, const replica_status& result);
@@ -53,6 +56,8 @@ private:
   std::map<std::string, std::string> notes_;
   std::map<std::string, trouble> troubles_; ///< by model
   bool due_ = false;
+  bool deciding_ = false; ///< a plan is made and has no effect yet
+  bool again_ = false;    ///< and something has changed since
 };
 
 } // namespace millrace

@@ -163,6 +163,53 @@ TEST_CASE("I10: a controller that lost its disk is obeyed again") {
   CHECK(share_ok(run, 14s, 20s) == 1);
 }
 
+namespace {
+
+/// Two workers that have to fetch the model from an object store of 8 Mbit/s.
+std::string fetching(const std::string& faults) {
+  auto out = two_workers(faults);
+  auto at = out.find("  m: {");
+  out.insert(at + 6, "at: store, bytes: 2MB, ");
+  return "network: {store: {speed: 8Mbit/s, latency: 1ms}}\nchunk: 100kB\n"
+         + out;
+}
+
+} // namespace
+
+TEST_CASE("object store: hosts share its link, and fetch once") {
+  // 4 MB over 1 MB/s, both at the same time.
+  auto run = run_of(scenario_of(
+    fetching("{kind: kill, nodes: [w-1], at: 8s, lasts: 1s}")));
+  REQUIRE(run.replicas.size() >= 3);
+  for (size_t i = 0; i < 2; ++i) {
+    CHECK(run.replicas[i].source == "store");
+    // Settled 2 s after the start, which is 5 s before; then 4 s, and 100 ms.
+    CHECK(to_seconds(run.replicas[i].ready) == doctest::Approx(1.1).epsilon(0.1));
+  }
+  auto again = run.replicas.back();
+  CHECK(again.source != "store");
+}
+
+TEST_CASE("fault store: who gets nothing from the object store tries again"
+          " later") {
+  auto text = fetching("{kind: store, nodes: [w-1, w-2], at: 0s, lasts: 3s,"
+                       " part: 1}");
+  auto at = text.find("warm_up: 5s");
+  text.replace(at, 11, "warm_up: 1s");
+  auto run = run_of(scenario_of(text));
+  CHECK(events(run, "replica.failed") >= 1);
+  CHECK(share_ok(run, 16s, 20s) == 1);
+}
+
+TEST_CASE("decision: what it costs passes before it has effect") {
+  auto text = two_workers("");
+  auto slow = text + "decisions: {placement: {0: 0s, 2: 700ms}}\n";
+  auto begun = [](const std::string& x) {
+    return run_of(scenario_of(x)).replicas.front().begun;
+  };
+  CHECK(begun(slow) - begun(text) == 700ms);
+}
+
 TEST_CASE("fault: at a rate, about so many happen") {
   auto what =
     scenario_of(two_workers("{kind: kill, every: 100ms, lasts: 1ms}"));

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "config/scenario.hpp"
+#include "runtime/bytes.hpp"
 
 using namespace millrace;
 
@@ -104,6 +105,40 @@ TEST_CASE("scenario: what is wrong is named with file, line and key") {
           .find("s.yaml:2: network.host.speed: 'fast' does not begin with a"
                 " number (expected like 10Gbit/s)")
         == 0);
+}
+
+TEST_CASE("scenario: the reference page is what the declarations say") {
+  auto page = read_file(MILLRACE_SOURCE "/config/SCENARIOS.md", 1 << 20);
+  REQUIRE(page);
+  INFO("build/bin/millrace simulate --options prints the table");
+  CHECK(page->find(scenario_reference()) != std::string::npos);
+}
+
+TEST_CASE("scenario: the catalogue gives memory, price and the times of a kind"
+          " that is like another") {
+  auto text = good;
+  auto at = text.find("{kind: v100, count: 2}");
+  text.replace(at, 22, "{kind: m60, count: 2}");
+  at = text.find("    price: 2.5\n");
+  text.erase(at, 15);
+  text = "catalogue: ../catalogue.yaml\n" + text;
+  auto x = parse_scenario(text, MILLRACE_SOURCE "/config/scenarios/s.yaml");
+  REQUIRE(x);
+  auto& device = x->cluster.nodes.at("w-1").devices[0];
+  CHECK(device.memory.value == 8'000'000'000);
+  CHECK(x->price.at("w-1") == doctest::Approx(1.5));
+  auto times = curve_of(x->profiles->at("a"), "execute_seconds", "m60");
+  CHECK(times.at(1) == doctest::Approx(0.056));
+}
+
+TEST_CASE("scenario: every example is right") {
+  for (auto name : {"small", "quickstart", "cold-starts", "storm", "truth"}) {
+    auto path =
+      std::string{MILLRACE_SOURCE} + "/config/scenarios/" + name + ".yaml";
+    auto x = load_scenario(path);
+    CAPTURE(path);
+    CHECK(x);
+  }
 }
 
 TEST_CASE("scenario: models that are like each other in a circle are refused") {

@@ -125,6 +125,24 @@ public:
                    instance_id x, timestamp) override {
     held_[{node, device}].erase(x);
   }
+
+  /// All that is not owned has been given back.
+  void at_end(simulation& x) override {
+    for (auto& [name, node] : x.inside().nodes()) {
+      auto status = x.ask<node_status>(name, "supervisor", get_status{});
+      size_t owned = 0, held = 0;
+      if (status)
+        for (auto& r : status->replicas)
+          owned += r.state != replica_condition::failed;
+      for (auto& [place, copies] : held_)
+        held += place.first == name ? copies.size() : 0;
+      if (status && held > owned)
+        broken(x.inside().world().now(),
+               name + "'s devices hold " + std::to_string(held)
+                 + " copies, of " + std::to_string(owned) + " replicas");
+    }
+  }
+
   void on_node(const std::string& node, std::string_view what,
                timestamp) override {
     if (what != "paused" && what != "resumed")

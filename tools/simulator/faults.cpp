@@ -160,6 +160,9 @@ void fault_injector::begin(const fault& x, node& where) {
   case fault_kind::load:
     where.faults().failing_loads = x.part;
     return;
+  case fault_kind::store:
+    where.faults().failing_fetches = x.part;
+    return;
   }
 }
 
@@ -189,6 +192,9 @@ void fault_injector::end(const fault& x, node& where) {
     return;
   case fault_kind::load:
     where.faults().failing_loads = 0;
+    return;
+  case fault_kind::store:
+    where.faults().failing_fetches = 0;
     return;
   }
 }

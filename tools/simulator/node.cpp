@@ -2,6 +2,7 @@
 #include "simulator/node.hpp"
 
 #include "actors/node/supervisor_state.hpp"
+#include "simulator/bundles.hpp"
 #include "simulator/observed_device.hpp"
 
 namespace millrace::simulator {
@@ -14,77 +15,7 @@ constexpr microseconds store_takes{500};
 /// Origins of processes' clocks lie within so many hours.
 constexpr uint64_t clock_hours = 10'000;
 
-model_info describe(const simulated_model& x, const manifest& content) {
-  model_info out;
-  out.model = content.name;
-  out.version = content.version;
-  out.application = x.application;
-  out.accuracy = x.accuracy;
-  out.bytes = x.bytes.value;
-  out.aliases = {"default"};
-  out.signature = content.signature;
-  return out;
-}
-
-/// Opens bundles that have no bytes, after the time a disk takes to say so.
-class simulated_reader : public bundle_reader {
-public:
-  simulated_reader(virtual_process& process, const scenario& what)
-    : process_(process),
-      what_(what) {}
-
-  void open(const std::string& model, uint64_t version, opened done) override {
-    process_.world().soon(process_, [this, model, version, done] {
-      auto i = what_.bundles.find(model);
-      if (i == what_.bundles.end() || version != 1)
-        return done(error{ec::unknown_model, "no bundle of " + model, {}});
-      if (i->second.broken)
-        return done(error{ec::bad_config, "a byte of it is wrong", {}});
-      auto content = std::make_shared<bundle>();
-      content->info = manifest_of(i->first, i->second);
-      auto info = describe(i->second, content->info);
-      done(fetched{std::move(content), std::move(info)});
-    });
-  }
-
-  void watch(changed tell) override {
-    process_.world().soon(process_, [this, tell] {
-      std::vector<model_info> out;
-      for (auto& [name, x] : what_.bundles)
-        out.push_back(describe(x, manifest_of(name, x)));
-      tell(std::move(out));
-    });
-  }
-
-private:
-  virtual_process& process_;
-  const scenario& what_;
-};
-
 } // namespace
-
-manifest manifest_of(const std::string& name, const simulated_model& x) {
-  manifest out;
-  out.format = bundle_format;
-  out.name = name;
-  out.version = 1;
-  out.application = x.application;
-  if (x.accuracy)
-    out.accuracy = accuracy_info{*x.accuracy, "top-1", "assumed"};
-  out.generator = "millrace simulate";
-  auto row = [](const char* tensor, uint64_t bytes) {
-    return tensor_spec{tensor, dtype::u8, {-1, static_cast<int64_t>(bytes)}};
-  };
-  if (is_tagged(x)) {
-    out.signature.inputs.push_back(row("tag", tag_bytes));
-    out.signature.outputs.push_back(row("tag", tag_bytes));
-  }
-  out.signature.inputs.push_back(row("x", x.input.value));
-  out.signature.outputs.push_back(row("y", x.output.value));
-  out.layers.push_back({"model", "model.pt", 0, "", "", 0});
-  out.weights.bytes = x.bytes.value;
-  return out;
-}
 
 node::node(const node_ground_plan& plan, std::string name)
   : plan_(plan),
@@ -209,7 +140,9 @@ void node::set_pace(double times_slower) {
 }
 
 std::shared_ptr<bundle_reader> node::read_bundles() {
-  return std::make_shared<simulated_reader>(*process_, plan_.what->spec);
+  return make_simulated_reader({name_, plan_.what->spec, *process_,
+                                plan_.links->network(), host_, here_, faults_,
+                                random_.fork("fetches"), *plan_.devices});
 }
 
 result<std::unique_ptr<device>> node::make_device(const device_config& x,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 
 #include "actors/node/compose.hpp"
@@ -53,6 +54,13 @@ public:
                            instance_id x) {
     static_cast<void>(node), static_cast<void>(device), static_cast<void>(x);
   }
+  /// A host opened a model's bundle, whose bytes were there ("host") or came
+  /// from the object store ("store").
+  virtual void on_fetched(const std::string& node, const std::string& model,
+                          std::string_view from) {
+    static_cast<void>(node), static_cast<void>(model);
+    static_cast<void>(from);
+  }
   /// A device was given a batch: started and ended are not known yet.
   virtual void on_given(const executed_batch& x) { static_cast<void>(x); }
   virtual void on_executed(const executed_batch& x) { static_cast<void>(x); }
@@ -71,10 +79,11 @@ struct node_ground_plan {
   std::function<void(const std::string& node, std::string_view what)> tell;
 };
 
-/// What faults do to a host's devices, while they last.
-struct device_faults {
+/// What faults do to a host, while they last.
+struct host_faults {
   double failing_executions = 0; ///< part of them
-  double failing_loads = 0;
+  double failing_loads = 0;      ///< onto devices
+  double failing_fetches = 0;    ///< from the object store
 };
 
 /// A host of the simulated world with its disk, and the process that runs on
@@ -106,11 +115,14 @@ public:
   /// Finishes what it has, then leaves.
   void drain();
 
-  void wipe() { disk_->wipe(); }
+  void wipe() {
+    disk_->wipe();
+    here_->clear();
+  }
 
   /// Devices are so many times slower from now on.
   void set_pace(double times_slower);
-  device_faults& faults() { return *faults_; }
+  host_faults& faults() { return *faults_; }
 
 private:
   void end(std::string_view why);
@@ -124,7 +136,10 @@ private:
   random_stream random_;
   std::shared_ptr<virtual_disk> disk_ = std::make_shared<virtual_disk>();
   std::shared_ptr<device_pace> pace_ = std::make_shared<device_pace>();
-  std::shared_ptr<device_faults> faults_ = std::make_shared<device_faults>();
+  std::shared_ptr<host_faults> faults_ = std::make_shared<host_faults>();
+  /// Models fetched from the object store.
+  std::shared_ptr<std::set<std::string>> here_ =
+    std::make_shared<std::set<std::string>>();
   std::shared_ptr<health> state_;
   virtual_process* process_ = nullptr;
   std::unique_ptr<simulated_bus> bus_;

@@ -14,7 +14,7 @@ struct device_place {
   std::string node;
   std::string device;
   virtual_process* process = nullptr;
-  std::shared_ptr<const device_faults> faults;
+  std::shared_ptr<const host_faults> faults;
   random_stream random;
   device_observer* watcher = nullptr;
   bool forgets_to_unload = false;

@@ -71,6 +71,11 @@ void recorder::on_executed(const executed_batch& x) {
   record_.batches.push_back(row);
 }
 
+void recorder::on_fetched(const std::string& node, const std::string& model,
+                          std::string_view from) {
+  opened_[node + "/" + model] = from;
+}
+
 void recorder::on_loaded(const std::string& node, const std::string& device,
                          const load_request& x, timestamp begun,
                          const result<load_report>& how, timestamp when) {
@@ -79,6 +84,11 @@ void recorder::on_loaded(const std::string& node, const std::string& device,
   row.device = record_.names.number_of(place);
   row.model = record_.names.number_of(x.content->info.name);
   row.begun = since_start(begun);
+  if (auto i = opened_.find(node + "/" + x.content->info.name);
+      i != opened_.end()) {
+    row.source = i->second;
+    opened_.erase(i);
+  }
   if (how) {
     row.ready = since_start(when);
     copies_[place + "#" + std::to_string(x.instance)] = record_.replicas.size();

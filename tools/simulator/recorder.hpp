@@ -40,6 +40,8 @@ struct batch_row {
 struct replica_row {
   uint32_t device = 0;
   uint32_t model = 0;
+  /// Where its bytes were: memory (of another copy on the host), host, store.
+  std::string source = "memory";
   microseconds begun{0};
   microseconds ready{-1}; ///< -1: never
   microseconds ended{-1}; ///< -1: was there at the end
@@ -89,6 +91,8 @@ public:
   void on_reply(const session& to, uint64_t id, const infer_reply& x,
                 timestamp when) override;
   void on_cut_short(uint64_t id, timestamp when) override;
+  void on_fetched(const std::string& node, const std::string& model,
+                  std::string_view from) override;
   void on_executed(const executed_batch& x) override;
   void on_loaded(const std::string& node, const std::string& device,
                  const load_request& x, timestamp begun,
@@ -108,6 +112,8 @@ private:
   record record_;
   std::map<std::string, size_t> copies_;      ///< NODE/DEVICE#INSTANCE -> row
   std::map<std::string, timestamp> up_since_; ///< by node
+  /// NODE/MODEL, opened for a copy that is not loaded yet -> from where.
+  std::map<std::string, std::string> opened_;
 };
 
 } // namespace millrace::simulator

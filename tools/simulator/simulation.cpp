@@ -218,6 +218,11 @@ void simulation::on_unloaded(const std::string& node, const std::string& device,
   tell(&watcher::on_unloaded, node, device, x, now());
 }
 
+void simulation::on_fetched(const std::string& node, const std::string& model,
+                            std::string_view from) {
+  tell(&watcher::on_fetched, node, model, from);
+}
+
 void simulation::on_given(const executed_batch& x) {
   tell(&watcher::on_given, x, now());
 }

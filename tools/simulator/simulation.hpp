@@ -94,6 +94,8 @@ private:
                  const result<load_report>& how) override;
   void on_unloaded(const std::string& node, const std::string& device,
                    instance_id x) override;
+  void on_fetched(const std::string& node, const std::string& model,
+                  std::string_view from) override;
   void on_given(const executed_batch& x) override;
   void on_executed(const executed_batch& x) override;
   void on_link(const member& who, const member& whom, bool up) override;

@@ -68,7 +68,7 @@ void add_devices(const loaded_scenario& what, const record& run,
     out.failed_starts += x.ready < 0us && x.ended >= 0us;
     if (x.ready == microseconds{-1})
       continue;
-    ++out.cold_starts["host"];
+    ++out.cold_starts[x.source];
     auto end = x.ended == microseconds{-1} ? run.length : x.ended;
     out.replica_seconds += within(x.ready, end, run.length);
   }

@@ -69,11 +69,11 @@ result<void> write_tables(const loaded_scenario& what, const record& run,
           << '\n';
   };
   auto replicas = [&](std::ostream& out) {
-    out << "device,model,begun_us,ready_us,ended_us\n";
+    out << "device,model,source,begun_us,ready_us,ended_us\n";
     for (auto& x : run.replicas)
-      out << names[x.device] << ',' << names[x.model] << ',' << x.begun.count()
-          << ',' << time_or_none(x.ready) << ',' << time_or_none(x.ended)
-          << '\n';
+      out << names[x.device] << ',' << names[x.model] << ',' << x.source << ','
+          << x.begun.count() << ',' << time_or_none(x.ready) << ','
+          << time_or_none(x.ended) << '\n';
   };
   auto events = [&](std::ostream& out) {
     out << "at_us,level,event\n";

@@ -43,6 +43,11 @@ public:
   virtual void on_cut_short(uint64_t id, timestamp when) {
     static_cast<void>(id), static_cast<void>(when);
   }
+  virtual void on_fetched(const std::string& node, const std::string& model,
+                          std::string_view from) {
+    static_cast<void>(node), static_cast<void>(model);
+    static_cast<void>(from);
+  }
   virtual void on_given(const executed_batch& x, timestamp when) {
     static_cast<void>(x), static_cast<void>(when);
   }

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`millrace simulate` as a person uses it; run by CTest with Debian's Python
+alone."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+MILLRACE, SCENARIOS = (sys.argv.pop(1) for _ in range(2))
+SMALL = f"{SCENARIOS}/small.yaml"
+
+
+def call(*words):
+    return subprocess.run(
+        [MILLRACE, "simulate", *map(str, words)],
+        text=True,
+        capture_output=True,
+        timeout=120,
+    )
+
+
+class Simulate(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="millrace-"))
+
+    def tearDown(self):
+        subprocess.run(["rm", "-rf", "--one-file-system", self.folder], check=True)
+
+    def scenario(self, text):
+        path = self.folder / "s.yaml"
+        path.write_text(text)
+        return path
+
+    def test_prints_a_summary_a_person_can_read(self):
+        x = call(SMALL, "--set", "length=5s")
+        self.assertEqual(x.returncode, 0, x.stderr)
+        self.assertIn("small, seed 1: 5 s of requests", x.stdout)
+        self.assertRegex(x.stdout, r"resnet50 +\d+ ")
+        self.assertRegex(x.stdout, r"cold starts +host 6")
+
+    def test_json_says_the_same(self):
+        x = json.loads(call(SMALL, "--set", "length=5s", "--json").stdout)
+        self.assertEqual(x["all"]["statuses"], {"ok": x["all"]["requests"]})
+        self.assertGreater(x["all"]["goodput"], 400)
+        self.assertGreater(x["utilisation"], 0.1)
+
+    def test_the_same_seed_gives_the_same_bytes(self):
+        """Address-space randomisation is on: each process has other addresses."""
+        storm = f"{SCENARIOS}/storm.yaml"
+        fault = "faults=[{kind: kill, every: 2s, lasts: 500ms},{kind: loss, at: 3s}]"
+        for seed in (1, 2, 3):
+            runs = []
+            for name in "ab":
+                out = self.folder / f"{seed}{name}"
+                x = call(storm, "--seed", seed, "--set", fault, "--json", "--out", out)
+                self.assertEqual(x.returncode, 0, x.stdout)
+                files = {p.name: p.read_bytes() for p in sorted(out.iterdir())}
+                runs.append((x.stdout, files))
+            self.assertEqual(runs[0], runs[1])
+            self.assertEqual(
+                set(runs[0][1]),
+                {"requests.csv", "batches.csv", "replicas.csv", "events.csv"}
+                | {"summary.json", "trace.json", "plots.gp"}
+                | {f"{p}.svg" for p in ("latency", "replicas", "queues", "requests")},
+            )
+        one, two = (
+            call(storm, "--seed", seed, "--json").stdout for seed in (1, 2)
+        )
+        self.assertNotEqual(one, two)
+
+    def test_tables_and_trace_can_be_read(self):
+        out = self.folder / "out"
+        call(SMALL, "--set", "length=2s", "--out", out)
+        lines = (out / "requests.csv").read_text().splitlines()
+        header = lines[0].split(",")
+        first = dict(zip(header, lines[1].split(",")))
+        self.assertEqual(first["status"], "ok")
+        self.assertGreaterEqual(int(first["latency_us"]), 2400)
+        trace = json.loads((out / "trace.json").read_text())["traceEvents"]
+        begun = {e["id"] for e in trace if e["ph"] == "s"}
+        ended = {e["id"] for e in trace if e["ph"] == "f"}
+        self.assertEqual(begun, ended)
+        self.assertEqual(len(begun), len(lines) - 1)
+        slices = [e for e in trace if e["ph"] == "X"]
+        for e in trace:  # every arrow lies on a slice of its track
+            if e["ph"] == "f":
+                self.assertTrue(
+                    any(
+                        s["pid"] == e["pid"]
+                        and s["tid"] == e["tid"]
+                        and s["ts"] <= e["ts"] <= s["ts"] + s["dur"]
+                        for s in slices
+                    )
+                )
+                break
+        self.assertIn("<svg", (out / "latency.svg").read_text())
+
+    def test_a_wrong_scenario_is_refused_with_file_line_and_key(self):
+        path = self.scenario("length: 10s\nhosts: [{name: a, roles: [king]}]\n")
+        x = call(path)
+        self.assertEqual(x.returncode, 78)
+        self.assertIn(
+            f"{path}:2: hosts[0].roles[0]: expected one of gateway, controller,"
+            " worker, found 'king'",
+            x.stderr,
+        )
+        self.assertEqual(call(self.folder / "none.yaml").returncode, 78)
+        self.assertEqual(call().returncode, 2)
+        self.assertEqual(call(SMALL, "--plant", "flowers").returncode, 2)
+
+    def test_a_sweep_is_one_table(self):
+        x = call(SMALL, "--set", "length=2s", "--sweep", "models[0].replicas=1,6")
+        self.assertEqual(x.returncode, 0, x.stderr)
+        rows = x.stdout.splitlines()
+        self.assertEqual(len(rows), 3)
+        self.assertTrue(rows[0].startswith("models[0].replicas"))
+        y = json.loads(
+            call(
+                *(SMALL, "--set", "length=2s", "--json"),
+                *("--sweep", "models[0].replicas=1,6", "--sweep", "seed=1,2"),
+            ).stdout
+        )
+        self.assertEqual(len(y), 4)
+        self.assertGreater(
+            y[0]["result"]["all"]["p50_ms"], y[2]["result"]["all"]["p50_ms"]
+        )
+
+    def test_policies_can_be_replaced(self):
+        one = call(SMALL, "--set", "length=2s", "--json")
+        two = call(
+            SMALL, "--set", "length=2s", "--json", "--policy", "dispatch=round_robin"
+        )
+        self.assertNotEqual(one.stdout, two.stdout)
+        x = call(SMALL, "--policy", "dispatch=by_taste")
+        self.assertEqual(x.returncode, 78)
+        self.assertIn("expected one of pull, round_robin", x.stderr)
+
+    def test_exploring_finds_nothing_or_what_was_planted(self):
+        storm = f"{SCENARIOS}/storm.yaml"
+        x = call(storm, "--explore", 60)
+        self.assertEqual(x.returncode, 0, x.stdout)
+        self.assertIn("violations none", x.stdout)
+        x = call(storm, "--explore", 3, "--plant", "double_answer")
+        self.assertEqual(x.returncode, 1)
+        found = [l for l in x.stdout.splitlines() if ": I1 at " in l]
+        self.assertTrue(found, x.stdout)
+        seed = found[0].split("seed ")[1].split(",")[0]
+        faults = found[0].split("first ")[1].split(" ")[0]
+        again = call(
+            *(storm, "--explore", 1, "--seed", seed, "--faults", faults),
+            *("--plant", "double_answer"),
+        )
+        self.assertIn(": I1 at ", again.stdout)
+
+    def test_the_same_scenario_runs_really(self):
+        out = self.folder / "truth"
+        x = call(
+            *(f"{SCENARIOS}/truth.yaml", "--real", "--json"),
+            *("--set", "length=4s", "--out", out),
+        )
+        self.assertEqual(x.returncode, 0, x.stdout)
+        y = json.loads(x.stdout)
+        self.assertEqual(y["real"], {"ok": y["requests"]})
+        self.assertEqual(y["simulated"], {"ok": y["requests"]})
+        for name in ("placement.deploy", "replica.ready"):
+            self.assertEqual(y["decisions"][name]["real"], 3)
+            self.assertEqual(y["decisions"][name]["simulated"], 3)
+        execute = next(t for t in y["times"] if t["name"] == "execute")
+        self.assertLess(abs(execute["real_p50"] - execute["simulated_p50"]), 1)
+        page = (out / "truth.md").read_text()
+        self.assertIn("## Why they differ", page)
+        self.assertIn("<svg", (out / "truth.svg").read_text())
+
+
+if __name__ == "__main__":
+    unittest.main()

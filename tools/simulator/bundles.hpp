@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+
+#include "actors/cache/cache.hpp"
+#include "simulator/node.hpp"
+
+namespace millrace::simulator {
+
+/// Where a simulated host's bundles come from.
+struct bundle_ground {
+  std::string node;
+  const scenario& what;
+  virtual_process& process;
+  simulated_network& network;
+  host_number host = 0;
+  /// Models whose bytes this host has fetched: outlives the process.
+  std::shared_ptr<std::set<std::string>> here;
+  std::shared_ptr<const host_faults> faults;
+  random_stream random;
+  device_observer& watcher;
+};
+
+/// A reader of bundles that have no bytes. What is not on the host's disk is
+/// fetched from the object store, in chunks over the network, and is there from
+/// then on.
+std::shared_ptr<bundle_reader> make_simulated_reader(bundle_ground ground);
+
+} // namespace millrace::simulator
