@@ -6,7 +6,8 @@
 packages="build-essential cmake ninja-build pkg-config ccache mold git
   libcaf-dev libzmq3-dev cppzmq-dev libmsgpack-cxx-dev prometheus-cpp-dev
   libyaml-cpp-dev libcli11-dev libspdlog-dev nlohmann-json3-dev libsqlite3-dev
-  libmicrohttpd-dev libsodium-dev libedit-dev libmimalloc-dev zlib1g-dev doctest-dev gnuplot-nox
+  libmicrohttpd-dev libsodium-dev libedit-dev libmimalloc-dev zlib1g-dev doctest-dev
+  gnuplot-nox
   libtorch-dev libopenblas0-pthread python3-torch python3-numpy
   python3-venv python3-pip"
 

@@ -19,7 +19,7 @@ struct emulation {
   microseconds per_row{100};
   double cv = 0;
   double share_penalty = 1;
-  interference_settings interference;
+  interference_settings interference{};
   MILLRACE_FIELDS(emulation, load, per_batch, per_row, cv, share_penalty,
                   interference)
   static constexpr auto notes() {

@@ -178,13 +178,14 @@ std::string fetching(const std::string& faults) {
 
 TEST_CASE("object store: hosts share its link, and fetch once") {
   // 4 MB over 1 MB/s, both at the same time.
-  auto run = run_of(scenario_of(
-    fetching("{kind: kill, nodes: [w-1], at: 8s, lasts: 1s}")));
+  auto run = run_of(
+    scenario_of(fetching("{kind: kill, nodes: [w-1], at: 8s, lasts: 1s}")));
   REQUIRE(run.replicas.size() >= 3);
   for (size_t i = 0; i < 2; ++i) {
     CHECK(run.replicas[i].source == "store");
     // Settled 2 s after the start, which is 5 s before; then 4 s, and 100 ms.
-    CHECK(to_seconds(run.replicas[i].ready) == doctest::Approx(1.1).epsilon(0.1));
+    auto ready = to_seconds(run.replicas[i].ready);
+    CHECK(ready == doctest::Approx(1.1).epsilon(0.1));
   }
   auto again = run.replicas.back();
   CHECK(again.source != "store");

@@ -67,9 +67,8 @@ void node::start() {
     });
   };
   plan_.world->soon(*process_, [this, ground = std::move(ground)] {
-    auto& config = plan_.what->cluster;
     auto x = process_->adopt(process_->system().spawn(
-      millrace::supervisor, compose_node(config, name_, ground)));
+      millrace::supervisor, compose_node(plan_.what->cluster, name_, ground)));
     bus_->publish("supervisor", caf::actor_cast<caf::strong_actor_ptr>(x));
   });
   plan_.links->join(*bus_, [this](const refused& x) {

@@ -67,9 +67,9 @@ infer workload::make_request(const request& x, const std::string& model,
   if (p.slo > 0us)
     out.slo = p.slo;
   auto& bundles = what_->spec.bundles;
-  auto known = std::find_if(bundles.begin(), bundles.end(), [&](auto& x) {
-    return x.first == model
-           || (model.empty() && x.second.application == out.application);
+  auto known = std::find_if(bundles.begin(), bundles.end(), [&](auto& b) {
+    return b.first == model
+           || (model.empty() && b.second.application == out.application);
   });
   auto rows = p.rows;
   auto add = [&](uint64_t row, shared_bytes data) {
