@@ -138,8 +138,8 @@ public:
         held += place.first == name ? copies.size() : 0;
       if (status && held > owned)
         broken(x.inside().world().now(),
-               name + "'s devices hold " + std::to_string(held)
-                 + " copies, of " + std::to_string(owned) + " replicas");
+               name + "'s devices hold " + std::to_string(held) + " copies, of "
+                 + std::to_string(owned) + " replicas");
     }
   }
 
