@@ -13,8 +13,7 @@ namespace {
 class reference_writer {
 public:
   template <annotated T>
-  void record(const std::string& path) {
-    const T plain{};
+  void record(const std::string& path, const T& plain = {}) {
     size_t i = 0;
     for_each_field(plain, [&](std::string_view name, auto& member) {
       auto at =
@@ -33,7 +32,7 @@ private:
   void option(const std::string& path, const M& plain, const note& n) {
     row(path, type_of(plain), default_of(plain), n, plain);
     if constexpr (annotated<M>)
-      record<M>(path);
+      record(path, plain);
   }
 
   template <class M>

@@ -39,8 +39,6 @@ public:
       take_cluster();
     else
       spread_hosts();
-    if (spec_.length <= 0us)
-      refuse("length", "expected more than 0 s");
     check_bundles();
     if (!error_)
       read_profiles();
@@ -213,19 +211,18 @@ private:
   /// own.
   static void add_likeness(profile& x, const std::string& kind,
                            const device_kind& about) {
-    auto has = [&](const std::string& k) {
-      return std::any_of(x.points.begin(), x.points.end(),
-                         [&](auto& p) { return p.device == k; });
-    };
-    if (about.like.empty() || has(kind))
-      return;
     auto points = x.points;
-    for (auto& p : points) {
-      if (p.device != about.like)
+    auto has = [&](const std::string& metric) {
+      return !curve_of({x.model, points}, metric, kind).empty();
+    };
+    for (auto p : points) {
+      if (about.like.empty() || p.device != about.like)
         continue;
       p.device = kind;
+      std::erase_if(p.metrics, [&](auto& m) { return has(m.first); });
       scale(p, about.times);
-      x.points.push_back(std::move(p));
+      if (!p.metrics.empty())
+        x.points.push_back(std::move(p));
     }
   }
 

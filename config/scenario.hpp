@@ -195,7 +195,7 @@ enum class fault_kind : uint8_t {
   kill,      ///< the process is gone; started again after `lasts`, if not 0
   hang,      ///< stopped, then goes on
   slow,      ///< its devices and link are `factor` times slower
-  partition, ///< cut off from all others
+  partition, ///< cut off from all other nodes, not from clients or the store
   one_way,   ///< nothing it says gets out
   loss,      ///< part of its packets
   delay,     ///< of each of its messages

@@ -26,8 +26,11 @@ double curve::at(double batch) const {
   if (points_.size() == 1)
     return points_.front().second;
   auto right = std::lower_bound(points_.begin(), points_.end(), batch, before);
-  if (right == points_.end())
+  if (right == points_.end()) {
     --right;
+    if (right->second < std::prev(right)->second)
+      return right->second;
+  }
   if (right == points_.begin())
     return right->second;
   auto left = std::prev(right);

@@ -30,7 +30,8 @@ struct profile {
 };
 
 /// Measured values by batch size: straight lines between the measured sizes,
-/// the last line prolonged beyond them; the first value before them.
+/// the last line prolonged beyond them unless it falls; the first value before
+/// them.
 class curve {
 public:
   /// Of two values for one size the first one counts.

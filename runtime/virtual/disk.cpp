@@ -44,7 +44,7 @@ public:
   }
 
 private:
-  void later(virtual_process::action what) {
+  void later(action what) {
     auto& world = process_.world();
     world.at(world.now() + takes_, process_, std::move(what));
   }

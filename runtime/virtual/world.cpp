@@ -91,6 +91,7 @@ virtual_world::~virtual_world() {
   // What is scheduled may hold actors.
   for (auto& x : processes_)
     x->end();
+  slots_.clear();
   queue_.clear();
 }
 
@@ -110,7 +111,15 @@ constexpr auto later = [](auto& a, auto& b) {
 } // namespace
 
 void virtual_world::push(timestamp when, virtual_process* where, action what) {
-  queue_.push_back({std::max(when, now_), ++last_, where, std::move(what)});
+  size_t slot = slots_.size();
+  if (free_slots_.empty()) {
+    slots_.push_back({where, std::move(what)});
+  } else {
+    slot = free_slots_.back();
+    free_slots_.pop_back();
+    slots_[slot] = {where, std::move(what)};
+  }
+  queue_.push_back({std::max(when, now_), ++last_, slot});
   std::push_heap(queue_.begin(), queue_.end(), later);
 }
 
@@ -130,9 +139,11 @@ void virtual_world::run_until(timestamp end,
 
 void virtual_world::step() {
   std::pop_heap(queue_.begin(), queue_.end(), later);
-  auto x = std::move(queue_.back());
+  auto next = queue_.back();
   queue_.pop_back();
-  now_ = x.when;
+  auto x = std::move(slots_[next.slot]);
+  free_slots_.push_back(next.slot);
+  now_ = next.when;
   if (x.where == nullptr) {
     ++actions_;
     x.what();

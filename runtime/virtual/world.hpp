@@ -10,6 +10,7 @@
 
 #include "runtime/actor.hpp"
 #include "runtime/random.hpp"
+#include "runtime/virtual/action.hpp"
 
 namespace millrace {
 
@@ -20,9 +21,6 @@ class virtual_world;
 /// process shares, as steady clocks have it.
 class virtual_process {
 public:
-  /// What an adapter does when its time has come.
-  using action = std::function<void()>;
-
   virtual_process(virtual_world& world, std::string name, nanoseconds origin);
   virtual_process(const virtual_process&) = delete;
   virtual_process& operator=(const virtual_process&) = delete;
@@ -91,8 +89,6 @@ private:
 /// here or below reads a real clock.
 class virtual_world {
 public:
-  using action = virtual_process::action;
-
   /// When a world begins: CAF's clock takes zero for something else.
   static constexpr timestamp beginning{std::chrono::hours{1}};
 
@@ -139,9 +135,13 @@ public:
 private:
   friend class virtual_process;
 
+  /// What happens when; small, since the heap moves it about.
   struct event {
     timestamp when;
     uint64_t number = 0;
+    size_t slot = 0; ///< of what happens
+  };
+  struct happening {
     virtual_process* where = nullptr;
     action what; ///< none: the process's timers
   };
@@ -153,6 +153,8 @@ private:
 
   timestamp now_ = beginning;
   std::vector<event> queue_; ///< a heap
+  std::vector<happening> slots_;
+  std::vector<size_t> free_slots_;
   uint64_t last_ = 0;
   uint64_t messages_ = 0;
   uint64_t actions_ = 0;

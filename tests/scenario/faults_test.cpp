@@ -144,7 +144,7 @@ TEST_CASE("fault load: what cannot be loaded is tried again later") {
   CHECK(events(run, "replica.failed") >= 1);
   CHECK(share_ok(run, 0s, 20s) == 1);
   auto last = run.replicas.back();
-  CHECK(last.ready >= 5s);
+  CHECK(last.ready.value() >= 5s);
 }
 
 TEST_CASE("P6: fault wipe: a node that lost its disk is refused once and joins"
@@ -159,7 +159,7 @@ TEST_CASE("I10: a controller that lost its disk is obeyed again") {
                   " {kind: kill, nodes: [w-1], at: 10s, lasts: 1s}");
   // The last replica was ordered by the new controller.
   CHECK(run.replicas.back().begun > 10s);
-  CHECK(run.replicas.back().ready > 10s);
+  CHECK(run.replicas.back().ready.value() > 10s);
   CHECK(share_ok(run, 14s, 20s) == 1);
 }
 
@@ -184,7 +184,7 @@ TEST_CASE("object store: hosts share its link, and fetch once") {
   for (size_t i = 0; i < 2; ++i) {
     CHECK(run.replicas[i].source == "store");
     // Settled 2 s after the start, which is 5 s before; then 4 s, and 100 ms.
-    auto ready = to_seconds(run.replicas[i].ready);
+    auto ready = to_seconds(run.replicas[i].ready.value());
     CHECK(ready == doctest::Approx(1.1).epsilon(0.1));
   }
   auto again = run.replicas.back();

@@ -145,6 +145,7 @@ int print_findings(const findings& x, const loaded_scenario& what,
   std::printf("violations\n");
   for (auto& v : x.violations)
     std::printf("  %s\n", v.c_str());
+  std::printf("replay one with --explore 1 --seed SEED --faults NUMBER\n");
   return exit_failed;
 }
 

@@ -70,7 +70,15 @@ private:
 
   /// The scenario's cluster on this host.
   result<void> write_files() {
+    // What an earlier run left goes; what it did not make stays.
     std::error_code failed;
+    if (std::filesystem::exists(directory_)
+        && !std::filesystem::exists(directory_ + "/real.yaml"))
+      return error{ec::bad_request,
+                   directory_
+                     + " is there and was not made by a real run; expected a"
+                       " new directory as --out",
+                   {}};
     std::filesystem::remove_all(directory_, failed);
     std::filesystem::create_directories(directory_, failed);
     config_ = what_.cluster;

@@ -197,6 +197,8 @@ int explore(const simulate_options& x, const common_options& common) {
     again.insert(again.end(), {"--set", y});
   for (auto& y : x.policy)
     again.insert(again.end(), {"--policy", y});
+  if (x.faults)
+    again.insert(again.end(), {"--faults", std::to_string(*x.faults)});
   return run_explore(*what, x.seed.value_or(what->spec.seed), *x.explore, how,
                      again, common);
 }

@@ -35,7 +35,7 @@ result<std::vector<axis>> read_axes(const std::vector<std::string>& sweeps) {
       return error{
         ec::bad_request, "--sweep: expected KEY=A,B,C, found " + shown(x), {}};
     axis y{x.substr(0, equals), {}};
-    for (auto value : split(x.substr(equals + 1), ','))
+    for (auto value : split(std::string_view{x}.substr(equals + 1), ','))
       y.values.emplace_back(value);
     out.push_back(std::move(y));
   }

@@ -139,9 +139,10 @@ void node::set_pace(double times_slower) {
 }
 
 std::shared_ptr<bundle_reader> node::read_bundles() {
-  return make_simulated_reader({name_, plan_.what->spec, *process_,
-                                plan_.links->network(), host_, here_, faults_,
-                                random_.fork("fetches"), *plan_.devices});
+  return make_simulated_reader(
+    {name_, plan_.what->spec, *process_, plan_.links->network(), host_, here_,
+     faults_, random_.fork("fetches of start " + std::to_string(starts_)),
+     *plan_.devices});
 }
 
 result<std::unique_ptr<device>> node::make_device(const device_config& x,

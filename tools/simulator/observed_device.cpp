@@ -64,7 +64,7 @@ private:
 
   void on_loaded(instance_id x, result<load_report> report) override {
     if (report && fails(place_.faults->failing_loads))
-      report = error{ec::unavailable, "the object store gives nothing", {}};
+      report = error{ec::unavailable, "the device took no load", {}};
     if (auto i = loads_.find(x); i != loads_.end())
       place_.watcher->on_loaded(place_.node, place_.device, i->second.what,
                                 place_.process->global(i->second.begun),

@@ -115,10 +115,10 @@ private:
       wanted.add(x.at, now - std::exchange(known, now));
     }
     for (auto& x : run_.replicas) {
-      auto end = x.ended == microseconds{-1} ? microseconds::max() : x.ended;
+      auto end = x.ended.value_or(microseconds::max());
       reserved.during(x.begun, end);
-      if (x.ready != microseconds{-1})
-        ready.during(x.ready, end);
+      if (x.ready)
+        ready.during(*x.ready, end);
     }
     out.line("wanted", seconds_, wanted.at(times_), "steps");
     out.line("on a device", seconds_, reserved.at(times_), "steps");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,8 +44,8 @@ struct replica_row {
   /// Where its bytes were: memory (of another copy on the host), host, store.
   std::string source = "memory";
   microseconds begun{0};
-  microseconds ready{-1}; ///< -1: never
-  microseconds ended{-1}; ///< -1: was there at the end
+  std::optional<microseconds> ready; ///< never
+  std::optional<microseconds> ended; ///< was there at the end
 };
 
 /// Something else that happened.

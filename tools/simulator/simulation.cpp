@@ -66,7 +66,9 @@ void simulation::run(const std::function<void(double)>& progress,
   auto end = begin_ + what_.spec.length;
   auto over = [&] { return stands_still() || (stop && stop()); };
   for (int i = 1; i <= progress_steps; ++i) {
-    world.run_until(from + (end - from) * i / progress_steps, over);
+    world.run_until(
+      i == progress_steps ? end : from + (end - from) / progress_steps * i,
+      over);
     if (over())
       return;
     if (progress)

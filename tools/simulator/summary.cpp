@@ -65,12 +65,13 @@ double within(microseconds from, microseconds to, microseconds length) {
 void add_devices(const loaded_scenario& what, const record& run,
                  run_summary& out) {
   for (auto& x : run.replicas) {
-    out.failed_starts += x.ready < 0us && x.ended >= 0us;
-    if (x.ready == microseconds{-1})
+    if (!x.ready) {
+      ++out.failed_starts;
       continue;
+    }
     ++out.cold_starts[x.source];
-    auto end = x.ended == microseconds{-1} ? run.length : x.ended;
-    out.replica_seconds += within(x.ready, end, run.length);
+    out.replica_seconds +=
+      within(*x.ready, x.ended.value_or(run.length), run.length);
   }
   for (auto& [node, time] : run.reserved) {
     auto& config = what.cluster.nodes.at(node);

@@ -34,8 +34,8 @@ std::string quoted(const std::string& x) {
 }
 
 /// Nothing where there is no such point in time.
-std::string time_or_none(microseconds x) {
-  return x == microseconds{-1} ? "" : std::to_string(x.count());
+std::string time_or_none(std::optional<microseconds> x) {
+  return x ? std::to_string(x->count()) : "";
 }
 
 } // namespace
@@ -54,7 +54,8 @@ result<void> write_tables(const loaded_scenario& what, const record& run,
       auto took = x.answered - x.sent;
       auto in_slo = x.status == ec::ok && took <= slo_of(what, run, x);
       out << ++id << ',' << x.part << ',' << x.function << ',' << names[x.model]
-          << ',' << x.sent.count() << ',' << time_or_none(x.answered) << ','
+          << ',' << x.sent.count() << ','
+          << (answered ? std::to_string(x.answered.count()) : "") << ','
           << (answered ? std::to_string(took.count()) : "") << ','
           << x.queue.count() << ',' << x.execute.count() << ',' << x.batch
           << ',' << names[x.replica] << ',' << to_string(x.status) << ','

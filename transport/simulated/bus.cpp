@@ -113,6 +113,17 @@ void simulated_bus::lose(size_t number, const member& whom,
 
 // -- other nodes --------------------------------------------------------------
 
+/// A process receives one message after the other.
+template <class F>
+void simulated_bus::when_received(F what) {
+  auto takes = links_.network().settings().per_message;
+  if (takes == 0us)
+    return what();
+  auto& world = links_.world();
+  busy_until_ = std::max(busy_until_, world.now()) + takes;
+  world.at(busy_until_, process_, std::move(what));
+}
+
 uint64_t simulated_bus::incarnation_of(const std::string& node) const {
   auto i = links_.by_name_.find(node);
   return !vanished_ && i != links_.by_name_.end()
@@ -157,16 +168,6 @@ bool simulated_bus::carry(const std::string& node, uint64_t incarnation,
                 to->when_received([=] { to->arrive(from, y->head, y->body); });
               });
   return true;
-}
-
-/// A process receives one message after the other.
-void simulated_bus::when_received(std::function<void()> what) {
-  auto takes = links_.network().settings().per_message;
-  if (takes == 0us)
-    return what();
-  auto& world = links_.world();
-  busy_until_ = std::max(busy_until_, world.now()) + takes;
-  world.at(busy_until_, process_, std::move(what));
 }
 
 void simulated_bus::arrive(size_t from, const shared_bytes& head,
@@ -220,13 +221,17 @@ void simulated_bus::client_sends(const session& from, uint64_t id, infer x,
 
 void simulated_bus::client_cancels(const session& from, uint64_t id) {
   from_clients_->send(client_header, &process_, [this, from, id] {
-    to_gateway(caf::make_message(client_cancel{from, id}));
+    when_received([this, from, id] {
+      to_gateway(caf::make_message(client_cancel{from, id}));
+    });
   });
 }
 
 void simulated_bus::client_describes(const session& from, uint64_t id) {
   from_clients_->send(client_header, &process_, [this, from, id] {
-    to_gateway(caf::make_message(client_describe{from, {id, false}, {}}));
+    when_received([this, from, id] {
+      to_gateway(caf::make_message(client_describe{from, {id, false}, {}}));
+    });
   });
 }
 

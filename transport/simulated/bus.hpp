@@ -99,7 +99,8 @@ private:
   uint64_t incarnation_of(const std::string& node) const override;
 
   void arrive(size_t from, const shared_bytes& head, const wire_message& x);
-  void when_received(std::function<void()> what);
+  template <class F>
+  void when_received(F what);
   void to_gateway(caf::message x);
   void deliver_from_operator(wire_message x);
   void tell(const caf::strong_actor_ptr& to, caf::message x);

@@ -191,9 +191,8 @@ void simulated_network::stream::reset() {
   }
 }
 
-void simulated_network::stream::send(size_t bytes, virtual_process* where,
-                                     action arrived) {
-  waiting_.push_back({bytes, where, std::move(arrived)});
+void simulated_network::stream::push(parcel x) {
+  waiting_.push_back(std::move(x));
   if (flow_ == 0)
     go_on();
 }
@@ -256,14 +255,10 @@ void simulated_network::stream::arrive(parcel x, timestamp when) {
   }
   when += latency_ + net_.extra(from_, to_);
   last_arrival_ = std::max(last_arrival_, when);
-  auto arrival = [life = life_, arrived = std::move(x.arrived)] {
-    if (!life->over)
-      arrived();
-  };
   if (x.where == nullptr)
-    net_.world_.at(last_arrival_, std::move(arrival));
+    net_.world_.at(last_arrival_, std::move(x.arrived));
   else
-    net_.world_.at(last_arrival_, *x.where, std::move(arrival));
+    net_.world_.at(last_arrival_, *x.where, std::move(x.arrived));
 }
 
 } // namespace millrace

@@ -69,8 +69,6 @@ using host_number = uint32_t;
 /// reset.
 class simulated_network {
 public:
-  using action = virtual_process::action;
-
   simulated_network(virtual_world& world, network_settings settings,
                     random_stream random);
   simulated_network(const simulated_network&) = delete;
@@ -148,25 +146,6 @@ private:
 
 /// Bytes on their way from one host to another, in order.
 class simulated_network::stream {
-public:
-  stream(simulated_network& net, host_number from, host_number to);
-  stream(const stream&) = delete;
-  stream& operator=(const stream&) = delete;
-  ~stream();
-
-  /// Has `arrived` happen when all the bytes are there: in a process, or with
-  /// null outside of them.
-  void send(size_t bytes, virtual_process* where, action arrived);
-
-  /// What has not arrived never will.
-  void reset();
-
-  /// Messages not sent yet.
-  size_t waiting() const { return waiting_.size(); }
-
-private:
-  friend class simulated_network;
-
   struct parcel {
     size_t bytes = 0;
     virtual_process* where = nullptr;
@@ -178,6 +157,32 @@ private:
     bool over = false;
   };
 
+public:
+  stream(simulated_network& net, host_number from, host_number to);
+  stream(const stream&) = delete;
+  stream& operator=(const stream&) = delete;
+  ~stream();
+
+  /// Has `arrived` happen when all the bytes are there: in a process, or with
+  /// null outside of them.
+  template <class F>
+  void send(size_t bytes, virtual_process* where, F arrived) {
+    push({bytes, where, [life = life_, arrived = std::move(arrived)]() mutable {
+            if (!life->over)
+              arrived();
+          }});
+  }
+
+  /// What has not arrived never will.
+  void reset();
+
+  /// Messages not sent yet.
+  size_t waiting() const { return waiting_.size(); }
+
+private:
+  friend class simulated_network;
+
+  void push(parcel x);
   void go_on();
   void begin(parcel x);
   void sent(timestamp when);
