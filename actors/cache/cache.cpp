@@ -8,13 +8,7 @@
 
 namespace millrace {
 
-namespace {
-
-/// Between two looks into the directory.
-constexpr auto look_again = 2000ms;
-
-model_info describe(const bundle_store::entry& entry) {
-  auto& x = entry.info;
+model_info describe(const manifest& x, std::vector<std::string> aliases) {
   model_info out;
   out.model = x.name;
   out.version = x.version;
@@ -24,9 +18,14 @@ model_info describe(const bundle_store::entry& entry) {
   out.bytes = x.weights.bytes;
   out.labels = x.labels;
   out.signature = x.signature;
-  out.aliases = entry.aliases;
+  out.aliases = std::move(aliases);
   return out;
 }
+
+namespace {
+
+/// Between two looks into the directory.
+constexpr auto look_again = 2000ms;
 
 class directory_reader : public bundle_reader {
 public:
@@ -46,7 +45,7 @@ public:
       report(found.broken);
       std::vector<model_info> now;
       for (auto& x : found.good)
-        now.push_back(describe(x));
+        now.push_back(describe(x.info, x.aliases));
       if (told_ && *told_ == now)
         return;
       told_ = now;
@@ -62,7 +61,7 @@ private:
     auto aliases = store_.aliases(model);
     if (!aliases)
       return aliases.failure();
-    auto info = describe({x->info, pointing_at(*aliases, version)});
+    auto info = describe(x->info, pointing_at(*aliases, version));
     return fetched{std::make_shared<bundle>(std::move(*x)), std::move(info)};
   }
 
@@ -99,9 +98,11 @@ auto cache_state::teller() {
 }
 
 void cache_state::start(cache_actor::stateful_pointer<cache_state> me,
-                        std::shared_ptr<bundle_reader> from) {
+                        std::shared_ptr<bundle_reader> from,
+                        supervisor_actor owner) {
   self_ = me;
   reader_ = std::move(from);
+  owner_ = std::move(owner);
   set_common_handlers(me);
   reader_->watch(
     [tell = teller<bundle_list>()](auto models) { tell({std::move(models)}); });
@@ -138,15 +139,19 @@ void cache_state::on_opened(const bundle_opened& x) {
   opening_.erase(k);
 }
 
+void cache_state::on_listed(const bundle_list& x) {
+  self_->send(owner_, x);
+}
+
 cache_actor::behavior_type
 cache(cache_actor::stateful_pointer<cache_state> self,
       std::shared_ptr<bundle_reader> reader, supervisor_actor owner) {
   auto& s = self->state;
-  s.start(self, std::move(reader));
+  s.start(self, std::move(reader), std::move(owner));
   return {
     [&s](const fetch& x) { return s.on_fetch(x); },
     [&s](const bundle_opened& x) { s.on_opened(x); },
-    [self, owner](const bundle_list& x) { self->send(owner, x); },
+    [&s](const bundle_list& x) { s.on_listed(x); },
   };
 }
 

@@ -19,6 +19,9 @@ public:
   virtual void watch(changed tell) = 0;
 };
 
+/// What others need to know of a bundle.
+model_info describe(const manifest& x, std::vector<std::string> aliases);
+
 /// A reader of a directory, on a thread of its own.
 std::unique_ptr<bundle_reader> read_directory(std::string directory);
 

@@ -13,8 +13,9 @@ struct cache_state {
 
   caf::result<fetched> on_fetch(const fetch& x);
   void on_opened(const bundle_opened& x);
+  void on_listed(const bundle_list& x);
   void start(cache_actor::stateful_pointer<cache_state> me,
-             std::shared_ptr<bundle_reader> from);
+             std::shared_ptr<bundle_reader> from, supervisor_actor owner);
 
 private:
   using key = std::pair<std::string, uint64_t>;
@@ -30,6 +31,7 @@ private:
 
   cache_actor::stateful_pointer<cache_state> self_ = nullptr;
   std::shared_ptr<bundle_reader> reader_;
+  supervisor_actor owner_;
   std::map<key, entry> open_;
   std::map<key, std::vector<caf::typed_response_promise<fetched>>> opening_;
 };

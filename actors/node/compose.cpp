@@ -2,7 +2,6 @@
 #include "actors/node/compose.hpp"
 
 #include <algorithm>
-#include <future>
 
 #include "actors/autoscaler/fixed.hpp"
 #include "actors/cache/cache_state.hpp"
@@ -11,7 +10,6 @@
 #include "actors/monitor/monitor_state.hpp"
 #include "actors/placement/placement_state.hpp"
 #include "actors/registry/registry_state.hpp"
-#include "runtime/text.hpp"
 
 namespace millrace {
 
@@ -137,29 +135,6 @@ device_info describe(const device_config& x) {
 supervisor_options compose_node(const cluster_config& config,
                                 const std::string& name, node_ground ground) {
   return composer{config, name, std::move(ground)}.run();
-}
-
-result<uint64_t> count_up(store& facts, const std::string& table,
-                          const std::string& key, uint64_t least) {
-  std::promise<result<std::vector<stored_row>>> read;
-  facts.load(table, [&](auto x) { read.set_value(std::move(x)); });
-  auto rows = read.get_future().get();
-  if (!rows)
-    return rows.failure();
-  uint64_t version = 0;
-  uint64_t count = 0;
-  for (auto& row : *rows)
-    if (row.key == key) {
-      version = row.version;
-      count = number_in<uint64_t>(row.value).value_or(0);
-    }
-  count = std::max(count + 1, least);
-  std::promise<result<uint64_t>> write;
-  facts.put(table, key, std::to_string(count), version,
-            [&](auto x) { write.set_value(std::move(x)); });
-  if (auto done = write.get_future().get(); !done)
-    return done.failure();
-  return count;
 }
 
 } // namespace millrace

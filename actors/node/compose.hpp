@@ -31,10 +31,4 @@ device_info describe(const device_config& x);
 supervisor_options compose_node(const cluster_config& config,
                                 const std::string& name, node_ground ground);
 
-/// Raises a durable counter by one, or to `least`, and returns it: the number
-/// of a start. Waits for the store, so not in an actor. Errors: as the store
-/// gives them.
-result<uint64_t> count_up(store& facts, const std::string& table,
-                          const std::string& key, uint64_t least = 0);
-
 } // namespace millrace

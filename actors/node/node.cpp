@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <fcntl.h>
 #include <filesystem>
+#include <future>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include "actors/node/supervisor_state.hpp"
 #include "runtime/http_server.hpp"
 #include "runtime/random.hpp"
+#include "runtime/text.hpp"
 #include "transport/zmq/zmq_bus.hpp"
 
 namespace millrace {
@@ -51,6 +53,31 @@ public:
 private:
   int fd_;
 };
+
+/// Raises a durable counter by one, or to `least`, and returns it: the number
+/// of a start. Waits for the store.
+result<uint64_t> count_up(store& facts, const std::string& table,
+                          const std::string& key, uint64_t least = 0) {
+  std::promise<result<std::vector<stored_row>>> read;
+  facts.load(table, [&](auto x) { read.set_value(std::move(x)); });
+  auto rows = read.get_future().get();
+  if (!rows)
+    return rows.failure();
+  uint64_t version = 0;
+  uint64_t count = 0;
+  for (auto& row : *rows)
+    if (row.key == key) {
+      version = row.version;
+      count = number_in<uint64_t>(row.value).value_or(0);
+    }
+  count = std::max(count + 1, least);
+  std::promise<result<uint64_t>> write;
+  facts.put(table, key, std::to_string(count), version,
+            [&](auto x) { write.set_value(std::move(x)); });
+  if (auto done = write.get_future().get(); !done)
+    return done.failure();
+  return count;
+}
 
 class system_config : public caf::actor_system_config {
 public:

@@ -357,6 +357,10 @@ void supervisor_state::drain_step() {
 
 // -- looking in ---------------------------------------------------------------
 
+member_list supervisor_state::on_get_members() const {
+  return options_.net->members();
+}
+
 node_status supervisor_state::on_get_status() const {
   node_status out;
   out.node = options_.net->self();
@@ -390,7 +394,7 @@ supervisor(supervisor_actor::stateful_pointer<supervisor_state> self,
     [&s](const peer_down& x) { s.on_peer_down(x); },
     [&s](bundle_list& x) { s.on_bundles(x); },
     [&s](report_inventory) { s.publish_soon(); },
-    [net = s.net()](get_members) { return net->members(); },
+    [&s](get_members) { return s.on_get_members(); },
     [&s](get_status) { return s.on_get_status(); },
     [&s](drain) { return s.on_drain(); },
     [&s](tick) { s.on_tick(); },

@@ -20,12 +20,12 @@ struct supervisor_state {
   void on_replica_status(const replica_status& x);
   void on_peer_up(const peer_up& x);
   void on_peer_down(const peer_down& x);
+  member_list on_get_members() const;
   node_status on_get_status() const;
   done on_drain();
   void on_tick();
 
   void on_bundles(bundle_list& x);
-  bus* net() const { return options_.net; }
 
   /// In a moment what this node has goes to the controllers.
   void publish_soon();

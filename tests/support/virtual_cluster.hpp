@@ -12,7 +12,7 @@ namespace millrace::test {
 
 /// A simulated cluster, driven by hand: a node with gateway and controller, and
 /// workers with an emulated device each, on a network that takes no time.
-class virtual_cluster : private simulator::observer {
+class virtual_cluster : private simulator::watcher {
 public:
   explicit virtual_cluster(size_t workers, model_settings wanted,
                            emulation how = {}, gateway_config limits = {})
@@ -143,8 +143,9 @@ private:
     return out;
   }
 
-  void on_reply(const session&, uint64_t id, infer_reply& x) override {
-    replies[id].push_back(std::move(x));
+  void on_reply(const session&, uint64_t id, const infer_reply& x,
+                timestamp) override {
+    replies[id].push_back(x);
   }
   void on_executed(const simulator::executed_batch& x) override {
     executions += x.items.size();

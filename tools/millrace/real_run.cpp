@@ -12,6 +12,7 @@
 #include "millrace/child.hpp"
 #include "runtime/bytes.hpp"
 #include "runtime/hash.hpp"
+#include "simulator/model.hpp"
 #include "simulator/node.hpp"
 #include "simulator/workload.hpp"
 

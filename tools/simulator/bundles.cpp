@@ -3,20 +3,14 @@
 
 #include <map>
 
+#include "simulator/model.hpp"
+
 namespace millrace::simulator {
 
 namespace {
 
-model_info describe(const simulated_model& x, const manifest& content) {
-  model_info out;
-  out.model = content.name;
-  out.version = content.version;
-  out.application = x.application;
-  out.accuracy = x.accuracy;
-  out.bytes = x.bytes.value;
-  out.aliases = {"default"};
-  out.signature = content.signature;
-  return out;
+model_info info_of(const manifest& x) {
+  return describe(x, {"default"});
 }
 
 class simulated_reader : public bundle_reader {
@@ -35,7 +29,7 @@ public:
         i->second.at == bundle_place::host || ground_.here->contains(model);
       if (!there)
         return fetch(model, i->second, done);
-      ground_.watcher.on_fetched(ground_.node, model, "host");
+      ground_.seen_by.on_fetched(ground_.node, model, "host");
       give(model, i->second, done);
     });
   }
@@ -44,7 +38,7 @@ public:
     ground_.process.world().soon(ground_.process, [this, tell] {
       std::vector<model_info> out;
       for (auto& [name, x] : ground_.what.bundles)
-        out.push_back(describe(x, manifest_of(name, x)));
+        out.push_back(info_of(manifest_of(name, x)));
       tell(std::move(out));
     });
   }
@@ -54,7 +48,7 @@ private:
                    const opened& done) {
     auto content = std::make_shared<bundle>();
     content->info = manifest_of(model, x);
-    auto info = describe(x, content->info);
+    auto info = info_of(content->info);
     done(fetched{std::move(content), std::move(info)});
   }
 
@@ -72,7 +66,7 @@ private:
       from->send(chunk, &ground_.process, [] {});
     from->send(left, &ground_.process, [=, this] {
       ground_.here->insert(model);
-      ground_.watcher.on_fetched(ground_.node, model, "store");
+      ground_.seen_by.on_fetched(ground_.node, model, "store");
       give(model, x, done);
     });
   }
@@ -82,29 +76,6 @@ private:
 };
 
 } // namespace
-
-manifest manifest_of(const std::string& name, const simulated_model& x) {
-  manifest out;
-  out.format = bundle_format;
-  out.name = name;
-  out.version = 1;
-  out.application = x.application;
-  if (x.accuracy)
-    out.accuracy = accuracy_info{*x.accuracy, "top-1", "assumed"};
-  out.generator = "millrace simulate";
-  auto row = [](const char* tensor, uint64_t bytes) {
-    return tensor_spec{tensor, dtype::u8, {-1, static_cast<int64_t>(bytes)}};
-  };
-  if (is_tagged(x)) {
-    out.signature.inputs.push_back(row("tag", tag_bytes));
-    out.signature.outputs.push_back(row("tag", tag_bytes));
-  }
-  out.signature.inputs.push_back(row("x", x.input.value));
-  out.signature.outputs.push_back(row("y", x.output.value));
-  out.layers.push_back({"model", "model.pt", 0, "", "", 0});
-  out.weights.bytes = x.bytes.value;
-  return out;
-}
 
 std::shared_ptr<bundle_reader> make_simulated_reader(bundle_ground ground) {
   return std::make_shared<simulated_reader>(std::move(ground));

@@ -6,7 +6,10 @@
 #include <string>
 
 #include "actors/cache/cache.hpp"
-#include "simulator/node.hpp"
+#include "config/scenario.hpp"
+#include "simulator/host_faults.hpp"
+#include "simulator/watcher.hpp"
+#include "transport/simulated/network.hpp"
 
 namespace millrace::simulator {
 
@@ -21,7 +24,7 @@ struct bundle_ground {
   std::shared_ptr<std::set<std::string>> here;
   std::shared_ptr<const host_faults> faults;
   random_stream random;
-  device_observer& watcher;
+  watcher& seen_by;
 };
 
 /// A reader of bundles that have no bytes. What is not on the host's disk is

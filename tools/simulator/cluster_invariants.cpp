@@ -75,8 +75,7 @@ class fenced : public invariant {
 public:
   fenced() : invariant("I11") {}
 
-  void on_link(const member& who, const member& whom, bool up,
-               timestamp) override {
+  void on_link(const member& who, const member& whom, bool up) override {
     auto key = std::tuple{who.name, who.incarnation, whom.name};
     if (up)
       linked_[key] = whom.incarnation;
@@ -106,24 +105,23 @@ public:
     : invariant("I12"),
       what_(*x.what) {}
 
-  void on_loaded(const std::string& node, const std::string& device,
-                 const load_request& x, timestamp,
+  void on_loaded(const device_name& where, const load_request& x, timestamp,
                  const result<load_report>& how, timestamp when) override {
     if (!how)
       return;
-    auto& held = held_[{node, device}];
+    auto& held = held_[{where.node, where.device}];
     held[x.instance] = x.content->info.weights.bytes;
     uint64_t sum = 0;
     for (auto& [instance, bytes] : held)
       sum += bytes;
-    for (auto& d : what_.cluster.nodes.at(node).devices)
-      if (d.id == device && d.memory.value > 0 && sum > d.memory.value)
-        broken(when, node + "/" + device + " holds " + format_bytes(sum)
-                       + " of " + format_bytes(d.memory.value));
+    for (auto& d : what_.cluster.nodes.at(where.node).devices)
+      if (d.id == where.device && d.memory.value > 0 && sum > d.memory.value)
+        broken(when, to_string(where) + " holds " + format_bytes(sum) + " of "
+                       + format_bytes(d.memory.value));
   }
-  void on_unloaded(const std::string& node, const std::string& device,
-                   instance_id x, timestamp) override {
-    held_[{node, device}].erase(x);
+  void on_unloaded(const device_name& where, instance_id x,
+                   timestamp) override {
+    held_[{where.node, where.device}].erase(x);
   }
 
   /// All that is not owned has been given back.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "simulator/event_hash.hpp"
 #include "simulator/ledger.hpp"
 #include "simulator/simulation.hpp"
 

@@ -121,7 +121,6 @@ void fault_injector::inject(const fault& x) {
   auto& where = cluster_.at(x.node);
   log_event(log_level::info, "fault", to_string(x.kind),
             {{"node", x.node}, {"lasts_us", x.lasts.count()}});
-  ++injected_[x.kind];
   auto cuts = x.kind == fault_kind::partition || x.kind == fault_kind::one_way;
   if (++on_[{x.node, x.kind}] == 1 || !cuts)
     begin(x, where);

@@ -52,9 +52,6 @@ public:
   /// Undoes all there is: every node runs and reaches every other.
   void heal();
 
-  /// How often each kind was injected, and had something to hit.
-  const std::map<fault_kind, size_t>& injected() const { return injected_; }
-
 private:
   void begin(const fault& x, node& where);
   void end(const fault& x, node& where);
@@ -62,7 +59,6 @@ private:
   void join_again(node& x, bool out, bool in);
 
   cluster& cluster_;
-  std::map<fault_kind, size_t> injected_;
   /// By node: how many faults of a kind are on.
   std::map<std::pair<std::string, fault_kind>, int> on_;
   std::map<std::pair<host_number, host_number>, int> cuts_;

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "config/scenario.hpp"
+#include "runtime/virtual/world.hpp"
 #include "simulator/watcher.hpp"
 
 namespace millrace::simulator {
@@ -34,7 +36,11 @@ public:
 
 protected:
   /// Only the first few are kept.
-  void broken(timestamp when, std::string what);
+  void broken(timestamp when, std::string what) {
+    if (found_.size() < 4)
+      found_.push_back(
+        {name_, std::move(what), to_us(when - virtual_world::beginning)});
+  }
 
 private:
   std::string name_;
@@ -62,29 +68,5 @@ void add_request_invariants(const ledger& l, const expectations& x,
 /// a test of its own; I30 takes two runs.
 void add_cluster_invariants(const ledger& l, const expectations& x,
                             invariant_list& out);
-
-/// What a run did, in one number: the same for two runs of one seed (I30).
-class event_hash : public watcher {
-public:
-  uint64_t value() const { return hash_; }
-  uint64_t events() const { return events_; }
-
-  void on_sent(const sent_request& x) override;
-  void on_reply(const session& to, uint64_t id, const infer_reply& x,
-                timestamp when) override;
-  void on_cut_short(uint64_t id, timestamp when) override;
-  void on_executed(const executed_batch& x) override;
-  void on_delivered(const member& from, const member& to, const header& what,
-                    timestamp when) override;
-  void on_log(log_level level, std::string_view line, timestamp when) override;
-
-private:
-  void add(std::string_view x);
-  void add(int64_t x);
-  void add(timestamp x) { add(x.time_since_epoch().count()); }
-
-  uint64_t hash_ = 0xcbf29ce484222325;
-  uint64_t events_ = 0;
-};
 
 } // namespace millrace::simulator

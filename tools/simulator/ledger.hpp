@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "simulator/model.hpp"
 #include "simulator/watcher.hpp"
 
 namespace millrace::simulator {

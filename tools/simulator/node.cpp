@@ -26,8 +26,10 @@ node::node(const node_ground_plan& plan, std::string name)
 }
 
 node::~node() {
-  if (process_ != nullptr)
-    end("end");
+  if (process_ == nullptr)
+    return;
+  bus_->vanish();
+  process_->end();
 }
 
 void node::start() {
@@ -46,7 +48,7 @@ void node::start() {
   for (auto x : mine.roles)
     self.roles.emplace_back(to_string(x));
   bus_ = std::make_unique<simulated_bus>(
-    *process_, *plan_.links, std::move(self), host_, *plan_.outside);
+    *process_, *plan_.links, std::move(self), host_, *plan_.seen_by);
   node_ground ground;
   ground.net = bus_.get();
   ground.counts = std::make_shared<metrics>(recording::off);
@@ -79,7 +81,7 @@ void node::start() {
     if (!x.alive)
       start();
   });
-  plan_.tell(name_, "started");
+  tell("started");
 }
 
 void node::end(std::string_view why) {
@@ -87,7 +89,11 @@ void node::end(std::string_view why) {
   process_->end();
   bus_.reset();
   process_ = nullptr;
-  plan_.tell(name_, why);
+  tell(why);
+}
+
+void node::tell(std::string_view what) {
+  plan_.seen_by->on_node(name_, what, plan_.world->now());
 }
 
 void node::kill() {
@@ -100,7 +106,7 @@ void node::pause() {
     return;
   process_->pause();
   plan_.links->silence(*bus_);
-  plan_.tell(name_, "paused");
+  tell("paused");
 }
 
 void node::resume() {
@@ -108,7 +114,7 @@ void node::resume() {
     return;
   process_->resume();
   plan_.links->wake(*bus_);
-  plan_.tell(name_, "resumed");
+  tell("resumed");
 }
 
 void node::drain() {
@@ -142,7 +148,7 @@ std::shared_ptr<bundle_reader> node::read_bundles() {
   return make_simulated_reader(
     {name_, plan_.what->spec, *process_, plan_.links->network(), host_, here_,
      faults_, random_.fork("fetches of start " + std::to_string(starts_)),
-     *plan_.devices});
+     *plan_.seen_by});
 }
 
 result<std::unique_ptr<device>> node::make_device(const device_config& x,
@@ -154,7 +160,7 @@ result<std::unique_ptr<device>> node::make_device(const device_config& x,
   if (x.emulate.cv > 0)
     ground.random = random.fork("times");
   return observe_device({name_, x.id, process_, faults_, random.fork("faults"),
-                         plan_.devices, plan_.bug == planted_bug::forgotten},
+                         plan_.seen_by, plan_.bug == planted_bug::forgotten},
                         to, [&](device_listener& inner) {
                           return make_emulated_device(describe(x), x.emulate,
                                                       inner, ground);

@@ -32,7 +32,7 @@ public:
       return;
     inner_->unload(x);
     if (loads_.erase(x) != 0)
-      place_.watcher->on_unloaded(place_.node, place_.device, x);
+      place_.seen_by->on_unloaded(where(), x, now());
   }
 
   void execute(execution x, timestamp now) override {
@@ -42,8 +42,8 @@ public:
       y.model = i->second.what.content->info.name;
     y.items = x.items;
     auto given = place_.process->global(now);
-    place_.watcher->on_given({place_.node, place_.device, y.model, y.items,
-                              x.lane, given, given, false});
+    place_.seen_by->on_given(
+      {where(), y.model, y.items, x.lane, given, given, false}, given);
     inner_->execute(std::move(x), now);
   }
 
@@ -60,15 +60,18 @@ private:
     std::vector<tensor_list> items;
   };
 
+  device_name where() const { return {place_.node, place_.device}; }
+  timestamp now() const { return place_.process->world().now(); }
+
   bool fails(double part) { return part > 0 && place_.random.uniform() < part; }
 
   void on_loaded(instance_id x, result<load_report> report) override {
     if (report && fails(place_.faults->failing_loads))
       report = error{ec::unavailable, "the device took no load", {}};
     if (auto i = loads_.find(x); i != loads_.end())
-      place_.watcher->on_loaded(place_.node, place_.device, i->second.what,
-                                place_.process->global(i->second.begun),
-                                report);
+      place_.seen_by->on_loaded(where(), i->second.what,
+                                place_.process->global(i->second.begun), report,
+                                now());
     to_.on_loaded(x, std::move(report));
   }
 
@@ -80,8 +83,7 @@ private:
     if (report.outputs)
       for (size_t i = 0; i < report.outputs->size(); ++i)
         echo(done.items[i], (*report.outputs)[i]);
-    place_.watcher->on_executed({place_.node, place_.device, done.model,
-                                 done.items, report.lane,
+    place_.seen_by->on_executed({where(), done.model, done.items, report.lane,
                                  place_.process->global(report.started),
                                  place_.process->global(report.ended),
                                  static_cast<bool>(report.outputs)});
@@ -105,13 +107,6 @@ private:
 };
 
 } // namespace
-
-uint64_t request_of(const tensor_list& inputs) {
-  uint64_t out = 0;
-  if (!inputs.empty() && inputs[0].data.size() >= sizeof out)
-    std::memcpy(&out, inputs[0].data.data(), sizeof out);
-  return out;
-}
 
 std::unique_ptr<device> observe_device(
   device_place place, device_listener& to,

@@ -5,7 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "simulator/node.hpp"
+#include "runtime/virtual/world.hpp"
+#include "simulator/host_faults.hpp"
+#include "simulator/watcher.hpp"
 
 namespace millrace::simulator {
 
@@ -16,7 +18,7 @@ struct device_place {
   virtual_process* process = nullptr;
   std::shared_ptr<const host_faults> faults;
   random_stream random;
-  device_observer* watcher = nullptr;
+  watcher* seen_by = nullptr;
   bool forgets_to_unload = false;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simulator/recorder.hpp"
+#include "simulator/model.hpp"
 
 #include <algorithm>
 
@@ -58,7 +59,7 @@ void recorder::on_cut_short(uint64_t id, timestamp when) {
 
 void recorder::on_executed(const executed_batch& x) {
   batch_row row;
-  row.device = record_.names.number_of(x.node + "/" + x.device);
+  row.device = record_.names.number_of(to_string(x.where));
   row.model = record_.names.number_of(x.model);
   row.requests = static_cast<uint32_t>(x.items.size());
   row.lane = x.lane;
@@ -76,15 +77,15 @@ void recorder::on_fetched(const std::string& node, const std::string& model,
   opened_[node + "/" + model] = from;
 }
 
-void recorder::on_loaded(const std::string& node, const std::string& device,
-                         const load_request& x, timestamp begun,
-                         const result<load_report>& how, timestamp when) {
+void recorder::on_loaded(const device_name& where, const load_request& x,
+                         timestamp begun, const result<load_report>& how,
+                         timestamp when) {
   replica_row row;
-  auto place = node + "/" + device;
+  auto place = to_string(where);
   row.device = record_.names.number_of(place);
   row.model = record_.names.number_of(x.content->info.name);
   row.begun = since_start(begun);
-  if (auto i = opened_.find(node + "/" + x.content->info.name);
+  if (auto i = opened_.find(where.node + "/" + x.content->info.name);
       i != opened_.end()) {
     row.source = i->second;
     opened_.erase(i);
@@ -98,9 +99,9 @@ void recorder::on_loaded(const std::string& node, const std::string& device,
   record_.replicas.push_back(row);
 }
 
-void recorder::on_unloaded(const std::string& node, const std::string& device,
-                           instance_id x, timestamp when) {
-  auto i = copies_.find(node + "/" + device + "#" + std::to_string(x));
+void recorder::on_unloaded(const device_name& where, instance_id x,
+                           timestamp when) {
+  auto i = copies_.find(to_string(where) + "#" + std::to_string(x));
   if (i == copies_.end())
     return;
   record_.replicas[i->second].ended = since_start(when);

@@ -95,11 +95,11 @@ public:
   void on_fetched(const std::string& node, const std::string& model,
                   std::string_view from) override;
   void on_executed(const executed_batch& x) override;
-  void on_loaded(const std::string& node, const std::string& device,
-                 const load_request& x, timestamp begun,
-                 const result<load_report>& how, timestamp when) override;
-  void on_unloaded(const std::string& node, const std::string& device,
-                   instance_id x, timestamp when) override;
+  void on_loaded(const device_name& where, const load_request& x,
+                 timestamp begun, const result<load_report>& how,
+                 timestamp when) override;
+  void on_unloaded(const device_name& where, instance_id x,
+                   timestamp when) override;
   void on_node(const std::string& node, std::string_view what,
                timestamp when) override;
   void on_log(log_level level, std::string_view line, timestamp when) override;

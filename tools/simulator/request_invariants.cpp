@@ -6,6 +6,7 @@
 
 #include "runtime/units.hpp"
 #include "simulator/ledger.hpp"
+#include "simulator/model.hpp"
 #include "simulator/simulation.hpp"
 
 namespace millrace::simulator {

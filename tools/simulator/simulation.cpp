@@ -33,7 +33,7 @@ simulation::~simulation() {
 }
 
 void simulation::finish() {
-  watchers_.clear();
+  clear();
   cluster_.reset();
   set_log_sink({});
 }
@@ -57,7 +57,7 @@ void simulation::run(const std::function<void(double)>& progress,
   if (how_.shuffle)
     world.shuffle(random_stream{how_.seed}.fork("order"));
   set_log_sink([this](log_level level, std::string_view line) {
-    tell(&watcher::on_log, level, line, now());
+    on_log(level, line, now());
   });
   auto from = now();
   cluster_->start();
@@ -85,7 +85,7 @@ bool simulation::stands_still() {
   auto n = world_->messages() - before_moment_;
   if (!stuck_ && n > how_.most_at_once) {
     stuck_ = true;
-    tell(&watcher::on_stuck, n, now());
+    on_stuck(n, now());
   }
   return stuck_;
 }
@@ -135,7 +135,7 @@ void simulation::submit() {
   sent.due = part.deadline > 0us ? now() + deadline : far_future;
   if (gateway != nullptr)
     sent.gateway = gateway->name();
-  tell(&watcher::on_sent, sent);
+  on_sent(sent);
   if (gateway != nullptr) {
     open_.emplace(id, &gateway->name());
     gateway->bus()->client_sends(
@@ -143,7 +143,7 @@ void simulation::submit() {
     if (how_.cancelled > 0 && patience_.uniform() < how_.cancelled)
       cancel_some(gateway->name(), sent.from, id);
   } else {
-    tell(&watcher::on_cut_short, id, now());
+    on_cut_short(id, now());
   }
   schedule();
 }
@@ -155,14 +155,15 @@ void simulation::cancel_some(const std::string& gateway, const session& from,
     auto& x = cluster_->at(gateway);
     if (!open_.contains(id) || !x.running())
       return;
-    tell(&watcher::on_cancelled, id, now());
+    on_cancelled(id, now());
     x.bus()->client_cancels(from, id);
   });
 }
 
-void simulation::on_reply(const session& to, uint64_t id, infer_reply& x) {
+void simulation::on_reply(const session& to, uint64_t id, const infer_reply& x,
+                          timestamp when) {
   open_.erase(id);
-  tell(&watcher::on_reply, to, id, x, now());
+  broadcast::on_reply(to, id, x, when);
 }
 
 void simulation::on_operator_answer(const std::string&, uint64_t id,
@@ -192,9 +193,10 @@ void simulation::intrude() {
 
 // -- nodes and devices --------------------------------------------------------
 
-void simulation::on_node(const std::string& node, std::string_view what) {
+void simulation::on_node(const std::string& node, std::string_view what,
+                         timestamp when) {
   log_event(log_level::info, "simulator", what, {{"node", node}});
-  tell(&watcher::on_node, node, what, now());
+  broadcast::on_node(node, what, when);
   if (cluster_ == nullptr || cluster_->at(node).running())
     return;
   // Its clients see their connections break, and know nothing more.
@@ -205,41 +207,8 @@ void simulation::on_node(const std::string& node, std::string_view what) {
   std::sort(cut.begin(), cut.end());
   for (auto id : cut) {
     open_.erase(id);
-    tell(&watcher::on_cut_short, id, now());
+    on_cut_short(id, when);
   }
-}
-
-void simulation::on_loaded(const std::string& node, const std::string& device,
-                           const load_request& x, timestamp begun,
-                           const result<load_report>& how) {
-  tell(&watcher::on_loaded, node, device, x, begun, how, now());
-}
-
-void simulation::on_unloaded(const std::string& node, const std::string& device,
-                             instance_id x) {
-  tell(&watcher::on_unloaded, node, device, x, now());
-}
-
-void simulation::on_fetched(const std::string& node, const std::string& model,
-                            std::string_view from) {
-  tell(&watcher::on_fetched, node, model, from);
-}
-
-void simulation::on_given(const executed_batch& x) {
-  tell(&watcher::on_given, x, now());
-}
-
-void simulation::on_executed(const executed_batch& x) {
-  tell(&watcher::on_executed, x);
-}
-
-void simulation::on_link(const member& who, const member& whom, bool up) {
-  tell(&watcher::on_link, who, whom, up, now());
-}
-
-void simulation::on_delivered(const member& from, const member& to,
-                              const header& what) {
-  tell(&watcher::on_delivered, from, to, what, now());
 }
 
 } // namespace millrace::simulator

@@ -13,7 +13,7 @@ namespace millrace::simulator {
 
 /// One run of a scenario, from an empty cluster to the last answer: clients,
 /// faults, and who watches.
-class simulation : private observer {
+class simulation : private broadcast {
 public:
   struct options {
     uint64_t seed = 1;
@@ -38,7 +38,7 @@ public:
   ~simulation() override;
 
   /// Has somebody see everything; he outlives the run.
-  void add(watcher& x) { watchers_.push_back(&x); }
+  using broadcast::add;
 
   /// Runs it; `progress` is told now and then which part is done. Ends early
   /// when `stop` says so, which is asked after every event.
@@ -47,7 +47,6 @@ public:
 
   /// While it runs, and until finish(): for who wants to look at the end.
   cluster& inside() { return *cluster_; }
-  const fault_injector& faults() const { return *injector_; }
   timestamp begin() const { return begin_; }
   /// Requests without an answer.
   size_t open() const { return open_.size(); }
@@ -85,33 +84,16 @@ private:
   void cancel_some(const std::string& gateway, const session& from,
                    uint64_t id);
 
-  void on_reply(const session& from, uint64_t id, infer_reply& x) override;
+  void on_reply(const session& from, uint64_t id, const infer_reply& x,
+                timestamp when) override;
   void on_operator_answer(const std::string& node, uint64_t id,
                           const caf::message& x) override;
-  void on_node(const std::string& node, std::string_view what) override;
-  void on_loaded(const std::string& node, const std::string& device,
-                 const load_request& x, timestamp begun,
-                 const result<load_report>& how) override;
-  void on_unloaded(const std::string& node, const std::string& device,
-                   instance_id x) override;
-  void on_fetched(const std::string& node, const std::string& model,
-                  std::string_view from) override;
-  void on_given(const executed_batch& x) override;
-  void on_executed(const executed_batch& x) override;
-  void on_link(const member& who, const member& whom, bool up) override;
-  void on_delivered(const member& from, const member& to,
-                    const header& what) override;
-
-  template <class... Args, class... Given>
-  void tell(void (watcher::*what)(Args...), Given&&... xs) {
-    for (auto* w : watchers_)
-      (w->*what)(xs...);
-  }
+  void on_node(const std::string& node, std::string_view what,
+               timestamp when) override;
   timestamp now() const { return world_->now(); }
 
   const loaded_scenario& what_;
   options how_;
-  std::vector<watcher*> watchers_;
   workload asked_;
   size_t next_ = 0; ///< of its requests
   std::vector<std::string> gateways_;

@@ -3,9 +3,11 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "models/device/device.hpp"
 #include "runtime/log.hpp"
-#include "simulator/cluster.hpp"
+#include "transport/simulated/bus.hpp"
 
 namespace millrace::simulator {
 
@@ -22,69 +24,133 @@ struct sent_request {
   timestamp due; ///< far_future: the model's deadline
 };
 
-/// Sees everything that happens in a run, in order: what records, and what
-/// checks that promises hold. All points in time are the world's.
-class watcher {
-public:
-  virtual ~watcher() = default;
+/// Where a device is.
+struct device_name {
+  const std::string& node;
+  const std::string& device;
+};
 
-  virtual void on_sent(const sent_request& x) { static_cast<void>(x); }
+/// "NODE/DEVICE".
+inline std::string to_string(const device_name& x) {
+  return x.node + "/" + x.device;
+}
+
+/// A batch that a device has run, for better or worse.
+struct executed_batch {
+  device_name where;
+  const std::string& model;
+  const std::vector<tensor_list>& items; ///< inputs, per request
+  uint32_t lane;
+  timestamp started;
+  timestamp ended;
+  bool ok;
+};
+
+/// Sees what happens in a simulated cluster, in order: what records, and what
+/// checks that promises hold. All points in time are the world's.
+class watcher : public simulated_outside {
+public:
+  // -- clients, beside simulated_outside's answers ----------------------------
+
+  virtual void on_sent(const sent_request&) {}
   /// The client does not want the answer any more.
-  virtual void on_cancelled(uint64_t id, timestamp when) {
-    static_cast<void>(id), static_cast<void>(when);
-  }
-  /// A gateway's answer has reached the client.
-  virtual void on_reply(const session& to, uint64_t id, const infer_reply& x,
-                        timestamp when) {
-    static_cast<void>(to), static_cast<void>(id);
-    static_cast<void>(x), static_cast<void>(when);
-  }
+  virtual void on_cancelled(uint64_t /*id*/, timestamp /*when*/) {}
   /// The connection to the request's gateway broke: no answer can come.
-  virtual void on_cut_short(uint64_t id, timestamp when) {
-    static_cast<void>(id), static_cast<void>(when);
-  }
-  virtual void on_fetched(const std::string& node, const std::string& model,
-                          std::string_view from) {
-    static_cast<void>(node), static_cast<void>(model);
-    static_cast<void>(from);
-  }
-  virtual void on_given(const executed_batch& x, timestamp when) {
-    static_cast<void>(x), static_cast<void>(when);
-  }
-  virtual void on_executed(const executed_batch& x) { static_cast<void>(x); }
-  virtual void on_loaded(const std::string& node, const std::string& device,
-                         const load_request& x, timestamp begun,
-                         const result<load_report>& how, timestamp when) {
-    static_cast<void>(node), static_cast<void>(device), static_cast<void>(x);
-    static_cast<void>(begun), static_cast<void>(how), static_cast<void>(when);
-  }
-  virtual void on_unloaded(const std::string& node, const std::string& device,
-                           instance_id x, timestamp when) {
-    static_cast<void>(node), static_cast<void>(device);
-    static_cast<void>(x), static_cast<void>(when);
-  }
-  virtual void on_node(const std::string& node, std::string_view what,
-                       timestamp when) {
-    static_cast<void>(node), static_cast<void>(what), static_cast<void>(when);
-  }
-  /// A node takes another for linked from now on, or no longer.
-  virtual void on_link(const member& who, const member& whom, bool up,
-                       timestamp when) {
-    static_cast<void>(who), static_cast<void>(whom);
-    static_cast<void>(up), static_cast<void>(when);
-  }
-  virtual void on_delivered(const member& from, const member& to,
-                            const header& what, timestamp when) {
-    static_cast<void>(from), static_cast<void>(to);
-    static_cast<void>(what), static_cast<void>(when);
-  }
+  virtual void on_cut_short(uint64_t /*id*/, timestamp /*when*/) {}
+
+  // -- nodes and devices ------------------------------------------------------
+
+  /// A node's process was started, ended, paused or went on.
+  virtual void on_node(const std::string& /*node*/, std::string_view /*what*/,
+                       timestamp /*when*/) {}
+  /// A host opened a model's bundle, whose bytes were there ("host") or came
+  /// from the object store ("store").
+  virtual void on_fetched(const std::string& /*node*/,
+                          const std::string& /*model*/,
+                          std::string_view /*from*/) {}
+  virtual void on_loaded(const device_name&, const load_request&,
+                         timestamp /*begun*/, const result<load_report>&,
+                         timestamp /*when*/) {}
+  virtual void on_unloaded(const device_name&, instance_id,
+                           timestamp /*when*/) {}
+  /// A device was given a batch: how it ends is not known yet.
+  virtual void on_given(const executed_batch&, timestamp /*when*/) {}
+  virtual void on_executed(const executed_batch&) {}
+
+  // -- the run ----------------------------------------------------------------
+
   /// So many messages at one moment: time stands still.
-  virtual void on_stuck(uint64_t messages, timestamp when) {
-    static_cast<void>(messages), static_cast<void>(when);
+  virtual void on_stuck(uint64_t /*messages*/, timestamp /*when*/) {}
+  virtual void on_log(log_level, std::string_view /*line*/,
+                      timestamp /*when*/) {}
+};
+
+/// Tells several watchers, one after the other.
+class broadcast : public watcher {
+public:
+  void add(watcher& x) { all_.push_back(&x); }
+  void clear() { all_.clear(); }
+
+  void on_reply(const session& to, uint64_t id, const infer_reply& x,
+                timestamp when) override {
+    tell(&watcher::on_reply, to, id, x, when);
   }
-  virtual void on_log(log_level level, std::string_view line, timestamp when) {
-    static_cast<void>(level), static_cast<void>(line), static_cast<void>(when);
+  void on_operator_answer(const std::string& node, uint64_t id,
+                          const caf::message& x) override {
+    tell(&watcher::on_operator_answer, node, id, x);
   }
+  void on_link(const member& who, const member& whom, bool up) override {
+    tell(&watcher::on_link, who, whom, up);
+  }
+  void on_delivered(const member& from, const member& to, const header& what,
+                    timestamp when) override {
+    tell(&watcher::on_delivered, from, to, what, when);
+  }
+  void on_sent(const sent_request& x) override { tell(&watcher::on_sent, x); }
+  void on_cancelled(uint64_t id, timestamp when) override {
+    tell(&watcher::on_cancelled, id, when);
+  }
+  void on_cut_short(uint64_t id, timestamp when) override {
+    tell(&watcher::on_cut_short, id, when);
+  }
+  void on_node(const std::string& node, std::string_view what,
+               timestamp when) override {
+    tell(&watcher::on_node, node, what, when);
+  }
+  void on_fetched(const std::string& node, const std::string& model,
+                  std::string_view from) override {
+    tell(&watcher::on_fetched, node, model, from);
+  }
+  void on_loaded(const device_name& where, const load_request& x,
+                 timestamp begun, const result<load_report>& how,
+                 timestamp when) override {
+    tell(&watcher::on_loaded, where, x, begun, how, when);
+  }
+  void on_unloaded(const device_name& where, instance_id x,
+                   timestamp when) override {
+    tell(&watcher::on_unloaded, where, x, when);
+  }
+  void on_given(const executed_batch& x, timestamp when) override {
+    tell(&watcher::on_given, x, when);
+  }
+  void on_executed(const executed_batch& x) override {
+    tell(&watcher::on_executed, x);
+  }
+  void on_stuck(uint64_t messages, timestamp when) override {
+    tell(&watcher::on_stuck, messages, when);
+  }
+  void on_log(log_level level, std::string_view line, timestamp when) override {
+    tell(&watcher::on_log, level, line, when);
+  }
+
+private:
+  template <class Base, class... Args, class... Given>
+  void tell(void (Base::*what)(Args...), const Given&... xs) {
+    for (auto* w : all_)
+      (w->*what)(xs...);
+  }
+
+  std::vector<watcher*> all_;
 };
 
 } // namespace millrace::simulator

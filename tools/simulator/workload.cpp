@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "simulator/model.hpp"
 #include "simulator/node.hpp"
 
 namespace millrace::simulator {

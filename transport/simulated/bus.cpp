@@ -180,11 +180,9 @@ void simulated_bus::arrive(size_t from, const shared_bytes& head,
     links_.sees(number_, from) || links_.bug() == planted_bug::stale_link;
   if (!linked || !opened || opened->head.inc != self_.incarnation
       || links_.shows(planted_bug::lost_message)) {
-    ++links_.dropped_;
     return;
   }
-  ++links_.delivered_;
-  outside_.on_delivered(sender, self_, opened->head);
+  outside_.on_delivered(sender, self_, opened->head, links_.world().now());
   wire_message y{std::move(opened->head), x.body, x.attachments};
   if (auto done = board_.deliver(sender, y, nullptr); !done)
     log_event(log_level::error, "bus", "undecodable",
@@ -227,14 +225,6 @@ void simulated_bus::client_cancels(const session& from, uint64_t id) {
   });
 }
 
-void simulated_bus::client_describes(const session& from, uint64_t id) {
-  from_clients_->send(client_header, &process_, [this, from, id] {
-    when_received([this, from, id] {
-      to_gateway(caf::make_message(client_describe{from, {id, false}, {}}));
-    });
-  });
-}
-
 void simulated_bus::answer(const session& to, client_tag tag, infer_reply x) {
   if (vanished_)
     return;
@@ -247,18 +237,12 @@ void simulated_bus::answer(const session& to, client_tag tag, infer_reply x) {
   auto y = std::make_shared<infer_reply>(std::move(x));
   for (; copies > 0; --copies)
     to_clients_->send(bytes, nullptr, [this, to, tag, y] {
-      outside_.on_reply(to, tag.id, infer_reply{*y});
+      outside_.on_reply(to, tag.id, *y, links_.world().now());
     });
 }
 
-void simulated_bus::answer(const session& to, client_tag tag,
-                           model_list_reply x) {
-  if (vanished_)
-    return;
-  auto y = std::make_shared<model_list_reply>(std::move(x));
-  to_clients_->send(client_header, nullptr, [this, to, tag, y] {
-    outside_.on_models(to, tag.id, std::move(*y));
-  });
+void simulated_bus::answer(const session&, client_tag, model_list_reply) {
+  // No simulated client asks for models.
 }
 
 void simulated_bus::deliver_from_operator(wire_message x) {

@@ -35,20 +35,22 @@ constexpr auto names_of(planted_bug) {
                     "chance"};
 }
 
-/// What leaves the simulated world's nodes for clients and operators.
+/// What leaves the simulated world's nodes, and what passes between them.
 class simulated_outside {
 public:
   virtual ~simulated_outside() = default;
-  virtual void on_reply(const session& to, uint64_t id, infer_reply x) = 0;
-  virtual void on_models(const session& to, uint64_t id,
-                         model_list_reply x) = 0;
-  virtual void on_operator_answer(const std::string& node, uint64_t id,
-                                  const caf::message& x) = 0;
+
+  /// A gateway's answer has reached its client.
+  virtual void on_reply(const session& /*to*/, uint64_t /*id*/,
+                        const infer_reply&, timestamp /*when*/) {}
+  virtual void on_operator_answer(const std::string& /*node*/, uint64_t /*id*/,
+                                  const caf::message&) {}
   /// A node takes another for linked from now on, or no longer.
-  virtual void on_link(const member& who, const member& whom, bool up) = 0;
+  virtual void on_link(const member& /*who*/, const member& /*whom*/,
+                       bool /*up*/) {}
   /// A node is about to handle a message of another.
-  virtual void on_delivered(const member& from, const member& to,
-                            const header& what) = 0;
+  virtual void on_delivered(const member& /*from*/, const member& /*to*/,
+                            const header&, timestamp /*when*/) {}
 };
 
 /// A node's bus in the simulated world: the production switchboard and codec
@@ -76,7 +78,6 @@ public:
   void client_sends(const session& from, uint64_t id, infer x,
                     microseconds deadline, int32_t priority = 0);
   void client_cancels(const session& from, uint64_t id);
-  void client_describes(const session& from, uint64_t id);
 
   /// An operator says something, as actor-shell would.
   template <declared T>

@@ -49,7 +49,6 @@ public:
 
   /// In bytes per second.
   double rate(flow_number x) const { return flows_.at(x).rate; }
-  size_t flows() const { return flows_.size(); }
 
 private:
   struct link {

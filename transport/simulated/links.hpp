@@ -45,9 +45,6 @@ public:
   /// The node of that name that is part of the cluster now, or null.
   simulated_bus* find(const std::string& node) const;
 
-  /// How many nodes are.
-  size_t present() const { return present_.size(); }
-
   simulated_network& network() { return net_; }
   virtual_world& world() { return net_.world(); }
 
@@ -56,10 +53,6 @@ public:
   planted_bug bug() const { return bug_; }
   /// Whether that bug shows now; it does so now and then.
   bool shows(planted_bug x);
-
-  /// Messages between nodes that were delivered, and that were void.
-  uint64_t delivered() const { return delivered_; }
-  uint64_t dropped() const { return dropped_; }
 
 private:
   friend class simulated_bus;
@@ -107,8 +100,6 @@ private:
     timestamp when;
   };
   std::map<std::string, lost_node> lost_;
-  uint64_t delivered_ = 0;
-  uint64_t dropped_ = 0;
   planted_bug bug_ = planted_bug::none;
 };
 

@@ -1,21 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "simulator/invariants.hpp"
+#include "simulator/event_hash.hpp"
+
+#include "simulator/model.hpp"
 
 namespace millrace::simulator {
-
-namespace {
-
-constexpr size_t most_kept = 4;
-
-} // namespace
-
-void invariant::broken(timestamp when, std::string what) {
-  if (found_.size() < most_kept)
-    found_.push_back(
-      {name_, std::move(what), to_us(when - virtual_world::beginning)});
-}
-
-// -- what a run did, in a number ----------------------------------------------
 
 void event_hash::add(std::string_view x) {
   for (auto c : x)
@@ -55,8 +43,8 @@ void event_hash::on_cut_short(uint64_t id, timestamp when) {
 
 void event_hash::on_executed(const executed_batch& x) {
   ++events_;
-  add(x.node);
-  add(x.device);
+  add(x.where.node);
+  add(x.where.device);
   for (auto& item : x.items)
     add(static_cast<int64_t>(request_of(item)));
   add(x.started);

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace millrace::simulator {
+
+/// What faults do to a host, while they last.
+struct host_faults {
+  double failing_executions = 0; ///< part of them
+  double failing_loads = 0;      ///< onto devices
+  double failing_fetches = 0;    ///< from the object store
+};
+
+} // namespace millrace::simulator

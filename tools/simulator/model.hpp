@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "config/scenario.hpp"
+#include "models/bundle.hpp"
+
+namespace millrace::simulator {
+
+/// Inputs up to here are marked with their request's id; larger ones share
+/// their bytes and have a tag beside them, an input of its own, that is.
+constexpr uint64_t marked_bytes = 4096;
+constexpr uint64_t tag_bytes = 16;
+
+inline bool is_tagged(const simulated_model& x) {
+  return x.input.value > marked_bytes;
+}
+
+/// What a bundle of the model would say, had it any bytes.
+manifest manifest_of(const std::string& name, const simulated_model& x);
+
+/// The id that a simulated client marked its request's input with; 0: none.
+uint64_t request_of(const tensor_list& inputs);
+
+} // namespace millrace::simulator
