@@ -341,13 +341,16 @@ gateway_state::served* gateway_state::model_of(const replica_ready& x) {
   if (place == nullptr)
     return nullptr;
   auto& m = *place;
+  // No two routers, and no two lives of one, decide alike.
+  auto& here = bus_->self();
+  auto name = router_name(x.info);
+  auto seed = random_stream{here.incarnation}.fork(here.name + "/" + name);
   m.router = self_->spawn<caf::linked>(
     router,
     router_options{x.info.model, x.info.version, x.info.signature.batch_axis,
-                   x.policy},
+                   x.policy, seed.next()},
     gateway_actor{self_}, counts_);
-  bus_->publish(router_name(x.info),
-                caf::actor_cast<caf::strong_actor_ptr>(m.router));
+  bus_->publish(name, caf::actor_cast<caf::strong_actor_ptr>(m.router));
   m.queue_time.emplace(counts_->request_seconds(x.info.model, phase::queue));
   m.execute_time.emplace(
     counts_->request_seconds(x.info.model, phase::execute));

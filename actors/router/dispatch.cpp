@@ -1,31 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/router/dispatch.hpp"
 
+#include <functional>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
 namespace millrace {
 
 namespace {
 
 class pull : public dispatcher {
 public:
+  explicit pull(random_stream random) : random_(random) {}
+
   void set_credit(replica_id x, uint32_t credit) override {
-    auto& known = credits_[x];
-    ranked_.erase({-int64_t{known}, x});
-    known = credit;
-    if (credit > 0)
-      ranked_.emplace(-int64_t{credit}, x);
-    else
-      credits_.erase(x);
+    if (auto old = places_.extract(x))
+      take_out(old.mapped());
+    if (credit > 0) {
+      auto& equals = by_credit_[credit];
+      places_[x] = {credit, equals.size()};
+      equals.push_back(x);
+    }
+    lot_ = random_.next();
   }
 
   std::optional<replica_id> next() const override {
-    if (ranked_.empty())
+    if (by_credit_.empty())
       return std::nullopt;
-    return ranked_.begin()->second;
+    auto& equals = by_credit_.begin()->second;
+    return equals[lot_ % equals.size()];
   }
 
 private:
-  std::unordered_map<replica_id, uint32_t> credits_;
-  std::set<std::pair<int64_t, replica_id>> ranked_;
+  struct place {
+    uint32_t credit = 0;
+    size_t index = 0; ///< among its equals
+  };
+
+  void take_out(place x) {
+    auto equals = by_credit_.find(x.credit);
+    auto last = equals->second.back();
+    equals->second.pop_back();
+    if (x.index < equals->second.size()) {
+      equals->second[x.index] = last;
+      places_[last].index = x.index;
+    }
+    if (equals->second.empty())
+      by_credit_.erase(equals);
+  }
+
+  random_stream random_;
+  uint64_t lot_ = 0; ///< stays while nothing changes: asking is not taking
+  std::map<uint32_t, std::vector<replica_id>, std::greater<>> by_credit_;
+  std::unordered_map<replica_id, place> places_;
 };
 
 class round_robin : public dispatcher {
@@ -53,10 +82,11 @@ private:
 
 } // namespace
 
-std::unique_ptr<dispatcher> make_dispatcher(dispatch_policy x) {
+std::unique_ptr<dispatcher> make_dispatcher(dispatch_policy x,
+                                            random_stream random) {
   if (x == dispatch_policy::round_robin)
     return std::make_unique<round_robin>();
-  return std::make_unique<pull>();
+  return std::make_unique<pull>(random);
 }
 
 } // namespace millrace

@@ -4,15 +4,14 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <set>
-#include <unordered_map>
 
+#include "runtime/random.hpp"
 #include "transport/messages/model.hpp"
 
 namespace millrace {
 
 /// Decides which replica takes the next batch: one of those with credit. Costs
-/// the same however many there are, but for a logarithm. Pure.
+/// the same however many there are, but for a logarithm.
 class dispatcher {
 public:
   using replica_id = uint64_t;
@@ -29,8 +28,10 @@ public:
   virtual void given(replica_id x) { static_cast<void>(x); }
 };
 
-/// pull: the one with the most credit, which has the least to do; of equals the
-/// one that has been there longest. round_robin: one after the other.
-std::unique_ptr<dispatcher> make_dispatcher(dispatch_policy x);
+/// pull: the one with the most credit, which has the least to do; of equals
+/// any, by chance: were it the first, several gateways would crowd on it.
+/// round_robin: one after the other.
+std::unique_ptr<dispatcher> make_dispatcher(dispatch_policy x,
+                                            random_stream random);
 
 } // namespace millrace

@@ -15,7 +15,8 @@ void router_state::start(router_actor::stateful_pointer<router_state> self,
   counts_ = std::move(counts);
   options_ = std::move(options);
   queue_.emplace(options_.policy, options_.batch_axis);
-  dispatcher_ = make_dispatcher(options_.policy.dispatch);
+  dispatcher_ =
+    make_dispatcher(options_.policy.dispatch, random_stream{options_.seed});
   queue_length_.emplace(counts_->queue_length(options_.model));
   replicas_ready_.emplace(counts_->replicas_ready(options_.model));
   batch_size_.emplace(counts_->batch_size(options_.model));
@@ -67,7 +68,8 @@ void router_state::on_ready(const replica_ready& x) {
   if (x.policy != options_.policy) {
     options_.policy = x.policy;
     queue_->adopt(x.policy);
-    dispatcher_ = make_dispatcher(x.policy.dispatch);
+    dispatcher_ =
+      make_dispatcher(x.policy.dispatch, random_stream{options_.seed});
     for (auto& [id, other] : replicas_)
       set_credit(id, other, other.credit);
   }

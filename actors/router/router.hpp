@@ -13,6 +13,7 @@ struct router_options {
   uint64_t version = 0;
   int batch_axis = 0;
   serving_policy policy;
+  uint64_t seed = 0; ///< of what is left to chance
 };
 
 /// Times a request may be given to a replica before it is answered.

@@ -62,6 +62,7 @@ public:
   }
 
   std::map<uint64_t, std::vector<infer_reply>> replies;
+  std::string given_to;  ///< the node that got the last batch
   size_t executions = 0; ///< of requests
 
   // -- nodes ------------------------------------------------------------------
@@ -146,6 +147,9 @@ private:
   void on_reply(const session&, uint64_t id, const infer_reply& x,
                 timestamp) override {
     replies[id].push_back(x);
+  }
+  void on_given(const simulator::executed_batch& x, timestamp) override {
+    given_to = x.where.node;
   }
   void on_executed(const simulator::executed_batch& x) override {
     executions += x.items.size();

@@ -4,7 +4,6 @@
 #include "actors/executor/lanes.hpp"
 #include "actors/gateway/variants.hpp"
 #include "actors/placement/reconcile.hpp"
-#include "actors/router/dispatch.hpp"
 #include "actors/router/request_queue.hpp"
 #include "tests/support/builders.hpp"
 
@@ -324,37 +323,6 @@ placement_plan settle(cluster_view& view,
 }
 
 } // namespace
-
-TEST_CASE("dispatch: pull takes the replica with the most credit, of equals the"
-          " first") {
-  auto d = make_dispatcher(dispatch_policy::pull);
-  CHECK_FALSE(d->next());
-  for (uint64_t id = 1; id <= 3; ++id)
-    d->set_credit(id, id == 3 ? 1 : 2);
-  CHECK(d->next() == 1u);
-  d->set_credit(1, 1);
-  CHECK(d->next() == 2u);
-  d->set_credit(2, 0);
-  CHECK(d->next() == 1u);
-  d->set_credit(1, 0);
-  d->set_credit(3, 0);
-  CHECK_FALSE(d->next());
-}
-
-TEST_CASE("dispatch: round_robin takes one after the other that has credit") {
-  auto d = make_dispatcher(dispatch_policy::round_robin);
-  for (uint64_t id = 1; id <= 3; ++id)
-    d->set_credit(id, 5);
-  std::vector<uint64_t> order;
-  for (int i = 0; i < 5; ++i) {
-    order.push_back(*d->next());
-    CHECK(d->next() == order.back()); // asking is not taking
-    d->given(order.back());
-    if (i == 2)
-      d->set_credit(1, 0);
-  }
-  CHECK(order == std::vector<uint64_t>{1, 2, 3, 2, 3});
-}
 
 TEST_CASE("placement: missing replicas go to the emptiest devices") {
   auto view = workers(3);

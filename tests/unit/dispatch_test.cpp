@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "actors/router/dispatch.hpp"
+
+using namespace millrace;
+
+TEST_CASE("dispatch: pull takes the replica with the most credit") {
+  auto d = make_dispatcher(dispatch_policy::pull, random_stream{1});
+  CHECK_FALSE(d->next());
+  for (uint64_t id = 1; id <= 3; ++id)
+    d->set_credit(id, id == 3 ? 3 : 2);
+  CHECK(d->next() == 3u);
+  d->set_credit(3, 1);
+  auto first = *d->next();
+  CHECK(first != 3);
+  d->set_credit(first, 1);
+  auto second = *d->next();
+  CHECK(second == 3 - first);
+  d->set_credit(second, 0);
+  d->set_credit(first, 0);
+  CHECK(d->next() == 3u);
+  d->set_credit(3, 0);
+  CHECK_FALSE(d->next());
+}
+
+TEST_CASE("dispatch: of equals pull takes any, and two routers not the same") {
+  constexpr uint64_t replicas = 8, draws = 8000;
+  std::vector<uint64_t> first(replicas), second(replicas);
+  size_t same = 0;
+  auto d = make_dispatcher(dispatch_policy::pull, random_stream{1});
+  auto e = make_dispatcher(dispatch_policy::pull, random_stream{2});
+  for (uint64_t id = 0; id < replicas; ++id)
+    d->set_credit(id, 1), e->set_credit(id, 1);
+  for (uint64_t i = 0; i < draws; ++i) {
+    auto x = *d->next(), y = *e->next();
+    CHECK(d->next() == x); // asking is not taking
+    ++first[x], ++second[y];
+    same += x == y;
+    for (auto [it, id] : {std::pair{d.get(), x}, std::pair{e.get(), y}}) {
+      it->set_credit(id, 0);
+      it->set_credit(id, 1);
+    }
+  }
+  // Each a binomial of mean 1000 and deviation 30.
+  for (auto n : {first, second})
+    for (auto x : n)
+      CHECK(std::abs(static_cast<double>(x) - 1000) < 150);
+  CHECK(std::abs(static_cast<double>(same) - 1000) < 150);
+}
+
+TEST_CASE("dispatch: round_robin takes one after the other that has credit") {
+  auto d = make_dispatcher(dispatch_policy::round_robin, random_stream{1});
+  for (uint64_t id = 1; id <= 3; ++id)
+    d->set_credit(id, 5);
+  std::vector<uint64_t> order;
+  for (int i = 0; i < 5; ++i) {
+    order.push_back(*d->next());
+    CHECK(d->next() == order.back()); // asking is not taking
+    d->given(order.back());
+    if (i == 2)
+      d->set_credit(1, 0);
+  }
+  CHECK(order == std::vector<uint64_t>{1, 2, 3, 2, 3});
+}
