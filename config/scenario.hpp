@@ -8,78 +8,12 @@
 #include <vector>
 
 #include "config/config.hpp"
+#include "config/scenario_faults.hpp"
+#include "config/scenario_hosts.hpp"
+#include "config/scenario_workload.hpp"
 #include "transport/simulated/network.hpp"
 
 namespace millrace {
-
-/// Devices of one kind in a host.
-struct device_group {
-  std::string kind = "emulated";
-  uint64_t count = 1;
-  uint32_t lanes = 1;
-  byte_count memory;
-  emulation emulate;
-  MILLRACE_FIELDS(device_group, kind, count, lanes, memory, emulate)
-  static constexpr auto notes() {
-    return std::array{
-      note{"what profiles and the catalogue call it"},
-      note{"so many of them", 1, 64},
-      note{"batches that run at once on each", 1, 256},
-      note{"what replicas may take on each in all; 0: what the catalogue says"},
-      note{"how it takes its time where no profile tells"}};
-  }
-};
-
-/// Hosts that are alike; each runs one node.
-struct host_group {
-  std::string name;
-  uint64_t count = 0;
-  std::vector<node_role> roles;
-  uint64_t rack_size = 0;
-  std::string rack;
-  std::vector<device_group> devices;
-  double price = 0;
-  MILLRACE_FIELDS(host_group, name, count, roles, rack_size, rack, devices,
-                  price)
-  static constexpr auto notes() {
-    return std::array{
-      note{"of the node; with a count, NAME-1, NAME-2 and so on"},
-      note{"so many hosts; 0: one, and its name has no number", 0, 100'000},
-      note{"what their nodes do"},
-      note{"hosts that share a rack, named RACK-1 and so on; 0: all of them", 0,
-           100'000},
-      note{"name of their rack, or racks; default: none, on the spine itself"},
-      note{"what their nodes compute with"},
-      note{"an hour of one host, in whatever currency; 0: what the catalogue"
-           " says of its devices",
-           0, 1e6}};
-  }
-};
-
-/// What a kind of device is like.
-struct device_kind {
-  byte_count memory;
-  double price = 0;
-  std::string like;
-  double times = 1;
-  MILLRACE_FIELDS(device_kind, memory, price, like, times)
-  static constexpr auto notes() {
-    return std::array{
-      note{"what replicas may take in all; 0: not limited"},
-      note{"an hour of the machine around it", 0, 1e6},
-      note{"the kind whose times it has, where a model has none for it"},
-      note{"and what these are multiplied by", 1e-6, 1e6}};
-  }
-};
-
-/// Kinds of devices, by name.
-struct device_catalogue {
-  std::map<std::string, device_kind> kinds;
-  MILLRACE_FIELDS(device_catalogue, kinds)
-  static constexpr auto notes() {
-    return std::array{note{"the kinds there are, by name"}};
-  }
-};
 
 /// Where a model's bytes are when the run begins.
 enum class bundle_place : uint8_t { host, store };
@@ -124,117 +58,6 @@ struct simulated_model {
   }
 };
 
-/// How requests arrive.
-enum class arrival_process : uint8_t {
-  poisson,
-  constant,  ///< evenly spaced
-  gamma,     ///< independent gaps of a wished coefficient of variation
-  bursts,    ///< Poisson at a rate that is now high, now low
-  ramp,      ///< Poisson at a rate that grows or falls evenly
-  rates,     ///< a file of requests per second
-  times,     ///< a file of single arrivals
-  functions, ///< many functions with heavy-tailed rates, as in Azure's traces
-};
-
-constexpr auto names_of(arrival_process) {
-  return name_table{"poisson", "constant", "gamma", "bursts",
-                    "ramp",    "rates",    "times", "functions"};
-}
-
-/// One stream of requests.
-struct workload_part {
-  std::string model;
-  std::string application;
-  std::map<std::string, double> mix;
-  arrival_process arrivals = arrival_process::poisson;
-  double rate = 1;
-  double to_rate = 0;
-  double cv = 1;
-  double burst = 4;
-  double burst_part = 0.1;
-  microseconds burst_length{10'000'000};
-  std::string file;
-  double scale = 1;
-  uint64_t functions = 100;
-  double tail = 1.2;
-  microseconds start{0};
-  microseconds length{0};
-  uint64_t rows = 1;
-  microseconds deadline{0};
-  microseconds slo{0};
-  MILLRACE_FIELDS(workload_part, model, application, mix, arrivals, rate,
-                  to_rate, cv, burst, burst_part, burst_length, file, scale,
-                  functions, tail, start, length, rows, deadline, slo)
-  static constexpr auto notes() {
-    return std::array{
-      note{"who is asked"},
-      note{"or which application, whose quickest variant then answers"},
-      note{"or several models, each with its weight"},
-      note{"how requests arrive"},
-      note{"requests per second, on average (ramp: at first)", 1e-6, 1e7},
-      note{"of a ramp, at its end", 0, 1e7},
-      note{"coefficient of variation of a gamma process's gaps", 0.01, 100},
-      note{"how many times the usual rate a burst has", 1, 1e4},
-      note{"part of the time that is burst", 0.001, 0.999},
-      note{"mean length of a burst", 1e-3, 86'400},
-      note{"of rates or times; gzipped ones too"},
-      note{"multiplies every rate", 1e-6, 1e6},
-      note{"how many functions, spread over the models by chance", 1, 1e6},
-      note{"exponent of the functions' rates: the n-th busiest has a rate like"
-           " n to the power of minus this",
-           0.1, 5},
-      note{"when it begins", 0, 3.2e7},
-      note{"how long it lasts; 0: to the end", 0, 3.2e7},
-      note{"in one request", 1, 4096},
-      note{"of each request; 0: the model's", 0, 600},
-      note{"what counts as goodput; 0: the deadline", 0, 600}};
-  }
-};
-
-enum class fault_kind : uint8_t {
-  kill,      ///< the process is gone; started again after `lasts`, if not 0
-  hang,      ///< stopped, then goes on
-  slow,      ///< its devices and link are `factor` times slower
-  partition, ///< cut off from all other nodes, not from clients or the store
-  one_way,   ///< nothing it says gets out
-  loss,      ///< part of its packets
-  delay,     ///< of each of its messages
-  device,    ///< executions on it fail
-  load,      ///< loads onto its devices fail
-  store,     ///< the object store gives it nothing
-  wipe,      ///< killed, and started again with an empty disk
-};
-
-constexpr auto names_of(fault_kind) {
-  return name_table{"kill",  "hang",   "slow", "partition", "one_way", "loss",
-                    "delay", "device", "load", "store",     "wipe"};
-}
-
-/// Something that goes wrong.
-struct fault_spec {
-  fault_kind kind = fault_kind::kill;
-  std::vector<std::string> nodes;
-  std::optional<microseconds> at;
-  microseconds every{0};
-  microseconds lasts{0};
-  double part = 0.01;
-  double factor = 10;
-  microseconds by{20'000};
-  MILLRACE_FIELDS(fault_spec, kind, nodes, at, every, lasts, part, factor, by)
-  static constexpr auto notes() {
-    return std::array{
-      note{"what happens"},
-      note{"to which nodes, by name or host group; default: any worker"},
-      note{"when"},
-      note{"or how often on average, each time to one of the nodes", 0, 3.2e7},
-      note{"how long; 0: for good, and a hang, wipe or device fault 1 s", 0,
-           3.2e7},
-      note{"of packets, executions or loads that fail", 0, 1},
-      note{"how many times slower", 1, 1e6},
-      note{"how much later each message comes", 0, 60}};
-  }
-};
-
 struct record_config {
   microseconds every{1'000'000};
   bool requests = true;
@@ -271,9 +94,10 @@ struct scenario {
   std::vector<workload_part> workload;
   std::vector<fault_spec> faults;
   record_config record;
+  exploration_config explore;
   MILLRACE_FIELDS(scenario, name, seed, length, warm_up, catalogue, cluster,
                   hosts, bundles, models, link, gateway, monitor, network,
-                  chunk, decisions, workload, faults, record)
+                  chunk, decisions, workload, faults, record, explore)
   static constexpr auto notes() {
     return std::array{
       note{"of the run"},
@@ -298,7 +122,8 @@ struct scenario {
            " sizes on a straight line; default: no time"},
       note{"what is asked"},
       note{"what goes wrong"},
-      note{"what is kept of the run"}};
+      note{"what is kept of the run"},
+      note{"how seeds are explored"}};
   }
 };
 

@@ -61,13 +61,14 @@ timestamp executor_state::now() const {
 }
 
 caf::result<stage_loaded> executor_state::on_load(const load_stage& x) {
-  auto promise = self_->make_response_promise<stage_loaded>();
-  loading_[x.instance] = promise;
-  // A replica that dies without a word leaves nothing behind.
+  // A replica that dies without a word leaves nothing behind. Asked before the
+  // promise, which takes the sender with it.
   if (auto owner = self_->current_sender()) {
     self_->monitor(caf::actor_cast<caf::actor>(owner));
     owners_[owner->id()] = x.instance;
   }
+  auto promise = self_->make_response_promise<stage_loaded>();
+  loading_[x.instance] = promise;
   device_->load({x.instance, x.content, x.first_layer, x.last_layer,
                  x.max_batch, static_cast<uint32_t>(x.threads)},
                 now());

@@ -25,6 +25,15 @@ void router_state::start(router_actor::stateful_pointer<router_state> self,
   self->set_down_handler([this](caf::down_msg& x) { on_down(x); });
 }
 
+namespace {
+
+/// Up fast and down slowly: what is expected too soon is run for nothing.
+void learn(microseconds& average, microseconds newest) {
+  average += (newest - average) / (newest > average ? 2 : 8);
+}
+
+} // namespace
+
 timestamp router_state::now() const {
   return self_->clock().now();
 }
@@ -45,7 +54,7 @@ void router_state::on_route(route& x) {
       settle_as(request.key, ec::overloaded,
                 "the queue of model '" + options_.model + "' is full ("
                   + std::to_string(queue_->size()) + " requests)",
-                queue_->time_to_drain(expected_));
+                queue_->time_to_drain(execution_));
   }
   pump();
 }
@@ -160,8 +169,8 @@ void router_state::on_batch_done(batch_done& x) {
 }
 
 void router_state::settle_batch(flight& done, batch_done& x) {
-  // An eighth of the newest: follows a change within ten batches.
-  expected_ += (x.execute - expected_) / 8;
+  learn(execution_, x.execute);
+  learn(expected_, to_us(now() - done.sent));
   settled y;
   y.replica = std::move(done.replica_name);
   y.execute = x.execute;

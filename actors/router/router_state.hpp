@@ -66,7 +66,10 @@ private:
   std::unique_ptr<dispatcher> dispatcher_;
   std::unordered_map<uint64_t, flight> in_flight_;
   uint64_t last_batch_ = 0;
-  microseconds expected_{0}; ///< moving average of a batch's execution
+  // Moving averages of a batch's execution, and of its time from here and back,
+  // with what it waits for in its replica.
+  microseconds execution_{0};
+  microseconds expected_{0};
   timestamp armed_ = far_future;
   std::optional<gauge> queue_length_, replicas_ready_;
   std::optional<histogram> batch_size_;

@@ -211,6 +211,59 @@ TEST_CASE("decision: what it costs passes before it has effect") {
   CHECK(begun(slow) - begun(text) == 700ms);
 }
 
+TEST_CASE("fault crash: an actor ends, and what it had is settled or run"
+          " elsewhere") {
+  for (auto* actor : {"gateway", "router", "executor", "cache", "replica"}) {
+    auto at_workers =
+      actor != std::string{"gateway"} && actor != std::string{"router"};
+    auto run =
+      with("{kind: crash, nodes: [" + std::string{at_workers ? "w-1" : "front"}
+           + "], at: 5s, actor: " + actor + "}");
+    CAPTURE(actor);
+    CHECK(events(run, "simulator.crashed") == 1);
+    CHECK(share_ok(run, 0s, 4900ms) == 1);
+    CHECK(share_ok(run, 12s, 20s) == 1);
+    for (auto& x : run.requests)
+      CHECK(x.answered >= 0us);
+  }
+}
+
+TEST_CASE("replica: one that crashes leaves nothing on its device") {
+  auto run = with("{kind: crash, nodes: [w-1], at: 5s, actor: replica}");
+  size_t ended = 0;
+  for (auto& x : run.replicas)
+    if (x.ended) {
+      ++ended;
+      CHECK(*x.ended == 5s);
+    }
+  CHECK(ended == 1);
+  CHECK(run.replicas.size() == 3);
+}
+
+TEST_CASE("placement: one that was started again is obeyed") {
+  auto run = with("{kind: crash, nodes: [front], at: 3s, actor: placement},"
+                  "{kind: crash, nodes: [w-1], at: 5s, actor: replica}");
+  CHECK(events(run, "placement.deploy") == 3);
+  CHECK(events(run, "replica.ready") == 3);
+}
+
+TEST_CASE("fault: of several of a kind the worst counts, until each is over") {
+  // Alone the second would have ended the first's.
+  auto run = with("{kind: slow, nodes: [w-1, w-2], at: 4s, lasts: 8s, factor:"
+                  " 20}, {kind: slow, nodes: [w-1, w-2], at: 5s, lasts: 1s,"
+                  " factor: 2}");
+  CHECK(slowest(run, 5100ms, 5900ms) > 0.08);
+  CHECK(slowest(run, 7s, 11s) > 0.08);
+  CHECK(slowest(run, 13s, 20s) < 0.05);
+}
+
+TEST_CASE("fault: what is killed for good stays so, whatever else happens") {
+  auto run = with("{kind: kill, nodes: [w-1], at: 4s}, {kind: wipe, nodes:"
+                  " [w-1], at: 5s, lasts: 1s}, {kind: hang, nodes: [w-1], at:"
+                  " 6s, lasts: 1s}");
+  CHECK(events(run, "simulator.started node=w-1") == 1);
+}
+
 TEST_CASE("fault: at a rate, about so many happen") {
   auto what =
     scenario_of(two_workers("{kind: kill, every: 100ms, lasts: 1ms}"));

@@ -97,3 +97,36 @@ TEST_CASE("interference: each model slows as it should") {
   all.resize(1);
   CHECK(of({interference_kind::bandwidth, 0, 1, {}}, 0) == 1);
 }
+
+TEST_CASE("I27: three times the load a cluster can take leaves goodput at its"
+          " peak, however long batches are") {
+  // What is begun must be done in time, after what its replica has before it:
+  // of the longest batches two and a half fit into the deadline.
+  for (auto batch_ms : {5, 20, 100, 200}) {
+    auto peak = 2 * 8 * 1000.0 / batch_ms;
+    auto run = run_of(scenario_of(
+      "length: 20s\n"
+      "hosts:\n"
+      "  - {name: front, roles: [gateway, controller]}\n"
+      "  - {name: w, count: 2, roles: [worker], devices: [{kind: d}]}\n"
+      "bundles: {m: {execute: {d: {8: "
+      + std::to_string(batch_ms)
+      + "ms}}}}\n"
+        "models: [{model: m, replicas: 2, policy: {batch: 8}}]\n"
+        "workload: [{model: m, rate: "
+      + std::to_string(3 * peak) + ", deadline: 500ms}]\n"));
+    std::vector<double> per_second(21);
+    for (auto& x : run.requests)
+      if (x.status == ec::ok)
+        ++per_second[static_cast<size_t>(to_seconds(x.answered))];
+    CAPTURE(batch_ms);
+    double sum = 0;
+    for (size_t i = 1; i < 19; ++i) {
+      // A batch more or less ends within a second; ten are taken to learn.
+      if (i >= 2)
+        CHECK(per_second[i] >= 0.95 * peak - 16);
+      sum += per_second[i];
+    }
+    CHECK(sum / 18 >= 0.95 * peak);
+  }
+}

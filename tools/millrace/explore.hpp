@@ -6,12 +6,19 @@
 
 namespace millrace {
 
+/// What of a scenario is explored.
+struct explore_call {
+  std::string file;
+  std::vector<std::string> same; ///< arguments that change the scenario
+  uint64_t first = 1;            ///< seed
+  size_t count = 1;
+  simulator::exploration how;
+  std::string out; ///< of one seed: where all there is of its run goes
+};
+
 /// Explores seeds one after the other, from the first on, and prints what they
-/// showed. With many, in chunks and in processes of their own, `again` being
-/// the arguments that say the same of scenario and bug to those.
-int run_explore(const loaded_scenario& what, uint64_t first, size_t count,
-                const simulator::exploration& how,
-                const std::vector<std::string>& again,
+/// showed; many in chunks, by processes of their own.
+int run_explore(const loaded_scenario& what, const explore_call& x,
                 const common_options& common);
 
 } // namespace millrace

@@ -26,12 +26,6 @@ struct node_options {
   bool options = false;
 };
 
-/// Prints the error; a configuration that was refused has its own status.
-int refuse(const common_options& common, const error& x) {
-  fail(common, x);
-  return x.code == ec::bad_config ? exit_bad_config : exit_failed;
-}
-
 /// A link takes several descriptors; the soft limit is often 1024.
 void raise_descriptor_limit() {
   rlimit x{};
@@ -109,8 +103,8 @@ int run_node(const node_options& x, const common_options& common) {
     return exit_ok;
   }
   if (x.config.empty()) {
-    fail(common, {ec::bad_request, "no --config FILE was given", {}});
-    return exit_wrong_call;
+    return wrong_call(common,
+                      {ec::bad_request, "no --config FILE was given", {}});
   }
   auto config = load_config(x.config, x.overrides);
   if (!config)

@@ -24,6 +24,16 @@ int fail(const common_options& common, const error& x) {
   return exit_failed;
 }
 
+int refuse(const common_options& common, const error& x) {
+  fail(common, x);
+  return x.code == ec::bad_config ? exit_bad_config : exit_failed;
+}
+
+int wrong_call(const common_options& common, const error& x) {
+  fail(common, x);
+  return exit_wrong_call;
+}
+
 void print_table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths;
   for (auto& row : rows)

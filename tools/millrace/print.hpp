@@ -9,6 +9,7 @@
 #include "millrace/verbs.hpp"
 #include "runtime/error.hpp"
 #include "runtime/fields.hpp"
+#include "runtime/text.hpp"
 #include "runtime/units.hpp"
 
 namespace millrace {
@@ -65,6 +66,20 @@ std::string fixed(double x, int digits);
 
 /// Prints the error as every verb does and returns its exit status.
 int fail(const common_options& common, const error& x);
+
+/// The same for who reads a configuration: one that is refused has its own.
+int refuse(const common_options& common, const error& x);
+
+/// Prints what is wrong with the command line and returns that exit status.
+int wrong_call(const common_options& common, const error& x);
+
+/// "ok 12, late 3": a count each.
+template <class Map>
+std::string listed(const Map& counts) {
+  return joined(counts, ", ", [](auto& x) {
+    return x.first + " " + std::to_string(x.second);
+  });
+}
 
 /// Prints rows in aligned columns, the first as a heading.
 void print_table(const std::vector<std::vector<std::string>>& rows);

@@ -4,11 +4,11 @@
 #include "millrace/explore.hpp"
 #include "millrace/print.hpp"
 #include "millrace/progress.hpp"
+#include "millrace/run_files.hpp"
 #include "millrace/sweep.hpp"
 #include "millrace/truth.hpp"
 #include "runtime/text.hpp"
 #include "simulator/simulation.hpp"
-#include "simulator/tables.hpp"
 
 namespace millrace {
 
@@ -36,8 +36,13 @@ policy_overrides(const std::vector<std::string>& policies,
                  const loaded_scenario& what) {
   std::vector<std::string> out;
   for (auto& p : policies)
-    for (size_t i = 0; i < what.spec.models.size(); ++i)
-      out.push_back("models[" + std::to_string(i) + "].policy." + p);
+    if (p.find('=') == std::string::npos)
+      return error{ec::bad_request,
+                   "--policy: expected NAME=VALUE, found " + shown(p),
+                   {}};
+    else
+      for (size_t i = 0; i < what.spec.models.size(); ++i)
+        out.push_back("models[" + std::to_string(i) + "].policy." + p);
   if (!policies.empty() && what.spec.hosts.empty())
     return error{ec::bad_request,
                  "--policy: the models are in the cluster's config '"
@@ -80,12 +85,6 @@ void print_models(const run_summary& x) {
   print_table(rows);
 }
 
-template <class Map>
-std::string listed(const Map& xs) {
-  return joined(
-    xs, ", ", [](auto& x) { return x.first + " " + std::to_string(x.second); });
-}
-
 void print_summary(const run_summary& x) {
   std::printf(
     "%s, seed %llu: %s of requests\n\n", x.scenario.c_str(),
@@ -112,36 +111,17 @@ void print_summary(const run_summary& x) {
                 static_cast<unsigned long long>(x.errors));
 }
 
-result<void> write_all(const loaded_scenario& what, const record& run,
-                       const run_summary& found, const std::string& out) {
-  if (auto done = write_tables(what, run, out); !done)
-    return done;
-  if (what.spec.record.trace)
-    if (auto done = write_trace(what, run, out + "/trace.json"); !done)
-      return done;
-  std::ofstream file{out + "/summary.json"};
-  file << to_json(found).dump(2) << '\n';
-  file.close();
-  if (!file)
-    return error{ec::unavailable, out + "/summary.json: cannot be written", {}};
-  return draw_plots(what, run, out);
-}
-
-int run_one(const simulate_options& x, const common_options& common) {
-  auto what = load(x);
-  if (!what) {
-    fail(common, what.failure());
-    return what.failure().code == ec::bad_config ? exit_bad_config
-                                                 : exit_wrong_call;
-  }
+int run_one(const loaded_scenario& what, const simulate_options& x,
+            const common_options& common) {
   simulation::options how;
-  how.seed = x.seed.value_or(what->spec.seed);
-  if (x.real)
-    return run_truth(*what, how.seed, x.out.empty() ? "truth" : x.out, common);
-  auto run = simulation::prepare(*what, how);
+  how.seed = x.seed.value_or(what.spec.seed);
+  if (!x.out.empty())
+    if (auto done = make_run_directory(x.out); !done)
+      return wrong_call(common, done.failure());
+  auto run = simulation::prepare(what, how);
   if (!run)
-    return fail(common, run.failure());
-  recorder notes{what->spec.record, (*run)->begin(), what->spec.length};
+    return refuse(common, run.failure());
+  recorder notes{what.spec.record, (*run)->begin(), what.spec.length};
   (*run)->add(notes);
   progress_bar bar{"simulate", !common.json};
   auto begun = std::chrono::steady_clock::now();
@@ -149,7 +129,7 @@ int run_one(const simulate_options& x, const common_options& common) {
     return to_seconds(std::chrono::steady_clock::now() - begun);
   };
   (*run)->run([&](double part) {
-    auto virtual_time = part * to_seconds(what->spec.length);
+    auto virtual_time = part * to_seconds(what.spec.length);
     bar.show(part, fixed(virtual_time, 0) + " s, "
                      + fixed(virtual_time / std::max(took(), 1e-9), 0)
                      + " times real time");
@@ -165,7 +145,7 @@ int run_one(const simulate_options& x, const common_options& common) {
   (*run)->finish();
   auto real = took();
   auto kept = notes.take();
-  auto found = summarise(*what, how.seed, kept);
+  auto found = summarise(what, how.seed, kept);
   found.messages = messages;
   found.actions = actions;
   if (common.json)
@@ -173,7 +153,7 @@ int run_one(const simulate_options& x, const common_options& common) {
   else
     print_summary(found);
   if (!x.out.empty())
-    if (auto done = write_all(*what, kept, found, x.out); !done)
+    if (auto done = write_run(what, kept, found, x.out); !done)
       return fail(common, done.failure());
   if (!common.json)
     std::fprintf(stderr, "%s%.2f s of real time, %.0f messages/s\n",
@@ -182,25 +162,38 @@ int run_one(const simulate_options& x, const common_options& common) {
   return exit_ok;
 }
 
-int explore(const simulate_options& x, const common_options& common) {
-  auto what = load(x);
-  if (!what) {
-    fail(common, what.failure());
-    return what.failure().code == ec::bad_config ? exit_bad_config
-                                                 : exit_wrong_call;
-  }
-  exploration how;
-  how.faults = x.faults;
-  how.bug = from_string<planted_bug>(x.bug).value_or(planted_bug::none);
-  std::vector<std::string> again{"simulate", x.file, "--plant", x.bug};
+/// The arguments that make a scenario what it is, for other processes.
+std::vector<std::string> same_scenario(const simulate_options& x) {
+  std::vector<std::string> out;
   for (auto& y : x.set)
-    again.insert(again.end(), {"--set", y});
+    out.insert(out.end(), {"--set", y});
   for (auto& y : x.policy)
-    again.insert(again.end(), {"--policy", y});
-  if (x.faults)
-    again.insert(again.end(), {"--faults", std::to_string(*x.faults)});
-  return run_explore(*what, x.seed.value_or(what->spec.seed), *x.explore, how,
-                     again, common);
+    out.insert(out.end(), {"--policy", y});
+  return out;
+}
+
+int explore(const loaded_scenario& what, const simulate_options& x,
+            const common_options& common) {
+  if (!x.out.empty() && *x.explore != 1)
+    return wrong_call(common,
+                      {ec::bad_request,
+                       "--out: with --explore, only of one seed (--explore 1)",
+                       {}});
+  explore_call call{
+    x.file, same_scenario(x), x.seed.value_or(what.spec.seed), *x.explore, {},
+    x.out};
+  call.how.faults = x.faults;
+  call.how.bug = from_string<planted_bug>(x.bug).value_or(planted_bug::none);
+  if (call.how.bug != planted_bug::none)
+    call.same.insert(call.same.end(), {"--plant", x.bug});
+  return run_explore(what, call, common);
+}
+
+int sweep(const simulate_options& x, const common_options& common) {
+  auto same = same_scenario(x);
+  if (x.seed)
+    same.insert(same.end(), {"--seed", std::to_string(*x.seed)});
+  return run_sweep(x.file, x.sweep, same, x.out, common);
 }
 
 int run_simulate(const simulate_options& x, const common_options& common) {
@@ -208,22 +201,22 @@ int run_simulate(const simulate_options& x, const common_options& common) {
     std::cout << scenario_reference();
     return exit_ok;
   }
-  if (x.file.empty()) {
-    fail(common, {ec::bad_request, "expected a scenario's file", {}});
-    return exit_wrong_call;
-  }
+  if (x.file.empty())
+    return wrong_call(common,
+                      {ec::bad_request, "expected a scenario's file", {}});
+  auto what = load(x);
+  if (!what)
+    return what.failure().code == ec::bad_request
+             ? wrong_call(common, what.failure())
+             : refuse(common, what.failure());
   if (x.explore)
-    return explore(x, common);
-  if (x.sweep.empty())
-    return run_one(x, common);
-  std::vector<std::string> same;
-  for (auto& y : x.set)
-    same.insert(same.end(), {"--set", y});
-  for (auto& y : x.policy)
-    same.insert(same.end(), {"--policy", y});
-  if (x.seed)
-    same.insert(same.end(), {"--seed", std::to_string(*x.seed)});
-  return run_sweep(x.file, x.sweep, same, x.out, common);
+    return explore(*what, x, common);
+  if (!x.sweep.empty())
+    return sweep(x, common);
+  if (x.real)
+    return run_truth(*what, x.seed.value_or(what->spec.seed),
+                     x.out.empty() ? "truth" : x.out, common);
+  return run_one(*what, x, common);
 }
 
 } // namespace
@@ -235,36 +228,50 @@ void add_simulate_verb(CLI::App& app, common_options& common,
     "simulate", "Run a scenario's cluster on the virtual clock");
   verb->add_option("scenario", x->file,
                    "The scenario, such as config/scenarios/small.yaml");
-  verb->add_option("--seed", x->seed, "Seed; default: the scenario's");
+  verb->add_option("--seed", x->seed, "Seed; default: the scenario's")
+    ->check([](const std::string& y) {
+      return y.starts_with('-')
+               ? "expected a whole number of 0 or more, found " + y
+               : std::string{};
+    });
   verb->add_option("--set", x->set,
                    "KEY=VALUE replaces an option of the scenario, such as"
                    " network.host.speed=1Gbit/s; again for more");
   verb->add_option("--policy", x->policy,
                    "NAME=VALUE replaces a serving policy of every model, such"
                    " as dispatch=round_robin or batch=1; again for more");
-  verb->add_option("--sweep", x->sweep,
-                   "KEY=A,B,C runs each variant, as many at once as there are"
-                   " cores, and prints one table; again for all combinations");
+  auto* sweep = verb->add_option(
+    "--sweep", x->sweep,
+    "KEY=A,B,C runs each variant, as many at once as there are cores, and"
+    " prints one table; again for all combinations");
   verb->add_option("--out", x->out,
                    "Directory for tables, pictures and a trace of the run");
+  auto* explore =
+    verb
+      ->add_option("--explore", x->explore,
+                   "Run so many seeds with faults drawn by chance, and check"
+                   " every promise after every event")
+      ->check(CLI::Range(1, 100'000'000))
+      ->excludes(sweep);
   verb
-    ->add_option("--explore", x->explore,
-                 "Run so many seeds with faults drawn by chance, and check"
-                 " every promise after every event")
-    ->check(CLI::Range(1, 100'000'000));
-  verb->add_option("--faults", x->faults,
-                   "With --explore: only so many of a seed's faults, from the"
-                   " first");
+    ->add_option("--faults", x->faults,
+                 "With --explore: only so many of a seed's faults, from the"
+                 " first")
+    ->needs(explore);
   constexpr auto bugs = names_of(planted_bug{});
   verb
     ->add_option("--plant", x->bug,
                  "With --explore: a bug in the simulated world, to see that"
                  " it is found")
-    ->check(CLI::IsMember(
-      std::vector<std::string>(std::begin(bugs), std::end(bugs))));
-  verb->add_flag("--real", x->real,
-                 "Run it as real processes on this host too, and write a page"
-                 " (--out, default: truth) that compares the two");
+    ->check(
+      CLI::IsMember(std::vector<std::string>(std::begin(bugs), std::end(bugs))))
+    ->needs(explore);
+  verb
+    ->add_flag("--real", x->real,
+               "Run it as real processes on this host too, and write a page"
+               " (--out, default: truth) that compares the two")
+    ->excludes(sweep)
+    ->excludes(explore);
   verb->add_flag("--options", x->options,
                  "Print every option of a scenario and end");
   verb->add_flag("--json", common.json, "Print JSON");

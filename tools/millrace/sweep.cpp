@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "millrace/sweep.hpp"
 
+#include <algorithm>
 #include <iostream>
 
 #include "millrace/child.hpp"
@@ -35,8 +36,16 @@ result<std::vector<axis>> read_axes(const std::vector<std::string>& sweeps) {
       return error{
         ec::bad_request, "--sweep: expected KEY=A,B,C, found " + shown(x), {}};
     axis y{x.substr(0, equals), {}};
-    for (auto value : split(std::string_view{x}.substr(equals + 1), ','))
+    for (auto value : split(std::string_view{x}.substr(equals + 1), ',')) {
+      if (value.empty())
+        return error{
+          ec::bad_request, "--sweep: a value is empty in " + shown(x), {}};
       y.values.emplace_back(value);
+    }
+    if (std::any_of(out.begin(), out.end(),
+                    [&](auto& z) { return z.key == y.key; }))
+      return error{
+        ec::bad_request, "--sweep: " + y.key + " is there twice", {}};
     out.push_back(std::move(y));
   }
   return out;
@@ -140,10 +149,15 @@ int run_sweep(const std::string& file, const std::vector<std::string>& sweeps,
               const common_options& common) {
   auto axes = read_axes(sweeps);
   if (!axes)
-    return fail(common, axes.failure());
+    return wrong_call(common, axes.failure());
+  for (auto& x : *axes)
+    if (x.key == "seed" && std::count(same.begin(), same.end(), "--seed") != 0)
+      return wrong_call(
+        common,
+        {ec::bad_request, "--seed and --sweep seed= exclude each other", {}});
   auto variants = combine(*axes);
   if (!variants)
-    return fail(common, variants.failure());
+    return wrong_call(common, variants.failure());
   progress_bar bar{"sweep", !common.json};
   auto n = variants->size();
   do_all(

@@ -182,26 +182,43 @@ public:
 /// When all is well again there are as many replicas as are wanted.
 class as_wanted : public invariant {
 public:
-  as_wanted() : invariant("I21") {}
+  explicit as_wanted(const expectations& x)
+    : invariant("I21"),
+      what_(*x.what) {}
 
   void at_end(simulation& x) override {
-    for (auto& [name, node] : x.inside().nodes()) {
-      auto& roles = node->bus()->self().roles;
-      if (std::count(roles.begin(), roles.end(), "controller") == 0)
+    auto now = x.inside().world().now();
+    for (auto& [name, config] : what_.cluster.nodes) {
+      auto& roles = config.roles;
+      if (std::count(roles.begin(), roles.end(), node_role::controller) == 0)
         continue;
       auto list = x.ask<model_list>(name, "registry", get_models{});
-      if (!list)
-        return broken(x.inside().world().now(),
-                      name + " does not list its models");
-      for (auto& m : list->models)
-        if (m.ready != m.settings.replicas || m.starting != 0)
-          broken(x.inside().world().now(),
-                 m.settings.model + " has " + std::to_string(m.ready)
-                   + " replicas ready and " + std::to_string(m.starting)
-                   + " starting, wanted are "
-                   + std::to_string(m.settings.replicas) + " " + m.note);
+      if (!list) {
+        broken(now, name + " does not list its models");
+        continue;
+      }
+      for (auto& wanted : what_.spec.models)
+        check(name, wanted, *list, now);
     }
   }
+
+private:
+  void check(const std::string& controller, const model_settings& wanted,
+             const model_list& list, timestamp now) {
+    for (auto& m : list.models) {
+      if (m.settings.model != wanted.model)
+        continue;
+      if (m.ready != wanted.replicas || m.starting != 0)
+        broken(now, wanted.model + " has " + std::to_string(m.ready)
+                      + " replicas ready and " + std::to_string(m.starting)
+                      + " starting, wanted are "
+                      + std::to_string(wanted.replicas) + " " + m.note);
+      return;
+    }
+    broken(now, controller + " does not know of " + wanted.model);
+  }
+
+  const loaded_scenario& what_;
 };
 
 /// When all is well again every request is answered in time.
@@ -214,8 +231,8 @@ public:
 
   void at_end(simulation&) override {
     for (auto& [id, r] : ledger_.requests())
-      if (r.sent.when >= expect_.settled_at && r.status != ec::ok
-          && r.status != ec::cancelled)
+      if (r.sent.when >= expect_.settled_at && r.answers > 0
+          && r.status != ec::ok && r.status != ec::cancelled)
         broken(r.sent.when, "request " + std::to_string(id) + ", sent "
                               + format_duration(r.sent.when - expect_.healed_at)
                               + " after all faults were over, is answered "
@@ -290,7 +307,7 @@ void add_cluster_invariants(const ledger& l, const expectations& x,
   out.push_back(std::make_unique<fenced>());
   out.push_back(std::make_unique<device_memory>(x));
   out.push_back(std::make_unique<owned>());
-  out.push_back(std::make_unique<as_wanted>());
+  out.push_back(std::make_unique<as_wanted>(x));
   out.push_back(std::make_unique<alive_again>(l, x));
   out.push_back(std::make_unique<all_linked>());
   out.push_back(std::make_unique<few_messages>(l));

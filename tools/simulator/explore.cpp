@@ -59,7 +59,12 @@ loaded_scenario varied(const loaded_scenario& what, random_stream random) {
   out.spec.network.host.latency = 1us + up_to(2000);
   if (random.below(2) == 0)
     out.spec.network.contend_from = {0};
+  // Tight enough to be met in a storm, with room for what comes in peace.
+  if (random.below(2) == 0)
+    c.gateway.max_requests = 12 + random.below(64);
   for (auto& m : c.models) {
+    if (random.below(2) == 0)
+      m.policy.queue = 12 + random.below(64);
     m.policy.batch = 1 + random.below(8);
     m.policy.batch_delay = up_to(5000);
     m.policy.drop =
@@ -84,7 +89,8 @@ microseconds part_of(const loaded_scenario& what, double x) {
 std::vector<fault> faults_of(const loaded_scenario& what, uint64_t seed,
                              const exploration& how) {
   storm weather;
-  weather.length = part_of(what, how.storm);
+  weather.length = part_of(what, what.spec.explore.storm);
+  weather.most = what.spec.explore.faults;
   auto out = draw_storm(what, weather, random_stream{seed}.fork("storm"));
   if (how.faults && *how.faults < out.size())
     out.resize(*how.faults);
@@ -97,7 +103,7 @@ result<seed_result> explore_seed(const loaded_scenario& what, uint64_t seed,
   out.seed = seed;
   random_stream random{seed};
   auto mine = varied(what, random.fork("variation"));
-  auto storm_length = part_of(mine, how.storm);
+  auto storm_length = part_of(mine, mine.spec.explore.storm);
   out.faults = faults_of(mine, seed, how);
   simulation::options options;
   options.seed = seed;
@@ -113,7 +119,7 @@ result<seed_result> explore_seed(const loaded_scenario& what, uint64_t seed,
     return run.failure();
   auto begin = (*run)->begin();
   expectations expect{&mine, begin, begin + storm_length,
-                      begin + part_of(mine, how.settled),
+                      begin + part_of(mine, mine.spec.explore.settled),
                       begin + mine.spec.length};
   ledger book;
   event_hash hash;
@@ -126,6 +132,8 @@ result<seed_result> explore_seed(const loaded_scenario& what, uint64_t seed,
   (*run)->add(counts);
   for (auto& x : invariants)
     (*run)->add(*x);
+  if (how.also != nullptr)
+    (*run)->add(*how.also);
   auto broken = [&] {
     return std::any_of(invariants.begin(), invariants.end(),
                        [](auto& x) { return !x->found().empty(); });

@@ -12,15 +12,13 @@
 
 namespace millrace::simulator {
 
-/// How seeds of a scenario are explored.
+/// What is asked of an exploration, beside what its scenario says.
 struct exploration {
-  /// Faults fall in this part of the run, from the start; then all is healed.
-  double storm = 0.2;
-  /// From here on the cluster has to work again.
-  double settled = 0.85;
   planted_bug bug = planted_bug::none;
   /// Only so many of the faults drawn, from the first.
   std::optional<size_t> faults;
+  /// Sees the run too, when somebody wants to look.
+  watcher* also = nullptr;
 };
 
 /// What one seed showed.

@@ -29,7 +29,8 @@ std::vector<std::string> workers(const loaded_scenario& what) {
 }
 
 fault make_fault(const fault_spec& x, microseconds at, std::string node) {
-  fault out{at, x.kind, std::move(node), x.lasts, x.part, x.factor, x.by};
+  fault out{at,       x.kind, std::move(node), x.lasts, x.part,
+            x.factor, x.by,   x.actor};
   if (out.lasts == 0us && needs_an_end(out.kind))
     out.lasts = short_while;
   return out;
@@ -64,6 +65,7 @@ std::vector<fault> plan_faults(const loaded_scenario& what,
       where = workers(what);
     if (where.empty())
       continue;
+    auto first = out.size();
     if (x.at)
       for (auto& node : where)
         out.push_back(make_fault(x, *x.at, node));
@@ -74,6 +76,8 @@ std::vector<fault> plan_faults(const loaded_scenario& what,
         out.push_back(make_fault(x,
                                  std::chrono::duration_cast<microseconds>(at),
                                  where[draw.below(where.size())]));
+    for (auto k = first; k < out.size(); ++k)
+      out[k].lot = draw.next();
   }
   sort_by_time(out);
   return out;
@@ -82,9 +86,10 @@ std::vector<fault> plan_faults(const loaded_scenario& what,
 std::vector<fault> draw_storm(const loaded_scenario& what, const storm& how,
                               random_stream random) {
   std::vector<fault_kind> kinds;
-  for (size_t i = 0; i < names_of(fault_kind{}).size(); ++i)
-    if (random.uniform() < 0.5)
-      kinds.push_back(static_cast<fault_kind>(i));
+  while (kinds.empty())
+    for (size_t i = 0; i < names_of(fault_kind{}).size(); ++i)
+      if (random.uniform() < 0.5)
+        kinds.push_back(static_cast<fault_kind>(i));
   std::vector<std::string> nodes;
   for (auto& [name, node] : what.cluster.nodes)
     nodes.push_back(name);
@@ -97,7 +102,7 @@ std::vector<fault> draw_storm(const loaded_scenario& what, const storm& how,
           * (std::log(static_cast<double>(longest.count())) - std::log(1e3)));
     return microseconds{static_cast<int64_t>(x)};
   };
-  for (auto n = kinds.empty() ? 0 : 1 + random.below(how.most); n > 0; --n) {
+  for (auto n = 1 + random.below(how.most); n > 0; --n) {
     fault x;
     x.kind = kinds[random.below(kinds.size())];
     x.node = nodes[random.below(nodes.size())];
@@ -109,6 +114,7 @@ std::vector<fault> draw_storm(const loaded_scenario& what, const storm& how,
     x.part = random.uniform() * random.uniform();
     x.factor = 1 + 99 * random.uniform() * random.uniform();
     x.by = some_time(500ms);
+    x.lot = random.next();
     out.push_back(x);
   }
   sort_by_time(out);
@@ -121,79 +127,92 @@ void fault_injector::inject(const fault& x) {
   auto& where = cluster_.at(x.node);
   log_event(log_level::info, "fault", to_string(x.kind),
             {{"node", x.node}, {"lasts_us", x.lasts.count()}});
-  auto cuts = x.kind == fault_kind::partition || x.kind == fault_kind::one_way;
-  if (++on_[{x.node, x.kind}] == 1 || !cuts)
-    begin(x, where);
-  if (x.lasts > 0us)
-    cluster_.world().at(cluster_.world().now() + x.lasts, [this, x] {
-      auto& on = on_[{x.node, x.kind}];
-      if (on > 0 && --on == 0)
-        end(x, cluster_.at(x.node));
-    });
+  auto number = ++last_;
+  on_.emplace(number, x);
+  strike(x, where);
+  adjust(x, where);
+  if (x.lasts > 0us || x.kind == fault_kind::crash)
+    cluster_.world().at(cluster_.world().now() + x.lasts,
+                        [this, number] { end(number); });
 }
 
-void fault_injector::begin(const fault& x, node& where) {
-  auto& net = cluster_.network();
-  switch (x.kind) {
-  case fault_kind::wipe:
+/// What it does once, at its beginning.
+void fault_injector::strike(const fault& x, node& where) {
+  if (x.kind == fault_kind::kill || x.kind == fault_kind::wipe)
     where.kill();
-    return where.wipe();
-  case fault_kind::kill:
-    return where.kill();
-  case fault_kind::hang:
-    return where.pause();
-  case fault_kind::slow:
-    net.set_speed(where.host(), 1 / x.factor);
-    return where.set_pace(x.factor);
-  case fault_kind::partition:
-    return cut_off(where, true, true);
-  case fault_kind::one_way:
-    return cut_off(where, true, false);
-  case fault_kind::loss:
-    return net.set_loss(where.host(), x.part);
-  case fault_kind::delay:
-    return net.set_delay(where.host(), x.by);
-  case fault_kind::device:
-    where.faults().failing_executions = x.part;
-    return;
-  case fault_kind::load:
-    where.faults().failing_loads = x.part;
-    return;
-  case fault_kind::store:
-    where.faults().failing_fetches = x.part;
-    return;
-  }
+  if (x.kind == fault_kind::wipe)
+    where.wipe();
+  if (x.kind == fault_kind::hang)
+    where.pause();
+  if (x.kind == fault_kind::crash)
+    where.crash(x.actor, x.lot);
+  if (x.kind == fault_kind::partition || x.kind == fault_kind::one_way)
+    cut_off(where, true, x.kind == fault_kind::partition);
 }
 
-void fault_injector::end(const fault& x, node& where) {
+void fault_injector::end(uint64_t number) {
+  auto i = on_.find(number);
+  if (i == on_.end())
+    return; // healed meanwhile
+  auto x = i->second;
+  on_.erase(i);
+  auto& where = cluster_.at(x.node);
+  if (x.kind != fault_kind::crash)
+    log_event(log_level::info, "fault", "over",
+              {{"node", x.node}, {"kind", x.kind}});
+  auto is_on = [&](std::initializer_list<fault_kind> kinds) {
+    return std::any_of(on_.begin(), on_.end(), [&](auto& entry) {
+      return entry.second.node == x.node
+             && std::count(kinds.begin(), kinds.end(), entry.second.kind) != 0;
+    });
+  };
+  if (x.kind == fault_kind::kill || x.kind == fault_kind::wipe)
+    if (!is_on({fault_kind::kill, fault_kind::wipe}))
+      where.start();
+  if (x.kind == fault_kind::hang && !is_on({fault_kind::hang}))
+    where.resume();
+  if (x.kind == fault_kind::partition || x.kind == fault_kind::one_way)
+    join_again(where, true, x.kind == fault_kind::partition);
+  adjust(x, where);
+}
+
+/// The worst there is of a kind at a node.
+template <class F>
+double fault_injector::worst(const fault& like, double none, F of) const {
+  auto out = none;
+  for (auto& [number, x] : on_)
+    if (x.kind == like.kind && x.node == like.node)
+      out = std::max(out, of(x));
+  return out;
+}
+
+/// What lasts: makes it as bad as the faults that are on say.
+void fault_injector::adjust(const fault& x, node& where) {
   auto& net = cluster_.network();
-  log_event(log_level::info, "fault", "over",
-            {{"node", x.node}, {"kind", x.kind}});
+  auto part = [](const fault& y) { return y.part; };
   switch (x.kind) {
-  case fault_kind::wipe:
-  case fault_kind::kill:
-    return where.start();
-  case fault_kind::hang:
-    return where.resume();
-  case fault_kind::slow:
-    net.set_speed(where.host(), 1);
-    return where.set_pace(1);
-  case fault_kind::partition:
-    return join_again(where, true, true);
-  case fault_kind::one_way:
-    return join_again(where, true, false);
+  case fault_kind::slow: {
+    auto factor = worst(x, 1, [](auto& y) { return y.factor; });
+    net.set_speed(where.host(), 1 / factor);
+    return where.set_pace(factor);
+  }
   case fault_kind::loss:
-    return net.set_loss(where.host(), 0);
+    return net.set_loss(where.host(), worst(x, 0, part));
   case fault_kind::delay:
-    return net.set_delay(where.host(), 0us);
+    return net.set_delay(
+      where.host(), microseconds{static_cast<int64_t>(worst(x, 0, [](auto& y) {
+        return static_cast<double>(y.by.count());
+      }))});
   case fault_kind::device:
-    where.faults().failing_executions = 0;
+    where.faults().failing_executions = worst(x, 0, part);
     return;
   case fault_kind::load:
-    where.faults().failing_loads = 0;
+    where.faults().failing_loads = worst(x, 0, part);
     return;
   case fault_kind::store:
-    where.faults().failing_fetches = 0;
+    where.faults().failing_fetches = worst(x, 0, part);
+    return;
+  default:
     return;
   }
 }
@@ -230,11 +249,13 @@ void fault_injector::join_again(node& x, bool out, bool in) {
 }
 
 void fault_injector::heal() {
-  for (auto& [what, on] : on_)
-    if (std::exchange(on, 0) > 0)
-      end({{}, what.second, what.first, {}, 0, 1, {}}, cluster_.at(what.first));
+  while (!on_.empty())
+    end(on_.begin()->first);
   for (auto& [name, x] : cluster_.nodes()) {
     x->resume();
+    // A node that crashed too often wants somebody to look, and start it.
+    if (x->running() && x->state().get().first == node_condition::failed)
+      x->kill();
     x->start();
   }
 }

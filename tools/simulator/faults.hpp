@@ -19,6 +19,8 @@ struct fault {
   double part = 0;
   double factor = 1;
   microseconds by{0};
+  std::string actor; ///< a crash's: what its name begins with
+  uint64_t lot = 0;  ///< and which of those
 };
 
 /// "kill w-1 at 2.31 s for 500 ms".
@@ -41,7 +43,8 @@ struct storm {
 std::vector<fault> draw_storm(const loaded_scenario& what, const storm& how,
                               random_stream random);
 
-/// Does faults to a cluster, and undoes them.
+/// Does faults to a cluster, and undoes them. Several may be on at a node: it
+/// has the worst of each kind, and is started again when nothing keeps it down.
 class fault_injector {
 public:
   explicit fault_injector(cluster& x) : cluster_(x) {}
@@ -53,14 +56,17 @@ public:
   void heal();
 
 private:
-  void begin(const fault& x, node& where);
-  void end(const fault& x, node& where);
+  void strike(const fault& x, node& where);
+  void end(uint64_t number);
+  void adjust(const fault& x, node& where);
   void cut_off(node& x, bool out, bool in);
   void join_again(node& x, bool out, bool in);
+  template <class F>
+  double worst(const fault& like, double none, F of) const;
 
   cluster& cluster_;
-  /// By node: how many faults of a kind are on.
-  std::map<std::pair<std::string, fault_kind>, int> on_;
+  std::map<uint64_t, fault> on_; ///< in the order in which they began
+  uint64_t last_ = 0;
   std::map<std::pair<host_number, host_number>, int> cuts_;
 };
 

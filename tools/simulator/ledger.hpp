@@ -2,10 +2,10 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
-#include "simulator/model.hpp"
 #include "simulator/watcher.hpp"
 
 namespace millrace::simulator {
@@ -16,66 +16,56 @@ class ledger : public watcher {
 public:
   struct entry {
     sent_request sent;
-    size_t answers = 0;
-    bool cut_short = false; ///< its connection broke first
+    std::optional<timestamp> read;      ///< by its gateway
+    std::optional<timestamp> cancelled; ///< its gateway read that, in time
+    std::optional<timestamp> settled;   ///< its gateway answered
+    size_t posted = 0;                  ///< how often to a replica
+    size_t given = 0;                   ///< how often a device got it
+    size_t answers = 0;                 ///< that reached its client
+    bool cut_short = false;             ///< its connection broke first
     ec status = ec::unavailable;
     std::string text;
-    size_t given = 0;       ///< how often a device got it
-    size_t given_after = 0; ///< and that after it was settled
+
+    bool open() const { return read && !settled && !cut_short; }
   };
 
   /// Null when nobody sent it.
-  const entry* find(uint64_t id) const {
-    auto i = requests_.find(id);
-    return i == requests_.end() ? nullptr : &i->second;
-  }
+  const entry* find(uint64_t id) const;
   const std::map<uint64_t, entry>& requests() const { return requests_; }
 
-  /// Requests that a gateway got before a point in time and has not answered.
-  size_t open_at(const std::string& gateway, timestamp before) const {
-    auto i = open_.find(gateway);
-    if (i == open_.end())
-      return 0;
-    return static_cast<size_t>(
-      std::distance(i->second.begin(), i->second.lower_bound({before, 0})));
-  }
+  /// Requests that a gateway read before a point in time and has not answered.
+  size_t held(const std::string& gateway, timestamp before) const;
+  /// And of those of a model, those that no replica got yet.
+  size_t waiting(const std::string& gateway, const std::string& model,
+                 timestamp before) const;
 
-  void on_sent(const sent_request& x) override {
-    requests_[x.id].sent = x;
-    open_[x.gateway].insert({x.when, x.id});
-  }
-  void on_reply(const session&, uint64_t id, const infer_reply& x,
-                timestamp) override {
-    auto i = requests_.find(id);
-    if (i == requests_.end())
-      return;
-    ++i->second.answers;
-    i->second.status = x.status;
-    i->second.text = x.error;
-    close(i->second);
-  }
-  void on_cut_short(uint64_t id, timestamp) override {
-    auto& x = requests_.at(id);
-    x.cut_short = true;
-    close(x);
-  }
-  void on_given(const executed_batch& x, timestamp) override {
-    for (auto& item : x.items) {
-      auto i = requests_.find(request_of(item));
-      if (i == requests_.end())
-        continue;
-      ++i->second.given;
-      i->second.given_after += i->second.answers > 0;
-    }
-  }
+  void on_sent(const sent_request& x) override;
+  void on_read(const member& gateway, uint64_t id, timestamp when) override;
+  void on_cancel_read(const member& gateway, uint64_t id,
+                      timestamp when) override;
+  void on_answered(const member& gateway, uint64_t id, const infer_reply& x,
+                   timestamp when) override;
+  void on_reply(const session& to, uint64_t id, const infer_reply& x,
+                timestamp when) override;
+  void on_cut_short(uint64_t id, timestamp when) override;
+  void on_posted(const member& from, const member& to, const wire_message& what,
+                 timestamp when) override;
+  void on_given(const executed_batch& x, timestamp when) override;
+
+  /// The requests of a batch on its way to a replica; none of what is none.
+  static std::vector<uint64_t> batch_in(const wire_message& x);
 
 private:
-  void close(const entry& x) {
-    open_[x.sent.gateway].erase({x.sent.when, x.sent.id});
-  }
+  using readings = std::set<std::pair<timestamp, uint64_t>>;
+
+  entry* known(uint64_t id);
+  void close(uint64_t id, const entry& x);
+  static size_t before(const readings& xs, timestamp when);
 
   std::map<uint64_t, entry> requests_;
-  std::map<std::string, std::set<std::pair<timestamp, uint64_t>>> open_;
+  std::map<std::string, readings> held_; ///< by gateway
+  /// By gateway and model.
+  std::map<std::pair<std::string, std::string>, readings> waiting_;
 };
 
 } // namespace millrace::simulator

@@ -126,6 +126,21 @@ void node::drain() {
   });
 }
 
+void node::crash(const std::string& prefix, uint64_t lot) {
+  if (process_ == nullptr)
+    return;
+  auto names = bus_->published(prefix);
+  std::erase(names, "supervisor");
+  if (names.empty())
+    return;
+  auto& name = names[lot % names.size()];
+  log_event(log_level::info, "simulator", "crashed",
+            {{"node", name_}, {"actor", name}});
+  plan_.world->soon(*process_, [this, name] {
+    caf::anon_send_exit(bus_->resolve("./" + name), caf::exit_reason::kill);
+  });
+}
+
 void node::set_pace(double times_slower) {
   if (process_ == nullptr) {
     pace_->times_slower = times_slower;

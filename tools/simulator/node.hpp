@@ -55,6 +55,11 @@ public:
   /// Finishes what it has, then leaves.
   void drain();
 
+  /// One of its actors ends in the middle of what it does: of those whose name
+  /// begins so, which is drawn by `lot`. Never the supervisor, whose end is the
+  /// process's.
+  void crash(const std::string& prefix, uint64_t lot);
+
   void wipe() {
     disk_->wipe();
     here_->clear();

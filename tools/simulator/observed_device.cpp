@@ -2,6 +2,7 @@
 #include "simulator/observed_device.hpp"
 
 #include <cstring>
+#include <map>
 #include <unordered_map>
 
 namespace millrace::simulator {
@@ -19,6 +20,12 @@ public:
     : place_(std::move(place)),
       to_(to),
       inner_(make(*this)) {}
+
+  /// Its executor has ended: so has what it held.
+  ~observed_device() override {
+    for (auto& [instance, x] : loads_)
+      place_.seen_by->on_unloaded(where(), instance, now());
+  }
 
   const device_info& info() const override { return inner_->info(); }
 
@@ -101,7 +108,7 @@ private:
 
   device_place place_;
   device_listener& to_;
-  std::unordered_map<instance_id, loaded> loads_;
+  std::map<instance_id, loaded> loads_;
   std::unordered_map<uint64_t, batch> running_;
   std::unique_ptr<device> inner_;
 };

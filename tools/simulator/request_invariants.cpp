@@ -3,7 +3,9 @@
 
 #include <cstring>
 #include <map>
+#include <set>
 
+#include "actors/router/router.hpp"
 #include "runtime/units.hpp"
 #include "simulator/ledger.hpp"
 #include "simulator/model.hpp"
@@ -26,6 +28,12 @@ class one_answer : public invariant {
 public:
   explicit one_answer(const ledger& l) : invariant("I1"), ledger_(l) {}
 
+  void on_answered(const member& gateway, uint64_t id, const infer_reply& x,
+                   timestamp when) override {
+    if (!answered_.insert(id).second)
+      broken(when, gateway.name + " answers " + named(id) + " again, as "
+                     + std::string{to_string(x.status)});
+  }
   void on_reply(const session&, uint64_t id, const infer_reply& x,
                 timestamp when) override {
     if (auto* r = ledger_.find(id); r != nullptr && r->answers > 1)
@@ -42,6 +50,7 @@ public:
 
 private:
   const ledger& ledger_;
+  std::set<uint64_t> answered_; ///< by their gateways
 };
 
 /// An answer goes to who asked, and is the answer to what was asked.
@@ -100,43 +109,40 @@ public:
       ledger_(l),
       what_(*x.what) {}
 
-  void on_reply(const session&, uint64_t id, const infer_reply& x,
-                timestamp when) override {
+  void on_answered(const member& gateway, uint64_t id, const infer_reply& x,
+                   timestamp when) override {
     auto* r = ledger_.find(id);
-    if (r == nullptr)
+    if (r == nullptr || !r->read)
       return;
-    auto allowed = deadline_of(*r);
-    // The gateway's own measure: what the network adds is not its doing.
-    if (x.status == ec::ok && x.total > allowed)
-      broken(when, named(id) + " is a success after " + format_duration(x.total)
-                     + ", its deadline was " + format_duration(allowed));
-    auto paused = paused_.find(r->sent.gateway);
-    auto slept = paused != paused_.end() && paused->second >= r->sent.when;
-    if (x.total > allowed + grace && !slept)
-      broken(when, named(id) + " was settled after " + format_duration(x.total)
-                     + ", its deadline was " + format_duration(allowed));
+    auto due = r->sent.due;
+    if (due == far_future)
+      due = *r->read + deadline_of(x.model);
+    auto late = " " + format_duration(when - due) + " after its deadline";
+    if (x.status == ec::ok && when > due)
+      broken(when, named(id) + " is a success" + late);
+    // It cannot settle what it has not read, nor anything while it sleeps.
+    auto able = std::max({due, *r->read, woken_[gateway.name]});
+    if (when > able + grace)
+      broken(when, named(id) + " is settled" + late);
   }
 
   void on_node(const std::string& node, std::string_view what,
                timestamp when) override {
     if (what == "resumed")
-      paused_[node] = when;
+      woken_[node] = when;
   }
 
 private:
-  microseconds deadline_of(const ledger::entry& r) const {
-    if (r.sent.due != far_future)
-      return to_us(r.sent.due - r.sent.when);
-    auto out = serving_policy{}.deadline;
+  microseconds deadline_of(const std::string& model) const {
     for (auto& m : what_.spec.models)
-      if (m.model == r.sent.model)
-        out = m.policy.deadline;
-    return out;
+      if (m.model == model)
+        return m.policy.deadline;
+    return serving_policy{}.deadline;
   }
 
   const ledger& ledger_;
   const loaded_scenario& what_;
-  std::map<std::string, timestamp> paused_; ///< last until then
+  std::map<std::string, timestamp> woken_; ///< last
 };
 
 /// A request is executed twice at most.
@@ -144,10 +150,18 @@ class few_executions : public invariant {
 public:
   explicit few_executions(const ledger& l) : invariant("I5"), ledger_(l) {}
 
+  void on_posted(const member& from, const member& to, const wire_message& what,
+                 timestamp when) override {
+    for (auto id : ledger::batch_in(what))
+      if (auto* r = ledger_.find(id); r != nullptr && r->posted > max_attempts)
+        broken(when, from.name + " gives " + named(id)
+                       + " to a replica for the " + std::to_string(r->posted)
+                       + "rd time, to one on " + to.name);
+  }
   void on_given(const executed_batch& x, timestamp when) override {
     for (auto& item : x.items)
       if (auto* r = ledger_.find(request_of(item)); r != nullptr)
-        if (r->given > 2)
+        if (r->given > max_attempts)
           broken(when, named(request_of(item)) + " is executed for the "
                          + std::to_string(r->given) + "rd time");
   }
@@ -156,17 +170,27 @@ private:
   const ledger& ledger_;
 };
 
-/// What is settled (cancelled, too late) is not dispatched again.
+/// What is settled (cancelled, too late) is given to no replica any more.
 class not_again : public invariant {
 public:
   explicit not_again(const ledger& l) : invariant("I6"), ledger_(l) {}
 
-  void on_given(const executed_batch& x, timestamp when) override {
-    for (auto& item : x.items)
-      if (auto* r = ledger_.find(request_of(item)); r != nullptr)
-        if (r->given_after > 1)
-          broken(when, named(request_of(item))
-                         + " was settled and is dispatched again");
+  void on_posted(const member& from, const member&, const wire_message& what,
+                 timestamp when) override {
+    for (auto id : ledger::batch_in(what)) {
+      auto* r = ledger_.find(id);
+      if (r == nullptr || r->sent.gateway != from.name)
+        continue;
+      // At the very moment the one message may be before the other.
+      if (r->cancelled && *r->cancelled < when)
+        broken(when, named(id) + " was cancelled "
+                       + format_duration(when - *r->cancelled)
+                       + " ago and is given to a replica");
+      else if (r->settled && *r->settled < when)
+        broken(when, named(id) + " was settled "
+                       + format_duration(when - *r->settled)
+                       + " ago and is given to a replica");
+    }
   }
 
 private:
@@ -178,10 +202,10 @@ class refused_is_refused : public invariant {
 public:
   explicit refused_is_refused(const ledger& l) : invariant("I8"), ledger_(l) {}
 
-  void on_reply(const session&, uint64_t id, const infer_reply& x,
-                timestamp when) override {
+  void on_answered(const member&, uint64_t id, const infer_reply& x,
+                   timestamp when) override {
     auto* r = ledger_.find(id);
-    if (r != nullptr && refused(x.status) && r->given > 0)
+    if (r != nullptr && refused(x.status) && r->posted > 0)
       broken(when, named(id) + " was executed and is answered "
                      + std::string{to_string(x.status)});
   }
@@ -203,30 +227,76 @@ private:
   const ledger& ledger_;
 };
 
-/// Nobody's requests pile up: a gateway holds what it may.
+/// Nobody's requests pile up: gateways, queues, batches and replicas hold what
+/// they may.
 class bounded : public invariant {
 public:
   bounded(const ledger& l, const expectations& x)
     : invariant("I13"),
       ledger_(l),
-      most_(x.what->cluster.gateway.max_requests) {}
+      what_(*x.what) {}
 
-  void on_given(const executed_batch& x, timestamp when) override {
-    if (x.items.size() > most_)
-      broken(when, "a batch of " + std::to_string(x.items.size())
-                     + " requests, more than a gateway may hold");
+  void on_read(const member& gateway, uint64_t id, timestamp when) override {
+    // What was read at this very moment may be about to be refused.
+    auto held = ledger_.held(gateway.name, when);
+    auto most = what_.cluster.gateway.max_requests;
+    if (held > most)
+      broken(when, gateway.name + " holds " + std::to_string(held)
+                     + " requests of at most " + std::to_string(most));
+    auto* r = ledger_.find(id);
+    for (auto& m : what_.spec.models) {
+      if (r == nullptr || m.model != r->sent.model)
+        continue;
+      auto waiting = ledger_.waiting(gateway.name, m.model, when);
+      if (waiting > m.policy.queue)
+        broken(when, gateway.name + " queues " + std::to_string(waiting)
+                       + " requests to " + m.model + " of at most "
+                       + std::to_string(m.policy.queue));
+    }
   }
-  void on_sent(const sent_request& x) override {
-    // What a gateway has had for longer than any message takes it has admitted.
-    auto held = ledger_.open_at(x.gateway, x.when - 2s);
-    if (held > most_)
-      broken(x.when, x.gateway + " holds " + std::to_string(held)
-                       + " requests of at most " + std::to_string(most_));
+
+  void on_posted(const member& from, const member& to, const wire_message& what,
+                 timestamp when) override {
+    auto ids = ledger::batch_in(what);
+    if (ids.empty())
+      return;
+    auto* first = ledger_.find(ids.front());
+    for (auto& m : what_.spec.models)
+      if (first != nullptr && m.model == first->sent.model
+          && ids.size() > m.policy.batch)
+        broken(when, from.name + " sends a batch of "
+                       + std::to_string(ids.size()) + " requests to " + m.model
+                       + ", of at most " + std::to_string(m.policy.batch));
+    auto n = ++given_[from.name][what.head.to];
+    auto most = most_at(to.name);
+    if (n > most)
+      broken(when, from.name + " has given " + what.head.to + " "
+                     + std::to_string(n) + " batches, of at most "
+                     + std::to_string(most));
+  }
+
+  void on_delivered(const member&, const member& to, const header& what,
+                    timestamp) override {
+    if (what.t == replica_ready::record_name())
+      given_[to.name].erase(what.from); // a new promise of room
+    if (what.t == batch_done::record_name())
+      if (auto& n = given_[to.name][what.from]; n > 0)
+        --n;
   }
 
 private:
+  /// As many as a replica promises to have room for: one more than run.
+  uint64_t most_at(const std::string& node) const {
+    uint64_t out = 0;
+    for (auto& d : what_.cluster.nodes.at(node).devices)
+      out = std::max<uint64_t>(out, d.lanes + 1);
+    return out;
+  }
+
   const ledger& ledger_;
-  uint64_t most_;
+  const loaded_scenario& what_;
+  /// Batches, by gateway and replica.
+  std::map<std::string, std::map<std::string, uint64_t>> given_;
 };
 
 /// A request is run by the model it asked.

@@ -91,6 +91,17 @@ public:
   void add(watcher& x) { all_.push_back(&x); }
   void clear() { all_.clear(); }
 
+  void on_read(const member& gateway, uint64_t id, timestamp when) override {
+    tell(&watcher::on_read, gateway, id, when);
+  }
+  void on_cancel_read(const member& gateway, uint64_t id,
+                      timestamp when) override {
+    tell(&watcher::on_cancel_read, gateway, id, when);
+  }
+  void on_answered(const member& gateway, uint64_t id, const infer_reply& x,
+                   timestamp when) override {
+    tell(&watcher::on_answered, gateway, id, x, when);
+  }
   void on_reply(const session& to, uint64_t id, const infer_reply& x,
                 timestamp when) override {
     tell(&watcher::on_reply, to, id, x, when);
@@ -101,6 +112,10 @@ public:
   }
   void on_link(const member& who, const member& whom, bool up) override {
     tell(&watcher::on_link, who, whom, up);
+  }
+  void on_posted(const member& from, const member& to, const wire_message& what,
+                 timestamp when) override {
+    tell(&watcher::on_posted, from, to, what, when);
   }
   void on_delivered(const member& from, const member& to, const header& what,
                     timestamp when) override {

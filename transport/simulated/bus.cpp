@@ -157,6 +157,7 @@ bool simulated_bus::carry(const std::string& node, uint64_t incarnation,
     shared_bytes head;
     wire_message body;
   };
+  outside_.on_posted(self_, other.info, x, links_.world().now());
   auto y = std::make_shared<parcel>();
   y->head = encode_header(x.head, board_.now());
   y->body = std::move(x);
@@ -209,6 +210,7 @@ void simulated_bus::client_sends(const session& from, uint64_t id, infer x,
   request->request = std::move(x);
   from_clients_->send(bytes, &process_, [this, from, request] {
     when_received([this, from, request] {
+      outside_.on_read(self_, request->tag.id, links_.world().now());
       // With no gateway the group answers for itself as it goes.
       auto group = std::make_shared<request_group>(this, from);
       group->requests.push_back(std::move(*request));
@@ -220,6 +222,7 @@ void simulated_bus::client_sends(const session& from, uint64_t id, infer x,
 void simulated_bus::client_cancels(const session& from, uint64_t id) {
   from_clients_->send(client_header, &process_, [this, from, id] {
     when_received([this, from, id] {
+      outside_.on_cancel_read(self_, id, links_.world().now());
       to_gateway(caf::make_message(client_cancel{from, id}));
     });
   });
@@ -229,6 +232,7 @@ void simulated_bus::answer(const session& to, client_tag tag, infer_reply x) {
   if (vanished_)
     return;
   auto bytes = client_header + bytes_of(x.outputs);
+  outside_.on_answered(self_, tag.id, x, links_.world().now());
   if (links_.shows(planted_bug::lost_answer))
     return;
   if (links_.shows(planted_bug::wrong_client))

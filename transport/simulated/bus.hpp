@@ -40,7 +40,16 @@ class simulated_outside {
 public:
   virtual ~simulated_outside() = default;
 
-  /// A gateway's answer has reached its client.
+  /// A gateway's process has read a client's request, or that the client does
+  /// not want it any more.
+  virtual void on_read(const member& /*gateway*/, uint64_t /*id*/,
+                       timestamp /*when*/) {}
+  virtual void on_cancel_read(const member& /*gateway*/, uint64_t /*id*/,
+                              timestamp /*when*/) {}
+  /// A gateway gives its answer.
+  virtual void on_answered(const member& /*gateway*/, uint64_t /*id*/,
+                           const infer_reply&, timestamp /*when*/) {}
+  /// The answer has reached its client.
   virtual void on_reply(const session& /*to*/, uint64_t /*id*/,
                         const infer_reply&, timestamp /*when*/) {}
   virtual void on_operator_answer(const std::string& /*node*/, uint64_t /*id*/,
@@ -48,6 +57,9 @@ public:
   /// A node takes another for linked from now on, or no longer.
   virtual void on_link(const member& /*who*/, const member& /*whom*/,
                        bool /*up*/) {}
+  /// A node has sent a message to another.
+  virtual void on_posted(const member& /*from*/, const member& /*to*/,
+                         const wire_message&, timestamp /*when*/) {}
   /// A node is about to handle a message of another.
   virtual void on_delivered(const member& /*from*/, const member& /*to*/,
                             const header&, timestamp /*when*/) {}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/fields.hpp"
+#include "runtime/names.hpp"
+#include "runtime/time.hpp"
+
+namespace millrace {
+
+enum class fault_kind : uint8_t {
+  kill,      ///< the process is gone; started again after `lasts`, if not 0
+  hang,      ///< stopped, then goes on
+  slow,      ///< its devices and link are `factor` times slower
+  partition, ///< cut off from all other nodes, not from clients or the store
+  one_way,   ///< nothing it says gets out
+  loss,      ///< part of its packets
+  delay,     ///< of each of its messages
+  device,    ///< executions on it fail
+  load,      ///< loads onto its devices fail
+  store,     ///< the object store gives it nothing
+  wipe,      ///< killed, and started again with an empty disk
+  crash,     ///< one of its actors ends in the middle of what it does
+};
+
+constexpr auto names_of(fault_kind) {
+  return name_table{"kill",  "hang",   "slow", "partition", "one_way", "loss",
+                    "delay", "device", "load", "store",     "wipe",    "crash"};
+}
+
+/// Something that goes wrong.
+struct fault_spec {
+  fault_kind kind = fault_kind::kill;
+  std::vector<std::string> nodes;
+  std::optional<microseconds> at;
+  microseconds every{0};
+  microseconds lasts{0};
+  double part = 0.01;
+  double factor = 10;
+  microseconds by{20'000};
+  std::string actor;
+  MILLRACE_FIELDS(fault_spec, kind, nodes, at, every, lasts, part, factor, by,
+                  actor)
+  static constexpr auto notes() {
+    return std::array{
+      note{"what happens"},
+      note{"to which nodes, by name or host group; default: any worker"},
+      note{"when"},
+      note{"or how often on average, each time to one of the nodes", 0, 3.2e7},
+      note{"how long; 0: for good, and a hang, wipe or device fault 1 s", 0,
+           3.2e7},
+      note{"of packets, executions or loads that fail", 0, 1},
+      note{"how many times slower", 1, 1e6},
+      note{"how much later each message comes", 0, 60},
+      note{"of a crash: what its actor's name begins with, such as executor or"
+           " gateway; default: any but the supervisor"}};
+  }
+};
+
+/// How seeds of a scenario are explored.
+struct exploration_config {
+  double storm = 0.2;
+  double settled = 0.85;
+  uint64_t faults = 12;
+  std::vector<std::string> probes;
+  uint64_t probes_within = 2000;
+  MILLRACE_FIELDS(exploration_config, storm, settled, faults, probes,
+                  probes_within)
+  static constexpr auto notes() {
+    return std::array{
+      note{"faults fall in this part of the run, from the start; then all is"
+           " healed",
+           0.01, 1},
+      note{"from this part of the run on the cluster has to work again", 0.01,
+           1},
+      note{"in one run, at most", 1, 1000},
+      note{"what has to happen in some run, by its name in the log, such as"
+           " router.replica_lost"},
+      note{"if so many seeds are explored", 1, 1e9}};
+  }
+};
+
+} // namespace millrace

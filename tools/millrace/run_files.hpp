@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "simulator/tables.hpp"
+
+namespace millrace {
+
+/// Makes the directory that a run is going to be written into. Errors:
+/// bad_request when that cannot be.
+result<void> make_run_directory(const std::string& path);
+
+/// Writes all there is of a run: tables, trace, summary.json, pictures. Errors:
+/// unavailable with the path.
+result<void> write_run(const loaded_scenario& what,
+                       const simulator::record& run,
+                       const simulator::run_summary& found,
+                       const std::string& directory);
+
+} // namespace millrace

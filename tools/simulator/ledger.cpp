@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simulator/ledger.hpp"
+
+#include <algorithm>
+
+#include "simulator/model.hpp"
+#include "transport/codec.hpp"
+#include "transport/messages/replica.hpp"
+
+namespace millrace::simulator {
+
+const ledger::entry* ledger::find(uint64_t id) const {
+  auto i = requests_.find(id);
+  return i == requests_.end() ? nullptr : &i->second;
+}
+
+ledger::entry* ledger::known(uint64_t id) {
+  auto i = requests_.find(id);
+  return i == requests_.end() ? nullptr : &i->second;
+}
+
+size_t ledger::before(const readings& xs, timestamp when) {
+  return static_cast<size_t>(
+    std::distance(xs.begin(), xs.lower_bound({when, 0})));
+}
+
+size_t ledger::held(const std::string& gateway, timestamp when) const {
+  auto i = held_.find(gateway);
+  return i == held_.end() ? 0 : before(i->second, when);
+}
+
+size_t ledger::waiting(const std::string& gateway, const std::string& model,
+                       timestamp when) const {
+  auto i = waiting_.find({gateway, model});
+  return i == waiting_.end() ? 0 : before(i->second, when);
+}
+
+void ledger::on_sent(const sent_request& x) {
+  requests_[x.id].sent = x;
+}
+
+void ledger::on_read(const member&, uint64_t id, timestamp when) {
+  auto* x = known(id);
+  if (x == nullptr || x->cut_short)
+    return;
+  x->read = when;
+  held_[x->sent.gateway].insert({when, id});
+  if (!x->sent.model.empty())
+    waiting_[{x->sent.gateway, x->sent.model}].insert({when, id});
+}
+
+void ledger::on_cancel_read(const member&, uint64_t id, timestamp when) {
+  if (auto* x = known(id); x != nullptr && x->open())
+    x->cancelled = when;
+}
+
+void ledger::close(uint64_t id, const entry& x) {
+  if (!x.read)
+    return;
+  held_[x.sent.gateway].erase({*x.read, id});
+  waiting_[{x.sent.gateway, x.sent.model}].erase({*x.read, id});
+}
+
+void ledger::on_answered(const member&, uint64_t id, const infer_reply&,
+                         timestamp when) {
+  auto* x = known(id);
+  if (x == nullptr)
+    return;
+  if (!x->settled)
+    x->settled = when;
+  close(id, *x);
+}
+
+void ledger::on_reply(const session&, uint64_t id, const infer_reply& x,
+                      timestamp) {
+  auto* r = known(id);
+  if (r == nullptr)
+    return;
+  ++r->answers;
+  r->status = x.status;
+  r->text = x.error;
+}
+
+void ledger::on_cut_short(uint64_t id, timestamp) {
+  auto& x = requests_.at(id);
+  x.cut_short = true;
+  close(id, x);
+}
+
+std::vector<uint64_t> ledger::batch_in(const wire_message& x) {
+  std::vector<uint64_t> out;
+  if (x.head.t != run_batch::record_name())
+    return out;
+  decode_context ctx{timestamp{}, nullptr, x.attachments, 0};
+  auto batch = decode<run_batch>(x.body.view(), ctx);
+  if (!batch)
+    return out;
+  for (auto& item : batch->items)
+    out.push_back(request_of(item.inputs));
+  return out;
+}
+
+void ledger::on_posted(const member&, const member&, const wire_message& what,
+                       timestamp) {
+  for (auto id : batch_in(what))
+    if (auto* x = known(id)) {
+      ++x->posted;
+      if (x->read)
+        waiting_[{x->sent.gateway, x->sent.model}].erase({*x->read, id});
+    }
+}
+
+void ledger::on_given(const executed_batch& x, timestamp) {
+  for (auto& item : x.items)
+    if (auto* r = known(request_of(item)))
+      ++r->given;
+}
+
+} // namespace millrace::simulator
