@@ -145,10 +145,8 @@ using executor_actor = caf::typed_actor<
   caf::reacts_to<execute>,
   // Private: a batch has run.
   caf::reacts_to<device_executed>,
-  // Loads and warms up.
+  // Loads and warms up. When the sender ends the memory is given back.
   caf::replies_to<load_stage>::with<stage_loaded>,
-  // Gives the memory back.
-  caf::reacts_to<unload_stage>,
   // How busy the device is.
   caf::replies_to<get_load>::with<device_load>,
   // Private: a stage is loaded; an emulated device is due.

@@ -5,10 +5,9 @@
 #include <filesystem>
 #include <set>
 
+#include "config/checker.hpp"
 #include "runtime/bytes.hpp"
-#include "runtime/name.hpp"
 #include "runtime/text.hpp"
-#include "runtime/yaml_record.hpp"
 
 namespace millrace {
 
@@ -17,12 +16,11 @@ namespace {
 constexpr size_t max_config = 1u << 20;
 constexpr size_t max_ipc_address = 6 + 107; ///< sun_path, unix(7)
 
-/// Checks that need more than one value, after all were read.
-class checker {
+class checker : private config_checker {
 public:
   checker(cluster_config& x, const yaml_reader& reader)
-    : x_(x),
-      reader_(reader) {}
+    : config_checker(reader),
+      x_(x) {}
 
   result<void> run() {
     named("cluster", "cluster", x_.cluster);
@@ -31,35 +29,13 @@ public:
     for (auto& [name, node] : x_.nodes)
       check_node(name, node);
     for (size_t i = 0; i < x_.seeds.size(); ++i)
-      peer_address("seeds[" + std::to_string(i) + "]", x_.seeds[i]);
-    std::set<std::string> models;
-    for (size_t i = 0; i < x_.models.size(); ++i) {
-      auto key = "models[" + std::to_string(i) + "].model";
-      named(key, "model", x_.models[i].model);
-      if (!models.insert(x_.models[i].model).second)
-        refuse(key, shown(x_.models[i].model) + " is there twice");
-    }
-    if (x_.link.timeout < 2 * x_.link.beat)
-      refuse("link.timeout", "expected at least two beats ("
-                               + format_duration(2 * x_.link.beat) + "), found "
-                               + format_duration(x_.link.timeout));
-    if (error_)
-      return *error_;
-    return {};
+      peer_address(at("seeds", i), x_.seeds[i]);
+    check_models(x_.models);
+    check_link(x_.link);
+    return outcome();
   }
 
 private:
-  void refuse(const std::string& key, const std::string& why) {
-    if (!error_)
-      error_ = error{ec::bad_config, reader_.where(key) + why, {}};
-  }
-
-  void named(const std::string& key, std::string_view kind,
-             const std::string& name) {
-    if (auto fine = check_name(kind, name); !fine)
-      refuse(key, fine.failure().text);
-  }
-
   static bool is_port(std::string_view x) {
     return number_in<uint16_t>(x).value_or(0) > 0;
   }
@@ -155,22 +131,21 @@ private:
     std::map<device_type, size_t> count;
     for (size_t i = 0; i < node.devices.size(); ++i) {
       auto& d = node.devices[i];
-      auto at = key + ".devices[" + std::to_string(i) + "]";
+      auto where = at(key + ".devices", i);
       auto type = std::string{to_string(d.type)};
       if (d.id.empty())
         d.id = type + std::to_string(count[d.type]++);
       if (d.kind.empty())
         d.kind = type;
-      named(at + ".id", "device", d.id);
+      named(where + ".id", "device", d.id);
       if (!ids.insert(d.id).second)
-        refuse(at + ".id", "is there twice");
+        refuse(where + ".id", "is there twice");
+      check_emulation(where + ".emulate", d.emulate);
     }
   }
 
   cluster_config& x_;
-  const yaml_reader& reader_;
   std::map<std::string, std::string> taken_; ///< addresses, directories: by
-  std::optional<error> error_;
 };
 
 } // namespace

@@ -5,10 +5,11 @@
 #include <filesystem>
 #include <set>
 
+#include "config/checker.hpp"
+#include "config/scenario_profiles.hpp"
 #include "runtime/bytes.hpp"
-#include "runtime/name.hpp"
 #include "runtime/text.hpp"
-#include "runtime/yaml_record.hpp"
+#include "transport/wire.hpp"
 
 namespace millrace {
 
@@ -16,15 +17,16 @@ namespace {
 
 constexpr size_t max_scenario = 4u << 20;
 constexpr size_t max_hosts = 100'000;
+constexpr uint64_t most_chunks = 1'000'000;
 
 /// Checks what takes more than one value, and spreads groups out into nodes.
-class scenario_builder {
+class scenario_builder : private config_checker {
 public:
   scenario_builder(loaded_scenario& x, const yaml_reader& reader,
                    std::filesystem::path base)
-    : x_(x),
+    : config_checker(reader),
+      x_(x),
       spec_(x.spec),
-      reader_(reader),
       base_(std::move(base)) {}
 
   result<void> run() {
@@ -40,34 +42,37 @@ public:
     else
       spread_hosts();
     check_bundles();
-    if (!error_)
+    if (!refused())
       read_profiles();
-    check_decisions();
-    check_models();
-    check_workload();
-    check_faults();
-    if (error_)
-      return *error_;
-    return {};
+    if (!refused()) {
+      check_decisions();
+      check_devices();
+      check_network();
+      check_models();
+      check_workload();
+      check_faults();
+    }
+    return outcome();
   }
 
 private:
-  void refuse(const std::string& key, const std::string& why) {
-    if (!error_)
-      error_ = error{ec::bad_config, reader_.where(key) + why, {}};
-  }
-
-  static std::string at(const std::string& list, size_t i) {
-    return list + "[" + std::to_string(i) + "]";
-  }
-
   void take_cluster() {
+    for (auto* key : {"models", "link", "gateway", "monitor"})
+      if (given(key))
+        refuse(key, "stands beside 'cluster', whose config says it");
     auto path = (base_ / spec_.cluster).lexically_normal().string();
     auto found = load_config(path);
     if (!found)
       return refuse("cluster", found.failure().text);
     x_.cluster = std::move(*found);
     spec_.models = x_.cluster.models;
+  }
+
+  void read_profiles() {
+    auto found = make_profiles(spec_, catalogue_);
+    if (!found)
+      return fail(found.failure());
+    x_.profiles = std::make_shared<const profile_book>(std::move(*found));
   }
 
   void spread_hosts() {
@@ -79,8 +84,7 @@ private:
     out.monitor = spec_.monitor;
     for (size_t i = 0; i < spec_.hosts.size(); ++i)
       spread(at("hosts", i), spec_.hosts[i]);
-    if (out.link.timeout < 2 * out.link.beat)
-      refuse("link.timeout", "expected at least two beats");
+    check_link(out.link);
   }
 
   double price_of(const host_group& group) const {
@@ -92,8 +96,9 @@ private:
   }
 
   void spread(const std::string& key, host_group& group) {
-    if (auto fine = check_name("host", group.name); !fine)
-      return refuse(key + ".name", fine.failure().text);
+    named(key + ".name", "host", group.name);
+    if (!group.rack.empty())
+      named(key + ".rack", "rack", group.rack);
     if (group.roles.empty())
       return refuse(key, "has no roles (expected some of gateway, controller,"
                          " worker)");
@@ -121,6 +126,7 @@ private:
         return refuse(key + ".count", "makes more than 100,000 hosts");
       if (!x_.cluster.nodes.emplace(name, std::move(node)).second)
         return refuse(key + ".name", "node '" + name + "' is there twice");
+      x_.groups[group.name].push_back(name);
       x_.price[name] = group.price > 0 ? group.price : price_of(group);
     }
   }
@@ -145,14 +151,72 @@ private:
 
   void read_catalogue() {
     existing_file("catalogue", spec_.catalogue);
-    if (error_)
+    if (refused())
       return;
     auto text = read_file(spec_.catalogue, max_scenario);
     if (!text)
       return refuse("catalogue", text.failure().text);
     yaml_reader reader{spec_.catalogue};
     if (auto done = reader.read(*text, catalogue_); !done)
-      error_ = done.failure();
+      return fail(done.failure());
+    for (auto& [kind, x] : catalogue_.kinds)
+      if (!x.like.empty() && !catalogue_.kinds.contains(x.like))
+        fail({ec::bad_config,
+              reader.where("kinds." + kind + ".like") + "there is no kind "
+                + shown(x.like),
+              {}});
+  }
+
+  /// Whether anything is known of how long models take on that kind.
+  bool has_times(const std::string& kind, const char* metric) const {
+    return std::any_of(x_.profiles->begin(), x_.profiles->end(), [&](auto& p) {
+      return !curve_of(p.second, metric, kind).empty();
+    });
+  }
+
+  void check_devices() {
+    for (size_t i = 0; i < spec_.hosts.size(); ++i)
+      for (size_t k = 0; k < spec_.hosts[i].devices.size(); ++k) {
+        auto& d = spec_.hosts[i].devices[k];
+        auto key = at(at("hosts", i) + ".devices", k);
+        named(key + ".kind", "device", d.kind);
+        check_emulation(key + ".emulate", d.emulate);
+        if (d.kind != device_group{}.kind && !given(key + ".emulate")
+            && !has_times(d.kind, "execute_seconds"))
+          refuse(key + ".kind",
+                 "no model has times for " + shown(d.kind)
+                   + " (expected some in a profile or 'execute', a catalogue"
+                     " that says what it is like, or 'emulate' here)");
+        if (d.emulate.interference.model == interference_kind::bandwidth
+            && !has_times(d.kind, "bandwidth_share"))
+          refuse(key + ".emulate.interference.model",
+                 "no model's profile says what it needs of the bandwidth of "
+                   + shown(d.kind) + " (metric bandwidth_share)");
+      }
+  }
+
+  void check_speed(const std::string& key, const link_speed& x) {
+    constexpr double least = 125; // bytes per second: hours per message
+    if (x.speed.bytes_per_second > 0 && x.speed.bytes_per_second < least)
+      refuse(key + ".speed", "expected 0 or at least 1 kbit/s, found "
+                               + format_bandwidth(x.speed));
+  }
+
+  void check_network() {
+    auto& net = spec_.network;
+    check_speed("network.host", net.host);
+    check_speed("network.rack", net.rack);
+    check_speed("network.store", net.store);
+    check_speed("network.clients", net.clients);
+    std::set<std::string> racks;
+    for (auto& [name, node] : x_.cluster.nodes)
+      racks.insert(node.rack);
+    for (auto& [name, x] : net.links) {
+      auto key = "network.links." + name;
+      check_speed(key, x);
+      if (!x_.cluster.nodes.contains(name) && !racks.contains(name))
+        refuse(key, "no host or rack has that name");
+    }
   }
 
   void check_decisions() {
@@ -178,8 +242,12 @@ private:
   void check_bundles() {
     for (auto& [name, x] : spec_.bundles) {
       auto key = "bundles." + name;
-      if (auto fine = check_name("model", name); !fine)
-        refuse(key, fine.failure().text);
+      named(key, "model", name);
+      if (!x.application.empty())
+        named(key + ".application", "application", x.application);
+      if (x.bytes.value / spec_.chunk.value > most_chunks)
+        refuse(key + ".bytes", "travels in more than a million chunks (expected"
+                               " a larger 'chunk')");
       if (!x.like.empty())
         known_bundle(key + ".like", x.like);
       for (auto& [kind, rows] : x.execute)
@@ -197,67 +265,12 @@ private:
     }
   }
 
-  void read_profiles() {
-    profile_book out;
-    for (auto& [name, x] : spec_.bundles) {
-      out[name] = profile_of(name);
-      for (auto& [kind, about] : catalogue_.kinds)
-        add_likeness(out[name], kind, about);
-    }
-    x_.profiles = std::make_shared<const profile_book>(std::move(out));
-  }
-
-  /// Gives a kind of device the times of the one it is like, unless it has its
-  /// own.
-  static void add_likeness(profile& x, const std::string& kind,
-                           const device_kind& about) {
-    auto points = x.points;
-    auto has = [&](const std::string& metric) {
-      return !curve_of({x.model, points}, metric, kind).empty();
-    };
-    for (auto p : points) {
-      if (about.like.empty() || p.device != about.like)
-        continue;
-      p.device = kind;
-      std::erase_if(p.metrics, [&](auto& m) { return has(m.first); });
-      scale(p, about.times);
-      if (!p.metrics.empty())
-        x.points.push_back(std::move(p));
-    }
-  }
-
-  static void scale(profile_point& x, double times) {
-    for (auto& [metric, value] : x.metrics)
-      if (metric.ends_with("_seconds"))
-        value *= times;
-  }
-
-  /// Its own points stand first, before those of the model it is like.
-  profile profile_of(const std::string& name) {
-    auto& x = spec_.bundles.at(name);
-    profile out{name, {}};
-    if (!x.profile.empty()) {
-      if (auto found = read_profile(x.profile))
-        out.points = std::move(found->points);
-      else
-        refuse("bundles." + name + ".profile", found.failure().text);
-    }
-    auto add = [&](const std::string& kind, double rows, const char* metric,
-                   microseconds value) {
-      out.points.push_back({kind, rows, {}, {{metric, to_seconds(value)}}});
-    };
-    for (auto& [kind, times] : x.execute)
-      for (auto& [rows, time] : times)
-        add(kind, number_in<double>(rows).value_or(1), "execute_seconds", time);
-    for (auto& [kind, time] : x.load)
-      add(kind, 1, "load_seconds", time);
-    if (x.like.empty())
-      return out;
-    for (auto& point : profile_of(x.like).points) {
-      scale(point, x.times);
-      out.points.push_back(point);
-    }
-    return out;
+  bool has_role(node_role x) const {
+    return std::any_of(x_.cluster.nodes.begin(), x_.cluster.nodes.end(),
+                       [&](auto& node) {
+                         auto& roles = node.second.roles;
+                         return std::count(roles.begin(), roles.end(), x) != 0;
+                       });
   }
 
   void existing_file(const std::string& key, std::string& path) {
@@ -267,13 +280,46 @@ private:
   }
 
   void check_models() {
-    std::set<std::string> seen;
+    config_checker::check_models(spec_.models);
+    std::set<std::string> devices;
+    for (auto& [name, node] : x_.cluster.nodes)
+      for (auto& d : node.devices)
+        devices.insert({d.id, d.kind});
     for (size_t i = 0; i < spec_.models.size(); ++i) {
       auto& x = spec_.models[i];
-      auto key = at("models", i) + ".model";
-      known_bundle(key, x.model);
-      if (!seen.insert(x.model).second)
-        refuse(key, shown(x.model) + " is there twice");
+      known_bundle(at("models", i) + ".model", x.model);
+      if (!x.device.empty() && !devices.contains(x.device))
+        refuse(at("models", i) + ".device",
+               "no host has a device " + shown(x.device));
+    }
+    for (auto role : {node_role::controller, node_role::worker})
+      if (!spec_.models.empty() && !has_role(role))
+        refuse("models", "no host is a " + std::string{to_string(role)}
+                           + ", so nothing is ever loaded");
+  }
+
+  void check_mix(const std::string& key, const workload_part& x) {
+    double sum = 0;
+    for (auto& [name, weight] : x.mix) {
+      known_bundle(key + "." + name, name);
+      if (!(weight >= 0 && weight <= 1e9))
+        refuse(key + "." + name, "expected a weight between 0 and 1e9");
+      sum += weight;
+    }
+    if (!x.mix.empty() && sum <= 0)
+      refuse(key, "expected a weight of more than 0");
+  }
+
+  void check_rows(const std::string& key, const workload_part& x) {
+    for (auto& [name, m] : spec_.bundles) {
+      auto asked =
+        x.model == name || x.mix.contains(name)
+        || (!x.application.empty() && x.application == m.application);
+      auto row = std::max(m.input.value, m.output.value);
+      if (asked && x.rows * row > wire_limits::message_bytes)
+        refuse(key, "makes " + format_bytes(x.rows * row) + " of " + name
+                      + "; a message holds "
+                      + format_bytes(wire_limits::message_bytes));
     }
   }
 
@@ -286,11 +332,14 @@ private:
         refuse(key, "expected one of model, application and mix");
       if (!x.model.empty())
         known_bundle(key + ".model", x.model);
-      for (auto& [name, weight] : x.mix) {
-        known_bundle(key + ".mix." + name, name);
-        if (!(weight >= 0))
-          refuse(key + ".mix." + name, "expected a weight of at least 0");
-      }
+      if (!x.application.empty()
+          && std::none_of(
+            spec_.bundles.begin(), spec_.bundles.end(),
+            [&](auto& b) { return b.second.application == x.application; }))
+        refuse(key + ".application", "no model under 'bundles' is a variant of "
+                                       + shown(x.application));
+      check_mix(key + ".mix", x);
+      check_rows(key + ".rows", x);
       auto files = x.arrivals == arrival_process::rates
                    || x.arrivals == arrival_process::times;
       if (files && x.file.empty())
@@ -301,12 +350,7 @@ private:
       if (x.start >= spec_.length)
         refuse(key + ".start", "is after the end of the run");
     }
-    auto gateways = std::any_of(
-      x_.cluster.nodes.begin(), x_.cluster.nodes.end(), [](auto& node) {
-        auto& roles = node.second.roles;
-        return std::count(roles.begin(), roles.end(), node_role::gateway) != 0;
-      });
-    if (!spec_.workload.empty() && !gateways)
+    if (!spec_.workload.empty() && !has_role(node_role::gateway))
       refuse("workload", "no host is a gateway, so nobody can ask anything");
   }
 
@@ -316,6 +360,8 @@ private:
       auto key = at("faults", i);
       if (x.at.has_value() == (x.every > 0us))
         refuse(key, "expected one of 'at' and 'every'");
+      if (x.at && *x.at >= spec_.length)
+        refuse(key + ".at", "is after the end of the run");
       for (size_t k = 0; k < x.nodes.size(); ++k)
         if (nodes_of(x_, x.nodes[k]).empty())
           refuse(at(key + ".nodes", k),
@@ -325,25 +371,19 @@ private:
 
   loaded_scenario& x_;
   scenario& spec_;
-  const yaml_reader& reader_;
   std::filesystem::path base_;
   device_catalogue catalogue_;
-  std::optional<error> error_;
 };
 
 } // namespace
 
 std::vector<std::string> nodes_of(const loaded_scenario& x,
                                   const std::string& name) {
-  std::vector<std::string> out;
-  for (auto& [node, config] : x.cluster.nodes) {
-    auto stem = node.substr(0, node.rfind('-'));
-    auto grouped = stem == name && node.size() > name.size()
-                   && number_in<uint64_t>(node.substr(name.size() + 1));
-    if (node == name || grouped)
-      out.push_back(node);
-  }
-  return out;
+  if (auto i = x.groups.find(name); i != x.groups.end())
+    return i->second;
+  if (x.cluster.nodes.contains(name))
+    return {name};
+  return {};
 }
 
 result<loaded_scenario>

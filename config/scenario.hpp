@@ -130,7 +130,9 @@ struct scenario {
 /// A scenario, read, checked and ready to run.
 struct loaded_scenario {
   scenario spec;
-  cluster_config cluster;              ///< every host a node
+  cluster_config cluster; ///< every host a node
+  /// Of each host group its nodes.
+  std::map<std::string, std::vector<std::string>> groups;
   std::map<std::string, double> price; ///< of an hour, by node
   std::shared_ptr<const profile_book> profiles;
 };

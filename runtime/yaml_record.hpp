@@ -59,6 +59,11 @@ public:
     return file_ + line + ": " + key + ": ";
   }
 
+  /// Whether the document, or an override, has that key.
+  bool has(const std::string& key) const {
+    return lines_.contains(key) || was_overridden(key);
+  }
+
 private:
   void try_replace(const YAML::Node& root, const std::string& assignment) {
     try {

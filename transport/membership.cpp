@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/membership.hpp"
 
-#include <algorithm>
-
 #include "runtime/actor.hpp"
 
 namespace millrace {
 
 namespace {
-
-constexpr size_t lost_kept = 64;
 
 template <class T>
 void enqueue(const caf::strong_actor_ptr& to, T x, caf::execution_unit* host) {
@@ -46,14 +42,8 @@ void membership::down(const peer_down& x, timestamp now) {
   std::lock_guard guard{mutex_};
   heard_.erase(x.peer.name);
   // A link that never stood both ways says nothing of its node.
-  if (up_.erase(x.peer.name) != 0 && !x.left) {
-    lost_[x.peer.name] = {x.peer, x.reason, now};
-    if (lost_.size() > lost_kept)
-      lost_.erase(
-        std::min_element(lost_.begin(), lost_.end(), [](auto& a, auto& b) {
-          return a.second.when < b.second.when;
-        }));
-  }
+  if (up_.erase(x.peer.name) != 0 && !x.left)
+    lost_.add(x.peer, x.reason, now);
 }
 
 void membership::tell_down(const peer_down& x) {
@@ -69,11 +59,9 @@ uint64_t membership::incarnation_of(const std::string& node) const {
 
 member_list membership::list(timestamp now) const {
   std::lock_guard guard{mutex_};
-  member_list out{self_, {}, {}};
+  member_list out{self_, {}, lost_.list(now)};
   for (auto& [name, x] : up_)
     out.peers.push_back(x);
-  for (auto& [name, x] : lost_)
-    out.lost.push_back({x.node, x.reason, to_us(now - x.when)});
   return out;
 }
 

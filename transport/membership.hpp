@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/messages/cluster.hpp"
+#include "transport/lost_nodes.hpp"
 
 namespace millrace {
 
@@ -42,11 +42,6 @@ private:
     caf::weak_actor_ptr who;
     std::string role;
   };
-  struct lost_node {
-    member node;
-    std::string reason;
-    timestamp when;
-  };
 
   template <class T>
   void tell(const member& about, const T& x);
@@ -56,7 +51,7 @@ private:
   member self_;
   std::map<std::string, uint64_t> heard_;
   std::map<std::string, member> up_;
-  std::map<std::string, lost_node> lost_; ///< the last ones
+  lost_nodes lost_;
   std::vector<subscriber> subscribers_;
 };
 

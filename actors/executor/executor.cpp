@@ -61,8 +61,8 @@ timestamp executor_state::now() const {
 }
 
 caf::result<stage_loaded> executor_state::on_load(const load_stage& x) {
-  // A replica that dies without a word leaves nothing behind. Asked before the
-  // promise, which takes the sender with it.
+  // However a replica ends, it leaves nothing behind. Asked before the promise,
+  // which takes the sender with it.
   if (auto owner = self_->current_sender()) {
     self_->monitor(caf::actor_cast<caf::actor>(owner));
     owners_[owner->id()] = x.instance;
@@ -92,10 +92,6 @@ void executor_state::on_device_loaded(const device_loaded& x) {
   report_memory();
   promise.deliver(stage_loaded{x.instance, report.memory.value,
                                to_us(report.load), to_us(report.warm_up)});
-}
-
-void executor_state::on_unload(const unload_stage& x) {
-  forget(x.instance);
 }
 
 void executor_state::forget(instance_id x) {
@@ -194,7 +190,6 @@ executor(executor_actor::stateful_pointer<executor_state> self,
     [&s](execute& x) { s.on_execute(x); },
     [&s](const device_executed& x) { s.on_device_executed(x); },
     [&s](const load_stage& x) { return s.on_load(x); },
-    [&s](const unload_stage& x) { s.on_unload(x); },
     [&s](get_load) { return s.on_get_load(); },
     [&s](const device_loaded& x) { s.on_device_loaded(x); },
     [&s](tick) { s.on_tick(); },

@@ -37,7 +37,6 @@ struct executor_state {
              std::shared_ptr<metrics> counts);
 
   caf::result<stage_loaded> on_load(const load_stage& x);
-  void on_unload(const unload_stage& x);
   void on_execute(execute& x);
   void on_device_loaded(const device_loaded& x);
   void on_device_executed(const device_executed& x);

@@ -188,10 +188,8 @@ void replica_state::on_finish() {
 }
 
 void replica_state::end_if_idle() {
-  if (!lingered_ || !running_.empty())
-    return;
-  self_->send(options_.executor, unload_stage{instance_});
-  self_->quit();
+  if (lingered_ && running_.empty())
+    self_->quit();
 }
 
 replica_actor::behavior_type

@@ -40,7 +40,8 @@ public:
     y.what = std::move(x);
     learn(y);
     y.load = varied(y.load);
-    loading_.emplace(now + to_time(y.load * pace()), id);
+    move_on(now);
+    loading_.push_back({id, y.load});
   }
 
   void unload(instance_id x) override { loaded_.erase(x); }
@@ -53,33 +54,32 @@ public:
   }
 
   timestamp next_due() const override {
-    auto due = loading_.empty() ? far_future : loading_.begin()->first;
+    auto due = far_future;
+    for (auto& x : loading_)
+      due = std::min(due, at_ + to_time(x.left * pace()));
     for (auto& x : running_)
       due = std::min(due, at_ + to_time(x.left * x.slower * pace()));
     return due;
   }
 
   void advance(timestamp now) override {
-    while (!loading_.empty() && loading_.begin()->first <= now) {
-      auto instance = loading_.begin()->second;
-      loading_.erase(loading_.begin());
-      finish_load(instance);
-    }
     move_on(now);
-    std::vector<work> done;
-    std::erase_if(running_, [&](work& x) {
-      if (x.left > seconds_d{1e-9})
-        return false;
-      done.push_back(std::move(x));
-      return true;
-    });
+    auto loads = take_done(loading_);
+    auto done = take_done(running_);
     start_waiting(now);
+    for (auto& x : loads)
+      finish_load(x.instance);
     for (auto& x : done)
       listener_.on_executed(
         {x.job.id, x.job.lane, outputs_of(x.job), x.started, now});
   }
 
 private:
+  struct loading {
+    instance_id instance;
+    seconds_d left;
+  };
+
   struct work {
     execution job;
     seconds_d left;    ///< alone on the device
@@ -94,6 +94,18 @@ private:
     seconds_d load{0};
     double demand = 0;
   };
+
+  template <class T>
+  static std::vector<T> take_done(std::vector<T>& xs) {
+    std::vector<T> out;
+    std::erase_if(xs, [&](T& x) {
+      if (x.left > seconds_d{1e-9})
+        return false;
+      out.push_back(std::move(x));
+      return true;
+    });
+    return out;
+  }
 
   static nanoseconds to_time(seconds_d x) {
     return std::chrono::ceil<nanoseconds>(x);
@@ -136,11 +148,14 @@ private:
     return varied(out);
   }
 
-  /// Lets what runs get on from at_ to now, each slowed by its neighbours.
+  /// Lets loads, and what runs, get on from at_ to now, batches slowed by their
+  /// neighbours.
   void move_on(timestamp now) {
     if (now <= at_)
       return;
     auto gained = seconds_d{now - at_} / pace();
+    for (auto& x : loading_)
+      x.left -= gained;
     for (auto& x : running_)
       x.left -= gained / x.slower;
     at_ = now;
@@ -233,10 +248,10 @@ private:
   emulated_ground ground_;
   std::unique_ptr<interference_model> interference_;
   std::map<instance_id, copy> loaded_;
-  std::multimap<timestamp, instance_id> loading_;
+  std::vector<loading> loading_;
   std::vector<std::vector<execution>> waiting_; // per lane
   std::vector<work> running_;                   // at most one per lane
-  timestamp at_;                                // running_ is as of then
+  timestamp at_;                                // both are as of then
 };
 
 } // namespace

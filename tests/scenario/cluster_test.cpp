@@ -259,6 +259,47 @@ TEST_CASE("router: a request nobody waits for is not run again") {
   CHECK(c.executions == 0);
 }
 
+TEST_CASE("router: a replica that drains gets no more batches") {
+  virtual_cluster c{2, want(2), ten_ms};
+  REQUIRE(
+    c.ask_actor<done, registry_actor>("./registry", set_model{want(1), false}));
+  c.advance(50ms);
+  std::set<std::string> given;
+  for (uint64_t i = 1; i <= 20; ++i) {
+    c.request(i);
+    c.advance(11ms); // it lingers for longer than all of them take
+    given.insert(c.given_to);
+  }
+  CHECK(given.size() == 1);
+  CHECK(c.answers() == counts{{ec::ok, 20}});
+}
+
+TEST_CASE("P7: a node obeys no controller older than its last") {
+  virtual_cluster c{1, want(0), ten_ms};
+  auto order = [&](uint64_t epoch, uint64_t sequence,
+                   const std::string& replica) {
+    deploy x;
+    x.epoch = epoch;
+    x.sequence = sequence;
+    x.what.replica = replica;
+    x.what.model = "m";
+    x.what.version = 1;
+    x.what.node = "w1";
+    x.what.device = "emu0";
+    c.tell("w1/supervisor", x);
+    auto status =
+      c.ask_actor<node_status, supervisor_actor>("w1/supervisor", get_status{});
+    REQUIRE(status);
+    return std::any_of(status->replicas.begin(), status->replicas.end(),
+                       [&](auto& r) { return r.what.replica == replica; });
+  };
+  CHECK(order(1'000, 1, "m.1.101"));
+  CHECK_FALSE(order(999, 5, "m.1.102"));
+  CHECK_FALSE(order(1'000, 1, "m.1.103"));
+  CHECK(order(1'000, 2, "m.1.104"));
+  CHECK(order(1'001, 1, "m.1.105"));
+}
+
 TEST_CASE("registry: settings beyond their limits are refused by name") {
   virtual_cluster c{1, want(1), ten_ms};
   set_model many;

@@ -83,6 +83,13 @@ public:
     return front().bus()->resolve(address);
   }
 
+  template <class T>
+  void tell(const std::string& address, const T& x) {
+    at_front([this, address, x] {
+      caf::anon_send(caf::actor_cast<caf::actor>(actor(address)), x);
+    });
+  }
+
   void crash(const std::string& address) {
     at_front([this, address] {
       caf::anon_send_exit(actor(address), caf::exit_reason::kill);

@@ -145,8 +145,28 @@ TEST_CASE("arrivals: what is no number is named with its file and line") {
   auto found = make_arrivals(x, 10s, random_stream{1});
   REQUIRE_FALSE(found);
   CHECK(found.failure().text.find("t.csv:2: expected requests per second,"
-                                  " found 'many'")
+                                  " at most 1e9, found 'many'")
         != std::string::npos);
+}
+
+TEST_CASE("arrivals: a file without any, or cut off, is refused") {
+  temporary_directory folder;
+  auto file = folder.path() + "/t.csv";
+  auto x = by(arrival_process::rates, 1);
+  x.file = file;
+  auto error_of = [&](const std::string& text) {
+    std::ofstream{file} << text;
+    auto found = make_arrivals(x, 10s, random_stream{1});
+    REQUIRE_FALSE(found);
+    return found.failure().text;
+  };
+  CHECK(error_of("") == file + ": has no requests per second");
+  CHECK(error_of("second,requests\n") == file + ": has no requests per second");
+  CHECK(error_of("1\n1e30\n").find("t.csv:2: expected") != std::string::npos);
+  CHECK(error_of("1\ninf\n").find("t.csv:2: expected") != std::string::npos);
+  // The first half of a gzipped "1\n2\n3\n".
+  CHECK(error_of(std::string{"\x1f\x8b\x08\0\0\0\0\0\0\x03\x33\xe4\x32", 13})
+        == file + ": is damaged, or ends in the middle");
 }
 
 TEST_CASE("arrivals: more than can be held are refused") {

@@ -107,6 +107,65 @@ TEST_CASE("scenario: what is wrong is named with file, line and key") {
         == 0);
 }
 
+TEST_CASE("scenario: what would be passed over in silence is refused") {
+  auto says = [](const std::string& from, const std::string& to,
+                 const std::string& what) {
+    auto found = error_of(from, to);
+    CAPTURE(found);
+    CHECK(found.find(what) != std::string::npos);
+  };
+  auto line = [&](const std::string& more, const std::string& what) {
+    says("length: 10s\n", "length: 10s\n" + more + "\n", what);
+  };
+  line("network: {links: {nowhere: {speed: 1Gbit/s}}}",
+       "s.yaml:2: network.links.nowhere: no host or rack has that name");
+  line("network: {host: {speed: 1bit/s}}",
+       "network.host.speed: expected 0 or at least 1 kbit/s");
+  line("faults: [{at: 11s}]", "faults[0].at: is after the end of the run");
+  says("kind: v100", "kind: v99",
+       "hosts[1].devices[0].kind: no model has times for 'v99'");
+  says("kind: v100,",
+       "kind: v100, emulate: {interference: {model: bandwidth}},",
+       "no model's profile says what it needs of the bandwidth");
+  says("kind: v100,",
+       "kind: v100, emulate: {interference: {pairs: {a+b: -0.5}}},",
+       "interference.pairs.a+b: expected between 0 and 100, found -0.5");
+  says("[{model: a}]\nworkload", "[{model: a, device: z}]\nworkload",
+       "models[0].device: no host has a device 'z'");
+  says("[gateway, controller]", "[gateway]",
+       "models: no host is a controller, so nothing is ever loaded");
+  says("workload: [{model: a}]", "workload: [{application: x}]",
+       "workload[0].application: no model under 'bundles' is a variant of 'x'");
+  says("workload: [{model: a}]", "workload: [{mix: {a: 0, b: 0}}]",
+       "workload[0].mix: expected a weight of more than 0");
+}
+
+TEST_CASE("scenario: what no machine could work off is refused") {
+  CHECK(error_of("a: {execute", "a: {bytes: 10TiB, execute")
+          .find("bundles.a.bytes: travels in more than a million chunks")
+        != std::string::npos);
+  auto text = good;
+  text.replace(text.find("a: {execute"), 11, "a: {input: 100kB, execute");
+  text.replace(text.find("workload: [{model: a}]"), 22,
+               "workload: [{model: a, rows: 4096}]");
+  auto x = parse_scenario(text, "s.yaml");
+  REQUIRE_FALSE(x);
+  CHECK(x.failure().text
+        == "s.yaml:15: workload[0].rows: makes 391 MiB of a; a message holds"
+           " 256 MiB");
+}
+
+TEST_CASE("scenario: a group's nodes are those it made, whatever their names") {
+  auto text = good;
+  text.replace(text.find("  - {name: front"), 0,
+               "  - {name: w-9, roles:"
+               " [worker]}\n");
+  auto x = parse_scenario(text, "s.yaml");
+  REQUIRE(x);
+  CHECK(nodes_of(*x, "w").size() == 4);
+  CHECK(nodes_of(*x, "w-9") == std::vector<std::string>{"w-9"});
+}
+
 TEST_CASE("scenario: the reference page is what the declarations say") {
   auto page = read_file(MILLRACE_SOURCE "/config/SCENARIOS.md", 1 << 20);
   REQUIRE(page);

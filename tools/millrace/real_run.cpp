@@ -8,8 +8,8 @@
 
 #include "client/client.hpp"
 #include "client/operator_client.hpp"
-#include "millrace/bench/floors.hpp"
 #include "millrace/child.hpp"
+#include "millrace/loopback.hpp"
 #include "runtime/bytes.hpp"
 #include "runtime/hash.hpp"
 #include "simulator/model.hpp"
@@ -86,10 +86,12 @@ private:
     config_.seeds.clear();
     config_.profiles = directory_ + "/profiles.yaml";
     for (auto& [name, node] : config_.nodes) {
-      auto address = [] {
-        return "tcp://127.0.0.1:" + std::to_string(free_port());
-      };
-      node.peers = address();
+      auto peers = free_address(), clients = free_address(),
+           operators = free_address();
+      for (auto* x : {&peers, &clients, &operators})
+        if (!*x)
+          return x->failure();
+      node.peers = *peers;
       node.advertise.clear();
       node.http.clear();
       node.clients = node.operators = "";
@@ -97,9 +99,9 @@ private:
         return std::count(node.roles.begin(), node.roles.end(), x) != 0;
       };
       if (has(node_role::gateway))
-        gateways_.push_back(node.clients = address());
+        gateways_.push_back(node.clients = *clients);
       if (has(node_role::controller)) {
-        operators_ = node.operators = address();
+        operators_ = node.operators = *operators;
         controller_ = name;
         config_.seeds = {node.peers};
       }
@@ -193,15 +195,26 @@ private:
       out.requests.push_back(row);
       auto& part = asked.part(x);
       auto g = id % clients_.size();
-      auto deadline = part.deadline > 0us ? part.deadline : 30s;
+      auto deadline = part.deadline > 0us ? part.deadline : deadline_of(model);
+      longest_ = std::max(longest_, deadline + 1s);
       sent_[g][clients_[g]->submit(asked.make_request(x, model, id),
                                    deadline)] = id;
       if (id % 64 == 0)
         progress(to_seconds(x.at) / to_seconds(what_.spec.length));
     }
-    for (auto until = now() + 30s; now() < until && open() > 0;)
+    for (auto until = now() + longest_; now() < until && open() > 0;)
       take(out, 1ms);
     return {};
+  }
+
+  /// Of requests that bring none; the simulated client leaves it to the
+  /// gateway.
+  microseconds deadline_of(const std::string& model) const {
+    auto out = serving_policy{}.deadline;
+    for (auto& m : config_.models)
+      if (m.model == model)
+        out = m.policy.deadline;
+    return out;
   }
 
   size_t open() const {
@@ -251,6 +264,7 @@ private:
   std::vector<std::unique_ptr<client>> clients_;
   std::vector<std::unordered_map<uint64_t, uint64_t>> sent_; ///< per client
   name_list names_;
+  microseconds longest_{0}; ///< that an answer may take
   timestamp begin_;
 };
 

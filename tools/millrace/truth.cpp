@@ -52,41 +52,27 @@ double ms(microseconds x) {
   return 1e3 * to_seconds(x);
 }
 
-std::vector<double> sorted(const rows& xs, part_of_time f) {
-  std::vector<double> out;
+samples of_answered(const rows& xs, part_of_time f) {
+  samples out;
   for (auto& x : xs)
     if (x.status == ec::ok)
-      out.push_back(f(x));
-  std::sort(out.begin(), out.end());
+      out.add(f(x));
   return out;
 }
 
-double quantile(const std::vector<double>& xs, double q) {
-  if (xs.empty())
-    return 0;
-  return xs[static_cast<size_t>(q * static_cast<double>(xs.size() - 1) + .5)];
-}
-
-/// The part of sorted values up to x.
-double part_up_to(const std::vector<double>& xs, double x) {
-  return static_cast<double>(std::upper_bound(xs.begin(), xs.end(), x)
-                             - xs.begin())
-         / static_cast<double>(std::max<size_t>(1, xs.size()));
-}
-
-double distance(const std::vector<double>& a, const std::vector<double>& b) {
+double distance(samples& a, samples& b) {
   double out = 0;
   for (auto& [one, other] : {std::pair{&a, &b}, std::pair{&b, &a}})
-    for (auto x : *one)
-      out = std::max(out, part_up_to(*one, x) - part_up_to(*other, x + close));
+    for (auto x : one->sorted())
+      out = std::max(out, one->part_up_to(x) - other->part_up_to(x + close));
   return out;
 }
 
 compared compare(std::string name, const rows& real, const rows& simulated,
                  part_of_time f) {
-  auto a = sorted(real, f), b = sorted(simulated, f);
-  return {std::move(name), quantile(a, .5),  quantile(b, .5),  quantile(a, .9),
-          quantile(b, .9), quantile(a, .99), quantile(b, .99), distance(a, b)};
+  auto a = of_answered(real, f), b = of_answered(simulated, f);
+  return {std::move(name), a.quantile(.5),  b.quantile(.5),  a.quantile(.9),
+          b.quantile(.9),  a.quantile(.99), b.quantile(.99), distance(a, b)};
 }
 
 /// What counts as a decision, among the events of the log.
@@ -219,12 +205,6 @@ result<void> write_page(const loaded_scenario& what, const truth& x,
                         const std::string& directory) {
   auto path = directory + "/truth.md";
   std::ofstream out{path};
-  auto list = [](auto& xs) {
-    std::string text;
-    for (auto& [status, n] : xs)
-      text += (text.empty() ? "" : ", ") + status + " " + std::to_string(n);
-    return text;
-  };
   out << "# " << x.scenario << ": real and simulated\n\nThe same " << x.requests
       << " requests (seed " << x.seed << ", "
       << format_duration(what.spec.length) << ") were sent to "
@@ -232,8 +212,8 @@ result<void> write_page(const loaded_scenario& what, const truth& x,
       << " real processes on this host, with emulated devices and ZeroMQ on"
          " loopback, and to the same actors on the virtual clock.\n\nReal"
          " answers: "
-      << list(x.real_statuses) << ". Simulated: " << list(x.simulated_statuses)
-      << ".\n\n## Times\n\n"
+      << listed(x.real_statuses)
+      << ". Simulated: " << listed(x.simulated_statuses) << ".\n\n## Times\n\n"
       << markdown(time_table(x))
       << "\nDistance is by which part of the requests the two distributions"
          " differ at most, times closer than "
@@ -249,9 +229,9 @@ result<void> write_page(const loaded_scenario& what, const truth& x,
   picture.set("yrange [0:1]");
   picture.set("logscale x");
   auto draw = [&](const char* name, const rows& xs) {
-    auto took =
-      sorted(xs, [](const request_row& r) { return ms(r.answered - r.sent); });
-    picture.distribution(name, took);
+    auto took = of_answered(
+      xs, [](const request_row& r) { return ms(r.answered - r.sent); });
+    picture.distribution(name, took.sorted());
   };
   draw("real", real.requests);
   draw("simulated", simulated.requests);

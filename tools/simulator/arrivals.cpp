@@ -15,6 +15,12 @@ namespace millrace {
 
 namespace {
 
+/// In a file: of requests in a second, or of seconds.
+constexpr double highest_number = 1e9;
+
+/// Changes of level, of bursts.
+constexpr double most_bursts = 1e7;
+
 error too_many() {
   return {ec::bad_request,
           "there would be more than " + std::to_string(max_arrivals)
@@ -51,18 +57,21 @@ arrival_times bursts(const workload_part& x, double rate, double end,
                      random_stream& random) {
   // The mean over both levels is the rate.
   auto low = rate / (1 + x.burst_part * (x.burst - 1));
-  auto high = low * x.burst;
   auto in_burst = to_seconds(x.burst_length);
   auto between = in_burst * (1 - x.burst_part) / x.burst_part;
   auto bursting = random.uniform() < x.burst_part;
-  auto until = random.exponential() * (bursting ? in_burst : between);
-  return thinned(end, high, random, [&, until, bursting](double at) mutable {
-    while (at >= until) {
-      bursting = !bursting;
-      until += random.exponential() * (bursting ? in_burst : between);
-    }
-    return bursting ? high : low;
-  });
+  arrival_times out;
+  for (double from = 0; from < end; bursting = !bursting) {
+    auto until = from + random.exponential() * (bursting ? in_burst : between);
+    auto level = bursting ? low * x.burst : low;
+    // A Poisson process may begin anew at any point.
+    auto at = from + random.exponential() / level;
+    for (; at < std::min(until, end) && out.size() < max_arrivals;
+         at += random.exponential() / level)
+      out.push_back(from_seconds(at));
+    from = until;
+  }
+  return out;
 }
 
 arrival_times functions(const workload_part& x, double rate, double end,
@@ -97,11 +106,14 @@ result<std::vector<std::string>> read_lines(const std::string& path) {
     while (!out.back().empty() && std::isspace(out.back().back()))
       out.back().pop_back();
   }
-  ::gzclose(file);
+  if (::gzclose(file) != Z_OK)
+    return error{
+      ec::bad_request, path + ": is damaged, or ends in the middle", {}};
   return out;
 }
 
-/// The last column of each line, which has to be a number of at least 0.
+/// The last column of each line, which has to be a number of at least 0. There
+/// has to be one.
 result<std::vector<double>> read_numbers(const std::string& path,
                                          const char* what) {
   auto lines = read_lines(path);
@@ -112,7 +124,7 @@ result<std::vector<double>> read_numbers(const std::string& path,
     auto& line = (*lines)[i];
     std::string_view last = split(line, ',').back();
     auto found = number_in<double>(last);
-    if (found && *found >= 0) {
+    if (found && *found >= 0 && *found <= highest_number) {
       out.push_back(*found);
       continue;
     }
@@ -120,9 +132,11 @@ result<std::vector<double>> read_numbers(const std::string& path,
       continue;
     return error{ec::bad_request,
                  path + ":" + std::to_string(i + 1) + ": expected " + what
-                   + ", found " + shown(line),
+                   + ", at most 1e9, found " + shown(line),
                  {}};
   }
+  if (out.empty())
+    return error{ec::bad_request, path + ": has no " + std::string{what}, {}};
   return out;
 }
 
@@ -191,6 +205,11 @@ result<arrival_times> make_arrivals(const workload_part& x, microseconds length,
   auto most = std::max(rate, x.to_rate * x.scale);
   if (!from_file && most * end > static_cast<double>(max_arrivals))
     return too_many();
+  if (x.arrivals == arrival_process::bursts
+      && end * x.burst_part / to_seconds(x.burst_length) > most_bursts)
+    return error{ec::bad_request,
+                 "burst_length: there would be more than ten million bursts",
+                 {}};
   result<arrival_times> out = arrival_times{};
   switch (x.arrivals) {
   case arrival_process::poisson:

@@ -62,6 +62,8 @@ loaded_scenario varied(const loaded_scenario& what, random_stream random) {
   // Tight enough to be met in a storm, with room for what comes in peace.
   if (random.below(2) == 0)
     c.gateway.max_requests = 12 + random.below(64);
+  if (random.below(2) == 0)
+    c.gateway.max_bytes = c.gateway.max_client_bytes = {64u << 10};
   for (auto& m : c.models) {
     if (random.below(2) == 0)
       m.policy.queue = 12 + random.below(64);

@@ -127,6 +127,10 @@ void recorder::gone(const std::string& node, timestamp when) {
 }
 
 void recorder::on_log(log_level level, std::string_view line, timestamp when) {
+  record_.errors += level == log_level::error;
+  auto name = line.substr(0, line.find(' '));
+  if (name.starts_with("fault.") && name != "fault.over")
+    ++record_.faults[std::string{name.substr(6)}];
   if (how_.events)
     record_.events.push_back({since_start(when), std::string{line}, level});
 }

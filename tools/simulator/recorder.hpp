@@ -77,6 +77,8 @@ struct record {
   std::vector<replica_row> replicas;
   std::vector<event_row> events;
   std::map<std::string, microseconds> reserved; ///< time there, by node
+  std::map<std::string, uint64_t> faults;       ///< that began, by kind
+  uint64_t errors = 0; ///< events at which a person must act
 };
 
 /// Writes a run down.

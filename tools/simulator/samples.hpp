@@ -18,12 +18,25 @@ public:
   double quantile(double q) {
     if (values_.empty())
       return 0;
+    auto i =
+      static_cast<size_t>(q * static_cast<double>(values_.size() - 1) + 0.5);
+    return sorted()[i];
+  }
+
+  /// All of them, the smallest first.
+  const std::vector<double>& sorted() {
     if (!sorted_)
       std::sort(values_.begin(), values_.end());
     sorted_ = true;
-    auto i =
-      static_cast<size_t>(q * static_cast<double>(values_.size() - 1) + 0.5);
-    return values_[i];
+    return values_;
+  }
+
+  /// The part of them up to x.
+  double part_up_to(double x) {
+    auto& xs = sorted();
+    return static_cast<double>(std::upper_bound(xs.begin(), xs.end(), x)
+                               - xs.begin())
+           / static_cast<double>(std::max<size_t>(1, xs.size()));
   }
 
   size_t size() const { return values_.size(); }

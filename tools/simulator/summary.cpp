@@ -133,11 +133,8 @@ run_summary summarise(const loaded_scenario& what, uint64_t seed,
   std::sort(out.models.begin(), out.models.end(),
             [](auto& a, auto& b) { return a.model < b.model; });
   add_devices(what, run, out);
-  for (auto& x : run.events) {
-    out.errors += x.level == log_level::error;
-    if (x.what.starts_with("fault.") && !x.what.starts_with("fault.over"))
-      ++out.faults[x.what.substr(6, x.what.find(' ') - 6)];
-  }
+  out.faults = run.faults;
+  out.errors = run.errors;
   return out;
 }
 

@@ -74,11 +74,6 @@ struct stage_loaded {
   MILLRACE_FIELDS(stage_loaded, instance, memory, load, warm_up)
 };
 
-struct unload_stage {
-  uint64_t instance = 0;
-  MILLRACE_FIELDS(unload_stage, instance)
-};
-
 /// Run a batch on a loaded stage.
 struct execute {
   uint64_t id = 0; ///< the replica's

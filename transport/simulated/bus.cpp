@@ -89,9 +89,7 @@ member_list simulated_bus::members() const {
   for (auto n : links_.present_)
     if (n != number_ && links_.sees(number_, n))
       out.peers.push_back(links_.starts_[n].info);
-  for (auto& [name, x] : links_.lost_)
-    out.lost.push_back(
-      {x.node, x.reason, to_us(links_.world().now() - x.when)});
+  out.lost = links_.lost_.list(links_.world().now());
   return out;
 }
 

@@ -10,6 +10,9 @@ namespace millrace {
 
 namespace {
 
+/// Seconds: what takes longer than a century ends then.
+constexpr double longest = 3.2e9;
+
 /// Less than a byte: what rounding leaves of a flow that has ended.
 constexpr double nothing = 1e-3;
 
@@ -157,8 +160,8 @@ void fabric::schedule(flow_number n, flow& x) {
     x.due = x.since;
   else if (x.rate > 0)
     x.due = x.since
-            + std::chrono::ceil<nanoseconds>(
-              std::chrono::duration<double>{x.left / x.rate});
+            + std::chrono::ceil<nanoseconds>(std::chrono::duration<double>{
+              std::min(x.left / x.rate, longest)});
   if (x.due != far_future)
     endings_.insert({x.due, n});
 }

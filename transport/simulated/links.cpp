@@ -13,9 +13,6 @@ namespace {
 /// From a process's start until it has met the others: connections, hellos.
 constexpr microseconds meeting = 5ms;
 
-/// Nodes that went and are remembered for people.
-constexpr size_t lost_kept = 64;
-
 } // namespace
 
 simulated_links::simulated_links(simulated_network& net, link_settings settings,
@@ -169,12 +166,7 @@ void simulated_links::vanish(simulated_bus& x) {
             });
       starts_[n].missed_by.insert(other);
     });
-    lost_[x.self().name] = {x.self(), "connection lost", world().now()};
-    if (lost_.size() > lost_kept)
-      lost_.erase(
-        std::min_element(lost_.begin(), lost_.end(), [](auto& a, auto& b) {
-          return a.second.when < b.second.when;
-        }));
+    lost_.add(x.self(), "connection lost", world().now());
     remove(n);
   }
   starts_[n].bus = nullptr;

@@ -6,6 +6,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "transport/lost_nodes.hpp"
 #include "transport/peers.hpp"
 #include "transport/simulated/bus.hpp"
 
@@ -94,12 +95,7 @@ private:
   std::set<pair> unlinked_; ///< of those present; all others see each other
   std::map<std::pair<host_number, host_number>, uint64_t> cuts_;
   uint64_t last_cut_ = 0;
-  struct lost_node {
-    member node;
-    std::string reason;
-    timestamp when;
-  };
-  std::map<std::string, lost_node> lost_;
+  lost_nodes lost_;
   planted_bug bug_ = planted_bug::none;
 };
 

@@ -46,6 +46,9 @@ private:
 /// The median; 0 of nothing.
 double median(std::vector<double> xs);
 
+/// Prints it as a table, or as JSON.
+void print_report(const bench_report& x, const common_options& common);
+
 /// Adds `bench simulator`.
 void add_simulator_bench(CLI::App& bench, common_options& common,
                          verb_action& run);

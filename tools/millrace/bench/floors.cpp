@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "millrace/loopback.hpp"
 #include "runtime/virtual/world.hpp"
 #include "transport/zmq/socket.hpp"
 
@@ -186,40 +187,14 @@ private:
   int fd_;
 };
 
-/// A listening TCP socket on a free loopback port.
-result<std::pair<int, sockaddr_in>> listen_anywhere() {
-  auto fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  if (::bind(fd, reinterpret_cast<sockaddr*>(&address), size) != 0
-      || ::listen(fd, 1) != 0
-      || ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0)
-    return error{
-      ec::unavailable, std::string{"no TCP port: "} + std::strerror(errno), {}};
-  return std::pair{fd, address};
-}
-
 } // namespace
 
 result<std::unique_ptr<echo_floor>> make_zeromq_floor(size_t bytes) {
-  // The port is free when asked for; the server binds it again.
-  auto free = listen_anywhere();
-  if (!free)
-    return free.failure();
-  auto port = ntohs(free->second.sin_port);
-  ::close(free->first);
-  return std::unique_ptr<echo_floor>{std::make_unique<zeromq_floor>(
-    bytes, "tcp://127.0.0.1:" + std::to_string(port))};
-}
-
-uint16_t free_port() {
-  auto x = listen_anywhere();
-  if (!x)
-    return 0;
-  ::close(x->first);
-  return ntohs(x->second.sin_port);
+  auto address = free_address();
+  if (!address)
+    return address.failure();
+  return std::unique_ptr<echo_floor>{
+    std::make_unique<zeromq_floor>(bytes, *address)};
 }
 
 double bare_coordinator_rate() {

@@ -26,9 +26,6 @@ public:
 /// A ROUTER that echoes to a DEALER over TCP, one frame a message.
 result<std::unique_ptr<echo_floor>> make_zeromq_floor(size_t bytes);
 
-/// A port of this host that nobody uses now.
-uint16_t free_port();
-
 /// A blocking TCP socket with TCP_NODELAY.
 result<std::unique_ptr<echo_floor>> make_tcp_floor(size_t bytes);
 

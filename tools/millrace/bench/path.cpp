@@ -350,35 +350,11 @@ int run_path(const path_options& x, const common_options& common) {
   bar.done();
   if (!report)
     return fail(common, report.failure());
-  if (common.json) {
-    std::cout << to_json(*report).dump() << std::endl;
-    return exit_ok;
-  }
-  std::vector<std::vector<std::string>> rows{
-    {"WHAT", "MEDIAN", "FLOOR", "RATIO", "FLOOR IS"}};
-  for (auto& r : report->results) {
-    rows.push_back({r.name, fixed(r.value, 0) + " " + r.unit,
-                    fixed(r.floor, 0) + " " + r.unit, fixed(r.ratio, 2),
-                    r.floor_name});
-  }
-  print_table(rows);
+  print_report(*report, common);
   return exit_ok;
 }
 
 } // namespace
-
-double median(std::vector<double> xs) {
-  if (xs.empty())
-    return 0;
-  std::sort(xs.begin(), xs.end());
-  return xs[xs.size() / 2];
-}
-
-bench_row paired::row(std::string name, std::string unit,
-                      std::string floor_name) const {
-  return {std::move(name), median(values_),       std::move(unit),
-          median(floors_), std::move(floor_name), median(ratios_)};
-}
 
 void add_bench_verb(CLI::App& app, common_options& common, verb_action& run) {
   auto x = std::make_shared<path_options>();

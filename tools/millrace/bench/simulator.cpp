@@ -169,17 +169,7 @@ int run_bench(const simulator_options& x, const common_options& common) {
     growth_time.row(more + ", " + x.length + " of requests", "s",
                     "ten times " + hosts),
     growth_memory.row("memory of one more host", "KiB", "none")};
-  if (common.json) {
-    std::cout << to_json(report).dump() << std::endl;
-    return exit_ok;
-  }
-  std::vector<std::vector<std::string>> rows{
-    {"WHAT", "MEDIAN", "FLOOR", "RATIO", "FLOOR IS"}};
-  for (auto& r : report.results)
-    rows.push_back(
-      {r.name, fixed(r.value, r.value < 100 ? 2 : 0) + " " + r.unit,
-       fixed(r.floor, 0) + " " + r.unit, fixed(r.ratio, 2), r.floor_name});
-  print_table(rows);
+  print_report(report, common);
   return exit_ok;
 }
 

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/checker.hpp"
+
+#include <set>
+
+#include "runtime/name.hpp"
+#include "runtime/text.hpp"
+
+namespace millrace {
+
+void config_checker::refuse(const std::string& key, const std::string& why) {
+  if (!error_)
+    error_ = error{ec::bad_config, reader_.where(key) + why, {}};
+}
+
+result<void> config_checker::outcome() const {
+  if (error_)
+    return *error_;
+  return {};
+}
+
+std::string config_checker::at(const std::string& list, size_t i) {
+  return list + "[" + std::to_string(i) + "]";
+}
+
+void config_checker::named(const std::string& key, std::string_view kind,
+                           const std::string& name) {
+  if (auto fine = check_name(kind, name); !fine)
+    refuse(key, fine.failure().text);
+}
+
+void config_checker::check_link(const link_config& x) {
+  if (x.timeout < 2 * x.beat)
+    refuse("link.timeout", "expected at least two beats ("
+                             + format_duration(2 * x.beat) + "), found "
+                             + format_duration(x.timeout));
+}
+
+void config_checker::check_models(const std::vector<model_settings>& xs) {
+  std::set<std::string> seen;
+  for (size_t i = 0; i < xs.size(); ++i) {
+    auto key = at("models", i) + ".model";
+    named(key, "model", xs[i].model);
+    if (!seen.insert(xs[i].model).second)
+      refuse(key, shown(xs[i].model) + " is there twice");
+  }
+}
+
+void config_checker::check_emulation(const std::string& key,
+                                     const emulation& x) {
+  constexpr double most = 100; // as of a linear slowdown
+  for (auto& [pair, slowdown] : x.interference.pairs) {
+    auto where = key + ".interference.pairs." + pair;
+    auto plus = pair.find('+');
+    if (plus == std::string::npos || plus == 0 || plus + 1 == pair.size())
+      refuse(where, "expected MODEL+NEIGHBOUR");
+    if (!(slowdown >= 0 && slowdown <= most))
+      refuse(where,
+             "expected between 0 and 100, found " + format_number(slowdown));
+  }
+}
+
+} // namespace millrace

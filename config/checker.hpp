@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/config.hpp"
+#include "runtime/yaml_record.hpp"
+
+namespace millrace {
+
+/// Checks that take more than one value, after a document was read. The first
+/// thing that is wrong is told.
+class config_checker {
+public:
+  explicit config_checker(const yaml_reader& reader) : reader_(reader) {}
+
+protected:
+  void refuse(const std::string& key, const std::string& why);
+  bool refused() const { return error_.has_value(); }
+  result<void> outcome() const;
+  void fail(error x) { error_ = error_ ? error_ : std::move(x); }
+
+  /// "LIST[I]".
+  static std::string at(const std::string& list, size_t i);
+
+  /// Whether the document says anything under that key.
+  bool given(const std::string& key) const { return reader_.has(key); }
+
+  void named(const std::string& key, std::string_view kind,
+             const std::string& name);
+  void check_link(const link_config& x);
+  void check_models(const std::vector<model_settings>& xs);
+  void check_emulation(const std::string& key, const emulation& x);
+
+private:
+  const yaml_reader& reader_;
+  std::optional<error> error_;
+};
+
+} // namespace millrace

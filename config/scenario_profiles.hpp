@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "config/scenario.hpp"
+
+namespace millrace {
+
+/// The times of a scenario's models on every kind of device: of their files and
+/// tables, of the models they are like, and of the kinds that are like others.
+/// Errors: bad_config with the file of a profile.
+result<profile_book> make_profiles(const scenario& what,
+                                   const device_catalogue& kinds);
+
+} // namespace millrace
