@@ -51,7 +51,7 @@ void membership::tell_down(const peer_down& x) {
   tell(x.peer, x);
 }
 
-uint64_t membership::incarnation_of(const std::string& node) const {
+uint64_t membership::incarnation_of(std::string_view node) const {
   std::lock_guard guard{mutex_};
   auto i = heard_.find(node);
   return i == heard_.end() ? 0 : i->second;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/string_map.hpp"
 #include "transport/lost_nodes.hpp"
 
 namespace millrace {
@@ -30,7 +31,7 @@ public:
   void tell_down(const peer_down& x);
 
   /// 0: not linked.
-  uint64_t incarnation_of(const std::string& node) const;
+  uint64_t incarnation_of(std::string_view node) const;
 
   member_list list(timestamp now) const;
 
@@ -49,7 +50,7 @@ private:
   caf::execution_unit* host_;
   mutable std::mutex mutex_; // guards what follows
   member self_;
-  std::map<std::string, uint64_t> heard_;
+  string_map<uint64_t> heard_;
   std::map<std::string, member> up_;
   lost_nodes lost_;
   std::vector<subscriber> subscribers_;

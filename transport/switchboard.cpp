@@ -17,10 +17,6 @@ namespace millrace {
 
 namespace {
 
-std::string number_of(const caf::strong_actor_ptr& x) {
-  return "#" + std::to_string(x->id());
-}
-
 const remote_actor* as_proxy(const caf::strong_actor_ptr& x) {
   return dynamic_cast<const remote_actor*>(
     caf::actor_cast<caf::abstract_actor*>(x));
@@ -90,24 +86,27 @@ timestamp switchboard::now() const {
 std::string switchboard::address_of(const caf::strong_actor_ptr& x) {
   if (!x)
     return {};
+  {
+    // Nearly all that send have a name.
+    std::lock_guard guard{mutex_};
+    if (auto i = address_of_.find(x->id()); i != address_of_.end())
+      return i->second;
+  }
   if (auto* proxy = as_proxy(x))
     return proxy->node() + "/" + proxy->actor_name();
-  auto number = number_of(x);
   std::lock_guard guard{mutex_};
-  if (auto i = name_of_.find(number); i != name_of_.end())
-    return node_ + "/" + i->second;
   prune(
     numbered_, prune_numbered_at_, [](auto& y) -> auto& { return y; });
-  numbered_.emplace(number, caf::actor_cast<caf::weak_actor_ptr>(x));
-  return node_ + "/" + number;
+  numbered_.emplace(x->id(), caf::actor_cast<caf::weak_actor_ptr>(x));
+  return node_ + "/#" + std::to_string(x->id());
 }
 
 caf::strong_actor_ptr switchboard::resolve(std::string_view address) {
   auto slash = address.find('/');
   if (slash == std::string_view::npos)
     return nullptr;
-  auto node = std::string{address.substr(0, slash)};
-  auto name = std::string{address.substr(slash + 1)};
+  auto node = address.substr(0, slash);
+  auto name = address.substr(slash + 1);
   if (node == node_ || node == ".")
     return find_local(name);
   return proxy_for(node, name, true);
@@ -116,26 +115,36 @@ caf::strong_actor_ptr switchboard::resolve(std::string_view address) {
 void switchboard::publish(const std::string& name, caf::strong_actor_ptr x) {
   std::lock_guard guard{mutex_};
   if (auto i = named_.find(name); i != named_.end()) {
-    name_of_.erase(number_of(i->second));
+    address_of_.erase(i->second->id());
     named_.erase(i);
   }
   if (!x)
     return;
-  name_of_[number_of(x)] = name;
+  address_of_[x->id()] = node_ + "/" + name;
   named_[name] = std::move(x);
 }
 
 caf::strong_actor_ptr switchboard::find_local(std::string_view name) {
   std::lock_guard guard{mutex_};
-  if (auto i = named_.find(std::string{name}); i != named_.end())
+  if (auto i = named_.find(name); i != named_.end())
     return i->second;
-  if (auto i = numbered_.find(std::string{name}); i != numbered_.end())
-    return caf::actor_cast<caf::strong_actor_ptr>(i->second);
-  return nullptr;
+  if (name.empty() || name.front() != '#')
+    return nullptr;
+  auto id = number_in<caf::actor_id>(name.substr(1));
+  auto i = id ? numbered_.find(*id) : numbered_.end();
+  return i == numbered_.end()
+           ? nullptr
+           : caf::actor_cast<caf::strong_actor_ptr>(i->second);
 }
 
-caf::strong_actor_ptr switchboard::proxy_for(const std::string& node,
-                                             const std::string& name,
+caf::strong_actor_ptr switchboard::find_here(std::string_view address) {
+  auto here = address.size() > node_.size() && address.starts_with(node_)
+              && address[node_.size()] == '/';
+  return here ? find_local(address.substr(node_.size() + 1)) : nullptr;
+}
+
+caf::strong_actor_ptr switchboard::proxy_for(std::string_view node,
+                                             std::string_view name,
                                              bool watched) {
   caf::strong_actor_ptr out;
   uint64_t incarnation = 0;
@@ -146,24 +155,30 @@ caf::strong_actor_ptr switchboard::proxy_for(const std::string& node,
     incarnation = out_.incarnation_of(node);
     if (incarnation == 0)
       return nullptr;
-    auto& p = peers_[node];
+    auto known = peers_.find(node);
+    if (known == peers_.end())
+      known = peers_.emplace(std::string{node}, peer{}).first;
+    auto& p = known->second;
     prune(
       p.proxies, p.prune_at, [](auto& x) -> auto& { return x.proxy; });
-    auto& entry = p.proxies[name];
+    auto there = p.proxies.find(name);
+    if (there == p.proxies.end())
+      there = p.proxies.emplace(std::string{name}, proxy_entry{}).first;
+    auto& entry = there->second;
     out = caf::actor_cast<caf::strong_actor_ptr>(entry.proxy);
     if (!out) {
       caf::actor_config cfg;
       out = caf::make_actor<remote_actor, caf::strong_actor_ptr>(
-        system_.next_actor_id(), system_.node(), &system_, cfg, *this, node,
-        incarnation, name);
+        system_.next_actor_id(), system_.node(), &system_, cfg, *this,
+        std::string{node}, incarnation, std::string{name});
       entry = {caf::actor_cast<caf::weak_actor_ptr>(out), false};
     }
     must_watch = watched && !entry.watched;
     entry.watched = entry.watched || watched;
   }
   if (must_watch)
-    send_control(node, incarnation,
-                 make_wire_message(watch{name}, now(), nullptr));
+    send_control(std::string{node}, incarnation,
+                 make_wire_message(watch{std::string{name}}, now(), nullptr));
   return out;
 }
 
@@ -181,7 +196,7 @@ void switchboard::peer_lost(const member& x, const std::string& reason,
       if (auto ptr = caf::actor_cast<caf::strong_actor_ptr>(entry.proxy))
         lost.push_back(std::move(ptr));
     peers_.erase(i);
-    for (auto& [number, who] : watchers_)
+    for (auto& [id, who] : watchers_)
       who.erase(x.name);
   }
   for (auto& ptr : lost)
@@ -247,40 +262,45 @@ result<void> switchboard::deliver(const member& from, const wire_message& x,
       on_gone(from, content->get_as<gone>(0), host);
     return {};
   }
-  auto prefix = from.name + "/";
-  if (!x.head.from.empty() && !x.head.from.starts_with(prefix))
-    return error{ec::forbidden,
-                 "node " + from.name + " sent as " + shown(x.head.from),
-                 {}};
   caf::strong_actor_ptr sender;
-  if (!x.head.from.empty())
-    sender = proxy_for(from.name, x.head.from.substr(prefix.size()), false);
-  auto here = node_ + "/";
-  if (auto& to = x.head.to;
-      to.starts_with(here) && !find_local(to.substr(here.size())))
-    tell_gone(from, to.substr(here.size()),
-              {ec::unavailable, "no actor " + shown(to, 120), {}});
-  return deliver(sender, x, host);
+  if (std::string_view says = x.head.from; !says.empty()) {
+    auto& node = from.name;
+    if (!says.starts_with(node) || says.substr(node.size(), 1) != "/")
+      return error{
+        ec::forbidden, "node " + node + " sent as " + shown(says), {}};
+    sender = proxy_for(node, says.substr(node.size() + 1), false);
+  }
+  auto target = find_here(x.head.to);
+  if (!target && x.head.to.starts_with(node_ + "/"))
+    tell_gone(from, x.head.to.substr(node_.size() + 1),
+              {ec::unavailable, "no actor " + shown(x.head.to, 120), {}});
+  return hand_over(sender, target ? target : resolve(x.head.to), x, host);
 }
 
 result<void> switchboard::deliver(const caf::strong_actor_ptr& reply_to,
                                   const wire_message& x,
                                   caf::execution_unit* host) {
+  return hand_over(reply_to, resolve(x.head.to), x, host);
+}
+
+result<void> switchboard::hand_over(const caf::strong_actor_ptr& sender,
+                                    const caf::strong_actor_ptr& target,
+                                    const wire_message& x,
+                                    caf::execution_unit* host) {
   caf::message_id mid{x.head.id == 0 ? caf::message_id{}
                                      : caf::message_id{x.head.id}};
   auto content = decode_content(x);
   if (!content) {
-    send_error(reply_to, mid, content.failure(), host);
+    send_error(sender, mid, content.failure(), host);
     return content.failure();
   }
-  auto target = resolve(x.head.to);
   if (!target) {
-    send_error(reply_to, mid,
+    send_error(sender, mid,
                {ec::unavailable, "no actor " + shown(x.head.to, 120), {}},
                host);
     return {};
   }
-  target->enqueue(reply_to, mid, std::move(*content), host);
+  target->enqueue(sender, mid, std::move(*content), host);
   return {};
 }
 
@@ -300,26 +320,26 @@ void switchboard::on_watch(const member& from, const watch& x) {
   if (!target)
     return tell_gone(from, x.actor,
                      {ec::unavailable, "no actor " + shown(x.actor), {}});
-  auto number = number_of(target);
+  auto id = target->id();
   {
     std::lock_guard guard{mutex_};
-    auto [i, first] = watchers_.try_emplace(number);
+    auto [i, first] = watchers_.try_emplace(id);
     i->second[from.name] = from;
     if (!first)
       return; // one functor tells all of them
   }
   caf::actor_cast<caf::abstract_actor*>(target)->attach_functor(
-    [this, number, name = x.actor](const caf::error& reason) {
-      tell_watchers(number, name, from_caf(reason));
+    [this, id, name = x.actor](const caf::error& reason) {
+      tell_watchers(id, name, from_caf(reason));
     });
 }
 
-void switchboard::tell_watchers(const std::string& number,
-                                const std::string& actor, const error& reason) {
+void switchboard::tell_watchers(caf::actor_id id, const std::string& actor,
+                                const error& reason) {
   std::map<std::string, member> who;
   {
     std::lock_guard guard{mutex_};
-    if (auto i = watchers_.find(number); i != watchers_.end()) {
+    if (auto i = watchers_.find(id); i != watchers_.end()) {
       who = std::move(i->second);
       watchers_.erase(i);
     }

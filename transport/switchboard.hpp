@@ -6,6 +6,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "runtime/string_map.hpp"
 #include "transport/bus.hpp"
 
 namespace millrace {
@@ -23,7 +24,7 @@ public:
 
   /// The start of that node this one is linked with; 0: none. Any thread. Does
   /// not call the switchboard.
-  virtual uint64_t incarnation_of(const std::string& node) const = 0;
+  virtual uint64_t incarnation_of(std::string_view node) const = 0;
 };
 
 /// Addresses, proxies and delivery: everything of a bus that does not depend on
@@ -72,18 +73,23 @@ private:
     bool watched = false;
   };
   struct peer {
-    std::unordered_map<std::string, proxy_entry> proxies;
+    string_map<proxy_entry> proxies;
     size_t prune_at = 64;
   };
 
   caf::strong_actor_ptr find_local(std::string_view name);
-  caf::strong_actor_ptr proxy_for(const std::string& node,
-                                  const std::string& name, bool watched);
+  /// The local actor of an address, "NODE/NAME" with this node's own name.
+  caf::strong_actor_ptr find_here(std::string_view address);
+  caf::strong_actor_ptr proxy_for(std::string_view node, std::string_view name,
+                                  bool watched);
+  result<void> hand_over(const caf::strong_actor_ptr& sender,
+                         const caf::strong_actor_ptr& target,
+                         const wire_message& x, caf::execution_unit* host);
   void tell_gone(const member& to, const std::string& actor,
                  const error& reason);
   result<caf::message> decode_content(const wire_message& x);
   void on_watch(const member& from, const watch& x);
-  void tell_watchers(const std::string& number, const std::string& actor,
+  void tell_watchers(caf::actor_id id, const std::string& actor,
                      const error& reason);
   void on_gone(const member& from, const gone& x, caf::execution_unit* host);
   void send_control(const std::string& node, uint64_t incarnation,
@@ -93,13 +99,15 @@ private:
   const std::string node_;
   carrier& out_;
   mutable std::mutex mutex_; // guards what follows
-  std::unordered_map<std::string, caf::strong_actor_ptr> named_;
-  std::unordered_map<std::string, std::string> name_of_; // "#id" -> name
-  std::unordered_map<std::string, caf::weak_actor_ptr> numbered_;
+  string_map<caf::strong_actor_ptr> named_;
+  /// Of those the whole address.
+  std::unordered_map<caf::actor_id, std::string> address_of_;
+  /// Others that somebody elsewhere has heard of: their names are "#id".
+  std::unordered_map<caf::actor_id, caf::weak_actor_ptr> numbered_;
   size_t prune_numbered_at_ = 256;
-  std::unordered_map<std::string, peer> peers_; ///< with proxies
-  /// "#id" of watched actors -> the nodes to tell, by name.
-  std::unordered_map<std::string, std::map<std::string, member>> watchers_;
+  string_map<peer> peers_; ///< with proxies
+  /// Of watched actors the nodes to tell, by name.
+  std::unordered_map<caf::actor_id, std::map<std::string, member>> watchers_;
 };
 
 /// A bus whose addresses and proxies are a switchboard's; what carries the

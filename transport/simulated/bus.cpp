@@ -122,7 +122,7 @@ void simulated_bus::when_received(F what) {
   world.at(busy_until_, process_, std::move(what));
 }
 
-uint64_t simulated_bus::incarnation_of(const std::string& node) const {
+uint64_t simulated_bus::incarnation_of(std::string_view node) const {
   auto i = links_.by_name_.find(node);
   return !vanished_ && i != links_.by_name_.end()
              && links_.sees(number_, i->second)

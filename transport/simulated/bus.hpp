@@ -109,7 +109,7 @@ private:
 
   bool carry(const std::string& node, uint64_t incarnation,
              wire_message x) override;
-  uint64_t incarnation_of(const std::string& node) const override;
+  uint64_t incarnation_of(std::string_view node) const override;
 
   void arrive(size_t from, const shared_bytes& head, const wire_message& x);
   template <class F>

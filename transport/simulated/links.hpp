@@ -4,8 +4,8 @@
 #include <functional>
 #include <map>
 #include <set>
-#include <unordered_map>
 
+#include "runtime/string_map.hpp"
 #include "transport/lost_nodes.hpp"
 #include "transport/peers.hpp"
 #include "transport/simulated/bus.hpp"
@@ -89,8 +89,8 @@ private:
   link_settings settings_;
   random_stream random_;
   std::vector<start> starts_;
-  std::vector<size_t> present_; ///< that have joined and not gone
-  std::unordered_map<std::string, size_t> by_name_; ///< last start of each
+  std::vector<size_t> present_;           ///< that have joined and not gone
+  string_map<size_t> by_name_;            ///< last start of each
   std::map<std::string, uint64_t> known_; ///< highest incarnation of each name
   std::set<pair> unlinked_; ///< of those present; all others see each other
   std::map<std::pair<host_number, host_number>, uint64_t> cuts_;

@@ -180,7 +180,7 @@ private:
     return true;
   }
 
-  uint64_t incarnation_of(const std::string& node) const override {
+  uint64_t incarnation_of(std::string_view node) const override {
     return membership_.incarnation_of(node);
   }
 
