@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/router/dispatch.hpp"
 
-#include <functional>
-#include <map>
+#include <algorithm>
 #include <set>
 #include <unordered_map>
 #include <vector>
@@ -16,44 +15,57 @@ public:
   explicit pull(random_stream random) : random_(random) {}
 
   void set_credit(replica_id x, uint32_t credit) override {
-    if (auto old = places_.extract(x))
-      take_out(old.mapped());
-    if (credit > 0) {
-      auto& equals = by_credit_[credit];
-      places_[x] = {credit, equals.size()};
-      equals.push_back(x);
-    }
+    auto& at = places_[x];
+    take_out(at);
+    at.credit = credit;
+    if (credit >= by_credit_.size())
+      by_credit_.resize(credit + 1);
+    at.index = by_credit_[credit].size();
+    by_credit_[credit].push_back(x);
+    most_ = std::max(most_, credit);
+    while (most_ > 0 && by_credit_[most_].empty())
+      --most_;
     lot_ = random_.next();
   }
 
+  void remove(replica_id x) override {
+    set_credit(x, 0);
+    take_out(places_.at(x));
+    places_.erase(x);
+  }
+
   std::optional<replica_id> next() const override {
-    if (by_credit_.empty())
+    if (most_ == 0)
       return std::nullopt;
-    auto& equals = by_credit_.begin()->second;
+    auto& equals = by_credit_[most_];
     return equals[lot_ % equals.size()];
   }
 
 private:
+  static constexpr size_t nowhere = SIZE_MAX;
+
   struct place {
     uint32_t credit = 0;
-    size_t index = 0; ///< among its equals
+    size_t index = nowhere; ///< among its equals
   };
 
-  void take_out(place x) {
-    auto equals = by_credit_.find(x.credit);
-    auto last = equals->second.back();
-    equals->second.pop_back();
-    if (x.index < equals->second.size()) {
-      equals->second[x.index] = last;
-      places_[last].index = x.index;
+  void take_out(const place& x) {
+    if (x.index == nowhere)
+      return;
+    auto& equals = by_credit_[x.credit];
+    auto last = equals.back();
+    equals.pop_back();
+    if (x.index < equals.size()) {
+      equals[x.index] = last;
+      places_.at(last).index = x.index;
     }
-    if (equals->second.empty())
-      by_credit_.erase(equals);
   }
 
   random_stream random_;
   uint64_t lot_ = 0; ///< stays while nothing changes: asking is not taking
-  std::map<uint32_t, std::vector<replica_id>, std::greater<>> by_credit_;
+  // Lists that stay where they are: a batch allocates nothing.
+  std::vector<std::vector<replica_id>> by_credit_;
+  uint32_t most_ = 0; ///< credit of any
   std::unordered_map<replica_id, place> places_;
 };
 
@@ -65,6 +77,8 @@ public:
     else
       able_.erase(x);
   }
+
+  void remove(replica_id x) override { able_.erase(x); }
 
   std::optional<replica_id> next() const override {
     if (able_.empty())

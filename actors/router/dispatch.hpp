@@ -21,6 +21,9 @@ public:
   /// The batches a replica takes at once from now on; 0: none.
   virtual void set_credit(replica_id x, uint32_t credit) = 0;
 
+  /// It is gone, and is not asked for again.
+  virtual void remove(replica_id x) = 0;
+
   /// Who takes the next batch.
   virtual std::optional<replica_id> next() const = 0;
 

@@ -215,7 +215,7 @@ void router_state::on_down(const caf::down_msg& down) {
                {"replica", i->second.name},
                {"reason", from_caf(down.reason).text}});
   auto id = i->first;
-  dispatcher_->set_credit(id, 0);
+  dispatcher_->remove(id);
   replicas_.erase(i);
   std::vector<flight> lost;
   std::erase_if(in_flight_, [&](auto& entry) {

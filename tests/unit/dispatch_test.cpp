@@ -23,7 +23,12 @@ TEST_CASE("dispatch: pull takes the replica with the most credit") {
   d->set_credit(second, 0);
   d->set_credit(first, 0);
   CHECK(d->next() == 3u);
-  d->set_credit(3, 0);
+  d->set_credit(first, 2);
+  d->set_credit(second, 2);
+  d->remove(first);
+  CHECK(d->next() == second);
+  d->remove(second);
+  d->remove(3);
   CHECK_FALSE(d->next());
 }
 
