@@ -133,6 +133,11 @@ void executor_state::on_execute(execute& x) {
 void executor_state::feed_lanes() {
   while (auto next = lanes_->next()) {
     auto& w = work_.at(next->id);
+    if (!memory_.contains(w.what.instance)) { // its replica ended meanwhile
+      work_.erase(next->id);
+      lanes_->ended(next->lane);
+      continue;
+    }
     device_->execute({next->id, w.what.instance, next->lane, w.what.share,
                       w.what.priority, std::move(w.what.items)},
                      now());

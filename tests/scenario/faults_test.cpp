@@ -229,7 +229,14 @@ TEST_CASE("fault crash: an actor ends, and what it had is settled or run"
 }
 
 TEST_CASE("replica: one that crashes leaves nothing on its device") {
-  auto run = with("{kind: crash, nodes: [w-1], at: 5s, actor: replica}");
+  auto text =
+    two_workers("{kind: crash, nodes: [w-1], at: 5s, actor: replica}");
+  // Batches of two gateways wait there.
+  text.replace(text.find("rate: 100"), 9, "rate: 2000");
+  text.insert(text.find("  - {name: w,"), "  - {name: g, roles: [gateway]}\n");
+  auto run = run_of(scenario_of(text));
+  for (auto& x : run.batches)
+    CHECK(run.names[x.model] == "m"); // none is run after its replica's end
   size_t ended = 0;
   for (auto& x : run.replicas)
     if (x.ended) {

@@ -93,6 +93,11 @@ std::vector<fault> draw_storm(const loaded_scenario& what, const storm& how,
   std::vector<std::string> nodes;
   for (auto& [name, node] : what.cluster.nodes)
     nodes.push_back(name);
+  // Now and then the same again and again, or all at one place.
+  if (random.below(4) == 0)
+    kinds = {kinds[random.below(kinds.size())]};
+  if (random.below(4) == 0)
+    nodes = {nodes[random.below(nodes.size())]};
   std::vector<fault> out;
   auto some_time = [&](microseconds longest) {
     // Short ones are as likely as long ones.
@@ -111,7 +116,9 @@ std::vector<fault> draw_storm(const loaded_scenario& what, const storm& how,
              random.uniform() * static_cast<double>(how.length.count()))};
     x.lasts =
       std::min(some_time(how.length / 2), how.begin + how.length - x.at);
-    x.part = random.uniform() * random.uniform();
+    x.part = random.uniform();
+    if (x.kind == fault_kind::loss || x.kind == fault_kind::device)
+      x.part *= random.uniform();
     x.factor = 1 + 99 * random.uniform() * random.uniform();
     x.by = some_time(500ms);
     x.lot = random.next();
