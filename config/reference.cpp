@@ -81,6 +81,8 @@ private:
       return "size";
     else if constexpr (std::is_same_v<M, bandwidth>)
       return "bandwidth";
+    else if constexpr (std::is_same_v<M, bool>)
+      return "`true` or `false`";
     else if constexpr (std::is_integral_v<M>)
       return "whole number";
     else if constexpr (std::is_floating_point_v<M>)
@@ -103,6 +105,8 @@ private:
       return format_bytes(x.value);
     else if constexpr (std::is_same_v<M, bandwidth>)
       return format_bandwidth(x);
+    else if constexpr (std::is_same_v<M, bool>)
+      return x ? "true" : "false";
     else if constexpr (std::is_arithmetic_v<M>)
       return format_number(static_cast<double>(x));
     else

@@ -18,6 +18,7 @@ namespace {
 constexpr size_t max_scenario = 4u << 20;
 constexpr size_t max_hosts = 100'000;
 constexpr uint64_t most_chunks = 1'000'000;
+constexpr int64_t most_faults = 100'000;
 
 /// Checks what takes more than one value, and spreads groups out into nodes.
 class scenario_builder : private config_checker {
@@ -355,6 +356,9 @@ private:
   }
 
   void check_faults() {
+    constexpr std::array actors{"gateway", "router",    "executor",
+                                "cache",   "replica",   "registry",
+                                "monitor", "placement", "autoscaler"};
     for (size_t i = 0; i < spec_.faults.size(); ++i) {
       auto& x = spec_.faults[i];
       auto key = at("faults", i);
@@ -362,10 +366,29 @@ private:
         refuse(key, "expected one of 'at' and 'every'");
       if (x.at && *x.at >= spec_.length)
         refuse(key + ".at", "is after the end of the run");
-      for (size_t k = 0; k < x.nodes.size(); ++k)
-        if (nodes_of(x_, x.nodes[k]).empty())
-          refuse(at(key + ".nodes", k),
-                 "no node or host group is called " + shown(x.nodes[k]));
+      if (x.every > 0us && spec_.length / x.every > most_faults)
+        refuse(key + ".every", "makes more than 100,000 faults");
+      if (std::none_of(actors.begin(), actors.end(), [&](std::string_view a) {
+            return x.actor.starts_with(a) || a.starts_with(x.actor);
+          }))
+        refuse(key + ".actor",
+               "expected one of "
+                 + joined(actors, ", ", [](auto* a) { return std::string{a}; })
+                 + ", found " + shown(x.actor));
+      check_places(key + ".nodes", x);
+    }
+  }
+
+  void check_places(const std::string& key, const fault_spec& x) {
+    for (size_t k = 0; k < x.nodes.size(); ++k) {
+      auto where = nodes_of(x_, x.nodes[k]);
+      if (where.empty())
+        refuse(at(key, k),
+               "no node or host group is called " + shown(x.nodes[k]));
+      else if (needs_devices(x.kind)
+               && x_.cluster.nodes.at(where.front()).devices.empty())
+        refuse(at(key, k), shown(x.nodes[k]) + " has no device, so no "
+                             + std::string{to_string(x.kind)} + " fails there");
     }
   }
 
@@ -390,6 +413,7 @@ result<loaded_scenario>
 parse_scenario(const std::string& text, const std::string& file,
                const std::vector<std::string>& overrides) {
   loaded_scenario out;
+  out.file = file;
   yaml_reader reader{file};
   if (auto done = reader.read(text, out.spec, overrides); !done)
     return done.failure();

@@ -101,7 +101,7 @@ struct scenario {
   static constexpr auto notes() {
     return std::array{
       note{"of the run"},
-      note{"of everything that is left to chance", 0, 1.8e19},
+      note{"of everything that is left to chance"},
       note{"how long requests arrive", 1e-3, 3.2e7},
       note{"time before that, for the cluster to form and to load", 0, 86'400},
       note{"a file with kinds of devices, such as config/catalogue.yaml"},
@@ -117,9 +117,11 @@ struct scenario {
       note{"parts in which large files travel: larger ones are cheaper to"
            " simulate and share links less finely",
            1024, 1e12},
-      note{"how long decisions take before they have effect: name"
-           " (placement), size of the problem (replicas), time; between two"
-           " sizes on a straight line; default: no time"},
+      note{
+        "how long decisions take before they have effect: name"
+        " (placement), size of the problem (replicas), time; between two"
+        " sizes on a straight line; default: no time (millrace bench decisions"
+        " --yaml measures one)"},
       note{"what is asked"},
       note{"what goes wrong"},
       note{"what is kept of the run"},
@@ -129,6 +131,7 @@ struct scenario {
 
 /// A scenario, read, checked and ready to run.
 struct loaded_scenario {
+  std::string file; ///< for errors
   scenario spec;
   cluster_config cluster; ///< every host a node
   /// Of each host group its nodes.

@@ -31,6 +31,12 @@ constexpr auto names_of(fault_kind) {
                     "delay", "device", "load", "store",     "wipe",    "crash"};
 }
 
+/// Whether only who has devices has such a fault.
+constexpr bool needs_devices(fault_kind x) {
+  return x == fault_kind::device || x == fault_kind::load
+         || x == fault_kind::store;
+}
+
 /// Something that goes wrong.
 struct fault_spec {
   fault_kind kind = fault_kind::kill;
@@ -47,7 +53,8 @@ struct fault_spec {
   static constexpr auto notes() {
     return std::array{
       note{"what happens"},
-      note{"to which nodes, by name or host group; default: any worker"},
+      note{"to which nodes, by name or host group; default: with 'at' all"
+           " workers, with 'every' any"},
       note{"when"},
       note{"or how often on average, each time to one of the nodes", 0, 3.2e7},
       note{"how long; 0: for good, and a hang, wipe or device fault 1 s", 0,
@@ -60,14 +67,28 @@ struct fault_spec {
   }
 };
 
+/// What exploring draws anew for each seed.
+enum class variation : uint8_t {
+  link,     ///< beats and timeouts
+  network,  ///< latency, jitter, what messages cost
+  limits,   ///< of gateways and queues: tight, with room for usual requests
+  policies, ///< batches, delays, drops, dispatch
+  lanes,    ///< of devices
+};
+
+constexpr auto names_of(variation) {
+  return name_table{"link", "network", "limits", "policies", "lanes"};
+}
+
 /// How seeds of a scenario are explored.
 struct exploration_config {
   double storm = 0.2;
   double settled = 0.85;
   uint64_t faults = 12;
+  std::vector<variation> vary{variation::link, variation::network};
   std::vector<std::string> probes;
   uint64_t probes_within = 2000;
-  MILLRACE_FIELDS(exploration_config, storm, settled, faults, probes,
+  MILLRACE_FIELDS(exploration_config, storm, settled, faults, vary, probes,
                   probes_within)
   static constexpr auto notes() {
     return std::array{
@@ -77,6 +98,7 @@ struct exploration_config {
       note{"from this part of the run on the cluster has to work again", 0.01,
            1},
       note{"in one run, at most", 1, 1000},
+      note{"what is drawn anew for each seed, whatever the scenario says"},
       note{"what has to happen in some run, by its name in the log, such as"
            " router.replica_lost"},
       note{"if so many seeds are explored", 1, 1e9}};

@@ -23,8 +23,7 @@ inline simulator::record run_of(const loaded_scenario& what,
                                 simulator::simulation::options how = {}) {
   auto run = simulator::simulation::prepare(what, std::move(how));
   REQUIRE(run);
-  simulator::recorder notes{what.spec.record, (*run)->begin(),
-                            what.spec.length};
+  simulator::recorder notes{(*run)->begin(), what.spec.length};
   (*run)->add(notes);
   (*run)->run();
   (*run)->finish();

@@ -18,7 +18,8 @@ using namespace simulator;
 /// Seeds that one process explores.
 constexpr size_t chunk = 50;
 
-/// Of so many seeds one is run twice, to see that it does the same (P20).
+/// The first, and then one of so many seeds, is run twice, to see that it does
+/// the same (P20).
 constexpr uint64_t again_every = 20;
 
 /// A run with fewer requests, or none of its faults while one was open in many
@@ -73,7 +74,7 @@ void describe(const loaded_scenario& what, const seed_result& x,
 
 /// The same twice, with something going on, is worth a look.
 result<void> look_at(const loaded_scenario& what, const seed_result& x,
-                     const exploration& how, findings& out) {
+                     const exploration& how, uint64_t first, findings& out) {
   if (!x.violations.empty())
     return {};
   if (x.requests < fewest_requests)
@@ -81,7 +82,7 @@ result<void> look_at(const loaded_scenario& what, const seed_result& x,
       in_seed(x, "P22: only " + std::to_string(x.requests) + " requests"));
   if (!how.faults && x.faults.empty())
     out.violations.push_back(in_seed(x, "P22: not one fault"));
-  if (x.seed % again_every != 0)
+  if (x.seed % again_every != 0 && x.seed != first)
     return {};
   ++out.twice;
   auto y = explore_seed(what, x.seed, how);
@@ -112,7 +113,7 @@ result<findings> explore_some(const loaded_scenario& what,
     for (auto& [name, n] : x->probes)
       out.probes[name] += n;
     describe(what, *x, call.how, out);
-    if (auto done = look_at(what, *x, call.how, out); !done)
+    if (auto done = look_at(what, *x, call.how, call.first, out); !done)
       return done.failure();
   }
   return out;
@@ -152,11 +153,23 @@ void check_probes(const loaded_scenario& what, findings& x) {
                              + std::to_string(x.seeds) + " seeds");
 }
 
-std::string again(const explore_call& x) {
+/// The call that shows the first of them; each names its seed.
+std::string again(const explore_call& x, const std::string& violation) {
+  auto number_after = [&](std::string_view word) {
+    auto at = violation.find(word);
+    auto rest = violation.substr(at == std::string::npos ? violation.size()
+                                                         : at + word.size());
+    return rest.substr(0, rest.find_first_not_of("0123456789"));
+  };
   auto out = "millrace simulate " + x.file;
   for (auto& y : x.same)
-    out += " " + y;
-  return out + " --explore 1 --seed SEED --faults NUMBER --out DIRECTORY";
+    out += " " + (y.starts_with("--") ? y : "'" + y + "'");
+  out += " --explore 1";
+  if (auto seed = number_after("seed "); !seed.empty())
+    out += " --seed " + seed;
+  if (auto faults = number_after("first "); !faults.empty())
+    out += " --faults " + faults;
+  return out + " --out run";
 }
 
 int print_findings(const findings& x, const loaded_scenario& what,
@@ -187,7 +200,8 @@ int print_findings(const findings& x, const loaded_scenario& what,
   std::printf("violations\n");
   for (auto& v : x.violations)
     std::printf("  %s\n", v.c_str());
-  std::printf("look at one with\n  %s\n", again(call).c_str());
+  std::printf("look at the first with\n  %s\n",
+              again(call, x.violations.front()).c_str());
   return exit_failed;
 }
 
@@ -195,9 +209,7 @@ int print_findings(const findings& x, const loaded_scenario& what,
 result<findings> explore_one(const loaded_scenario& what, explore_call call) {
   if (call.out.empty())
     return explore_some(what, call);
-  if (auto done = make_run_directory(call.out); !done)
-    return done.failure();
-  recorder notes{what.spec.record, virtual_world::beginning + what.spec.warm_up,
+  recorder notes{virtual_world::beginning + what.spec.warm_up,
                  what.spec.length};
   auto x = call.how;
   x.also = &notes;
@@ -210,26 +222,44 @@ result<findings> explore_one(const loaded_scenario& what, explore_call call) {
   return explore_some(what, call);
 }
 
-result<findings> explore_many(const explore_call& call,
-                              const common_options& common) {
+/// Some of the seeds in a process of their own; nothing when it has died.
+std::optional<findings> explore_apart(const explore_call& call, uint64_t first,
+                                      size_t count) {
+  std::vector<std::string> args{"simulate", call.file, "--json"};
+  args.insert(args.end(), call.same.begin(), call.same.end());
+  args.insert(args.end(), {"--explore", std::to_string(count), "--seed",
+                           std::to_string(first)});
+  if (call.how.faults)
+    args.insert(args.end(), {"--faults", std::to_string(*call.how.faults)});
+  findings out;
+  if (!read_findings(child{args}.wait(), out))
+    return std::nullopt;
+  return out;
+}
+
+findings explore_chunk(const explore_call& call, uint64_t first, size_t count) {
+  if (auto found = explore_apart(call, first, count))
+    return std::move(*found);
+  findings out; // which of them is it?
+  for (auto seed = first; seed < first + count; ++seed)
+    if (auto found = explore_apart(call, seed, 1))
+      out.add(*found);
+    else
+      out.violations.push_back("seed " + std::to_string(seed)
+                               + ", the program died");
+  return out;
+}
+
+findings explore_many(const explore_call& call, const common_options& common) {
   auto begun = std::chrono::steady_clock::now();
   auto chunks = (call.count + chunk - 1) / chunk;
   std::vector<findings> parts(chunks);
-  std::vector<std::string> failed(chunks);
   progress_bar bar{"explore", !common.json};
   do_all(
     chunks,
     [&](size_t i) {
-      std::vector<std::string> args{"simulate", call.file, "--json"};
-      args.insert(args.end(), call.same.begin(), call.same.end());
-      auto first = std::to_string(call.first + i * chunk);
-      auto n = std::min(chunk, call.count - i * chunk);
-      args.insert(args.end(),
-                  {"--explore", std::to_string(n), "--seed", first});
-      auto text = child{args}.wait();
-      if (!read_findings(text, parts[i]))
-        failed[i] = "seeds from " + first
-                    + " ended without a result: " + shown(text, 200);
+      parts[i] = explore_chunk(call, call.first + i * chunk,
+                               std::min(chunk, call.count - i * chunk));
     },
     [&](size_t done) {
       auto seeds = std::min(call.count, done * chunk);
@@ -240,11 +270,8 @@ result<findings> explore_many(const explore_call& call,
     });
   bar.done();
   findings all;
-  for (size_t i = 0; i < chunks; ++i) {
-    all.add(parts[i]);
-    if (!failed[i].empty())
-      all.violations.push_back(failed[i]);
-  }
+  for (auto& x : parts)
+    all.add(x);
   return all;
 }
 
@@ -255,7 +282,7 @@ int run_explore(const loaded_scenario& what, const explore_call& x,
   auto begun = std::chrono::steady_clock::now();
   auto found = x.count == 1       ? explore_one(what, x)
                : x.count <= chunk ? explore_some(what, x)
-                                  : explore_many(x, common);
+                                  : result<findings>{explore_many(x, common)};
   if (!found)
     return fail(common, found.failure());
   if (x.count == 1 && !common.json)

@@ -36,7 +36,8 @@ policy_overrides(const std::vector<std::string>& policies,
                  const loaded_scenario& what) {
   std::vector<std::string> out;
   for (auto& p : policies)
-    if (p.find('=') == std::string::npos)
+    if (auto equals = p.find('=');
+        equals == std::string::npos || equals == 0 || equals + 1 == p.size())
       return error{ec::bad_request,
                    "--policy: expected NAME=VALUE, found " + shown(p),
                    {}};
@@ -121,7 +122,7 @@ int run_one(const loaded_scenario& what, const simulate_options& x,
   auto run = simulation::prepare(what, how);
   if (!run)
     return refuse(common, run.failure());
-  recorder notes{what.spec.record, (*run)->begin(), what.spec.length};
+  recorder notes{(*run)->begin(), what.spec.length};
   (*run)->add(notes);
   progress_bar bar{"simulate", !common.json};
   auto begun = std::chrono::steady_clock::now();
@@ -172,16 +173,42 @@ std::vector<std::string> same_scenario(const simulate_options& x) {
   return out;
 }
 
-int explore(const loaded_scenario& what, const simulate_options& x,
+/// What was set at the call stays as it was set.
+void keep_what_was_set(const simulate_options& x,
+                       std::vector<variation>& vary) {
+  auto keep = [&](const char* prefix, variation y) {
+    if (std::any_of(x.set.begin(), x.set.end(),
+                    [&](auto& s) { return s.starts_with(prefix); }))
+      std::erase(vary, y);
+  };
+  keep("link", variation::link);
+  keep("network", variation::network);
+  keep("gateway", variation::limits);
+  keep("hosts", variation::lanes);
+  keep("models", variation::policies);
+  if (!x.policy.empty())
+    std::erase(vary, variation::policies);
+}
+
+int explore(loaded_scenario what, const simulate_options& x,
             const common_options& common) {
-  if (!x.out.empty() && *x.explore != 1)
-    return wrong_call(common,
-                      {ec::bad_request,
-                       "--out: with --explore, only of one seed (--explore 1)",
-                       {}});
+  auto refuse = [&](const char* why) {
+    return wrong_call(common, {ec::bad_request, why, {}});
+  };
   explore_call call{
     x.file, same_scenario(x), x.seed.value_or(what.spec.seed), *x.explore, {},
     x.out};
+  if (!x.out.empty() && call.count != 1)
+    return refuse("--out: with --explore, only of one seed (--explore 1)");
+  if (!what.spec.faults.empty())
+    return refuse("--explore: draws faults of its own; the scenario has some"
+                  " (take them away with --set 'faults=[]')");
+  if (call.first + call.count < call.first)
+    return refuse("--seed: too large for so many seeds");
+  if (!x.out.empty())
+    if (auto done = make_run_directory(x.out); !done)
+      return wrong_call(common, done.failure());
+  keep_what_was_set(x, what.spec.explore.vary);
   call.how.faults = x.faults;
   call.how.bug = from_string<planted_bug>(x.bug).value_or(planted_bug::none);
   if (call.how.bug != planted_bug::none)
@@ -190,6 +217,9 @@ int explore(const loaded_scenario& what, const simulate_options& x,
 }
 
 int sweep(const simulate_options& x, const common_options& common) {
+  if (!x.out.empty())
+    if (auto done = make_run_directory(x.out); !done)
+      return wrong_call(common, done.failure());
   auto same = same_scenario(x);
   if (x.seed)
     same.insert(same.end(), {"--seed", std::to_string(*x.seed)});
@@ -219,6 +249,13 @@ int run_simulate(const simulate_options& x, const common_options& common) {
   return run_one(*what, x, common);
 }
 
+/// What CLI11 would make a number of by hook or by crook.
+std::string whole_number(const std::string& x) {
+  return number_in<uint64_t>(x)
+           ? std::string{}
+           : "expected a whole number of 0 to 2^64-1, found " + shown(x);
+}
+
 } // namespace
 
 void add_simulate_verb(CLI::App& app, common_options& common,
@@ -229,11 +266,7 @@ void add_simulate_verb(CLI::App& app, common_options& common,
   verb->add_option("scenario", x->file,
                    "The scenario, such as config/scenarios/small.yaml");
   verb->add_option("--seed", x->seed, "Seed; default: the scenario's")
-    ->check([](const std::string& y) {
-      return y.starts_with('-')
-               ? "expected a whole number of 0 or more, found " + y
-               : std::string{};
-    });
+    ->check(whole_number);
   verb->add_option("--set", x->set,
                    "KEY=VALUE replaces an option of the scenario, such as"
                    " network.host.speed=1Gbit/s; again for more");
@@ -257,7 +290,8 @@ void add_simulate_verb(CLI::App& app, common_options& common,
     ->add_option("--faults", x->faults,
                  "With --explore: only so many of a seed's faults, from the"
                  " first")
-    ->needs(explore);
+    ->needs(explore)
+    ->check(whole_number);
   constexpr auto bugs = names_of(planted_bug{});
   verb
     ->add_option("--plant", x->bug,

@@ -28,6 +28,22 @@ struct axis {
   std::vector<std::string> values;
 };
 
+/// What stands between commas, those within brackets and braces apart.
+std::vector<std::string_view> values_in(std::string_view text) {
+  std::vector<std::string_view> out;
+  size_t begin = 0;
+  int depth = 0;
+  for (size_t i = 0; i <= text.size(); ++i) {
+    auto c = i < text.size() ? text[i] : ',';
+    depth += (c == '[' || c == '{') - (c == ']' || c == '}');
+    if (i == text.size() || (c == ',' && depth == 0)) {
+      out.push_back(text.substr(begin, i - begin));
+      begin = i + 1;
+    }
+  }
+  return out;
+}
+
 result<std::vector<axis>> read_axes(const std::vector<std::string>& sweeps) {
   std::vector<axis> out;
   for (auto& x : sweeps) {
@@ -36,7 +52,7 @@ result<std::vector<axis>> read_axes(const std::vector<std::string>& sweeps) {
       return error{
         ec::bad_request, "--sweep: expected KEY=A,B,C, found " + shown(x), {}};
     axis y{x.substr(0, equals), {}};
-    for (auto value : split(std::string_view{x}.substr(equals + 1), ',')) {
+    for (auto value : values_in(std::string_view{x}.substr(equals + 1))) {
       if (value.empty())
         return error{
           ec::bad_request, "--sweep: a value is empty in " + shown(x), {}};

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
+#include <utility>
 
 #include <zlib.h>
 
@@ -100,12 +101,19 @@ result<std::vector<std::string>> read_lines(const std::string& path) {
   if (file == nullptr)
     return error{ec::bad_request, path + ": cannot be opened", {}};
   std::vector<std::string> out;
-  char line[4096];
-  while (::gzgets(file, line, sizeof line) != nullptr) {
-    out.emplace_back(line);
-    while (!out.back().empty() && std::isspace(out.back().back()))
-      out.back().pop_back();
+  bool whole = true; // the line before
+  char part[4096];
+  while (::gzgets(file, part, sizeof part) != nullptr) {
+    if (whole)
+      out.emplace_back();
+    out.back() += part;
+    whole = out.back().ends_with('\n');
   }
+  for (auto& line : out)
+    while (!line.empty() && std::isspace(line.back()))
+      line.pop_back();
+  while (!out.empty() && out.back().empty())
+    out.pop_back();
   if (::gzclose(file) != Z_OK)
     return error{
       ec::bad_request, path + ": is damaged, or ends in the middle", {}};
@@ -128,7 +136,8 @@ result<std::vector<double>> read_numbers(const std::string& path,
       out.push_back(*found);
       continue;
     }
-    if (i == 0 || line.empty() || line.front() == '#')
+    auto heading = i == 0 && !found;
+    if (heading || line.starts_with('#'))
       continue;
     return error{ec::bad_request,
                  path + ":" + std::to_string(i + 1) + ": expected " + what
@@ -220,7 +229,13 @@ result<arrival_times> make_arrivals(const workload_part& x, microseconds length,
     break;
   case arrival_process::gamma: {
     auto shape = 1 / (x.cv * x.cv);
-    out = by_gaps(end, [&] { return random.gamma(shape) / shape / rate; });
+    // At a point in the middle of a process that has long gone on: the gap
+    // there is one of those that long ones are more of, and partly over.
+    auto first = random.uniform() * random.gamma(shape + 1) / shape / rate;
+    out = by_gaps(end, [&] {
+      return first >= 0 ? std::exchange(first, -1)
+                        : random.gamma(shape) / shape / rate;
+    });
     break;
   }
   case arrival_process::bursts:

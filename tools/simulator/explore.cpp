@@ -6,6 +6,7 @@
 
 #include "simulator/event_hash.hpp"
 #include "simulator/ledger.hpp"
+#include "simulator/model.hpp"
 #include "simulator/simulation.hpp"
 
 namespace millrace::simulator {
@@ -42,41 +43,65 @@ private:
   int64_t open_ = 0;
 };
 
-/// Gives chance what the scenario leaves open: limits and delays that make rare
-/// interleavings likely ("buggification").
+/// The most bytes that a request of the workload has.
+uint64_t largest_request(const loaded_scenario& what) {
+  uint64_t out = 0;
+  for (auto& part : what.spec.workload)
+    for (auto& [name, m] : what.spec.bundles)
+      out = std::max(out, part.rows * (m.input.value + tag_bytes));
+  return out;
+}
+
+/// Gives chance what the scenario leaves to it: limits and delays that make
+/// rare interleavings likely ("buggification").
 loaded_scenario varied(const loaded_scenario& what, random_stream random) {
   auto out = what;
   auto& c = out.cluster;
+  auto varies = [&](variation x) {
+    auto& list = what.spec.explore.vary;
+    return std::count(list.begin(), list.end(), x) != 0;
+  };
   auto up_to = [&](int64_t most_us) {
     auto x = random.uniform();
     return microseconds{
       static_cast<int64_t>(static_cast<double>(most_us) * x * x * x)};
   };
-  c.link.beat = 10ms + up_to(190'000);
-  c.link.timeout = c.link.beat * static_cast<int64_t>(2 + random.below(9));
-  out.spec.network.jitter = up_to(5000);
-  out.spec.network.per_message = up_to(100);
-  out.spec.network.host.latency = 1us + up_to(2000);
-  if (random.below(2) == 0)
-    out.spec.network.contend_from = {0};
-  // Tight enough to be met in a storm, with room for what comes in peace.
-  if (random.below(2) == 0)
-    c.gateway.max_requests = 12 + random.below(64);
-  if (random.below(2) == 0)
-    c.gateway.max_bytes = c.gateway.max_client_bytes = {64u << 10};
-  for (auto& m : c.models) {
-    if (random.below(2) == 0)
-      m.policy.queue = 12 + random.below(64);
-    m.policy.batch = 1 + random.below(8);
-    m.policy.batch_delay = up_to(5000);
-    m.policy.drop =
-      random.below(4) == 0 ? drop_policy::never : drop_policy::late;
-    if (random.below(2) == 0)
-      m.policy.dispatch = dispatch_policy::round_robin;
+  if (varies(variation::link)) {
+    c.link.beat = 10ms + up_to(190'000);
+    c.link.timeout = c.link.beat * static_cast<int64_t>(2 + random.below(9));
   }
-  for (auto& [name, node] : c.nodes)
-    for (auto& d : node.devices)
-      d.lanes = static_cast<uint32_t>(1 + random.below(2));
+  if (varies(variation::network)) {
+    out.spec.network.jitter = up_to(5000);
+    out.spec.network.per_message = up_to(100);
+    out.spec.network.host.latency = 1us + up_to(2000);
+    if (random.below(2) == 0)
+      out.spec.network.contend_from = {0};
+  }
+  // Tight enough to be met in a storm, with room for what comes in peace.
+  auto few = [&] { return 12 + random.below(64); };
+  if (varies(variation::limits)) {
+    if (random.below(2) == 0)
+      c.gateway.max_requests = few();
+    if (random.below(2) == 0)
+      c.gateway.max_bytes = c.gateway.max_client_bytes = {
+        std::max<uint64_t>(64u << 10, 64 * largest_request(what))};
+    for (auto& m : c.models)
+      if (random.below(2) == 0)
+        m.policy.queue = few();
+  }
+  if (varies(variation::policies))
+    for (auto& m : c.models) {
+      m.policy.batch = 1 + random.below(8);
+      m.policy.batch_delay = up_to(5000);
+      m.policy.drop =
+        random.below(4) == 0 ? drop_policy::never : drop_policy::late;
+      if (random.below(2) == 0)
+        m.policy.dispatch = dispatch_policy::round_robin;
+    }
+  if (varies(variation::lanes))
+    for (auto& [name, node] : c.nodes)
+      for (auto& d : node.devices)
+        d.lanes = static_cast<uint32_t>(1 + random.below(2));
   out.spec.models = c.models;
   return out;
 }

@@ -63,6 +63,8 @@ std::vector<fault> plan_faults(const loaded_scenario& what,
         where.push_back(node);
     if (x.nodes.empty())
       where = workers(what);
+    std::sort(where.begin(), where.end());
+    where.erase(std::unique(where.begin(), where.end()), where.end());
     if (where.empty())
       continue;
     auto first = out.size();
@@ -98,6 +100,7 @@ std::vector<fault> draw_storm(const loaded_scenario& what, const storm& how,
     kinds = {kinds[random.below(kinds.size())]};
   if (random.below(4) == 0)
     nodes = {nodes[random.below(nodes.size())]};
+  auto able = workers(what);
   std::vector<fault> out;
   auto some_time = [&](microseconds longest) {
     // Short ones are as likely as long ones.
@@ -110,7 +113,8 @@ std::vector<fault> draw_storm(const loaded_scenario& what, const storm& how,
   for (auto n = 1 + random.below(how.most); n > 0; --n) {
     fault x;
     x.kind = kinds[random.below(kinds.size())];
-    x.node = nodes[random.below(nodes.size())];
+    auto& where = needs_devices(x.kind) && !able.empty() ? able : nodes;
+    x.node = where[random.below(where.size())];
     x.at = how.begin
            + microseconds{static_cast<int64_t>(
              random.uniform() * static_cast<double>(how.length.count()))};

@@ -16,9 +16,6 @@ namespace millrace::simulator {
 
 namespace {
 
-/// Points of a line that a picture has room for.
-constexpr size_t most_points = 600;
-
 constexpr auto settings =
   "set terminal svg size 900,480 font 'sans-serif,13' background 'white'\n"
   "set key outside right top\n"

@@ -9,6 +9,9 @@
 
 namespace millrace::simulator {
 
+/// More points of a curve than anybody can see.
+constexpr size_t most_points = 600;
+
 /// One picture: lines over a common axis, as a gnuplot script with its data in
 /// it.
 class plot {

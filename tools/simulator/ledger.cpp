@@ -14,11 +14,6 @@ const ledger::entry* ledger::find(uint64_t id) const {
   return i == requests_.end() ? nullptr : &i->second;
 }
 
-ledger::entry* ledger::known(uint64_t id) {
-  auto i = requests_.find(id);
-  return i == requests_.end() ? nullptr : &i->second;
-}
-
 size_t ledger::before(const readings& xs, timestamp when) {
   return static_cast<size_t>(
     std::distance(xs.begin(), xs.lower_bound({when, 0})));
@@ -27,6 +22,14 @@ size_t ledger::before(const readings& xs, timestamp when) {
 size_t ledger::held(const std::string& gateway, timestamp when) const {
   auto i = held_.find(gateway);
   return i == held_.end() ? 0 : before(i->second, when);
+}
+
+uint64_t ledger::held_bytes(const std::string& gateway, timestamp when) const {
+  uint64_t out = 0;
+  if (auto i = held_.find(gateway); i != held_.end())
+    for (auto& [read, id] : i->second)
+      out += read < when ? requests_.at(id).sent.bytes : 0;
+  return out;
 }
 
 size_t ledger::waiting(const std::string& gateway, const std::string& model,

@@ -35,6 +35,7 @@ public:
 
   /// Requests that a gateway read before a point in time and has not answered.
   size_t held(const std::string& gateway, timestamp before) const;
+  uint64_t held_bytes(const std::string& gateway, timestamp before) const;
   /// And of those of a model, those that no replica got yet.
   size_t waiting(const std::string& gateway, const std::string& model,
                  timestamp before) const;
@@ -58,7 +59,7 @@ public:
 private:
   using readings = std::set<std::pair<timestamp, uint64_t>>;
 
-  entry* known(uint64_t id);
+  entry* known(uint64_t id) { return const_cast<entry*>(find(id)); }
   void close(uint64_t id, const entry& x);
   static size_t before(const readings& xs, timestamp when);
 

@@ -4,13 +4,12 @@
 
 #include "runtime/text.hpp"
 #include "simulator/gnuplot.hpp"
+#include "simulator/log_line.hpp"
 #include "simulator/tables.hpp"
 
 namespace millrace::simulator {
 
 namespace {
-
-constexpr size_t most_points = 600;
 
 /// Something whose number changes over time.
 class step_line {
@@ -110,8 +109,8 @@ private:
     for (auto& x : run_.events) {
       if (!x.what.starts_with("registry.changed"))
         continue;
-      auto& known = of[field(x.what, "model")];
-      auto now = number_in<double>(field(x.what, "replicas")).value_or(0);
+      auto& known = of[std::string{field_of(x.what, "model")}];
+      auto now = number_in<double>(field_of(x.what, "replicas")).value_or(0);
       wanted.add(x.at, now - std::exchange(known, now));
     }
     for (auto& x : run_.replicas) {
@@ -164,14 +163,6 @@ private:
   }
 
   /// The value of a field of a log line.
-  static std::string field(const std::string& line, const std::string& key) {
-    auto at = line.find(" " + key + "=");
-    if (at == std::string::npos)
-      return {};
-    auto begin = at + key.size() + 2;
-    return line.substr(begin, line.find(' ', begin) - begin);
-  }
-
   const loaded_scenario& what_;
   const record& run_;
   std::vector<microseconds> times_;

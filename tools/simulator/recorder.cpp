@@ -14,10 +14,7 @@ uint32_t name_list::number_of(const std::string& x) {
   return i->second;
 }
 
-recorder::recorder(const record_config& how, timestamp begin,
-                   microseconds length)
-  : how_(how),
-    begin_(begin) {
+recorder::recorder(timestamp begin, microseconds length) : begin_(begin) {
   record_.length = length;
 }
 
@@ -131,8 +128,7 @@ void recorder::on_log(log_level level, std::string_view line, timestamp when) {
   auto name = line.substr(0, line.find(' '));
   if (name.starts_with("fault.") && name != "fault.over")
     ++record_.faults[std::string{name.substr(6)}];
-  if (how_.events)
-    record_.events.push_back({since_start(when), std::string{line}, level});
+  record_.events.push_back({since_start(when), std::string{line}, level});
 }
 
 } // namespace millrace::simulator

@@ -85,7 +85,7 @@ struct record {
 class recorder : public watcher {
 public:
   /// `begin` is when the workload starts, in the world's time.
-  recorder(const record_config& how, timestamp begin, microseconds length);
+  recorder(timestamp begin, microseconds length);
 
   /// What there is, as of the end of the run.
   record take();
@@ -110,7 +110,6 @@ private:
   microseconds since_start(timestamp x) const { return to_us(x - begin_); }
   void gone(const std::string& node, timestamp when);
 
-  record_config how_;
   timestamp begin_;
   record record_;
   std::map<std::string, size_t> copies_;      ///< NODE/DEVICE#INSTANCE -> row

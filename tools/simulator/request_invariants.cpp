@@ -53,10 +53,28 @@ private:
   std::set<uint64_t> answered_; ///< by their gateways
 };
 
+/// Whether that model may answer a request: the one that was asked, or a
+/// variant of the application.
+bool is_asked(const sent_request& x, const std::string& model,
+              const scenario& what) {
+  if (!x.model.empty())
+    return model == x.model;
+  auto i = what.bundles.find(model);
+  return i != what.bundles.end() && i->second.application == x.application;
+}
+
+/// "first", or "an application both".
+std::string asked_by(const sent_request& x) {
+  return x.model.empty() ? "the application " + x.application : x.model;
+}
+
 /// An answer goes to who asked, and is the answer to what was asked.
 class right_answer : public invariant {
 public:
-  explicit right_answer(const ledger& l) : invariant("I2"), ledger_(l) {}
+  right_answer(const ledger& l, const expectations& x)
+    : invariant("I2"),
+      ledger_(l),
+      what_(x.what->spec) {}
 
   void on_reply(const session& to, uint64_t id, const infer_reply& x,
                 timestamp when) override {
@@ -74,13 +92,14 @@ public:
     if (mark != id)
       broken(when,
              named(id) + " is answered with the result of " + named(mark));
-    if (!r->sent.model.empty() && x.model != r->sent.model)
-      broken(when, named(id) + " asked " + r->sent.model
+    if (!is_asked(r->sent, x.model, what_))
+      broken(when, named(id) + " asked " + asked_by(r->sent)
                      + " and is answered by " + x.model);
   }
 
 private:
   const ledger& ledger_;
+  const scenario& what_;
 };
 
 /// Nobody is answered who did not ask, or cannot hear.
@@ -88,6 +107,12 @@ class asked_for : public invariant {
 public:
   explicit asked_for(const ledger& l) : invariant("I3"), ledger_(l) {}
 
+  void on_answered(const member& gateway, uint64_t id, const infer_reply&,
+                   timestamp when) override {
+    if (auto* r = ledger_.find(id); r != nullptr && !r->read)
+      broken(when, gateway.name + " answers " + named(id)
+                     + ", which it has not read");
+  }
   void on_reply(const session&, uint64_t id, const infer_reply&,
                 timestamp when) override {
     auto* r = ledger_.find(id);
@@ -243,6 +268,11 @@ public:
     if (held > most)
       broken(when, gateway.name + " holds " + std::to_string(held)
                      + " requests of at most " + std::to_string(most));
+    auto bytes = ledger_.held_bytes(gateway.name, when);
+    auto most_bytes = what_.cluster.gateway.max_bytes.value;
+    if (bytes > most_bytes)
+      broken(when, gateway.name + " holds " + format_bytes(bytes)
+                     + " of requests, of at most " + format_bytes(most_bytes));
     auto* r = ledger_.find(id);
     for (auto& m : what_.spec.models) {
       if (r == nullptr || m.model != r->sent.model)
@@ -302,19 +332,23 @@ private:
 /// A request is run by the model it asked.
 class right_model : public invariant {
 public:
-  explicit right_model(const ledger& l) : invariant("I15"), ledger_(l) {}
+  right_model(const ledger& l, const expectations& x)
+    : invariant("I15"),
+      ledger_(l),
+      what_(x.what->spec) {}
 
   void on_given(const executed_batch& x, timestamp when) override {
     for (auto& item : x.items) {
       auto* r = ledger_.find(request_of(item));
-      if (r != nullptr && !r->sent.model.empty() && r->sent.model != x.model)
-        broken(when, named(request_of(item)) + " asked " + r->sent.model
+      if (r != nullptr && !is_asked(r->sent, x.model, what_))
+        broken(when, named(request_of(item)) + " asked " + asked_by(r->sent)
                        + " and is run by " + x.model);
     }
   }
 
 private:
   const ledger& ledger_;
+  const scenario& what_;
 };
 
 } // namespace
@@ -322,14 +356,14 @@ private:
 void add_request_invariants(const ledger& l, const expectations& x,
                             invariant_list& out) {
   out.push_back(std::make_unique<one_answer>(l));
-  out.push_back(std::make_unique<right_answer>(l));
+  out.push_back(std::make_unique<right_answer>(l, x));
   out.push_back(std::make_unique<asked_for>(l));
   out.push_back(std::make_unique<in_time>(l, x));
   out.push_back(std::make_unique<few_executions>(l));
   out.push_back(std::make_unique<not_again>(l));
   out.push_back(std::make_unique<refused_is_refused>(l));
   out.push_back(std::make_unique<bounded>(l, x));
-  out.push_back(std::make_unique<right_model>(l));
+  out.push_back(std::make_unique<right_model>(l, x));
 }
 
 } // namespace millrace::simulator

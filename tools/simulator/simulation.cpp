@@ -135,11 +135,12 @@ void simulation::submit() {
   sent.due = part.deadline > 0us ? now() + deadline : far_future;
   if (gateway != nullptr)
     sent.gateway = gateway->name();
+  auto request = asked_.make_request(x, sent.model, id);
+  sent.bytes = bytes_of(request.inputs);
   on_sent(sent);
   if (gateway != nullptr) {
     open_.emplace(id, &gateway->name());
-    gateway->bus()->client_sends(
-      sent.from, id, asked_.make_request(x, sent.model, id), deadline);
+    gateway->bus()->client_sends(sent.from, id, std::move(request), deadline);
     if (how_.cancelled > 0 && patience_.uniform() < how_.cancelled)
       cancel_some(gateway->name(), sent.from, id);
   } else {
@@ -172,7 +173,8 @@ void simulation::on_operator_answer(const std::string&, uint64_t id,
     answer_ = x;
 }
 
-/// What an operator may not say: were it heard, a model would be loaded that
+/// What an operator may not say, nor a controller that was replaced: were it
+/// heard, a model would be loaded that
 /// nobody asked for.
 void simulation::intrude() {
   world_->at(now() + 1s, [this] { intrude(); });
@@ -188,6 +190,12 @@ void simulation::intrude() {
       auto& devices = what_.cluster.nodes.at(name).devices;
       order.what.device = devices.empty() ? "" : devices.front().id;
       x->bus()->operator_says(1, name + "/supervisor", order);
+      // And what a controller would have said that came before all others.
+      order.epoch = order.sequence = 0;
+      world_->soon(*x->process(), [bus = x->bus(), order, name = name] {
+        if (auto to = bus->resolve("./supervisor"))
+          caf::anon_send(caf::actor_cast<supervisor_actor>(to), order);
+      });
     }
 }
 

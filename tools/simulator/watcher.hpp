@@ -20,6 +20,7 @@ struct sent_request {
   std::string gateway; ///< empty: none was there
   std::string model;   ///< empty: any of an application
   std::string application;
+  uint64_t bytes = 0; ///< of its inputs
   timestamp when;
   timestamp due; ///< far_future: the model's deadline
 };

@@ -22,8 +22,10 @@ result<workload> workload::make(const loaded_scenario& what, uint64_t seed) {
     auto times =
       make_arrivals(part, length, random.fork(name + " times"), &function);
     if (!times)
-      return std::move(times.failure())
-        .within("workload[" + std::to_string(i) + "]");
+      return error{ec::bad_config,
+                   what.file + ": workload[" + std::to_string(i)
+                     + "]: " + times.failure().text,
+                   {}};
     stream s;
     s.random = random.fork(name + " models");
     for (auto& [model, weight] : part.mix)

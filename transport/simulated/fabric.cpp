@@ -52,16 +52,20 @@ void fabric::go_on(flow_number n, double bytes, timestamp now) {
   schedule(n, x);
 }
 
-void fabric::stop(flow_number n, timestamp now) {
+double fabric::stop(flow_number n, timestamp now) {
   auto i = flows_.find(n);
   if (i == flows_.end())
-    return;
+    return 0;
+  auto left = i->second.left;
+  if (std::isfinite(i->second.rate))
+    left -= i->second.rate * to_seconds(now - i->second.since);
   auto path = std::move(i->second.path);
   endings_.erase({i->second.due, n});
   flows_.erase(i);
   for (auto l : path)
     std::erase(links_[l].flows, n);
   share(path, now);
+  return std::max(0.0, left);
 }
 
 timestamp fabric::next_due() const {

@@ -38,7 +38,8 @@ public:
   void go_on(flow_number x, double bytes, timestamp now);
 
   /// Ends a flow that has ended or is given up; the others get what it had.
-  void stop(flow_number x, timestamp now);
+  /// Returns the bytes that were left of it.
+  double stop(flow_number x, timestamp now);
 
   /// When the next flow ends.
   timestamp next_due() const;

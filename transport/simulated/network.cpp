@@ -111,7 +111,11 @@ microseconds simulated_network::extra(host_number from, host_number to) {
 }
 
 void simulated_network::block(host_number from, host_number to) {
-  blocked_.insert({from, to});
+  if (!blocked_.insert({from, to}).second)
+    return;
+  for (auto& [number, s] : streams_)
+    if (s->from_ == from && s->to_ == to)
+      s->halt();
 }
 
 void simulated_network::unblock(host_number from, host_number to) {
@@ -184,6 +188,7 @@ void simulated_network::stream::reset() {
   life_->over = true;
   life_ = std::make_shared<life>();
   waiting_.clear();
+  halted_.reset();
   if (flow_ != 0) {
     net_.sending_.erase(flow_);
     net_.fabric_.stop(std::exchange(flow_, 0), net_.world_.now());
@@ -197,8 +202,26 @@ void simulated_network::stream::push(parcel x) {
     go_on();
 }
 
+void simulated_network::stream::transmit(double bytes) {
+  flow_ = net_.fabric_.start(net_.path(from_, to_), bytes, net_.world_.now());
+  net_.sending_[flow_] = this;
+  net_.arm();
+}
+
+/// Nothing gets through: what is on its way stays where it is.
+void simulated_network::stream::halt() {
+  if (flow_ == 0)
+    return;
+  net_.sending_.erase(flow_);
+  halted_ = net_.fabric_.stop(std::exchange(flow_, 0), net_.world_.now());
+  net_.arm();
+}
+
 void simulated_network::stream::go_on() {
-  while (flow_ == 0 && !waiting_.empty() && !net_.blocked(from_, to_)) {
+  if (halted_ && !net_.blocked(from_, to_))
+    transmit(*std::exchange(halted_, std::nullopt));
+  while (flow_ == 0 && !halted_ && !waiting_.empty()
+         && !net_.blocked(from_, to_)) {
     auto next = std::move(waiting_.front());
     waiting_.pop_front();
     begin(std::move(next));
@@ -209,11 +232,8 @@ void simulated_network::stream::begin(parcel x) {
   auto now = net_.world_.now();
   if (x.bytes >= net_.settings_.contend_from.value && from_ != to_
       && std::isfinite(slowest_)) {
-    auto links = net_.path(from_, to_);
-    flow_ = net_.fabric_.start(links, static_cast<double>(x.bytes), now);
-    net_.sending_[flow_] = this;
     now_sending_ = std::move(x);
-    net_.arm();
+    transmit(static_cast<double>(now_sending_.bytes));
     return;
   }
   auto took =

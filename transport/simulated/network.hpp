@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -184,6 +185,8 @@ private:
 
   void push(parcel x);
   void go_on();
+  void transmit(double bytes);
+  void halt();
   void begin(parcel x);
   void sent(timestamp when);
   void arrive(parcel x, timestamp when);
@@ -195,6 +198,8 @@ private:
   microseconds latency_;
   std::deque<parcel> waiting_;
   parcel now_sending_;
+  std::optional<double>
+    halted_; ///< bytes left of it, while nothing gets through
   flow_number flow_ = 0;
   timestamp free_at_;      ///< its own part of the path
   timestamp last_arrival_; ///< nothing overtakes

@@ -380,6 +380,7 @@ void add_bench_verb(CLI::App& app, common_options& common, verb_action& run) {
     run = [=, &common] { return run_path(*x, common); };
   });
   add_simulator_bench(*bench, common, run);
+  add_decisions_bench(*bench, common, run);
 }
 
 } // namespace millrace

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "actors/placement/reconcile.hpp"
+#include "millrace/bench/bench.hpp"
+#include "millrace/print.hpp"
+#include "millrace/progress.hpp"
+#include "runtime/time.hpp"
+
+namespace millrace {
+
+namespace {
+
+struct decision_options {
+  int rounds = 11;
+  bool yaml = false;
+};
+
+constexpr std::array<uint64_t, 5> sizes{1, 10, 100, 1000, 10'000};
+constexpr uint64_t devices_per_node = 8;
+
+/// Nodes with a device for each of so many replicas, and nothing on them.
+cluster_view empty_cluster(uint64_t devices) {
+  cluster_view out;
+  model_info model;
+  model.model = "m";
+  model.version = 1;
+  model.bytes = 1;
+  for (uint64_t d = 0; d < devices; ++d) {
+    auto name = "node-" + std::to_string(d / devices_per_node);
+    auto& node = out.nodes[name];
+    node.node.name = name;
+    node.models = {model};
+    device_info device;
+    device.id = "gpu" + std::to_string(d % devices_per_node);
+    node.devices.push_back(device);
+  }
+  return out;
+}
+
+template <class F>
+double seconds_of(F f) {
+  auto begun = std::chrono::steady_clock::now();
+  f();
+  return to_seconds(std::chrono::steady_clock::now() - begun);
+}
+
+bench_row measure(uint64_t replicas, int rounds) {
+  auto view = empty_cluster(replicas);
+  model_settings wanted;
+  wanted.model = "m";
+  wanted.replicas = replicas;
+  paired times;
+  for (int i = 0; i < rounds; ++i) {
+    auto floor = seconds_of([&] {
+      auto copy = view;
+      if (copy.nodes.empty())
+        std::abort();
+    });
+    auto ours = seconds_of([&] {
+      if (reconcile(view, {wanted}).deploy.size() != replicas)
+        std::abort();
+    });
+    times.add(1e6 * ours, 1e6 * floor);
+  }
+  return times.row("placement, " + std::to_string(replicas) + " replicas", "us",
+                   "copying what it reads");
+}
+
+int run_bench(const decision_options& x, const common_options& common) {
+  progress_bar bar{"bench decisions", !common.json};
+  bench_report report{"decisions", {}};
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    bar.show(static_cast<double>(i) / sizes.size());
+    report.results.push_back(measure(sizes[i], x.rounds));
+  }
+  bar.done();
+  if (!x.yaml) {
+    print_report(report, common);
+    return exit_ok;
+  }
+  std::printf("decisions:\n  placement:\n");
+  for (size_t i = 0; i < sizes.size(); ++i)
+    std::printf("    %llu: %.0fus\n", static_cast<unsigned long long>(sizes[i]),
+                std::max(1.0, report.results[i].value));
+  return exit_ok;
+}
+
+} // namespace
+
+void add_decisions_bench(CLI::App& bench, common_options& common,
+                         verb_action& run) {
+  auto x = std::make_shared<decision_options>();
+  auto* verb = bench.add_subcommand(
+    "decisions",
+    "How long the controller takes to decide, by the size of its problem");
+  verb->add_option("--rounds", x->rounds, "Interleaved rounds")
+    ->check(CLI::Range(1, 1000))
+    ->capture_default_str();
+  verb->add_flag("--yaml", x->yaml,
+                 "Print the table that a scenario takes as 'decisions'");
+  verb->add_flag("--json", common.json, "Print JSON");
+  verb->callback([=, &common, &run] {
+    run = [=, &common] { return run_bench(*x, common); };
+  });
+}
+
+} // namespace millrace
