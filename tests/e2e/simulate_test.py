@@ -138,6 +138,44 @@ class Simulate(unittest.TestCase):
         self.assertEqual(x.returncode, 78)
         self.assertIn("expected one of pull, round_robin", x.stderr)
 
+    def test_calls_that_contradict_themselves_are_refused(self):
+        storm = f"{SCENARIOS}/storm.yaml"
+        for call_args, says in [
+            ((SMALL, "--plant", "chance"), "requires --explore"),
+            ((SMALL, "--explore", 2, "--sweep", "seed=1,2"), "excludes"),
+            ((SMALL, "--seed", "-1"), "found '-1'"),
+            ((SMALL, "--seed", 2**64), "expected a whole number"),
+            ((SMALL, "--policy", "batch"), "expected NAME=VALUE, found 'batch'"),
+            ((SMALL, "--sweep", "seed=1,"), "a value is empty"),
+            ((SMALL, "--sweep", "seed=1,2", "--seed", 4), "exclude each other"),
+            ((SMALL, "--out", "/proc/none"), "/proc/none: cannot be made"),
+            ((storm, "--explore", 2, "--out", self.folder), "--explore 1"),
+            ((storm, "--explore", 9, "--seed", 2**64 - 2), "--seed: too large"),
+            (
+                (storm, "--explore", 1, "--set", "faults=[{at: 1s}]"),
+                "draws faults of its own",
+            ),
+            (
+                (f"{SCENARIOS}/gpus-1600.yaml", "--real"),
+                "201 nodes, each a process",
+            ),
+        ]:
+            x = call(*call_args)
+            self.assertEqual(x.returncode, 2, f"{call_args}: {x.stderr}")
+            self.assertIn(says, x.stderr)
+
+    def test_a_seed_can_be_looked_at(self):
+        storm = f"{SCENARIOS}/storm.yaml"
+        out = self.folder / "seed"
+        x = call(storm, "--explore", 1, "--seed", 7, "--faults", 2, "--out", out)
+        self.assertEqual(x.returncode, 0, x.stdout)
+        faults = [l for l in x.stdout.splitlines() if l.startswith("fault  ")]
+        self.assertEqual(len(faults), 2)
+        events = (out / "events.csv").read_text()
+        for line in faults:
+            kind, node = line.split()[1:3]
+            self.assertIn(f"fault.{kind} node={node}", events)
+
     def test_exploring_finds_nothing_or_what_was_planted(self):
         storm = f"{SCENARIOS}/storm.yaml"
         x = call(storm, "--explore", 60)
@@ -145,15 +183,12 @@ class Simulate(unittest.TestCase):
         self.assertIn("violations none", x.stdout)
         x = call(storm, "--explore", 3, "--plant", "double_answer")
         self.assertEqual(x.returncode, 1)
-        found = [l for l in x.stdout.splitlines() if ": I1 at " in l]
-        self.assertTrue(found, x.stdout)
-        seed = found[0].split("seed ")[1].split(",")[0]
-        faults = found[0].split("first ")[1].split(" ")[0]
-        again = call(
-            *(storm, "--explore", 1, "--seed", seed, "--faults", faults),
-            *("--plant", "double_answer"),
-        )
-        self.assertIn(": I1 at ", again.stdout)
+        self.assertIn(": I1 at ", x.stdout)
+        # The call that is printed shows it again.
+        again = x.stdout.splitlines()[-1].split()
+        self.assertEqual(again[:2], ["millrace", "simulate"])
+        shown = call(*(w.strip("'") for w in again[2:-2]))
+        self.assertIn(": I1 at ", shown.stdout)
 
     def test_the_same_scenario_runs_really(self):
         out = self.folder / "truth"

@@ -109,6 +109,27 @@ TEST_CASE("fault partition: who is cut off is given up and comes back") {
   CHECK(events(run, "router.replica_ready") >= 3);
 }
 
+TEST_CASE("fault partition: what is under way stops, and goes on after it") {
+  // From client to gateway and on to a worker 50 MB take 40 ms each; the cut
+  // falls into the second way.
+  auto took = [](const std::string& faults) {
+    auto text = two_workers(faults);
+    text.replace(text.find("input: 1kB"), 10, "input: 50MB");
+    text.replace(text.find("rate: 100, deadline: 500ms"), 26,
+                 "arrivals: constant, rate: 0.1, deadline: 5s");
+    auto run = run_of(scenario_of(text));
+    REQUIRE(run.requests.size() == 1);
+    CHECK(run.requests[0].status == ec::ok);
+    return run.requests[0].answered - run.requests[0].sent;
+  };
+  auto whole = took("");
+  auto cut =
+    took("{kind: partition, nodes: [w-1, w-2], at: 10050ms, lasts: 300ms}");
+  CHECK(whole > 80ms);
+  CHECK(cut - whole > 290ms);
+  CHECK(cut - whole < 310ms);
+}
+
 TEST_CASE("fault one_way: one direction is enough to be given up") {
   auto run = with("{kind: one_way, nodes: [w-1], at: 5s, lasts: 5s}");
   CHECK(events(run, "bus.peer_down node=front peer=w-1") == 1);

@@ -70,6 +70,17 @@ TEST_CASE("arrivals: a gamma process has its rate and its cv") {
   }
 }
 
+TEST_CASE("arrivals: a gamma process has its rate from the first moment on") {
+  // A process that began with a whole gap would have half as many again.
+  auto x = by(arrival_process::gamma, 1);
+  x.cv = 8;
+  size_t n = 0;
+  constexpr size_t runs = 4000;
+  for (uint64_t seed = 1; seed <= runs; ++seed)
+    n += make_arrivals(x, 60s, random_stream{seed})->size();
+  CHECK(static_cast<double>(n) / runs == doctest::Approx(60).epsilon(0.08));
+}
+
 TEST_CASE("arrivals: bursts keep the mean rate, and are bursts") {
   auto x = by(arrival_process::bursts, 100);
   x.burst = 8;
@@ -162,6 +173,11 @@ TEST_CASE("arrivals: a file without any, or cut off, is refused") {
   };
   CHECK(error_of("") == file + ": has no requests per second");
   CHECK(error_of("second,requests\n") == file + ": has no requests per second");
+  // A heading is no number; a hole would shift what comes after it.
+  CHECK(error_of("-3\n10\n").find("t.csv:1: expected") != std::string::npos);
+  CHECK(error_of("10\n\n5\n").find("t.csv:2: expected") != std::string::npos);
+  CHECK(error_of("10\n5" + std::string(5000, ' ') + "x\n").find("t.csv:2:")
+        != std::string::npos);
   CHECK(error_of("1\n1e30\n").find("t.csv:2: expected") != std::string::npos);
   CHECK(error_of("1\ninf\n").find("t.csv:2: expected") != std::string::npos);
   // The first half of a gzipped "1\n2\n3\n".

@@ -122,6 +122,11 @@ TEST_CASE("scenario: what would be passed over in silence is refused") {
   line("network: {host: {speed: 1bit/s}}",
        "network.host.speed: expected 0 or at least 1 kbit/s");
   line("faults: [{at: 11s}]", "faults[0].at: is after the end of the run");
+  line("faults: [{every: 1us}]", "faults[0].every: makes more than 100,000");
+  line("faults: [{kind: crash, at: 1s, actor: nosuch}]",
+       "faults[0].actor: expected one of gateway, router,");
+  line("faults: [{kind: device, at: 1s, nodes: [front]}]",
+       "faults[0].nodes[0]: 'front' has no device");
   says("kind: v100", "kind: v99",
        "hosts[1].devices[0].kind: no model has times for 'v99'");
   says("kind: v100,",

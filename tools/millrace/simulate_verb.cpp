@@ -103,6 +103,9 @@ void print_summary(const run_summary& x) {
               " %.0f device-seconds\n",
               x.replica_seconds, percent(x.utilisation).c_str(),
               x.device_seconds);
+  if (!x.never_ready.empty())
+    std::printf("never ready  %s: no replica was ever loaded\n",
+                joined(x.never_ready, ", ", [](auto& m) { return m; }).c_str());
   if (x.cost > 0)
     std::printf("cost         %.2f\n", x.cost);
   if (!x.faults.empty())

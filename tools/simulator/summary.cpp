@@ -133,6 +133,12 @@ run_summary summarise(const loaded_scenario& what, uint64_t seed,
   std::sort(out.models.begin(), out.models.end(),
             [](auto& a, auto& b) { return a.model < b.model; });
   add_devices(what, run, out);
+  for (auto& m : what.spec.models)
+    if (m.replicas > 0
+        && std::none_of(run.replicas.begin(), run.replicas.end(), [&](auto& r) {
+             return r.ready && run.names[r.model] == m.model;
+           }))
+      out.never_ready.push_back(m.model);
   out.faults = run.faults;
   out.errors = run.errors;
   return out;

@@ -33,17 +33,19 @@ struct run_summary {
   std::vector<served_summary> models;
   std::map<std::string, uint64_t> cold_starts; ///< by where the bytes were
   uint64_t failed_starts = 0;
-  double replica_seconds = 0; ///< ready, during the workload
-  double device_seconds = 0;  ///< of devices, whether used or not
-  double utilisation = 0;     ///< part of those that something ran
-  double cost = 0;            ///< of the hosts reserved
+  std::vector<std::string> never_ready; ///< models without a replica, ever
+  double replica_seconds = 0;           ///< ready, during the workload
+  double device_seconds = 0;            ///< of devices, whether used or not
+  double utilisation = 0;               ///< part of those that something ran
+  double cost = 0;                      ///< of the hosts reserved
   std::map<std::string, uint64_t> faults;
   uint64_t errors = 0;   ///< events at which a person must act
   uint64_t messages = 0; ///< that actors handled
   uint64_t actions = 0;  ///< of network, devices, disks, clients
   MILLRACE_FIELDS(run_summary, scenario, seed, seconds, all, models,
-                  cold_starts, failed_starts, replica_seconds, device_seconds,
-                  utilisation, cost, faults, errors, messages, actions)
+                  cold_starts, failed_starts, never_ready, replica_seconds,
+                  device_seconds, utilisation, cost, faults, errors, messages,
+                  actions)
 };
 
 /// What counts as in time for a request of that part of the workload.
