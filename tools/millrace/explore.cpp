@@ -28,12 +28,32 @@ constexpr uint64_t fewest_requests = 100;
 constexpr double fewest_hits = 0.25; ///< of the faults
 constexpr uint64_t enough_faults = 100;
 
+/// A promise that was not kept, and by which seed; by none: by all together.
+struct finding {
+  std::string invariant;
+  std::string text;
+  std::optional<uint64_t> seed;
+  std::optional<uint64_t> drawn;  ///< faults
+  std::optional<uint64_t> enough; ///< of them, from the first, to show it
+  MILLRACE_FIELDS(finding, invariant, text, seed, drawn, enough)
+};
+
+std::string to_string(const finding& x) {
+  std::string out;
+  if (x.seed)
+    out += "seed " + std::to_string(*x.seed) + ", ";
+  if (x.enough)
+    out += "first " + std::to_string(*x.enough) + " of "
+           + std::to_string(x.drawn.value_or(0)) + " faults: ";
+  return out + x.invariant + " " + x.text;
+}
+
 /// What many seeds showed together.
 struct findings {
   uint64_t seeds = 0, events = 0, messages = 0, requests = 0;
   uint64_t faults = 0, hits = 0, twice = 0;
   std::map<std::string, uint64_t> statuses, kinds, probes;
-  std::vector<std::string> violations; ///< a line each
+  std::vector<finding> violations;
   MILLRACE_FIELDS(findings, seeds, events, messages, requests, faults, hits,
                   twice, statuses, kinds, probes, violations)
 
@@ -55,21 +75,16 @@ struct findings {
   }
 };
 
-std::string in_seed(const seed_result& x, const std::string& what) {
-  return "seed " + std::to_string(x.seed) + ", " + what;
-}
-
 void describe(const loaded_scenario& what, const seed_result& x,
               const exploration& how, findings& out) {
   if (x.violations.empty())
     return;
-  auto fewest = shortest_prefix(what, x, how);
+  auto enough = shortest_prefix(what, x, how);
   for (auto& v : x.violations)
     out.violations.push_back(
-      in_seed(x, "first " + std::to_string(fewest) + " of "
-                   + std::to_string(x.faults.size()) + " faults: " + v.invariant
-                   + " at " + format_duration(v.at - what.spec.warm_up) + ": "
-                   + v.what));
+      {v.invariant,
+       "at " + format_duration(v.at - what.spec.warm_up) + ": " + v.what,
+       x.seed, x.faults.size(), enough});
 }
 
 /// The same twice, with something going on, is worth a look.
@@ -79,9 +94,9 @@ result<void> look_at(const loaded_scenario& what, const seed_result& x,
     return {};
   if (x.requests < fewest_requests)
     out.violations.push_back(
-      in_seed(x, "P22: only " + std::to_string(x.requests) + " requests"));
+      {"P22", "only " + std::to_string(x.requests) + " requests", x.seed});
   if (!how.faults && x.faults.empty())
-    out.violations.push_back(in_seed(x, "P22: not one fault"));
+    out.violations.push_back({"P22", "not one fault", x.seed});
   if (x.seed % again_every != 0 && x.seed != first)
     return {};
   ++out.twice;
@@ -89,7 +104,7 @@ result<void> look_at(const loaded_scenario& what, const seed_result& x,
   if (!y)
     return y.failure();
   if (y->hash != x.hash)
-    out.violations.push_back(in_seed(x, "I30: a second run differs"));
+    out.violations.push_back({"I30", "a second run differs", x.seed});
   return {};
 }
 
@@ -124,9 +139,7 @@ bool read_findings(const std::string& text, findings& out) {
   auto x = json::parse(text, nullptr, false);
   if (!x.is_object() || !x.contains("seeds"))
     return false;
-  for_each_field(out, [&](std::string_view name, auto& member) {
-    x[std::string{name}].get_to(member);
-  });
+  read_json(x, out);
   return true;
 }
 
@@ -142,33 +155,25 @@ void check_probes(const loaded_scenario& what, findings& x) {
   if (x.faults >= enough_faults
       && static_cast<double>(x.hits)
            < fewest_hits * static_cast<double>(x.faults))
-    x.violations.push_back("P22: only " + std::to_string(x.hits) + " of "
-                           + std::to_string(x.faults)
-                           + " faults while requests were open");
+    x.violations.push_back({"P22", "only " + std::to_string(x.hits) + " of "
+                                     + std::to_string(x.faults)
+                                     + " faults while requests were open"});
   if (x.seeds < what.spec.explore.probes_within)
     return;
   for (auto& name : what.spec.explore.probes)
     if (!x.probes.contains(name))
-      x.violations.push_back("P21: " + name + " never happened in "
-                             + std::to_string(x.seeds) + " seeds");
+      x.violations.push_back({"P21", name + " never happened in "
+                                       + std::to_string(x.seeds) + " seeds"});
 }
 
-/// The call that shows the first of them; each names its seed.
-std::string again(const explore_call& x, const std::string& violation) {
-  auto number_after = [&](std::string_view word) {
-    auto at = violation.find(word);
-    auto rest = violation.substr(at == std::string::npos ? violation.size()
-                                                         : at + word.size());
-    return rest.substr(0, rest.find_first_not_of("0123456789"));
-  };
+/// The call that shows it again.
+std::string again(const explore_call& x, const finding& found) {
   auto out = "millrace simulate " + x.file;
   for (auto& y : x.same)
     out += " " + (y.starts_with("--") ? y : "'" + y + "'");
-  out += " --explore 1";
-  if (auto seed = number_after("seed "); !seed.empty())
-    out += " --seed " + seed;
-  if (auto faults = number_after("first "); !faults.empty())
-    out += " --faults " + faults;
+  out += " --explore 1 --seed " + std::to_string(*found.seed);
+  if (found.enough)
+    out += " --faults " + std::to_string(*found.enough);
   return out + " --out run";
 }
 
@@ -199,9 +204,9 @@ int print_findings(const findings& x, const loaded_scenario& what,
   }
   std::printf("violations\n");
   for (auto& v : x.violations)
-    std::printf("  %s\n", v.c_str());
-  std::printf("look at the first with\n  %s\n",
-              again(call, x.violations.front()).c_str());
+    std::printf("  %s\n", to_string(v).c_str());
+  if (auto& first = x.violations.front(); first.seed)
+    std::printf("look at the first with\n  %s\n", again(call, first).c_str());
   return exit_failed;
 }
 
@@ -245,8 +250,7 @@ findings explore_chunk(const explore_call& call, uint64_t first, size_t count) {
     if (auto found = explore_apart(call, seed, 1))
       out.add(*found);
     else
-      out.violations.push_back("seed " + std::to_string(seed)
-                               + ", the program died");
+      out.violations.push_back({"P20", "the program died", seed});
   return out;
 }
 

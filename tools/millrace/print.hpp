@@ -61,6 +61,30 @@ json to_json(const T& x) {
   }
 }
 
+/// The way back, for what another process of this program printed; what is not
+/// there stays. Throws json::exception on another kind of value.
+template <class T>
+void read_json(const json& from, T& to) {
+  if constexpr (declared<T>)
+    for_each_field(to, [&](std::string_view name, auto& member) {
+      if (auto i = from.find(name); i != from.end())
+        read_json(*i, member);
+    });
+  else if constexpr (requires {
+                       to.emplace();
+                       to.has_value();
+                     }) {
+    if (!from.is_null())
+      read_json(from, to.emplace());
+  } else if constexpr (
+    requires { to.emplace_back(); } && !requires { to.c_str(); }) {
+    for (auto& x : from)
+      read_json(x, to.emplace_back());
+  } else {
+    from.get_to(to);
+  }
+}
+
 /// "12.5": so many digits after the point.
 std::string fixed(double x, int digits);
 

@@ -117,9 +117,7 @@ result<run_figures> run_apart(const simulator_options& x) {
   if (!y.is_object() || !y.contains("seconds"))
     return error{ec::internal, "a run ended without figures: " + text, {}};
   run_figures out;
-  for_each_field(out, [&](std::string_view name, auto& member) {
-    y[std::string{name}].get_to(member);
-  });
+  read_json(y, out);
   return out;
 }
 
