@@ -29,6 +29,7 @@ void replica_state::start(replica_actor::stateful_pointer<replica_state> self,
   set_common_handlers(self);
   self->set_down_handler([this](caf::down_msg& x) { on_down(x); });
   self->monitor(options_.executor);
+  self->monitor(options_.cache);
   report(replica_condition::starting);
   self
     ->request(options_.cache, load_timeout,
@@ -110,6 +111,11 @@ void replica_state::on_down(const caf::down_msg& x) {
   // A replica without its device is none; a device without one replica is.
   if (x.source == options_.executor.address())
     return self_->quit(x.reason);
+  if (x.source == options_.cache.address()) {
+    if (!content_) // what it was asked for will not come
+      fail(x.reason, "fetch");
+    return;
+  }
   auto lost = std::find_if(gateways_.begin(), gateways_.end(), [&](auto& g) {
     return g.second.address() == x.source;
   });

@@ -212,6 +212,16 @@ TEST_CASE("object store: hosts share its link, and fetch once") {
   CHECK(again.source != "store");
 }
 
+TEST_CASE("replica: what a crashed cache was to fetch is fetched again") {
+  // 2 MB at 8 Mbit/s, shared by two: the crash comes in the middle.
+  auto text = fetching("{kind: crash, nodes: [w-1], at: 1500ms, actor: cache}");
+  text.replace(text.find("warm_up: 5s"), 11, "warm_up: 1s");
+  auto run = run_of(scenario_of(text));
+  CHECK(events(run, "replica.failed") == 1);
+  CHECK(events(run, "replica.ready") == 2);
+  CHECK(share_ok(run, 16s, 20s) == 1);
+}
+
 TEST_CASE("fault store: who gets nothing from the object store tries again"
           " later") {
   auto text = fetching("{kind: store, nodes: [w-1, w-2], at: 0s, lasts: 3s,"
