@@ -32,9 +32,9 @@ constexpr uint64_t enough_faults = 100;
 struct finding {
   std::string invariant;
   std::string text;
-  std::optional<uint64_t> seed;
-  std::optional<uint64_t> drawn;  ///< faults
-  std::optional<uint64_t> enough; ///< of them, from the first, to show it
+  std::optional<uint64_t> seed{};
+  std::optional<uint64_t> drawn{};  ///< faults
+  std::optional<uint64_t> enough{}; ///< of them, from the first, to show it
   MILLRACE_FIELDS(finding, invariant, text, seed, drawn, enough)
 };
 
