@@ -15,6 +15,9 @@ namespace millrace {
 
 namespace {
 
+/// More than a supervisor starts an actor before it gives up.
+constexpr uint64_t starts_of_actor = 1'000'000;
+
 /// Adds the actors of one role after the other.
 class composer {
 public:
@@ -80,21 +83,25 @@ private:
   /// together.
   void add_controller() {
     struct handles {
+      uint64_t starts = 0; ///< of placement
       placement_actor placement;
       autoscaler_actor autoscaler;
     };
     auto made = std::make_shared<handles>();
     placement_options settings;
-    // A start that follows another one's is obeyed before it; should the disk
-    // be lost that counts them, the others see to it (see refused).
-    settings.epoch = ground_.net->self().incarnation;
+    // Of the node's starts the later is obeyed, and in it of the actor's.
+    // Should the disk be lost that counts the former, the others see to it (see
+    // refused).
+    settings.epoch = ground_.net->self().incarnation * starts_of_actor;
     settings.settle = 2 * config_.link.timeout;
     if (auto i = config_.decision_seconds.find("placement");
         i != config_.decision_seconds.end())
       settings.decision_seconds = i->second;
     add("placement", "controller",
         [made, settings](supervisor_actor::pointer self) {
-          return made->placement = self->spawn(placement, settings);
+          auto mine = settings;
+          mine.epoch += ++made->starts;
+          return made->placement = self->spawn(placement, mine);
         });
     add("autoscaler", "controller", [made](supervisor_actor::pointer self) {
       return made->autoscaler = self->spawn(fixed_autoscaler, made->placement);

@@ -161,7 +161,6 @@ bool supervisor_state::obey(uint64_t epoch, uint64_t sequence) {
   if (epoch < epoch_ || (epoch == epoch_ && sequence <= sequence_)) {
     log_event(log_level::warning, "supervisor", "stale_order",
               {{"epoch", epoch}, {"newest", epoch_}});
-    publish_soon(); // who ordered that goes by what is no longer so
     return false;
   }
   if (epoch != epoch_)

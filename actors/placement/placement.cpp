@@ -60,9 +60,6 @@ void placement_state::on_inventory(inventory& x) {
       troubles_.erase(r.what.model);
   }
   known = std::move(x);
-  // Those of an earlier start of this actor count on.
-  if (known.epoch == options_.epoch)
-    last_order_ = std::max(last_order_, known.sequence);
   auto& orders = orders_[known.node.name];
   std::erase_if(orders, [&](auto& y) {
     return known.epoch == options_.epoch && y.sequence <= known.sequence;

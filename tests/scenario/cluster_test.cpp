@@ -293,11 +293,12 @@ TEST_CASE("P7: a node obeys no controller older than its last") {
     return std::any_of(status->replicas.begin(), status->replicas.end(),
                        [&](auto& r) { return r.what.replica == replica; });
   };
-  CHECK(order(1'000, 1, "m.1.101"));
-  CHECK_FALSE(order(999, 5, "m.1.102"));
-  CHECK_FALSE(order(1'000, 1, "m.1.103"));
-  CHECK(order(1'000, 2, "m.1.104"));
-  CHECK(order(1'001, 1, "m.1.105"));
+  constexpr uint64_t later = 1'000'000'000; // than this cluster's own
+  CHECK(order(later, 1, "m.1.101"));
+  CHECK_FALSE(order(later - 1, 5, "m.1.102"));
+  CHECK_FALSE(order(later, 1, "m.1.103"));
+  CHECK(order(later, 2, "m.1.104"));
+  CHECK(order(later + 1, 1, "m.1.105"));
 }
 
 TEST_CASE("registry: settings beyond their limits are refused by name") {

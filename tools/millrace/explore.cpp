@@ -109,10 +109,11 @@ result<void> look_at(const loaded_scenario& what, const seed_result& x,
 }
 
 result<findings> explore_some(const loaded_scenario& what,
-                              const explore_call& call) {
+                              const explore_call& call,
+                              watcher* also = nullptr) {
   findings out;
   for (auto seed = call.first; seed < call.first + call.count; ++seed) {
-    auto x = explore_seed(what, seed, call.how);
+    auto x = explore_seed(what, seed, call.how, also);
     if (!x)
       return x.failure();
     ++out.seeds;
@@ -211,20 +212,18 @@ int print_findings(const findings& x, const loaded_scenario& what,
 }
 
 /// One seed, with all there is of its run.
-result<findings> explore_one(const loaded_scenario& what, explore_call call) {
-  if (call.out.empty())
-    return explore_some(what, call);
+result<findings> explore_one(const loaded_scenario& what,
+                             const explore_call& call) {
   recorder notes{virtual_world::beginning + what.spec.warm_up,
                  what.spec.length};
-  auto x = call.how;
-  x.also = &notes;
-  if (auto done = explore_seed(what, call.first, x); !done)
-    return done.failure();
+  auto out = explore_some(what, call, &notes);
+  if (!out)
+    return out.failure();
   auto kept = notes.take();
   auto found = summarise(what, call.first, kept);
   if (auto done = write_run(what, kept, found, call.out); !done)
     return done.failure();
-  return explore_some(what, call);
+  return out;
 }
 
 /// Some of the seeds in a process of their own; nothing when it has died.
@@ -284,7 +283,7 @@ findings explore_many(const explore_call& call, const common_options& common) {
 int run_explore(const loaded_scenario& what, const explore_call& x,
                 const common_options& common) {
   auto begun = std::chrono::steady_clock::now();
-  auto found = x.count == 1       ? explore_one(what, x)
+  auto found = !x.out.empty()     ? explore_one(what, x)
                : x.count <= chunk ? explore_some(what, x)
                                   : result<findings>{explore_many(x, common)};
   if (!found)

@@ -119,9 +119,6 @@ int run_one(const loaded_scenario& what, const simulate_options& x,
             const common_options& common) {
   simulation::options how;
   how.seed = x.seed.value_or(what.spec.seed);
-  if (!x.out.empty())
-    if (auto done = make_run_directory(x.out); !done)
-      return wrong_call(common, done.failure());
   auto run = simulation::prepare(what, how);
   if (!run)
     return refuse(common, run.failure());
@@ -188,29 +185,44 @@ void keep_what_was_set(const simulate_options& x,
   keep("network", variation::network);
   keep("gateway", variation::limits);
   keep("hosts", variation::lanes);
+  keep("models", variation::limits); // its queue is one
   keep("models", variation::policies);
   if (!x.policy.empty())
-    std::erase(vary, variation::policies);
+    std::erase_if(vary, [](auto y) {
+      return y == variation::limits || y == variation::policies;
+    });
+}
+
+/// Why a scenario cannot be run as it was asked; nothing when it can.
+std::optional<error> called_wrongly(const loaded_scenario& what,
+                                    const simulate_options& x) {
+  auto no = [](std::string why) {
+    return error{ec::bad_request, std::move(why), {}};
+  };
+  auto faults = !what.spec.faults.empty();
+  auto first = x.seed.value_or(what.spec.seed);
+  if (x.explore && !x.out.empty() && *x.explore != 1)
+    return no("--out: with --explore, only of one seed (--explore 1)");
+  if (x.explore && faults)
+    return no("--explore: draws faults of its own; the scenario has some (take"
+              " them away with --set 'faults=[]')");
+  if (x.explore && first + *x.explore < first)
+    return no("--seed: too large for so many seeds");
+  if (x.real && faults)
+    return no("--real: the scenario has faults, which a real run leaves out;"
+              " take them away (--set 'faults=[]')");
+  if (auto nodes = what.cluster.nodes.size(); x.real && nodes > most_real_nodes)
+    return no("--real: the scenario has " + std::to_string(nodes)
+              + " nodes, each a process; at most "
+              + std::to_string(most_real_nodes));
+  return std::nullopt;
 }
 
 int explore(loaded_scenario what, const simulate_options& x,
             const common_options& common) {
-  auto refuse = [&](const char* why) {
-    return wrong_call(common, {ec::bad_request, why, {}});
-  };
   explore_call call{
     x.file, same_scenario(x), x.seed.value_or(what.spec.seed), *x.explore, {},
     x.out};
-  if (!x.out.empty() && call.count != 1)
-    return refuse("--out: with --explore, only of one seed (--explore 1)");
-  if (!what.spec.faults.empty())
-    return refuse("--explore: draws faults of its own; the scenario has some"
-                  " (take them away with --set 'faults=[]')");
-  if (call.first + call.count < call.first)
-    return refuse("--seed: too large for so many seeds");
-  if (!x.out.empty())
-    if (auto done = make_run_directory(x.out); !done)
-      return wrong_call(common, done.failure());
   keep_what_was_set(x, what.spec.explore.vary);
   call.how.faults = x.faults;
   call.how.bug = from_string<planted_bug>(x.bug).value_or(planted_bug::none);
@@ -220,16 +232,13 @@ int explore(loaded_scenario what, const simulate_options& x,
 }
 
 int sweep(const simulate_options& x, const common_options& common) {
-  if (!x.out.empty())
-    if (auto done = make_run_directory(x.out); !done)
-      return wrong_call(common, done.failure());
   auto same = same_scenario(x);
   if (x.seed)
     same.insert(same.end(), {"--seed", std::to_string(*x.seed)});
   return run_sweep(x.file, x.sweep, same, x.out, common);
 }
 
-int run_simulate(const simulate_options& x, const common_options& common) {
+int run_simulate(simulate_options x, const common_options& common) {
   if (x.options) {
     std::cout << scenario_reference();
     return exit_ok;
@@ -242,13 +251,19 @@ int run_simulate(const simulate_options& x, const common_options& common) {
     return what.failure().code == ec::bad_request
              ? wrong_call(common, what.failure())
              : refuse(common, what.failure());
+  if (auto why = called_wrongly(*what, x))
+    return wrong_call(common, *why);
+  if (x.real && x.out.empty())
+    x.out = "truth";
+  if (!x.out.empty())
+    if (auto done = make_run_directory(x.out); !done)
+      return wrong_call(common, done.failure());
   if (x.explore)
     return explore(*what, x, common);
   if (!x.sweep.empty())
     return sweep(x, common);
   if (x.real)
-    return run_truth(*what, x.seed.value_or(what->spec.seed),
-                     x.out.empty() ? "truth" : x.out, common);
+    return run_truth(*what, x.seed.value_or(what->spec.seed), x.out, common);
   return run_one(*what, x, common);
 }
 

@@ -45,9 +45,6 @@ struct truth {
 /// Milliseconds that are no difference: what waking a thread takes or does not.
 constexpr double close = 0.25;
 
-/// Processes that one host is asked to run.
-constexpr size_t most_real_nodes = 32;
-
 using rows = std::vector<request_row>;
 using part_of_time = double (*)(const request_row&);
 
@@ -269,19 +266,6 @@ int print_truth(const truth& x, const std::string& directory,
 
 int run_truth(const loaded_scenario& what, uint64_t seed,
               const std::string& directory, const common_options& common) {
-  if (!what.spec.faults.empty())
-    return wrong_call(common,
-                      {ec::bad_request,
-                       "--real: the scenario has faults, which a real run"
-                       " leaves out; take them away (--set 'faults=[]')",
-                       {}});
-  if (what.cluster.nodes.size() > most_real_nodes)
-    return wrong_call(
-      common,
-      {ec::bad_request,
-       "--real: the scenario has " + std::to_string(what.cluster.nodes.size())
-         + " nodes, each a process; at most " + std::to_string(most_real_nodes),
-       {}});
   simulation::options how;
   how.seed = seed;
   auto run = simulation::prepare(what, how);

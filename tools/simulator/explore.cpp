@@ -125,7 +125,7 @@ std::vector<fault> faults_of(const loaded_scenario& what, uint64_t seed,
 }
 
 result<seed_result> explore_seed(const loaded_scenario& what, uint64_t seed,
-                                 const exploration& how) {
+                                 const exploration& how, watcher* also) {
   seed_result out;
   out.seed = seed;
   random_stream random{seed};
@@ -159,8 +159,8 @@ result<seed_result> explore_seed(const loaded_scenario& what, uint64_t seed,
   (*run)->add(counts);
   for (auto& x : invariants)
     (*run)->add(*x);
-  if (how.also != nullptr)
-    (*run)->add(*how.also);
+  if (also != nullptr)
+    (*run)->add(*also);
   auto broken = [&] {
     return std::any_of(invariants.begin(), invariants.end(),
                        [](auto& x) { return !x->found().empty(); });

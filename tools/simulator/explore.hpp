@@ -17,8 +17,6 @@ struct exploration {
   planted_bug bug = planted_bug::none;
   /// Only so many of the faults drawn, from the first.
   std::optional<size_t> faults;
-  /// Sees the run too, when somebody wants to look.
-  watcher* also = nullptr;
 };
 
 /// What one seed showed.
@@ -40,9 +38,11 @@ std::vector<fault> faults_of(const loaded_scenario& what, uint64_t seed,
                              const exploration& how);
 
 /// Runs one seed: what the scenario leaves open (delays, sizes, order, faults)
-/// is drawn from it. Errors: bad_request when the workload cannot be made.
+/// is drawn from it. `also` sees the run too, when somebody wants to look.
+/// Errors: bad_request when the workload cannot be made.
 result<seed_result> explore_seed(const loaded_scenario& what, uint64_t seed,
-                                 const exploration& how);
+                                 const exploration& how,
+                                 watcher* also = nullptr);
 
 /// The fewest faults, from the first, with which the seed still breaks one of
 /// the same invariants.

@@ -9,7 +9,30 @@
 
 namespace millrace::simulator {
 
+namespace {
+
+/// The requests of a batch on its way to a replica; none of what is none.
+std::vector<uint64_t> batch_in(const wire_message& x) {
+  std::vector<uint64_t> out;
+  if (x.head.t != run_batch::record_name())
+    return out;
+  decode_context ctx{timestamp{}, nullptr, x.attachments, 0};
+  auto batch = decode<run_batch>(x.body.view(), ctx);
+  if (!batch)
+    return out;
+  for (auto& item : batch->items)
+    out.push_back(request_of(item.inputs));
+  return out;
+}
+
+} // namespace
+
 const ledger::entry* ledger::find(uint64_t id) const {
+  auto i = requests_.find(id);
+  return i == requests_.end() ? nullptr : &i->second;
+}
+
+ledger::entry* ledger::known(uint64_t id) {
   auto i = requests_.find(id);
   return i == requests_.end() ? nullptr : &i->second;
 }
@@ -90,22 +113,10 @@ void ledger::on_cut_short(uint64_t id, timestamp) {
   close(id, x);
 }
 
-std::vector<uint64_t> ledger::batch_in(const wire_message& x) {
-  std::vector<uint64_t> out;
-  if (x.head.t != run_batch::record_name())
-    return out;
-  decode_context ctx{timestamp{}, nullptr, x.attachments, 0};
-  auto batch = decode<run_batch>(x.body.view(), ctx);
-  if (!batch)
-    return out;
-  for (auto& item : batch->items)
-    out.push_back(request_of(item.inputs));
-  return out;
-}
-
 void ledger::on_posted(const member&, const member&, const wire_message& what,
                        timestamp) {
-  for (auto id : batch_in(what))
+  batch_ = batch_in(what);
+  for (auto id : batch_)
     if (auto* x = known(id)) {
       ++x->posted;
       if (x->read)

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "simulator/watcher.hpp"
 
@@ -53,17 +54,18 @@ public:
                  timestamp when) override;
   void on_given(const executed_batch& x, timestamp when) override;
 
-  /// The requests of a batch on its way to a replica; none of what is none.
-  static std::vector<uint64_t> batch_in(const wire_message& x);
+  /// The requests in what was posted last, if that was a batch.
+  const std::vector<uint64_t>& batch() const { return batch_; }
 
 private:
   using readings = std::set<std::pair<timestamp, uint64_t>>;
 
-  entry* known(uint64_t id) { return const_cast<entry*>(find(id)); }
+  entry* known(uint64_t id);
   void close(uint64_t id, const entry& x);
   static size_t before(const readings& xs, timestamp when);
 
   std::map<uint64_t, entry> requests_;
+  std::vector<uint64_t> batch_;
   std::map<std::string, readings> held_; ///< by gateway
   /// By gateway and model.
   std::map<std::pair<std::string, std::string>, readings> waiting_;

@@ -63,7 +63,7 @@ bool is_asked(const sent_request& x, const std::string& model,
   return i != what.bundles.end() && i->second.application == x.application;
 }
 
-/// "first", or "an application both".
+/// "first", or "the application both".
 std::string asked_by(const sent_request& x) {
   return x.model.empty() ? "the application " + x.application : x.model;
 }
@@ -175,9 +175,9 @@ class few_executions : public invariant {
 public:
   explicit few_executions(const ledger& l) : invariant("I5"), ledger_(l) {}
 
-  void on_posted(const member& from, const member& to, const wire_message& what,
+  void on_posted(const member& from, const member& to, const wire_message&,
                  timestamp when) override {
-    for (auto id : ledger::batch_in(what))
+    for (auto id : ledger_.batch())
       if (auto* r = ledger_.find(id); r != nullptr && r->posted > max_attempts)
         broken(when, from.name + " gives " + named(id)
                        + " to a replica for the " + std::to_string(r->posted)
@@ -200,9 +200,9 @@ class not_again : public invariant {
 public:
   explicit not_again(const ledger& l) : invariant("I6"), ledger_(l) {}
 
-  void on_posted(const member& from, const member&, const wire_message& what,
+  void on_posted(const member& from, const member&, const wire_message&,
                  timestamp when) override {
-    for (auto id : ledger::batch_in(what)) {
+    for (auto id : ledger_.batch()) {
       auto* r = ledger_.find(id);
       if (r == nullptr || r->sent.gateway != from.name)
         continue;
@@ -287,7 +287,7 @@ public:
 
   void on_posted(const member& from, const member& to, const wire_message& what,
                  timestamp when) override {
-    auto ids = ledger::batch_in(what);
+    auto& ids = ledger_.batch();
     if (ids.empty())
       return;
     auto* first = ledger_.find(ids.front());

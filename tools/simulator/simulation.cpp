@@ -174,8 +174,7 @@ void simulation::on_operator_answer(const std::string&, uint64_t id,
 }
 
 /// What an operator may not say, nor a controller that was replaced: were it
-/// heard, a model would be loaded that
-/// nobody asked for.
+/// heard, a model would be loaded that nobody asked for.
 void simulation::intrude() {
   world_->at(now() + 1s, [this] { intrude(); });
   for (auto& [name, x] : cluster_->nodes())

@@ -3,7 +3,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 
 namespace millrace::simulator {
@@ -42,8 +41,6 @@ std::string time_or_none(std::optional<microseconds> x) {
 
 result<void> write_tables(const loaded_scenario& what, const record& run,
                           const std::string& directory) {
-  std::error_code failed;
-  std::filesystem::create_directories(directory, failed);
   auto& names = run.names;
   auto requests = [&](std::ostream& out) {
     out << "id,part,function,model,sent_us,answered_us,latency_us,queue_us,"

@@ -7,8 +7,8 @@
 
 namespace millrace::simulator {
 
-/// Writes a run's tables into a directory, which is made: requests.csv,
-/// batches.csv, replicas.csv, events.csv. Errors: unavailable with the path.
+/// Writes a run's tables into a directory: requests.csv, batches.csv,
+/// replicas.csv, events.csv. Errors: unavailable with the path.
 result<void> write_tables(const loaded_scenario& what, const record& run,
                           const std::string& directory);
 
