@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "config/config.hpp"
+#include "runtime/names.hpp"
+#include "runtime/text.hpp"
 #include "runtime/yaml_record.hpp"
 
 namespace millrace {
@@ -27,6 +31,17 @@ protected:
 
   /// Whether the document says anything under that key.
   bool given(const std::string& key) const { return reader_.has(key); }
+
+  /// Refuses an option that would do nothing, since only some kinds have it.
+  template <named_enum Kind>
+  void only_of(std::initializer_list<Kind> those, Kind kind,
+               const std::string& key) {
+    if (!given(key) || std::count(those.begin(), those.end(), kind) != 0)
+      return;
+    auto name = [](Kind x) { return std::string{to_string(x)}; };
+    refuse(key, "does nothing with " + name(kind) + "; only with "
+                  + joined(those, ", ", name));
+  }
 
   void named(const std::string& key, std::string_view kind,
              const std::string& name);

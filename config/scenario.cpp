@@ -348,11 +348,25 @@ private:
                "expected a 'file' of " + std::string{to_string(x.arrivals)});
       else if (files)
         existing_file(key + ".file", x.file);
+      check_arrivals(key + ".", x.arrivals);
       if (x.start >= spec_.length)
         refuse(key + ".start", "is after the end of the run");
     }
     if (!spec_.workload.empty() && !has_role(node_role::gateway))
       refuse("workload", "no host is a gateway, so nobody can ask anything");
+  }
+
+  void check_arrivals(const std::string& key, arrival_process x) {
+    using enum arrival_process;
+    only_of({poisson, constant, gamma, bursts, ramp, functions}, x,
+            key + "rate");
+    only_of({ramp}, x, key + "to_rate");
+    only_of({gamma}, x, key + "cv");
+    for (auto* option : {"burst", "burst_part", "burst_length"})
+      only_of({bursts}, x, key + option);
+    only_of({rates, times}, x, key + "file");
+    for (auto* option : {"functions", "tail"})
+      only_of({functions}, x, key + option);
   }
 
   void check_faults() {
@@ -375,6 +389,14 @@ private:
                "expected one of "
                  + joined(actors, ", ", [](auto* a) { return std::string{a}; })
                  + ", found " + shown(x.actor));
+      using enum fault_kind;
+      only_of({kill, hang, slow, partition, one_way, loss, delay, device, load,
+               store, wipe},
+              x.kind, key + ".lasts");
+      only_of({loss, device, load, store}, x.kind, key + ".part");
+      only_of({slow}, x.kind, key + ".factor");
+      only_of({delay}, x.kind, key + ".by");
+      only_of({crash}, x.kind, key + ".actor");
       check_places(key + ".nodes", x);
     }
   }

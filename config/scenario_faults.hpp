@@ -21,7 +21,7 @@ enum class fault_kind : uint8_t {
   delay,     ///< of each of its messages
   device,    ///< executions on it fail
   load,      ///< loads onto its devices fail
-  store,     ///< the object store gives it nothing
+  store,     ///< fetches from the object store fail
   wipe,      ///< killed, and started again with an empty disk
   crash,     ///< one of its actors ends in the middle of what it does
 };
@@ -44,7 +44,7 @@ struct fault_spec {
   std::optional<microseconds> at;
   microseconds every{0};
   microseconds lasts{0};
-  double part = 0.01;
+  std::optional<double> part;
   double factor = 10;
   microseconds by{20'000};
   std::string actor;
@@ -59,7 +59,9 @@ struct fault_spec {
       note{"or how often on average, each time to one of the nodes", 0, 3.2e7},
       note{"how long; 0: for good, and a hang, wipe or device fault 1 s", 0,
            3.2e7},
-      note{"of packets, executions or loads that fail", 0, 1},
+      note{"of the packets, executions, loads or fetches: how much fails;"
+           " default: of packets 0.01, else all",
+           0, 1},
       note{"how many times slower", 1, 1e6},
       note{"how much later each message comes", 0, 60},
       note{"of a crash: what its actor's name begins with, such as executor or"

@@ -167,6 +167,13 @@ private:
     }
   }
 
+  template <class M>
+  void check_bounds(const YAML::Node& node, const std::optional<M>& x,
+                    const note& n) {
+    if (x)
+      check_bounds(node, *x, n);
+  }
+
   template <declared T>
   static std::string known_keys() {
     std::string out = "; known here: ";

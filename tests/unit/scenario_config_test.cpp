@@ -125,6 +125,14 @@ TEST_CASE("scenario: what would be passed over in silence is refused") {
   line("faults: [{every: 1us}]", "faults[0].every: makes more than 100,000");
   line("faults: [{kind: crash, at: 1s, actor: nosuch}]",
        "faults[0].actor: expected one of gateway, router,");
+  line("faults: [{at: 1s, part: 0.5}]",
+       "faults[0].part: does nothing with kill; only with loss, device,");
+  line("faults: [{at: 1s, kind: loss, part: 1.5}]",
+       "faults[0].part: expected between 0 and 1, found '1.5'");
+  line("faults: [{at: 1s, kind: crash, lasts: 2s}]",
+       "faults[0].lasts: does nothing with crash");
+  says("workload: [{model: a}]", "workload: [{model: a, cv: 4}]",
+       "workload[0].cv: does nothing with poisson; only with gamma");
   line("faults: [{kind: device, at: 1s, nodes: [front]}]",
        "faults[0].nodes[0]: 'front' has no device");
   says("kind: v100", "kind: v99",

@@ -88,17 +88,16 @@ private:
 
 // -- resources ----------------------------------------------------------------
 
-/// What is loaded on a device fits on it, and nothing stays that nobody owns.
+/// What a device has loaded or loads fits on it, and nothing stays that nobody
+/// owns.
 class device_memory : public invariant {
 public:
   explicit device_memory(const expectations& x)
     : invariant("I12"),
       what_(*x.what) {}
 
-  void on_loaded(const device_name& where, const load_request& x, timestamp,
-                 const result<load_report>& how, timestamp when) override {
-    if (!how)
-      return;
+  void on_load_begun(const device_name& where, const load_request& x,
+                     timestamp when) override {
     auto& held = held_[{where.node, where.device}];
     held[x.instance] = x.content->info.weights.bytes;
     uint64_t sum = 0;

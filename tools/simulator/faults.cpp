@@ -29,7 +29,8 @@ std::vector<std::string> workers(const loaded_scenario& what) {
 }
 
 fault make_fault(const fault_spec& x, microseconds at, std::string node) {
-  fault out{at,       x.kind, std::move(node), x.lasts, x.part,
+  auto part = x.part.value_or(x.kind == fault_kind::loss ? 0.01 : 1);
+  fault out{at,       x.kind, std::move(node), x.lasts, part,
             x.factor, x.by,   x.actor};
   if (out.lasts == 0us && needs_an_end(out.kind))
     out.lasts = short_while;

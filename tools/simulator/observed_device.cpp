@@ -31,6 +31,7 @@ public:
 
   void load(load_request x, timestamp now) override {
     loads_[x.instance] = {x, now};
+    place_.seen_by->on_load_begun(where(), x, place_.process->global(now));
     inner_->load(std::move(x), now);
   }
 

@@ -69,6 +69,9 @@ public:
   virtual void on_fetched(const std::string& /*node*/,
                           const std::string& /*model*/,
                           std::string_view /*from*/) {}
+  /// A device was told to load a model: from now on it needs the room.
+  virtual void on_load_begun(const device_name&, const load_request&,
+                             timestamp /*when*/) {}
   virtual void on_loaded(const device_name&, const load_request&,
                          timestamp /*begun*/, const result<load_report>&,
                          timestamp /*when*/) {}
@@ -136,6 +139,10 @@ public:
   void on_fetched(const std::string& node, const std::string& model,
                   std::string_view from) override {
     tell(&watcher::on_fetched, node, model, from);
+  }
+  void on_load_begun(const device_name& where, const load_request& x,
+                     timestamp when) override {
+    tell(&watcher::on_load_begun, where, x, when);
   }
   void on_loaded(const device_name& where, const load_request& x,
                  timestamp begun, const result<load_report>& how,

@@ -187,6 +187,62 @@ private:
   int fd_;
 };
 
+/// Actors on CAF's deterministic coordinator that do nothing but pass numbers
+/// on to one another.
+class passing_actors {
+public:
+  using sender =
+    std::function<void(caf::event_based_actor*, const caf::actor&, uint64_t)>;
+
+  explicit passing_actors(sender send)
+    : system_(config_),
+      scheduler_(
+        dynamic_cast<caf::scheduler::test_coordinator&>(system_.scheduler())),
+      send_(std::move(send)) {
+    scheduler_.clock().current_time = virtual_world::beginning;
+    for (size_t i = 0; i < actors; ++i)
+      all_.push_back(system_.spawn([this](caf::event_based_actor* self) {
+        return caf::behavior{[this, self](uint64_t x) {
+          if (left_-- > under_way)
+            send_(self, all_[random_.below(actors)], x + 1);
+        }};
+      }));
+  }
+  ~passing_actors() {
+    for (auto& x : all_)
+      caf::anon_send_exit(x, caf::exit_reason::user_shutdown);
+    scheduler_.run();
+  }
+
+  caf::scheduler::test_coordinator& scheduler() { return scheduler_; }
+
+  /// Messages per second, once `run` runs all.
+  template <class F>
+  double rate(F run) {
+    for (size_t i = 0; i < under_way; ++i)
+      caf::anon_send(all_[i], uint64_t{1});
+    auto begun = now();
+    run();
+    return static_cast<double>(messages) / to_seconds(now() - begun);
+  }
+
+private:
+  static constexpr size_t actors = 1600, under_way = 1600;
+  static constexpr size_t messages = 1'000'000;
+
+  struct config : caf::actor_system_config {
+    config() { set("scheduler.policy", caf::atom("testing")); }
+  };
+
+  config config_;
+  caf::actor_system system_;
+  caf::scheduler::test_coordinator& scheduler_;
+  sender send_;
+  random_stream random_{1};
+  std::vector<caf::actor> all_;
+  size_t left_ = messages;
+};
+
 } // namespace
 
 result<std::unique_ptr<echo_floor>> make_zeromq_floor(size_t bytes) {
@@ -198,29 +254,24 @@ result<std::unique_ptr<echo_floor>> make_zeromq_floor(size_t bytes) {
 }
 
 double bare_coordinator_rate() {
-  constexpr size_t actors = 1600, messages = 1'000'000, under_way = 1600;
-  virtual_world world;
-  auto& process = world.add_process("bare");
-  random_stream random{1};
-  std::vector<caf::actor> all;
-  size_t left = messages;
-  auto pass_on = [&](caf::event_based_actor* self) -> caf::behavior {
-    return {[&, self](uint64_t x) {
-      if (left-- > under_way)
-        self->send(all[random.below(actors)], x + 1);
-    }};
-  };
-  for (size_t i = 0; i < actors; ++i)
-    all.push_back(process.adopt(process.system().spawn(pass_on)));
-  world.soon(process, [&] {
-    for (size_t i = 0; i < under_way; ++i)
-      caf::anon_send(all[i], uint64_t{1});
+  passing_actors x{[](auto* self, auto& to, uint64_t n) { self->send(to, n); }};
+  return x.rate([&] {
+    while (x.scheduler().try_run_once()) {
+    }
   });
-  auto begun = now();
-  world.run_for(1s);
-  auto took = to_seconds(now() - begun);
-  process.end();
-  return static_cast<double>(world.messages()) / took;
+}
+
+double bare_clock_rate() {
+  random_stream random{2};
+  passing_actors x{[&](auto* self, auto& to, uint64_t n) {
+    self->delayed_send(to, microseconds{1 + random.below(10'000)}, n);
+  }};
+  return x.rate([&] {
+    do {
+      while (x.scheduler().try_run_once()) {
+      }
+    } while (x.scheduler().trigger_timeout());
+  });
 }
 
 result<std::unique_ptr<echo_floor>> make_tcp_floor(size_t bytes) {

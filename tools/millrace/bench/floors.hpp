@@ -34,4 +34,8 @@ result<std::unique_ptr<echo_floor>> make_tcp_floor(size_t bytes);
 /// chance, as requests go to replicas.
 double bare_coordinator_rate();
 
+/// The same, but each message arrives a random while later, by CAF's own clock
+/// for tests: what simulating takes at least when time is to pass.
+double bare_clock_rate();
+
 } // namespace millrace
