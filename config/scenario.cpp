@@ -15,6 +15,8 @@ namespace millrace {
 
 namespace {
 
+using namespace std::string_literals;
+
 constexpr size_t max_scenario = 4u << 20;
 constexpr size_t max_hosts = 100'000;
 constexpr uint64_t most_chunks = 1'000'000;
@@ -52,6 +54,9 @@ public:
       check_models();
       check_workload();
       check_faults();
+      if (spec_.explore.settled < spec_.explore.storm)
+        refuse("explore.settled",
+               "is before the storm is over (explore.storm)");
     }
     return outcome();
   }
@@ -370,9 +375,6 @@ private:
   }
 
   void check_faults() {
-    constexpr std::array actors{"gateway", "router",    "executor",
-                                "cache",   "replica",   "registry",
-                                "monitor", "placement", "autoscaler"};
     for (size_t i = 0; i < spec_.faults.size(); ++i) {
       auto& x = spec_.faults[i];
       auto key = at("faults", i);
@@ -382,13 +384,7 @@ private:
         refuse(key + ".at", "is after the end of the run");
       if (x.every > 0us && spec_.length / x.every > most_faults)
         refuse(key + ".every", "makes more than 100,000 faults");
-      if (std::none_of(actors.begin(), actors.end(), [&](std::string_view a) {
-            return x.actor.starts_with(a) || a.starts_with(x.actor);
-          }))
-        refuse(key + ".actor",
-               "expected one of "
-                 + joined(actors, ", ", [](auto* a) { return std::string{a}; })
-                 + ", found " + shown(x.actor));
+      check_actor(key, x);
       using enum fault_kind;
       only_of({kill, hang, slow, partition, one_way, loss, delay, device, load,
                store, wipe},
@@ -399,6 +395,38 @@ private:
       only_of({crash}, x.kind, key + ".actor");
       check_places(key + ".nodes", x);
     }
+  }
+
+  /// Who crashes has to be somebody, and to be there.
+  void check_actor(const std::string& key, const fault_spec& x) {
+    using enum node_role;
+    constexpr std::array actors{
+      std::pair{"gateway", gateway},      std::pair{"router", gateway},
+      std::pair{"executor", worker},      std::pair{"cache", worker},
+      std::pair{"replica", worker},       std::pair{"registry", controller},
+      std::pair{"placement", controller}, std::pair{"autoscaler", controller}};
+    if (x.actor.empty() || x.actor == "monitor")
+      return; // every node has one
+    auto i = std::find_if(actors.begin(), actors.end(), [&](auto& a) {
+      return x.actor == a.first || x.actor.starts_with(a.first + "/"s);
+    });
+    if (i == actors.end())
+      return refuse(
+        key + ".actor",
+        "expected monitor, "
+          + joined(actors, ", ", [](auto& a) { return std::string{a.first}; })
+          + ", or such as executor/DEVICE, found " + shown(x.actor));
+    if (x.nodes.empty() && i->second != worker)
+      return refuse(key + ".nodes", "expected who has a " + x.actor
+                                      + ": without, it is the workers");
+    for (auto& name : x.nodes)
+      for (auto& node : nodes_of(x_, name)) {
+        auto& roles = x_.cluster.nodes.at(node).roles;
+        if (std::count(roles.begin(), roles.end(), i->second) == 0)
+          return refuse(key + ".nodes", shown(name) + " has no " + x.actor
+                                          + ": it is no "
+                                          + std::string{to_string(i->second)});
+      }
   }
 
   void check_places(const std::string& key, const fault_spec& x) {

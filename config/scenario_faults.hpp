@@ -64,8 +64,8 @@ struct fault_spec {
            0, 1},
       note{"how many times slower", 1, 1e6},
       note{"how much later each message comes", 0, 60},
-      note{"of a crash: what its actor's name begins with, such as executor or"
-           " gateway; default: any but the supervisor"}};
+      note{"of a crash: which, such as gateway, or executor/gpu.0 for one of"
+           " several; default: any but the supervisor"}};
   }
 };
 

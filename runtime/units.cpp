@@ -65,6 +65,8 @@ result<double> parse_quantity(std::string_view text,
     auto value = number * x.factor;
     return value <= limit ? result<double>{value} : refuse("is too large");
   }
+  if (number == 0 && suffix.empty())
+    return 0.0;
   return refuse("has no known unit");
 }
 

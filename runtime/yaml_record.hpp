@@ -52,19 +52,20 @@ public:
   /// "FILE:LINE: KEY: " of a key that was read, for checks that come after;
   /// without the line when the document does not have it.
   std::string where(const std::string& key) const {
-    if (was_overridden(key))
-      return "--set " + key + ": ";
     auto i = lines_.find(key);
+    if (was_overridden(key) || (i != lines_.end() && i->second == no_line))
+      return "--set " + key + ": ";
     auto line = i == lines_.end() ? "" : ":" + std::to_string(i->second);
     return file_ + line + ": " + key + ": ";
   }
 
   /// Whether the document, or an override, has that key.
-  bool has(const std::string& key) const {
-    return lines_.contains(key) || was_overridden(key);
-  }
+  bool has(const std::string& key) const { return lines_.contains(key); }
 
 private:
+  /// Of what an override put into the document.
+  static constexpr int no_line = 0;
+
   void try_replace(const YAML::Node& root, const std::string& assignment) {
     try {
       replace(root, assignment);
@@ -301,7 +302,7 @@ private:
                const std::string& key = {}) {
     auto path = joined_path();
     auto blamed = path + (path.empty() || key.empty() ? "" : ".") + key;
-    auto at = was_overridden(blamed)
+    auto at = was_overridden(blamed) || mark.line + 1 == no_line
                 ? std::string{"--set "}
                 : file_ + ":" + std::to_string(mark.line + 1) + ": ";
     if (!path_.empty())

@@ -7,8 +7,8 @@ namespace millrace {
 
 namespace {
 
-/// One batch that runs and one that is next.
-constexpr uint32_t lane_depth = 2;
+/// A batch that runs on each lane, and one that is next.
+constexpr size_t per_lane = 2;
 
 } // namespace
 
@@ -51,7 +51,7 @@ void executor_state::start(
   }
   device_ = std::move(*made);
   auto& info = device_->info();
-  lanes_.emplace(std::max(1u, info.lanes), lane_depth);
+  queue_.emplace(per_lane * std::max(1u, info.lanes));
   busy_seconds_.emplace(counts->device_busy_seconds(info.id));
   memory_bytes_.emplace(counts->device_memory_bytes(info.id));
 }
@@ -118,28 +118,28 @@ device_load executor_state::on_get_load() const {
           info.lanes,
           to_us(busy_),
           batches_,
-          work_.size() - lanes_->waiting(),
-          lanes_->waiting(),
+          work_.size() - queue_->waiting(),
+          queue_->waiting(),
           memory_held()};
 }
 
 void executor_state::on_execute(execute& x) {
   auto id = ++last_;
-  lanes_->push(id, x.priority);
+  queue_->push(id, x.priority);
   work_.emplace(id, work{std::move(x), self_->current_sender(), now()});
-  feed_lanes();
+  feed();
 }
 
-void executor_state::feed_lanes() {
-  while (auto next = lanes_->next()) {
-    auto& w = work_.at(next->id);
+void executor_state::feed() {
+  while (auto id = queue_->next()) {
+    auto& w = work_.at(*id);
     if (!memory_.contains(w.what.instance)) { // its replica ended meanwhile
-      work_.erase(next->id);
-      lanes_->ended(next->lane);
+      work_.erase(*id);
+      queue_->ended();
       continue;
     }
-    device_->execute({next->id, w.what.instance, next->lane, w.what.share,
-                      w.what.priority, std::move(w.what.items)},
+    device_->execute({*id, w.what.instance, w.what.share, w.what.priority,
+                      std::move(w.what.items)},
                      now());
   }
   arm();
@@ -152,7 +152,7 @@ void executor_state::on_device_executed(const device_executed& x) {
     return;
   auto done = std::move(i->second);
   work_.erase(i);
-  lanes_->ended(report.lane);
+  queue_->ended();
   busy_seconds_->add(to_seconds(report.ended - report.started));
   busy_ += report.ended - report.started;
   ++batches_;
@@ -168,7 +168,7 @@ void executor_state::on_device_executed(const device_executed& x) {
     y.text = report.outputs.failure().text;
   }
   self_->send(caf::actor_cast<replica_actor>(done.from), std::move(y));
-  feed_lanes();
+  feed();
 }
 
 void executor_state::on_tick() {

@@ -12,8 +12,8 @@ namespace millrace {
 using device_factory =
   std::function<result<std::unique_ptr<device>>(device_listener&)>;
 
-/// Owns one device. Batches wait here in order of priority and arrival; each
-/// lane is kept one batch ahead, so that it never waits for the actor.
+/// Owns one device. Batches wait here in order of priority and arrival; the
+/// device has one more for each of its lanes, so that none waits for the actor.
 /// Completions of a device's threads arrive as messages, handled by `host`
 /// (null: CAF's own workers).
 executor_actor::behavior_type

@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "actors/executor/executor.hpp"
-#include "actors/executor/lanes.hpp"
+#include "actors/executor/run_queue.hpp"
 
 namespace millrace {
 
@@ -53,7 +53,7 @@ private:
 
   timestamp now() const;
   void forget(instance_id x);
-  void feed_lanes();
+  void feed();
   void arm();
   uint64_t memory_held() const;
   void report_memory();
@@ -61,7 +61,7 @@ private:
   executor_actor::stateful_pointer<executor_state> self_ = nullptr;
   std::unique_ptr<completion_sender> listener_;
   std::unique_ptr<device> device_; // after its listener: ends before it
-  std::optional<lane_table> lanes_;
+  std::optional<run_queue> queue_;
   std::unordered_map<uint64_t, work> work_; ///< by our own number
   std::map<instance_id, load_promise> loading_;
   std::map<instance_id, uint64_t> memory_;

@@ -370,19 +370,17 @@ void gateway_state::on_ready(replica_ready& x) {
   auto& m = *place;
   m.info = x.info;
   m.policy = x.policy;
-  if (m.replicas.emplace(x.handle->id(), x.name).second)
+  if (m.replicas.insert(x.handle->id()).second)
     self_->monitor(caf::actor_cast<caf::actor>(x.handle));
   self_->send(m.router, std::move(x));
 }
 
 void gateway_state::on_draining(const replica_draining& x) {
-  for (auto& m : models_) {
-    if (m.info.model != x.model || m.info.version != x.version)
-      continue;
-    std::erase_if(m.replicas,
-                  [&](auto& entry) { return entry.second == x.name; });
-    self_->send(m.router, x);
-  }
+  if (!x.handle)
+    return; // its node went away while this was on its way
+  for (auto& m : models_)
+    if (m.replicas.erase(x.handle->id()) != 0)
+      self_->send(m.router, x);
 }
 
 void gateway_state::on_down(const caf::down_msg& x) {

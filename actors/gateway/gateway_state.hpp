@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <unordered_map>
 
 #include "actors/gateway/gateway.hpp"
@@ -38,7 +39,7 @@ private:
     model_info info;
     serving_policy policy;
     router_actor router;
-    std::map<caf::actor_id, std::string> replicas; ///< ready ones
+    std::set<caf::actor_id> replicas; ///< ready ones
     microseconds latency{0}; ///< moving average of what executions took
     timestamp latency_learned;
     std::map<ec, counter> by_status;

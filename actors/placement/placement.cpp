@@ -60,6 +60,7 @@ void placement_state::on_inventory(inventory& x) {
       troubles_.erase(r.what.model);
   }
   known = std::move(x);
+  view_.gone.erase(known.node.name);
   auto& orders = orders_[known.node.name];
   std::erase_if(orders, [&](auto& y) {
     return known.epoch == options_.epoch && y.sequence <= known.sequence;
@@ -112,6 +113,9 @@ void placement_state::on_peer_down(const peer_down& x) {
   if (i == view_.nodes.end()
       || i->second.node.incarnation != x.peer.incarnation)
     return;
+  auto& gone = view_.gone[x.peer.name];
+  for (auto& r : i->second.replicas)
+    gone.push_back(r.what.replica);
   view_.nodes.erase(i);
   orders_.erase(x.peer.name);
   commit_soon();

@@ -40,6 +40,8 @@ struct place {
 class planner {
 public:
   explicit planner(const cluster_view& view) : view_(view) {
+    for (auto& [node, names] : view.gone)
+      names_.insert(names.begin(), names.end());
     for (auto& [name, node] : view.nodes) {
       auto first = places_.size();
       for (auto& device : node.devices)

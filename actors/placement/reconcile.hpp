@@ -12,6 +12,9 @@ namespace millrace {
 /// The cluster as the placement sees it.
 struct cluster_view {
   std::map<std::string, inventory> nodes;
+  /// Names of replicas on nodes that are out of sight and may come back, by
+  /// node.
+  std::map<std::string, std::vector<std::string>> gone;
 };
 
 /// What has to happen so that the cluster becomes what is wanted.
@@ -31,7 +34,8 @@ struct placement_plan {
 /// models or versions not wanted. Replicas of a model that are all on one node
 /// are spread when another comes. What replaces a replica of another version,
 /// policy or share is ready before that one goes. Nodes that drain get nothing,
-/// and what they have does not count.
+/// and what they have does not count. No name is given that a replica in sight
+/// or gone has.
 placement_plan reconcile(const cluster_view& view,
                          const std::vector<model_settings>& wanted);
 

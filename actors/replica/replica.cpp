@@ -185,11 +185,11 @@ void replica_state::on_finish() {
     return;
   finishing_ = true;
   report(replica_condition::draining);
+  auto me = caf::actor_cast<caf::strong_actor_ptr>(self_->ctrl());
   for (auto& [node, gateway] : gateways_)
     if (gateway)
       self_->send(caf::actor_cast<gateway_actor>(gateway),
-                  replica_draining{options_.what.replica, options_.what.model,
-                                   options_.what.version});
+                  replica_draining{me});
   self_->delayed_send(self_, linger, tick::value);
 }
 

@@ -94,11 +94,11 @@ void router_state::on_ready(const replica_ready& x) {
 }
 
 void router_state::on_draining(const replica_draining& x) {
-  for (auto& [id, r] : replicas_)
-    if (r.name == x.name) {
-      r.draining = true;
-      set_credit(id, r, r.credit);
-    }
+  auto i = replicas_.find(x.handle->id());
+  if (i == replicas_.end())
+    return;
+  i->second.draining = true;
+  set_credit(i->first, i->second, i->second.credit);
   report();
 }
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <atomic>
+#include <deque>
 #include <map>
+#include <mutex>
+#include <optional>
 
 #include "models/device/device.hpp"
 #include "models/device/short_runs.hpp"
@@ -108,7 +112,7 @@ public:
       loader_(info_.id + ".load") {
     for (uint32_t i = 0; i < std::max(1u, info_.lanes); ++i) {
       auto name = info_.id + "." + std::to_string(i);
-      lanes_.push_back(std::make_unique<lane>(name));
+      lanes_.push_back(std::make_unique<lane>(name, i));
     }
   }
 
@@ -127,32 +131,60 @@ public:
   void execute(execution x, timestamp) override {
     auto i = instances_.find(x.instance);
     if (i == instances_.end()) {
-      listener_.on_executed({x.id, x.lane,
+      listener_.on_executed({x.id, 0,
                              error{ec::unavailable, "the replica is unloaded"},
                              now(), now()});
       return;
     }
-    auto& l = *lanes_[x.lane % lanes_.size()];
+    auto& l = idlest();
     auto& slot = *i->second;
-    if (l.held == 0 && !slot.depends_on_values
+    if (l.called == 0 && !slot.depends_on_values
         && slot.of(x.items.size()).expected(bytes_of(x.items)))
-      return run(std::move(x), i->second);
-    ++l.held;
-    l.thread.post([this, &l, x = std::move(x), slot = i->second]() mutable {
-      run(std::move(x), std::move(slot));
-      --l.held;
+      return run({std::move(x), i->second}, l);
+    {
+      std::lock_guard guard{mutex_};
+      waiting_.push_back({std::move(x), i->second});
+    }
+    ++l.called;
+    l.thread.post([this, &l] {
+      // What another lane was called for, too, if that one is not done yet.
+      while (auto next = take())
+        run(std::move(*next), l);
+      --l.called;
     });
   }
 
 private:
   struct lane {
-    explicit lane(const std::string& name) : thread(name) {}
-    std::atomic<uint32_t> held{0}; ///< executions that run or wait here
+    lane(const std::string& name, uint32_t n) : number(n), thread(name) {}
+    uint32_t number;
+    std::atomic<uint32_t> called{0}; ///< times, and not done yet
     worker_thread thread;
   };
 
+  struct work {
+    execution what;
+    instance_ptr slot;
+  };
+
+  lane& idlest() {
+    return **std::min_element(
+      lanes_.begin(), lanes_.end(),
+      [](auto& a, auto& b) { return a->called < b->called; });
+  }
+
+  std::optional<work> take() {
+    std::lock_guard guard{mutex_};
+    if (waiting_.empty())
+      return std::nullopt;
+    auto x = std::move(waiting_.front());
+    waiting_.pop_front();
+    return x;
+  }
+
   /// Runs a batch where it is called and tells the listener.
-  void run(execution x, instance_ptr slot) {
+  void run(work job, const lane& on) {
+    auto& [x, slot] = job;
     use_threads(slot->threads);
     auto bytes = bytes_of(x.items);
     auto started = now();
@@ -161,7 +193,8 @@ private:
     slot->of(x.items.size()).learn(ended - started, bytes);
     x.items.clear(); // inputs go before anybody waits for the outputs
     slot.reset();
-    listener_.on_executed({x.id, x.lane, std::move(outputs), started, ended});
+    listener_.on_executed(
+      {x.id, on.number, std::move(outputs), started, ended});
   }
 
   /// Has this thread run models with so many threads.
@@ -219,6 +252,8 @@ private:
   std::shared_ptr<backend> runner_;
   device_listener& listener_;
   std::map<instance_id, instance_ptr> instances_;
+  std::mutex mutex_;
+  std::deque<work> waiting_; ///< for the lane that is free first
   std::vector<std::unique_ptr<lane>> lanes_;
   worker_thread loader_; // ends first: it posts to the lanes
 };

@@ -42,7 +42,6 @@ struct load_report {
 struct execution {
   uint64_t id = 0;
   instance_id instance = 0;
-  uint32_t lane = 0;
   double share = 0; ///< of the device, 0 to 1; 0: all of it
   int priority = 0;
   std::vector<tensor_list> items; ///< inputs, per request
@@ -80,8 +79,9 @@ public:
   /// Gives memory back once what runs has ended.
   virtual void unload(instance_id x) = 0;
 
-  /// Runs a batch; completes with on_executed. Executions of one lane run one
-  /// after the other in order of call.
+  /// Runs a batch; completes with on_executed. As many run at once as there are
+  /// lanes; what waits is begun in order of call, by the lane that is free
+  /// first.
   virtual void execute(execution x, timestamp now) = 0;
 
   /// When advance wants to be called; never for devices with threads.
@@ -94,7 +94,7 @@ public:
 /// Threads of this process that run models by the LibTorch backend. Each lane
 /// is a thread with one operator thread: on few cores that beats any other
 /// split. What is sure to take less time than waking a thread does is run on
-/// the caller's, if its lane is idle: no hand-off that the work does not need.
+/// the caller's, if a lane is idle: no hand-off that the work does not need.
 /// Errors: unavailable when there is no backend.
 result<std::unique_ptr<device>> make_cpu_device(device_info info,
                                                 device_listener& listener);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <map>
 
 namespace millrace {
@@ -29,7 +30,6 @@ public:
       ground_(std::move(ground)),
       interference_(make_interference(how_.interference)) {
     info_.lanes = std::max(1u, info_.lanes);
-    waiting_.resize(info_.lanes);
   }
 
   const device_info& info() const override { return info_; }
@@ -48,8 +48,7 @@ public:
 
   void execute(execution x, timestamp now) override {
     move_on(now);
-    auto lane = x.lane % info_.lanes;
-    waiting_[lane].push_back(std::move(x));
+    waiting_.push_back(std::move(x));
     start_waiting(now);
   }
 
@@ -71,7 +70,7 @@ public:
       finish_load(x.instance);
     for (auto& x : done)
       listener_.on_executed(
-        {x.job.id, x.job.lane, outputs_of(x.job), x.started, now});
+        {x.job.id, x.lane, outputs_of(x.job), x.started, now});
   }
 
 private:
@@ -82,6 +81,7 @@ private:
 
   struct work {
     execution job;
+    uint32_t lane;
     seconds_d left;    ///< alone on the device
     double slower = 1; ///< than alone, beside those that run now
     timestamp started;
@@ -176,19 +176,18 @@ private:
   }
 
   bool lane_is_free(uint32_t lane) const {
-    return std::none_of(running_.begin(), running_.end(), [&](auto& x) {
-      return x.job.lane % info_.lanes == lane;
-    });
+    return std::none_of(running_.begin(), running_.end(),
+                        [&](auto& x) { return x.lane == lane; });
   }
 
   void start_waiting(timestamp now) {
     for (uint32_t lane = 0; lane < info_.lanes; ++lane) {
-      if (waiting_[lane].empty() || !lane_is_free(lane))
+      if (waiting_.empty() || !lane_is_free(lane))
         continue;
-      auto job = std::move(waiting_[lane].front());
-      waiting_[lane].erase(waiting_[lane].begin());
+      auto job = std::move(waiting_.front());
+      waiting_.pop_front();
       auto time = time_of(job);
-      running_.push_back({std::move(job), time, 1, now});
+      running_.push_back({std::move(job), lane, time, 1, now});
       at_ = now;
     }
     if (info_.lanes > 1)
@@ -249,9 +248,9 @@ private:
   std::unique_ptr<interference_model> interference_;
   std::map<instance_id, copy> loaded_;
   std::vector<loading> loading_;
-  std::vector<std::vector<execution>> waiting_; // per lane
-  std::vector<work> running_;                   // at most one per lane
-  timestamp at_;                                // both are as of then
+  std::deque<execution> waiting_;
+  std::vector<work> running_; // at most one per lane
+  timestamp at_;              // both are as of then
 };
 
 } // namespace

@@ -8,8 +8,9 @@ namespace {
 
 using namespace millrace::simulator;
 
-/// Two workers with a replica each, 100 requests per second for 20 s.
-std::string two_workers(const std::string& faults) {
+/// Two workers with a replica each, or one on the first; 100 requests per
+/// second for 20 s.
+std::string two_workers(const std::string& faults, int replicas = 2) {
   return "length: 20s\n"
          "warm_up: 5s\n"
          "hosts:\n"
@@ -18,9 +19,11 @@ std::string two_workers(const std::string& faults) {
          "bundles:\n"
          "  m: {input: 1kB, execute: {d: {1: 4ms, 8: 10ms}}, load: {d:"
          " 100ms}}\n"
-         "models: [{model: m, replicas: 2, policy: {batch: 8}}]\n"
-         "workload: [{model: m, rate: 100, deadline: 500ms}]\n"
-         "faults: ["
+         "models: [{model: m, replicas: "
+         + std::to_string(replicas)
+         + ", policy: {batch: 8}}]\n"
+           "workload: [{model: m, rate: 100, deadline: 500ms}]\n"
+           "faults: ["
          + faults + "]\n";
 }
 
@@ -45,7 +48,7 @@ double slowest(const record& run, microseconds from, microseconds to) {
   double out = 0;
   for (auto& x : run.requests)
     if (x.sent >= from && x.sent < to && x.status == ec::ok)
-      out = std::max(out, to_seconds(x.answered - x.sent));
+      out = std::max(out, to_seconds(x.ended - x.sent));
   return out;
 }
 
@@ -56,8 +59,8 @@ size_t events(const record& run, const std::string& begin) {
   return n;
 }
 
-record with(const std::string& faults) {
-  return run_of(scenario_of(two_workers(faults)));
+record with(const std::string& faults, int replicas = 2) {
+  return run_of(scenario_of(two_workers(faults, replicas)));
 }
 
 } // namespace
@@ -120,7 +123,7 @@ TEST_CASE("fault partition: what is under way stops, and goes on after it") {
     auto run = run_of(scenario_of(text));
     REQUIRE(run.requests.size() == 1);
     CHECK(run.requests[0].status == ec::ok);
-    return run.requests[0].answered - run.requests[0].sent;
+    return run.requests[0].ended - run.requests[0].sent;
   };
   auto whole = took("");
   auto cut =
@@ -255,7 +258,7 @@ TEST_CASE("fault crash: an actor ends, and what it had is settled or run"
     CHECK(share_ok(run, 0s, 4900ms) == 1);
     CHECK(share_ok(run, 12s, 20s) == 1);
     for (auto& x : run.requests)
-      CHECK(x.answered >= 0us);
+      CHECK(x.ended >= 0us);
   }
 }
 
@@ -276,6 +279,18 @@ TEST_CASE("replica: one that crashes leaves nothing on its device") {
     }
   CHECK(ended == 1);
   CHECK(run.replicas.size() == 3);
+}
+
+TEST_CASE(
+  "placement: what comes back late goes, and nobody takes it for another") {
+  auto run = with("{kind: hang, nodes: [w-1], at: 5s, lasts: 3s}", 1);
+  CHECK(events(run, "placement.evict") == 1);
+  CHECK(share_ok(run, 8s, 20s) == 1);
+  std::set<uint32_t> names;
+  for (auto& x : run.requests)
+    if (x.status == ec::ok)
+      names.insert(x.replica);
+  CHECK(names.size() == 2);
 }
 
 TEST_CASE("placement: one that was started again is obeyed") {

@@ -159,7 +159,7 @@ private:
     given_to = x.where.node;
   }
   void on_executed(const simulator::executed_batch& x) override {
-    executions += x.items.size();
+    executions += x.ok ? x.items.size() : 0;
   }
 
   model_settings wanted_;

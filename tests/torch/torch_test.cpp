@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <future>
+#include <mutex>
 
 #include "models/device/device.hpp"
 #include "models/import.hpp"
@@ -49,6 +50,24 @@ public:
     executed.set_value(static_cast<bool>(x.outputs));
   }
   std::promise<bool> loaded, executed;
+};
+
+/// Notes in which order batches end.
+class order_listener : public device_listener {
+public:
+  void on_loaded(instance_id, result<load_report> x) override {
+    loaded.set_value(static_cast<bool>(x));
+  }
+  void on_executed(execution_report x) override {
+    std::lock_guard guard{mutex};
+    ended.push_back(x.id);
+    if (ended.size() == 3) // as many as the test asks for
+      all.set_value();
+  }
+  std::promise<bool> loaded;
+  std::promise<void> all;
+  std::mutex mutex;
+  std::vector<uint64_t> ended;
 };
 
 size_t count_threads() {
@@ -264,11 +283,33 @@ TEST_CASE("cpu_device: an execution has as many threads as its replica") {
     REQUIRE(cpu);
     (*cpu)->load({1, shared, 0, 1, 1, threads}, {});
     REQUIRE(listener.loaded.get_future().get());
-    (*cpu)->execute({1, 1, 0, 0, 0, {{floats({1, 4})}}}, {});
+    (*cpu)->execute({1, 1, 0, 0, {{floats({1, 4})}}}, {});
     REQUIRE(listener.executed.get_future().get());
     return count_threads();
   };
   auto alone = threads_with(1);
   CHECK(threads_with(1) == alone);
   CHECK(threads_with(4) >= alone + 3);
+}
+
+TEST_CASE("cpu_device: what waits is run by the lane that is free first") {
+  temporary_directory dir;
+  auto done = import_into(dir, asks("affine", {rows_of_4}));
+  REQUIRE(done);
+  auto content = open_bundle(done->directory, verify::sizes);
+  REQUIRE(content);
+  order_listener listener;
+  auto cpu = make_cpu_device({"cpu0", "cpu", 2, {}}, listener);
+  REQUIRE(cpu);
+  (*cpu)->load(
+    {1, std::make_shared<const bundle>(std::move(*content)), 0, 1, 1, 1}, {});
+  REQUIRE(listener.loaded.get_future().get());
+  auto rows = [&](uint64_t id, int64_t n) {
+    (*cpu)->execute({id, 1, 0, 0, {{floats({n, 4})}}}, {});
+  };
+  rows(1, 8'000'000); // far longer than the others, which are too long to be
+  rows(2, 20'000);    // run by the caller
+  rows(3, 20'000);
+  listener.all.get_future().get();
+  CHECK(listener.ended.back() == 1);
 }

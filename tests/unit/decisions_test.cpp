@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
-#include "actors/executor/lanes.hpp"
+#include "actors/executor/run_queue.hpp"
 #include "actors/gateway/variants.hpp"
 #include "actors/placement/reconcile.hpp"
 #include "actors/router/request_queue.hpp"
@@ -206,25 +206,23 @@ TEST_CASE("router: what cannot make its deadline is dropped, by policy") {
   CHECK(run().empty());
 }
 
-TEST_CASE("executor: the emptiest lane gets the next batch, two deep") {
-  lane_table lanes{2, 2};
-  for (uint64_t id = 1; id <= 5; ++id)
-    lanes.push(id, 0);
-  std::vector<uint32_t> used;
-  while (auto x = lanes.next())
-    used.push_back(x->lane);
-  CHECK(used == std::vector<uint32_t>{0, 1, 0, 1});
-  CHECK(lanes.waiting() == 1);
-  lanes.ended(1);
-  CHECK(lanes.next()->lane == 1);
+TEST_CASE("executor: a device has so many batches at a time") {
+  run_queue queue{2};
+  for (uint64_t id = 1; id <= 4; ++id)
+    queue.push(id, 0);
+  CHECK(queue.next() == 1);
+  CHECK(queue.next() == 2);
+  CHECK_FALSE(queue.next());
+  CHECK(queue.waiting() == 2);
+  queue.ended();
+  CHECK(queue.next() == 3);
 }
 
 TEST_CASE("executor: priority orders what waits") {
-  lane_table lanes{1, 1};
-  lanes.push(1, 0);
-  lanes.push(2, 9);
-  CHECK(lanes.next()->id == 2);
-  CHECK_FALSE(lanes.next());
+  run_queue queue{1};
+  queue.push(1, 0);
+  queue.push(2, 9);
+  CHECK(queue.next() == 2);
 }
 
 namespace {

@@ -124,7 +124,13 @@ TEST_CASE("scenario: what would be passed over in silence is refused") {
   line("faults: [{at: 11s}]", "faults[0].at: is after the end of the run");
   line("faults: [{every: 1us}]", "faults[0].every: makes more than 100,000");
   line("faults: [{kind: crash, at: 1s, actor: nosuch}]",
-       "faults[0].actor: expected one of gateway, router,");
+       "faults[0].actor: expected monitor, gateway, router,");
+  line("faults: [{kind: crash, at: 1s, actor: gatewayfoo}]",
+       "found 'gatewayfoo'");
+  line("faults: [{kind: crash, at: 1s, actor: cache, nodes: [front]}]",
+       "faults[0].nodes: 'front' has no cache: it is no worker");
+  line("explore: {storm: 0.9, settled: 0.1}",
+       "explore.settled: is before the storm is over");
   line("faults: [{at: 1s, part: 0.5}]",
        "faults[0].part: does nothing with kill; only with loss, device,");
   line("faults: [{at: 1s, kind: loss, part: 1.5}]",

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "millrace/explore.hpp"
 
+#include <algorithm>
+#include <cctype>
+#include <cstring>
 #include <iostream>
 
 #include "millrace/child.hpp"
@@ -108,28 +111,33 @@ result<void> look_at(const loaded_scenario& what, const seed_result& x,
   return {};
 }
 
+/// Adds one seed to what all showed.
+result<void> add_seed(const loaded_scenario& what, const seed_result& x,
+                      const explore_call& call, findings& out) {
+  ++out.seeds;
+  out.events += x.events;
+  out.messages += x.messages;
+  out.requests += x.requests;
+  out.faults += x.faults.size();
+  out.hits += x.hits;
+  for (auto& f : x.faults)
+    ++out.kinds[std::string{to_string(f.kind)}];
+  for (auto& [status, n] : x.statuses)
+    out.statuses[status] += n;
+  for (auto& [name, n] : x.probes)
+    out.probes[name] += n;
+  describe(what, x, call.how, out);
+  return look_at(what, x, call.how, call.first, out);
+}
+
 result<findings> explore_some(const loaded_scenario& what,
-                              const explore_call& call,
-                              watcher* also = nullptr) {
+                              const explore_call& call) {
   findings out;
   for (auto seed = call.first; seed < call.first + call.count; ++seed) {
-    auto x = explore_seed(what, seed, call.how, also);
+    auto x = explore_seed(what, seed, call.how);
     if (!x)
       return x.failure();
-    ++out.seeds;
-    out.events += x->events;
-    out.messages += x->messages;
-    out.requests += x->requests;
-    out.faults += x->faults.size();
-    out.hits += x->hits;
-    for (auto& f : x->faults)
-      ++out.kinds[std::string{to_string(f.kind)}];
-    for (auto& [status, n] : x->statuses)
-      out.statuses[status] += n;
-    for (auto& [name, n] : x->probes)
-      out.probes[name] += n;
-    describe(what, *x, call.how, out);
-    if (auto done = look_at(what, *x, call.how, call.first, out); !done)
+    if (auto done = add_seed(what, *x, call, out); !done)
       return done.failure();
   }
   return out;
@@ -167,11 +175,25 @@ void check_probes(const loaded_scenario& what, findings& x) {
                                        + std::to_string(x.seeds) + " seeds"});
 }
 
+/// An argument as a shell reads it.
+std::string for_shell(const std::string& x) {
+  auto plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0
+           || std::strchr("-_./=:,+@%", c) != nullptr;
+  };
+  if (!x.empty() && std::all_of(x.begin(), x.end(), plain))
+    return x;
+  std::string out = "'";
+  for (auto c : x)
+    out += c == '\'' ? std::string{"'\\''"} : std::string{c};
+  return out + "'";
+}
+
 /// The call that shows it again.
 std::string again(const explore_call& x, const finding& found) {
-  auto out = "millrace simulate " + x.file;
+  auto out = "millrace simulate " + for_shell(x.file);
   for (auto& y : x.same)
-    out += " " + (y.starts_with("--") ? y : "'" + y + "'");
+    out += " " + for_shell(y);
   out += " --explore 1 --seed " + std::to_string(*found.seed);
   if (found.enough)
     out += " --faults " + std::to_string(*found.enough);
@@ -191,6 +213,11 @@ int print_findings(const findings& x, const loaded_scenario& what,
               static_cast<unsigned long long>(x.events),
               static_cast<unsigned long long>(x.messages),
               static_cast<unsigned long long>(x.requests), seconds);
+  auto& vary = what.spec.explore.vary;
+  std::printf("varied     %s\n",
+              vary.empty() ? "nothing" : joined(vary, ", ", [](auto x) {
+                                           return std::string{to_string(x)};
+                                         }).c_str());
   std::printf("faults     %llu, of them %llu while requests were open: %s\n",
               static_cast<unsigned long long>(x.faults),
               static_cast<unsigned long long>(x.hits), listed(x.kinds).c_str());
@@ -216,12 +243,17 @@ result<findings> explore_one(const loaded_scenario& what,
                              const explore_call& call) {
   recorder notes{virtual_world::beginning + what.spec.warm_up,
                  what.spec.length};
-  auto out = explore_some(what, call, &notes);
-  if (!out)
-    return out.failure();
+  auto x = explore_seed(what, call.first, call.how, &notes);
+  if (!x)
+    return x.failure();
   auto kept = notes.take();
   auto found = summarise(what, call.first, kept);
+  found.messages = x->messages;
+  found.actions = x->actions;
   if (auto done = write_run(what, kept, found, call.out); !done)
+    return done.failure();
+  findings out;
+  if (auto done = add_seed(what, *x, call, out); !done)
     return done.failure();
   return out;
 }
@@ -229,7 +261,7 @@ result<findings> explore_one(const loaded_scenario& what,
 /// Some of the seeds in a process of their own; nothing when it has died.
 std::optional<findings> explore_apart(const explore_call& call, uint64_t first,
                                       size_t count) {
-  std::vector<std::string> args{"simulate", call.file, "--json"};
+  std::vector<std::string> args{"simulate", call.file, "--json", "--part"};
   args.insert(args.end(), call.same.begin(), call.same.end());
   args.insert(args.end(), {"--explore", std::to_string(count), "--seed",
                            std::to_string(first)});
@@ -263,6 +295,10 @@ findings explore_many(const explore_call& call, const common_options& common) {
     [&](size_t i) {
       parts[i] = explore_chunk(call, call.first + i * chunk,
                                std::min(chunk, call.count - i * chunk));
+      // At once: a long exploration may be given up before its end.
+      for (auto& x : parts[i].violations)
+        if (!common.json)
+          std::fprintf(stderr, "\r\033[K%s\n", to_string(x).c_str());
     },
     [&](size_t done) {
       auto seeds = std::min(call.count, done * chunk);
@@ -290,7 +326,8 @@ int run_explore(const loaded_scenario& what, const explore_call& x,
     return fail(common, found.failure());
   if (x.count == 1 && !common.json)
     print_faults(what, x.first, x.how);
-  check_probes(what, *found);
+  if (!x.part)
+    check_probes(what, *found);
   return print_findings(*found, what, x,
                         to_seconds(std::chrono::steady_clock::now() - begun),
                         common);

@@ -13,7 +13,8 @@ struct explore_call {
   uint64_t first = 1;            ///< seed
   size_t count = 1;
   simulator::exploration how;
-  std::string out; ///< of one seed: where all there is of its run goes
+  bool part = false; ///< of more seeds, which are judged together elsewhere
+  std::string out;   ///< of one seed: where all there is of its run goes
 };
 
 /// Explores seeds one after the other, from the first on, and prints what they

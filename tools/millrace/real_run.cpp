@@ -233,7 +233,7 @@ private:
         if (i == sent_[g].end())
           continue;
         auto& row = out.requests[i->second - 1];
-        row.answered = to_us(now() - begin_);
+        row.ended = to_us(now() - begin_);
         row.status = x->reply.status;
         row.queue = x->reply.queue;
         row.execute = x->reply.execute;

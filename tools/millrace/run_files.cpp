@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "millrace/run_files.hpp"
 
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 
@@ -21,10 +22,20 @@ result<void> make_run_directory(const std::string& path) {
   return {};
 }
 
+void warn_of(const result<void>& drawn) {
+  if (!drawn)
+    std::fprintf(stderr, "warning: %s\n", drawn.failure().text.c_str());
+}
+
 result<void> write_run(const loaded_scenario& what,
                        const simulator::record& run,
                        const simulator::run_summary& found,
                        const std::string& directory) {
+  // Of another run, which this one may not have.
+  std::error_code not_there;
+  for (auto* name : {"requests.csv", "events.csv", "trace.json", "latency.svg",
+                     "replicas.svg", "queues.svg", "requests.svg"})
+    std::filesystem::remove(directory + "/" + name, not_there);
   if (auto done = write_tables(what, run, directory); !done)
     return done;
   if (what.spec.record.trace)
@@ -36,7 +47,8 @@ result<void> write_run(const loaded_scenario& what,
   file.close();
   if (!file)
     return error{ec::unavailable, path + ": cannot be written", {}};
-  return draw_plots(what, run, directory);
+  warn_of(draw_plots(what, run, directory));
+  return {};
 }
 
 } // namespace millrace

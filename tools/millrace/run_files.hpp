@@ -9,8 +9,12 @@ namespace millrace {
 /// bad_request when that cannot be.
 result<void> make_run_directory(const std::string& path);
 
-/// Writes all there is of a run: tables, trace, summary.json, pictures. Errors:
-/// unavailable with the path.
+/// Says why there are no pictures: their tables are there without them.
+void warn_of(const result<void>& drawn);
+
+/// Writes all there is of a run: tables, trace, summary.json, pictures, in the
+/// place of another's. Without gnuplot it says so, and there are no pictures.
+/// Errors: unavailable with the path.
 result<void> write_run(const loaded_scenario& what,
                        const simulator::record& run,
                        const simulator::run_summary& found,

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cctype>
 #include <iostream>
 
 #include "millrace/explore.hpp"
@@ -26,6 +28,7 @@ struct simulate_options {
   std::optional<size_t> explore;
   std::optional<size_t> faults;
   std::string bug = "none";
+  bool part = false;
   bool real = false;
   bool options = false;
 };
@@ -73,17 +76,23 @@ void print_models(const run_summary& x) {
                                               "missed", "p50 ms", "p90", "p99",
                                               "p99.9", "max", "batch"}};
   auto add = [&](const served_summary& y, std::string name) {
+    auto any = y.statuses.contains("ok");
+    auto of_ok = [&](double z, int digits) {
+      return any ? fixed(z, digits) : std::string{"-"};
+    };
     rows.push_back({std::move(name), std::to_string(y.requests),
                     fixed(y.goodput, 1), percent(y.slo_violations),
-                    fixed(y.p50_ms, 2), fixed(y.p90_ms, 2), fixed(y.p99_ms, 2),
-                    fixed(y.p999_ms, 2), fixed(y.max_ms, 2),
-                    fixed(y.batch, 1)});
+                    of_ok(y.p50_ms, 2), of_ok(y.p90_ms, 2), of_ok(y.p99_ms, 2),
+                    of_ok(y.p999_ms, 2), of_ok(y.max_ms, 2),
+                    of_ok(y.batch, 1)});
   };
   for (auto& y : x.models)
     add(y, y.model.empty() ? "(any)" : y.model);
   if (x.models.size() != 1)
     add(x.all, "all");
   print_table(rows);
+  if (x.all.statuses.size() > 1)
+    std::printf("(latencies are those of requests that were answered ok)\n");
 }
 
 void print_summary(const run_summary& x) {
@@ -149,13 +158,13 @@ int run_one(const loaded_scenario& what, const simulate_options& x,
   auto found = summarise(what, how.seed, kept);
   found.messages = messages;
   found.actions = actions;
+  if (!x.out.empty())
+    if (auto done = write_run(what, kept, found, x.out); !done)
+      return fail(common, done.failure());
   if (common.json)
     std::cout << to_json(found).dump() << std::endl;
   else
     print_summary(found);
-  if (!x.out.empty())
-    if (auto done = write_run(what, kept, found, x.out); !done)
-      return fail(common, done.failure());
   if (!common.json)
     std::fprintf(stderr, "%s%.2f s of real time, %.0f messages/s\n",
                  x.out.empty() ? "" : (x.out + "/ is written; ").c_str(), real,
@@ -173,24 +182,45 @@ std::vector<std::string> same_scenario(const simulate_options& x) {
   return out;
 }
 
-/// What was set at the call stays as it was set.
+/// The options that each variation changes.
+const std::map<variation, std::vector<std::string>>& varied_options() {
+  static const std::map<variation, std::vector<std::string>> out{
+    {variation::link, {"link.beat", "link.timeout"}},
+    {variation::network,
+     {"network.jitter", "network.per_message", "network.host.latency",
+      "network.contend_from"}},
+    {variation::limits,
+     {"gateway.max_requests", "gateway.max_bytes", "gateway.max_client_bytes",
+      "models[].policy.queue"}},
+    {variation::policies,
+     {"models[].policy.batch", "models[].policy.batch_delay",
+      "models[].policy.drop", "models[].policy.dispatch"}},
+    {variation::lanes, {"hosts[].devices[].lanes"}}};
+  return out;
+}
+
+/// What was set at the call stays as it was set: no variation of it.
 void keep_what_was_set(const simulate_options& x,
                        std::vector<variation>& vary) {
-  auto keep = [&](const char* prefix, variation y) {
-    if (std::any_of(x.set.begin(), x.set.end(),
-                    [&](auto& s) { return s.starts_with(prefix); }))
-      std::erase(vary, y);
-  };
-  keep("link", variation::link);
-  keep("network", variation::network);
-  keep("gateway", variation::limits);
-  keep("hosts", variation::lanes);
-  keep("models", variation::limits); // its queue is one
-  keep("models", variation::policies);
-  if (!x.policy.empty())
-    std::erase_if(vary, [](auto y) {
-      return y == variation::limits || y == variation::policies;
+  std::vector<std::string> keys;
+  for (auto& y : x.policy)
+    keys.push_back("models[].policy." + y.substr(0, y.find('=')));
+  for (auto& y : x.set) {
+    keys.push_back(y.substr(0, y.find('=')));
+    std::erase_if(keys.back(), [](unsigned char c) { return std::isdigit(c); });
+  }
+  auto was_set = [&](const std::string& option) {
+    return std::any_of(keys.begin(), keys.end(), [&](auto& key) {
+      auto rest = std::string_view{option}.substr(
+        option.starts_with(key) ? key.size() : 0);
+      return option.starts_with(key)
+             && (rest.empty() || rest.front() == '.' || rest.front() == '[');
     });
+  };
+  std::erase_if(vary, [&](variation y) {
+    auto& options = varied_options().at(y);
+    return std::any_of(options.begin(), options.end(), was_set);
+  });
 }
 
 /// Why a scenario cannot be run as it was asked; nothing when it can.
@@ -220,9 +250,13 @@ std::optional<error> called_wrongly(const loaded_scenario& what,
 
 int explore(loaded_scenario what, const simulate_options& x,
             const common_options& common) {
-  explore_call call{
-    x.file, same_scenario(x), x.seed.value_or(what.spec.seed), *x.explore, {},
-    x.out};
+  explore_call call{x.file,
+                    same_scenario(x),
+                    x.seed.value_or(what.spec.seed),
+                    *x.explore,
+                    {},
+                    x.part,
+                    x.out};
   keep_what_was_set(x, what.spec.explore.vary);
   call.how.faults = x.faults;
   call.how.bug = from_string<planted_bug>(x.bug).value_or(planted_bug::none);
@@ -310,6 +344,7 @@ void add_simulate_verb(CLI::App& app, common_options& common,
                  " first")
     ->needs(explore)
     ->check(whole_number);
+  verb->add_flag("--part", x->part)->group("")->needs(explore); // our children
   constexpr auto bugs = names_of(planted_bug{});
   verb
     ->add_option("--plant", x->bug,

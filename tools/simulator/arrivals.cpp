@@ -109,6 +109,8 @@ result<std::vector<std::string>> read_lines(const std::string& path) {
     out.back() += part;
     whole = out.back().ends_with('\n');
   }
+  if (!out.empty() && out.front().starts_with("\xEF\xBB\xBF"))
+    out.front().erase(0, 3); // a byte order mark
   for (auto& line : out)
     while (!line.empty() && std::isspace(line.back()))
       line.pop_back();
@@ -136,7 +138,10 @@ result<std::vector<double>> read_numbers(const std::string& path,
       out.push_back(*found);
       continue;
     }
-    auto heading = i == 0 && !found;
+    auto heading =
+      i == 0 && !found && !last.empty()
+      && (std::isalpha(static_cast<unsigned char>(last.front())) != 0
+          || last.front() == '"');
     if (heading || line.starts_with('#'))
       continue;
     return error{ec::bad_request,

@@ -16,7 +16,9 @@ namespace {
 
 // -- epochs -------------------------------------------------------------------
 
-/// Nothing of an older start of a node is heard after a newer one.
+/// Nothing of an older start of a node is heard after a newer one. This and I11
+/// hold the bus to account, here the simulated one; the real one is held by
+/// tests of its peers and by those with processes.
 class newest_start : public invariant {
 public:
   newest_start() : invariant("I9") {}
@@ -142,7 +144,8 @@ private:
     held_;
 };
 
-/// No actor without an owner: a node runs what its supervisor lists.
+/// No actor without an owner, in the end: a node runs what its supervisor
+/// lists.
 class owned : public invariant {
 public:
   owned() : invariant("I14") {}
@@ -168,7 +171,8 @@ public:
 
 // -- liveness -----------------------------------------------------------------
 
-/// When all is well again there are as many replicas as are wanted.
+/// When all is well again there are as many replicas as are wanted. That their
+/// number does not go up and down is not checked: nothing here scales yet.
 class as_wanted : public invariant {
 public:
   explicit as_wanted(const expectations& x)
@@ -259,7 +263,10 @@ public:
 /// Work does not go round in circles.
 class few_messages : public invariant {
 public:
-  explicit few_messages(const ledger& l) : invariant("I28"), ledger_(l) {}
+  few_messages(const ledger& l, const expectations& x)
+    : invariant("I28"),
+      ledger_(l),
+      what_(*x.what) {}
 
   void on_stuck(uint64_t messages, timestamp when) override {
     broken(when, "time stands still: " + std::to_string(messages)
@@ -267,9 +274,14 @@ public:
   }
 
   void at_end(simulation& x) override {
-    // Thrice what a quiet run takes.
-    constexpr uint64_t per_request = 30, base = 20'000;
-    auto most = base + per_request * ledger_.requests().size();
+    // Thrice what a quiet run takes: for requests, and for every node from
+    // second to second, what an intruder tells it among them.
+    constexpr uint64_t base = 10'000, per_request = 30, per_second = 3;
+    auto seconds =
+      to_us(x.inside().world().now() - virtual_world::beginning) / 1s;
+    auto most = base + per_request * ledger_.requests().size()
+                + per_second * what_.cluster.nodes.size()
+                    * static_cast<uint64_t>(seconds);
     auto found = x.inside().world().messages();
     if (found > most)
       broken(x.inside().world().now(),
@@ -279,6 +291,7 @@ public:
 
 private:
   const ledger& ledger_;
+  const loaded_scenario& what_;
 };
 
 /// What somebody may not say has no effect.
@@ -287,7 +300,10 @@ public:
   not_heard() : invariant("I29") {}
 
   void on_log(log_level, std::string_view line, timestamp when) override {
-    if (line.find("intruder") != std::string_view::npos)
+    auto obeyed = line.starts_with("supervisor.obeys ")
+                  && number_in<uint64_t>(field_of(line, "epoch"))
+                       == simulation::intruder_epoch;
+    if (obeyed || line.find("intruder") != std::string_view::npos)
       broken(when, "an operator's order is obeyed: " + std::string{line});
   }
 };
@@ -304,7 +320,7 @@ void add_cluster_invariants(const ledger& l, const expectations& x,
   out.push_back(std::make_unique<as_wanted>(x));
   out.push_back(std::make_unique<alive_again>(l, x));
   out.push_back(std::make_unique<all_linked>());
-  out.push_back(std::make_unique<few_messages>(l));
+  out.push_back(std::make_unique<few_messages>(l, x));
   out.push_back(std::make_unique<not_heard>());
 }
 

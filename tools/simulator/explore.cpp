@@ -175,6 +175,7 @@ result<seed_result> explore_seed(const loaded_scenario& what, uint64_t seed,
   out.hash = hash.value();
   out.events = hash.events();
   out.messages = (*run)->inside().world().messages();
+  out.actions = (*run)->inside().world().actions();
   (*run)->finish();
   return out;
 }

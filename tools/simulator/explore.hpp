@@ -26,6 +26,7 @@ struct seed_result {
   uint64_t hash = 0;
   uint64_t events = 0;   ///< that were seen and checked
   uint64_t messages = 0; ///< that actors handled
+  uint64_t actions = 0;  ///< of network, devices, disks, clients
   uint64_t requests = 0;
   std::vector<fault> faults; ///< that were drawn
   uint64_t hits = 0;         ///< of them, while requests were open

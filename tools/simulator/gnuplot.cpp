@@ -16,13 +16,13 @@ namespace millrace::simulator {
 
 namespace {
 
-constexpr auto settings =
-  "set terminal svg size 900,480 font 'sans-serif,13' background 'white'\n"
-  "set key outside right top\n"
-  "set grid\n"
-  "set yrange [0:*]\n"
-  "set autoscale xfix\n"
-  "set offsets 0,0,graph 0.05,0\n";
+constexpr auto settings = "set terminal svg noenhanced size 900,480 font "
+                          "'sans-serif,13' background 'white'\n"
+                          "set key outside right top\n"
+                          "set grid\n"
+                          "set yrange [0:*]\n"
+                          "set autoscale xfix\n"
+                          "set offsets 0,0,graph 0.05,0\n";
 
 } // namespace
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simulator/ledger.hpp"
 
-#include <algorithm>
+#include <iterator>
 
 #include "simulator/model.hpp"
 #include "transport/codec.hpp"
@@ -37,28 +37,47 @@ ledger::entry* ledger::known(uint64_t id) {
   return i == requests_.end() ? nullptr : &i->second;
 }
 
-size_t ledger::before(const readings& xs, timestamp when) {
-  return static_cast<size_t>(
-    std::distance(xs.begin(), xs.lower_bound({when, 0})));
+void ledger::reading_list::add(timestamp read, uint64_t id, uint64_t bytes) {
+  if (bytes_.emplace(std::pair{read, id}, bytes).second)
+    sum_ += bytes;
+}
+
+void ledger::reading_list::remove(timestamp read, uint64_t id) {
+  auto i = bytes_.find({read, id});
+  if (i == bytes_.end())
+    return;
+  sum_ -= i->second;
+  bytes_.erase(i);
+}
+
+// Few were read at this very moment: those are taken off.
+
+size_t ledger::reading_list::count_before(timestamp when) const {
+  auto later = std::distance(bytes_.lower_bound({when, 0}), bytes_.end());
+  return bytes_.size() - static_cast<size_t>(later);
+}
+
+uint64_t ledger::reading_list::bytes_before(timestamp when) const {
+  auto out = sum_;
+  for (auto i = bytes_.lower_bound({when, 0}); i != bytes_.end(); ++i)
+    out -= i->second;
+  return out;
 }
 
 size_t ledger::held(const std::string& gateway, timestamp when) const {
   auto i = held_.find(gateway);
-  return i == held_.end() ? 0 : before(i->second, when);
+  return i == held_.end() ? 0 : i->second.count_before(when);
 }
 
 uint64_t ledger::held_bytes(const std::string& gateway, timestamp when) const {
-  uint64_t out = 0;
-  if (auto i = held_.find(gateway); i != held_.end())
-    for (auto& [read, id] : i->second)
-      out += read < when ? requests_.at(id).sent.bytes : 0;
-  return out;
+  auto i = held_.find(gateway);
+  return i == held_.end() ? 0 : i->second.bytes_before(when);
 }
 
 size_t ledger::waiting(const std::string& gateway, const std::string& model,
                        timestamp when) const {
   auto i = waiting_.find({gateway, model});
-  return i == waiting_.end() ? 0 : before(i->second, when);
+  return i == waiting_.end() ? 0 : i->second.count_before(when);
 }
 
 void ledger::on_sent(const sent_request& x) {
@@ -70,9 +89,9 @@ void ledger::on_read(const member&, uint64_t id, timestamp when) {
   if (x == nullptr || x->cut_short)
     return;
   x->read = when;
-  held_[x->sent.gateway].insert({when, id});
+  held_[x->sent.gateway].add(when, id, x->sent.bytes);
   if (!x->sent.model.empty())
-    waiting_[{x->sent.gateway, x->sent.model}].insert({when, id});
+    waiting_[{x->sent.gateway, x->sent.model}].add(when, id, 0);
 }
 
 void ledger::on_cancel_read(const member&, uint64_t id, timestamp when) {
@@ -83,8 +102,8 @@ void ledger::on_cancel_read(const member&, uint64_t id, timestamp when) {
 void ledger::close(uint64_t id, const entry& x) {
   if (!x.read)
     return;
-  held_[x.sent.gateway].erase({*x.read, id});
-  waiting_[{x.sent.gateway, x.sent.model}].erase({*x.read, id});
+  held_[x.sent.gateway].remove(*x.read, id);
+  waiting_[{x.sent.gateway, x.sent.model}].remove(*x.read, id);
 }
 
 void ledger::on_answered(const member&, uint64_t id, const infer_reply&,
@@ -120,7 +139,7 @@ void ledger::on_posted(const member&, const member&, const wire_message& what,
     if (auto* x = known(id)) {
       ++x->posted;
       if (x->read)
-        waiting_[{x->sent.gateway, x->sent.model}].erase({*x->read, id});
+        waiting_[{x->sent.gateway, x->sent.model}].remove(*x->read, id);
     }
 }
 

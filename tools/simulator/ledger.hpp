@@ -3,7 +3,6 @@
 
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -58,17 +57,27 @@ public:
   const std::vector<uint64_t>& batch() const { return batch_; }
 
 private:
-  using readings = std::set<std::pair<timestamp, uint64_t>>;
+  /// Requests by when they were read.
+  class reading_list {
+  public:
+    void add(timestamp read, uint64_t id, uint64_t bytes);
+    void remove(timestamp read, uint64_t id);
+    size_t count_before(timestamp when) const;
+    uint64_t bytes_before(timestamp when) const;
+
+  private:
+    std::map<std::pair<timestamp, uint64_t>, uint64_t> bytes_;
+    uint64_t sum_ = 0;
+  };
 
   entry* known(uint64_t id);
   void close(uint64_t id, const entry& x);
-  static size_t before(const readings& xs, timestamp when);
 
   std::map<uint64_t, entry> requests_;
   std::vector<uint64_t> batch_;
-  std::map<std::string, readings> held_; ///< by gateway
+  std::map<std::string, reading_list> held_; ///< by gateway
   /// By gateway and model.
-  std::map<std::pair<std::string, std::string>, readings> waiting_;
+  std::map<std::pair<std::string, std::string>, reading_list> waiting_;
 };
 
 } // namespace millrace::simulator

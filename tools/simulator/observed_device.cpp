@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simulator/observed_device.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
-#include <unordered_map>
+#include <optional>
 
 namespace millrace::simulator {
 
@@ -21,8 +22,13 @@ public:
       to_(to),
       inner_(make(*this)) {}
 
-  /// Its executor has ended: so has what it held.
+  /// Its executor has ended: so has what it ran and held.
   ~observed_device() override {
+    uint32_t lane = 0;
+    for (auto& [id, x] : running_)
+      if (x.started)
+        place_.seen_by->on_executed(
+          {where(), x.model, x.items, lane++, *x.started, now(), false});
     for (auto& [instance, x] : loads_)
       place_.seen_by->on_unloaded(where(), instance, now());
   }
@@ -51,7 +57,8 @@ public:
     y.items = x.items;
     auto given = place_.process->global(now);
     place_.seen_by->on_given(
-      {where(), y.model, y.items, x.lane, given, given, false}, given);
+      {where(), y.model, y.items, 0, given, given, false}, given);
+    note_starts();
     inner_->execute(std::move(x), now);
   }
 
@@ -66,10 +73,20 @@ private:
   struct batch {
     std::string model;
     std::vector<tensor_list> items;
+    std::optional<timestamp> started;
   };
 
   device_name where() const { return {place_.node, place_.device}; }
   timestamp now() const { return place_.process->world().now(); }
+
+  /// The first of them run, one on each lane.
+  void note_starts() {
+    auto left = std::max(1u, info().lanes);
+    for (auto i = running_.begin(); i != running_.end() && left > 0;
+         ++i, --left)
+      if (!i->second.started)
+        i->second.started = now();
+  }
 
   bool fails(double part) { return part > 0 && place_.random.uniform() < part; }
 
@@ -88,6 +105,7 @@ private:
       report.outputs = error{ec::internal, "the device failed", {}};
     auto done = std::move(running_[report.id]);
     running_.erase(report.id);
+    note_starts();
     if (report.outputs)
       for (size_t i = 0; i < report.outputs->size(); ++i)
         echo(done.items[i], (*report.outputs)[i]);
@@ -110,7 +128,7 @@ private:
   device_place place_;
   device_listener& to_;
   std::map<instance_id, loaded> loads_;
-  std::unordered_map<uint64_t, batch> running_;
+  std::map<uint64_t, batch> running_; ///< or wait for a lane, in order
   std::unique_ptr<device> inner_;
 };
 

@@ -89,7 +89,7 @@ private:
     std::map<uint32_t, std::vector<double>> by_model;
     for (auto& x : run_.requests)
       if (x.status == ec::ok)
-        by_model[x.model].push_back(1e3 * to_seconds(x.answered - x.sent));
+        by_model[x.model].push_back(1e3 * to_seconds(x.ended - x.sent));
     for (auto& [model, took] : by_model) {
       std::sort(took.begin(), took.end());
       least = std::min(least, took.front());
@@ -129,8 +129,8 @@ private:
     plot out{"queues.svg", "requests inside", "s", "requests"};
     step_line waiting, executing;
     for (auto& x : run_.requests) {
-      auto answered = x.answered == microseconds{-1} ? run_.length : x.answered;
-      auto starts = x.execute > 0us ? x.sent + x.queue : answered;
+      auto ended = x.ended < 0us ? run_.length : x.ended;
+      auto starts = x.execute > 0us ? x.sent + x.queue : ended;
       waiting.during(x.sent, starts);
       if (x.execute > 0us)
         executing.during(starts, starts + x.execute);
@@ -146,15 +146,16 @@ private:
     std::vector<double> asked(times_.size()), good(times_.size()),
       bad(times_.size());
     auto count = [&](std::vector<double>& where, microseconds at) {
-      auto i = static_cast<size_t>(std::max<int64_t>(0, at / step));
+      auto i = static_cast<size_t>(at / step);
       if (i < where.size())
         where[i] += 1 / to_seconds(step);
     };
     for (auto& x : run_.requests) {
       count(asked, x.sent);
       auto in_time =
-        x.status == ec::ok && x.answered - x.sent <= slo_of(what_, run_, x);
-      count(in_time ? good : bad, x.answered);
+        x.status == ec::ok && x.ended - x.sent <= slo_of(what_, run_, x);
+      if (x.ended >= 0us)
+        count(in_time ? good : bad, x.ended);
     }
     out.line("asked", seconds_, asked);
     out.line("answered in time", seconds_, good);
@@ -162,7 +163,6 @@ private:
     return out.text();
   }
 
-  /// The value of a field of a log line.
   const loaded_scenario& what_;
   const record& run_;
   std::vector<microseconds> times_;

@@ -6,6 +6,12 @@
 
 namespace millrace::simulator {
 
+std::string outcome_of(const request_row& x) {
+  if (x.status)
+    return std::string{to_string(*x.status)};
+  return x.ended < microseconds{0} ? "(no answer)" : "(connection lost)";
+}
+
 uint32_t name_list::number_of(const std::string& x) {
   auto [i, fresh] =
     numbers_.try_emplace(x, static_cast<uint32_t>(names_.size()));
@@ -40,7 +46,7 @@ void recorder::on_reply(const session&, uint64_t id, const infer_reply& x,
   if (id == 0 || id > record_.requests.size())
     return;
   auto& row = record_.requests[id - 1];
-  row.answered = since_start(when);
+  row.ended = since_start(when);
   row.status = x.status;
   row.queue = x.queue;
   row.execute = x.execute;
@@ -51,7 +57,7 @@ void recorder::on_reply(const session&, uint64_t id, const infer_reply& x,
 }
 
 void recorder::on_cut_short(uint64_t id, timestamp when) {
-  record_.requests[id - 1].answered = since_start(when);
+  record_.requests[id - 1].ended = since_start(when);
 }
 
 void recorder::on_executed(const executed_batch& x) {

@@ -18,12 +18,15 @@ struct request_row {
   uint32_t replica = 0; ///< index of names; 0: none
   uint32_t batch = 0;
   uint32_t function = 0;
-  ec status = ec::unavailable;
+  std::optional<ec> status; ///< of its answer; none came
   microseconds sent{0};
-  microseconds answered{-1}; ///< -1: never
+  microseconds ended{-1}; ///< answered, or its connection broke; -1: neither
   microseconds queue{0};
   microseconds execute{0};
 };
+
+/// "ok" or another status, "(connection lost)", or "(no answer)".
+std::string outcome_of(const request_row& x);
 
 /// A batch that ran.
 struct batch_row {

@@ -176,11 +176,13 @@ void simulation::on_operator_answer(const std::string&, uint64_t id,
 /// What an operator may not say, nor a controller that was replaced: were it
 /// heard, a model would be loaded that nobody asked for.
 void simulation::intrude() {
-  world_->at(now() + 1s, [this] { intrude(); });
+  world_->at(now() + 3s, [this] { intrude(); });
+  if (what_.spec.bundles.empty())
+    return; // nothing to load
   for (auto& [name, x] : cluster_->nodes())
     if (x->running() && !x->paused()) {
       deploy order;
-      order.epoch = 1'000'000;
+      order.epoch = intruder_epoch;
       order.sequence = 1;
       order.what.replica = "intruder.1.1";
       order.what.model = what_.spec.bundles.begin()->first;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <memory>
 #include <unordered_map>
 
@@ -15,6 +16,9 @@ namespace millrace::simulator {
 /// faults, and who watches.
 class simulation : private broadcast {
 public:
+  /// What an intruder's orders say, so that none could be newer.
+  static constexpr auto intruder_epoch = std::numeric_limits<uint64_t>::max();
+
   struct options {
     uint64_t seed = 1;
     std::vector<fault> faults; ///< on top of those of the scenario
@@ -24,7 +28,7 @@ public:
     bool shuffle = false;
     /// Part of the requests that their clients give up before the answer.
     double cancelled = 0;
-    /// An operator says, once a second, what only a controller may.
+    /// An operator says, now and then, what only a controller may.
     bool intruder = false;
     planted_bug bug = planted_bug::none;
     /// More messages than this at one moment, and the run is given up.

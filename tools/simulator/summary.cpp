@@ -20,10 +20,10 @@ class tally {
 public:
   void add(const request_row& x, microseconds slo) {
     ++out_.requests;
-    ++out_.statuses[std::string{to_string(x.status)}];
+    ++out_.statuses[outcome_of(x)];
     if (x.status != ec::ok)
       return;
-    auto took = x.answered - x.sent;
+    auto took = x.ended - x.sent;
     latency_.add(ms(took));
     queue_.add(ms(x.queue));
     in_time_ += took <= slo;

@@ -13,9 +13,10 @@ namespace millrace::simulator {
 struct served_summary {
   std::string model; ///< empty: all
   uint64_t requests = 0;
-  std::map<std::string, uint64_t> statuses;
+  std::map<std::string, uint64_t> statuses; ///< see outcome_of
   double goodput = 0;        ///< answers within the SLO, per second
   double slo_violations = 0; ///< part of the requests
+  /// Of what was answered ok.
   double p50_ms = 0, p90_ms = 0, p99_ms = 0, p999_ms = 0, max_ms = 0;
   double queue_p50_ms = 0, queue_p99_ms = 0;
   double batch = 0; ///< requests executed together, on average

@@ -47,16 +47,15 @@ result<void> write_tables(const loaded_scenario& what, const record& run,
            "execute_us,batch,replica,status,in_slo\n";
     uint64_t id = 0;
     for (auto& x : run.requests) {
-      auto answered = x.answered != microseconds{-1};
-      auto took = x.answered - x.sent;
+      auto took = x.ended - x.sent;
       auto in_slo = x.status == ec::ok && took <= slo_of(what, run, x);
       out << ++id << ',' << x.part << ',' << x.function << ',' << names[x.model]
           << ',' << x.sent.count() << ','
-          << (answered ? std::to_string(x.answered.count()) : "") << ','
-          << (answered ? std::to_string(took.count()) : "") << ','
+          << (x.status ? std::to_string(x.ended.count()) : "") << ','
+          << (x.status ? std::to_string(took.count()) : "") << ','
           << x.queue.count() << ',' << x.execute.count() << ',' << x.batch
-          << ',' << names[x.replica] << ',' << to_string(x.status) << ','
-          << in_slo << '\n';
+          << ',' << names[x.replica] << ',' << outcome_of(x) << ',' << in_slo
+          << '\n';
     }
   };
   auto batches = [&](std::ostream& out) {

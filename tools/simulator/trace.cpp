@@ -94,13 +94,12 @@ void write_requests(const record& run, size_t most, trace_file& out) {
   rows tracks;
   for (size_t i = 0; i < std::min(most, run.requests.size()); ++i) {
     auto& x = run.requests[i];
-    auto end = x.answered == microseconds{-1} ? run.length : x.answered;
+    auto end = x.ended < 0us ? run.length : x.ended;
     auto tid = 1 + tracks.take(x.sent, end);
     out.slice(clients_pid, tid, run.names[x.model], x.sent, end,
               "\"id\":" + std::to_string(i + 1) + ",\"status\":\""
-                + std::string{to_string(x.status)}
-                + "\",\"batch\":" + std::to_string(x.batch) + ",\"replica\":\""
-                + run.names[x.replica] + "\"");
+                + outcome_of(x) + "\",\"batch\":" + std::to_string(x.batch)
+                + ",\"replica\":\"" + run.names[x.replica] + "\"");
     if (x.execute == 0us)
       continue;
     auto starts = std::min(end, x.sent + x.queue);
@@ -125,7 +124,7 @@ result<void> write_trace(const loaded_scenario& what, const record& run,
     std::map<uint32_t, std::pair<size_t, size_t>> devices; // pid, tid
     auto until = run.requests.size() <= most || most == 0
                    ? microseconds::max()
-                   : run.requests[most - 1].answered;
+                   : run.requests[most - 1].sent;
     for (auto& x : run.batches) {
       if (x.started > until)
         continue;

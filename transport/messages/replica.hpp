@@ -29,11 +29,11 @@ struct replica_ready {
 };
 
 /// Replica to gateways: no new batches, please; running ones will be answered.
+/// Names do not tell replicas apart: a node that was cut off may come back with
+/// one whose name was given again.
 struct replica_draining {
-  std::string name;
-  std::string model;
-  uint64_t version = 0;
-  MILLRACE_FIELDS(replica_draining, name, model, version)
+  caf::strong_actor_ptr handle;
+  MILLRACE_FIELDS(replica_draining, handle)
 };
 
 /// One request in a batch.
