@@ -3,6 +3,7 @@
 alone."""
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -13,9 +14,10 @@ MILLRACE, SCENARIOS = (sys.argv.pop(1) for _ in range(2))
 SMALL = f"{SCENARIOS}/small.yaml"
 
 
-def call(*words):
+def call(*words, **environment):
     return subprocess.run(
         [MILLRACE, "simulate", *map(str, words)],
+        env={**os.environ, **environment},
         text=True,
         capture_output=True,
         timeout=120,
@@ -70,6 +72,34 @@ class Simulate(unittest.TestCase):
             call(storm, "--seed", seed, "--json").stdout for seed in (1, 2)
         )
         self.assertNotEqual(one, two)
+
+    def test_many_seeds_do_the_same_in_another_process(self):
+        storm = f"{SCENARIOS}/storm.yaml"
+        one, two, other = (
+            json.loads(
+                call(storm, "--explore", 80, "--seed", seed, "--json").stdout
+            )
+            for seed in (1, 1, 1001)
+        )
+        self.assertEqual(one, two)
+        self.assertNotEqual(one["hash"], other["hash"])
+
+    def test_without_gnuplot_only_the_pictures_are_missing(self):
+        out = self.folder / "out"
+        x = call(SMALL, "--set", "length=1s", "--json", "--out", out, PATH="/none")
+        self.assertEqual(x.returncode, 0, x.stderr)
+        self.assertIn("gnuplot-nox", x.stderr)
+        self.assertEqual(json.loads(x.stdout), json.load(open(out / "summary.json")))
+        self.assertFalse(list(out.glob("*.svg")))
+
+    def test_a_run_takes_the_place_of_another(self):
+        out = self.folder / "out"
+        call(SMALL, "--set", "length=1s", "--out", out)
+        self.assertTrue((out / "requests.csv").exists())
+        less = ("--set", "record.requests=false", "--set", "record.trace=false")
+        call(SMALL, "--set", "length=1s", *less, "--out", out)
+        self.assertFalse((out / "requests.csv").exists())
+        self.assertFalse((out / "trace.json").exists())
 
     def test_tables_and_trace_can_be_read(self):
         out = self.folder / "out"

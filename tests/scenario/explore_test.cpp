@@ -73,6 +73,16 @@ TEST_CASE("P21: every bug that is planted is found, by who has to find it") {
   }
 }
 
+TEST_CASE("P21: who may not give orders is seen without any fault") {
+  exploration how;
+  how.bug = planted_bug::open_door;
+  how.faults = 0;
+  auto x = explore_seed(storm_scenario(), 1, how);
+  REQUIRE(x);
+  REQUIRE(x->violations.size() == 1);
+  CHECK(x->violations[0].invariant == "I29");
+}
+
 TEST_CASE("P22: every kind of fault is drawn, and hits open requests") {
   auto what = storm_scenario();
   std::map<fault_kind, size_t> kinds;

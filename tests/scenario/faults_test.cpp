@@ -281,6 +281,33 @@ TEST_CASE("replica: one that crashes leaves nothing on its device") {
   CHECK(run.replicas.size() == 3);
 }
 
+TEST_CASE("simulate: who got no answer is told from who got a failure") {
+  // The gateway dies with what it has, is there again, and sleeps for longer
+  // than anybody waits.
+  auto run = with("{kind: kill, nodes: [front], at: 5s, lasts: 1s},"
+                  "{kind: hang, nodes: [front], at: 15s, lasts: 60min}");
+  std::map<std::string, size_t> outcomes;
+  for (auto& x : run.requests) {
+    ++outcomes[outcome_of(x)];
+    CHECK((x.ended < 0us) == (outcome_of(x) == "(no answer)"));
+  }
+  CHECK(outcomes["(connection lost)"] > 0);
+  CHECK(outcomes["(no answer)"] > 400); // of 500 or so
+  CHECK(outcomes["ok"] > 1000);
+}
+
+TEST_CASE("simulate: a device that runs something at the end was busy") {
+  auto text = std::string{
+    "length: 20s\n"
+    "hosts:\n"
+    "  - {name: front, roles: [gateway, controller]}\n"
+    "  - {name: w, roles: [worker], devices: [{kind: d}]}\n"
+    "bundles: {m: {execute: {d: {1: 60s}}}}\n"
+    "models: [{model: m, policy: {batch: 1}}]\n"
+    "workload: [{model: m, arrivals: constant, rate: 1, deadline: 90s}]\n"};
+  CHECK(summary_of(text).utilisation > 0.9);
+}
+
 TEST_CASE(
   "placement: what comes back late goes, and nobody takes it for another") {
   auto run = with("{kind: hang, nodes: [w-1], at: 5s, lasts: 3s}", 1);

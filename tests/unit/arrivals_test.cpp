@@ -178,11 +178,25 @@ TEST_CASE("arrivals: a file without any, or cut off, is refused") {
   CHECK(error_of("10\n\n5\n").find("t.csv:2: expected") != std::string::npos);
   CHECK(error_of("10\n5" + std::string(5000, ' ') + "x\n").find("t.csv:2:")
         != std::string::npos);
+  CHECK(error_of("3x\n10\n").find("t.csv:1: expected") != std::string::npos);
+  CHECK(error_of(std::string(400, '9') + "\n").find("t.csv:1: expected")
+        != std::string::npos);
   CHECK(error_of("1\n1e30\n").find("t.csv:2: expected") != std::string::npos);
   CHECK(error_of("1\ninf\n").find("t.csv:2: expected") != std::string::npos);
   // The first half of a gzipped "1\n2\n3\n".
   CHECK(error_of(std::string{"\x1f\x8b\x08\0\0\0\0\0\0\x03\x33\xe4\x32", 13})
         == file + ": is damaged, or ends in the middle");
+}
+
+TEST_CASE("arrivals: a byte order mark is no heading") {
+  temporary_directory folder;
+  auto x = by(arrival_process::rates, 1);
+  x.file = folder.path() + "/t.csv";
+  std::ofstream{x.file} << "\xEF\xBB\xBF"
+                           "5\n3\n";
+  auto found = make_arrivals(x, 10s, random_stream{1});
+  REQUIRE(found);
+  CHECK(found->size() == 8);
 }
 
 TEST_CASE("arrivals: more than can be held are refused") {

@@ -26,6 +26,8 @@ TEST_CASE("units: durations are read with their unit and nothing else") {
   CHECK(*parse_duration("100us") == 100us);
   CHECK(*parse_duration("2 min") == 2min);
   CHECK(*parse_duration("0s") == 0us);
+  CHECK(*parse_duration("0") == 0us);
+  CHECK_FALSE(parse_duration("1"));
   for (auto text : {"", "20", "ms", "-1s", "1 year", "nan s", "1e40s", "5ss"}) {
     CAPTURE(text);
     CHECK_FALSE(parse_duration(text));

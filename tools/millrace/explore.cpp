@@ -55,10 +55,11 @@ std::string to_string(const finding& x) {
 struct findings {
   uint64_t seeds = 0, events = 0, messages = 0, requests = 0;
   uint64_t faults = 0, hits = 0, twice = 0;
+  uint64_t hash = 0; ///< of all that was seen: the sum of the seeds'
   std::map<std::string, uint64_t> statuses, kinds, probes;
   std::vector<finding> violations;
   MILLRACE_FIELDS(findings, seeds, events, messages, requests, faults, hits,
-                  twice, statuses, kinds, probes, violations)
+                  twice, hash, statuses, kinds, probes, violations)
 
   void add(const findings& x) {
     seeds += x.seeds;
@@ -68,6 +69,7 @@ struct findings {
     faults += x.faults;
     hits += x.hits;
     twice += x.twice;
+    hash += x.hash;
     for (auto [mine, theirs] : {std::pair{&statuses, &x.statuses},
                                 {&kinds, &x.kinds},
                                 {&probes, &x.probes}})
@@ -120,6 +122,7 @@ result<void> add_seed(const loaded_scenario& what, const seed_result& x,
   out.requests += x.requests;
   out.faults += x.faults.size();
   out.hits += x.hits;
+  out.hash += x.hash;
   for (auto& f : x.faults)
     ++out.kinds[std::string{to_string(f.kind)}];
   for (auto& [status, n] : x.statuses)
@@ -225,6 +228,7 @@ int print_findings(const findings& x, const loaded_scenario& what,
   std::printf("probes     %s\n", listed(x.probes).c_str());
   std::printf("run twice  %llu seeds\n",
               static_cast<unsigned long long>(x.twice));
+  std::printf("hash       %016llx\n", static_cast<unsigned long long>(x.hash));
   if (x.violations.empty()) {
     std::printf("violations none: fewer than %.2g per seed (95 %%)\n",
                 3.0 / static_cast<double>(x.seeds));
