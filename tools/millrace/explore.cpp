@@ -218,8 +218,8 @@ int print_findings(const findings& x, const loaded_scenario& what,
               static_cast<unsigned long long>(x.requests), seconds);
   auto& vary = what.spec.explore.vary;
   std::printf("varied     %s\n",
-              vary.empty() ? "nothing" : joined(vary, ", ", [](auto x) {
-                                           return std::string{to_string(x)};
+              vary.empty() ? "nothing" : joined(vary, ", ", [](auto y) {
+                                           return std::string{to_string(y)};
                                          }).c_str());
   std::printf("faults     %llu, of them %llu while requests were open: %s\n",
               static_cast<unsigned long long>(x.faults),

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "simulator/model.hpp"
-#include "simulator/node.hpp"
 
 namespace millrace::simulator {
 

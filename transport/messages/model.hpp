@@ -71,7 +71,7 @@ struct model_settings {
       note{"loaded copies", 0, 10'000},
       note{"id or kind of the device they go to; default: any"},
       note{"part of the device each may use, where a device can be shared by"
-           " parts (cpu and emulated cannot); 0: all of it",
+           " parts (cpu cannot; emulated ones take longer); 0: all of it",
            0, 1},
       note{"threads of one execution", 1, 256},
       note{"how requests queue up and are put together"}};

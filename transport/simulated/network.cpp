@@ -245,9 +245,8 @@ void simulated_network::stream::begin(parcel x) {
 
 void simulated_network::stream::sent(timestamp when) {
   arrive(std::move(now_sending_), when);
-  auto& next_large = waiting_;
-  if (!next_large.empty() && !net_.blocked(from_, to_)
-      && next_large.front().bytes >= net_.settings_.contend_from.value) {
+  if (!waiting_.empty() && !net_.blocked(from_, to_)
+      && waiting_.front().bytes >= net_.settings_.contend_from.value) {
     now_sending_ = std::move(waiting_.front());
     waiting_.pop_front();
     net_.fabric_.go_on(flow_, static_cast<double>(now_sending_.bytes), when);
