@@ -128,6 +128,20 @@ class Simulate(unittest.TestCase):
                 break
         self.assertIn("<svg", (out / "latency.svg").read_text())
 
+    def test_arrows_of_a_trace_have_both_ends_whatever_fails(self):
+        fault = "faults=[{kind: kill, every: 500ms, lasts: 200ms}]"
+        few = "record.trace_requests=500"
+        out = self.folder / "out"
+        storm = f"{SCENARIOS}/storm.yaml"
+        x = call(storm, "--set", fault, "--set", few, "--out", out)
+        self.assertEqual(x.returncode, 0, x.stderr)
+        trace = json.loads((out / "trace.json").read_text())["traceEvents"]
+        begun, ended = (
+            sorted(e["id"] for e in trace if e["ph"] == end) for end in "sf"
+        )
+        self.assertGreater(len(begun), 300)
+        self.assertEqual(begun, ended)
+
     def test_a_wrong_scenario_is_refused_with_file_line_and_key(self):
         path = self.scenario("length: 10s\nhosts: [{name: a, roles: [king]}]\n")
         x = call(path)

@@ -110,6 +110,30 @@ void write_requests(const record& run, size_t most, trace_file& out) {
     out.name_thread(clients_pid, t, "open " + std::to_string(t));
 }
 
+/// When the last of the first so many requests is over; all of them, or none:
+/// never.
+microseconds end_of_first(const record& run, size_t most) {
+  if (most == 0 || most >= run.requests.size())
+    return microseconds::max();
+  microseconds out{0};
+  for (size_t i = 0; i < most; ++i) {
+    auto ended = run.requests[i].ended;
+    out = std::max(out, ended < 0us ? run.length : ended);
+  }
+  return out;
+}
+
+/// By request, the batch its answer is from: of several that ran it, the last.
+std::vector<const batch_row*> last_batches(const record& run, size_t most) {
+  std::vector<const batch_row*> out(std::min(most, run.requests.size()) + 1);
+  for (auto& x : run.batches)
+    for (size_t k = 0; k < x.requests; ++k)
+      if (auto id = run.batch_requests[x.first + k];
+          id != 0 && id < out.size() && run.requests[id - 1].execute > 0us)
+        out[id] = &x;
+  return out;
+}
+
 } // namespace
 
 result<void> write_trace(const loaded_scenario& what, const record& run,
@@ -122,9 +146,8 @@ result<void> write_trace(const loaded_scenario& what, const record& run,
     write_requests(run, most, out);
     std::map<std::string, size_t> nodes;
     std::map<uint32_t, std::pair<size_t, size_t>> devices; // pid, tid
-    auto until = run.requests.size() <= most || most == 0
-                   ? microseconds::max()
-                   : run.requests[most - 1].sent;
+    auto until = end_of_first(run, most);
+    auto answered_by = last_batches(run, most);
     for (auto& x : run.batches) {
       if (x.started > until)
         continue;
@@ -144,7 +167,8 @@ result<void> write_trace(const loaded_scenario& what, const record& run,
       out.slice(pid, tid + x.lane, run.names[x.model], x.started, x.ended,
                 "\"requests\":" + std::to_string(x.requests));
       for (size_t k = 0; k < x.requests; ++k)
-        if (auto id = run.batch_requests[x.first + k]; id != 0 && id <= most)
+        if (auto id = run.batch_requests[x.first + k];
+            id != 0 && id < answered_by.size() && answered_by[id] == &x)
           out.arrow_ends(pid, tid + x.lane, id, x.started);
     }
     for (auto& x : run.events)
