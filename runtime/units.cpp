@@ -103,8 +103,10 @@ std::string format_duration(nanoseconds d) {
     std::snprintf(buf, sizeof buf, "%.3g ms", us / 1e3);
   else if (std::abs(us) < 6e8)
     std::snprintf(buf, sizeof buf, "%.3g s", us / 1e6);
-  else
+  else if (std::abs(us) < 7.2e9)
     std::snprintf(buf, sizeof buf, "%.0f min", us / 6e7);
+  else
+    std::snprintf(buf, sizeof buf, "%.4g h", us / 3.6e9);
   return buf;
 }
 

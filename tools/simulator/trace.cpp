@@ -4,7 +4,7 @@
 #include <cstring>
 #include <fstream>
 #include <queue>
-#include <unordered_map>
+#include <vector>
 
 #include "simulator/tables.hpp"
 
