@@ -40,6 +40,16 @@ result<import_report> import_into(const temporary_directory& dir,
 
 const tensor_spec rows_of_4{"x", dtype::f32, {-1, 4}};
 
+/// A model of the tests with four numbers a row, as a device gets it.
+std::shared_ptr<const bundle> imported(const temporary_directory& dir,
+                                       const std::string& model) {
+  auto done = import_into(dir, asks(model, {rows_of_4}));
+  REQUIRE(done);
+  auto content = open_bundle(done->directory, verify::sizes);
+  REQUIRE(content);
+  return std::make_shared<const bundle>(std::move(*content));
+}
+
 /// Waits for what a device completes.
 class waiting_listener : public device_listener {
 public:
@@ -272,11 +282,7 @@ TEST_CASE("backend: code and weights that do not belong together are refused") {
 
 TEST_CASE("cpu_device: an execution has as many threads as its replica") {
   temporary_directory dir;
-  auto done = import_into(dir, asks("ballast", {rows_of_4}));
-  REQUIRE(done);
-  auto content = open_bundle(done->directory, verify::sizes);
-  REQUIRE(content);
-  auto shared = std::make_shared<const bundle>(std::move(*content));
+  auto shared = imported(dir, "ballast");
   auto threads_with = [&](uint32_t threads) {
     waiting_listener listener;
     auto cpu = make_cpu_device({"cpu0", "cpu", 1, {}}, listener);
@@ -294,15 +300,10 @@ TEST_CASE("cpu_device: an execution has as many threads as its replica") {
 
 TEST_CASE("cpu_device: what waits is run by the lane that is free first") {
   temporary_directory dir;
-  auto done = import_into(dir, asks("affine", {rows_of_4}));
-  REQUIRE(done);
-  auto content = open_bundle(done->directory, verify::sizes);
-  REQUIRE(content);
   order_listener listener;
   auto cpu = make_cpu_device({"cpu0", "cpu", 2, {}}, listener);
   REQUIRE(cpu);
-  (*cpu)->load(
-    {1, std::make_shared<const bundle>(std::move(*content)), 0, 1, 1, 1}, {});
+  (*cpu)->load({1, imported(dir, "affine"), 0, 1, 1, 1}, {});
   REQUIRE(listener.loaded.get_future().get());
   auto rows = [&](uint64_t id, int64_t n) {
     (*cpu)->execute({id, 1, 0, 0, {{floats({n, 4})}}}, {});
