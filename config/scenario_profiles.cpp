@@ -41,7 +41,8 @@ void prolong_single_points(profile& x) {
   for (auto& p : x.points)
     if (p.dimensions.empty() && p.metrics.contains("execute_seconds"))
       measured[p.device].insert(p.batch);
-  for (auto p : std::vector{x.points}) {
+  auto points = x.points;
+  for (auto& p : points) {
     if (!p.dimensions.empty() || !p.metrics.contains("execute_seconds")
         || measured[p.device].size() != 1)
       continue;

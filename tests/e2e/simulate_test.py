@@ -220,6 +220,17 @@ class Simulate(unittest.TestCase):
             kind, node = line.split()[1:3]
             self.assertIn(f"fault.{kind} node={node}", events)
 
+    def test_exploring_varies_all_but_what_was_set(self):
+        storm = f"{SCENARIOS}/storm.yaml"
+        for words, varied in [
+            (("--set", "models[0].replicas=2"), "link, network, limits, policies, lanes"),
+            (("--set", "models[0].policy.queue=64"), "link, network, policies, lanes"),
+            (("--set", "network.jitter=1ms"), "link, limits, policies, lanes"),
+            (("--policy", "batch=4"), "link, network, limits, lanes"),
+        ]:
+            x = call(storm, "--explore", 1, "--faults", 0, *words)
+            self.assertIn(f"varied     {varied}\n", x.stdout)
+
     def test_exploring_finds_nothing_or_what_was_planted(self):
         storm = f"{SCENARIOS}/storm.yaml"
         x = call(storm, "--explore", 60)

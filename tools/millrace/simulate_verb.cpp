@@ -182,23 +182,6 @@ std::vector<std::string> same_scenario(const simulate_options& x) {
   return out;
 }
 
-/// The options that each variation changes.
-const std::map<variation, std::vector<std::string>>& varied_options() {
-  static const std::map<variation, std::vector<std::string>> out{
-    {variation::link, {"link.beat", "link.timeout"}},
-    {variation::network,
-     {"network.jitter", "network.per_message", "network.host.latency",
-      "network.contend_from"}},
-    {variation::limits,
-     {"gateway.max_requests", "gateway.max_bytes", "gateway.max_client_bytes",
-      "models[].policy.queue"}},
-    {variation::policies,
-     {"models[].policy.batch", "models[].policy.batch_delay",
-      "models[].policy.drop", "models[].policy.dispatch"}},
-    {variation::lanes, {"hosts[].devices[].lanes"}}};
-  return out;
-}
-
 /// What was set at the call stays as it was set: no variation of it.
 void keep_what_was_set(const simulate_options& x,
                        std::vector<variation>& vary) {
@@ -211,14 +194,12 @@ void keep_what_was_set(const simulate_options& x,
   }
   auto was_set = [&](const std::string& option) {
     return std::any_of(keys.begin(), keys.end(), [&](auto& key) {
-      auto rest = std::string_view{option}.substr(
-        option.starts_with(key) ? key.size() : 0);
-      return option.starts_with(key)
-             && (rest.empty() || rest.front() == '.' || rest.front() == '[');
+      return option == key || option.starts_with(key + ".")
+             || option.starts_with(key + "[");
     });
   };
   std::erase_if(vary, [&](variation y) {
-    auto& options = varied_options().at(y);
+    auto options = options_of(y);
     return std::any_of(options.begin(), options.end(), was_set);
   });
 }

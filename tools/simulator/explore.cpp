@@ -53,7 +53,7 @@ uint64_t largest_request(const loaded_scenario& what) {
 }
 
 /// Gives chance what the scenario leaves to it: limits and delays that make
-/// rare interleavings likely ("buggification").
+/// rare interleavings likely ("buggification"). See options_of.
 loaded_scenario varied(const loaded_scenario& what, random_stream random) {
   auto out = what;
   auto& c = out.cluster;
@@ -112,6 +112,25 @@ microseconds part_of(const loaded_scenario& what, double x) {
 }
 
 } // namespace
+
+std::vector<std::string> options_of(variation x) {
+  switch (x) {
+  case variation::link:
+    return {"link.beat", "link.timeout"};
+  case variation::network:
+    return {"network.jitter", "network.per_message", "network.host.latency",
+            "network.contend_from"};
+  case variation::limits:
+    return {"gateway.max_requests", "gateway.max_bytes",
+            "gateway.max_client_bytes", "models[].policy.queue"};
+  case variation::policies:
+    return {"models[].policy.batch", "models[].policy.batch_delay",
+            "models[].policy.drop", "models[].policy.dispatch"};
+  case variation::lanes:
+    return {"hosts[].devices[].lanes"};
+  }
+  return {};
+}
 
 std::vector<fault> faults_of(const loaded_scenario& what, uint64_t seed,
                              const exploration& how) {

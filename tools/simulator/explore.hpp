@@ -34,6 +34,9 @@ struct seed_result {
   std::map<std::string, uint64_t> probes;   ///< events of the log, by name
 };
 
+/// The options of a scenario that a variation changes: "models[].policy.queue".
+std::vector<std::string> options_of(variation x);
+
 /// The faults of a seed.
 std::vector<fault> faults_of(const loaded_scenario& what, uint64_t seed,
                              const exploration& how);
