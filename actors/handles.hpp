@@ -12,7 +12,7 @@
 #include "models/bundle.hpp"
 #include "models/device/device.hpp"
 #include "runtime/actor.hpp"
-#include "runtime/store.hpp"
+#include "runtime/store/store.hpp"
 #include "transport/messages/all.hpp"
 
 namespace millrace {
@@ -218,8 +218,10 @@ using registry_actor = caf::typed_actor<
   caf::replies_to<forget_model>::with<done>,
   // For people: what is registered and how far it is.
   caf::replies_to<get_models>::with<model_list>,
-  // Private: rows as read at the start; a row was written.
-  caf::reacts_to<registry_rows>, caf::reacts_to<registry_written>>;
+  // Private: rows as read at the start; a row was written; what the config
+  // wants is tried again.
+  caf::reacts_to<registry_rows>, caf::reacts_to<registry_written>,
+  caf::reacts_to<tick>>;
 
 /// An AUTOSCALER turns settings and load into numbers of replicas.
 using autoscaler_actor = caf::typed_actor<

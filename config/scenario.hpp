@@ -90,6 +90,7 @@ struct scenario {
   monitor_config monitor{microseconds{0}};
   network_settings network;
   byte_count chunk{4u << 20};
+  microseconds sync{500};
   std::map<std::string, std::map<std::string, microseconds>> decisions;
   std::vector<workload_part> workload;
   std::vector<fault_spec> faults;
@@ -97,7 +98,7 @@ struct scenario {
   exploration_config explore;
   MILLRACE_FIELDS(scenario, name, seed, length, warm_up, catalogue, cluster,
                   hosts, bundles, models, link, gateway, monitor, network,
-                  chunk, decisions, workload, faults, record, explore)
+                  chunk, sync, decisions, workload, faults, record, explore)
   static constexpr auto notes() {
     return std::array{
       note{"of the run"},
@@ -117,6 +118,7 @@ struct scenario {
       note{"parts in which large files travel: larger ones are cheaper to"
            " simulate and share links less finely",
            1024, 1e12},
+      note{"what a host takes until what it writes is on its disk", 0, 60},
       note{
         "how long decisions take before they have effect: name"
         " (placement), size of the problem (replicas), time; between two"

@@ -22,13 +22,15 @@ enum class fault_kind : uint8_t {
   device,    ///< executions on it fail
   load,      ///< loads onto its devices fail
   store,     ///< fetches from the object store fail
+  disk,      ///< writes to its disk fail
   wipe,      ///< killed, and started again with an empty disk
   crash,     ///< one of its actors ends in the middle of what it does
 };
 
 constexpr auto names_of(fault_kind) {
-  return name_table{"kill",  "hang",   "slow", "partition", "one_way", "loss",
-                    "delay", "device", "load", "store",     "wipe",    "crash"};
+  return name_table{"kill", "hang",  "slow",   "partition", "one_way",
+                    "loss", "delay", "device", "load",      "store",
+                    "disk", "wipe",  "crash"};
 }
 
 /// Whether only who has devices has such a fault.
@@ -59,9 +61,10 @@ struct fault_spec {
       note{"or how often on average, each time to one of the nodes", 0, 3.2e7},
       note{"how long; 0: for good, and a hang, wipe or device fault 1 s", 0,
            3.2e7},
-      note{"of the packets, executions, loads or fetches: how much fails;"
-           " default: of packets 0.01, else all",
-           0, 1},
+      note{
+        "of the packets, executions, loads, fetches or writes: how much fails;"
+        " default: of packets 0.01, else all",
+        0, 1},
       note{"how many times slower", 1, 1e6},
       note{"how much later each message comes", 0, 60},
       note{"of a crash: which, such as gateway, or executor/gpu.0 for one of"
@@ -76,10 +79,11 @@ enum class variation : uint8_t {
   limits,   ///< of gateways and queues: tight, with room for usual requests
   policies, ///< batches, delays, drops, dispatch
   lanes,    ///< of devices
+  disks,    ///< what a sync takes
 };
 
 constexpr auto names_of(variation) {
-  return name_table{"link", "network", "limits", "policies", "lanes"};
+  return name_table{"link", "network", "limits", "policies", "lanes", "disks"};
 }
 
 /// How seeds of a scenario are explored.

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/file_descriptor.hpp"
+
 namespace millrace {
 
 namespace {
@@ -18,22 +20,6 @@ error system_error(const std::string& path, const char* what) {
   return {ec::unavailable,
           path + ": cannot " + what + ": " + std::strerror(errno)};
 }
-
-class file_descriptor {
-public:
-  explicit file_descriptor(int fd) : fd_(fd) {}
-  file_descriptor(const file_descriptor&) = delete;
-  file_descriptor& operator=(const file_descriptor&) = delete;
-  ~file_descriptor() {
-    if (fd_ >= 0)
-      ::close(fd_);
-  }
-  int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-
-private:
-  int fd_;
-};
 
 /// Aligned for every dtype.
 struct alignas(16) block {

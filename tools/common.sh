@@ -5,9 +5,9 @@
 # Debian packages the project is built and run with.
 packages="build-essential cmake ninja-build pkg-config ccache mold git
   libcaf-dev libzmq3-dev cppzmq-dev libmsgpack-cxx-dev prometheus-cpp-dev
-  libyaml-cpp-dev libcli11-dev libspdlog-dev nlohmann-json3-dev libsqlite3-dev
+  libyaml-cpp-dev libcli11-dev libspdlog-dev nlohmann-json3-dev
   libmicrohttpd-dev libsodium-dev libedit-dev libmimalloc-dev zlib1g-dev doctest-dev
-  gnuplot-nox
+  gnuplot-nox strace
   libtorch-dev libopenblas0-pthread python3-torch python3-numpy
   python3-venv python3-pip"
 

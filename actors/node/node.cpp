@@ -2,11 +2,7 @@
 #include "actors/node/node.hpp"
 
 #include <condition_variable>
-#include <fcntl.h>
-#include <filesystem>
 #include <future>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <caf/exit_reason.hpp>
 #include <caf/scoped_actor.hpp>
@@ -15,44 +11,13 @@
 #include "actors/node/supervisor_state.hpp"
 #include "runtime/http_server.hpp"
 #include "runtime/random.hpp"
+#include "runtime/store/facts.hpp"
 #include "runtime/text.hpp"
 #include "transport/zmq/zmq_bus.hpp"
 
 namespace millrace {
 
 namespace {
-
-/// Keeps a second process out of a data directory.
-class directory_lock {
-public:
-  static result<std::unique_ptr<directory_lock>>
-  take(const std::string& directory) {
-    std::error_code failed;
-    std::filesystem::create_directories(directory, failed);
-    auto path = directory + "/lock";
-    auto fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0)
-      return error{ec::bad_config,
-                   path + ": cannot be created: " + std::strerror(errno),
-                   {}};
-    auto out = std::make_unique<directory_lock>(fd);
-    if (::flock(fd, LOCK_EX | LOCK_NB) != 0)
-      return error{ec::bad_config,
-                   directory
-                     + ": another process uses it as its data"
-                       " directory",
-                   {}};
-    return out;
-  }
-
-  explicit directory_lock(int fd) : fd_(fd) {}
-  directory_lock(const directory_lock&) = delete;
-  directory_lock& operator=(const directory_lock&) = delete;
-  ~directory_lock() { ::close(fd_); }
-
-private:
-  int fd_;
-};
 
 /// Raises a durable counter by one, or to `least`, and returns it: the number
 /// of a start. Waits for the store.
@@ -63,16 +28,13 @@ result<uint64_t> count_up(store& facts, const std::string& table,
   auto rows = read.get_future().get();
   if (!rows)
     return rows.failure();
-  uint64_t version = 0;
-  uint64_t count = 0;
+  stored_row last;
   for (auto& row : *rows)
-    if (row.key == key) {
-      version = row.version;
-      count = number_in<uint64_t>(row.value).value_or(0);
-    }
-  count = std::max(count + 1, least);
+    if (row.key == key)
+      last = row;
+  auto count = next_count(last.value, least);
   std::promise<result<uint64_t>> write;
-  facts.put(table, key, std::to_string(count), version,
+  facts.put(table, key, std::to_string(count), last.version,
             [&](auto x) { write.set_value(std::move(x)); });
   if (auto done = write.get_future().get(); !done)
     return done.failure();
@@ -108,11 +70,7 @@ public:
     auto& mine = config_.nodes.at(name);
     counts_ = std::make_shared<metrics>(mine.http.empty() ? recording::off
                                                           : recording::on);
-    auto lock = directory_lock::take(mine.data);
-    if (!lock)
-      return lock.failure();
-    lock_ = std::move(*lock);
-    auto facts = open_sqlite_store(mine.data + "/facts.db");
+    auto facts = open_store(mine.data);
     if (!facts)
       return facts.failure();
     facts_ = std::move(*facts);
@@ -273,7 +231,6 @@ private:
   std::string name_;
   std::shared_ptr<metrics> counts_;
   std::shared_ptr<health> health_ = std::make_shared<health>();
-  std::unique_ptr<directory_lock> lock_;
   std::shared_ptr<store> facts_;
   system_config caf_config_;
   std::unique_ptr<caf::actor_system> system_;

@@ -2,6 +2,8 @@
 #include "actors/registry/registry_state.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "runtime/limits.hpp"
 #include "runtime/log.hpp"
@@ -14,6 +16,9 @@ namespace {
 
 constexpr auto table = "models";
 constexpr size_t max_changes = 1024;
+
+/// After which what the config wants is tried again, if the disk failed.
+constexpr microseconds retry_pause = 1s;
 
 std::string pack(const model_row& x) {
   encoder out{timestamp{}, nullptr};
@@ -53,6 +58,14 @@ void registry_state::on_rows(const registry_rows& x) {
     if (!y) {
       self_->quit(to_caf(
         std::move(y.failure()).within("registry row '" + row.key + "'")));
+      return;
+    }
+    if (y->schema > model_row{}.schema) {
+      self_->quit(
+        to_caf({ec::bad_config,
+                "registry row '" + row.key + "' is of schema "
+                  + std::to_string(y->schema) + ", of a newer Millrace",
+                {}}));
       return;
     }
     if (auto fine = check_limits(y->settings); !fine) {
@@ -99,6 +112,8 @@ caf::result<done> registry_state::enqueue(std::string model,
   if (changes_.size() >= max_changes)
     return to_caf(error{ec::overloaded, "too many changes wait for the disk",
                         microseconds{100'000}});
+  // What an operator says replaces what the config wants.
+  std::erase_if(unwritten_, [&](auto& x) { return x.model == model; });
   auto promise = self_->make_response_promise<done>();
   changes_.push_back({std::move(model), std::move(row), promise});
   if (loaded_ && changes_.size() == 1)
@@ -135,13 +150,27 @@ void registry_state::on_written(const registry_written& x) {
     else
       models_.erase(done_change.model);
     publish();
-    done_change.promise.deliver(done{});
+    done_change.promise.deliver(done{}); // to nobody, for a default
   } else {
     log_event(log_level::error, "registry", "not_written",
               {{"error", to_string(x.version->failure())}});
-    done_change.promise.deliver(to_caf(x.version->failure()));
+    if (done_change.promise.pending()) {
+      done_change.promise.deliver(to_caf(x.version->failure()));
+    } else {
+      unwritten_.push_back(std::move(done_change));
+      if (unwritten_.size() == 1)
+        self_->delayed_send(self_, retry_pause, tick::value);
+    }
   }
   write_next();
+}
+
+void registry_state::on_tick() {
+  auto idle = changes_.empty();
+  std::move(unwritten_.begin(), unwritten_.end(), std::back_inserter(changes_));
+  unwritten_.clear();
+  if (idle)
+    write_next();
 }
 
 void registry_state::publish() {
@@ -182,6 +211,7 @@ registry(registry_actor::stateful_pointer<registry_state> self,
     [&s](get_models) { return s.on_get(); },
     [&s](const registry_rows& x) { s.on_rows(x); },
     [&s](const registry_written& x) { s.on_written(x); },
+    [&s](tick) { s.on_tick(); },
   };
 }
 

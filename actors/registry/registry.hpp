@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "actors/handles.hpp"
-#include "runtime/store.hpp"
+#include "runtime/store/store.hpp"
 
 namespace millrace {
 

@@ -29,6 +29,7 @@ struct registry_state {
   caf::result<model_list> on_get();
   void on_rows(const registry_rows& x);
   void on_written(const registry_written& x);
+  void on_tick();
 
 private:
   struct entry {
@@ -53,7 +54,8 @@ private:
   placement_actor placement_;
   std::vector<model_settings> defaults_;
   std::map<std::string, entry> models_;
-  std::deque<change> changes_; ///< the first is being written
+  std::deque<change> changes_;    ///< the first is being written
+  std::vector<change> unwritten_; ///< of the config: tried again
   bool loaded_ = false;
 };
 

@@ -3,72 +3,149 @@
 
 #include <algorithm>
 
-#include "runtime/text.hpp"
-
 namespace millrace {
 
 namespace {
 
-class virtual_store : public store {
-public:
-  virtual_store(virtual_process& process, std::shared_ptr<virtual_disk> disk,
-                microseconds takes)
-    : process_(process),
-      disk_(std::move(disk)),
-      takes_(takes) {}
+constexpr size_t sector = 512;
 
-  void load(std::string table, loaded done) override {
-    later([disk = disk_, table = std::move(table), done = std::move(done)] {
-      std::vector<stored_row> rows;
-      for (auto& [key, row] : (*disk)[table])
-        rows.push_back(row);
-      done(std::move(rows));
-    });
-  }
-
-  void put(std::string table, std::string key, std::string value,
-           uint64_t expected, written done) override {
-    later([disk = disk_, table = std::move(table), key = std::move(key),
-           value = std::move(value), expected, done = std::move(done)] {
-      auto& rows = (*disk)[table];
-      auto there = rows.find(key);
-      auto version = there == rows.end() ? 0 : there->second.version;
-      if (version != expected)
-        return done(error{ec::conflict, "not at that version", {}});
-      if (value.empty())
-        rows.erase(key);
-      else
-        rows[key] = {key, value, expected + 1};
-      done(expected + 1);
-    });
-  }
-
-private:
-  void later(action what) {
-    auto& world = process_.world();
-    world.at(world.now() + takes_, process_, std::move(what));
-  }
-
-  virtual_process& process_;
-  std::shared_ptr<virtual_disk> disk_;
-  microseconds takes_;
-};
+error refused(const std::string& path, const char* what) {
+  return {
+    ec::unavailable, path + ": cannot be " + what + ": the disk failed", {}};
+}
 
 } // namespace
 
-uint64_t virtual_disk::count_up(const std::string& table,
-                                const std::string& key, uint64_t least) {
-  auto& row = tables_[table][key];
-  auto count = number_in<uint64_t>(row.value).value_or(0);
-  count = std::max(count + 1, least);
-  row = {key, std::to_string(count), row.version + 1};
-  return count;
+/// A process's way to the disk.
+class virtual_disk::view : public disk {
+public:
+  explicit view(std::shared_ptr<virtual_disk> x) : disk_(std::move(x)) {}
+
+  std::string path_of(const std::string& name) const override { return name; }
+
+  result<std::optional<std::string>> read(const std::string& name,
+                                          size_t most) override {
+    if (disk_->fails(disk_step::read))
+      return refused(name, "read");
+    auto i = disk_->names_.find(name);
+    if (i == disk_->names_.end())
+      return std::optional<std::string>{};
+    if (i->second->bytes.size() > most)
+      return error{ec::too_large, name + ": is too large", {}};
+    return std::optional{i->second->bytes};
+  }
+
+  result<void> create(const std::string& name) override {
+    if (disk_->fails(disk_step::create))
+      return refused(name, "created");
+    disk_->name({name, std::make_shared<file>(), {}});
+    return {};
+  }
+
+  result<void> append(const std::string& name,
+                      std::string_view bytes) override {
+    auto& x = *disk_->names_.at(name);
+    auto failed = disk_->fails(disk_step::append);
+    if (failed)
+      bytes = bytes.substr(0, disk_->random_.below(bytes.size() + 1));
+    x.bytes += bytes;
+    x.places.resize(x.bytes.size(), place::pending);
+    return failed ? result<void>{refused(name, "written")} : result<void>{};
+  }
+
+  result<void> sync(const std::string& name) override {
+    auto failed = disk_->fails(disk_step::sync);
+    auto& places = disk_->names_.at(name)->places;
+    std::replace(places.begin(), places.end(), place::pending,
+                 failed ? place::given_up : place::durable);
+    return failed ? result<void>{refused(name, "synced")} : result<void>{};
+  }
+
+  result<void> rename(const std::string& from, const std::string& to) override {
+    if (disk_->fails(disk_step::rename))
+      return refused(from, "renamed");
+    disk_->name({to, disk_->names_.at(from), from});
+    return {};
+  }
+
+  result<void> sync_names() override {
+    if (disk_->fails(disk_step::sync_names))
+      return refused(".", "synced");
+    disk_->durable_names_ = disk_->names_;
+    disk_->pending_.clear();
+    return {};
+  }
+
+private:
+  std::shared_ptr<virtual_disk> disk_;
+};
+
+std::unique_ptr<disk> virtual_disk::open() {
+  return std::make_unique<view>(shared_from_this());
 }
 
-std::unique_ptr<store> open_virtual_store(virtual_process& process,
-                                          std::shared_ptr<virtual_disk> disk,
-                                          microseconds takes) {
-  return std::make_unique<virtual_store>(process, std::move(disk), takes);
+void virtual_disk::apply(name_map& names, const naming& x) {
+  names[x.name] = x.what;
+  if (!x.gone.empty())
+    names.erase(x.gone);
+}
+
+void virtual_disk::name(naming x) {
+  apply(names_, x);
+  pending_.push_back(std::move(x));
+}
+
+/// What is left of a file: what was durable, and of the rest anything.
+void virtual_disk::tear(file& x) {
+  auto last = std::find(x.places.rbegin(), x.places.rend(), place::durable);
+  auto safe = static_cast<size_t>(x.places.rend() - last);
+  for (size_t i = 0; i < safe; ++i)
+    if (x.places[i] != place::durable)
+      x.bytes[i] = '\0';
+  auto end = safe + random_.below(x.bytes.size() - safe + 1);
+  switch (random_.below(4)) {
+  case 0: // nothing of it
+    end = safe;
+    break;
+  case 1: // all of it
+    end = x.bytes.size();
+    break;
+  case 2: // up to somewhere
+    break;
+  default: // a length, and zeros where sectors had not been written
+    for (auto at = safe; at < end; at = (at / sector + 1) * sector)
+      if (random_.below(2) == 0)
+        std::fill(
+          x.bytes.begin() + static_cast<ptrdiff_t>(at),
+          x.bytes.begin()
+            + static_cast<ptrdiff_t>(std::min(end, (at / sector + 1) * sector)),
+          '\0');
+  }
+  x.bytes.resize(end);
+  x.places.assign(end, place::durable);
+}
+
+void virtual_disk::lose_power() {
+  auto names = durable_names_;
+  auto all = random_.below(2) == 0;
+  for (auto& x : pending_)
+    if (all || random_.below(2) == 0)
+      apply(names, x);
+  for (auto& [name, x] : names)
+    tear(*x);
+  names_ = durable_names_ = std::move(names);
+  pending_.clear();
+}
+
+void virtual_disk::wipe() {
+  names_.clear();
+  durable_names_.clear();
+  pending_.clear();
+}
+
+std::string* virtual_disk::content(const std::string& name) {
+  auto i = names_.find(name);
+  return i == names_.end() ? nullptr : &i->second->bytes;
 }
 
 } // namespace millrace

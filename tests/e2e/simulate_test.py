@@ -73,6 +73,11 @@ class Simulate(unittest.TestCase):
         )
         self.assertNotEqual(one, two)
 
+    def test_a_number_with_zeros_in_front_is_no_octal_one(self):
+        self.assertEqual(
+            *(call(SMALL, "--seed", seed, "--json").stdout for seed in ("010", 10))
+        )
+
     def test_many_seeds_do_the_same_in_another_process(self):
         storm = f"{SCENARIOS}/storm.yaml"
         one, two, other = (
@@ -223,10 +228,11 @@ class Simulate(unittest.TestCase):
     def test_exploring_varies_all_but_what_was_set(self):
         storm = f"{SCENARIOS}/storm.yaml"
         for words, varied in [
-            (("--set", "models[0].replicas=2"), "link, network, limits, policies, lanes"),
-            (("--set", "models[0].policy.queue=64"), "link, network, policies, lanes"),
-            (("--set", "network.jitter=1ms"), "link, limits, policies, lanes"),
-            (("--policy", "batch=4"), "link, network, limits, lanes"),
+            (("--set", "models[0].replicas=2"), "link, network, limits, policies, lanes, disks"),
+            (("--set", "models[0].policy.queue=64"), "link, network, policies, lanes, disks"),
+            (("--set", "network.jitter=1ms"), "link, limits, policies, lanes, disks"),
+            (("--set", "sync=1ms"), "link, network, limits, policies, lanes"),
+            (("--policy", "batch=4"), "link, network, limits, lanes, disks"),
         ]:
             x = call(storm, "--explore", 1, "--faults", 0, *words)
             self.assertIn(f"varied     {varied}\n", x.stdout)

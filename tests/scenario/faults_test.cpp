@@ -178,6 +178,15 @@ TEST_CASE("P6: fault wipe: a node that lost its disk is refused once and joins"
   CHECK(share_ok(run, 7s, 20s) == 1);
 }
 
+TEST_CASE("P18: fault disk: what the config wants is served once the disk is"
+          " well again") {
+  auto run = with("{kind: disk, nodes: [front], at: 4s, lasts: 3s, part: 0.2},"
+                  "{kind: wipe, nodes: [front], at: 5s, lasts: 100ms}");
+  CHECK(events(run, "registry.not_written") >= 1);
+  CHECK(events(run, "registry.changed model=m") == 2);
+  CHECK(share_ok(run, 10s, 20s) == 1);
+}
+
 TEST_CASE("I10: a controller that lost its disk is obeyed again") {
   auto run = with("{kind: wipe, nodes: [front], at: 5s},"
                   " {kind: kill, nodes: [w-1], at: 10s, lasts: 1s}");

@@ -155,7 +155,7 @@ private:
                 timestamp) override {
     replies[id].push_back(x);
   }
-  void on_given(const simulator::executed_batch& x, timestamp) override {
+  void on_given(const simulator::given_batch& x, timestamp) override {
     given_to = x.where.node;
   }
   void on_executed(const simulator::executed_batch& x) override {

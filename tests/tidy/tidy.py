@@ -26,7 +26,6 @@ ONLY_IN = {
     r"#include <msgpack": ["transport/encode.cpp", "transport/decode.cpp", "tests/"],
     r"#include <prometheus/": ["runtime/metrics.cpp"],
     r"#include <spdlog/": ["runtime/log.cpp"],
-    r"#include <sqlite3": ["runtime/sqlite_store.cpp"],
     r"#include <microhttpd": ["runtime/http_server.cpp"],
     r"caf/all\.hpp": [],
     r"_clock::now\(": [

@@ -305,11 +305,11 @@ void add_load_verb(CLI::App& app, common_options& common, verb_action& run) {
   verb->add_option("--input", x->input,
                    "A .npy file whose rows are sent in turn; default: zeros");
   verb->add_option("--rows", x->rows, "Rows in one request")
-    ->check(CLI::Range(1, 1 << 20))
+    ->transform(whole_number(1, 1 << 20))
     ->capture_default_str();
   auto* closed = verb->add_option("--closed", x->window,
                                   "Closed loop: so many requests open");
-  closed->check(CLI::Range(1, 1'000'000))->capture_default_str();
+  closed->transform(whole_number(1, 1'000'000))->capture_default_str();
   auto* rate =
     verb
       ->add_option("--rate", x->rate, "Open loop: Poisson arrivals per second")

@@ -17,6 +17,7 @@ int main(int argc, char** argv) {
   add_infer_verb(app, common, run);
   add_load_verb(app, common, run);
   add_simulate_verb(app, common, run);
+  add_store_verb(app, common, run);
   add_bench_verb(app, common, run);
   try {
     app.parse(argc, argv);

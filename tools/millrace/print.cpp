@@ -34,6 +34,19 @@ int wrong_call(const common_options& common, const error& x) {
   return exit_wrong_call;
 }
 
+CLI::Validator whole_number(uint64_t min, uint64_t max) {
+  auto range = std::to_string(min) + " to "
+               + (max == UINT64_MAX ? "2^64-1" : std::to_string(max));
+  auto read = [=](std::string& text) {
+    auto x = number_in<uint64_t>(text);
+    if (!x || *x < min || *x > max)
+      return "expected a whole number of " + range + ", found " + shown(text);
+    text = std::to_string(*x);
+    return std::string{};
+  };
+  return {read, range};
+}
+
 void print_table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths;
   for (auto& row : rows)

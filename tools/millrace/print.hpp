@@ -105,6 +105,10 @@ std::string listed(const Map& counts) {
   });
 }
 
+/// Takes a whole number in decimal: CLI11 alone reads 010 as 8, and makes
+/// something of -1 and 1e3.
+CLI::Validator whole_number(uint64_t min = 0, uint64_t max = UINT64_MAX);
+
 /// Prints rows in aligned columns, the first as a heading.
 void print_table(const std::vector<std::vector<std::string>>& rows);
 

@@ -282,13 +282,6 @@ int run_simulate(simulate_options x, const common_options& common) {
   return run_one(*what, x, common);
 }
 
-/// What CLI11 would make a number of by hook or by crook.
-std::string whole_number(const std::string& x) {
-  return number_in<uint64_t>(x)
-           ? std::string{}
-           : "expected a whole number of 0 to 2^64-1, found " + shown(x);
-}
-
 } // namespace
 
 void add_simulate_verb(CLI::App& app, common_options& common,
@@ -299,7 +292,7 @@ void add_simulate_verb(CLI::App& app, common_options& common,
   verb->add_option("scenario", x->file,
                    "The scenario, such as config/scenarios/small.yaml");
   verb->add_option("--seed", x->seed, "Seed; default: the scenario's")
-    ->check(whole_number);
+    ->transform(whole_number());
   verb->add_option("--set", x->set,
                    "KEY=VALUE replaces an option of the scenario, such as"
                    " network.host.speed=1Gbit/s; again for more");
@@ -317,14 +310,14 @@ void add_simulate_verb(CLI::App& app, common_options& common,
       ->add_option("--explore", x->explore,
                    "Run so many seeds with faults drawn by chance, and check"
                    " every promise after every event")
-      ->check(CLI::Range(1, 100'000'000))
+      ->transform(whole_number(1, 100'000'000))
       ->excludes(sweep);
   verb
     ->add_option("--faults", x->faults,
                  "With --explore: only so many of a seed's faults, from the"
                  " first")
     ->needs(explore)
-    ->check(whole_number);
+    ->transform(whole_number());
   verb->add_flag("--part", x->part)->group("")->needs(explore); // our children
   constexpr auto bugs = names_of(planted_bug{});
   verb

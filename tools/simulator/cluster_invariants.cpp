@@ -169,15 +169,106 @@ public:
   }
 };
 
+// -- durable facts ------------------------------------------------------------
+
+/// What a node finds on its disk is what it was told is there, or what it was
+/// not told of and asked for.
+class durable : public invariant {
+public:
+  durable() : invariant("I22") {}
+
+  void on_store(const stored_fact& x, store_event what) override {
+    auto& f = facts_[x.node][{x.table, x.row.key}];
+    if (what == store_event::asked) {
+      f.open.push_back(x.row);
+      return;
+    }
+    // The first of its kind: they are written in order.
+    auto i = std::find_if(f.open.begin(), f.open.end(),
+                          [&](auto& row) { return same(row, x.row); });
+    if (what == store_event::told) {
+      f.told = x.row;
+      f.open.erase(f.open.begin(), i == f.open.end() ? i : std::next(i));
+    } else if (what == store_event::refused && i != f.open.end()) {
+      f.open.erase(i);
+    }
+  }
+
+  void on_recovered(const std::string& node, const fact_tables& tables,
+                    timestamp when) override {
+    auto& known = facts_[node];
+    for (auto& [name, table] : tables)
+      for (auto& [key, row] : table)
+        known[{name, key}]; // there is no entry yet: never asked for
+    for (auto& [place, f] : known) {
+      auto t = tables.find(place.first);
+      auto there = t != tables.end() && t->second.contains(place.second);
+      auto found =
+        there ? t->second.at(place.second) : stored_row{place.second, {}, 0};
+      if (!fits(place.first, f, found))
+        broken(when, node + " finds " + place.first + "/" + place.second
+                       + " at version " + std::to_string(found.version)
+                       + " and was told "
+                       + std::to_string(f.told ? f.told->version : 0));
+      f = {found, {}};
+    }
+  }
+
+  void on_node(const std::string& node, std::string_view what,
+               timestamp) override {
+    if (what == "wiped")
+      facts_.erase(node);
+  }
+
+private:
+  struct fact {
+    std::optional<stored_row> told;
+    std::vector<stored_row> open; ///< asked for, and not told how it went
+  };
+
+  static bool same(const stored_row& x, const stored_row& y) {
+    return x.value == y.value && (x.value.empty() || x.version == y.version);
+  }
+
+  /// A node counts a start before there is anybody to ask or tell.
+  static bool fits(const std::string& table, const fact& x,
+                   const stored_row& found) {
+    if (table == "starts")
+      return !x.told || found.version >= x.told->version;
+    return same(found, x.told.value_or(stored_row{}))
+           || std::any_of(x.open.begin(), x.open.end(),
+                          [&](auto& row) { return same(row, found); });
+  }
+
+  std::map<std::string, std::map<std::pair<std::string, std::string>, fact>>
+    facts_;
+};
+
 // -- liveness -----------------------------------------------------------------
 
-/// When all is well again there are as many replicas as are wanted. That their
-/// number does not go up and down is not checked: nothing here scales yet.
+/// When all is well again there are as many replicas as are wanted, and none
+/// comes or goes any more: nothing here scales.
 class as_wanted : public invariant {
 public:
   explicit as_wanted(const expectations& x)
     : invariant("I21"),
+      expect_(x),
       what_(*x.what) {}
+
+  void on_load_begun(const device_name& where, const load_request& x,
+                     timestamp when) override {
+    if (when >= expect_.settled_at)
+      broken(when, to_string(where) + " loads " + x.content->info.name + " "
+                     + format_duration(when - expect_.healed_at)
+                     + " after all faults were over");
+  }
+  void on_unloaded(const device_name& where, instance_id,
+                   timestamp when) override {
+    if (when >= expect_.settled_at)
+      broken(when, to_string(where) + " unloads a model "
+                     + format_duration(when - expect_.healed_at)
+                     + " after all faults were over");
+  }
 
   void at_end(simulation& x) override {
     auto now = x.inside().world().now();
@@ -211,6 +302,7 @@ private:
     broken(now, controller + " does not know of " + wanted.model);
   }
 
+  expectations expect_;
   const loaded_scenario& what_;
 };
 
@@ -224,16 +316,22 @@ public:
 
   void at_end(simulation&) override {
     for (auto& [id, r] : ledger_.requests())
-      if (r.sent.when >= expect_.settled_at && r.answers > 0
-          && r.status != ec::ok && r.status != ec::cancelled)
-        broken(r.sent.when, "request " + std::to_string(id) + ", sent "
-                              + format_duration(r.sent.when - expect_.healed_at)
-                              + " after all faults were over, is answered "
-                              + std::string{to_string(r.status)} + " "
-                              + r.text);
+      if (r.sent.when >= expect_.settled_at && !fine(r))
+        broken(r.sent.when,
+               "request " + std::to_string(id) + ", sent "
+                 + format_duration(r.sent.when - expect_.healed_at)
+                 + " after all faults were over, "
+                 + (r.answers == 0
+                      ? "finds nobody to answer it"
+                      : "is answered " + std::string{to_string(r.status)} + " "
+                          + r.text));
   }
 
 private:
+  static bool fine(const ledger::entry& x) {
+    return x.answers > 0 && (x.status == ec::ok || x.status == ec::cancelled);
+  }
+
   const ledger& ledger_;
   expectations expect_;
 };
@@ -317,6 +415,7 @@ void add_cluster_invariants(const ledger& l, const expectations& x,
   out.push_back(std::make_unique<fenced>());
   out.push_back(std::make_unique<device_memory>(x));
   out.push_back(std::make_unique<owned>());
+  out.push_back(std::make_unique<durable>());
   out.push_back(std::make_unique<as_wanted>(x));
   out.push_back(std::make_unique<alive_again>(l, x));
   out.push_back(std::make_unique<all_linked>());

@@ -102,6 +102,8 @@ loaded_scenario varied(const loaded_scenario& what, random_stream random) {
     for (auto& [name, node] : c.nodes)
       for (auto& d : node.devices)
         d.lanes = static_cast<uint32_t>(1 + random.below(2));
+  if (varies(variation::disks))
+    out.spec.sync = up_to(200'000);
   out.spec.models = c.models;
   return out;
 }
@@ -128,6 +130,8 @@ std::vector<std::string> options_of(variation x) {
             "models[].policy.drop", "models[].policy.dispatch"};
   case variation::lanes:
     return {"hosts[].devices[].lanes"};
+  case variation::disks:
+    return {"sync"};
   }
   return {};
 }
@@ -158,6 +162,7 @@ result<seed_result> explore_seed(const loaded_scenario& what, uint64_t seed,
   options.shuffle = true;
   options.cancelled = random.fork("cancelled").uniform() * 0.1;
   options.intruder = true;
+  options.registers = true;
   options.bug = how.bug;
   options.most_at_once = 100'000;
   auto run = simulation::prepare(mine, options);

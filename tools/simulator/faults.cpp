@@ -224,6 +224,9 @@ void fault_injector::adjust(const fault& x, node& where) {
   case fault_kind::store:
     where.faults().failing_fetches = worst(x, 0, part);
     return;
+  case fault_kind::disk:
+    where.faults().failing_writes = worst(x, 0, part);
+    return;
   default:
     return;
   }

@@ -8,6 +8,7 @@ struct host_faults {
   double failing_executions = 0; ///< part of them
   double failing_loads = 0;      ///< onto devices
   double failing_fetches = 0;    ///< from the object store
+  double failing_writes = 0;     ///< and syncs, of its disk
 };
 
 } // namespace millrace::simulator

@@ -64,8 +64,8 @@ void add_request_invariants(const ledger& l, const expectations& x,
                             invariant_list& out);
 
 /// What holds of nodes, and of the cluster when all is well again: I9 to I12,
-/// I14, I21, I25, I26, I28, I29. Not I27, goodput under overload, which is for
-/// a test of its own; I30 takes two runs.
+/// I14, I21, I22, I25, I26, I28, I29. Not I27, goodput under overload, which is
+/// for a test of its own; I30 takes two runs.
 void add_cluster_invariants(const ledger& l, const expectations& x,
                             invariant_list& out);
 

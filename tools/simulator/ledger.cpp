@@ -143,7 +143,7 @@ void ledger::on_posted(const member&, const member&, const wire_message& what,
     }
 }
 
-void ledger::on_given(const executed_batch& x, timestamp) {
+void ledger::on_given(const given_batch& x, timestamp) {
   for (auto& item : x.items)
     if (auto* r = known(request_of(item)))
       ++r->given;

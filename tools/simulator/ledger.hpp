@@ -51,7 +51,7 @@ public:
   void on_cut_short(uint64_t id, timestamp when) override;
   void on_posted(const member& from, const member& to, const wire_message& what,
                  timestamp when) override;
-  void on_given(const executed_batch& x, timestamp when) override;
+  void on_given(const given_batch& x, timestamp when) override;
 
   /// The requests in what was posted last, if that was a batch.
   const std::vector<uint64_t>& batch() const { return batch_; }

@@ -2,15 +2,21 @@
 #include "simulator/node.hpp"
 
 #include "actors/node/supervisor_state.hpp"
+#include "runtime/virtual/store.hpp"
 #include "simulator/bundles.hpp"
 #include "simulator/observed_device.hpp"
+#include "simulator/observed_store.hpp"
 
 namespace millrace::simulator {
 
 namespace {
 
-/// A sync on a good disk.
-constexpr microseconds store_takes{500};
+/// After which a process that could not start is started again.
+constexpr microseconds restart_pause = 200ms;
+
+/// Where a node counts its starts.
+const std::string starts_table = "starts";
+const std::string starts_key = "incarnation";
 
 /// Origins of processes' clocks lie within so many hours.
 constexpr uint64_t clock_hours = 10'000;
@@ -22,7 +28,13 @@ node::node(const node_ground_plan& plan, std::string name)
     name_(std::move(name)),
     host_(plan.links->network().add_host(
       name_, plan.what->cluster.nodes.at(name_).rack)),
-    random_(plan.random.fork("node " + name_)) {
+    random_(plan.random.fork("node " + name_)),
+    disk_(std::make_shared<virtual_disk>(random_.fork("disk"))) {
+  disk_->fail([faults = faults_,
+               random = random_.fork("disk faults")](disk_step x) mutable {
+    return x != disk_step::read && faults->failing_writes > 0
+           && random.uniform() < faults->failing_writes;
+  });
 }
 
 node::~node() {
@@ -35,16 +47,23 @@ node::~node() {
 void node::start() {
   if (process_ != nullptr)
     return;
+  wanted_ = true;
+  std::unique_ptr<fact_journal> facts;
+  auto incarnation = open_facts(facts);
+  if (!incarnation) {
+    tell("gave_up");
+    plan_.world->at(plan_.world->now() + restart_pause, [this] {
+      if (wanted_)
+        start();
+    });
+    return;
+  }
   ++starts_;
   process_ = &plan_.world->add_process(
     name_, std::chrono::hours{random_.below(clock_hours)});
   auto& config = plan_.what->cluster;
   auto& mine = config.nodes.at(name_);
-  member self{name_,
-              disk_->count_up("starts", "incarnation"),
-              "simulated://" + name_,
-              {},
-              mine.rack};
+  member self{name_, *incarnation, "simulated://" + name_, {}, mine.rack};
   for (auto x : mine.roles)
     self.roles.emplace_back(to_string(x));
   bus_ = std::make_unique<simulated_bus>(
@@ -53,7 +72,9 @@ void node::start() {
   ground.net = bus_.get();
   ground.counts = std::make_shared<metrics>(recording::off);
   ground.state = state_ = std::make_shared<health>();
-  ground.facts = open_virtual_store(*process_, disk_, store_takes);
+  ground.facts = observe_store(
+    make_virtual_store(*process_, std::move(facts), plan_.what->spec.sync),
+    name_, *plan_.seen_by);
   ground.read_bundles = [this] { return read_bundles(); };
   ground.make_device = [this](const device_config& d, device_listener& to) {
     return make_device(d, to);
@@ -75,11 +96,13 @@ void node::start() {
   });
   plan_.links->join(*bus_, [this](const refused& x) {
     // As a real process does: mends its count, ends, and is started again.
-    if (!x.alive)
-      disk_->count_up("starts", "incarnation", x.known);
     end("refused");
-    if (!x.alive)
-      start();
+    if (x.alive)
+      return;
+    std::unique_ptr<fact_journal> journal;
+    static_cast<void>(open_facts(journal, x.known));
+    journal.reset();
+    start();
   });
   tell("started");
 }
@@ -97,8 +120,40 @@ void node::tell(std::string_view what) {
 }
 
 void node::kill() {
-  if (process_ != nullptr)
-    end("killed");
+  wanted_ = false;
+  if (process_ == nullptr)
+    return;
+  end("killed");
+  if (random_.below(2) == 0)
+    disk_->lose_power(); // its host fell with it
+}
+
+void node::wipe() {
+  disk_->wipe();
+  here_->clear();
+  tell("wiped");
+}
+
+/// Opens the journal and counts a start in it.
+result<uint64_t> node::open_facts(std::unique_ptr<fact_journal>& out,
+                                  uint64_t least) {
+  auto facts = fact_journal::open(disk_->open(), facts_file);
+  if (!facts) {
+    // What power cuts leave can be read.
+    MILLRACE_ASSERT(facts.failure().code == ec::unavailable);
+    return facts.failure();
+  }
+  out = std::move(*facts);
+  plan_.seen_by->on_recovered(name_, out->tables(), plan_.world->now());
+  if (!out->mended().empty())
+    log_event(log_level::info, "simulator", "mended",
+              {{"node", name_}, {"what", out->mended()}});
+  auto start = out->raise(starts_table, starts_key, least);
+  if (start)
+    plan_.seen_by->on_store(
+      {name_, starts_table, out->tables().at(starts_table).at(starts_key)},
+      store_event::told);
+  return start;
 }
 
 void node::pause() {

@@ -42,7 +42,7 @@ public:
   /// Of the last start.
   const health& state() const { return *state_; }
 
-  /// Starts the process, if none runs.
+  /// Starts the process, if none runs; again and again while its disk fails.
   void start();
 
   /// It is gone, in the middle of whatever it did.
@@ -60,10 +60,8 @@ public:
   /// process's.
   void crash(const std::string& prefix, uint64_t lot);
 
-  void wipe() {
-    disk_->wipe();
-    here_->clear();
-  }
+  /// Its disk is empty from now on.
+  void wipe();
 
   /// Devices are so many times slower from now on.
   void set_pace(double times_slower);
@@ -71,6 +69,8 @@ public:
 
 private:
   void end(std::string_view why);
+  result<uint64_t> open_facts(std::unique_ptr<fact_journal>& out,
+                              uint64_t least = 0);
   void tell(std::string_view what);
   result<std::unique_ptr<device>> make_device(const device_config& x,
                                               device_listener& to);
@@ -80,7 +80,7 @@ private:
   std::string name_;
   host_number host_;
   random_stream random_;
-  std::shared_ptr<virtual_disk> disk_ = std::make_shared<virtual_disk>();
+  std::shared_ptr<virtual_disk> disk_;
   std::shared_ptr<device_pace> pace_ = std::make_shared<device_pace>();
   std::shared_ptr<host_faults> faults_ = std::make_shared<host_faults>();
   /// Models fetched from the object store.
@@ -90,6 +90,7 @@ private:
   virtual_process* process_ = nullptr;
   std::unique_ptr<simulated_bus> bus_;
   uint64_t starts_ = 0;
+  bool wanted_ = false; ///< started, and not killed since
 };
 
 } // namespace millrace::simulator

@@ -28,7 +28,7 @@ public:
     for (auto& [id, x] : running_)
       if (x.started)
         place_.seen_by->on_executed(
-          {where(), x.model, x.items, lane++, *x.started, now(), false});
+          {{where(), x.model, x.items}, lane++, *x.started, now(), false});
     for (auto& [instance, x] : loads_)
       place_.seen_by->on_unloaded(where(), instance, now());
   }
@@ -55,9 +55,8 @@ public:
     if (i != loads_.end())
       y.model = i->second.what.content->info.name;
     y.items = x.items;
-    auto given = place_.process->global(now);
-    place_.seen_by->on_given(
-      {where(), y.model, y.items, 0, given, given, false}, given);
+    place_.seen_by->on_given({where(), y.model, y.items},
+                             place_.process->global(now));
     note_starts();
     inner_->execute(std::move(x), now);
   }
@@ -109,7 +108,8 @@ private:
     if (report.outputs)
       for (size_t i = 0; i < report.outputs->size(); ++i)
         echo(done.items[i], (*report.outputs)[i]);
-    place_.seen_by->on_executed({where(), done.model, done.items, report.lane,
+    place_.seen_by->on_executed({{where(), done.model, done.items},
+                                 report.lane,
                                  place_.process->global(report.started),
                                  place_.process->global(report.ended),
                                  static_cast<bool>(report.outputs)});

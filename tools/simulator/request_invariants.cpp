@@ -144,7 +144,7 @@ public:
       return;
     auto due = r->sent.due;
     if (due == far_future)
-      due = *r->read + deadline_of(x.model);
+      due = *r->read + longest(r->sent);
     auto late = " " + format_duration(when - due) + " after its deadline";
     if (x.status == ec::ok && when > due)
       broken(when, named(id) + " is a success" + late);
@@ -161,11 +161,13 @@ public:
   }
 
 private:
-  microseconds deadline_of(const std::string& model) const {
+  /// The deadline of the models that may answer.
+  microseconds longest(const sent_request& x) const {
+    microseconds out{0};
     for (auto& m : what_.spec.models)
-      if (m.model == model)
-        return m.policy.deadline;
-    return serving_policy{}.deadline;
+      if (is_asked(x, m.model, what_.spec))
+        out = std::max(out, m.policy.deadline);
+    return out;
   }
 
   const ledger& ledger_;
@@ -187,7 +189,7 @@ public:
                        + " to a replica for the " + std::to_string(r->posted)
                        + "rd time, to one on " + to.name);
   }
-  void on_given(const executed_batch& x, timestamp when) override {
+  void on_given(const given_batch& x, timestamp when) override {
     for (auto& item : x.items)
       if (auto* r = ledger_.find(request_of(item)); r != nullptr)
         if (r->given > most_executions)
@@ -238,7 +240,7 @@ public:
       broken(when, named(id) + " was executed and is answered "
                      + std::string{to_string(x.status)});
   }
-  void on_given(const executed_batch& x, timestamp when) override {
+  void on_given(const given_batch& x, timestamp when) override {
     for (auto& item : x.items)
       if (auto* r = ledger_.find(request_of(item)); r != nullptr)
         if (r->answers > 0 && refused(r->status))
@@ -345,7 +347,7 @@ public:
       ledger_(l),
       what_(x.what->spec) {}
 
-  void on_given(const executed_batch& x, timestamp when) override {
+  void on_given(const given_batch& x, timestamp when) override {
     for (auto& item : x.items) {
       auto* r = ledger_.find(request_of(item));
       if (r != nullptr && !is_asked(r->sent, x.model, what_))

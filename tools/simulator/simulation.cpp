@@ -21,6 +21,7 @@ simulation::simulation(const loaded_scenario& what, options how, workload asked)
     how_(std::move(how)),
     asked_(std::move(asked)),
     patience_(random_stream{how_.seed}.fork("patience")),
+    choice_(random_stream{how_.seed}.fork("operator")),
     begin_(virtual_world::beginning + what.spec.warm_up) {
   for (auto& [name, config] : what.cluster.nodes)
     if (std::count(config.roles.begin(), config.roles.end(), node_role::gateway)
@@ -97,6 +98,8 @@ void simulation::schedule_faults() {
     world_->at(begin_ + x.at, [this, x] { injector_->inject(x); });
   if (how_.intruder)
     world_->at(begin_, [this] { intrude(); });
+  if (how_.registers)
+    world_->at(begin_, [this] { register_something(); });
   if (how_.heal_at)
     world_->at(begin_ + *how_.heal_at, [this] { injector_->heal(); });
 }
@@ -198,6 +201,26 @@ void simulation::intrude() {
           caf::anon_send(caf::actor_cast<supervisor_actor>(to), order);
       });
     }
+}
+
+/// Models that nobody asks and that have no replicas: what changes is on disk.
+void simulation::register_something() {
+  world_->at(now() + 500ms, [this] { register_something(); });
+  model_settings x;
+  x.model = "unused-" + std::to_string(choice_.below(3));
+  x.replicas = 0;
+  x.policy.queue = 1 + choice_.below(1000);
+  auto forget = choice_.below(4) == 0;
+  for (auto& [name, node] : cluster_->nodes()) {
+    auto& roles = what_.cluster.nodes.at(name).roles;
+    if (std::count(roles.begin(), roles.end(), node_role::controller) == 0
+        || !node->running())
+      continue;
+    if (forget)
+      node->bus()->operator_says(1, name + "/registry", forget_model{x.model});
+    else
+      node->bus()->operator_says(1, name + "/registry", set_model{x, false});
+  }
 }
 
 // -- nodes and devices --------------------------------------------------------

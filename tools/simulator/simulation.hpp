@@ -30,6 +30,9 @@ public:
     double cancelled = 0;
     /// An operator says, now and then, what only a controller may.
     bool intruder = false;
+    /// An operator registers and forgets, now and then, a model without
+    /// replicas.
+    bool registers = false;
     planted_bug bug = planted_bug::none;
     /// More messages than this at one moment, and the run is given up.
     uint64_t most_at_once = 50'000'000;
@@ -84,6 +87,7 @@ private:
   bool stands_still();
   void schedule_faults();
   void intrude();
+  void register_something();
   node* next_gateway();
   void cancel_some(const std::string& gateway, const session& from,
                    uint64_t id);
@@ -104,6 +108,7 @@ private:
   size_t next_gateway_ = 0;
   std::unordered_map<uint64_t, const std::string*> open_; ///< at which gateway
   random_stream patience_{1};
+  random_stream choice_{1};
   uint64_t last_question_ = 1'000'000;
   std::optional<caf::message> answer_;
   timestamp begin_;

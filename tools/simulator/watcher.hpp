@@ -7,6 +7,7 @@
 
 #include "models/device/device.hpp"
 #include "runtime/log.hpp"
+#include "runtime/store/fact_journal.hpp"
 #include "transport/simulated/bus.hpp"
 
 namespace millrace::simulator {
@@ -36,15 +37,34 @@ inline std::string to_string(const device_name& x) {
   return x.node + "/" + x.device;
 }
 
-/// A batch that a device has run, for better or worse.
-struct executed_batch {
+/// A batch that a device was given: how it ends is not known yet.
+struct given_batch {
   device_name where;
   const std::string& model;
   const std::vector<tensor_list>& items; ///< inputs, per request
+};
+
+/// One that it has run, for better or worse.
+struct executed_batch : given_batch {
   uint32_t lane;
   timestamp started;
   timestamp ended;
   bool ok;
+};
+
+/// A row of a node's durable facts; of no value: deleted.
+struct stored_fact {
+  const std::string& node;
+  const std::string& table;
+  const stored_row& row;
+};
+
+/// What happens to it.
+enum class store_event : uint8_t {
+  asked,   ///< an actor wants it written
+  told,    ///< the store says that it is on disk
+  refused, ///< or that it is not: another came first, it is too large
+  unsure,  ///< or that the disk failed
 };
 
 /// Sees what happens in a simulated cluster, in order: what records, and what
@@ -77,9 +97,15 @@ public:
                          timestamp /*when*/) {}
   virtual void on_unloaded(const device_name&, instance_id,
                            timestamp /*when*/) {}
-  /// A device was given a batch: how it ends is not known yet.
-  virtual void on_given(const executed_batch&, timestamp /*when*/) {}
+  virtual void on_given(const given_batch&, timestamp /*when*/) {}
   virtual void on_executed(const executed_batch&) {}
+
+  // -- durable facts ---------------------------------------------------------
+
+  virtual void on_store(const stored_fact&, store_event) {}
+  /// What a node finds on its disk as it starts.
+  virtual void on_recovered(const std::string& /*node*/, const fact_tables&,
+                            timestamp /*when*/) {}
 
   // -- the run ----------------------------------------------------------------
 
@@ -153,11 +179,18 @@ public:
                    timestamp when) override {
     tell(&watcher::on_unloaded, where, x, when);
   }
-  void on_given(const executed_batch& x, timestamp when) override {
+  void on_given(const given_batch& x, timestamp when) override {
     tell(&watcher::on_given, x, when);
   }
   void on_executed(const executed_batch& x) override {
     tell(&watcher::on_executed, x);
+  }
+  void on_store(const stored_fact& x, store_event what) override {
+    tell(&watcher::on_store, x, what);
+  }
+  void on_recovered(const std::string& node, const fact_tables& x,
+                    timestamp when) override {
+    tell(&watcher::on_recovered, node, x, when);
   }
   void on_stuck(uint64_t messages, timestamp when) override {
     tell(&watcher::on_stuck, messages, when);

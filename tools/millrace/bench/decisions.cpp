@@ -97,7 +97,7 @@ void add_decisions_bench(CLI::App& bench, common_options& common,
     "decisions",
     "How long the controller takes to decide, by the size of its problem");
   verb->add_option("--rounds", x->rounds, "Interleaved rounds")
-    ->check(CLI::Range(1, 1000))
+    ->transform(whole_number(1, 1000))
     ->capture_default_str();
   verb->add_flag("--yaml", x->yaml,
                  "Print the table that a scenario takes as 'decisions'");

@@ -368,12 +368,12 @@ void add_bench_verb(CLI::App& app, common_options& common, verb_action& run) {
                  "Bundles: digits-small, bench-identity, bench-image")
     ->capture_default_str();
   verb->add_option("--rounds", x->rounds, "Interleaved rounds")
-    ->check(CLI::Range(1, 10'000))
+    ->transform(whole_number(1, 10'000))
     ->capture_default_str();
   verb->add_option("--time", x->length, "Length of each measurement")
     ->capture_default_str();
   verb->add_option("--window", x->window, "Requests open at once, throughput")
-    ->check(CLI::PositiveNumber)
+    ->transform(whole_number(1))
     ->capture_default_str();
   verb->add_flag("--json", common.json, "Print JSON");
   verb->callback([=, &common, &run] {

@@ -188,10 +188,10 @@ void add_simulator_bench(CLI::App& bench, common_options& common,
                  " bursts of 68.8 per second on average")
     ->check(CLI::ExistingFile);
   verb->add_option("--hosts", x->hosts, "Hosts of eight GPUs each")
-    ->check(CLI::Range(1, 10'000))
+    ->transform(whole_number(1, 10'000))
     ->capture_default_str();
   verb->add_option("--rounds", x->rounds, "Interleaved rounds")
-    ->check(CLI::Range(1, 1000))
+    ->transform(whole_number(1, 1000))
     ->capture_default_str();
   verb->add_option("--time", x->length, "Virtual time of each run")
     ->capture_default_str();

@@ -35,15 +35,18 @@ public:
   /// Writes a row and completes with its new version once it is on disk.
   /// An empty value deletes the row. `expected` is the version that is
   /// replaced, 0 for a row that must not exist yet.
-  /// Errors: conflict when the version differs; unavailable when the disk
-  /// refuses.
+  /// Errors: conflict when the version differs; too_large; unavailable when
+  /// the disk refuses: then what is there after a restart is open.
   virtual void put(std::string table, std::string key, std::string value,
                    uint64_t expected, written done) = 0;
 };
 
-/// A store in one SQLite file, synced at each write. Creates the file.
-/// Errors: unavailable (path and reason); bad_config when the file was
-/// written by a newer schema.
-result<std::unique_ptr<store>> open_sqlite_store(const std::string& path);
+/// The journal's name in a node's data directory.
+constexpr auto facts_file = "facts.journal";
+
+/// A node's store: a journal in its data directory (fact_journal.hpp), synced
+/// at each write. Begins one where there is none. Errors: those of
+/// fact_journal::open.
+result<std::unique_ptr<store>> open_store(const std::string& directory);
 
 } // namespace millrace

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a node keeps on disk, and what `millrace store` does with it; run by
+CTest with Debian's Python alone."""
+
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+MILLRACE, SHELL = (sys.argv.pop(1) for _ in range(2))
+
+CONFIG = """
+nodes:
+  one:
+    roles: [gateway, controller]
+    peers: ipc://{folder}/peers
+    clients: ipc://{folder}/clients
+    operators: ipc://{folder}/operators
+    data: {folder}/data
+"""
+
+
+def call(*words):
+    return subprocess.run(
+        [str(x) for x in words], text=True, capture_output=True, timeout=60
+    )
+
+
+class Store(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.data = self.folder / "data"
+        self.journal = self.data / "facts.journal"
+        self.config = self.folder / "config.yaml"
+        self.config.write_text(CONFIG.format(folder=folder.name))
+        self.node = None
+        self.addCleanup(self.kill)
+
+    def start(self, *prefix):
+        words = [*prefix, MILLRACE, "node", "--config", str(self.config)]
+        self.node = subprocess.Popen(
+            words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        until = time.monotonic() + 20
+        while self.ask("nodes").returncode != 0:
+            self.assertLess(time.monotonic(), until, "the node does not answer")
+            time.sleep(0.05)
+
+    def kill(self):
+        if self.node is not None:
+            self.node.kill()
+            self.node.wait(10)
+        self.node = None
+
+    def ask(self, *words):
+        return call(SHELL, "--node", f"ipc://{self.folder}/operators", *words)
+
+    def register(self, *names):
+        for name in names:
+            x = self.ask("load", name, 1)
+            self.assertEqual(x.returncode, 0, x.stderr)
+
+    def store(self, *words, rc=0):
+        x = call(MILLRACE, "store", *words)
+        self.assertEqual(x.returncode, rc, x.stdout + x.stderr)
+        return x
+
+    def registered(self):
+        rows = json.loads(self.store("list", self.data, "--json").stdout)
+        return [x["key"] for x in rows if x["table"] == "models"]
+
+    def flip(self, at):
+        content = bytearray(self.journal.read_bytes())
+        content[at] ^= 4
+        self.journal.write_bytes(content)
+
+    def test_P3_what_was_acknowledged_is_there_after_kill_9(self):
+        self.start()
+        for i in range(10):
+            self.register(f"model-{i}")
+            self.kill()
+            self.assertEqual(self.registered(), [f"model-{k}" for k in range(i + 1)])
+            self.start()
+        self.assertEqual(json.loads(self.ask("models", "--json").stdout)["models"][3]
+                         ["settings"]["model"], "model-3")
+
+    def test_P6_nothing_is_acknowledged_before_it_is_synced(self):
+        if call("strace", "-o", "/dev/null", "true").returncode != 0:
+            self.skipTest("processes may not be traced here")
+        log = self.folder / "calls"
+        self.start("strace", "-D", "-f", "-e", "trace=write,sendto,sendmsg,fsync", "-y",
+                   "-s", "400", "-o", log)
+        self.register("one-model")
+        self.kill()
+        lines = log.read_text().splitlines()
+        written = [i for i, x in enumerate(lines)
+                   if "facts.journal" in x and "one-model" in x and "write(" in x]
+        self.assertTrue(written, "the row was not written")
+        synced = next(i for i, x in enumerate(lines)
+                      if i > written[0] and re.search(r"fsync\(.*facts.journal", x))
+        told = next(i for i, x in enumerate(lines)
+                    if i > written[0] and re.search(r"send(to|msg)\(", x))
+        self.assertLess(synced, told)
+
+    def test_P6_a_damaged_journal_is_refused_and_can_be_mended(self):
+        self.start()
+        self.register("first", "second", "third")
+        backup = self.folder / "backup"
+        self.store("backup", self.data, backup)
+        # While the node has it nobody else may write.
+        x = self.store("restore", backup, self.data, rc=1)
+        self.assertIn("another process uses it", x.stderr)
+        self.kill()
+        self.flip(self.journal.read_bytes().index(b"second"))
+        x = self.store("check", self.data, rc=1)
+        self.assertRegex(x.stdout, r"bytes \d+ to \d+ are damaged; the \d records")
+        x = call(MILLRACE, "node", "--config", self.config)
+        self.assertEqual(x.returncode, 78)
+        self.assertRegex(x.stderr, r"facts.journal: bytes \d+ to \d+ are damaged")
+        self.assertIn("millrace store re", x.stderr)
+        x = self.store("backup", self.data, self.folder / "other", rc=1)
+        self.assertIn("no backup is made", x.stderr)
+        self.store("repair", self.data)
+        self.assertEqual(self.registered(), ["first"])
+        self.assertTrue((self.data / "facts.journal.damaged-1").exists())
+        self.store("restore", backup, self.data)
+        self.assertEqual(self.registered(), ["first", "second", "third"])
+        self.start()
+
+    def test_P6_what_power_tore_off_is_dropped(self):
+        self.start()
+        self.register("first", "second")
+        self.kill()
+        with open(self.journal, "r+b") as file:
+            file.truncate(self.journal.stat().st_size - 5)
+        x = self.store("check", self.data)
+        self.assertIn("power failed", x.stdout)
+        self.start()
+        self.assertEqual(self.registered(), ["first"])
+        self.store("check", self.data)
+
+    def test_wrong_calls_say_what_was_expected(self):
+        for words, says in [
+            (("check", self.folder / "nowhere"), "nowhere"),
+            (("check", self.config), "no journal"),
+            (("restore", self.config, self.data), "no journal"),
+            (("repair", self.data), "data: cannot open"),
+        ]:
+            with self.subTest(words):
+                self.assertIn(says, self.store(*words, rc=1).stderr)
+        self.assertEqual(call(MILLRACE, "store").returncode, 2)
+        self.assertFalse(self.data.exists(), "nothing was made")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=0)

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <map>
+
+#include "runtime/store/fact_journal.hpp"
+#include "runtime/virtual/disk.hpp"
+
+using namespace millrace;
+
+namespace {
+
+using disk_ptr = std::shared_ptr<virtual_disk>;
+
+disk_ptr make_disk(uint64_t seed = 1) {
+  return std::make_shared<virtual_disk>(random_stream{seed});
+}
+
+result<std::unique_ptr<fact_journal>>
+open(const disk_ptr& d, std::vector<fact_migration> migrations = {}) {
+  return fact_journal::open(d->open(), "j", std::move(migrations));
+}
+
+result<uint64_t> put(fact_journal& j, const std::string& key,
+                     const std::string& value, uint64_t expected) {
+  auto version = j.stage("t", key, value, expected);
+  if (version)
+    if (auto done = j.commit(); !done)
+      return done.failure();
+  return version;
+}
+
+/// What a table should have, by key; what it may have too is the last write,
+/// which nobody was told of.
+struct expected_rows {
+  std::map<std::string, std::string> told;
+  std::string key, value; ///< of the last write that failed
+
+  bool fits(const fact_journal& j) const {
+    std::map<std::string, std::string> found;
+    for (auto& row : j.rows("t"))
+      found[row.key] = row.value;
+    auto other = told;
+    if (value.empty())
+      other.erase(key);
+    else
+      other[key] = value;
+    return found == told || (!key.empty() && found == other);
+  }
+};
+
+/// Writes this and that, until the disk fails; some of it large enough for the
+/// journal to be begun anew.
+void write_some(fact_journal& j, random_stream& random, expected_rows& rows,
+                int writes, bool large) {
+  for (int i = 0; i < writes; ++i) {
+    auto key = "k" + std::to_string(random.below(3));
+    std::string value;
+    if (random.below(5) != 0)
+      value.assign(large && random.below(2) == 0 ? 150'000 : random.below(700),
+                   static_cast<char>('a' + i));
+    uint64_t version = 0;
+    for (auto& row : j.rows("t"))
+      if (row.key == key)
+        version = row.version;
+    if (version == 0 && value.empty())
+      continue;
+    auto done = put(j, key, value, version);
+    if (!done) {
+      rows.key = key;
+      rows.value = value;
+      return;
+    }
+    if (value.empty())
+      rows.told.erase(key);
+    else
+      rows.told[key] = value;
+  }
+}
+
+/// Has the n-th step fail from now on, and all that come after it.
+void end_at(virtual_disk& d, uint64_t n) {
+  d.fail([left = n](disk_step) mutable { return left == 0 || --left == 0; });
+}
+
+} // namespace
+
+TEST_CASE("P6: what was acknowledged is there after a loss of power at every"
+          " step of every write") {
+  size_t crashes = 0, mended = 0, open_outcomes = 0;
+  for (uint64_t seed = 1; seed <= 400; ++seed) {
+    bool over = false;
+    for (uint64_t step = 1; !over; ++step) {
+      auto d = make_disk(seed * 1000 + step);
+      random_stream random{seed};
+      expected_rows rows;
+      end_at(*d, step);
+      if (auto j = open(d)) {
+        write_some(**j, random, rows, 10, seed % 8 == 0);
+        over = rows.key.empty(); // no step is left
+      }
+      d->lose_power();
+      ++crashes;
+      CAPTURE(seed);
+      CAPTURE(step);
+      // Power fails again while it is read.
+      end_at(*d, 1 + random.below(7));
+      static_cast<void>(open(d));
+      d->lose_power();
+      d->fail({});
+      auto j = open(d);
+      REQUIRE(j);
+      REQUIRE(rows.fits(**j));
+      mended += !(*j)->mended().empty();
+      // And it goes on from there.
+      REQUIRE((*j)->raise("u", "n"));
+      j = open(d);
+      REQUIRE(j);
+      REQUIRE(rows.fits(**j));
+      open_outcomes += !rows.key.empty();
+    }
+  }
+  CHECK(crashes >= 10'000);
+  CHECK(mended > 100);
+  CHECK(open_outcomes > 1000);
+}
+
+TEST_CASE("P6: nothing that was not synced is trusted after a restart") {
+  for (uint64_t seed = 1; seed <= 1000; ++seed) {
+    auto d = make_disk(seed);
+    random_stream random{seed};
+    expected_rows rows;
+    for (int start = 0; start < 8; ++start) {
+      d->fail({});
+      if (random.below(2) == 0)
+        d->lose_power();
+      auto j = open(d);
+      CAPTURE(seed);
+      CAPTURE(start);
+      REQUIRE(j);
+      REQUIRE(rows.fits(**j));
+      rows = {};
+      for (auto& row : (*j)->rows("t"))
+        rows.told[row.key] = row.value;
+      // Some steps fail, now and then.
+      d->fail([r = random.fork(std::to_string(start))](disk_step) mutable {
+        return r.below(10) == 0;
+      });
+      for (int i = 0; i < 4 && rows.key.empty(); ++i)
+        write_some(**j, random, rows, 3, false);
+      if (random.below(2) == 0) { // it ends before it could begin
+        auto failed = open(d);
+        if (failed)
+          REQUIRE(rows.fits(**failed));
+      }
+    }
+  }
+}
+
+TEST_CASE("P18: whichever step fails, nobody is told a lie, and the next write"
+          " succeeds without a restart") {
+  for (uint64_t seed = 1; seed <= 60; ++seed)
+    for (uint64_t step = 1; step <= 60; ++step) {
+      auto d = make_disk(seed);
+      random_stream random{seed * 1000 + step};
+      expected_rows rows;
+      auto j = open(d);
+      REQUIRE(j);
+      d->fail([left = step](disk_step) mutable { return --left == 0; });
+      write_some(**j, random, rows, 10, seed % 8 == 0);
+      CAPTURE(seed);
+      CAPTURE(step);
+      // What failed did not happen, as far as anybody can see.
+      auto failed = rows;
+      failed.key.clear();
+      REQUIRE(failed.fits(**j));
+      rows.key.clear();
+      write_some(**j, random, rows, 10, seed % 8 == 0);
+      if (rows.key.empty() && step <= 20)
+        REQUIRE(rows.fits(**j));
+      d->fail({});
+      d->lose_power();
+      auto again = open(d);
+      REQUIRE(again);
+      REQUIRE(rows.fits(**again));
+    }
+}
+
+TEST_CASE("P6: damage in the middle is refused with its place, and what is"
+          " before it can be kept") {
+  auto d = make_disk();
+  {
+    auto j = open(d);
+    REQUIRE(j);
+    CHECK(put(**j, "a", "one", 0));
+    CHECK(put(**j, "b", "two", 0));
+    CHECK(put(**j, "c", "three", 0));
+  }
+  auto whole = *d->content("j");
+  auto at = whole.find("two");
+  (*d->content("j"))[at] ^= 1;
+  auto broken = *d->content("j");
+  auto j = open(d);
+  REQUIRE_FALSE(j);
+  CHECK(j.failure().code == ec::bad_config);
+  CHECK(j.failure().text.find("j: bytes ") == 0);
+  CHECK(j.failure().text.find("the 2 records before are whole")
+        != std::string::npos);
+  auto view = d->open();
+  auto done = fact_journal::replace(*view, "j", broken, "j.damaged");
+  REQUIRE(done);
+  REQUIRE(done->damage);
+  CHECK(done->damage->from <= at);
+  d->lose_power();
+  CHECK(*d->content("j.damaged") == broken);
+  auto values = [&] {
+    std::vector<std::string> out;
+    auto x = open(d);
+    REQUIRE(x);
+    for (auto& row : (*x)->rows("t"))
+      out.push_back(row.value);
+    return out;
+  };
+  CHECK(values() == std::vector<std::string>{"one"});
+  // And a backup can be put back.
+  REQUIRE(fact_journal::replace(*view, "j", whole, "j.before"));
+  CHECK(values() == std::vector<std::string>{"one", "two", "three"});
+  CHECK_FALSE(fact_journal::replace(*view, "j", "no journal", "j.other"));
+  CHECK(d->content("j.other") == nullptr);
+}
+
+TEST_CASE("fact_journal: a newer schema is refused, an older one brought up to"
+          " date") {
+  auto d = make_disk();
+  {
+    auto j = open(d);
+    REQUIRE(j);
+    CHECK(put(**j, "a", "1", 0));
+  }
+  auto suffix = [](const char* x) {
+    return [x](fact_tables& tables) -> result<void> {
+      for (auto& [key, row] : tables["t"])
+        row.value += x;
+      return {};
+    };
+  };
+  std::vector<fact_migration> two{suffix("+2"), suffix("+3")};
+  for (int i = 0; i < 2; ++i) { // the second time there is nothing to do
+    auto j = open(d, two);
+    REQUIRE(j);
+    CHECK((*j)->rows("t").at(0).value == "1+2+3");
+    d->lose_power();
+  }
+  auto j = open(d);
+  REQUIRE_FALSE(j);
+  CHECK(j.failure().code == ec::bad_config);
+  CHECK(j.failure().text.find("schema 3") != std::string::npos);
+  two.push_back([](fact_tables&) -> result<void> {
+    return error{ec::bad_config, "not these", {}};
+  });
+  CHECK(open(d, two).failure().text == "j: not these");
+}
+
+TEST_CASE("fact_journal: it does not grow with its writes") {
+  auto d = make_disk();
+  auto j = open(d);
+  REQUIRE(j);
+  for (uint64_t i = 0; i < 5000; ++i)
+    REQUIRE(put(**j, "a", std::string(200, 'x'), i));
+  CHECK(d->content("j")->size() < 300'000);
+  CHECK((*j)->rows("t").at(0).version == 5000);
+}
+
+TEST_CASE("fact_journal: a row that is too large is refused, and too much"
+          " altogether") {
+  auto d = make_disk();
+  auto j = open(d);
+  REQUIRE(j);
+  CHECK(put(**j, "a", std::string(journal_record_max, 'x'), 0).failure().code
+        == ec::too_large);
+  auto most = std::string(journal_record_max - 100, 'x');
+  for (int i = 0; i < 16; ++i)
+    REQUIRE(put(**j, std::to_string(i), most, 0));
+  CHECK(put(**j, "one more", most, 0).failure().code == ec::too_large);
+  CHECK(put(**j, "3", "", 1));
+  CHECK(put(**j, "one more", most, 0));
+}
+
+TEST_CASE("fact_journal: a counter goes up, over power cuts too") {
+  auto d = make_disk();
+  CHECK(*(*open(d))->raise("starts", "n") == 1);
+  d->lose_power();
+  CHECK(*(*open(d))->raise("starts", "n") == 2);
+  CHECK(*(*open(d))->raise("starts", "n", 17) == 17);
+  CHECK(*(*open(d))->raise("starts", "n", 5) == 18);
+}
