@@ -8,6 +8,7 @@
 #include "config/checker.hpp"
 #include "runtime/bytes.hpp"
 #include "runtime/text.hpp"
+#include "transport/keys/key_file.hpp"
 
 namespace millrace {
 
@@ -29,7 +30,7 @@ public:
     for (auto& [name, node] : x_.nodes)
       check_node(name, node);
     for (size_t i = 0; i < x_.seeds.size(); ++i)
-      peer_address(at("seeds", i), x_.seeds[i]);
+      check_seed(at("seeds", i), x_.seeds[i]);
     check_models(x_.models);
     check_link(x_.link);
     return outcome();
@@ -54,6 +55,15 @@ private:
       alone(key, x);
   }
 
+  /// With keys it has to be known whose key to expect there.
+  void check_seed(const std::string& key, const std::string& x) {
+    peer_address(key, x);
+    if (!x_.keys.empty() && !node_at(x_, x))
+      refuse(key, shown(x, 80)
+                    + " is no node's address (expected the peers or advertise"
+                      " of one, since its key has to be known)");
+  }
+
   /// Where somebody connects.
   void peer_address(const std::string& key, const std::string& x) {
     auto colon = x.rfind(':');
@@ -73,11 +83,12 @@ private:
   }
 
   void loopback(const std::string& key, const std::string& host) {
-    if (host != "127.0.0.1" && host != "localhost" && host != "[::1]")
+    if (x_.keys.empty() && host != "127.0.0.1" && host != "localhost"
+        && host != "[::1]")
       refuse(key, "binds " + host
-                    + ", which other hosts can reach; that needs"
-                      " CURVE keys, which this version does not have yet"
-                      " (expected a loopback address or ipc://)");
+                    + ", which other hosts can reach; that needs keys (expected"
+                      " the option keys, see millrace keys, or a loopback"
+                      " address or ipc://)");
   }
 
   void check_node(const std::string& name, node_config& node) {
@@ -88,6 +99,13 @@ private:
                   " worker)");
     endpoint(key + ".peers", node.peers);
     endpoint(key + ".clients", node.clients);
+    for (auto& [tenant, address] : node.tenants) {
+      named(key + ".tenants." + tenant, "tenant", tenant);
+      endpoint(key + ".tenants." + tenant, address);
+      if (tenant == default_tenant)
+        refuse(key + ".tenants." + tenant,
+               "is what 'clients' is for (expected another tenant)");
+    }
     endpoint(key + ".operators", node.operators);
     if (!node.advertise.empty())
       peer_address(key + ".advertise", node.advertise);
@@ -98,7 +116,7 @@ private:
     auto has = [&](node_role r) {
       return std::count(node.roles.begin(), node.roles.end(), r) != 0;
     };
-    if (has(node_role::gateway) && node.clients.empty())
+    if (has(node_role::gateway) && node.clients.empty() && node.tenants.empty())
       refuse(key, "is a gateway without an address for clients"
                   " (expected key 'clients')");
     if (has(node_role::worker) && node.devices.empty())
@@ -171,12 +189,30 @@ result<cluster_config> load_config(const std::string& path,
   if (!out)
     return out;
   auto base = std::filesystem::absolute(path).parent_path();
-  if (!out->profiles.empty())
-    out->profiles = (base / out->profiles).lexically_normal();
+  for (auto* named : {&out->profiles, &out->keys})
+    if (!named->empty())
+      *named = (base / *named).lexically_normal();
   for (auto& [name, node] : out->nodes)
     for (auto* directory : {&node.data, &node.models})
       *directory = (base / *directory).lexically_normal();
   return out;
+}
+
+std::vector<tenant_address> clients_of(const node_config& x) {
+  std::vector<tenant_address> out;
+  if (!x.clients.empty())
+    out.push_back({default_tenant, x.clients});
+  for (auto& [tenant, address] : x.tenants)
+    out.push_back({tenant, address});
+  return out;
+}
+
+std::optional<std::string> node_at(const cluster_config& x,
+                                   const std::string& address) {
+  for (auto& [name, node] : x.nodes)
+    if (node.peers == address || node.advertise == address)
+      return name;
+  return std::nullopt;
 }
 
 std::string print_config(const cluster_config& x) {

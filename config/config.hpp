@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,7 @@ struct node_config {
   std::string peers = "tcp://127.0.0.1:*";
   std::string advertise;
   std::string clients;
+  std::map<std::string, std::string> tenants;
   std::string operators;
   std::string http;
   std::string data;
@@ -56,14 +58,16 @@ struct node_config {
   std::string rack;
   microseconds drain_timeout{30'000'000};
   std::vector<device_config> devices;
-  MILLRACE_FIELDS(node_config, roles, peers, advertise, clients, operators,
-                  http, data, models, rack, drain_timeout, devices)
+  MILLRACE_FIELDS(node_config, roles, peers, advertise, clients, tenants,
+                  operators, http, data, models, rack, drain_timeout, devices)
   static constexpr auto notes() {
     return std::array{
       note{"what this process does"},
       note{"where other nodes connect; a port of * is any free one"},
       note{"the address others are told; default: peers, as bound"},
-      note{"where clients connect; gateways need it"},
+      note{"where clients connect; gateways need it, or tenants"},
+      note{"where the clients of each tenant connect, by its name; clients is"
+           " for the tenant default"},
       note{"where actor-shell connects; default: nowhere"},
       note{"HOST:PORT of /metrics, /livez and /readyz; default: none, and"
            " then nothing is counted"},
@@ -136,6 +140,7 @@ struct monitor_config {
 /// One file for all nodes of a cluster.
 struct cluster_config {
   std::string cluster = "millrace";
+  std::string keys;
   std::vector<std::string> seeds;
   std::map<std::string, node_config> nodes;
   std::vector<model_settings> models;
@@ -147,11 +152,13 @@ struct cluster_config {
   /// By name and size of the problem; only a simulation's decisions take time
   /// that they did not really take.
   std::map<std::string, curve> decision_seconds;
-  MILLRACE_FIELDS(cluster_config, cluster, seeds, nodes, models, link, gateway,
-                  monitor, profiles, log)
+  MILLRACE_FIELDS(cluster_config, cluster, keys, seeds, nodes, models, link,
+                  gateway, monitor, profiles, log)
   static constexpr auto notes() {
     return std::array{
       note{"name; nodes of another cluster are not listened to"},
+      note{"folder of keys that `millrace keys` makes: who may connect, and as"
+           " what; default: none, and then only this host can"},
       note{"addresses (peers) of nodes to meet first"},
       note{"every node of the cluster; a process is one of them"},
       note{"what is served from the start; actor-shell changes it later"},
@@ -175,6 +182,15 @@ load_config(const std::string& path,
 result<cluster_config>
 parse_config(const std::string& text, const std::string& file,
              const std::vector<std::string>& overrides = {});
+
+/// Where a node's clients connect: each tenant's place in this list is the
+/// number of its endpoint.
+std::vector<tenant_address> clients_of(const node_config& x);
+
+/// The node whose peers connect to that address; nothing when the config has
+/// none.
+std::optional<std::string> node_at(const cluster_config& x,
+                                   const std::string& address);
 
 /// A config as its file would say it; what is at its default is left out.
 std::string print_config(const cluster_config& x);

@@ -2,7 +2,9 @@
 #include "runtime/log.hpp"
 
 #include <atomic>
+#include <ctime>
 
+#include <spdlog/fmt/chrono.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
@@ -65,6 +67,10 @@ void append_value(std::string& out, std::string_view x) {
 }
 
 } // namespace
+
+std::string wall_time() {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+}
 
 void set_log_level(log_level least) {
   least_level = least;

@@ -40,6 +40,9 @@ void log_event(log_level level, std::string_view component,
                std::string_view event,
                std::initializer_list<log_field> fields = {});
 
+/// The wall clock, for people to read: UTC, to the second.
+std::string wall_time();
+
 /// Drops events below the level; info at start.
 void set_log_level(log_level least);
 log_level current_log_level();

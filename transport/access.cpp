@@ -3,36 +3,107 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
+
+#include "transport/message_types.hpp"
+#include "transport/messages/all.hpp"
 
 namespace millrace {
 
 namespace {
 
-constexpr std::array client_messages{std::string_view{"infer"},
-                                     std::string_view{"cancel"},
-                                     std::string_view{"describe_models"}};
+// The table of who may say what. Each message that crosses the wire is in one
+// row; some roles may say another's too, see may_say.
 
-constexpr std::array operator_messages{
-  std::string_view{"get_members"}, std::string_view{"get_status"},
-  std::string_view{"get_load"},    std::string_view{"get_models"},
-  std::string_view{"set_model"},   std::string_view{"forget_model"},
-  std::string_view{"drain"}};
+using clients_say = std::tuple<infer, cancel, describe_models>;
+
+using viewers_say = std::tuple<get_members, get_status, get_load, get_models>;
+
+using operators_say = std::tuple<set_model, forget_model, drain>;
+
+using nodes_say = std::tuple<
+  // answers
+  failure, done, member_list, node_status, model_list, device_load,
+  replica_load, node_load,
+  // links
+  hello, refused, beat, goodbye, watch, gone,
+  // the request path
+  replica_ready, replica_draining, run_batch, batch_done,
+  // to controllers
+  replica_status, inventory>;
+
+using controllers_say = std::tuple<deploy, evict, report_inventory>;
+
+/// Gateways' answers go out on the clients' endpoints and come in nowhere; the
+/// others pass between actors of one controller.
+using nobody_says =
+  std::tuple<infer_reply, model_list_reply, proposal, registered>;
+
+using table = decltype(std::tuple_cat(
+  std::declval<clients_say>(), std::declval<viewers_say>(),
+  std::declval<operators_say>(), std::declval<nodes_say>(),
+  std::declval<controllers_say>(), std::declval<nobody_says>()));
+
+template <class T, class... Us>
+constexpr size_t times_in(std::tuple<Us...>*) {
+  return (size_t{std::is_same_v<T, Us>} + ... + 0);
+}
+
+/// Whether each of a list's types is in the table exactly once.
+template <class... Ts>
+constexpr bool each_has_its_row(std::tuple<Ts...>*) {
+  return ((times_in<Ts>(static_cast<table*>(nullptr)) == 1) && ...)
+         && sizeof...(Ts) == std::tuple_size_v<table>;
+}
+
+static_assert(each_has_its_row(static_cast<all_messages*>(nullptr)),
+              "a new message has to be in one row of this table");
+
+template <class Row>
+bool in(std::string_view type) {
+  static const auto names = []<class... Ts>(std::tuple<Ts...>*) {
+    return std::array{std::string_view{Ts::record_name()}...};
+  }(static_cast<Row*>(nullptr));
+  return std::find(names.begin(), names.end(), type) != names.end();
+}
 
 } // namespace
 
 bool may_say(role who, std::string_view type) {
-  auto in = [&](auto& list) {
-    return std::find(list.begin(), list.end(), type) != list.end();
-  };
   switch (who) {
   case role::client:
-    return in(client_messages);
+    return in<clients_say>(type);
+  case role::viewer:
+    return in<viewers_say>(type);
   case role::operating:
-    return in(operator_messages);
-  case role::node: // what clients say, only gateways hear
-    return !in(client_messages);
+    return in<viewers_say>(type) || in<operators_say>(type);
+  case role::node: // whoever looks in may ask any node about the others
+    return in<nodes_say>(type) || in<viewers_say>(type);
+  case role::controller: // and give orders by way of a controller
+    return in<controllers_say>(type) || in<operators_say>(type)
+           || may_say(role::node, type);
   }
   return false;
+}
+
+bool is_order(std::string_view type) {
+  return in<operators_say>(type);
+}
+
+std::string access_reference() {
+  std::string out = "| message |", line = "|---|";
+  for (auto name : names_of(role{})) {
+    out += " " + std::string{name} + " |";
+    line += "---|";
+  }
+  out += "\n" + line + "\n";
+  for (auto type : message_names()) {
+    out += "| `" + std::string{type} + "` |";
+    for (size_t i = 0; i < names_of(role{}).size(); ++i)
+      out += may_say(static_cast<role>(i), type) ? " yes |" : " |";
+    out += "\n";
+  }
+  return out;
 }
 
 } // namespace millrace

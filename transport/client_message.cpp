@@ -4,6 +4,7 @@
 #include "runtime/text.hpp"
 #include "transport/access.hpp"
 #include "transport/bus.hpp"
+#include "transport/message_types.hpp"
 
 namespace millrace {
 
@@ -54,14 +55,19 @@ private:
 
   void take_next() {
     if (auto done = in_.next(); !done)
-      return out_.refused.push_back({{0, grouped()}, done.failure()});
+      return refuse(0, done.failure());
     auto id = in_.head().id;
     ++out_.messages;
     auto done = take();
     if (done)
       return;
-    out_.refused.push_back({{id, grouped()}, done.failure()});
+    refuse(id, done.failure());
     afford(cost_of_refusal);
+  }
+
+  void refuse(uint64_t id, const error& why) {
+    auto offence = why.code == ec::bad_request || why.code == ec::forbidden;
+    out_.refused.push_back({{id, grouped()}, why, offence && !unknown_type_});
   }
 
   result<void> take() {
@@ -72,6 +78,8 @@ private:
     if (!afford(cost_of_message))
       return over_budget();
     auto type = in_.head().t;
+    // A later version's, perhaps: refused, and nothing more.
+    unknown_type_ = find_message_type(type) == nullptr;
     if (!may_say(role::client, type)) {
       in_.skip();
       return error{ec::forbidden, "clients may not say " + shown(type), {}};
@@ -136,6 +144,7 @@ private:
   client_frame out_;
   std::shared_ptr<request_group> open_group_; ///< that the next one may join
   bool stopped_ = false;                      ///< what follows is lost
+  bool unknown_type_ = false;                 ///< of the message that is read
 };
 
 } // namespace

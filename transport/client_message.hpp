@@ -20,6 +20,8 @@ struct client_frame {
   struct refusal {
     client_tag tag;
     error why;
+    /// No honest client says that: undecodable, or another role's message.
+    bool offence = false;
   };
   /// Forbidden for what clients may not say; bad_request, too_large. With id 0
   /// where a header cannot be read. What follows such a header, a body that is

@@ -219,6 +219,10 @@ struct slot_kind {
 /// too_large over a limit.
 result<void> decode_into(slot target, const_bytes body, decode_context& ctx);
 
+/// A MessagePack value for people, like JSON; of one that is none, or large,
+/// its size.
+std::string printed(const_bytes value);
+
 /// As above, for the value that other bytes follow. Returns its size.
 result<size_t> decode_front(slot target, const_bytes input,
                             decode_context& ctx);

@@ -2,6 +2,7 @@
 #include "transport/codec.hpp"
 
 #include <array>
+#include <sstream>
 #include <utility>
 
 #include <msgpack.hpp>
@@ -273,6 +274,17 @@ private:
 };
 
 } // namespace
+
+std::string printed(const_bytes value) try {
+  const msgpack::unpack_limit few{1024, 1024, 4096, 4096, 0, 16};
+  auto x = msgpack::unpack(reinterpret_cast<const char*>(value.data()),
+                           value.size(), nullptr, nullptr, few);
+  std::ostringstream out;
+  out << x.get();
+  return out.str();
+} catch (const msgpack::unpack_error&) {
+  return "(" + std::to_string(value.size()) + " bytes)";
+}
 
 std::optional<size_t> size_of_value(const_bytes input) {
   struct : msgpack::null_visitor {

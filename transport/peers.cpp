@@ -9,7 +9,7 @@
 namespace millrace {
 
 peer_table::peer_table(std::string cluster, member self, link_settings settings,
-                       std::vector<std::string> seeds, uint64_t start)
+                       std::vector<node_address> seeds, uint64_t start)
   : cluster_(std::move(cluster)),
     self_(std::move(self)),
     settings_(settings),
@@ -19,8 +19,8 @@ peer_table::peer_table(std::string cluster, member self, link_settings settings,
 
 peer_actions peer_table::start() {
   peer_actions out;
-  for (auto& address : seeds_)
-    want(address, out);
+  for (auto& x : seeds_)
+    want(x, out);
   return out;
 }
 
@@ -36,31 +36,34 @@ peer_table::peer* peer_table::at_address(const std::string& address) {
 }
 
 /// Null when it is this node's own, or there are too many.
-peer_table::connection* peer_table::want(const std::string& address,
+peer_table::connection* peer_table::want(const node_address& x,
                                          peer_actions& out) {
-  heard_of_.erase(address);
-  auto i = connections_.find(address);
+  heard_of_.erase(x.address);
+  auto i = connections_.find(x.address);
   if (i == connections_.end()) {
-    if (address == self_.address
+    if (x.address == self_.address
         || connections_.size() >= settings_.max_peers + settings_.max_visits)
       return nullptr;
-    i = connections_.try_emplace(address).first;
-    out.push_back(connect_to{address});
+    i = connections_.try_emplace(x.address).first;
+    i->second.node = x.node;
+    out.push_back(connect_to{x.address, x.node});
   }
   i->second.visit = false;
+  if (!x.node.empty())
+    i->second.node = x.node;
   return &i->second;
 }
 
 /// One that is there already is not made shorter-lived.
-peer_table::connection* peer_table::visit(const std::string& address,
-                                          timestamp now, peer_actions& out) {
-  if (auto i = connections_.find(address); i != connections_.end())
+peer_table::connection* peer_table::visit(const node_address& to, timestamp now,
+                                          peer_actions& out) {
+  if (auto i = connections_.find(to.address); i != connections_.end())
     return &i->second;
   auto visits = std::count_if(connections_.begin(), connections_.end(),
                               [](auto& x) { return x.second.visit; });
   if (static_cast<size_t>(visits) >= settings_.max_visits)
     return nullptr;
-  auto* x = want(address, out);
+  auto* x = want(to, out);
   if (x != nullptr) {
     x->visit = true;
     x->since = now;
@@ -76,21 +79,21 @@ void peer_table::tend_connections(timestamp now, peer_actions& out) {
     if (x.visit)
       over.push_back(address);
     else if (std::exchange(x.failed, false))
-      out.push_back(connect_to{address});
+      out.push_back(connect_to{address, x.node});
   }
   for (auto& address : over)
     forget(address, out);
   while (!heard_of_.empty()) {
-    auto address = *heard_of_.begin();
-    if (visit(address, now, out) == nullptr)
+    auto [address, node] = *heard_of_.begin();
+    if (visit({address, node}, now, out) == nullptr)
       break;
     heard_of_.erase(address);
   }
 }
 
 void peer_table::forget(const std::string& address, peer_actions& out) {
-  auto is_seed =
-    std::find(seeds_.begin(), seeds_.end(), address) != seeds_.end();
+  auto is_seed = std::any_of(seeds_.begin(), seeds_.end(),
+                             [&](auto& x) { return x.address == address; });
   if (!is_seed && connections_.erase(address) != 0)
     out.push_back(drop_connection{address});
 }
@@ -98,7 +101,7 @@ void peer_table::forget(const std::string& address, peer_actions& out) {
 void peer_table::refuse(const hello& x, const std::string& why, uint64_t known,
                         bool alive, timestamp now, peer_actions& out) {
   out.push_back(report_stranger{x.self, why});
-  auto* connection = visit(x.self.address, now, out);
+  auto* connection = visit({x.self.address, x.self.name}, now, out);
   if (connection == nullptr)
     return;
   refused answer{x.self.name, x.self.incarnation, x.start, why, known, alive};
@@ -131,7 +134,7 @@ void peer_table::meet(const std::vector<member>& others, timestamp now,
     if (m.name != self_.name && !peers_.contains(m.name)
         && m.address != self_.address && !connections_.contains(m.address)
         && heard_of_.size() < settings_.max_peers)
-      heard_of_.insert(m.address);
+      heard_of_.emplace(m.address, m.name);
   tend_connections(now, out);
 }
 
@@ -188,6 +191,26 @@ peer_actions peer_table::on_disconnected(const std::string& address,
   return out;
 }
 
+peer_actions peer_table::expel(const std::string& node, const std::string& why,
+                               timestamp now) {
+  peer_actions out;
+  auto i = peers_.find(node);
+  if (i == peers_.end())
+    return out;
+  end(i->second, why, out);
+  i->second.connected = false;
+  i->second.our_link = 0;
+  auto& address = i->second.info.address;
+  forget(address, out);
+  if (auto seed = connections_.find(address); seed != connections_.end()) {
+    seed->second.stands = false;
+    seed->second.failed = true; // to be tried again
+    seed->second.since = now;
+    out.push_back(drop_connection{address});
+  }
+  return out;
+}
+
 /// Whether nothing more comes of a hello: it is refused, or this node will be.
 bool peer_table::turn_away(const hello& x, timestamp now, peer_actions& out) {
   auto refuse_it = [&](const std::string& why, uint64_t known, bool alive) {
@@ -202,7 +225,7 @@ bool peer_table::turn_away(const hello& x, timestamp now, peer_actions& out) {
     if (std::pair{up_count() > 0, start_}
         > std::pair{!x.members.empty(), x.start})
       return refuse_it("this node has that name", self_.incarnation, true);
-    visit(x.self.address, now, out);
+    visit({x.self.address, x.self.name}, now, out);
     return true;
   }
   auto i = peers_.find(x.self.name);
@@ -246,7 +269,7 @@ peer_actions peer_table::on_hello(const hello& x, timestamp now) {
   p.start = x.start;
   p.their_link = x.link;
   p.last_heard = now;
-  auto* connection = want(x.self.address, out);
+  auto* connection = want({x.self.address, x.self.name}, out);
   p.connected = connection != nullptr && connection->stands;
   // Else the hello that is on its way, or was heard, still counts.
   if (p.connected && p.our_link != 0 && p.our_link <= x.given_up)

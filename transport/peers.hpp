@@ -3,7 +3,6 @@
 
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -32,9 +31,23 @@ struct origin {
   uint64_t start = 0;
 };
 
+/// Where a node listens, and whose address that is; the name is empty where
+/// the address is all that is known.
+struct node_address {
+  std::string address;
+  std::string node;
+};
+
+/// Where a tenant's clients connect.
+struct tenant_address {
+  std::string tenant;
+  std::string address;
+};
+
 /// What a peer table wants done.
 struct connect_to {
   std::string address;
+  std::string node;
 };
 struct drop_connection {
   std::string address;
@@ -85,11 +98,14 @@ using peer_actions = std::vector<peer_action>;
 class peer_table {
 public:
   peer_table(std::string cluster, member self, link_settings settings,
-             std::vector<std::string> seeds, uint64_t start = 0);
+             std::vector<node_address> seeds, uint64_t start = 0);
 
   peer_actions start();
   peer_actions on_connected(const std::string& address, timestamp now);
   peer_actions on_disconnected(const std::string& address, timestamp now);
+  /// Nothing that it says counts any more.
+  peer_actions expel(const std::string& node, const std::string& why,
+                     timestamp now);
   /// There were no sockets for a connect_to.
   void on_connect_failed(const std::string& address, timestamp now);
   /// `from` is the connection's, not the message's.
@@ -126,6 +142,7 @@ private:
   };
 
   struct connection {
+    std::string node; ///< whose address it is
     bool stands = false;
     bool visit = false; ///< only for a while: to see who is there, or to refuse
     bool failed = false;  ///< there were no sockets for it
@@ -139,9 +156,8 @@ private:
             peer_actions& out);
   peer* at_address(const std::string& address);
   peer* known(const origin& x);
-  connection* want(const std::string& address, peer_actions& out);
-  connection* visit(const std::string& address, timestamp now,
-                    peer_actions& out);
+  connection* want(const node_address& x, peer_actions& out);
+  connection* visit(const node_address& x, timestamp now, peer_actions& out);
   void tend_connections(timestamp now, peer_actions& out);
   void refuse(const hello& x, const std::string& why, uint64_t known,
               bool alive, timestamp now, peer_actions& out);
@@ -157,10 +173,10 @@ private:
   std::string cluster_;
   member self_;
   link_settings settings_;
-  std::vector<std::string> seeds_;
+  std::vector<node_address> seeds_;
   uint64_t start_;
   std::map<std::string, connection> connections_; ///< by address
-  std::set<std::string> heard_of_;                ///< addresses to be visited
+  std::map<std::string, std::string> heard_of_; ///< to be visited: whose it is
   uint64_t last_link_ = 0; ///< of all links, so that each has its own
   std::map<std::string, peer> peers_; ///< by name
 };

@@ -277,6 +277,15 @@ result<void> switchboard::deliver(const member& from, const wire_message& x,
   return hand_over(sender, target ? target : resolve(x.head.to), x, host);
 }
 
+void switchboard::refuse(const member& from, const wire_message& x,
+                         const error& why, caf::execution_unit* host) {
+  std::string_view says = x.head.from;
+  if (x.head.id == 0 || !says.starts_with(from.name + "/"))
+    return;
+  auto sender = proxy_for(from.name, says.substr(from.name.size() + 1), false);
+  send_error(sender, caf::message_id{x.head.id}, why, host);
+}
+
 result<void> switchboard::deliver(const caf::strong_actor_ptr& reply_to,
                                   const wire_message& x,
                                   caf::execution_unit* host) {

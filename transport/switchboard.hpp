@@ -55,6 +55,10 @@ public:
   result<void> deliver(const member& from, const wire_message& x,
                        caf::execution_unit* host);
 
+  /// Tells the sender of a message that it is not delivered.
+  void refuse(const member& from, const wire_message& x, const error& why,
+              caf::execution_unit* host);
+
   /// A message from a session that is not a node, such as an operator's shell.
   /// Its answers go to `reply_to`.
   result<void> deliver(const caf::strong_actor_ptr& reply_to,

@@ -81,12 +81,19 @@ void gateway_state::forget_idle(const session& x) {
     clients_.erase(i);
 }
 
-result<size_t> gateway_state::choose(const infer& x) const {
+bool gateway_state::is_for(const served& x, const session& who) const {
+  return x.tenants.empty()
+         || std::count(x.tenants.begin(), x.tenants.end(),
+                       options_.tenants.at(who.endpoint))
+              != 0;
+}
+
+result<size_t> gateway_state::choose(const infer& x, const session& who) const {
   // By far the most requests name a model that has one version.
   std::optional<size_t> only;
   size_t found = 0;
   for (size_t i = 0; i < models_.size(); ++i) {
-    if (models_[i].info.model != x.model)
+    if (models_[i].info.model != x.model || !is_for(models_[i], who))
       continue;
     only = i;
     ++found;
@@ -94,15 +101,21 @@ result<size_t> gateway_state::choose(const infer& x) const {
   if (found == 1 && x.version.empty())
     return *only;
   std::vector<variant_view> views;
+  std::vector<size_t> places;
   auto time = now();
-  for (auto& m : models_) {
+  for (size_t i = 0; i < models_.size(); ++i) {
+    auto& m = models_[i];
+    if (!is_for(m, who))
+      continue;
+    places.push_back(i);
     // What was slow once and is not asked since would never be asked again.
     auto known = time - m.latency_learned < options_.latency_valid;
     views.push_back({m.info.model, m.info.version, m.info.application,
                      m.info.aliases, m.info.accuracy,
                      known ? m.latency : microseconds{0}, m.replicas.size()});
   }
-  return choose_variant(views, x);
+  auto chosen = choose_variant(views, x);
+  return chosen ? result<size_t>{places[*chosen]} : chosen;
 }
 
 result<void> gateway_state::check_room(const client_request& x,
@@ -136,7 +149,7 @@ result<void> gateway_state::admit(client_request& x,
                                   timestamp time) {
   if (finishing_)
     return error{ec::unavailable, "this gateway is shutting down", {}};
-  auto chosen = choose(x.request);
+  auto chosen = choose(x.request, from.first);
   if (!chosen)
     return chosen.failure();
   auto& model = models_[*chosen];
@@ -369,6 +382,7 @@ void gateway_state::on_ready(replica_ready& x) {
   }
   auto& m = *place;
   m.info = x.info;
+  m.tenants = x.tenants;
   m.policy = x.policy;
   if (m.replicas.insert(x.handle->id()).second)
     self_->monitor(caf::actor_cast<caf::actor>(x.handle));
@@ -391,7 +405,7 @@ void gateway_state::on_down(const caf::down_msg& x) {
 void gateway_state::on_describe(const client_describe& x) {
   model_list_reply y;
   for (auto& m : models_)
-    if (x.model.empty() || x.model == m.info.model)
+    if ((x.model.empty() || x.model == m.info.model) && is_for(m, x.from))
       y.models.push_back(m.info);
   bus_->answer(x.from, x.tag, std::move(y));
 }

@@ -4,6 +4,7 @@
 #include "actors/handles.hpp"
 #include "runtime/metrics.hpp"
 #include "transport/bus.hpp"
+#include "transport/keys/key_file.hpp"
 
 namespace millrace {
 
@@ -14,6 +15,8 @@ struct gateway_options {
   microseconds max_deadline{600'000'000};  ///< longer ones are cut to this
   size_t max_models = 1024; ///< versions with a router; idle ones make room
   microseconds latency_valid{10'000'000}; ///< then a model is tried anew
+  /// Whose clients come in at each endpoint, by its number.
+  std::vector<std::string> tenants{default_tenant};
 };
 
 /// Holds every admitted request until it has its one final answer: the

@@ -37,6 +37,7 @@ private:
   /// A model version that some replica serves or served.
   struct served {
     model_info info;
+    std::vector<std::string> tenants; ///< that it exists for; empty: all
     serving_policy policy;
     router_actor router;
     std::set<caf::actor_id> replicas; ///< ready ones
@@ -70,7 +71,8 @@ private:
   };
 
   timestamp now() const;
-  result<size_t> choose(const infer& x) const;
+  bool is_for(const served& x, const session& who) const;
+  result<size_t> choose(const infer& x, const session& who) const;
   result<void> admit(client_request& x, client_map::value_type& from,
                      timestamp time);
   result<void> check_room(const client_request& x, const client& from,

@@ -119,6 +119,11 @@ private:
     settings.max_requests = config_.gateway.max_requests;
     settings.max_bytes = config_.gateway.max_bytes;
     settings.max_client_bytes = config_.gateway.max_client_bytes;
+    if (auto doors = clients_of(mine_); !doors.empty()) {
+      settings.tenants.clear();
+      for (auto& x : doors)
+        settings.tenants.push_back(x.tenant);
+    }
     settings.max_models = config_.gateway.max_models;
     add("gateway", "",
         [settings, net = ground_.net,

@@ -11,8 +11,11 @@
 #include "actors/node/supervisor_state.hpp"
 #include "runtime/http_server.hpp"
 #include "runtime/random.hpp"
+#include "runtime/store/audit_log.hpp"
 #include "runtime/store/facts.hpp"
 #include "runtime/text.hpp"
+#include "transport/keys/key_file.hpp"
+#include "transport/keys/key_watch.hpp"
 #include "transport/zmq/zmq_bus.hpp"
 
 namespace millrace {
@@ -60,6 +63,7 @@ public:
     caf::anon_send_exit(supervisor_, caf::exit_reason::user_shutdown);
     supervisor_ = nullptr;
     system_->await_all_actors_done();
+    keys_.reset();
     bus_->stop();
     http_.reset();
   }
@@ -74,6 +78,10 @@ public:
     if (!facts)
       return facts.failure();
     facts_ = std::move(*facts);
+    auto audit = open_audit_log(mine.data);
+    if (!audit)
+      return audit.failure();
+    audit_ = std::move(*audit);
     auto incarnation = count_up(*facts_, "starts", "incarnation");
     if (!incarnation)
       return incarnation.failure();
@@ -97,8 +105,9 @@ public:
   std::string describe() const override {
     auto out = "node " + name_ + " of cluster " + config_.cluster + ": peers "
                + bus_->self().address;
-    if (!bus_->clients_address().empty())
-      out += ", clients " + bus_->clients_address();
+    for (auto& [tenant, address] : bus_->clients_addresses())
+      out += ", clients "
+             + (tenant == default_tenant ? "" : "of " + tenant + " ") + address;
     if (!bus_->operators_address().empty())
       out += ", operators " + bus_->operators_address();
     if (http_)
@@ -124,9 +133,23 @@ private:
     for (auto x : mine().roles)
       settings.self.roles.emplace_back(to_string(x));
     settings.peers = mine().peers;
-    settings.clients = mine().clients;
+    settings.clients = clients_of(mine());
     settings.operators = mine().operators;
-    settings.seeds = config_.seeds;
+    for (auto& address : config_.seeds)
+      settings.seeds.push_back(
+        {address, node_at(config_, address).value_or("")});
+    if (auto done = read_keys(settings); !done)
+      return done;
+    settings.on_notable = [this](auto kind, auto& who, auto& what) {
+      auto line = (who.name.empty()
+                     ? std::string{"somebody"}
+                     : who.name + " (" + std::string{to_string(who.role)} + ")")
+                  + " " + what;
+      if (kind == zeromq::guard::notable::order)
+        audit_->order(std::move(line));
+      else
+        audit_->refusal(std::move(line));
+    };
     settings.max_unread = {config_.gateway.max_client_unread_bytes.value,
                            config_.gateway.max_unread_bytes.value};
     settings.link = {config_.link.beat, config_.link.timeout,
@@ -140,6 +163,18 @@ private:
     if (!x)
       return std::move(x.failure()).within("node " + name_);
     bus_ = std::move(*x);
+    return {};
+  }
+
+  result<void> read_keys(zmq_bus_settings& settings) const {
+    if (config_.keys.empty())
+      return {};
+    auto front = !settings.clients.empty() || !settings.operators.empty();
+    auto keys =
+      read_node_keys({config_.keys, name_, has(node_role::controller), front});
+    if (!keys)
+      return keys.failure();
+    settings.keys = std::move(*keys);
     return {};
   }
 
@@ -204,6 +239,9 @@ private:
     bus_->publish("supervisor",
                   caf::actor_cast<caf::strong_actor_ptr>(supervisor_));
     bus_->start();
+    if (!config_.keys.empty())
+      keys_.emplace(allowed_path(config_.keys),
+                    [this](allowed_keys x) { bus_->allow(std::move(x)); });
     return {};
   }
 
@@ -232,10 +270,12 @@ private:
   std::shared_ptr<metrics> counts_;
   std::shared_ptr<health> health_ = std::make_shared<health>();
   std::shared_ptr<store> facts_;
+  std::unique_ptr<audit_log> audit_;
   system_config caf_config_;
   std::unique_ptr<caf::actor_system> system_;
   std::unique_ptr<zmq_bus> bus_; // after the system: goes before it
   std::unique_ptr<http_server> http_;
+  std::optional<key_watch> keys_;
   supervisor_actor supervisor_;
   std::mutex mutex_;
   std::condition_variable ended_cv_;

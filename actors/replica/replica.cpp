@@ -94,6 +94,7 @@ void replica_state::announce_to(const std::string& node) {
   x.node = options_.node;
   x.device = options_.what.device;
   x.info = info_;
+  x.tenants = options_.what.tenants;
   x.policy = options_.what.policy;
   x.credit = options_.lanes + 1;
   x.handle = caf::actor_cast<caf::strong_actor_ptr>(self_->ctrl());

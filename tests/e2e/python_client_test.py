@@ -164,5 +164,39 @@ class PythonClient(unittest.TestCase):
             millrace.Client("ipc:///tmp/nobody-listens-here", connect_timeout=0.2)
 
 
+class PythonClientWithKeys(unittest.TestCase):
+    def test_a_key_lets_in_and_none_does_not(self):
+        with tempfile.TemporaryDirectory() as folder:
+            keys = f"{folder}/keys"
+            for name, role in (("all", "controller"), ("app", "client")):
+                subprocess.run(
+                    [PROGRAM, "keys", "new", keys, name, "--role", role],
+                    check=True,
+                    stdout=subprocess.DEVNULL,
+                )
+            config = pathlib.Path(folder) / "cluster.yaml"
+            config.write_text("keys: keys" + CONFIG.format(folder=folder, bundles=BUNDLES))
+            node = subprocess.Popen(
+                [PROGRAM, "node", "--config", str(config)],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+            node.stdout.readline()
+            address = f"ipc://{folder}/clients"
+            try:
+                with millrace.Client(address, 20, key=f"{keys}/app.key") as client:
+                    self.assertIsInstance(client.models(), list)
+                with self.assertRaises(millrace.Unavailable):
+                    millrace.Client(address, 0.5)
+                with self.assertRaises(ValueError):
+                    millrace.Client(address, 0.5, key=f"{keys}/all.key")
+                with self.assertRaises(OSError):
+                    millrace.Client(address, 0.5, key=f"{keys}/nobody.key")
+            finally:
+                node.send_signal(signal.SIGTERM)
+                node.wait()
+                node.stdout.close()
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

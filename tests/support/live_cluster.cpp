@@ -9,9 +9,9 @@ namespace millrace::test {
 
 live_cluster::live_cluster(std::map<std::string, std::string> nodes,
                            const std::string& models,
-                           const std::string& bundles)
+                           const std::string& bundles, const std::string& more)
   : config_(folder_ / "cluster.yaml") {
-  std::string text = "cluster: test\nseeds: ["
+  std::string text = "cluster: test\n" + more + "seeds: ["
                      + endpoint(nodes.begin()->first, "peers") + "]\nnodes:\n";
   for (auto& [name, body] : nodes) {
     text += "  " + name + ":\n    peers: " + endpoint(name, "peers")
@@ -49,8 +49,8 @@ void live_cluster::start_all() {
 bool live_cluster::wait_ready(microseconds longest) {
   return eventually(
     [&] {
-      auto cluster =
-        operator_client::connect(endpoint(controller_, "operators"), 100ms);
+      auto cluster = operator_client::connect(
+        endpoint(controller_, "operators"), 100ms, operator_key_);
       if (!cluster)
         return false;
       auto list = cluster->ask<model_list>("./registry", get_models{}, 500ms);
@@ -64,13 +64,14 @@ bool live_cluster::wait_ready(microseconds longest) {
 }
 
 client live_cluster::connect_client() {
-  auto x = client::connect(endpoint(gateway_, "clients"));
+  auto x = client::connect(endpoint(gateway_, "clients"), 5s, client_key_);
   REQUIRE(x);
   return std::move(*x);
 }
 
 operator_client live_cluster::connect_operator(const std::string& node) {
-  auto x = operator_client::connect(endpoint(node, "operators"));
+  auto x =
+    operator_client::connect(endpoint(node, "operators"), 2s, operator_key_);
   REQUIRE(x);
   return std::move(*x);
 }

@@ -16,9 +16,16 @@ namespace millrace::test {
 class live_cluster {
 public:
   /// Nodes by name with their YAML (roles, devices); `models` is the list of
-  /// models as YAML.
+  /// models as YAML, `more` what else the config says.
   live_cluster(std::map<std::string, std::string> nodes,
-               const std::string& models, const std::string& bundles);
+               const std::string& models, const std::string& bundles,
+               const std::string& more = "");
+
+  /// The files of the keys this connects with, where the config has keys.
+  void use_key(const std::string& operator_key, const std::string& client_key) {
+    operator_key_ = operator_key;
+    client_key_ = client_key;
+  }
 
   void start(const std::string& node);
   void start_all();
@@ -43,6 +50,8 @@ private:
   std::string config_;
   std::string gateway_;
   std::string controller_;
+  std::string operator_key_;
+  std::string client_key_;
   std::map<std::string, process> processes_;
 };
 
@@ -63,8 +72,8 @@ bool live_cluster::wait_status(const std::string& node, F f,
                                microseconds longest) {
   return eventually(
     [&] {
-      auto cluster =
-        operator_client::connect(endpoint(node, "operators"), 100ms);
+      auto cluster = operator_client::connect(endpoint(node, "operators"),
+                                              100ms, operator_key_);
       if (!cluster)
         return false;
       auto status =

@@ -119,6 +119,40 @@ TEST_CASE("P13: an address that other hosts can reach is refused") {
   }
 }
 
+TEST_CASE("P13: with keys other hosts may reach a node") {
+  for (auto option : {"nodes.n1.clients=tcp://0.0.0.0:7100",
+                      "nodes.n1.peers=tcp://192.168.0.1:7200",
+                      "nodes.n1.http=0.0.0.0:7191"}) {
+    CAPTURE(option);
+    CHECK_FALSE(parse_config(good, "c.yaml", {option}));
+    CHECK(parse_config(good, "c.yaml", {option, "keys=keys"}));
+  }
+}
+
+TEST_CASE("P13: with keys it has to be known whose address a seed is") {
+  auto x =
+    parse_config(good, "c.yaml", {"keys=keys", "seeds=[tcp://127.0.0.1:9999]"});
+  REQUIRE_FALSE(x);
+  CHECK(x.failure().text.find("is no node's address") != std::string::npos);
+  CHECK(parse_config(good, "c.yaml",
+                     {"keys=keys", "nodes.n1.advertise=tcp://10.0.0.1:9999",
+                      "seeds=[tcp://10.0.0.1:9999]"}));
+}
+
+TEST_CASE("config: each tenant's clients have an address of their own") {
+  auto x = parse_config(good, "c.yaml",
+                        {"nodes.n1.tenants={acme: tcp://127.0.0.1:7150}"});
+  REQUIRE(x);
+  auto doors = clients_of(x->nodes.at("n1"));
+  REQUIRE(doors.size() == 2);
+  CHECK(doors[0].tenant == "default");
+  CHECK(doors[1].tenant == "acme");
+  CHECK_FALSE(parse_config(good, "c.yaml",
+                           {"nodes.n1.tenants={acme: tcp://127.0.0.1:7100}"}));
+  CHECK_FALSE(parse_config(
+    good, "c.yaml", {"nodes.n1.tenants={default: tcp://127.0.0.1:7150}"}));
+}
+
 TEST_CASE("P13: metrics that other hosts could read are refused") {
   auto with = [](const std::string& http) {
     return parse_config(good, "c.yaml", {"nodes.n1.http=" + http});

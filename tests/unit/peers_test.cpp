@@ -28,9 +28,13 @@ const T* find(const peer_actions& xs) {
 /// Tables that hear each other, as far as the wires between them are whole.
 class network {
 public:
-  peer_table& add(const std::string& name, std::vector<std::string> seeds,
+  peer_table& add(const std::string& name,
+                  const std::vector<std::string>& addresses,
                   uint64_t incarnation = 1) {
     nodes_.erase(name);
+    std::vector<node_address> seeds;
+    for (auto& x : addresses)
+      seeds.push_back({x, {}});
     auto [i, fresh] = nodes_.emplace(
       name, node{{name, incarnation, starts_ + 1},
                  peer_table{
@@ -273,7 +277,7 @@ TEST_CASE("peers: a refusal that finds a later start does not keep the hello"
 }
 
 TEST_CASE("peers: a node that meets itself says nothing of it") {
-  peer_table a{"c", make_member("a"), {}, {"tcp://a-too"}, 1};
+  peer_table a{"c", make_member("a"), {}, {{"tcp://a-too", {}}}, 1};
   CHECK(a.on_hello({"c", make_member("a"), 1, 0, {}, 1}, at(0s)).empty());
 }
 
@@ -385,7 +389,7 @@ TEST_CASE("peers: a beat that does not know our link any more ends it") {
 }
 
 TEST_CASE("peers: a beat that comes before our hello does not end the link") {
-  peer_table a{"c", make_member("a"), {}, {"tcp://b"}, 1};
+  peer_table a{"c", make_member("a"), {}, {{"tcp://b", {}}}, 1};
   a.start();
   a.on_connected("tcp://b", at(0s));
   a.on_hello({"c", make_member("b"), 1, 0, {}, 0}, at(0s));
@@ -416,7 +420,7 @@ TEST_CASE("peers: another start of the same name and count does not speak for"
 }
 
 TEST_CASE("peers: what there were no sockets for is tried again, a seed too") {
-  peer_table a{"c", make_member("a"), {}, {"tcp://b"}, 1};
+  peer_table a{"c", make_member("a"), {}, {{"tcp://b", {}}}, 1};
   a.start();
   a.on_connect_failed("tcp://b", at(0s));
   CHECK(find<connect_to>(a.on_tick(at(4s))) == nullptr);

@@ -5,7 +5,6 @@
 
 #include "tests/support/builders.hpp"
 #include "tests/support/samples.hpp"
-#include "transport/access.hpp"
 #include "transport/codec.hpp"
 #include "transport/message_types.hpp"
 #include "transport/messages/all.hpp"
@@ -276,15 +275,4 @@ TEST_CASE("P10: all connections together have so many bytes lent") {
   CHECK_FALSE(book.open("c", 1, limits));
   *a -= 100;
   CHECK(book.open("c", 1, limits));
-}
-
-TEST_CASE("P13: a type is said by its role and no other") {
-  CHECK(may_say(role::client, "infer"));
-  CHECK_FALSE(may_say(role::client, "set_model"));
-  CHECK_FALSE(may_say(role::client, "deploy"));
-  CHECK(may_say(role::operating, "set_model"));
-  CHECK_FALSE(may_say(role::operating, "deploy"));
-  CHECK_FALSE(may_say(role::operating, "infer"));
-  CHECK(may_say(role::node, "run_batch"));
-  CHECK_FALSE(may_say(role::node, "infer"));
 }

@@ -64,9 +64,9 @@ result<std::vector<model_info>> read_models(frame_reader& in) {
 
 } // namespace
 
-result<client> client::connect(const std::string& address,
-                               microseconds longest) {
-  auto x = connection::open(address, longest);
+result<client> client::connect(const std::string& address, microseconds longest,
+                               const std::string& key) {
+  auto x = connection::open(address, longest, key);
   if (!x)
     return x.failure();
   return client{std::move(*x)};

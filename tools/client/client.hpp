@@ -16,10 +16,11 @@ namespace millrace {
 /// came by the deadline and a little more. For one thread.
 class client {
 public:
-  /// Errors: bad_config when the address cannot be parsed; unavailable when
-  /// nobody listens there within the time.
+  /// Connects, with the key in that file where the cluster has keys.
+  /// Errors: as connection::open.
   static result<client> connect(const std::string& address,
-                                microseconds longest = 5s);
+                                microseconds longest = 5s,
+                                const std::string& key = {});
 
   /// One request and its answer.
   infer_reply infer_one(const infer& x, microseconds deadline = 30s);

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/connection.hpp"
 
+#include <array>
+
+#include "transport/keys/key_file.hpp"
+#include "transport/zmq/curve.hpp"
 #include "transport/zmq/socket.hpp"
 
 namespace millrace {
@@ -9,19 +13,31 @@ namespace {
 
 class zmq_connection : public connection {
 public:
-  result<void> open(const std::string& address, microseconds longest) {
+  result<void> open(const std::string& address, microseconds longest,
+                    const std::string& key) {
     zeromq::socket_options options;
     options.send_limit = 100'000;
     options.receive_limit = 100'000;
     socket_ = zeromq::make_dealer(context_, {}, options);
+    if (auto done = use_key(key); !done)
+      return done;
+    auto failures = zeromq::watch_handshakes(context_, socket_);
     if (auto done = zeromq::connect(socket_, address); !done)
       return done;
     // With IMMEDIATE set, a socket takes messages once it is connected.
-    zmq::pollitem_t item{socket_.handle(), 0, ZMQ_POLLOUT, 0};
-    zmq::poll(&item, 1, std::chrono::ceil<milliseconds>(longest));
-    if ((item.revents & ZMQ_POLLOUT) == 0)
+    std::array<zmq::pollitem_t, 2> items{
+      {{socket_.handle(), 0, ZMQ_POLLOUT, 0},
+       {failures.handle(), 0, ZMQ_POLLIN, 0}}};
+    zmq::poll(items.data(), items.size(),
+              std::chrono::ceil<milliseconds>(longest));
+    if ((items[0].revents & ZMQ_POLLOUT) != 0)
+      return {};
+    if ((items[1].revents & ZMQ_POLLIN) == 0)
       return error{ec::unavailable, "nobody listens at " + address, {}};
-    return {};
+    if (key.empty())
+      return error{ec::forbidden, address + " lets in only who has a key", {}};
+    return error{
+      ec::forbidden, address + " does not let in the key of " + key, {}};
   }
 
   bool send(const wire_frames& x) override {
@@ -48,6 +64,20 @@ public:
   timestamp now() const override { return std::chrono::steady_clock::now(); }
 
 private:
+  result<void> use_key(const std::string& path) {
+    if (path.empty())
+      return {};
+    auto key = read_key_file(path);
+    if (!key)
+      return key.failure();
+    if (key->cluster_key.empty())
+      return error{ec::bad_config,
+                   path + ": is a node's; expected a client's or operator's",
+                   {}};
+    zeromq::connect_with(socket_, key->pair(), key->cluster_key);
+    return {};
+  }
+
   std::optional<wire_frames> take() {
     while (zeromq::receive(socket_, frames_))
       if (auto raw = zeromq::take_raw(frames_, 1)) {
@@ -66,9 +96,10 @@ private:
 } // namespace
 
 result<std::unique_ptr<connection>> connection::open(const std::string& address,
-                                                     microseconds longest) {
+                                                     microseconds longest,
+                                                     const std::string& key) {
   auto out = std::make_unique<zmq_connection>();
-  if (auto done = out->open(address, longest); !done)
+  if (auto done = out->open(address, longest, key); !done)
     return done.failure();
   return std::unique_ptr<connection>{std::move(out)};
 }

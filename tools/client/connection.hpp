@@ -13,11 +13,14 @@ namespace millrace {
 /// operators. For one thread.
 class connection {
 public:
-  /// Connects; a node that is not there yet is waited for, so long.
-  /// Errors: bad_config when the address cannot be parsed; unavailable when
-  /// nobody listens there within the time.
+  /// Connects; a node that is not there yet is waited for, so long. `key` is
+  /// the file of a key (millrace keys new), empty where the cluster has none.
+  /// Errors: bad_config when the address cannot be parsed or the key is none;
+  /// forbidden when it is not let in; unavailable when nobody listens there
+  /// within the time.
   static result<std::unique_ptr<connection>> open(const std::string& address,
-                                                  microseconds longest);
+                                                  microseconds longest,
+                                                  const std::string& key);
 
   virtual ~connection() = default;
 

@@ -6,8 +6,9 @@
 namespace millrace {
 
 result<operator_client> operator_client::connect(const std::string& address,
-                                                 microseconds longest) {
-  auto x = connection::open(address, longest);
+                                                 microseconds longest,
+                                                 const std::string& key) {
+  auto x = connection::open(address, longest, key);
   if (!x)
     return x.failure();
   return operator_client{std::move(*x)};

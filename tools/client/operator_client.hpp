@@ -13,9 +13,11 @@ namespace millrace {
 /// For one thread.
 class operator_client {
 public:
-  /// Errors: bad_config, unavailable.
+  /// Connects, with the key in that file where the cluster has keys.
+  /// Errors: as connection::open.
   static result<operator_client> connect(const std::string& address,
-                                         microseconds longest = 2s);
+                                         microseconds longest = 2s,
+                                         const std::string& key = {});
 
   /// Sends a request to NODE/NAME; its answer comes from one of the next waits.
   template <class T>

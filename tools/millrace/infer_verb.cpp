@@ -14,7 +14,7 @@ namespace millrace {
 namespace {
 
 struct infer_options {
-  std::string gateway = "tcp://127.0.0.1:7100";
+  client_options to;
   infer request;
   std::vector<std::string> inputs;
   std::string deadline = "30s";
@@ -204,7 +204,7 @@ int run_infer(infer_options& x, const common_options& common) {
   if (!inputs)
     return fail(common, inputs.failure());
   x.request.inputs = std::move(*inputs);
-  auto gateway = client::connect(x.gateway);
+  auto gateway = client::connect(x.to.gateway, 5s, x.to.key);
   if (!gateway)
     return fail(common, gateway.failure());
   auto reply = gateway->infer_one(x.request, *deadline);
@@ -221,8 +221,7 @@ int run_infer(infer_options& x, const common_options& common) {
 void add_infer_verb(CLI::App& app, common_options& common, verb_action& run) {
   auto x = std::make_shared<infer_options>();
   auto* verb = app.add_subcommand("infer", "Submit a request");
-  verb->add_option("--gateway", x->gateway, "Address of a gateway")
-    ->capture_default_str();
+  add_client_options(*verb, x->to);
   auto* model = verb->add_option("--model", x->request.model, "Model to ask");
   verb->add_option("--version", x->request.version, "Its version or alias");
   auto* app_name =

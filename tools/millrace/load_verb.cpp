@@ -16,7 +16,7 @@ namespace millrace {
 namespace {
 
 struct load_options {
-  std::string gateway = "tcp://127.0.0.1:7100";
+  client_options to;
   std::string model;
   std::string input;
   size_t window = 1;
@@ -279,7 +279,7 @@ int run_load(const load_options& x, const common_options& common) {
   auto arrivals = plan_arrivals(x, *length);
   if (!arrivals)
     return fail(common, arrivals.failure());
-  auto gateway = client::connect(x.gateway);
+  auto gateway = client::connect(x.to.gateway, 5s, x.to.key);
   if (!gateway)
     return fail(common, gateway.failure());
   auto inputs = input_source::open(x, *gateway);
@@ -299,8 +299,7 @@ void add_load_verb(CLI::App& app, common_options& common, verb_action& run) {
   auto x = std::make_shared<load_options>();
   auto* verb = app.add_subcommand(
     "load", "Drive a cluster and print percentiles and goodput");
-  verb->add_option("--gateway", x->gateway, "Address of a gateway")
-    ->capture_default_str();
+  add_client_options(*verb, x->to);
   verb->add_option("--model", x->model, "Model to ask")->required();
   verb->add_option("--input", x->input,
                    "A .npy file whose rows are sent in turn; default: zeros");

@@ -47,6 +47,15 @@ CLI::Validator whole_number(uint64_t min, uint64_t max) {
   return {read, range};
 }
 
+void add_client_options(CLI::App& verb, client_options& x) {
+  verb.add_option("--gateway", x.gateway, "Address of a gateway")
+    ->capture_default_str();
+  verb
+    .add_option("--key", x.key,
+                "File of your key, where the cluster has keys (millrace keys)")
+    ->envname("MILLRACE_KEY");
+}
+
 void print_table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths;
   for (auto& row : rows)

@@ -4,6 +4,8 @@
 
 #include "millrace/print.hpp"
 #include "runtime/bytes.hpp"
+#include "runtime/store/audit_journal.hpp"
+#include "runtime/store/audit_log.hpp"
 #include "runtime/store/fact_journal.hpp"
 #include "runtime/text.hpp"
 
@@ -99,6 +101,38 @@ int run_list(const store_options& x, const common_options& common) {
   else
     print_table(table);
   return exit_ok;
+}
+
+int run_audit(const store_options& x, const common_options& common) {
+  std::vector<std::string> parts;
+  for (int i = audit_parts; i >= 0; --i) {
+    auto path = audit_directory(x.directory) + "/" + audit_part(i);
+    std::error_code none;
+    if (!std::filesystem::exists(path, none))
+      continue;
+    auto text = read_file(path, 4 * audit_part_max);
+    if (!text)
+      return fail(common, text.failure());
+    parts.push_back(std::move(*text));
+  }
+  if (parts.empty())
+    return fail(common, {ec::unavailable,
+                         audit_directory(x.directory)
+                           + ": there is no audit log (expected a node's data"
+                             " directory)",
+                         {}});
+  std::vector<std::string> lines;
+  auto wrong = read_audit(parts, lines);
+  if (common.json)
+    std::cout << json{{"lines", lines}, {"whole", wrong.empty()}}.dump()
+              << std::endl;
+  else
+    for (auto& line : lines)
+      std::cout << line << "\n";
+  if (wrong.empty())
+    return exit_ok;
+  return common.json ? int{exit_failed}
+                     : fail(common, {ec::internal, wrong, {}});
 }
 
 int done(const common_options& common, const std::string& file,
@@ -200,6 +234,11 @@ void add_store_verb(CLI::App& app, common_options& common, verb_action& run) {
     "The node's data directory, or a backup");
   directory(add("list", "Print every row", run_list),
             "The node's data directory, or a backup");
+  directory(add("audit",
+                "Print who did what, and see whether a line is missing or was"
+                " changed",
+                run_audit),
+            "The node's data directory");
   auto* backup =
     add("backup", "Save it, while the node runs or not", run_backup);
   directory(backup, "The node's data directory");

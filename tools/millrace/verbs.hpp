@@ -25,12 +25,21 @@ struct common_options {
   bool json = false;
 };
 
+/// Whom a verb that submits requests talks to, and as whom.
+struct client_options {
+  std::string gateway = "tcp://127.0.0.1:7100";
+  std::string key;
+};
+
+void add_client_options(CLI::App& verb, client_options& x);
+
 void add_node_verb(CLI::App& app, common_options& common, verb_action& run);
 void add_model_verb(CLI::App& app, common_options& common, verb_action& run);
 void add_infer_verb(CLI::App& app, common_options& common, verb_action& run);
 void add_load_verb(CLI::App& app, common_options& common, verb_action& run);
 void add_simulate_verb(CLI::App& app, common_options& common, verb_action& run);
 void add_store_verb(CLI::App& app, common_options& common, verb_action& run);
+void add_keys_verb(CLI::App& app, common_options& common, verb_action& run);
 void add_bench_verb(CLI::App& app, common_options& common, verb_action& run);
 
 } // namespace millrace

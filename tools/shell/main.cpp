@@ -85,11 +85,16 @@ int main(int argc, char** argv) {
   CLI::App app{"Looks into a running cluster and changes what it serves.\n"
                "Without a command it reads commands; 'help' lists them."};
   std::string node = "tcp://127.0.0.1:7101";
+  std::string key;
   bool as_json = false;
   std::vector<std::string> words;
   app.add_option("--node", node, "A node's address for operators")
     ->capture_default_str()
     ->envname("MILLRACE_OPERATORS");
+  app
+    .add_option("--key", key,
+                "File of your key, where the cluster has keys (millrace keys)")
+    ->envname("MILLRACE_OPERATOR_KEY");
   app.add_flag("--json", as_json, "Print JSON");
   app.add_option("command", words, "A command and its arguments");
   try {
@@ -98,10 +103,13 @@ int main(int argc, char** argv) {
     return app.exit(e) == 0 ? exit_ok : exit_wrong_call;
   }
   auto form = as_json ? output_form::json : output_form::text;
-  auto cluster = operator_client::connect(node);
+  auto cluster = operator_client::connect(node, 2s, key);
   if (!cluster) {
     std::cerr << "actor-shell: " << cluster.failure().text
-              << " (is a node running? --node names another)" << std::endl;
+              << (cluster.failure().code == ec::unavailable
+                    ? " (is a node running? --node names another)"
+                    : "")
+              << std::endl;
     return exit_failed;
   }
   return words.empty() ? converse(*cluster, form)

@@ -25,9 +25,10 @@ struct assignment {
   std::string device;
   double share = 0;
   uint64_t threads = 1;
+  std::vector<std::string> tenants; ///< as in model_settings
   serving_policy policy;
   MILLRACE_FIELDS(assignment, replica, model, version, node, device, share,
-                  threads, policy)
+                  threads, tenants, policy)
 };
 
 enum class replica_condition : uint8_t {

@@ -61,9 +61,10 @@ struct model_settings {
   std::string device;
   double share = 0;
   uint64_t threads = 1;
+  std::vector<std::string> tenants;
   serving_policy policy;
   MILLRACE_FIELDS(model_settings, model, version, replicas, device, share,
-                  threads, policy)
+                  threads, tenants, policy)
   static constexpr auto notes() {
     return std::array{
       note{"its name in the bundles"},
@@ -74,6 +75,8 @@ struct model_settings {
            " parts (cpu cannot; emulated ones take longer); 0: all of it",
            0, 1},
       note{"threads of one execution", 1, 256},
+      note{"whose clients may ask for it; to others it does not exist; default:"
+           " everybody's"},
       note{"how requests queue up and are put together"}};
   }
 };

@@ -21,11 +21,12 @@ struct replica_ready {
   std::string node;
   std::string device;
   model_info info;
+  std::vector<std::string> tenants; ///< as in model_settings
   serving_policy policy;
   uint32_t credit = 0;
   caf::strong_actor_ptr handle;
-  MILLRACE_FIELDS(replica_ready, name, node, device, info, policy, credit,
-                  handle)
+  MILLRACE_FIELDS(replica_ready, name, node, device, info, tenants, policy,
+                  credit, handle)
 };
 
 /// Replica to gateways: no new batches, please; running ones will be answered.

@@ -6,7 +6,10 @@
 namespace millrace::zeromq {
 
 size_t client_endpoint::on_frames(frame_list& frames, timestamp now) {
-  session from{0, frames[0].to_string()};
+  auto* who = guard_.speaker(whose_, frames[1], now);
+  if (who == nullptr)
+    return 1;
+  session from{number_, frames[0].to_string()};
   auto raw = take_raw(frames, 2);
   if (!raw) {
     counts_.received(1, 0);
@@ -16,8 +19,11 @@ size_t client_endpoint::on_frames(frame_list& frames, timestamp now) {
   auto x = decode_client_frame(&net_, from, view(frames[1]), *raw, now);
   auto messages = std::max<size_t>(1, x.messages);
   counts_.received(messages, frames[1].size() + total_bytes(*raw));
-  for (auto& [tag, why] : x.refused)
+  for (auto& [tag, why, offence] : x.refused) {
     refuse(from, tag, why);
+    if (offence)
+      guard_.offence(*who, why.text, now);
+  }
   for (auto& content : x.accepted)
     hand_on(from, std::move(content));
   return messages;

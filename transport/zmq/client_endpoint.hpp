@@ -7,22 +7,28 @@
 
 #include "runtime/reactor.hpp"
 #include "transport/bus.hpp"
+#include "transport/zmq/guard.hpp"
 #include "transport/zmq/loans.hpp"
 #include "transport/zmq/socket.hpp"
 #include "transport/zmq/traffic.hpp"
 
 namespace millrace::zeromq {
 
-/// The socket where clients come in: hands what they say to the gateway, and
-/// sends the answers. For the bus thread.
+/// The socket where a tenant's clients come in: hands what they say to the
+/// gateway, and sends the answers. For the bus thread.
 class client_endpoint {
 public:
-  client_endpoint(bus& net, reactor& host, zmq::socket_t socket,
-                  loan_limits most_unread, traffic& counts)
-    : net_(net),
+  /// `number` is what sessions on it carry; `whose` says which tenant's it is.
+  client_endpoint(uint32_t number, guard::endpoint whose, bus& net,
+                  reactor& host, zmq::socket_t socket, loan_limits most_unread,
+                  guard& who, traffic& counts)
+    : number_(number),
+      whose_(std::move(whose)),
+      net_(net),
       host_(host),
       socket_(std::move(socket)),
       most_unread_(most_unread),
+      guard_(who),
       counts_(counts) {}
 
   zmq::socket_t& socket() { return socket_; }
@@ -58,11 +64,14 @@ private:
   void send(const std::string& connection, frame_writer& x);
   void refuse(const session& to, client_tag tag, const error& why);
 
+  uint32_t number_;
+  guard::endpoint whose_;
   bus& net_;
   reactor& host_;
   zmq::socket_t socket_;
   loan_limits most_unread_;
   loan_book unread_;
+  guard& guard_;
   traffic& counts_;
   caf::strong_actor_ptr gateway_;
   std::unordered_map<std::string, frame_writer> open_; ///< by connection

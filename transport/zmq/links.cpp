@@ -23,24 +23,32 @@ std::optional<origin> parse_routing_id(std::string_view x) {
   return origin{std::string{parts[0]}, *incarnation, *start};
 }
 
-link_set::link_set(zmq::context_t& context, origin self, socket_options options)
+link_set::link_set(zmq::context_t& context, origin self, socket_options options,
+                   std::optional<key_pair> own)
   : context_(context),
     self_(std::move(self)),
-    options_(options) {
+    options_(options),
+    own_(std::move(own)) {
 }
 
-result<void> link_set::connect(const std::string& address) try {
+result<void> link_set::connect(const std::string& address,
+                               const std::string& node,
+                               const std::string& server_key) try {
   auto n = ++connections_;
   auto endpoint = "inproc://monitor-" + self_.node + "-" + std::to_string(n);
   auto dealer = make_dealer(context_, make_routing_id(self_, n), options_);
+  if (own_)
+    connect_with(dealer, *own_, server_key);
   zmq_socket_monitor(dealer.handle(), endpoint.c_str(),
-                     ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED);
+                     ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED
+                       | failed_handshakes);
   zmq::socket_t monitor{context_, zmq::socket_type::pair};
   monitor.set(zmq::sockopt::linger, 0);
   monitor.connect(endpoint);
   if (auto done = zeromq::connect(dealer, address); !done)
     return done;
-  links_.insert_or_assign(address, link{std::move(dealer), std::move(monitor)});
+  links_.insert_or_assign(
+    address, link{node, server_key, std::move(dealer), std::move(monitor)});
   return {};
 } catch (const zmq::error_t& e) {
   return error{ec::unavailable,
@@ -58,31 +66,44 @@ bool link_set::send(const std::string& address, const wire_message& x,
   return i != links_.end() && zeromq::send(i->second.dealer, {}, x, now);
 }
 
+std::vector<link_set::server> link_set::servers() const {
+  std::vector<server> out;
+  for (auto& [address, x] : links_)
+    out.push_back({address, x.node, x.server_key});
+  return out;
+}
+
 void link_set::add_poll_items(std::vector<zmq::pollitem_t>& items) {
   for (auto& [address, x] : links_)
     items.push_back({x.monitor.handle(), 0, ZMQ_POLLIN, 0});
 }
 
 void link_set::take_events(const callback& connected,
-                           const callback& disconnected) {
-  std::vector<std::pair<std::string, bool>>
-    events; // address, whether it stands
+                           const callback& disconnected,
+                           const callback& refused) {
+  std::vector<std::pair<std::string, int>> events; // by address
   for (auto& [address, x] : links_) {
     zmq::message_t event, source;
     while (x.monitor.recv(event, zmq::recv_flags::dontwait)) {
       static_cast<void>(x.monitor.recv(source, zmq::recv_flags::dontwait));
       uint16_t kind = 0;
       std::memcpy(&kind, event.data(), sizeof kind);
-      events.emplace_back(address, kind != ZMQ_EVENT_DISCONNECTED);
+      events.emplace_back(address, kind);
     }
   }
-  for (auto& [address, stands] : events) {
-    if (stands) {
+  for (auto& [address, kind] : events) {
+    if (kind == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
       connected(address);
+    } else if ((kind & failed_handshakes) != 0) {
+      refused(address);
     } else {
       disconnected(address);
-      if (links_.contains(address))          // else nobody wants it any more
-        static_cast<void>(connect(address)); // or the old one goes on trying
+      // Else nobody wants it any more. On failure the old one goes on trying.
+      if (auto i = links_.find(address); i != links_.end()) {
+        auto node = i->second.node;
+        auto key = i->second.server_key;
+        static_cast<void>(connect(address, node, key));
+      }
     }
   }
 }

@@ -8,6 +8,7 @@
 
 #include "runtime/text.hpp"
 #include "transport/peers.hpp"
+#include "transport/zmq/curve.hpp"
 #include "transport/zmq/socket.hpp"
 
 namespace millrace::zeromq {
@@ -25,26 +26,38 @@ std::optional<origin> parse_routing_id(std::string_view x);
 /// For one thread.
 class link_set {
 public:
-  link_set(zmq::context_t& context, origin self, socket_options options);
+  /// Without a key of its own the node's connections have none either.
+  link_set(zmq::context_t& context, origin self, socket_options options,
+           std::optional<key_pair> own);
 
-  /// Starts to connect; tries for ever. Errors: bad_config when it is no
-  /// address; unavailable when there are no sockets left.
-  result<void> connect(const std::string& address);
+  /// Starts to connect to who has that key; tries for ever. Errors: bad_config
+  /// when it is no address; unavailable when there are no sockets left.
+  result<void> connect(const std::string& address, const std::string& node,
+                       const std::string& server_key);
   void drop(const std::string& address);
 
   /// False when there is no such connection or it takes nothing more.
   bool send(const std::string& address, const wire_message& x, timestamp now);
 
+  /// Whom each connection is to, and by which key.
+  struct server {
+    std::string address, node, key;
+  };
+  std::vector<server> servers() const;
+
   void add_poll_items(std::vector<zmq::pollitem_t>& items);
 
   using callback = std::function<void(const std::string& address)>;
 
-  /// Reports connections made and lost since the last call. A lost one is
-  /// replaced by a new one.
-  void take_events(const callback& connected, const callback& disconnected);
+  /// Reports connections made, lost and refused since the last call. A lost
+  /// one is replaced by a new one; a refused one does nothing more.
+  void take_events(const callback& connected, const callback& disconnected,
+                   const callback& refused);
 
 private:
   struct link {
+    std::string node; ///< who is expected there
+    std::string server_key;
     zmq::socket_t dealer;
     zmq::socket_t monitor;
   };
@@ -52,6 +65,7 @@ private:
   zmq::context_t& context_;
   origin self_;
   socket_options options_;
+  std::optional<key_pair> own_;
   std::map<std::string, link> links_;
   uint64_t connections_ = 0;
 };

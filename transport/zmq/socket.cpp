@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <sys/stat.h>
 
 #include "runtime/text.hpp"
 
@@ -27,6 +28,15 @@ void set_common(zmq::socket_t& x, const socket_options& o) {
   x.set(zmq::sockopt::handshake_ivl, 1000);
   x.set(zmq::sockopt::immediate, true);
 }
+
+/// While it lives, files are made for this user alone.
+class only_for_this_user {
+public:
+  ~only_for_this_user() { ::umask(before_); }
+
+private:
+  mode_t before_ = ::umask(0077);
+};
 
 struct loan {
   shared_bytes bytes;
@@ -79,13 +89,17 @@ bool send_parts(zmq::socket_t& to, std::string_view routing_id,
 
 result<zmq::socket_t> bind_router(zmq::context_t& context,
                                   const std::string& address,
-                                  const socket_options& options) {
+                                  const socket_options& options,
+                                  const std::optional<curve_server>& secured) {
   try {
     zmq::socket_t out{context, zmq::socket_type::router};
     set_common(out, options);
     out.set(zmq::sockopt::router_mandatory, true);
     out.set(zmq::sockopt::router_handover, false);
     out.set(zmq::sockopt::backlog, 1024);
+    if (secured)
+      serve_with(out, *secured);
+    only_for_this_user mask;
     out.bind(address);
     return out;
   } catch (const zmq::error_t& e) {

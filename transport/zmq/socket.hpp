@@ -8,6 +8,7 @@
 #include <zmq.hpp>
 
 #include "transport/wire.hpp"
+#include "transport/zmq/curve.hpp"
 #include "transport/zmq/loans.hpp"
 
 namespace millrace::zeromq {
@@ -21,11 +22,13 @@ struct socket_options {
 };
 
 /// A socket of ours that waits for peers. ROUTER: refuses to send to who is
-/// not there, and a connection cannot take over another's routing id.
+/// not there, and a connection cannot take over another's routing id. A Unix
+/// socket is this user's alone.
 /// Errors: bad_config when the address is wrong or taken.
-result<zmq::socket_t> bind_router(zmq::context_t& context,
-                                  const std::string& address,
-                                  const socket_options& options);
+result<zmq::socket_t>
+bind_router(zmq::context_t& context, const std::string& address,
+            const socket_options& options,
+            const std::optional<curve_server>& secured = {});
 
 /// A DEALER with this routing id (empty: the other side makes one up), not yet
 /// connected.

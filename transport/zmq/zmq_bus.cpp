@@ -2,6 +2,7 @@
 #include "transport/zmq/zmq_bus.hpp"
 
 #include <atomic>
+#include <deque>
 #include <map>
 #include <thread>
 
@@ -11,11 +12,12 @@
 #include "runtime/worker_thread.hpp"
 #include "transport/access.hpp"
 #include "transport/membership.hpp"
+#include "transport/message_types.hpp"
 #include "transport/messages/all.hpp"
-#include "transport/operator_session.hpp"
 #include "transport/zmq/client_endpoint.hpp"
 #include "transport/zmq/job_queue.hpp"
 #include "transport/zmq/links.hpp"
+#include "transport/zmq/operator_endpoint.hpp"
 #include "transport/zmq/socket.hpp"
 #include "transport/zmq/wake_event.hpp"
 
@@ -41,9 +43,8 @@ public:
       reactor_(system, [this] { wake_.raise(); }),
       traffic_(counts),
       peers_up_(counts.peers()),
-      sessions_(system, [this](auto& to, auto mid, auto& content) {
-        answer_operator(to, mid, content);
-      }) {}
+      guard_(context_, std::move(settings_.keys), traffic_,
+             settings_.on_notable) {}
 
   ~impl() override { stop(); }
 
@@ -51,32 +52,40 @@ public:
     auto options = socket_options{};
     options.heartbeat_timeout_ms =
       static_cast<int>(settings_.link.timeout.count() / 1000);
-    auto peers = bind_router(context_, settings_.peers, options);
+    auto peers = bind_router(context_, settings_.peers, options,
+                             guard_.secured(from_whom_));
     if (!peers)
       return peers.failure();
     from_peers_ = std::move(*peers);
     if (settings_.self.address.empty())
       settings_.self.address = bound_address(from_peers_);
-    if (!settings_.clients.empty()) {
-      auto x = bind_router(context_, settings_.clients, options);
+    for (auto& [tenant, address] : settings_.clients) {
+      auto whose = guard::clients(tenant);
+      auto x = bind_router(context_, address, options, guard_.secured(whose));
       if (!x)
         return x.failure();
-      settings_.clients = bound_address(*x);
-      clients_.emplace(*this, reactor_, std::move(*x), settings_.max_unread,
-                       traffic_);
+      address = bound_address(*x);
+      clients_.emplace_back(static_cast<uint32_t>(clients_.size()),
+                            std::move(whose), *this, reactor_, std::move(*x),
+                            settings_.max_unread, guard_, traffic_);
     }
     if (!settings_.operators.empty()) {
-      auto x = bind_router(context_, settings_.operators, options);
+      auto x = bind_router(context_, settings_.operators, options,
+                           guard_.secured(guard::operators()));
       if (!x)
         return x.failure();
       settings_.operators = bound_address(*x);
-      operators_ = std::move(*x);
+      operators_.emplace(
+        operator_endpoint::surroundings{
+          system_, board_, reactor_, guard_, traffic_, settings_.self.name,
+          [this](std::function<void()> f) { post(std::move(f)); }},
+        std::move(*x));
     }
     membership_.set_self(settings_.self);
     auto start = entropy();
     links_ = std::make_unique<link_set>(
       context_, origin{settings_.self.name, settings_.self.incarnation, start},
-      options);
+      options, guard_.own());
     table_ =
       std::make_unique<peer_table>(settings_.cluster, settings_.self,
                                    settings_.link, settings_.seeds, start);
@@ -100,7 +109,9 @@ public:
   }
 
   reactor& host() override { return reactor_; }
-  std::string clients_address() const override { return settings_.clients; }
+  const std::vector<tenant_address>& clients_addresses() const override {
+    return settings_.clients;
+  }
   std::string operators_address() const override { return settings_.operators; }
 
   // -- bus --------------------------------------------------------------------
@@ -115,9 +126,13 @@ public:
 
   void serve_clients(caf::strong_actor_ptr x) override {
     post([this, x] {
-      if (clients_)
-        clients_->serve(x);
+      for (auto& endpoint : clients_)
+        endpoint.serve(x);
     });
+  }
+
+  void allow(allowed_keys x) override {
+    post([this, x = std::move(x)] { allow_now(x); });
   }
 
   void answer(const session& to, client_tag tag, infer_reply x) override {
@@ -128,20 +143,6 @@ public:
   }
 
 private:
-  /// Answers an operator's request; from any thread.
-  void answer_operator(const std::string& connection, caf::message_id mid,
-                       const caf::type_erased_tuple& content) {
-    auto x = encode_content(content, now(), &board_);
-    if (!x)
-      return;
-    x->head.id = mid.request_id().integer_value();
-    post([this, connection, x = std::move(*x)] {
-      if (!send(operators_, connection, x, now()))
-        return dropped("receiver_gone_or_slow");
-      traffic_.sent(1, x.bytes());
-    });
-  }
-
   timestamp now() const { return system_.clock().now(); }
 
   bool on_bus_thread() const {
@@ -159,10 +160,13 @@ private:
 
   template <class T>
   void answer_with(const session& to, client_tag tag, T x) {
+    auto& endpoint = clients_.at(to.endpoint);
     if (on_bus_thread())
-      clients_->answer(to, tag, x);
+      endpoint.answer(to, tag, x);
     else
-      post([this, to, tag, x = std::move(x)] { clients_->answer(to, tag, x); });
+      post([&endpoint, to, tag, x = std::move(x)] {
+        endpoint.answer(to, tag, x);
+      });
   }
 
   void dropped(std::string_view why) { traffic_.dropped(why); }
@@ -205,8 +209,7 @@ private:
       }
       auto busy = reactor_.run(runs_per_turn);
       jobs_.run();
-      if (clients_)
-        clients_->flush();
+      flush();
       if (take_in() || busy)
         continue; // asking the kernel what is there would cost more than to
                   // look
@@ -218,26 +221,33 @@ private:
   void leave() {
     reactor_.run(runs_per_turn);
     jobs_.run();
-    if (clients_)
-      clients_->flush();
+    flush();
     auto x = make_wire_message(goodbye{}, now(), nullptr);
     for (auto& m : table_->linked())
       carry_now(m.name, m.incarnation, x);
     links_.reset();
     from_peers_.close();
-    if (clients_)
-      clients_->socket().close();
-    operators_.close();
+    for (auto& endpoint : clients_)
+      endpoint.socket().close();
+    if (operators_)
+      operators_->socket().close();
+  }
+
+  void flush() {
+    for (auto& endpoint : clients_)
+      endpoint.flush();
   }
 
   void poll(milliseconds longest) {
     items_.clear();
     items_.push_back({nullptr, wake_.fd(), ZMQ_POLLIN, 0});
     items_.push_back({from_peers_.handle(), 0, ZMQ_POLLIN, 0});
-    if (clients_)
-      items_.push_back({clients_->socket().handle(), 0, ZMQ_POLLIN, 0});
+    if (auto* questions = guard_.asked())
+      items_.push_back({questions->socket().handle(), 0, ZMQ_POLLIN, 0});
+    for (auto& endpoint : clients_)
+      items_.push_back({endpoint.socket().handle(), 0, ZMQ_POLLIN, 0});
     if (operators_)
-      items_.push_back({operators_.handle(), 0, ZMQ_POLLIN, 0});
+      items_.push_back({operators_->socket().handle(), 0, ZMQ_POLLIN, 0});
     links_->add_poll_items(items_);
     wake_.about_to_sleep();
     // What was posted before the flag was up raised no event.
@@ -249,23 +259,32 @@ private:
 
   /// Returns whether there was anything.
   bool take_in() {
+    if (guard_.asked() != nullptr)
+      guard_.answer(now());
     links_->take_events(
       [this](const std::string& address) {
         carry_out(table_->on_connected(address, now()));
       },
       [this](const std::string& address) {
         carry_out(table_->on_disconnected(address, now()));
+      },
+      [this](const std::string& address) {
+        links_->drop(address);
+        table_->on_connect_failed(address, now());
+        log_event(log_level::warning, "bus", "not_let_in",
+                  {{"address", address}});
       });
     auto n = drain(from_peers_, [this] {
       on_peer_frames();
       return 1;
     });
-    if (clients_)
-      n += drain(clients_->socket(),
-                 [this] { return clients_->on_frames(frames_, now()); });
+    for (auto& endpoint : clients_)
+      n += drain(endpoint.socket(), [this, &endpoint] {
+        return endpoint.on_frames(frames_, now());
+      });
     if (operators_)
-      n += drain(operators_, [this] {
-        on_operator_frames();
+      n += drain(operators_->socket(), [this] {
+        operators_->on_frames(frames_);
         return 1;
       });
     return n > 0;
@@ -288,20 +307,24 @@ private:
   // -- peers ------------------------------------------------------------------
 
   void on_peer_frames() {
+    auto* who = guard_.speaker(from_whom_, frames_[1], now());
+    if (who == nullptr)
+      return;
     auto from = parse_routing_id(frames_[0].to_string_view());
     if (!from)
       return dropped("bad_routing_id");
+    if (guard_.has_keys() && from->node != who->name)
+      return guard_.offence(*who, "spoke as " + shown(from->node), now());
     auto x = to_wire(frames_, 1, now());
     traffic_.received(1, x ? x->bytes() : 0);
-    if (!x || !may_say(role::node, x->head.t))
+    if (!x || find_message_type(x->head.t) == nullptr)
       return dropped("undecodable");
+    if (!may_say(who->role, x->head.t))
+      return refuse_peer(*who, *from, *x);
     decode_context ctx{now(), nullptr, {}, 0};
     if (x->head.t == hello::record_name()) {
-      auto h = decode<hello>(x->body.view(), ctx);
-      if (h && h->self.name == from->node
-          && h->self.incarnation == from->incarnation
-          && h->start == from->start)
-        carry_out(table_->on_hello(*h, now()));
+      if (auto h = decode<hello>(x->body.view(), ctx))
+        on_hello(*who, *from, *h);
       else
         dropped("undecodable");
     } else if (x->head.t == beat::record_name()) {
@@ -314,6 +337,38 @@ private:
       carry_out(table_->on_goodbye(*from, now()));
     } else {
       on_peer_message(*from, *x);
+    }
+  }
+
+  void on_hello(const identity& who, const origin& from, const hello& x) {
+    if (x.self.name != from.node || x.self.incarnation != from.incarnation
+        || x.start != from.start)
+      return dropped("undecodable");
+    if (x.self.has_role("controller") && who.role != role::controller)
+      return guard_.offence(who, "claimed to be a controller", now());
+    carry_out(table_->on_hello(x, now()));
+  }
+
+  void refuse_peer(const identity& who, const origin& from,
+                   const wire_message& x) {
+    guard_.offence(who, "said " + x.head.t, now());
+    if (table_->accepts(from))
+      board_.refuse(*table_->find(from.node), x,
+                    {ec::forbidden,
+                     "a " + std::string{to_string(who.role)} + " may not say "
+                       + shown(x.head.t),
+                     {}},
+                    &reactor_);
+  }
+
+  /// The list of keys is another: links with those who are not on it end.
+  void allow_now(const allowed_keys& x) {
+    guard_.replace(x);
+    for (auto& [address, node, key] : links_->servers()) {
+      auto* now_has = guard_.key_of(node);
+      if (now_has == nullptr || *now_has != key)
+        carry_out(
+          table_->expel(node, "its key is not allowed any more", now()));
     }
   }
 
@@ -340,7 +395,10 @@ private:
   }
 
   void act(const connect_to& x) {
-    auto done = links_->connect(x.address);
+    auto* key = guard_.key_of(x.node);
+    auto done = key == nullptr
+                  ? error{ec::forbidden, "no key of node " + shown(x.node), {}}
+                  : links_->connect(x.address, x.node, *key);
     if (done)
       return;
     table_->on_connect_failed(x.address, now());
@@ -394,35 +452,6 @@ private:
     membership_.tell_down(news);
   }
 
-  // -- operators --------------------------------------------------------------
-
-  void on_operator_frames() {
-    auto connection = frames_[0].to_string();
-    auto x = to_wire(frames_, 1, now());
-    traffic_.received(1, x ? x->bytes() : 0);
-    if (!x) {
-      dropped("undecodable");
-      return answer_operator(connection, {},
-                             caf::make_message(to_caf(x.failure())));
-    }
-    auto mid = caf::message_id{x->head.id & caf::message_id::request_id_mask}
-                 .with_category(caf::message_id::normal_message_category);
-    auto refuse = [&](error why) {
-      answer_operator(connection, mid,
-                      caf::make_message(to_caf(std::move(why))));
-    };
-    if (!may_say(role::operating, x->head.t))
-      return refuse(
-        {ec::forbidden, "operators may not say " + shown(x->head.t), {}});
-    auto reply_to = sessions_.of(connection);
-    if (!reply_to)
-      return refuse(
-        {ec::overloaded, "too many operators wait for answers", {}});
-    x->head.id = mid.integer_value();
-    if (auto done = board_.deliver(reply_to, *x, &reactor_); !done)
-      dropped("undecodable");
-  }
-
   caf::actor_system& system_;
   zmq_bus_settings settings_;
   wake_event wake_;
@@ -431,14 +460,16 @@ private:
   gauge peers_up_;
 
   zmq::context_t context_{1, max_sockets};
-  zmq::socket_t from_peers_, operators_;
-  std::optional<client_endpoint> clients_;
+  zmq::socket_t from_peers_;
+  guard guard_;
+  const guard::endpoint from_whom_ = guard::peers();
+  std::deque<client_endpoint> clients_; ///< by number
+  std::optional<operator_endpoint> operators_;
   std::unique_ptr<link_set> links_;
   std::unique_ptr<peer_table> table_;
   std::vector<zmq::pollitem_t> items_;
   frame_list frames_;
   membership membership_{&reactor_};
-  operator_sessions sessions_;
 
   job_queue jobs_;
   std::atomic<bool> stopping_{false};

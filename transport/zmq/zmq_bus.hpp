@@ -10,6 +10,7 @@
 #include "runtime/reactor.hpp"
 #include "transport/peers.hpp"
 #include "transport/switchboard.hpp"
+#include "transport/zmq/guard.hpp"
 #include "transport/zmq/loans.hpp"
 
 namespace millrace {
@@ -17,16 +18,21 @@ namespace millrace {
 /// Where a node listens and whom it meets.
 struct zmq_bus_settings {
   std::string cluster;
-  member self;                    ///< its address is filled in when it is empty
-  std::string peers;              ///< bind address for other nodes
-  std::string clients;            ///< bind address for clients; empty: none
-  std::string operators;          ///< bind address for shells; empty: none
-  std::vector<std::string> seeds; ///< nodes to meet first
-  zeromq::loan_limits max_unread; ///< answers that clients have not read
+  member self;           ///< its address is filled in when it is empty
+  std::string peers;     ///< bind address for other nodes
+  std::string operators; ///< bind address for shells; empty: none
+  /// Bind addresses for clients by tenant; their sessions carry the place in
+  /// this list.
+  std::vector<tenant_address> clients;
+  std::vector<node_address> seeds; ///< nodes to meet first; with keys, named
+  std::optional<node_keys> keys;   ///< none: everything is on this host
+  zeromq::loan_limits max_unread;  ///< answers that clients have not read
   link_settings link;
   /// Called on the bus thread when another start stands in this one's way:
   /// the cluster will not listen to it.
   std::function<void(const refused&)> on_refused;
+  /// What operators did and who was refused; called on the bus thread.
+  zeromq::guard::witness on_notable;
 };
 
 /// The bus over ZeroMQ: one thread that owns all sockets and, as CAF's host for
@@ -48,8 +54,11 @@ public:
   /// Runs actors on the bus thread; device threads name it as host.
   virtual reactor& host() = 0;
 
+  /// Replaces the list of allowed keys. Any thread.
+  virtual void allow(allowed_keys x) = 0;
+
   /// Addresses as bound, wildcards resolved; empty where there is none.
-  virtual std::string clients_address() const = 0;
+  virtual const std::vector<tenant_address>& clients_addresses() const = 0;
   virtual std::string operators_address() const = 0;
 };
 

@@ -73,25 +73,35 @@ class Model:
 class Client:
     """Submits requests to one gateway. Not for use by several threads at once."""
 
-    def __init__(self, address="tcp://127.0.0.1:7100", connect_timeout=5.0):
-        """Connects; raises Unavailable when nobody listens there in time, and
-        ValueError when it is no address."""
+    def __init__(self, address="tcp://127.0.0.1:7100", connect_timeout=5.0, *, key=None):
+        """Connects, with the key in that file where the cluster has keys
+        (`millrace keys new`). Raises Unavailable when nobody listens there in
+        time or the key is not let in, and ValueError when it is no address or
+        no key."""
         self._socket = zmq.Context.instance().socket(zmq.DEALER)
         self._socket.linger = 200
         self._socket.immediate = True
         try:
+            if key is not None:
+                _use_key(self._socket, key)
             self._socket.connect(address)
         except (zmq.ZMQError, TypeError) as why:
             self.close()
             raise ValueError(
                 f"{address!r}: expected an address like tcp://127.0.0.1:7100 ({why})"
             ) from None
+        except (OSError, ValueError):
+            self.close()
+            raise
         self._last = 0
         self._waiting = {}
         self._ready = {}
         if not self._socket.poll(int(connect_timeout * 1000), zmq.POLLOUT):
             self.close()
-            raise Unavailable(f"nobody listens at {address}")
+            why = "nobody listens there, or a key is needed" if key is None else (
+                f"nobody listens there, or the key {key} is not let in"
+            )
+            raise Unavailable(f"{address}: {why}")
 
     def close(self):
         """Ends the connection; what is open is not answered any more."""
@@ -224,6 +234,25 @@ class Client:
         if self._waiting.pop(number, None) is not None:
             self._ready[number] = (header.get("t"), maps.unpack(), frames)
         return True
+
+
+def _use_key(socket, path):
+    """A key file is lines of NAME: "VALUE"."""
+    found = {}
+    with open(path, encoding="ascii") as lines:
+        for line in lines:
+            name, colon, value = line.partition(":")
+            if colon:
+                found[name.strip()] = value.strip().strip("\"'")
+    for option, name in (
+        ("curve_publickey", "public_key"),
+        ("curve_secretkey", "secret_key"),
+        ("curve_serverkey", "cluster_key"),
+    ):
+        value = found.get(name, "")
+        if len(value) != 40:
+            raise ValueError(f"{path}: expected the key of a client, with a {name}")
+        setattr(socket, option, value.encode())
 
 
 def _pack_inputs(inputs):

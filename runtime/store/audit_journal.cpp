@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/store/audit_journal.hpp"
+
+#include <optional>
+
+namespace millrace {
+
+namespace {
+
+constexpr std::string_view first_line = "begin after ";
+
+/// A part may be over its size by what was written at once.
+constexpr size_t audit_part_most = 4 * audit_part_max;
+
+/// How a part's first line names the end of the one before.
+std::string name_of(const journal_hash& x) {
+  constexpr char hex[] = "0123456789abcdef";
+  std::string out;
+  for (auto byte : x)
+    out += {hex[byte >> 4], hex[byte & 15]};
+  return out;
+}
+
+} // namespace
+
+std::string audit_part(int number) {
+  return number == 0 ? audit_file
+                     : std::string{audit_file} + "." + std::to_string(number);
+}
+
+result<std::unique_ptr<audit_journal>>
+audit_journal::open(std::unique_ptr<disk> where, size_t part_max) {
+  std::unique_ptr<audit_journal> out{
+    new audit_journal{std::move(where), part_max}};
+  if (auto done = out->recover(); !done)
+    return done.failure();
+  return out;
+}
+
+/// Finds the end of the last part. Written anew, since where a sync failed
+/// what is read is not for sure on disk.
+result<void> audit_journal::recover() {
+  auto last = disk_->read(audit_file, audit_part_most);
+  if (!last)
+    return last.failure();
+  if (!*last)
+    return begin_part();
+  auto content = read_journal(**last);
+  end_ = content.end;
+  if (end_.records == 0 || (content.damage && !content.damage->torn))
+    return begin_part();
+  return replace(std::string_view{**last}.substr(0, end_.bytes), audit_file);
+}
+
+/// Makes a file as a whole, or leaves what there is.
+result<void> audit_journal::replace(std::string_view text,
+                                    const std::string& name) {
+  auto fresh = name + ".new";
+  auto done = disk_->create(fresh);
+  if (done)
+    done = disk_->append(fresh, text);
+  if (done)
+    done = disk_->sync(fresh);
+  if (done)
+    done = disk_->rename(fresh, name);
+  if (done)
+    done = disk_->sync_names();
+  broken_ = !done;
+  return done;
+}
+
+result<void> audit_journal::begin_part() {
+  for (int i = audit_parts - 1; i >= 0; --i) {
+    auto there = disk_->read(audit_part(i), audit_part_most);
+    if (!there)
+      return there.failure();
+    if (*there)
+      if (auto done = disk_->rename(audit_part(i), audit_part(i + 1)); !done)
+        return done;
+  }
+  auto before = name_of(end_.last);
+  end_ = {};
+  return replace(next_record(end_, std::string{first_line} + before),
+                 audit_file);
+}
+
+result<void> audit_journal::append(const std::vector<std::string>& lines) {
+  if (broken_)
+    if (auto done = recover(); !done)
+      return done;
+  if (end_.bytes > part_max_)
+    if (auto done = begin_part(); !done)
+      return done;
+  std::string bytes;
+  for (auto& line : lines)
+    bytes += next_record(end_, line);
+  auto done = disk_->append(audit_file, bytes);
+  if (done)
+    done = disk_->sync(audit_file);
+  broken_ = !done;
+  return done;
+}
+
+std::string read_audit(const std::vector<std::string>& parts,
+                       std::vector<std::string>& lines) {
+  std::string wrong;
+  std::optional<journal_hash> before;
+  for (auto& part : parts) {
+    auto content = read_journal(part);
+    auto& records = content.records;
+    auto fail = [&](const std::string& why) {
+      wrong += (wrong.empty() ? "" : "; ") + why;
+      lines.push_back("!!! " + why);
+    };
+    if (records.empty() || !records[0].starts_with(first_line))
+      fail("a part does not say what it follows");
+    else if (before && records[0].substr(first_line.size()) != name_of(*before))
+      fail("a part does not follow the one before it");
+    for (size_t i = 1; i < records.size(); ++i)
+      lines.emplace_back(records[i]);
+    if (content.damage && !content.damage->torn)
+      fail("bytes " + std::to_string(content.damage->from) + " to "
+           + std::to_string(content.damage->to) + " of a part are damaged");
+    before = content.end.last;
+  }
+  return wrong;
+}
+
+} // namespace millrace

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <sys/stat.h>
+
+#include "runtime/bytes.hpp"
+#include "tests/support/builders.hpp"
+#include "tests/support/live_cluster.hpp"
+#include "transport/keys/key_book.hpp"
+#include "transport/keys/key_file.hpp"
+#include "transport/message_types.hpp"
+#include "transport/zmq/socket.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+
+namespace {
+
+const std::string bundles = TEST_BUNDLES;
+
+infer ask(const std::string& model) {
+  infer out;
+  out.model = model;
+  out.inputs.push_back({"", floats({1, 4})});
+  return out;
+}
+
+/// A message without fields, as it travels.
+shared_bytes message_of(const header& x) {
+  auto bytes = encode_header(x, std::chrono::steady_clock::now());
+  return shared_bytes::copy_of(std::string{bytes.text()} + '\x80');
+}
+
+/// A cluster of a process per role, with keys: of its nodes, a viewer "eve", an
+/// operator "ops", and clients "app" (of tenant default) and "acme-app" (of
+/// acme).
+class guarded_cluster {
+public:
+  guarded_cluster()
+    : cluster({{"ctl", "    roles: [controller]\n"},
+               {"gw", "    roles: [gateway]\n    tenants: {acme: \""
+                        + acme_endpoint() + "\"}\n"},
+               {"w1", "    roles: [worker]\n"}},
+              "  - {model: identity}\n"
+              "  - {model: affine, tenants: [acme]}\n",
+              bundles, "keys: keys\n") {
+    keys({"new", "ctl", "--role", "controller"});
+    keys({"new", "gw", "w1", "--role", "node"});
+    keys({"new", "eve", "--role", "viewer"});
+    keys({"new", "ops", "--role", "operator"});
+    keys({"new", "app", "--role", "client"});
+    keys({"new", "acme-app", "--role", "client", "--tenant", "acme"});
+    cluster.use_key(key("ops"), key("app"));
+    cluster.start_all();
+    REQUIRE(cluster.wait_ready());
+  }
+
+  std::string acme_endpoint() const { return "ipc://" + folder_ / "acme"; }
+
+  std::string key(const std::string& name) const {
+    return cluster.folder() + "/keys/" + name + ".key";
+  }
+
+  /// millrace keys VERB FOLDER NAMES...
+  void keys(std::vector<std::string> words) {
+    words.insert(words.begin() + 1, cluster.folder() + "/keys");
+    words.insert(words.begin(), {MILLRACE_PROGRAM, "keys"});
+    process p{words, cluster.folder() + "/keys.log"};
+    REQUIRE(p.wait() == 0);
+  }
+
+  std::string clients() const { return cluster.endpoint("gw", "clients"); }
+
+  std::string operators(const std::string& node) const {
+    return cluster.endpoint(node, "operators");
+  }
+
+private:
+  temporary_directory folder_;
+
+public:
+  live_cluster cluster;
+};
+
+/// Messages to a node's endpoint for peers, from who has some node's key.
+class impostor {
+public:
+  impostor(guarded_cluster& c, const std::string& key, const std::string& node)
+    : node_(node),
+      to_(c.cluster.endpoint("w1", "peers")) {
+    auto own = read_key_file(c.key(key));
+    auto allowed =
+      read_allowed_keys(allowed_path(c.cluster.folder() + "/keys"));
+    REQUIRE((own && allowed));
+    own_ = own->pair();
+    server_ = allowed->keys.at("w1").public_key;
+    connect();
+  }
+
+  template <class T>
+  void say(const T& x) {
+    auto message =
+      make_wire_message(x, std::chrono::steady_clock::now(), nullptr);
+    message.head.to = "w1/supervisor";
+    // A new key is known within half a second; who was refused before has to
+    // connect anew.
+    CHECK(eventually(
+      [&] {
+        ::usleep(50'000);
+        auto sent =
+          zeromq::send(socket_, {}, message, std::chrono::steady_clock::now());
+        if (!sent)
+          connect();
+        return sent;
+      },
+      5s));
+  }
+
+private:
+  void connect() {
+    socket_ = zeromq::make_dealer(context_, node_ + "@1@1@1", {});
+    zeromq::connect_with(socket_, own_, server_);
+    REQUIRE(zeromq::connect(socket_, to_));
+  }
+
+  std::string node_;
+  std::string to_;
+  key_pair own_;
+  std::string server_;
+  zmq::context_t context_{1};
+  zmq::socket_t socket_;
+};
+
+/// What becomes of an attempt to connect.
+ec knock(const std::string& address, const std::string& key) {
+  auto x = connection::open(address, 2s, key);
+  return x ? ec::ok : x.failure().code;
+}
+
+} // namespace
+
+TEST_CASE("P13: with keys only those come in whose key is allowed there") {
+  guarded_cluster c;
+  temporary_directory elsewhere;
+  process p{{MILLRACE_PROGRAM, "keys", "new", elsewhere / "keys", "app",
+             "--role", "client"},
+            elsewhere / "keys.log"};
+  REQUIRE(p.wait() == 0);
+
+  SUBCASE("clients") {
+    CHECK(knock(c.clients(), c.key("app")) == ec::ok);
+    CHECK(knock(c.clients(), "") == ec::forbidden);
+    CHECK(knock(c.clients(), c.key("acme-app")) == ec::forbidden);
+    CHECK(knock(c.clients(), c.key("ops")) == ec::forbidden);
+    // Of another cluster: neither side knows the other.
+    CHECK(knock(c.clients(), elsewhere / "keys/app.key") != ec::ok);
+    CHECK(knock(c.acme_endpoint(), c.key("acme-app")) == ec::ok);
+    CHECK(knock(c.acme_endpoint(), c.key("app")) == ec::forbidden);
+  }
+  SUBCASE("operators") {
+    CHECK(knock(c.operators("ctl"), c.key("ops")) == ec::ok);
+    CHECK(knock(c.operators("ctl"), c.key("eve")) == ec::ok);
+    CHECK(knock(c.operators("ctl"), c.key("app")) == ec::forbidden);
+    CHECK(knock(c.operators("ctl"), "") == ec::forbidden);
+  }
+  SUBCASE("a node's key is no client's") {
+    CHECK(knock(c.clients(), c.key("w1")) == ec::bad_config);
+  }
+}
+
+TEST_CASE("P13: a viewer looks and an operator orders, by way of controllers") {
+  guarded_cluster c;
+  auto as = [&](const std::string& who, const std::string& node) {
+    auto x = operator_client::connect(c.operators(node), 2s, c.key(who));
+    REQUIRE(x);
+    return std::move(*x);
+  };
+  set_model more;
+  more.settings.model = "identity";
+  more.settings.replicas = 2;
+  auto viewer = as("eve", "ctl");
+  CHECK(viewer.ask<model_list>("./registry", get_models{}));
+  CHECK(viewer.ask<node_status>("w1/supervisor", get_status{}));
+  auto refused = viewer.ask<done>("./registry", more);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.failure().code == ec::forbidden);
+  CHECK(refused.failure().text == "a viewer may not say 'set_model'");
+  CHECK(as("ops", "ctl").ask<done>("./registry", more));
+  // A worker's word does not count for an operator's.
+  auto passed_on = as("ops", "w1").ask<done>("ctl/registry", more);
+  REQUIRE_FALSE(passed_on);
+  CHECK(passed_on.failure().text.find("is no controller") != std::string::npos);
+}
+
+TEST_CASE("P13: a tenant sees its own models only") {
+  guarded_cluster c;
+  auto app = c.cluster.connect_client();
+  CHECK(app.infer_one(ask("identity")).status == ec::ok);
+  auto hidden = app.infer_one(ask("affine"));
+  CHECK(hidden.status == ec::unknown_model);
+  CHECK(hidden.error.find("there is identity") != std::string::npos);
+  CHECK(app.models()->size() == 1);
+  auto acme = client::connect(c.acme_endpoint(), 2s, c.key("acme-app"));
+  REQUIRE(acme);
+  CHECK(acme->infer_one(ask("affine")).status == ec::ok);
+  CHECK(acme->models()->size() == 2);
+}
+
+TEST_CASE("P13: a key that is suspended is not listened to, until it is"
+          " resumed") {
+  guarded_cluster c;
+  auto app = c.cluster.connect_client();
+  REQUIRE(app.infer_one(ask("identity")).status == ec::ok);
+  c.keys({"suspend", "app"});
+  // The list is looked at twice a second.
+  CHECK(eventually(
+    [&] {
+      return app.infer_one(ask("identity"), 100ms).status == ec::unavailable;
+    },
+    2s));
+  CHECK(knock(c.clients(), c.key("app")) == ec::forbidden);
+  c.keys({"resume", "app"});
+  CHECK(eventually(
+    [&] { return app.infer_one(ask("identity"), 200ms).status == ec::ok; },
+    2s));
+}
+
+TEST_CASE("P13: a node whose key is taken off the list is lost, and back with"
+          " it") {
+  guarded_cluster c;
+  auto ctl = operator_client::connect(c.operators("ctl"), 2s, c.key("ops"));
+  REQUIRE(ctl);
+  auto sees = [&](const std::string& node) {
+    auto x = ctl->ask<member_list>("./supervisor", get_members{});
+    return x && std::any_of(x->peers.begin(), x->peers.end(), [&](auto& p) {
+             return p.name == node;
+           });
+  };
+  REQUIRE(sees("w1"));
+  c.keys({"suspend", "w1"});
+  CHECK(eventually([&] { return !sees("w1"); }, 3s));
+  SUBCASE("while it runs") {
+  }
+  SUBCASE("when it was started meanwhile, and turned away") {
+    c.cluster["w1"].end(SIGKILL);
+    c.cluster.start("w1");
+    CHECK(eventually(
+      [&] {
+        return c.cluster.log_of("w1").find("bus.not_let_in")
+               != std::string::npos;
+      },
+      5s));
+  }
+  c.keys({"resume", "w1"});
+  CHECK(eventually([&] { return sees("w1"); }, 15s));
+  CHECK(c.cluster.wait_ready());
+}
+
+TEST_CASE("P13: who says three things they may not is not listened to") {
+  guarded_cluster c;
+  auto eve = operator_client::connect(c.operators("ctl"), 2s, c.key("eve"));
+  REQUIRE(eve);
+  for (int i = 0; i < 3; ++i)
+    CHECK(eve->ask<done>("./supervisor", drain{}).failure().code
+          == ec::forbidden);
+  CHECK_FALSE(eve->ask<member_list>("./supervisor", get_members{}, 500ms));
+  CHECK(knock(c.operators("ctl"), c.key("eve")) == ec::forbidden);
+  // Others are not touched by it.
+  CHECK(knock(c.operators("ctl"), c.key("ops")) == ec::ok);
+}
+
+TEST_CASE("P13: a worker's key gives no orders, and makes nobody another") {
+  guarded_cluster c;
+  c.keys({"new", "rogue", "other", "--role", "node"});
+  auto audit = [&] {
+    process p{
+      {MILLRACE_PROGRAM, "store", "audit", c.cluster.folder() + "/data/w1"},
+      c.cluster.folder() + "/audit.log"};
+    CHECK(p.wait() == 0);
+    return *read_file(c.cluster.folder() + "/audit.log", 1 << 20);
+  };
+  deploy order;
+  order.epoch = 1'000'000;
+  order.what.replica = "affine.1.9";
+  order.what.model = "affine";
+  order.what.version = 1;
+  impostor worker{c, "rogue", "rogue"};
+  worker.say(order);
+  impostor liar{c, "other", "ctl"};
+  liar.say(order);
+  hello claim;
+  claim.cluster = "test";
+  claim.self = {"rogue", 1, "tcp://127.0.0.1:9", {"controller"}, ""};
+  claim.link = claim.start = 1;
+  worker.say(claim);
+  for (auto line : {"rogue (node) said deploy", "other (node) spoke as 'ctl'",
+                    "rogue (node) claimed to be a controller"}) {
+    CAPTURE(line);
+    CHECK(
+      eventually([&] { return audit().find(line) != std::string::npos; }, 5s));
+  }
+  auto status = operator_client::connect(c.operators("w1"), 2s, c.key("ops"))
+                  ->ask<node_status>("./supervisor", get_status{});
+  REQUIRE(status);
+  for (auto& replica : status->replicas)
+    CHECK(replica.what.replica != "affine.1.9");
+}
+
+TEST_CASE("P13: what an operator orders is in the audit log") {
+  guarded_cluster c;
+  auto ops = operator_client::connect(c.operators("ctl"), 2s, c.key("ops"));
+  set_model more;
+  more.settings.model = "identity";
+  more.settings.replicas = 2;
+  REQUIRE(ops->ask<done>("ctl/registry", more));
+  CHECK(eventually(
+    [&] {
+      process p{
+        {MILLRACE_PROGRAM, "store", "audit", c.cluster.folder() + "/data/ctl"},
+        c.cluster.folder() + "/audit.log"};
+      CHECK(p.wait() == 0);
+      auto text = *read_file(c.cluster.folder() + "/audit.log", 1 << 20);
+      return text.find("ops (operator) said set_model to 'ctl/registry'")
+               != std::string::npos
+             && text.find("\"model\":\"identity\"") != std::string::npos;
+    },
+    5s));
+}
+
+TEST_CASE("P13: at each endpoint each message of another role is refused") {
+  live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"}},
+                 "  - {model: identity}\n",
+                 bundles};
+  c.start_all();
+  REQUIRE(c.wait_ready());
+  size_t refused = 0;
+  for (auto [what, who] : {std::pair{"clients", role::client},
+                           std::pair{"operators", role::operating}}) {
+    auto x = connection::open(c.endpoint("all", what), 2s, "");
+    REQUIRE(x);
+    uint64_t id = 0;
+    for (auto type : message_names()) {
+      CAPTURE(what);
+      CAPTURE(std::string{type});
+      if (may_say(who, type))
+        continue;
+      header head;
+      head.v = protocol_version;
+      head.t = type;
+      head.id = ++id;
+      head.to = "all/supervisor";
+      REQUIRE((*x)->send({message_of(head), {}}));
+      auto answer = (*x)->receive(2s);
+      REQUIRE(answer);
+      CHECK(answer->first.text().find("forbidden") != std::string::npos);
+      ++refused;
+    }
+  }
+  CHECK(refused > 60);
+  CHECK(c.connect_client().infer_one(ask("identity")).status == ec::ok);
+}
+
+TEST_CASE("P13: a node does not start with a key that is not its own") {
+  guarded_cluster c;
+  auto& x = c.cluster;
+  x["w1"].end(SIGKILL);
+  auto start = [&] {
+    x.start("w1");
+    auto status = x["w1"].wait();
+    CHECK(status == 78);
+    return x.log_of("w1");
+  };
+  auto file = c.key("w1");
+  REQUIRE(std::rename(file.c_str(), (file + ".away").c_str()) == 0);
+  CHECK(start().find("w1.key: cannot be opened") != std::string::npos);
+  REQUIRE(std::rename((file + ".away").c_str(), file.c_str()) == 0);
+  REQUIRE(::chmod(file.c_str(), 0644) == 0);
+  CHECK(start().find("chmod 600") != std::string::npos);
+  REQUIRE(::chmod(file.c_str(), 0600) == 0);
+  c.keys({"remove", "w1"});
+  CHECK(start().find("is not on the list") != std::string::npos);
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include "runtime/bytes.hpp"
+#include "runtime/store/audit_journal.hpp"
+#include "runtime/store/audit_log.hpp"
+#include "runtime/virtual/disk.hpp"
+#include "tests/support/temporary_directory.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+
+namespace {
+
+using lines = std::vector<std::string>;
+
+/// A disk with an audit log.
+class audited {
+public:
+  std::unique_ptr<audit_journal> open(size_t part_max = audit_part_max) {
+    auto x = audit_journal::open(disk_->open(), part_max);
+    REQUIRE(x);
+    return std::move(*x);
+  }
+
+  /// What a reader finds, and what is wrong with it.
+  std::pair<lines, std::string> read() const {
+    lines parts, out;
+    for (int i = audit_parts; i >= 0; --i)
+      if (auto* text = disk_->content(audit_part(i)))
+        parts.push_back(*text);
+    auto wrong = read_audit(parts, out);
+    return {out, wrong};
+  }
+
+  virtual_disk& disk() { return *disk_; }
+
+private:
+  std::shared_ptr<virtual_disk> disk_ =
+    std::make_shared<virtual_disk>(random_stream{7});
+};
+
+} // namespace
+
+TEST_CASE("audit: what was said is there after restarts and losses of power") {
+  audited x;
+  lines expected;
+  for (int i = 0; i < 20; ++i) {
+    auto line = "ops said " + std::to_string(i);
+    REQUIRE(x.open()->append({line}));
+    expected.push_back(line);
+    if (i % 3 == 0)
+      x.disk().lose_power();
+  }
+  auto [found, wrong] = x.read();
+  CHECK(found == expected);
+  CHECK(wrong.empty());
+}
+
+TEST_CASE("audit: a line that was changed shows") {
+  audited x;
+  REQUIRE(x.open()->append({"ops said drain", "ops said set_model"}));
+  auto& text = *x.disk().content(audit_file);
+  auto at = text.find("drain");
+  text.replace(at, 5, "hello");
+  auto [found, wrong] = x.read();
+  CHECK(wrong.find("damaged") != std::string::npos);
+  // What comes later goes into another part, and shows too.
+  REQUIRE(x.open()->append({"ops said evict"}));
+  std::tie(found, wrong) = x.read();
+  CHECK(found.back() == "ops said evict");
+  CHECK(wrong.find("damaged") != std::string::npos);
+}
+
+TEST_CASE("audit: a part that was exchanged shows") {
+  audited x, other;
+  REQUIRE(x.open(0)->append({"ops said one"}));
+  REQUIRE(x.open(0)->append({"ops said two"}));
+  REQUIRE(x.read().second.empty());
+  REQUIRE(other.open(0)->append({"nobody said a thing"}));
+  *x.disk().content(audit_part(1)) = *other.disk().content(audit_file);
+  CHECK(x.read().second == "a part does not follow the one before it");
+}
+
+TEST_CASE("audit: parts that are full follow each other, and the oldest goes") {
+  audited x;
+  auto log = x.open(0);
+  for (int i = 0; i < 3 * audit_parts; ++i)
+    REQUIRE(log->append({"line " + std::to_string(i)}));
+  auto [found, wrong] = x.read();
+  CHECK(wrong.empty());
+  CHECK(found.size() == audit_parts + 1);
+  CHECK(found.back() == "line " + std::to_string(3 * audit_parts - 1));
+  CHECK(found.front() == "line " + std::to_string(2 * audit_parts - 1));
+}
+
+TEST_CASE("P18: a write of the audit log that fails loses nothing before it") {
+  for (size_t n = 0; n < 40; ++n) {
+    CAPTURE(n);
+    audited x;
+    lines acknowledged;
+    auto log = x.open();
+    size_t step = 0;
+    x.disk().fail([&](disk_step) { return step++ == n; });
+    for (int i = 0; i < 4; ++i)
+      if (auto line = "line " + std::to_string(i); log->append({line}))
+        acknowledged.push_back(line);
+    x.disk().fail(nullptr);
+    REQUIRE(log->append({"last"}));
+    acknowledged.push_back("last");
+    x.disk().lose_power();
+    auto [found, wrong] = x.read();
+    CHECK(wrong.empty());
+    for (auto& line : acknowledged)
+      CHECK(std::count(found.begin(), found.end(), line) == 1);
+  }
+}
+
+TEST_CASE("audit: a storm of refusals is counted, not listed") {
+  temporary_directory data;
+  {
+    auto log = open_audit_log(data.path());
+    REQUIRE(log);
+    for (int i = 0; i < 1000; ++i)
+      (*log)->refusal("eve said x");
+    (*log)->order("ops said drain");
+  }
+  auto text =
+    read_file(audit_directory(data.path()) + "/" + audit_part(0), 1 << 20);
+  REQUIRE(text);
+  lines found;
+  CHECK(read_audit({*text}, found).empty());
+  CHECK(found.size() < 60);
+  auto has = [&](const char* what) {
+    return std::any_of(found.begin(), found.end(), [&](auto& line) {
+      return line.find(what) != std::string::npos;
+    });
+  };
+  CHECK(has("more that are not listed"));
+  CHECK(has("ops said drain"));
+}

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <iostream>
+#include <sys/file.h>
+
+#include "millrace/print.hpp"
+#include "runtime/bytes.hpp"
+#include "runtime/file_descriptor.hpp"
+#include "runtime/name.hpp"
+#include "transport/keys/key_book.hpp"
+#include "transport/keys/key_file.hpp"
+#include "transport/message_types.hpp"
+
+namespace millrace {
+
+namespace {
+
+struct keys_options {
+  std::string folder;
+  std::vector<std::string> names;
+  std::string role;
+  std::string tenant;
+};
+
+/// A folder of keys, for one writer at a time.
+class key_folder {
+public:
+  /// Errors: unavailable; bad_config when the list is damaged.
+  static result<key_folder> open(const std::string& path) {
+    file_descriptor fd{
+      ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    if (!fd || ::flock(fd.get(), LOCK_EX) != 0)
+      return error{ec::unavailable,
+                   path + ": cannot be opened: " + std::strerror(errno),
+                   {}};
+    key_folder out;
+    out.path_ = path;
+    out.lock_ = std::move(fd);
+    auto list = allowed_path(path);
+    std::error_code none;
+    if (!std::filesystem::exists(list, none))
+      return out;
+    auto allowed = read_allowed_keys(list);
+    if (!allowed)
+      return allowed.failure();
+    out.allowed = std::move(*allowed);
+    return out;
+  }
+
+  const std::string& path() const { return path_; }
+
+  /// The public key clients and operators know the cluster by; the pair is
+  /// made when there is none yet.
+  result<std::string> cluster_key() const {
+    auto file = key_path(path_, cluster_key_name);
+    std::error_code none;
+    if (!std::filesystem::exists(file, none)) {
+      auto pair = make_key_pair();
+      key_file made{cluster_key_name, {}, {}, pair.public_key,
+                    pair.secret_key,  {}};
+      if (auto done = write_key_file(file, made); !done)
+        return done.failure();
+    }
+    auto there = read_key_file(file);
+    return there ? result<std::string>{there->public_key} : there.failure();
+  }
+
+  result<void> save() const {
+    auto text = print_allowed_keys(allowed);
+    return write_file(allowed_path(path_), std::as_bytes(std::span{text}));
+  }
+
+  allowed_keys allowed;
+
+private:
+  std::string path_;
+  file_descriptor lock_;
+};
+
+int done(const common_options& common, const std::vector<std::string>& names,
+         const std::string& text) {
+  for (auto& name : names)
+    if (!common.json)
+      std::cout << name << ": " << text << std::endl;
+  if (common.json)
+    std::cout << json{{"names", names}, {"ok", true}}.dump() << std::endl;
+  return exit_ok;
+}
+
+error no_such_key(const key_folder& keys, const std::string& name) {
+  return {ec::bad_request,
+          allowed_path(keys.path()) + ": has no key " + shown(name)
+            + "; there are "
+            + joined(keys.allowed.keys, ", ", [](auto& x) { return x.first; }),
+          {}};
+}
+
+// -- new ----------------------------------------------------------------------
+
+/// Makes one and puts it on the list.
+result<void> make_key(key_folder& keys, const std::string& name, role who,
+                      const std::string& tenant) {
+  if (auto fine = check_name("key", name); !fine)
+    return fine;
+  if (name == cluster_key_name)
+    return error{
+      ec::bad_request, "the name 'cluster' is the cluster's own pair's", {}};
+  if (keys.allowed.keys.contains(name))
+    return error{ec::conflict,
+                 allowed_path(keys.path()) + ": has a key " + shown(name)
+                   + " already; 'keys remove' takes it out",
+                 {}};
+  auto front = keys.cluster_key();
+  if (!front)
+    return front.failure();
+  auto pair = make_key_pair();
+  auto of_node = who == role::node || who == role::controller;
+  key_file made{name,
+                who,
+                tenant,
+                pair.public_key,
+                pair.secret_key,
+                of_node ? std::string{} : *front};
+  if (auto done = write_key_file(key_path(keys.path(), name), made); !done)
+    return done;
+  keys.allowed.keys[name] = {who, tenant, pair.public_key, false};
+  return keys.save();
+}
+
+int run_new(const keys_options& x, const common_options& common) {
+  auto who = from_string<role>(x.role);
+  if (!who)
+    return wrong_call(common, {ec::bad_request,
+                               "--role: expected one of "
+                                 + joined(names_of(role{}), ", ",
+                                          [](auto y) { return std::string{y}; })
+                                 + ", found " + shown(x.role),
+                               {}});
+  if (!x.tenant.empty() && *who != role::client)
+    return wrong_call(common,
+                      {ec::bad_request, "--tenant: only a client has one", {}});
+  auto tenant = x.tenant;
+  if (*who == role::client && tenant.empty())
+    tenant = default_tenant;
+  if (auto fine = check_name("tenant", tenant); !tenant.empty() && !fine)
+    return wrong_call(common, fine.failure());
+  std::error_code ignored; // opening it says more
+  if (std::filesystem::create_directories(x.folder, ignored))
+    std::filesystem::permissions(x.folder, std::filesystem::perms::owner_all,
+                                 ignored);
+  auto keys = key_folder::open(x.folder);
+  if (!keys)
+    return fail(common, keys.failure());
+  for (auto& name : x.names)
+    if (auto made = make_key(*keys, name, *who, tenant); !made)
+      return fail(common, made.failure());
+  auto status = done(common, x.names,
+                     "may connect as " + x.role
+                       + (tenant.empty() ? "" : " of tenant " + tenant)
+                       + "; its secret is in " + key_path(x.folder, "NAME"));
+  if (!common.json)
+    std::cout << "A node's host needs allowed.yaml, its own NAME.key and, where"
+                 " clients or\noperators connect, cluster.key. A client or"
+                 " operator needs its NAME.key.\n";
+  return status;
+}
+
+// -- the list -----------------------------------------------------------------
+
+int run_list(const keys_options& x, const common_options& common) {
+  auto allowed = read_allowed_keys(allowed_path(x.folder));
+  if (!allowed)
+    return fail(common, allowed.failure());
+  if (common.json) {
+    std::cout << to_json(*allowed).dump() << std::endl;
+    return exit_ok;
+  }
+  std::vector<std::vector<std::string>> rows{
+    {"NAME", "ROLE", "TENANT", "PUBLIC KEY", ""}};
+  for (auto& [name, key] : allowed->keys)
+    rows.push_back({name, std::string{to_string(*key.role)}, key.tenant,
+                    key.public_key, key.suspended ? "suspended" : ""});
+  print_table(rows);
+  return exit_ok;
+}
+
+/// Changes entries of the list.
+template <class F>
+int change(const keys_options& x, const common_options& common,
+           const std::string& text, F f) {
+  auto keys = key_folder::open(x.folder);
+  if (!keys)
+    return fail(common, keys.failure());
+  for (auto& name : x.names) {
+    auto i = keys->allowed.keys.find(name);
+    if (i == keys->allowed.keys.end())
+      return fail(common, no_such_key(*keys, name));
+    f(keys->allowed.keys, i);
+  }
+  if (auto saved = keys->save(); !saved)
+    return fail(common, saved.failure());
+  return done(common, x.names, text);
+}
+
+int run_suspend(const keys_options& x, const common_options& common) {
+  return change(x, common, "is not listened to any more",
+                [](auto&, auto i) { i->second.suspended = true; });
+}
+
+int run_resume(const keys_options& x, const common_options& common) {
+  return change(x, common, "may connect again",
+                [](auto&, auto i) { i->second.suspended = false; });
+}
+
+int run_remove(const keys_options& x, const common_options& common) {
+  return change(x, common, "is off the list; its file is still there",
+                [](auto& all, auto i) { all.erase(i); });
+}
+
+int run_table(const keys_options&, const common_options& common) {
+  if (common.json) {
+    auto out = json::object();
+    for (auto type : message_names())
+      for (auto name : names_of(role{}))
+        out[std::string{type}][std::string{name}] =
+          may_say(*from_string<role>(name), type);
+    std::cout << out.dump() << std::endl;
+  } else {
+    std::cout << access_reference();
+  }
+  return exit_ok;
+}
+
+} // namespace
+
+void add_keys_verb(CLI::App& app, common_options& common, verb_action& run) {
+  auto x = std::make_shared<keys_options>();
+  auto* keys =
+    app.add_subcommand("keys", "Say who may connect to a cluster, and as what");
+  keys->require_subcommand(1);
+  auto add = [&](const char* name, const char* text, auto action) {
+    auto* verb = keys->add_subcommand(name, text);
+    verb->add_flag("--json", common.json, "Print JSON");
+    verb->callback([=, &common, &run] {
+      run = [=, &common] { return action(*x, common); };
+    });
+    return verb;
+  };
+  auto in_folder = [&](CLI::App* verb) {
+    verb
+      ->add_option("folder", x->folder,
+                   "Folder of keys, as the config's option keys names it")
+      ->required();
+    return verb;
+  };
+  auto named = [&](CLI::App* verb) {
+    in_folder(verb)->add_option("name", x->names, "Names of keys")->required();
+    return verb;
+  };
+  auto* made = named(add("new", "Make keys and put them on the list", run_new));
+  made
+    ->add_option("--role", x->role,
+                 "client, viewer, operator, node or controller")
+    ->required();
+  made->add_option("--tenant", x->tenant,
+                   "Whose client it is; default: default");
+  in_folder(add("list", "Print who may connect", run_list));
+  named(add("suspend", "Have the cluster not listen to them, within a second",
+            run_suspend));
+  named(add("resume", "Have it listen again", run_resume));
+  named(add("remove", "Take them off the list", run_remove));
+  add("table", "Print who may say what", run_table);
+}
+
+} // namespace millrace

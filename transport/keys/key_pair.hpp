@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+namespace millrace {
+
+/// A CURVE key pair (RFC 26/CurveZMQ), both halves as 40 characters of Z85.
+struct key_pair {
+  std::string public_key;
+  std::string secret_key;
+};
+
+/// A new one, from the system's randomness.
+key_pair make_key_pair();
+
+/// Whether the secret key is the public one's.
+bool belong_together(const key_pair& x);
+
+} // namespace millrace

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/zmq/curve.hpp"
+
+#include <array>
+#include <vector>
+
+#include "transport/keys/key_pair.hpp"
+
+namespace millrace {
+
+key_pair make_key_pair() {
+  std::array<char, 41> public_key{}, secret_key{};
+  if (zmq_curve_keypair(public_key.data(), secret_key.data()) != 0)
+    throw zmq::error_t{};
+  return {public_key.data(), secret_key.data()};
+}
+
+bool belong_together(const key_pair& x) {
+  std::array<char, 41> public_key{};
+  return zmq_curve_public(public_key.data(), x.secret_key.c_str()) == 0
+         && x.public_key == public_key.data();
+}
+
+} // namespace millrace
+
+namespace millrace::zeromq {
+
+namespace {
+
+constexpr size_t key_bytes = 32;
+
+} // namespace
+
+void serve_with(zmq::socket_t& x, const curve_server& how) {
+  x.set(zmq::sockopt::curve_server, true);
+  x.set(zmq::sockopt::curve_secretkey, how.own.secret_key);
+  x.set(zmq::sockopt::zap_domain, how.domain);
+}
+
+void connect_with(zmq::socket_t& x, const key_pair& own,
+                  const std::string& server_key) {
+  x.set(zmq::sockopt::curve_publickey, own.public_key);
+  x.set(zmq::sockopt::curve_secretkey, own.secret_key);
+  x.set(zmq::sockopt::curve_serverkey, server_key);
+}
+
+zmq::socket_t watch_handshakes(zmq::context_t& context, zmq::socket_t& x) {
+  constexpr auto endpoint = "inproc://handshakes";
+  zmq_socket_monitor(x.handle(), endpoint, failed_handshakes);
+  zmq::socket_t out{context, zmq::socket_type::pair};
+  out.set(zmq::sockopt::linger, 0);
+  out.connect(endpoint);
+  return out;
+}
+
+std::string_view key_of(zmq::message_t& x) {
+  auto* key = zmq_msg_gets(x.handle(), "User-Id");
+  return key == nullptr ? std::string_view{} : std::string_view{key};
+}
+
+door::door(zmq::context_t& context)
+  : questions_(context, zmq::socket_type::rep) {
+  questions_.set(zmq::sockopt::linger, 0);
+  questions_.bind("inproc://zeromq.zap.01");
+}
+
+bool door::answer(const judge& may_come_in) {
+  enum frame : size_t {
+    version,
+    request_id,
+    domain,
+    address,
+    routing_id,
+    mechanism,
+    credentials,
+    all_frames
+  };
+  std::vector<zmq::message_t> asked;
+  do {
+    if (!questions_.recv(asked.emplace_back(), zmq::recv_flags::dontwait))
+      return false;
+  } while (asked.back().more());
+  std::array<char, 41> key{};
+  auto fine =
+    asked.size() == all_frames && asked[mechanism].to_string_view() == "CURVE"
+    && asked[credentials].size() == key_bytes
+    && zmq_z85_encode(key.data(), asked[credentials].data<uint8_t>(), key_bytes)
+         != nullptr
+    && may_come_in(asked[domain].to_string_view(), key.data(),
+                   asked[address].to_string_view());
+  auto say = [&](std::string_view x, bool more = true) {
+    questions_.send(zmq::buffer(x),
+                    more ? zmq::send_flags::sndmore : zmq::send_flags::none);
+  };
+  say("1.0");
+  say(asked.size() > request_id ? asked[request_id].to_string_view() : "");
+  say(fine ? "200" : "400");
+  say(fine ? "OK" : "not allowed");
+  say(fine ? key.data() : ""); // which messages then carry as their User-Id
+  say("", false);
+  return true;
+}
+
+} // namespace millrace::zeromq

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/zmq/operator_endpoint.hpp"
+
+#include "runtime/text.hpp"
+#include "transport/access.hpp"
+
+namespace millrace::zeromq {
+
+operator_endpoint::operator_endpoint(surroundings all, zmq::socket_t socket)
+  : bus_(std::move(all)),
+    socket_(std::move(socket)),
+    sessions_(bus_.system, [this](auto& to, auto mid, auto& content) {
+      answer(to, mid, content);
+    }) {
+}
+
+/// From any thread.
+void operator_endpoint::answer(const std::string& connection,
+                               caf::message_id mid,
+                               const caf::type_erased_tuple& content) {
+  auto x = encode_content(content, bus_.board.now(), &bus_.board);
+  if (!x)
+    return;
+  x->head.id = mid.request_id().integer_value();
+  bus_.post([this, connection, x = std::move(*x)] {
+    if (!send(socket_, connection, x, bus_.board.now()))
+      return bus_.counts.dropped("receiver_gone_or_slow");
+    bus_.counts.sent(1, x.bytes());
+  });
+}
+
+void operator_endpoint::on_frames(frame_list& frames) {
+  auto now = bus_.board.now();
+  auto* who = bus_.who.speaker(whose_, frames[1], now);
+  if (who == nullptr)
+    return;
+  auto connection = frames[0].to_string();
+  auto x = to_wire(frames, 1, now);
+  bus_.counts.received(1, x ? x->bytes() : 0);
+  auto mid = caf::message_id{};
+  auto refuse = [&](const error& why) {
+    answer(connection, mid, caf::make_message(to_caf(why)));
+  };
+  if (!x) {
+    bus_.counts.dropped("undecodable");
+    bus_.who.offence(*who, x.failure().text, now);
+    return refuse(x.failure());
+  }
+  mid = caf::message_id{x->head.id & caf::message_id::request_id_mask}
+          .with_category(caf::message_id::normal_message_category);
+  if (auto why = objection(*who, *x); !why.empty())
+    return refuse({ec::forbidden, std::move(why), {}});
+  if (is_order(x->head.t))
+    bus_.who.note(guard::notable::order, *who,
+                  "said " + x->head.t + " to " + shown(x->head.to, 120) + ": "
+                    + shown(printed(x->body.view()), 400));
+  auto reply_to = sessions_.of(connection);
+  if (!reply_to)
+    return refuse({ec::overloaded, "too many operators wait for answers", {}});
+  x->head.id = mid.integer_value();
+  if (auto done = bus_.board.deliver(reply_to, *x, &bus_.host); !done)
+    bus_.counts.dropped("undecodable");
+}
+
+/// Why a message goes no further; empty when it does.
+std::string operator_endpoint::objection(const identity& who,
+                                         const wire_message& x) {
+  if (!may_say(who.role, x.head.t)) {
+    bus_.who.offence(who, "said " + shown(x.head.t), bus_.board.now());
+    return "a " + std::string{to_string(who.role)} + " may not say "
+           + shown(x.head.t);
+  }
+  auto here =
+    x.head.to.starts_with("./") || x.head.to.starts_with(bus_.node + "/");
+  if (here || may_say(bus_.who.own_role(), x.head.t))
+    return {};
+  return "node " + bus_.node + " is no controller and cannot pass on "
+         + x.head.t + "; connect to that node, or to a controller";
+}
+
+} // namespace millrace::zeromq

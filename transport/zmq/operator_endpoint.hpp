@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "runtime/reactor.hpp"
+#include "transport/operator_session.hpp"
+#include "transport/switchboard.hpp"
+#include "transport/zmq/guard.hpp"
+#include "transport/zmq/socket.hpp"
+#include "transport/zmq/traffic.hpp"
+
+namespace millrace::zeromq {
+
+/// The socket where operators' shells come in: hands what they ask to actors
+/// here and, by way of this node, elsewhere, and sends the answers. For the bus
+/// thread.
+class operator_endpoint {
+public:
+  /// What the endpoint uses of its bus.
+  struct surroundings {
+    caf::actor_system& system;
+    switchboard& board;
+    reactor& host;
+    guard& who;
+    traffic& counts;
+    std::string node; ///< this one's name
+    /// Has something done on the bus thread; from any thread.
+    std::function<void(std::function<void()>)> post;
+  };
+
+  operator_endpoint(surroundings all, zmq::socket_t socket);
+
+  zmq::socket_t& socket() { return socket_; }
+
+  /// Takes in routing id, first frame and raw frames.
+  void on_frames(frame_list& frames);
+
+private:
+  void answer(const std::string& connection, caf::message_id mid,
+              const caf::type_erased_tuple& content);
+  std::string objection(const identity& who, const wire_message& x);
+
+  surroundings bus_;
+  zmq::socket_t socket_;
+  const guard::endpoint whose_ = guard::operators();
+  operator_sessions sessions_;
+};
+
+} // namespace millrace::zeromq
