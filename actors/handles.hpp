@@ -96,6 +96,8 @@ using gateway_actor = caf::typed_actor<
   caf::reacts_to<client_requests>,
   // The client does not want the answer any more.
   caf::reacts_to<client_cancel>,
+  // It has gone.
+  caf::reacts_to<client_left>,
   // A client asks which models there are.
   caf::reacts_to<client_describe>,
   // A replica can be used from now on.

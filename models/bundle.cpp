@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t max_manifest = 4u << 20;
 constexpr size_t max_code = 256u << 20;
+constexpr uint64_t most_parameters = 100'000; ///< what a weights file may have
 
 /// A relative path of plain components: it cannot leave the bundle.
 bool stays_inside(const std::string& path) {
@@ -38,16 +39,17 @@ result<void> check(const manifest& x, const std::string& file) {
     return refuse("version is missing or 0");
   if (x.layers.empty())
     return refuse("layers: there are none");
-  if (x.signature.inputs.empty() || x.signature.outputs.empty())
-    return refuse("signature: inputs or outputs are missing");
-  for (auto& spec : x.signature.inputs)
-    if (spec.extents.size() > shape::max_rank)
-      return refuse("signature: input '" + spec.name
-                    + "' has more than 8 extents");
-  for (auto& layer : x.layers)
+  if (auto fine = check_signature(x.signature); !fine)
+    return refuse(fine.failure().text);
+  uint64_t parameters = 0;
+  for (auto& layer : x.layers) {
     if (!stays_inside(layer.code))
       return refuse("layers: code " + shown(layer.code)
                     + " is not a plain path inside the bundle");
+    if (layer.parameters > most_parameters - parameters)
+      return refuse("layers: name more than 100000 parameters");
+    parameters += layer.parameters;
+  }
   if (!x.weights.file.empty() && !stays_inside(x.weights.file))
     return refuse("weights: file " + shown(x.weights.file)
                   + " is not a plain path inside the bundle");
@@ -55,9 +57,11 @@ result<void> check(const manifest& x, const std::string& file) {
 }
 
 /// Maps a file and holds it against what the manifest says of it.
-result<shared_bytes> open_part(const std::string& path, uint64_t bytes,
+result<shared_bytes> open_part(const std::string& directory,
+                               const std::string& name, uint64_t bytes,
                                const std::string& sha256, verify how) {
-  auto x = map_file(path);
+  auto x = map_file_beneath(directory, name);
+  auto path = directory + "/" + name;
   if (!x)
     return x;
   if (x->size() != bytes)
@@ -99,7 +103,7 @@ result<bundle> open_bundle(const std::string& directory, verify how) {
     if (layer.code_bytes > max_code)
       return error{ec::too_large, file + ": layer '" + layer.name
                                     + "' has more than 256 MiB of code"};
-    auto code = open_part(directory + "/" + layer.code, layer.code_bytes,
+    auto code = open_part(directory, layer.code, layer.code_bytes,
                           layer.code_sha256, how);
     if (!code)
       return code.failure();
@@ -109,7 +113,8 @@ result<bundle> open_bundle(const std::string& directory, verify how) {
   if (!out.info.weights.file.empty()) {
     auto path = directory + "/" + out.info.weights.file;
     auto bytes =
-      open_part(path, out.info.weights.bytes, out.info.weights.sha256, how);
+      open_part(directory, out.info.weights.file, out.info.weights.bytes,
+                out.info.weights.sha256, how);
     if (!bytes)
       return bytes.failure();
     auto tensors = read_safetensors(*bytes);

@@ -2,8 +2,10 @@
 #include "models/safetensors.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
-#include <set>
+#include <optional>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -12,8 +14,6 @@
 namespace millrace {
 
 namespace {
-
-using json = nlohmann::json;
 
 constexpr size_t max_header = 16u << 20;
 constexpr size_t max_tensors = 100'000;
@@ -24,71 +24,215 @@ error refused(std::string why) {
   return {ec::bad_request, "safetensors: " + std::move(why), {}};
 }
 
-/// Parses the header; objects in it may not name a key twice.
-result<json> parse_header(std::string_view text) {
-  std::vector<std::set<std::string>> seen;
-  std::string twice;
-  auto watch = [&](int, json::parse_event_t event, json& x) {
-    if (event == json::parse_event_t::object_start)
-      seen.emplace_back();
-    else if (event == json::parse_event_t::object_end)
-      seen.pop_back();
-    else if (event == json::parse_event_t::key
-             && !seen.back().insert(x.get<std::string>()).second)
-      twice = x.get<std::string>();
-    return true;
-  };
-  auto out = json::parse(text, watch, false);
-  if (out.is_discarded() || !out.is_object())
-    return refused("the header is not a JSON object");
-  if (!twice.empty())
-    return refused("the header names " + shown(twice) + " twice");
-  return out;
-}
+/// Takes a header's tensors as the parser meets them; nothing else of it is
+/// kept. The header is an object of tensors, each an object with dtype, shape
+/// and data_offsets, and at most one "__metadata__", an object of texts.
+class header_reader : public nlohmann::json_sax<nlohmann::json> {
+public:
+  /// `data` are the bytes behind the header.
+  explicit header_reader(shared_bytes data) : data_(std::move(data)) {}
 
-struct entry {
-  std::string name;
-  dtype type;
-  shape extents;
-  size_t begin;
-  size_t end;
-};
-
-result<entry> read_entry(const std::string& name, const json& x, size_t size) {
-  auto refuse = [&](const char* why) {
-    return refused("tensor " + shown(name) + " " + why);
-  };
-  if (name.size() > max_name)
-    return refuse("has a name of more than 512 bytes");
-  if (!x.is_object() || !x.contains("dtype") || !x.contains("shape")
-      || !x.contains("data_offsets") || !x["dtype"].is_string()
-      || !x["shape"].is_array() || !x["data_offsets"].is_array()
-      || x["data_offsets"].size() != 2)
-    return refuse("lacks dtype, shape or data_offsets");
-  auto type = from_string<dtype>(x["dtype"].get<std::string>());
-  if (!type)
-    return refuse("has an unknown dtype");
-  std::vector<int64_t> extents;
-  for (auto& n : x["shape"]) {
-    if (!n.is_number_unsigned() || n.get<uint64_t>() > INT64_MAX)
-      return refuse("has an extent that is no size");
-    extents.push_back(n.get<int64_t>());
+  result<std::vector<named_tensor>> run(std::string_view text) {
+    out_.reserve(std::min(text.size() / least_entry, max_tensors) + 1);
+    auto whole = nlohmann::json::sax_parse(text, this);
+    if (error_)
+      return *error_;
+    if (!whole || !closed_)
+      return refused("the header is not a JSON object");
+    if (auto twice = name_twice(); !twice.empty())
+      return refused("the header names " + shown(twice) + " twice");
+    return std::move(out_);
   }
-  auto dims = shape::of(extents);
-  if (!dims)
-    return refuse("has too many dimensions");
-  auto& offsets = x["data_offsets"];
-  if (!offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned())
-    return refuse("has offsets that are no sizes");
-  entry out{name, *type, *dims, offsets[0].get<size_t>(),
-            offsets[1].get<size_t>()};
-  if (out.begin > out.end || out.end > size)
-    return refuse("lies outside the file");
-  auto n = dense_bytes(out.type, out.extents);
-  if (!n || *n != out.end - out.begin)
-    return refuse("has a length that is not its shape times its dtype");
-  return out;
-}
+
+  bool null() override { return unexpected(); }
+  bool boolean(bool) override { return unexpected(); }
+  bool number_integer(int64_t) override { return unexpected(); } // negative
+  bool number_float(double, const std::string&) override {
+    return unexpected();
+  }
+  bool binary(nlohmann::json::binary_t&) override { return unexpected(); }
+
+  bool number_unsigned(uint64_t x) override {
+    if (in_ == place::shape) {
+      if (x > INT64_MAX)
+        return fail("has an extent that is no size");
+      if (rank_ == shape::max_rank)
+        return fail("has too many dimensions");
+      extents_[rank_++] = static_cast<int64_t>(x);
+      return true;
+    }
+    if (in_ != place::offsets)
+      return unexpected();
+    if (offset_count_ < offsets_.size())
+      offsets_[offset_count_] = x;
+    ++offset_count_;
+    return true;
+  }
+
+  bool string(std::string& x) override {
+    if (in_ == place::metadata)
+      return true;
+    if (in_ != place::tensor || key_ != "dtype")
+      return unexpected();
+    type_ = from_string<dtype>(x);
+    return type_ ? true : fail("has an unknown dtype");
+  }
+
+  bool start_object(size_t) override {
+    if (in_ == place::outside && !closed_) {
+      in_ = place::header;
+      return true;
+    }
+    if (in_ != place::header)
+      return unexpected();
+    if (is_metadata_) {
+      in_ = place::metadata;
+      return true;
+    }
+    in_ = place::tensor;
+    seen_dtype_ = seen_shape_ = seen_offsets_ = false;
+    return true;
+  }
+
+  bool key(std::string& x) override {
+    switch (in_) {
+    case place::header:
+      name_ = x;
+      is_metadata_ = x == "__metadata__";
+      if (x.size() > max_name)
+        return fail("has a name of more than 512 bytes");
+      return !is_metadata_ || !std::exchange(seen_metadata_, true)
+             || fail("is there twice");
+    case place::tensor:
+      key_ = x;
+      return first_time();
+    default:
+      return true;
+    }
+  }
+
+  bool end_object() override {
+    if (in_ == place::header) {
+      in_ = place::outside;
+      closed_ = true;
+      return true;
+    }
+    auto was_tensor = in_ == place::tensor;
+    in_ = place::header;
+    return !was_tensor || take_tensor();
+  }
+
+  bool start_array(size_t) override {
+    if (in_ != place::tensor || key_ == "dtype")
+      return unexpected();
+    in_ = key_ == "shape" ? place::shape : place::offsets;
+    (in_ == place::shape ? rank_ : offset_count_) = 0;
+    return true;
+  }
+
+  bool end_array() override {
+    in_ = place::tensor;
+    return true;
+  }
+
+  bool parse_error(size_t, const std::string&,
+                   const nlohmann::json::exception&) override {
+    return false;
+  }
+
+private:
+  /// What the parser is in.
+  enum class place : uint8_t {
+    outside,
+    header,
+    metadata,
+    tensor,
+    shape,
+    offsets
+  };
+
+  /// A tensor takes at least so many bytes of a header.
+  static constexpr size_t least_entry =
+    std::string_view{R"("":{"dtype":"U8","shape":[],"data_offsets":[0,1]})"}
+      .size();
+
+  bool fail(const char* why) {
+    error_ = refused("tensor " + shown(name_) + " " + why);
+    return false;
+  }
+
+  bool unexpected() {
+    if (in_ == place::outside || in_ == place::header)
+      return false; // no object
+    switch (in_) {
+    case place::shape:
+      return fail("has an extent that is no size");
+    case place::offsets:
+      return fail("has offsets that are no sizes");
+    default:
+      return fail("lacks dtype, shape or data_offsets");
+    }
+  }
+
+  bool first_time() {
+    auto* seen = key_ == "dtype"          ? &seen_dtype_
+                 : key_ == "shape"        ? &seen_shape_
+                 : key_ == "data_offsets" ? &seen_offsets_
+                                          : nullptr;
+    if (seen == nullptr)
+      return fail("has another key than dtype, shape and data_offsets");
+    return !std::exchange(*seen, true) || fail("names a key twice");
+  }
+
+  bool take_tensor() {
+    if (!seen_dtype_ || !seen_shape_ || !seen_offsets_
+        || offset_count_ != offsets_.size())
+      return fail("lacks dtype, shape or data_offsets");
+    if (out_.size() == max_tensors) {
+      error_ = refused("more than 100000 tensors");
+      return false;
+    }
+    auto [begin, end] = offsets_;
+    if (begin > end || end > data_.size())
+      return fail("lies outside the file");
+    auto dims = *shape::of({extents_.data(), rank_});
+    auto n = dense_bytes(*type_, dims);
+    if (!n || *n != end - begin)
+      return fail("has a length that is not its shape times its dtype");
+    out_.push_back({std::move(name_),
+                    tensor{*type_, dims, data_.slice(begin, end - begin)}});
+    return true;
+  }
+
+  /// A name that two tensors have; empty when none has.
+  std::string name_twice() const {
+    std::vector<const std::string*> names;
+    names.reserve(out_.size());
+    for (auto& x : out_)
+      names.push_back(&x.name);
+    std::sort(names.begin(), names.end(),
+              [](auto* x, auto* y) { return *x < *y; });
+    auto i = std::adjacent_find(names.begin(), names.end(),
+                                [](auto* x, auto* y) { return *x == *y; });
+    return i == names.end() ? std::string{} : **i;
+  }
+
+  shared_bytes data_;
+  std::vector<named_tensor> out_;
+  std::optional<error> error_;
+  place in_ = place::outside;
+  bool closed_ = false; ///< the header's object has ended
+  bool is_metadata_ = false;
+  bool seen_metadata_ = false;
+  std::string name_; ///< of the tensor that is read, and what is known of it
+  std::string key_;
+  bool seen_dtype_ = false, seen_shape_ = false, seen_offsets_ = false;
+  std::optional<dtype> type_;
+  std::array<int64_t, shape::max_rank> extents_{};
+  size_t rank_ = 0;
+  std::array<uint64_t, 2> offsets_{};
+  size_t offset_count_ = 0;
+};
 
 } // namespace
 
@@ -100,36 +244,23 @@ result<std::vector<named_tensor>> read_safetensors(const shared_bytes& file) {
   if (header_size > max_header || header_size > file.size() - 8)
     return refused("the header's length of " + std::to_string(header_size)
                    + " is over 16 MiB or over the file");
-  auto header = parse_header(file.text().substr(8, header_size));
-  if (!header)
-    return header.failure();
-  if (header->size() > max_tensors)
-    return refused("more than 100000 tensors");
   auto data = file.slice(8 + header_size, file.size() - 8 - header_size);
-  std::vector<entry> entries;
-  for (auto& [name, x] : header->items()) {
-    if (name == "__metadata__")
-      continue;
-    auto e = read_entry(name, x, data.size());
-    if (!e)
-      return e.failure();
-    entries.push_back(std::move(*e));
-  }
-  std::stable_sort(entries.begin(), entries.end(), [](auto& x, auto& y) {
-    return std::tie(x.begin, x.end) < std::tie(y.begin, y.end);
+  auto out = header_reader{data}.run(file.text().substr(8, header_size));
+  if (!out)
+    return out;
+  // Those of no bytes come before the one that begins where they are.
+  std::stable_sort(out->begin(), out->end(), [](auto& x, auto& y) {
+    return std::pair{x.value.data.data(), x.value.data.size()}
+           < std::pair{y.value.data.data(), y.value.data.size()};
   });
-  size_t at = 0;
-  std::vector<named_tensor> out;
-  for (auto& e : entries) {
-    if (e.begin != at)
-      return refused("tensor " + shown(e.name)
+  auto* at = data.data();
+  for (auto& x : *out) {
+    if (x.value.data.data() != at)
+      return refused("tensor " + shown(x.name)
                      + " leaves a hole or overlaps another");
-    at = e.end;
-    out.push_back(
-      {std::move(e.name),
-       tensor{e.type, e.extents, data.slice(e.begin, e.end - e.begin)}});
+    at += x.value.data.size();
   }
-  if (at != data.size())
+  if (at != data.data() + data.size())
     return refused("bytes follow the last tensor");
   return out;
 }

@@ -42,6 +42,45 @@ result<tensor_spec> parse_tensor_spec(std::string_view text) {
 
 namespace {
 
+constexpr size_t most_specs = 256;
+constexpr size_t most_row_bytes = 1u << 30;
+
+/// What is wrong with one input or output; empty when nothing is.
+std::string objection(const tensor_spec& x, int batch_axis) {
+  if (x.extents.size() > shape::max_rank)
+    return "has more than " + std::to_string(shape::max_rank) + " extents";
+  for (auto n : x.extents)
+    if (n < -1)
+      return "has an extent of " + std::to_string(n);
+  auto bytes = dense_bytes(x.type, with_rows(x, batch_axis, 1));
+  return bytes && *bytes <= most_row_bytes ? "" : "has rows of more than 1 GiB";
+}
+
+} // namespace
+
+result<void> check_signature(const signature& x) {
+  auto refuse = [](std::string why) {
+    return error{ec::bad_config, "signature: " + std::move(why), {}};
+  };
+  for (auto* specs : {&x.inputs, &x.outputs}) {
+    std::string kind = specs == &x.inputs ? "input" : "output";
+    if (specs->empty() || specs->size() > most_specs)
+      return refuse("has " + std::to_string(specs->size()) + " " + kind
+                    + "s (expected 1 to 256)");
+    for (auto& spec : *specs)
+      if (auto why = objection(spec, x.batch_axis); !why.empty())
+        return refuse(kind + " " + shown(spec.name) + " " + why);
+  }
+  for (auto& spec : x.inputs)
+    if (x.batch_axis < -1
+        || x.batch_axis >= static_cast<int>(spec.extents.size()))
+      return refuse("input " + shown(spec.name) + " has no axis "
+                    + std::to_string(x.batch_axis) + " (batch_axis)");
+  return {};
+}
+
+namespace {
+
 bool fits(const tensor_spec& spec, const tensor& x) {
   if (spec.type != x.type || spec.extents.size() != x.extents.rank())
     return false;

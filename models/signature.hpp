@@ -29,6 +29,11 @@ struct signature {
 /// "x:F32[-1, 64]".
 std::string to_string(const tensor_spec& x);
 
+/// Checks what a bundle says of itself before anything relies on it: 1 to 256
+/// inputs and outputs, extents that a shape can have, a batch axis that each
+/// input has, and rows of at most 1 GiB. Errors: bad_config, saying which.
+result<void> check_signature(const signature& x);
+
 /// Reads "NAME:DTYPE:EXTENT,EXTENT,..." (an extent of -1 or ?: any), the form
 /// of `millrace model import --input`. Errors: bad_request, saying which part.
 result<tensor_spec> parse_tensor_spec(std::string_view text);

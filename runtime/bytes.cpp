@@ -5,9 +5,11 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
+#include <linux/openat2.h>
 #include <new>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "runtime/file_descriptor.hpp"
@@ -56,8 +58,12 @@ shared_bytes byte_buffer::freeze() && {
   return {view, std::move(data_)};
 }
 
-result<shared_bytes> map_file(const std::string& path) {
-  file_descriptor fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+namespace {
+
+/// Opening a pipe must not wait for who writes to it.
+constexpr int to_read = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
+
+result<shared_bytes> map(const std::string& path, const file_descriptor& fd) {
   struct stat info;
   if (!fd || ::fstat(fd.get(), &info) != 0)
     return system_error(path, "open");
@@ -73,6 +79,26 @@ result<shared_bytes> map_file(const std::string& path) {
     p, [n](const void* x) { ::munmap(const_cast<void*>(x), n); });
   return shared_bytes{const_bytes{static_cast<const std::byte*>(p), n},
                       std::move(owner)};
+}
+
+} // namespace
+
+result<shared_bytes> map_file(const std::string& path) {
+  return map(path, file_descriptor{::open(path.c_str(), to_read)});
+}
+
+result<shared_bytes> map_file_beneath(const std::string& directory,
+                                      const std::string& path) {
+  file_descriptor in{
+    ::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)};
+  if (!in)
+    return system_error(directory, "open");
+  open_how how{};
+  how.flags = to_read;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+  return map(directory + "/" + path,
+             file_descriptor{static_cast<int>(::syscall(
+               SYS_openat2, in.get(), path.c_str(), &how, sizeof how))});
 }
 
 result<std::string> read_file(const std::string& path, size_t max) {

@@ -76,6 +76,12 @@ private:
 /// Errors: unavailable, with the path and the system's reason.
 result<shared_bytes> map_file(const std::string& path);
 
+/// Maps a file that a stranger named: a path relative to a directory that leads
+/// nowhere else, whatever links there are (openat2(2), RESOLVE_BENEATH and
+/// RESOLVE_NO_SYMLINKS). Errors: as map_file.
+result<shared_bytes> map_file_beneath(const std::string& directory,
+                                      const std::string& path);
+
 /// Reads a file of at most max bytes.
 /// Errors: unavailable as above; too_large.
 result<std::string> read_file(const std::string& path, size_t max);

@@ -37,7 +37,8 @@ public:
   /// come back.
   virtual member_list members() const = 0;
 
-  /// The actor gets client_requests, client_cancel and client_describe; with
+  /// The actor gets client_requests, client_cancel, client_left and
+  /// client_describe; with
   /// null, clients are told that nobody is there.
   virtual void serve_clients(caf::strong_actor_ptr x) = 0;
 

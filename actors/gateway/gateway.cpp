@@ -175,7 +175,7 @@ result<void> gateway_state::admit(client_request& x,
   ++model.open;
   deadlines_.push(due, key);
   model.next.requests.push_back(
-    {key, {due}, x.priority, std::move(*inputs), *rows});
+    {key, {due}, x.priority, std::move(*inputs), *rows, !x.request.idempotent});
   return {};
 }
 
@@ -305,20 +305,34 @@ void gateway_state::arm() {
   send_at(self_, due, tick::value);
 }
 
+void gateway_state::cancel(uint64_t key, const char* why) {
+  auto& r = in_flight_.at(key);
+  self_->send(models_[r.model].router, unroute{key});
+  infer_reply y;
+  y.status = ec::cancelled;
+  y.error = why;
+  finish_request(key, r, std::move(y), now());
+}
+
 void gateway_state::on_cancel(const client_cancel& x) {
   auto from = clients_.find(x.from);
   if (from == clients_.end())
     return;
   auto i = from->second.requests.find(x.id);
-  if (i == from->second.requests.end())
-    return; // answered already: the client has, or will have, that answer
-  auto key = i->second;
-  auto& r = in_flight_.at(key);
-  self_->send(models_[r.model].router, unroute{key});
-  infer_reply y;
-  y.status = ec::cancelled;
-  y.error = "cancelled by the client";
-  finish_request(key, r, std::move(y), now());
+  if (i != from->second.requests.end())
+    cancel(i->second, "cancelled by the client");
+  // Else answered already: the client has, or will have, that answer.
+}
+
+void gateway_state::on_left(const client_left& x) {
+  auto from = clients_.find(x.from);
+  if (from == clients_.end())
+    return;
+  std::vector<uint64_t> open;
+  for (auto& [id, key] : from->second.requests)
+    open.push_back(key);
+  for (auto key : open)
+    cancel(key, "the client has left");
 }
 
 // -- replicas -----------------------------------------------------------------
@@ -428,6 +442,7 @@ gateway(gateway_actor::stateful_pointer<gateway_state> self,
     [&s](client_requests& x) { s.on_requests(*x.group); },
     [&s](settled& x) { s.on_settled(x); },
     [&s](const client_cancel& x) { s.on_cancel(x); },
+    [&s](const client_left& x) { s.on_left(x); },
     [&s](const client_describe& x) { s.on_describe(x); },
     [&s](replica_ready& x) { s.on_ready(x); },
     [&s](const replica_draining& x) { s.on_draining(x); },

@@ -26,6 +26,7 @@ struct gateway_state {
 
   void on_requests(request_group& x);
   void on_cancel(const client_cancel& x);
+  void on_left(const client_left& x);
   void on_describe(const client_describe& x);
   void on_ready(replica_ready& x);
   void on_draining(const replica_draining& x);
@@ -81,6 +82,7 @@ private:
   served* free_place();
   void refuse(client_request& x, const session& from, const error& why);
   void settle(outcome& x, const settled& with, timestamp time);
+  void cancel(uint64_t key, const char* why);
   void finish_request(uint64_t key, request& r, infer_reply x, timestamp time);
   void forget_idle(const session& x);
   void end_if_finished();

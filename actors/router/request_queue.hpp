@@ -20,6 +20,7 @@ struct queued_request {
   std::vector<tensor> inputs;
   uint64_t rows = 1;
   timestamp arrived;
+  bool once = false;     ///< given to one replica at most
   uint32_t attempts = 0; ///< times it was given to a replica
   bool alone = false;    ///< shares no batch: its last one failed or was lost
   bool settled = false;  ///< nobody waits for it any more

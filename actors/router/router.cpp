@@ -49,7 +49,7 @@ void router_state::on_route(route& x) {
   auto time = now();
   for (auto& y : x.requests) {
     queued_request request{y.key,  y.due, y.priority, std::move(y.inputs),
-                           y.rows, time,  0};
+                           y.rows, time,  y.once};
     if (!queue_->push(request))
       settle_as(request.key, ec::overloaded,
                 "the queue of model '" + options_.model + "' is full ("
@@ -187,13 +187,18 @@ void router_state::settle_batch(flight& done, batch_done& x) {
   self_->send(gateway_, std::move(y));
 }
 
+bool router_state::is_last_attempt(const queued_request& x) const {
+  return x.attempts >= max_attempts || x.once
+         || options_.policy.retry == retry_policy::never;
+}
+
 void router_state::fail_batch(flight& done, const batch_done& x) {
   auto status = x.status == ec::ok ? ec::internal : x.status;
   auto alone = done.requests.size() == 1;
   for (auto i = done.requests.rbegin(); i != done.requests.rend(); ++i) {
     if (i->settled)
       continue;
-    if (alone || i->attempts >= max_attempts || status == ec::cancelled) {
+    if (alone || is_last_attempt(*i) || status == ec::cancelled) {
       settle_as(i->key, status, x.text);
     } else { // one of them may be to blame
       i->alone = true;
@@ -236,15 +241,21 @@ void router_state::give_back(flight& lost) {
   for (auto i = lost.requests.rbegin(); i != lost.requests.rend(); ++i) {
     if (i->settled)
       continue;
-    if (i->attempts >= max_attempts) {
+    auto name = "replica " + lost.replica_name;
+    if (!is_last_attempt(*i)) {
+      redispatched_->add();
+      i->alone = true; // one of them may be to blame
+      queue_->put_back(std::move(*i));
+    } else if (i->attempts < max_attempts) {
+      settle_as(i->key, ec::unavailable,
+                name
+                  + " was lost, and may have run this request, which must not"
+                    " be run twice");
+    } else {
       settle_as(i->key, ec::poison,
-                "replica " + lost.replica_name
+                name
                   + " was lost while it ran this request, which had failed"
                     " before");
-    } else { // one of them may be to blame
-      redispatched_->add();
-      i->alone = true;
-      queue_->put_back(std::move(*i));
     }
   }
 }

@@ -53,6 +53,7 @@ private:
   void dispatch(replica& to, std::vector<queued_request> batch);
   void settle_batch(flight& done, batch_done& x);
   void fail_batch(flight& done, const batch_done& x);
+  bool is_last_attempt(const queued_request& x) const;
   void give_back(flight& lost);
   void report();
   void arm();

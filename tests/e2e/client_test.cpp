@@ -3,7 +3,7 @@
 
 #include "client/client.hpp"
 #include "tests/support/builders.hpp"
-#include "tests/support/process.hpp"
+#include "tests/support/live_cluster.hpp"
 #include "transport/zmq/socket.hpp"
 
 using namespace millrace;
@@ -25,6 +25,8 @@ public:
 
   /// Messages in the next frame; 0 when none comes.
   size_t next_frame() {
+    if (!socket_)
+      return 0;
     zeromq::frame_list frames;
     for (auto begin = now(); !zeromq::receive(socket_, frames);)
       if (now() - begin > 200ms)
@@ -38,9 +40,23 @@ public:
     return n;
   }
 
+  /// Goes away, and comes back at the same address.
+  void vanish() { socket_.close(); }
+  void come_back() {
+    CHECK(eventually(
+      [&] {
+        auto x = zeromq::bind_router(context_, address_, {});
+        if (x)
+          socket_ = std::move(*x);
+        return static_cast<bool>(x);
+      },
+      2s));
+  }
+
 private:
   zmq::context_t context_;
   zmq::socket_t socket_;
+  std::string address_ = zeromq::bound_address(socket_);
 
 public:
   client gateway;
@@ -54,6 +70,34 @@ infer small() {
 }
 
 } // namespace
+
+TEST_CASE("client: what was on a connection that is lost is unavailable at"
+          " once, and the next request goes on a new one") {
+  listener at;
+  for (int i = 0; i < 3; ++i)
+    at.gateway.submit(small(), 60s);
+  CHECK(at.next_frame() == 1);
+  auto begin = now();
+  at.vanish();
+  for (uint64_t id = 1; id <= 3; ++id) {
+    auto x = at.gateway.receive(5s);
+    REQUIRE(x);
+    CHECK(x->id == id);
+    CHECK(x->reply.status == ec::unavailable);
+    CHECK(x->reply.error.find("was lost") != std::string::npos);
+  }
+  CHECK(now() - begin < 5s);
+  CHECK(at.gateway.outstanding() == 0);
+  CHECK(at.gateway.infer_one(small(), 100ms).status == ec::unavailable);
+  at.come_back();
+  CHECK(eventually(
+    [&] {
+      at.gateway.submit(small(), 100ms);
+      at.gateway.receive(50ms);
+      return at.next_frame() > 0;
+    },
+    10s));
+}
 
 TEST_CASE("client: requests of a group share a frame, others do not") {
   listener at;

@@ -291,6 +291,26 @@ TEST_CASE("P9: at three times the capacity goodput stays, and refusals are"
   CHECK(storm.slowest_refusal < 1s);
 }
 
+TEST_CASE("I6: a connection that ends is a client that has left") {
+  live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"
+                          "    devices:\n"
+                          "      - type: emulated\n"
+                          "        emulate: {load: 10ms, per_batch: 500ms}\n"}},
+                 "  - {model: identity, policy: {batch: 1}}\n",
+                 bundles};
+  c.start_all();
+  REQUIRE(c.wait_ready());
+  auto other = c.connect_client();
+  {
+    auto leaving = c.connect_client();
+    for (int i = 0; i < 100; ++i)
+      leaving.submit(ask("identity", floats({1, 4})), 60s);
+    ::usleep(200'000);
+  }
+  // Half a second each: the others would have taken it 50 s.
+  CHECK(other.infer_one(ask("identity", floats({1, 4})), 10s).status == ec::ok);
+}
+
 TEST_CASE("P16: a drained worker loses nothing") {
   live_cluster c{apart(), "  - {model: identity, replicas: 2}\n", bundles};
   c.start_all();

@@ -14,6 +14,7 @@ import urllib.error
 import urllib.request
 
 import numpy
+import zmq
 
 import millrace
 
@@ -162,6 +163,25 @@ class PythonClient(unittest.TestCase):
     def test_nobody_there_is_unavailable(self):
         with self.assertRaises(millrace.Unavailable):
             millrace.Client("ipc:///tmp/nobody-listens-here", connect_timeout=0.2)
+
+
+class PythonClientAlone(unittest.TestCase):
+    def test_what_was_on_a_lost_connection_is_unavailable_at_once(self):
+        context = zmq.Context()
+        gateway = context.socket(zmq.ROUTER)
+        gateway.bind("tcp://127.0.0.1:*")
+        address = gateway.last_endpoint.decode()
+        with millrace.Client(address) as client:
+            first = client.submit("m", numpy.zeros((1, 4), "f4"), 60)
+            second = client.submit("m", numpy.zeros((1, 4), "f4"), 60)
+            gateway.recv_multipart()
+            begin = time.monotonic()
+            gateway.close(linger=0)
+            for number in (second, first):
+                with self.assertRaisesRegex(millrace.Unavailable, "was lost"):
+                    client.result(number)
+            self.assertLess(time.monotonic() - begin, 30)
+        context.term()
 
 
 class PythonClientWithKeys(unittest.TestCase):

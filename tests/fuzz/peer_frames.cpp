@@ -59,7 +59,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   {
     test::allocation_meter meter;
     auto x = fuzz::receive(frames);
-    if (x && may_say(role::node, x->head.t)
+    if (x && may_say(role::controller, x->head.t)
         && (type = find_message_type(x->head.t)) != nullptr) {
       empty_book book;
       decode_context ctx{fuzz::now(), &book, x->attachments, 0};

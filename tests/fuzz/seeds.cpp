@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// Writes one good message of every type, and for each list in one a crowded
-/// one, into a folder, as the fuzzers read them: what they start from.
+/// Writes what the fuzzers start from, a folder a target: of messages a good
+/// one of every type and for each list in one a crowded one, of files those of
+/// the project.
 
 #include <cstdio>
 #include <filesystem>
 
+#include "models/bundle.hpp"
+#include "runtime/store/facts.hpp"
 #include "tests/fuzz/frames.hpp"
+#include "tests/support/builders.hpp"
 #include "tests/support/samples.hpp"
 #include "transport/messages/all.hpp"
 
@@ -126,16 +130,74 @@ void write_group(seed_folder& to) {
 
 } // namespace
 
-int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: fuzz_seeds FOLDER\n");
-    return 2;
-  }
-  seed_folder to{argv[1]};
+namespace {
+
+bool write_messages(const std::filesystem::path& folder) {
+  seed_folder to{folder};
   std::filesystem::create_directories(to.path);
   write_seeds(to, static_cast<all_messages*>(nullptr));
   write_group(to);
   write_crowd(to, "crowd.mixed", false);
   write_crowd(to, "crowd.forbidden", true);
-  return to.good ? 0 : 1;
+  return to.good;
+}
+
+bool write_text(const std::filesystem::path& file, const std::string& text) {
+  std::filesystem::create_directories(file.parent_path());
+  return static_cast<bool>(
+    write_file(file.string(), std::as_bytes(std::span{text})));
+}
+
+/// A journal of facts, one of orders, and one that was torn.
+bool write_journals(const std::filesystem::path& folder) {
+  journal_end end;
+  auto facts = next_record(end, pack_schema(1));
+  for (int i = 1; i < 4; ++i)
+    facts += next_record(
+      end,
+      pack({"models", {"m", std::string(20, 'x'), static_cast<uint64_t>(i)}}));
+  end = {};
+  auto orders = next_record(end, "begin after 0000");
+  orders += next_record(end, "ops (operator) said drain to './supervisor'");
+  return write_text(folder / "facts", facts)
+         && write_text(folder / "torn", facts.substr(0, facts.size() - 3))
+         && write_text(folder / "orders", orders);
+}
+
+bool write_files(const std::filesystem::path& folder) {
+  auto tensor = test::floats({2, 3});
+  auto weights = write_safetensors({{"a", tensor}, {"b", tensor}});
+  auto bundle = test::make_bundle("m", 1)->info;
+  bundle.layers[0].code = "layers/model.pt";
+  auto good = weights && write_text(folder / "safetensors/two", *weights)
+              && write_text(folder / "manifest/small", print_manifest(bundle))
+              && write_journals(folder / "journal");
+  std::string keys = "keys:\n";
+  for (char c : {'a', 'b'})
+    keys += std::string{"  "} + c + ": {role: client, tenant: t, public_key: \""
+            + std::string(40, c) + "\"}\n";
+  good = good && write_text(folder / "allowed_keys/two", keys);
+  for (auto& from : {"/config", "/config/scenarios"})
+    for (auto& x : std::filesystem::directory_iterator{
+           std::string{MILLRACE_SOURCE} + from})
+      if (x.path().extension() == ".yaml") {
+        auto text = read_file(x.path().string(), 1 << 20);
+        good = good && text
+               && write_text(folder / "config" / x.path().filename(), *text);
+      }
+  return good;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: fuzz_seeds FOLDER\n");
+    return 2;
+  }
+  std::filesystem::path folder{argv[1]};
+  return write_messages(folder / "client_frames")
+             && write_messages(folder / "peer_frames") && write_files(folder)
+           ? 0
+           : 1;
 }

@@ -82,6 +82,42 @@ TEST_CASE("P15: a request whose replica is lost twice is answered poison") {
   CHECK(y.error.find("which had failed before") != std::string::npos);
 }
 
+TEST_CASE("I5: what must not be run twice is not, when its replica is lost") {
+  auto wanted = want(2);
+  bool idempotent = true;
+  SUBCASE("as the model says") {
+    wanted.policy.retry = retry_policy::never;
+  }
+  SUBCASE("as the request says") {
+    idempotent = false;
+  }
+  virtual_cluster c{2, wanted, ten_ms};
+  auto x = c.ask();
+  x.idempotent = idempotent;
+  c.request(1, x);
+  c.advance(2ms);
+  c.kill(c.given_to);
+  c.advance(2s);
+  auto& y = c.replies[1][0];
+  CHECK(y.status == ec::unavailable);
+  CHECK(y.error.find("must not be run twice") != std::string::npos);
+  CHECK(c.executions == 0); // the one that was lost, and no other
+}
+
+TEST_CASE("I6: what a client asked is cancelled when it leaves") {
+  auto wanted = want(1);
+  wanted.policy.batch = 1;
+  virtual_cluster c{1, wanted, ten_ms};
+  for (uint64_t i = 1; i <= 10; ++i)
+    c.request(i);
+  c.request(11, c.ask(), 10s, "another");
+  c.drain();
+  c.tell("./gateway", client_left{{0, "client"}});
+  c.advance(1s);
+  CHECK(c.answers() == counts{{ec::cancelled, 10}, {ec::ok, 1}});
+  CHECK(c.executions <= 3); // what the replica had, and the other's
+}
+
 TEST_CASE("router: a full queue answers overloaded with a retry-after") {
   auto wanted = want(1);
   wanted.policy.queue = 5;

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <sys/stat.h>
 
 #include "models/batching.hpp"
 #include "models/bundle_store.hpp"
@@ -129,6 +130,31 @@ TEST_CASE("safetensors: what is written is read in place") {
   CHECK((p - file.data()) % 64 == 0);
 }
 
+TEST_CASE("safetensors: metadata is passed over, once") {
+  auto tensor = std::string{R"("a":{"dtype":"U8","shape":[1],)"
+                            R"("data_offsets":[0,1]})"};
+  auto meta = std::string{R"("__metadata__":{"format":"pt"})"};
+  CHECK(
+    read_safetensors(safetensors_of("{" + meta + "," + tensor + "}", 1))->size()
+    == 1);
+  for (auto bad : {meta + "," + meta, std::string{R"("__metadata__":{"a":1})"},
+                   std::string{R"("__metadata__":{"a":{}})"},
+                   std::string{R"("__metadata__":3)"}}) {
+    CAPTURE(bad);
+    CHECK_FALSE(
+      read_safetensors(safetensors_of("{" + bad + "," + tensor + "}", 1)));
+  }
+}
+
+TEST_CASE("P11: a header that is nested without end is refused at once") {
+  for (auto x : {R"({"a":)", "[", R"({"a":{"dtype":[)"}) {
+    std::string header;
+    for (int i = 0; i < 1'000'000; ++i)
+      header += x;
+    CHECK_FALSE(read_safetensors(safetensors_of(header, 0)));
+  }
+}
+
 TEST_CASE("safetensors: hostile headers are refused") {
   auto refused = [](const std::string& header, size_t data) {
     auto x = read_safetensors(safetensors_of(header, data));
@@ -152,6 +178,21 @@ TEST_CASE("safetensors: hostile headers are refused") {
           R"("data_offsets":[0,4]}})",
           4);
   refused(R"({"a":1})", 0);
+  refused(R"({"a":{}})", 0);
+  refused(R"({}{})", 0);
+  refused(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0]}})", 1);
+  refused(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1,2]}})", 1);
+  refused(R"({"a":{"dtype":"U8","shape":[1.0],"data_offsets":[0,1]}})", 1);
+  refused(R"({"a":{"dtype":"U8","shape":[[1]],"data_offsets":[0,1]}})", 1);
+  refused(R"({"a":{"dtype":"U8","shape":{},"data_offsets":[0,1]}})", 1);
+  refused(R"({"a":{"dtype":"U8","dtype":"U8","shape":[1],)"
+          R"("data_offsets":[0,1]}})",
+          1);
+  refused(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":1}})", 1);
+  refused(R"({"a":{"dtype":"U8","shape":[1,1,1,1,1,1,1,1,1],)"
+          R"("data_offsets":[0,1]}})",
+          1);
+  refused(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[1,0]}})", 1);
   CHECK_FALSE(read_safetensors(shared_bytes::copy_of("1234567")));
   std::string longer(8, '\xff');
   CHECK_FALSE(read_safetensors(shared_bytes::copy_of(longer)));
@@ -235,6 +276,72 @@ TEST_CASE("bundle: a wrong manifest is refused with file, line and key") {
         != std::string::npos);
   CHECK(with("layers:", "layerz:").find("unknown key 'layerz'")
         != std::string::npos);
+}
+
+TEST_CASE("P11: a manifest's paths stay inside its bundle") {
+  auto with = [](const std::string& path) {
+    auto x = small_manifest(1);
+    x.layers[0].code = path;
+    return parse_manifest(print_manifest(x), "f");
+  };
+  CHECK(with("layers/model.pt"));
+  for (std::string path :
+       {"../x", "/x", "a/../../x", "a//b", "./x", "", "C:\\x", "%2e%2e/x",
+        "a\\..\\x", "x\n", "\xc3\xa9"}) {
+    CAPTURE(path);
+    CHECK_FALSE(with(path));
+  }
+  CHECK_FALSE(with(std::string(4096, 'x')));
+}
+
+TEST_CASE("P11: sizes of a manifest that cannot be are refused") {
+  auto refused = [](auto change) {
+    auto x = small_manifest(1);
+    REQUIRE(parse_manifest(print_manifest(x), "f"));
+    change(x);
+    return !parse_manifest(print_manifest(x), "f");
+  };
+  CHECK(refused([](auto& x) { x.layers[0].parameters = UINT64_MAX; }));
+  CHECK(refused([](auto& x) {
+    x.layers[0].parameters = 1;
+    x.layers.push_back(x.layers[0]);
+    x.layers[1].parameters = UINT64_MAX; // together: none
+  }));
+  CHECK(refused([](auto& x) { x.signature.batch_axis = 9; }));
+  CHECK(refused([](auto& x) { x.signature.batch_axis = -2; }));
+  CHECK(refused([](auto& x) { x.signature.outputs.clear(); }));
+  CHECK(refused([](auto& x) { x.signature.outputs[0].extents.resize(9, 1); }));
+  CHECK(refused([](auto& x) { x.signature.inputs[0].extents = {-1, -7}; }));
+  CHECK(refused([](auto& x) {
+    x.signature.inputs[0].extents = {-1, INT64_MAX, INT64_MAX};
+  }));
+  CHECK(refused([](auto& x) {
+    x.signature.outputs[0].extents = {-1, 1 << 20, 1 << 20};
+  }));
+}
+
+TEST_CASE("P11: what links lead to is not a part of a bundle") {
+  temporary_directory dir;
+  bundle_store store{dir.path()};
+  auto directory = store.add(small_manifest(1), small_files);
+  REQUIRE(directory);
+  auto code = *directory + "/layers/model.pt";
+  auto elsewhere = dir / "elsewhere";
+  std::filesystem::rename(code, elsewhere);
+  SUBCASE("a file") {
+    std::filesystem::create_symlink(elsewhere, code);
+  }
+  SUBCASE("a folder") {
+    std::filesystem::create_directory(dir / "real");
+    std::filesystem::rename(elsewhere, dir / "real/model.pt");
+    std::filesystem::remove_all(*directory + "/layers");
+    std::filesystem::create_directory_symlink(dir / "real",
+                                              *directory + "/layers");
+  }
+  SUBCASE("a pipe") {
+    REQUIRE(::mkfifo(code.c_str(), 0600) == 0);
+  }
+  CHECK_FALSE(open_bundle(*directory, verify::hashes));
 }
 
 TEST_CASE("P8: a bundle with one wrong byte is refused") {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/client.hpp"
 
+#include <algorithm>
+
 #include "runtime/units.hpp"
 #include "transport/codec.hpp"
 
@@ -96,6 +98,16 @@ void client::fail(uint64_t id, const error& why) {
     ready_.push_back({id, failed(why.code, why.text)});
 }
 
+bool client::settle_lost() {
+  if (!link_->was_lost())
+    return false;
+  std::vector<uint64_t> ids{outstanding_.begin(), outstanding_.end()};
+  std::sort(ids.begin(), ids.end());
+  for (auto id : ids)
+    fail(id, {ec::unavailable, "the connection to the gateway was lost", {}});
+  return true;
+}
+
 void client::flush() {
   if (grouped_ids_.empty())
     return;
@@ -158,10 +170,12 @@ std::optional<client::answer> client::receive(microseconds longest) {
       return std::nullopt;
     auto wait = std::min(*until, deadlines_.next_due()) - now;
     auto x = link_->receive(std::max(microseconds{0}, to_us(wait)));
-    if (x)
+    if (x) {
       take(*x, now);
-    else
+    } else {
       now = link_->now();
+      settle_lost();
+    }
     deadlines_.take_due(now, [this](uint64_t id) {
       fail(id, {ec::unavailable, "no answer came from the gateway", {}});
     });
@@ -189,9 +203,13 @@ result<std::vector<model_info>> client::models(microseconds longest) {
   if (auto done = send(describe_models{}, described_); !done)
     return done.failure();
   auto now = link_->now();
-  for (auto until = now + longest; now < until && !models_; now = link_->now())
+  for (auto until = now + longest; now < until && !models_;
+       now = link_->now()) {
     if (auto x = link_->receive(to_us(until - now)))
       take(*x, now);
+    else if (settle_lost())
+      break;
+  }
   return models_
            ? std::move(*models_)
            : error{ec::unavailable, "no answer came from the gateway", {}};

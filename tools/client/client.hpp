@@ -12,8 +12,10 @@
 namespace millrace {
 
 /// Submits requests to a gateway. Each submitted request comes back exactly
-/// once from receive(): as the gateway's answer, or as unavailable when none
-/// came by the deadline and a little more. For one thread.
+/// once from receive(): as the gateway's answer, or as unavailable when the
+/// connection was lost meanwhile (the request may have been executed) or none
+/// came by the deadline and a little more. A lost connection is made again by
+/// itself. For one thread.
 class client {
 public:
   /// Connects, with the key in that file where the cluster has keys.
@@ -74,6 +76,7 @@ private:
   result<void> send(frame_writer& x);
   void flush();
   void fail(uint64_t id, const error& why);
+  bool settle_lost();
   void take(const wire_frames& x, timestamp now);
 
   std::unique_ptr<connection> link_;

@@ -2,6 +2,7 @@
 #include "client/connection.hpp"
 
 #include <array>
+#include <utility>
 
 #include "transport/keys/key_file.hpp"
 #include "transport/zmq/curve.hpp"
@@ -11,30 +12,28 @@ namespace millrace {
 
 namespace {
 
+/// How long to wait before another attempt after being turned away: a key that
+/// was suspended may be resumed.
+constexpr auto refused_pause = 1s;
+
 class zmq_connection : public connection {
 public:
   result<void> open(const std::string& address, microseconds longest,
                     const std::string& key) {
-    zeromq::socket_options options;
-    options.send_limit = 100'000;
-    options.receive_limit = 100'000;
-    socket_ = zeromq::make_dealer(context_, {}, options);
-    if (auto done = use_key(key); !done)
+    address_ = address;
+    if (auto done = read_key(key); !done)
       return done;
-    auto failures = zeromq::watch_handshakes(context_, socket_);
-    if (auto done = zeromq::connect(socket_, address); !done)
+    if (auto done = connect(); !done)
       return done;
     // With IMMEDIATE set, a socket takes messages once it is connected.
-    std::array<zmq::pollitem_t, 2> items{
-      {{socket_.handle(), 0, ZMQ_POLLOUT, 0},
-       {failures.handle(), 0, ZMQ_POLLIN, 0}}};
-    zmq::poll(items.data(), items.size(),
-              std::chrono::ceil<milliseconds>(longest));
-    if ((items[0].revents & ZMQ_POLLOUT) != 0)
-      return {};
-    if ((items[1].revents & ZMQ_POLLIN) == 0)
+    for (auto until = now() + longest; now() < until && !retry_at_;) {
+      if ((poll(ZMQ_POLLOUT, to_us(until - now())) & ZMQ_POLLOUT) != 0)
+        return {};
+      take_events();
+    }
+    if (!retry_at_)
       return error{ec::unavailable, "nobody listens at " + address, {}};
-    if (key.empty())
+    if (!key_)
       return error{ec::forbidden, address + " lets in only who has a key", {}};
     return error{
       ec::forbidden, address + " does not let in the key of " + key, {}};
@@ -50,21 +49,28 @@ public:
     if (x || longest <= microseconds{0})
       return x;
     for (auto until = now() + longest;;) {
-      auto left = std::chrono::ceil<milliseconds>(until - now());
-      if (left <= milliseconds{0})
-        return std::nullopt;
-      zmq::pollitem_t item{socket_.handle(), 0, ZMQ_POLLIN, 0};
-      zmq::poll(&item, 1, left);
+      auto wake = std::min(until, retry_at_.value_or(until));
+      poll(ZMQ_POLLIN, to_us(wake - now()));
       x = take();
       if (x)
-        return x;
+        return x; // what came before the connection was lost counts
+      take_events();
+      if (lost_ || now() >= until)
+        return std::nullopt;
+      if (retry_at_ && now() >= *retry_at_)
+        static_cast<void>(connect());
     }
+  }
+
+  bool was_lost() override {
+    take_events();
+    return std::exchange(lost_, false);
   }
 
   timestamp now() const override { return std::chrono::steady_clock::now(); }
 
 private:
-  result<void> use_key(const std::string& path) {
+  result<void> read_key(const std::string& path) {
     if (path.empty())
       return {};
     auto key = read_key_file(path);
@@ -74,8 +80,39 @@ private:
       return error{ec::bad_config,
                    path + ": is a node's; expected a client's or operator's",
                    {}};
-    zeromq::connect_with(socket_, key->pair(), key->cluster_key);
+    key_ = std::move(*key);
     return {};
+  }
+
+  result<void> connect() {
+    zeromq::socket_options options;
+    options.send_limit = 100'000;
+    options.receive_limit = 100'000;
+    retry_at_.reset();
+    socket_ = zeromq::make_dealer(context_, {}, options);
+    if (key_)
+      zeromq::connect_with(socket_, key_->pair(), key_->cluster_key);
+    events_ = zeromq::watch_connection(context_, socket_);
+    return zeromq::connect(socket_, address_);
+  }
+
+  /// Waits until the socket is ready or something befell the connection;
+  /// returns what the socket is ready for.
+  short poll(short what, microseconds longest) {
+    std::array<zmq::pollitem_t, 2> items{
+      {{socket_.handle(), 0, what, 0}, {events_.handle(), 0, ZMQ_POLLIN, 0}}};
+    zmq::poll(
+      items.data(), items.size(),
+      std::max(milliseconds{0}, std::chrono::ceil<milliseconds>(longest)));
+    return items[0].revents;
+  }
+
+  void take_events() {
+    while (auto event = zeromq::next_event(events_)) {
+      lost_ = lost_ || *event == ZMQ_EVENT_DISCONNECTED;
+      if ((*event & zeromq::failed_handshakes) != 0)
+        retry_at_ = now() + refused_pause; // libzmq itself tries no more
+    }
   }
 
   std::optional<wire_frames> take() {
@@ -88,9 +125,14 @@ private:
     return std::nullopt;
   }
 
+  std::string address_;
+  std::optional<key_file> key_;
   zmq::context_t context_{1};
   zmq::socket_t socket_;
+  zmq::socket_t events_;
   zeromq::frame_list frames_;
+  bool lost_ = false;
+  std::optional<timestamp> retry_at_; ///< when it was turned away
 };
 
 } // namespace

@@ -20,8 +20,10 @@ operator_client::wait(std::vector<uint64_t> ids, microseconds longest) {
   auto until = link_->now() + longest;
   while (out.size() < ids.size()) {
     auto x = link_->receive(to_us(until - link_->now()));
-    if (!x)
+    if (!x) {
+      link_->was_lost(); // another one is on its way
       break;
+    }
     auto opened = open_frame(x->first.view(), link_->now());
     if (!opened
         || std::find(ids.begin(), ids.end(), opened->head.id) == ids.end())

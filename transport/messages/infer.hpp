@@ -30,9 +30,12 @@ struct infer {
   /// What one hopes for; goodput counts it. The header's time left is when the
   /// answer is worthless.
   std::optional<microseconds> slo;
+  /// Running it twice does no harm, so what a lost replica may have run is run
+  /// again elsewhere. False: it is answered unavailable instead.
+  bool idempotent = true;
   std::vector<named_tensor> inputs; ///< in order, or named
   MILLRACE_FIELDS(infer, model, version, application, accuracy, latency, slo,
-                  inputs)
+                  idempotent, inputs)
 };
 
 /// The one final answer to a request.
@@ -123,6 +126,12 @@ struct client_cancel {
   MILLRACE_FIELDS(client_cancel, from, id)
 };
 
+/// A connection has ended: nobody waits for what it asked.
+struct client_left {
+  session from;
+  MILLRACE_FIELDS(client_left, from)
+};
+
 struct client_describe {
   session from;
   client_tag tag;
@@ -137,7 +146,8 @@ struct routed {
   int32_t priority = 0;
   std::vector<tensor> inputs;
   uint64_t rows = 1;
-  MILLRACE_FIELDS(routed, key, due, priority, inputs, rows)
+  bool once = false; ///< given to a replica once at most
+  MILLRACE_FIELDS(routed, key, due, priority, inputs, rows, once)
 };
 
 /// Gateway to router: admitted requests that came together.

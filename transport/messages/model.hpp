@@ -28,6 +28,17 @@ constexpr auto names_of(dispatch_policy) {
   return name_table{"pull", "round_robin"};
 }
 
+/// Whether a request is run again that was lost with its replica, or failed
+/// together with others in its batch.
+enum class retry_policy : uint8_t {
+  once, ///< a second time, unless the request is not idempotent
+  never ///< answered unavailable, or with the failure
+};
+
+constexpr auto names_of(retry_policy) {
+  return name_table{"once", "never"};
+}
+
 /// How a model's requests queue up and are put together.
 struct serving_policy {
   uint64_t queue = 4096;
@@ -36,8 +47,9 @@ struct serving_policy {
   microseconds batch_delay{0};
   microseconds deadline{30'000'000};
   dispatch_policy dispatch = dispatch_policy::pull;
+  retry_policy retry = retry_policy::once;
   MILLRACE_FIELDS(serving_policy, queue, drop, batch, batch_delay, deadline,
-                  dispatch)
+                  dispatch, retry)
   static constexpr auto notes() {
     return std::array{
       note{"requests that may wait; more are answered overloaded", 1, 1e6},
@@ -49,7 +61,9 @@ struct serving_policy {
            0, 10},
       note{"of requests that bring none", 0.001, 600},
       note{"which replica takes the next batch: pull, the one with the most"
-           " room; round_robin, one after the other"}};
+           " room; round_robin, one after the other"},
+      note{"whether a request is run again whose replica was lost, or whose"
+           " batch failed; never: for models that do more than compute"}};
   }
 };
 

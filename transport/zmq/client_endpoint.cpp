@@ -10,6 +10,7 @@ size_t client_endpoint::on_frames(frame_list& frames, timestamp now) {
   if (who == nullptr)
     return 1;
   session from{number_, frames[0].to_string()};
+  connections_.saw(from.connection, frames[1]);
   auto raw = take_raw(frames, 2);
   if (!raw) {
     counts_.received(1, 0);
@@ -27,6 +28,14 @@ size_t client_endpoint::on_frames(frame_list& frames, timestamp now) {
   for (auto& content : x.accepted)
     hand_on(from, std::move(content));
   return messages;
+}
+
+void client_endpoint::look_who_left() {
+  for (auto& connection : connections_.take_left())
+    if (gateway_)
+      gateway_->enqueue(nullptr, caf::message_id{},
+                        caf::make_message(client_left{{number_, connection}}),
+                        &host_);
 }
 
 void client_endpoint::hand_on(const session& from, caf::message content) {

@@ -7,6 +7,7 @@
 
 #include "runtime/reactor.hpp"
 #include "transport/bus.hpp"
+#include "transport/zmq/connection_watch.hpp"
 #include "transport/zmq/guard.hpp"
 #include "transport/zmq/loans.hpp"
 #include "transport/zmq/socket.hpp"
@@ -20,8 +21,8 @@ class client_endpoint {
 public:
   /// `number` is what sessions on it carry; `whose` says which tenant's it is.
   client_endpoint(uint32_t number, guard::endpoint whose, bus& net,
-                  reactor& host, zmq::socket_t socket, loan_limits most_unread,
-                  guard& who, traffic& counts)
+                  reactor& host, zmq::context_t& context, zmq::socket_t socket,
+                  loan_limits most_unread, guard& who, traffic& counts)
     : number_(number),
       whose_(std::move(whose)),
       net_(net),
@@ -29,9 +30,11 @@ public:
       socket_(std::move(socket)),
       most_unread_(most_unread),
       guard_(who),
-      counts_(counts) {}
+      counts_(counts),
+      connections_(context, socket_) {}
 
   zmq::socket_t& socket() { return socket_; }
+  zmq::socket_t& events() { return connections_.events(); }
 
   /// Who gets what clients say; null: they are told that nobody is there.
   void serve(caf::strong_actor_ptr gateway) { gateway_ = std::move(gateway); }
@@ -39,6 +42,9 @@ public:
   /// Takes in routing id, first frame and raw frames; returns how many messages
   /// were in them, at least 1.
   size_t on_frames(frame_list& frames, timestamp now);
+
+  /// Tells the gateway which clients have gone.
+  void look_who_left();
 
   /// Sends an answer. One that may share a frame waits for the next flush or
   /// until the frame is full.
@@ -73,6 +79,7 @@ private:
   loan_book unread_;
   guard& guard_;
   traffic& counts_;
+  connection_watch connections_;
   caf::strong_actor_ptr gateway_;
   std::unordered_map<std::string, frame_writer> open_; ///< by connection
 };

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/zmq/links.hpp"
 
-#include <cstring>
-
 #include "runtime/text.hpp"
 
 namespace millrace::zeromq {
@@ -35,16 +33,10 @@ result<void> link_set::connect(const std::string& address,
                                const std::string& node,
                                const std::string& server_key) try {
   auto n = ++connections_;
-  auto endpoint = "inproc://monitor-" + self_.node + "-" + std::to_string(n);
   auto dealer = make_dealer(context_, make_routing_id(self_, n), options_);
   if (own_)
     connect_with(dealer, *own_, server_key);
-  zmq_socket_monitor(dealer.handle(), endpoint.c_str(),
-                     ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED
-                       | failed_handshakes);
-  zmq::socket_t monitor{context_, zmq::socket_type::pair};
-  monitor.set(zmq::sockopt::linger, 0);
-  monitor.connect(endpoint);
+  auto monitor = watch_connection(context_, dealer);
   if (auto done = zeromq::connect(dealer, address); !done)
     return done;
   links_.insert_or_assign(
@@ -82,15 +74,9 @@ void link_set::take_events(const callback& connected,
                            const callback& disconnected,
                            const callback& refused) {
   std::vector<std::pair<std::string, int>> events; // by address
-  for (auto& [address, x] : links_) {
-    zmq::message_t event, source;
-    while (x.monitor.recv(event, zmq::recv_flags::dontwait)) {
-      static_cast<void>(x.monitor.recv(source, zmq::recv_flags::dontwait));
-      uint16_t kind = 0;
-      std::memcpy(&kind, event.data(), sizeof kind);
-      events.emplace_back(address, kind);
-    }
-  }
+  for (auto& [address, x] : links_)
+    while (auto event = next_event(x.monitor))
+      events.emplace_back(address, *event);
   for (auto& [address, kind] : events) {
     if (kind == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
       connected(address);

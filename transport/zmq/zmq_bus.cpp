@@ -66,8 +66,9 @@ public:
         return x.failure();
       address = bound_address(*x);
       clients_.emplace_back(static_cast<uint32_t>(clients_.size()),
-                            std::move(whose), *this, reactor_, std::move(*x),
-                            settings_.max_unread, guard_, traffic_);
+                            std::move(whose), *this, reactor_, context_,
+                            std::move(*x), settings_.max_unread, guard_,
+                            traffic_);
     }
     if (!settings_.operators.empty()) {
       auto x = bind_router(context_, settings_.operators, options,
@@ -244,8 +245,10 @@ private:
     items_.push_back({from_peers_.handle(), 0, ZMQ_POLLIN, 0});
     if (auto* questions = guard_.asked())
       items_.push_back({questions->socket().handle(), 0, ZMQ_POLLIN, 0});
-    for (auto& endpoint : clients_)
+    for (auto& endpoint : clients_) {
       items_.push_back({endpoint.socket().handle(), 0, ZMQ_POLLIN, 0});
+      items_.push_back({endpoint.events().handle(), 0, ZMQ_POLLIN, 0});
+    }
     if (operators_)
       items_.push_back({operators_->socket().handle(), 0, ZMQ_POLLIN, 0});
     links_->add_poll_items(items_);
@@ -278,10 +281,12 @@ private:
       on_peer_frames();
       return 1;
     });
-    for (auto& endpoint : clients_)
+    for (auto& endpoint : clients_) {
       n += drain(endpoint.socket(), [this, &endpoint] {
         return endpoint.on_frames(frames_, now());
       });
+      endpoint.look_who_left();
+    }
     if (operators_)
       n += drain(operators_->socket(), [this] {
         operators_->on_frames(frames_);

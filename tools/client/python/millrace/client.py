@@ -81,6 +81,7 @@ class Client:
         self._socket = zmq.Context.instance().socket(zmq.DEALER)
         self._socket.linger = 200
         self._socket.immediate = True
+        self._events = self._socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
         try:
             if key is not None:
                 _use_key(self._socket, key)
@@ -94,8 +95,12 @@ class Client:
             self.close()
             raise
         self._last = 0
+        self._lost = -1  # the last request on a connection that is lost
         self._waiting = {}
         self._ready = {}
+        self._poller = zmq.Poller()
+        self._poller.register(self._socket, zmq.POLLIN)
+        self._poller.register(self._events, zmq.POLLIN)
         if not self._socket.poll(int(connect_timeout * 1000), zmq.POLLOUT):
             self.close()
             why = "nobody listens there, or a key is needed" if key is None else (
@@ -105,6 +110,9 @@ class Client:
 
     def close(self):
         """Ends the connection; what is open is not answered any more."""
+        if not self._socket.closed:
+            self._socket.disable_monitor()
+            self._events.close()
         self._socket.close()
 
     def __enter__(self):
@@ -129,12 +137,14 @@ class Client:
         latency=None,
         slo=None,
         priority=0,
+        idempotent=True,
     ):
         """Sends a request and returns its id.
 
         inputs is an array, a list of arrays in the model's order, or a dict by
         name. Times are in seconds. Without a model, application (with accuracy
-        and latency) chooses one.
+        and latency) chooses one. What is not idempotent is never run twice: it
+        raises Unavailable where a replica was lost that may have run it.
         """
         tensors, frames = _pack_inputs(inputs)
         body = {"model": model or "", "inputs": tensors}
@@ -147,6 +157,8 @@ class Client:
         for key, seconds in (("latency", latency), ("slo", slo)):
             if seconds is not None:
                 body[key] = _microseconds(key, seconds)
+        if not idempotent:
+            body["idempotent"] = False
         if not -(2**31) <= priority < 2**31:
             raise BadRequest(f"priority {priority}: expected 32 bits")
         header = {"left": _microseconds("deadline", deadline), "prio": int(priority)}
@@ -159,10 +171,7 @@ class Client:
         until = self._waiting.get(number)
         if until is None and number not in self._ready:
             raise KeyError(f"no request {number} is open")
-        while number not in self._ready:
-            if not self._receive(until - time.monotonic()):
-                del self._waiting[number]
-                raise Unavailable("no answer came from the gateway")
+        self._await(number, until)
         kind, body, frames = self._ready.pop(number)
         if kind != "infer_reply":
             raise InternalError(f"an answer of unknown type {kind!r}")
@@ -183,10 +192,7 @@ class Client:
         """What the gateway serves, as a list of Model."""
         number = self._send("describe_models", {}, {}, [])
         self._waiting[number] = time.monotonic() + timeout
-        while number not in self._ready:
-            if not self._receive(self._waiting[number] - time.monotonic()):
-                del self._waiting[number]
-                raise Unavailable("no answer came from the gateway")
+        self._await(number, self._waiting[number])
         kind, body, _ = self._ready.pop(number)
         if kind != "model_list_reply":
             raise make_error(body.get("status", "internal"), body.get("error", ""))
@@ -220,12 +226,29 @@ class Client:
             raise Unavailable("the gateway is not connected") from None
         return number
 
+    def _await(self, number, until):
+        while number not in self._ready:
+            lost = number <= self._lost
+            if lost or not self._receive(until - time.monotonic()):
+                del self._waiting[number]
+                raise Unavailable(
+                    "the connection to the gateway was lost"
+                    if lost
+                    else "no answer came from the gateway"
+                )
+
     def _receive(self, seconds):
-        """Takes in one message; False when none came in time."""
+        """Takes in one message, or that the connection was lost (ZeroMQ makes
+        another by itself); False when nothing came in time."""
         if self._socket.closed:
             raise Unavailable("this client is closed")
-        if not self._socket.poll(max(0, int(seconds * 1000))):
+        ready = dict(self._poller.poll(max(0, int(seconds * 1000))))
+        if not ready:
             return False
+        if self._socket not in ready:
+            self._events.recv_multipart()
+            self._lost = self._last
+            return True
         first, *frames = self._socket.recv_multipart(copy=False)
         maps = msgpack.Unpacker()
         maps.feed(first.buffer)

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// \file
+/// A model's weights file: header and offsets. What is accepted is written and
+/// read again as the same.
+
+#include "models/safetensors.hpp"
+#include "tests/fuzz/frames.hpp"
+#include "tests/support/allocation_meter.hpp"
+
+using namespace millrace;
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  auto file = shared_bytes::copy_of(std::as_bytes(std::span{data, size}));
+  std::vector<named_tensor> tensors;
+  {
+    test::allocation_meter meter;
+    if (auto x = read_safetensors(file))
+      tensors = std::move(*x);
+    fuzz::require(meter.peak() <= fuzz::memory_allowed(size),
+                  "P11: decoding holds at most 4 x the input and 64 KiB");
+  }
+  for (auto& x : tensors)
+    fuzz::require(x.value.data.data() >= file.data()
+                    && x.value.data.data() + x.value.data.size()
+                         <= file.data() + file.size(),
+                  "a tensor lies in its file");
+  auto again = write_safetensors(tensors);
+  if (tensors.empty() || !again)
+    return 0; // names that JSON cannot say
+  auto same = read_safetensors(shared_bytes::copy_of(*again));
+  fuzz::require(same && *same == tensors,
+                "what was accepted comes back as it was");
+  return 0;
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <zmq.hpp>
+
+namespace millrace::zeromq {
+
+/// Knows when a connection to a ROUTER has ended, which ZeroMQ tells of by file
+/// descriptor and not by routing id: of each connection that said something the
+/// descriptor is remembered. For the socket's thread.
+class connection_watch {
+public:
+  /// For a socket that is bound.
+  connection_watch(zmq::context_t& context, zmq::socket_t& router);
+
+  /// To be polled.
+  zmq::socket_t& events() { return events_; }
+
+  /// Notes the connection of a message that has just been received.
+  void saw(const std::string& connection, zmq::message_t& frame);
+
+  /// The connections that ended since the last call.
+  std::vector<std::string> take_left();
+
+  /// Connections that are there and said something.
+  size_t size() const { return by_descriptor_.size(); }
+
+private:
+  void take_events();
+  void left(int descriptor);
+
+  zmq::socket_t events_;
+  std::unordered_map<std::string, int> descriptors_; ///< by connection
+  std::unordered_map<int, std::string> by_descriptor_;
+  std::vector<std::string> left_;
+};
+
+} // namespace millrace::zeromq
