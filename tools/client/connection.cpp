@@ -7,6 +7,7 @@
 #include "transport/keys/key_file.hpp"
 #include "transport/zmq/curve.hpp"
 #include "transport/zmq/socket.hpp"
+#include "transport/zmq/socket_events.hpp"
 
 namespace millrace {
 
@@ -89,10 +90,14 @@ private:
     options.send_limit = 100'000;
     options.receive_limit = 100'000;
     retry_at_.reset();
+    events_.stop();
     socket_ = zeromq::make_dealer(context_, {}, options);
     if (key_)
       zeromq::connect_with(socket_, key_->pair(), key_->cluster_key);
-    events_ = zeromq::watch_connection(context_, socket_);
+    events_ = zeromq::socket_events{context_, socket_,
+                                    ZMQ_EVENT_HANDSHAKE_SUCCEEDED
+                                      | ZMQ_EVENT_DISCONNECTED
+                                      | zeromq::failed_handshakes};
     return zeromq::connect(socket_, address_);
   }
 
@@ -108,9 +113,9 @@ private:
   }
 
   void take_events() {
-    while (auto event = zeromq::next_event(events_)) {
-      lost_ = lost_ || *event == ZMQ_EVENT_DISCONNECTED;
-      if ((*event & zeromq::failed_handshakes) != 0)
+    while (auto event = events_.next()) {
+      lost_ = lost_ || event->kind == ZMQ_EVENT_DISCONNECTED;
+      if ((event->kind & zeromq::failed_handshakes) != 0)
         retry_at_ = now() + refused_pause; // libzmq itself tries no more
     }
   }
@@ -129,7 +134,7 @@ private:
   std::optional<key_file> key_;
   zmq::context_t context_{1};
   zmq::socket_t socket_;
-  zmq::socket_t events_;
+  zeromq::socket_events events_; // after the socket: goes before it
   zeromq::frame_list frames_;
   bool lost_ = false;
   std::optional<timestamp> retry_at_; ///< when it was turned away

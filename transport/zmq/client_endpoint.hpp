@@ -34,7 +34,13 @@ public:
       connections_(context, socket_) {}
 
   zmq::socket_t& socket() { return socket_; }
-  zmq::socket_t& events() { return connections_.events(); }
+  /// To be polled beside it.
+  void* events() { return connections_.handle(); }
+
+  void close() {
+    connections_.stop();
+    socket_.close();
+  }
 
   /// Who gets what clients say; null: they are told that nobody is there.
   void serve(caf::strong_actor_ptr gateway) { gateway_ = std::move(gateway); }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/zmq/connection_watch.hpp"
 
-#include <atomic>
-#include <cstring>
 #include <utility>
 
 #include "runtime/text.hpp"
@@ -11,13 +9,7 @@ namespace millrace::zeromq {
 
 connection_watch::connection_watch(zmq::context_t& context,
                                    zmq::socket_t& router)
-  : events_(context, zmq::socket_type::pair) {
-  static std::atomic<uint64_t> count{0};
-  auto endpoint = "inproc://connections-" + std::to_string(++count);
-  zmq_socket_monitor(router.handle(), endpoint.c_str(), ZMQ_EVENT_DISCONNECTED);
-  events_.set(zmq::sockopt::linger, 0);
-  events_.set(zmq::sockopt::rcvhwm, 0); // or libzmq would wait for this thread
-  events_.connect(endpoint);
+  : events_(context, router, ZMQ_EVENT_DISCONNECTED) {
 }
 
 void connection_watch::saw(const std::string& connection,
@@ -46,16 +38,8 @@ void connection_watch::left(int descriptor) {
 }
 
 void connection_watch::take_events() {
-  zmq::message_t event, source;
-  while (events_.recv(event, zmq::recv_flags::dontwait)) {
-    static_cast<void>(events_.recv(source, zmq::recv_flags::dontwait));
-    // zmq_socket_monitor(3): 16 bits of event, 32 bits of descriptor.
-    int32_t descriptor = -1;
-    if (event.size() == 6) {
-      std::memcpy(&descriptor, event.data<char>() + 2, sizeof descriptor);
-      left(descriptor);
-    }
-  }
+  while (auto x = events_.next())
+    left(x->value);
 }
 
 std::vector<std::string> connection_watch::take_left() {

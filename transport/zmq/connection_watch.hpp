@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include <zmq.hpp>
+#include "transport/zmq/socket_events.hpp"
 
 namespace millrace::zeromq {
 
@@ -18,7 +18,10 @@ public:
   connection_watch(zmq::context_t& context, zmq::socket_t& router);
 
   /// To be polled.
-  zmq::socket_t& events() { return events_; }
+  void* handle() { return events_.handle(); }
+
+  /// To be called before the socket is closed.
+  void stop() { events_.stop(); }
 
   /// Notes the connection of a message that has just been received.
   void saw(const std::string& connection, zmq::message_t& frame);
@@ -33,7 +36,7 @@ private:
   void take_events();
   void left(int descriptor);
 
-  zmq::socket_t events_;
+  socket_events events_;
   std::unordered_map<std::string, int> descriptors_; ///< by connection
   std::unordered_map<int, std::string> by_descriptor_;
   std::vector<std::string> left_;

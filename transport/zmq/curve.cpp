@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/zmq/curve.hpp"
 
-#include <algorithm>
 #include <array>
-#include <atomic>
-#include <cstring>
 #include <vector>
 
 #include "transport/keys/key_pair.hpp"
@@ -45,28 +42,6 @@ void connect_with(zmq::socket_t& x, const key_pair& own,
   x.set(zmq::sockopt::curve_publickey, own.public_key);
   x.set(zmq::sockopt::curve_secretkey, own.secret_key);
   x.set(zmq::sockopt::curve_serverkey, server_key);
-}
-
-zmq::socket_t watch_connection(zmq::context_t& context, zmq::socket_t& x) {
-  static std::atomic<uint64_t> count{0};
-  auto endpoint = "inproc://connection-" + std::to_string(++count);
-  zmq_socket_monitor(x.handle(), endpoint.c_str(),
-                     ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED
-                       | failed_handshakes);
-  zmq::socket_t out{context, zmq::socket_type::pair};
-  out.set(zmq::sockopt::linger, 0);
-  out.connect(endpoint);
-  return out;
-}
-
-std::optional<int> next_event(zmq::socket_t& events) {
-  zmq::message_t event, source;
-  if (!events.recv(event, zmq::recv_flags::dontwait))
-    return std::nullopt;
-  static_cast<void>(events.recv(source, zmq::recv_flags::dontwait));
-  uint16_t kind = 0; // zmq_socket_monitor(3)
-  std::memcpy(&kind, event.data(), std::min(event.size(), sizeof kind));
-  return kind;
 }
 
 std::string_view key_of(zmq::message_t& x) {

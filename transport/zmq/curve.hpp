@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <string>
 
 #include <zmq.hpp>
@@ -25,17 +24,6 @@ void serve_with(zmq::socket_t& x, const curve_server& how);
 /// For a socket that is about to connect, to who has that key.
 void connect_with(zmq::socket_t& x, const key_pair& own,
                   const std::string& server_key);
-
-/// Events of a socket's monitor: libzmq gives such a connection up for good.
-constexpr int failed_handshakes =
-  ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
-
-/// A socket that hears what befalls the connection of another, which is about
-/// to connect: that it stands, is lost, or was refused.
-zmq::socket_t watch_connection(zmq::context_t& context, zmq::socket_t& x);
-
-/// The next of those events (ZMQ_EVENT_...); nothing when there is none.
-std::optional<int> next_event(zmq::socket_t& events);
 
 /// Whose connection a message came on: the public key, which is checked; empty
 /// where the connection has none.

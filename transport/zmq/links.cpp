@@ -36,11 +36,14 @@ result<void> link_set::connect(const std::string& address,
   auto dealer = make_dealer(context_, make_routing_id(self_, n), options_);
   if (own_)
     connect_with(dealer, *own_, server_key);
-  auto monitor = watch_connection(context_, dealer);
+  socket_events happens{context_, dealer,
+                        ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED
+                          | failed_handshakes};
   if (auto done = zeromq::connect(dealer, address); !done)
     return done;
-  links_.insert_or_assign(
-    address, link{node, server_key, std::move(dealer), std::move(monitor)});
+  links_.erase(address); // first its events, then its socket
+  links_.emplace(address,
+                 link{node, server_key, std::move(dealer), std::move(happens)});
   return {};
 } catch (const zmq::error_t& e) {
   return error{ec::unavailable,
@@ -67,7 +70,7 @@ std::vector<link_set::server> link_set::servers() const {
 
 void link_set::add_poll_items(std::vector<zmq::pollitem_t>& items) {
   for (auto& [address, x] : links_)
-    items.push_back({x.monitor.handle(), 0, ZMQ_POLLIN, 0});
+    items.push_back({x.events.handle(), 0, ZMQ_POLLIN, 0});
 }
 
 void link_set::take_events(const callback& connected,
@@ -75,8 +78,8 @@ void link_set::take_events(const callback& connected,
                            const callback& refused) {
   std::vector<std::pair<std::string, int>> events; // by address
   for (auto& [address, x] : links_)
-    while (auto event = next_event(x.monitor))
-      events.emplace_back(address, *event);
+    while (auto event = x.events.next())
+      events.emplace_back(address, event->kind);
   for (auto& [address, kind] : events) {
     if (kind == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
       connected(address);

@@ -10,6 +10,7 @@
 #include "transport/peers.hpp"
 #include "transport/zmq/curve.hpp"
 #include "transport/zmq/socket.hpp"
+#include "transport/zmq/socket_events.hpp"
 
 namespace millrace::zeromq {
 
@@ -59,7 +60,7 @@ private:
     std::string node; ///< who is expected there
     std::string server_key;
     zmq::socket_t dealer;
-    zmq::socket_t monitor;
+    socket_events events; ///< last: goes before the socket
   };
 
   zmq::context_t& context_;

@@ -117,7 +117,7 @@ zmq::socket_t make_dealer(zmq::context_t& context,
   if (!routing_id.empty())
     out.set(zmq::sockopt::routing_id, routing_id);
   out.set(zmq::sockopt::reconnect_ivl, 50);
-  out.set(zmq::sockopt::reconnect_ivl_max, 1000);
+  out.set(zmq::sockopt::reconnect_ivl_max, options.reconnect_max_ms);
   return out;
 }
 

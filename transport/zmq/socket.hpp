@@ -19,6 +19,7 @@ struct socket_options {
   int receive_limit = 1000;
   int heartbeat_ms = 100; ///< ZMTP pings, so that a dead host is noticed
   int heartbeat_timeout_ms = 1000;
+  int reconnect_max_ms = 1000; ///< longest pause between two attempts
 };
 
 /// A socket of ours that waits for peers. ROUTER: refuses to send to who is

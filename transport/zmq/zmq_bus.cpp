@@ -33,6 +33,8 @@ constexpr size_t messages_per_turn = 64;
 constexpr size_t runs_per_turn = 1024;
 /// Three for each link, which is what a process may open that asks for more.
 constexpr int max_sockets = 65'535;
+/// A controller that is back waits a second for who was there before.
+constexpr int reconnect_max_ms = 250;
 
 class impl : public zmq_bus {
 public:
@@ -52,6 +54,7 @@ public:
     auto options = socket_options{};
     options.heartbeat_timeout_ms =
       static_cast<int>(settings_.link.timeout.count() / 1000);
+    options.reconnect_max_ms = reconnect_max_ms;
     auto peers = bind_router(context_, settings_.peers, options,
                              guard_.secured(from_whom_));
     if (!peers)
@@ -229,7 +232,7 @@ private:
     links_.reset();
     from_peers_.close();
     for (auto& endpoint : clients_)
-      endpoint.socket().close();
+      endpoint.close();
     if (operators_)
       operators_->socket().close();
   }
@@ -247,7 +250,7 @@ private:
       items_.push_back({questions->socket().handle(), 0, ZMQ_POLLIN, 0});
     for (auto& endpoint : clients_) {
       items_.push_back({endpoint.socket().handle(), 0, ZMQ_POLLIN, 0});
-      items_.push_back({endpoint.events().handle(), 0, ZMQ_POLLIN, 0});
+      items_.push_back({endpoint.events(), 0, ZMQ_POLLIN, 0});
     }
     if (operators_)
       items_.push_back({operators_->socket().handle(), 0, ZMQ_POLLIN, 0});

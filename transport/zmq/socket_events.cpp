@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/zmq/socket_events.hpp"
+
+#include <atomic>
+#include <cstring>
+#include <string>
+
+namespace millrace::zeromq {
+
+socket_events::socket_events(zmq::context_t& context, zmq::socket_t& of,
+                             int which)
+  : of_(of.handle()),
+    pipe_(context, zmq::socket_type::pair) {
+  static std::atomic<uint64_t> count{0};
+  auto endpoint = "inproc://events-" + std::to_string(++count);
+  zmq_socket_monitor(of_, endpoint.c_str(), which);
+  pipe_.set(zmq::sockopt::linger, 0);
+  pipe_.set(zmq::sockopt::rcvhwm, 0); // or the I/O thread would wait for us
+  pipe_.connect(endpoint);
+}
+
+void socket_events::stop() {
+  if (auto* of = std::exchange(of_, nullptr))
+    zmq_socket_monitor(of, nullptr, 0);
+}
+
+std::optional<socket_events::event> socket_events::next() {
+  zmq::message_t what, source;
+  if (of_ == nullptr || !pipe_.recv(what, zmq::recv_flags::dontwait))
+    return std::nullopt;
+  static_cast<void>(pipe_.recv(source, zmq::recv_flags::dontwait));
+  uint16_t kind = 0; // 16 bits of event, 32 bits of value
+  int32_t value = 0;
+  if (what.size() == sizeof kind + sizeof value) {
+    std::memcpy(&kind, what.data(), sizeof kind);
+    std::memcpy(&value, what.data<char>() + sizeof kind, sizeof value);
+  }
+  return event{kind, value};
+}
+
+} // namespace millrace::zeromq
