@@ -43,26 +43,31 @@ result<void> audit_journal::recover() {
   auto last = disk_->read(audit_file, audit_part_most);
   if (!last)
     return last.failure();
-  if (!*last)
-    return begin_part();
+  if (!*last) { // the first start, or begin_part did not get to its end
+    auto before = disk_->read(audit_part(1), audit_part_most);
+    if (!before)
+      return before.failure();
+    if (*before)
+      end_ = read_journal(**before).end;
+    return write_first_line();
+  }
   auto content = read_journal(**last);
   end_ = content.end;
   if (end_.records == 0 || (content.damage && !content.damage->torn))
     return begin_part();
-  return replace(std::string_view{**last}.substr(0, end_.bytes), audit_file);
+  return replace(std::string_view{**last}.substr(0, end_.bytes));
 }
 
-/// Makes a file as a whole, or leaves what there is.
-result<void> audit_journal::replace(std::string_view text,
-                                    const std::string& name) {
-  auto fresh = name + ".new";
+/// Makes the part to write to as a whole, or leaves what there is.
+result<void> audit_journal::replace(std::string_view text) {
+  const auto fresh = std::string{audit_file} + ".new";
   auto done = disk_->create(fresh);
   if (done)
     done = disk_->append(fresh, text);
   if (done)
     done = disk_->sync(fresh);
   if (done)
-    done = disk_->rename(fresh, name);
+    done = disk_->rename(fresh, audit_file);
   if (done)
     done = disk_->sync_names();
   broken_ = !done;
@@ -74,14 +79,26 @@ result<void> audit_journal::begin_part() {
     auto there = disk_->read(audit_part(i), audit_part_most);
     if (!there)
       return there.failure();
-    if (*there)
-      if (auto done = disk_->rename(audit_part(i), audit_part(i + 1)); !done)
-        return done;
+    if (!*there)
+      continue;
+    auto done = disk_->rename(audit_part(i), audit_part(i + 1));
+    if (done) // each for itself: else a later one could be there without it
+      done = disk_->sync_names();
+    broken_ = broken_ || !done;
+    if (!done)
+      return done;
   }
-  auto before = name_of(end_.last);
-  end_ = {};
-  return replace(next_record(end_, std::string{first_line} + before),
-                 audit_file);
+  return write_first_line();
+}
+
+/// Begins the part to write to, which is not there, after end_.
+result<void> audit_journal::write_first_line() {
+  journal_end end;
+  auto line = next_record(end, std::string{first_line} + name_of(end_.last));
+  auto done = replace(line);
+  if (done)
+    end_ = end;
+  return done;
 }
 
 result<void> audit_journal::append(const std::vector<std::string>& lines) {

@@ -38,7 +38,8 @@ private:
 
   result<void> recover();
   result<void> begin_part();
-  result<void> replace(std::string_view text, const std::string& name);
+  result<void> write_first_line();
+  result<void> replace(std::string_view text);
 
   std::unique_ptr<disk> disk_;
   size_t part_max_;

@@ -311,6 +311,39 @@ TEST_CASE("I6: a connection that ends is a client that has left") {
   CHECK(other.infer_one(ask("identity", floats({1, 4})), 10s).status == ec::ok);
 }
 
+TEST_CASE("I6: who comes back under a name is not the one who left") {
+  live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"}},
+                 "  - {model: identity}\n",
+                 bundles};
+  c.start_all();
+  REQUIRE(c.wait_ready());
+  zmq::context_t context{1};
+  auto now = [] { return std::chrono::steady_clock::now(); };
+  for (uint64_t i = 1; i <= 50; ++i) {
+    auto socket = zeromq::make_dealer(context, "same", {});
+    REQUIRE(zeromq::connect(socket, c.endpoint("all", "clients")));
+    frame_writer out;
+    header head;
+    head.id = i;
+    head.left = {now() + 10s};
+    out.add(head, ask("identity", floats({1, 4})), now());
+    auto request = out.take();
+    // Until the one before has gone nobody is let in under its name.
+    zeromq::frame_list frames;
+    REQUIRE(eventually([&] { return zeromq::send(socket, {}, request); }, 5s));
+    auto begin = now();
+    while (!zeromq::receive(socket, frames) && now() - begin < 300ms)
+      ::usleep(100);
+    if (frames.empty())
+      continue; // turned away
+    frame_reader in{zeromq::view(frames[0]), {}, now()};
+    infer_reply reply;
+    REQUIRE((in.next() && in.read(reply)));
+    CHECK(in.head().id == i);
+    CHECK(reply.status == ec::ok);
+  }
+}
+
 TEST_CASE("P16: a drained worker loses nothing") {
   live_cluster c{apart(), "  - {model: identity, replicas: 2}\n", bundles};
   c.start_all();

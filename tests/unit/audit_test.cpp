@@ -95,11 +95,17 @@ TEST_CASE("audit: parts that are full follow each other, and the oldest goes") {
 }
 
 TEST_CASE("P18: a write of the audit log that fails loses nothing before it") {
-  for (size_t n = 0; n < 40; ++n) {
+  size_t part_max = audit_part_max;
+  SUBCASE("within a part") {
+  }
+  SUBCASE("when each line begins a part") {
+    part_max = 0;
+  }
+  for (size_t n = 0; n < 120; ++n) {
     CAPTURE(n);
     audited x;
     lines acknowledged;
-    auto log = x.open();
+    auto log = x.open(part_max);
     size_t step = 0;
     x.disk().fail([&](disk_step) { return step++ == n; });
     for (int i = 0; i < 4; ++i)
@@ -109,6 +115,31 @@ TEST_CASE("P18: a write of the audit log that fails loses nothing before it") {
     REQUIRE(log->append({"last"}));
     acknowledged.push_back("last");
     x.disk().lose_power();
+    auto [found, wrong] = x.read();
+    CHECK(wrong.empty());
+    for (auto& line : acknowledged)
+      CHECK(std::count(found.begin(), found.end(), line) == 1);
+  }
+}
+
+TEST_CASE("P6: a loss of power while parts move on loses no line of an audit"
+          " log") {
+  size_t whole_runs = 0;
+  for (size_t n = 0; whole_runs == 0; ++n) {
+    CAPTURE(n);
+    audited x;
+    lines acknowledged;
+    size_t step = 0;
+    auto log = x.open(0);
+    x.disk().fail([&](disk_step) { return step++ >= n; });
+    for (int i = 0; i < 4; ++i)
+      if (auto line = "line " + std::to_string(i); log->append({line}))
+        acknowledged.push_back(line);
+    whole_runs += step <= n;
+    x.disk().fail(nullptr);
+    x.disk().lose_power();
+    REQUIRE(x.open(0)->append({"last"}));
+    acknowledged.push_back("last");
     auto [found, wrong] = x.read();
     CHECK(wrong.empty());
     for (auto& line : acknowledged)

@@ -191,6 +191,17 @@ TEST_CASE("keys: a secret that others could read is refused") {
   }
 }
 
+TEST_CASE("keys: a list that others could write to is refused") {
+  key_folder keys;
+  auto list = allowed_path(keys.path());
+  REQUIRE(read_allowed_keys(list));
+  for (mode_t mode : {0664, 0646}) {
+    CAPTURE(mode);
+    REQUIRE(::chmod(list.c_str(), mode) == 0);
+    CHECK_FALSE(read_allowed_keys(list));
+  }
+}
+
 TEST_CASE("keys: a key file is not written over another") {
   key_folder keys;
   auto x = write_key_file(keys.file("a"), {});

@@ -242,12 +242,8 @@ void add_keys_verb(CLI::App& app, common_options& common, verb_action& run) {
     app.add_subcommand("keys", "Say who may connect to a cluster, and as what");
   keys->require_subcommand(1);
   auto add = [&](const char* name, const char* text, auto action) {
-    auto* verb = keys->add_subcommand(name, text);
-    verb->add_flag("--json", common.json, "Print JSON");
-    verb->callback([=, &common, &run] {
-      run = [=, &common] { return action(*x, common); };
-    });
-    return verb;
+    return add_subverb(*keys, name, text, common, run,
+                       [=, &common] { return action(*x, common); });
   };
   auto in_folder = [&](CLI::App* verb) {
     verb

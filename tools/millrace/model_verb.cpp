@@ -178,13 +178,10 @@ void add_model_verb(CLI::App& app, common_options& common, verb_action& run) {
   auto* model = app.add_subcommand("model", "Work with bundles");
   model->require_subcommand(1);
   auto add = [&](const char* name, const char* help, auto action) {
-    auto* verb = model->add_subcommand(name, help);
+    auto* verb = add_subverb(*model, name, help, common, run,
+                             [=, &common] { return action(*x, common); });
     verb->add_option("--store", x->store, "Directory of bundles")
       ->capture_default_str();
-    verb->add_flag("--json", common.json, "Print JSON");
-    verb->callback([=, &common, &run] {
-      run = [=, &common] { return action(*x, common); };
-    });
     return verb;
   };
   auto* import =

@@ -47,6 +47,15 @@ CLI::Validator whole_number(uint64_t min, uint64_t max) {
   return {read, range};
 }
 
+CLI::App* add_subverb(CLI::App& parent, const std::string& name,
+                      const std::string& text, common_options& common,
+                      verb_action& run, verb_action action) {
+  auto* verb = parent.add_subcommand(name, text);
+  verb->add_flag("--json", common.json, "Print JSON");
+  verb->callback([&run, action = std::move(action)] { run = action; });
+  return verb;
+}
+
 void add_client_options(CLI::App& verb, client_options& x) {
   verb.add_option("--gateway", x.gateway, "Address of a gateway")
     ->capture_default_str();

@@ -219,12 +219,8 @@ void add_store_verb(CLI::App& app, common_options& common, verb_action& run) {
     "store", "Look at, save and mend what a node keeps on disk");
   store->require_subcommand(1);
   auto add = [&](const char* name, const char* text, auto action) {
-    auto* verb = store->add_subcommand(name, text);
-    verb->add_flag("--json", common.json, "Print JSON");
-    verb->callback([=, &common, &run] {
-      run = [=, &common] { return action(*x, common); };
-    });
-    return verb;
+    return add_subverb(*store, name, text, common, run,
+                       [=, &common] { return action(*x, common); });
   };
   auto directory = [&](CLI::App* verb, const char* text) {
     verb->add_option("directory", x->directory, text)->required();

@@ -31,6 +31,11 @@ struct client_options {
   std::string key;
 };
 
+/// A verb below a verb: takes --json, and has the action run when it was given.
+CLI::App* add_subverb(CLI::App& parent, const std::string& name,
+                      const std::string& text, common_options& common,
+                      verb_action& run, verb_action action);
+
 void add_client_options(CLI::App& verb, client_options& x);
 
 void add_node_verb(CLI::App& app, common_options& common, verb_action& run);

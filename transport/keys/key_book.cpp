@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/keys/key_book.hpp"
 
+#include <sys/stat.h>
+
 #include "runtime/bytes.hpp"
 #include "runtime/name.hpp"
 #include "runtime/yaml_record.hpp"
@@ -56,6 +58,11 @@ result<allowed_keys> parse_allowed_keys(const std::string& text,
 }
 
 result<allowed_keys> read_allowed_keys(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) == 0 && (info.st_mode & 0022) != 0)
+    return error{ec::bad_config,
+                 path + ": others than its owner can write to it; chmod 644 it",
+                 {}};
   auto text = read_file(path, most_bytes);
   if (!text)
     return error{ec::bad_config, text.failure().text, {}};

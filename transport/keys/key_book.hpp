@@ -27,7 +27,8 @@ struct allowed_keys {
   MILLRACE_FIELDS(allowed_keys, keys)
 };
 
-/// Reads and checks the list. Errors: bad_config with file, line and key.
+/// Reads and checks the list. Errors: bad_config with file, line and key; for a
+/// file, also when others than its owner can write to it.
 result<allowed_keys> parse_allowed_keys(const std::string& text,
                                         const std::string& file);
 result<allowed_keys> read_allowed_keys(const std::string& path);

@@ -10,6 +10,7 @@ size_t client_endpoint::on_frames(frame_list& frames, timestamp now) {
   if (who == nullptr)
     return 1;
   session from{number_, frames[0].to_string()};
+  look_who_left(); // before what comes on another connection of that name
   connections_.saw(from.connection, frames[1]);
   auto raw = take_raw(frames, 2);
   if (!raw) {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/zmq/connection_watch.hpp"
 
-#include <utility>
-
 #include "runtime/text.hpp"
 
 namespace millrace::zeromq {
@@ -20,31 +18,23 @@ void connection_watch::saw(const std::string& connection,
   auto descriptor = text == nullptr ? std::nullopt : number_in<int>(text);
   if (!descriptor)
     return;
-  // What had the descriptor before has ended, and libzmq's one I/O thread said
-  // so before it took in this message: those events are not this one's.
-  take_events();
-  left(*descriptor);
   descriptors_.emplace(connection, *descriptor);
-  by_descriptor_.emplace(*descriptor, connection);
-}
-
-void connection_watch::left(int descriptor) {
-  auto i = by_descriptor_.find(descriptor);
-  if (i == by_descriptor_.end())
-    return;
-  descriptors_.erase(i->second);
-  left_.push_back(std::move(i->second));
-  by_descriptor_.erase(i);
-}
-
-void connection_watch::take_events() {
-  while (auto x = events_.next())
-    left(x->value);
+  by_descriptor_.insert_or_assign(*descriptor, connection);
 }
 
 std::vector<std::string> connection_watch::take_left() {
-  take_events();
-  return std::exchange(left_, {});
+  // What had a descriptor or a name before has ended, and libzmq's one I/O
+  // thread says so before it hands on what came on the next connection.
+  std::vector<std::string> out;
+  while (auto x = events_.next()) {
+    auto i = by_descriptor_.find(x->value);
+    if (i == by_descriptor_.end())
+      continue;
+    descriptors_.erase(i->second);
+    out.push_back(std::move(i->second));
+    by_descriptor_.erase(i);
+  }
+  return out;
 }
 
 } // namespace millrace::zeromq

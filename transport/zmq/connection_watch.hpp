@@ -23,7 +23,8 @@ public:
   /// To be called before the socket is closed.
   void stop() { events_.stop(); }
 
-  /// Notes the connection of a message that has just been received.
+  /// Notes the connection of a message that has just been received; take_left
+  /// has been called since.
   void saw(const std::string& connection, zmq::message_t& frame);
 
   /// The connections that ended since the last call.
@@ -33,13 +34,9 @@ public:
   size_t size() const { return by_descriptor_.size(); }
 
 private:
-  void take_events();
-  void left(int descriptor);
-
   socket_events events_;
   std::unordered_map<std::string, int> descriptors_; ///< by connection
   std::unordered_map<int, std::string> by_descriptor_;
-  std::vector<std::string> left_;
 };
 
 } // namespace millrace::zeromq
