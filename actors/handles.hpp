@@ -68,8 +68,9 @@ struct load_stage {
   uint64_t last_layer = 0;
   uint64_t max_batch = 1;
   uint64_t threads = 1;
+  bool trusted = false;
   MILLRACE_FIELDS(load_stage, instance, content, first_layer, last_layer,
-                  max_batch, threads)
+                  max_batch, threads, trusted)
 };
 
 /// What a device's threads tell its executor.
@@ -77,6 +78,11 @@ struct device_loaded {
   uint64_t instance = 0;
   std::shared_ptr<result<load_report>> report;
   MILLRACE_FIELDS(device_loaded, instance, report)
+};
+struct device_lost {
+  uint64_t instance = 0;
+  std::shared_ptr<const error> why;
+  MILLRACE_FIELDS(device_lost, instance, why)
 };
 struct device_executed {
   std::shared_ptr<execution_report> report;
@@ -132,6 +138,8 @@ using replica_actor = caf::typed_actor<
   caf::reacts_to<run_batch>,
   // The executor's result.
   caf::reacts_to<executed>,
+  // What it had loaded is lost: it ends when what it has is answered.
+  caf::reacts_to<stage_lost>,
   // Other nodes come and go: gateways among them hear of this replica.
   caf::reacts_to<peer_up>, caf::reacts_to<peer_down>,
   // How busy it is.
@@ -151,8 +159,9 @@ using executor_actor = caf::typed_actor<
   caf::replies_to<load_stage>::with<stage_loaded>,
   // How busy the device is.
   caf::replies_to<get_load>::with<device_load>,
-  // Private: a stage is loaded; an emulated device is due.
-  caf::reacts_to<device_loaded>, caf::reacts_to<tick>>;
+  // Private: a stage is loaded, or lost; an emulated device is due.
+  caf::reacts_to<device_loaded>, caf::reacts_to<device_lost>,
+  caf::reacts_to<tick>>;
 
 // -- a node -------------------------------------------------------------------
 

@@ -32,8 +32,11 @@ struct device_config {
   std::string kind;
   uint32_t lanes = 1;
   byte_count memory;
+  isolation_mode isolation = isolation_mode::automatic;
+  byte_count process_memory{uint64_t{4} << 30};
   emulation emulate;
-  MILLRACE_FIELDS(device_config, type, id, kind, lanes, memory, emulate)
+  MILLRACE_FIELDS(device_config, type, id, kind, lanes, memory, isolation,
+                  process_memory, emulate)
   static constexpr auto notes() {
     return std::array{
       note{"what it is"},
@@ -41,6 +44,10 @@ struct device_config {
       note{"what profiles call it; default: the type"},
       note{"batches that run at once, a thread each", 1, 256},
       note{"what replicas may take in all; 0: not limited"},
+      note{"where a cpu's models run: auto, those that are trusted in threads"
+           " of the node, others each in a confined process; thread; process"},
+      note{"what a confined process may take beside its weights", 64 << 20,
+           1e15},
       note{"how an emulated device takes its time"}};
   }
 };

@@ -387,9 +387,10 @@ private:
       check_actor(key, x);
       using enum fault_kind;
       only_of({kill, hang, slow, partition, one_way, loss, delay, device, load,
-               store, disk, wipe},
+               store, disk, wipe, process},
               x.kind, key + ".lasts");
-      only_of({loss, device, load, store, disk}, x.kind, key + ".part");
+      only_of({loss, device, load, store, disk, process}, x.kind,
+              key + ".part");
       only_of({slow}, x.kind, key + ".factor");
       only_of({delay}, x.kind, key + ".by");
       only_of({crash}, x.kind, key + ".actor");

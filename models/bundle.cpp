@@ -56,21 +56,29 @@ result<void> check(const manifest& x, const std::string& file) {
   return {};
 }
 
+/// A file of a bundle, and what it holds.
+struct part {
+  file_descriptor file;
+  shared_bytes content;
+};
+
 /// Maps a file and holds it against what the manifest says of it.
-result<shared_bytes> open_part(const std::string& directory,
-                               const std::string& name, uint64_t bytes,
-                               const std::string& sha256, verify how) {
-  auto x = map_file_beneath(directory, name);
+result<part> open_part(const std::string& directory, const std::string& name,
+                       uint64_t bytes, const std::string& sha256, verify how) {
+  auto file = open_file_beneath(directory, name);
+  if (!file)
+    return file.failure();
   auto path = directory + "/" + name;
+  auto x = map_open_file(*file, path);
   if (!x)
-    return x;
+    return x.failure();
   if (x->size() != bytes)
     return error{ec::bad_config, path + ": has " + std::to_string(x->size())
                                    + " bytes, the manifest says "
                                    + std::to_string(bytes)};
   if (how == verify::hashes && sha256_hex(x->view()) != sha256)
     return error{ec::bad_config, path + ": its SHA-256 is not the manifest's"};
-  return x;
+  return part{std::move(*file), std::move(*x)};
 }
 
 } // namespace
@@ -97,7 +105,7 @@ result<bundle> open_bundle(const std::string& directory, verify how) {
   auto info = parse_manifest(*text, file);
   if (!info)
     return info.failure();
-  bundle out{std::move(*info), directory, {}, {}};
+  bundle out{std::move(*info), directory, {}, {}, nullptr};
   size_t expected = 0;
   for (auto& layer : out.info.layers) {
     if (layer.code_bytes > max_code)
@@ -107,20 +115,22 @@ result<bundle> open_bundle(const std::string& directory, verify how) {
                           layer.code_sha256, how);
     if (!code)
       return code.failure();
-    out.code.push_back(std::move(*code));
+    out.code.push_back(std::move(code->content));
     expected += layer.parameters;
   }
   if (!out.info.weights.file.empty()) {
     auto path = directory + "/" + out.info.weights.file;
-    auto bytes =
+    auto weights =
       open_part(directory, out.info.weights.file, out.info.weights.bytes,
                 out.info.weights.sha256, how);
-    if (!bytes)
-      return bytes.failure();
-    auto tensors = read_safetensors(*bytes);
+    if (!weights)
+      return weights.failure();
+    auto tensors = read_safetensors(weights->content);
     if (!tensors)
       return std::move(tensors.failure()).within(path);
     out.weights = std::move(*tensors);
+    out.weights_file =
+      std::make_shared<const file_descriptor>(std::move(weights->file));
   }
   if (out.weights.size() != expected)
     return error{ec::bad_config, directory + ": the layers name "

@@ -78,6 +78,9 @@ struct bundle {
   std::string directory;
   std::vector<shared_bytes> code;    ///< per layer
   std::vector<named_tensor> weights; ///< all layers', in file order
+  /// What the weights are mapped from, to be handed to other processes; null
+  /// where there are none.
+  std::shared_ptr<const file_descriptor> weights_file;
 };
 
 enum class verify : uint8_t {

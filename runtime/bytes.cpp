@@ -12,8 +12,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "runtime/file_descriptor.hpp"
-
 namespace millrace {
 
 namespace {
@@ -63,7 +61,10 @@ namespace {
 /// Opening a pipe must not wait for who writes to it.
 constexpr int to_read = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
 
-result<shared_bytes> map(const std::string& path, const file_descriptor& fd) {
+} // namespace
+
+result<shared_bytes> map_open_file(const file_descriptor& fd,
+                                   const std::string& path) {
   struct stat info;
   if (!fd || ::fstat(fd.get(), &info) != 0)
     return system_error(path, "open");
@@ -81,14 +82,12 @@ result<shared_bytes> map(const std::string& path, const file_descriptor& fd) {
                       std::move(owner)};
 }
 
-} // namespace
-
 result<shared_bytes> map_file(const std::string& path) {
-  return map(path, file_descriptor{::open(path.c_str(), to_read)});
+  return map_open_file(file_descriptor{::open(path.c_str(), to_read)}, path);
 }
 
-result<shared_bytes> map_file_beneath(const std::string& directory,
-                                      const std::string& path) {
+result<file_descriptor> open_file_beneath(const std::string& directory,
+                                          const std::string& path) {
   file_descriptor in{
     ::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)};
   if (!in)
@@ -96,9 +95,11 @@ result<shared_bytes> map_file_beneath(const std::string& directory,
   open_how how{};
   how.flags = to_read;
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
-  return map(directory + "/" + path,
-             file_descriptor{static_cast<int>(::syscall(
-               SYS_openat2, in.get(), path.c_str(), &how, sizeof how))});
+  file_descriptor out{static_cast<int>(
+    ::syscall(SYS_openat2, in.get(), path.c_str(), &how, sizeof how))};
+  if (!out)
+    return system_error(directory + "/" + path, "open");
+  return out;
 }
 
 result<std::string> read_file(const std::string& path, size_t max) {

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "runtime/error.hpp"
+#include "runtime/file_descriptor.hpp"
 
 namespace millrace {
 
@@ -76,11 +77,15 @@ private:
 /// Errors: unavailable, with the path and the system's reason.
 result<shared_bytes> map_file(const std::string& path);
 
-/// Maps a file that a stranger named: a path relative to a directory that leads
-/// nowhere else, whatever links there are (openat2(2), RESOLVE_BENEATH and
-/// RESOLVE_NO_SYMLINKS). Errors: as map_file.
-result<shared_bytes> map_file_beneath(const std::string& directory,
-                                      const std::string& path);
+/// Opens, to be read, a file that a stranger named: a path relative to a
+/// directory that leads nowhere else, whatever links there are (openat2(2),
+/// RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS). Errors: as map_file.
+result<file_descriptor> open_file_beneath(const std::string& directory,
+                                          const std::string& path);
+
+/// Maps an open file as map_file does; `path` is how errors name it.
+result<shared_bytes> map_open_file(const file_descriptor& file,
+                                   const std::string& path);
 
 /// Reads a file of at most max bytes.
 /// Errors: unavailable as above; too_large.

@@ -24,6 +24,10 @@ void completion_sender::on_loaded(instance_id x, result<load_report> report) {
     device_loaded{x, std::make_shared<result<load_report>>(std::move(report))});
 }
 
+void completion_sender::on_lost(instance_id x, error why) {
+  tell(device_lost{x, std::make_shared<const error>(std::move(why))});
+}
+
 void completion_sender::on_executed(execution_report report) {
   tell(device_executed{std::make_shared<execution_report>(std::move(report))});
 }
@@ -66,11 +70,12 @@ caf::result<stage_loaded> executor_state::on_load(const load_stage& x) {
   if (auto owner = self_->current_sender()) {
     self_->monitor(caf::actor_cast<caf::actor>(owner));
     owners_[owner->id()] = x.instance;
+    owner_of_[x.instance] = owner;
   }
   auto promise = self_->make_response_promise<stage_loaded>();
   loading_[x.instance] = promise;
   device_->load({x.instance, x.content, x.first_layer, x.last_layer,
-                 x.max_batch, static_cast<uint32_t>(x.threads)},
+                 x.max_batch, static_cast<uint32_t>(x.threads), x.trusted},
                 now());
   arm();
   return promise;
@@ -94,10 +99,24 @@ void executor_state::on_device_loaded(const device_loaded& x) {
                                to_us(report.load), to_us(report.warm_up)});
 }
 
+void executor_state::on_device_lost(const device_lost& x) {
+  auto owner = owner_of_.find(x.instance);
+  if (owner == owner_of_.end())
+    return;
+  log_event(log_level::warning, "executor", "instance_lost",
+            {{"device", device_->info().id},
+             {"instance", x.instance},
+             {"reason", x.why->text}});
+  self_->send(caf::actor_cast<replica_actor>(owner->second),
+              stage_lost{x.instance, x.why->text});
+  forget(x.instance);
+}
+
 void executor_state::forget(instance_id x) {
   device_->unload(x);
   loading_.erase(x);
   memory_.erase(x);
+  owner_of_.erase(x);
   report_memory();
 }
 
@@ -133,13 +152,14 @@ void executor_state::on_execute(execute& x) {
 void executor_state::feed() {
   while (auto id = queue_->next()) {
     auto& w = work_.at(*id);
-    if (!memory_.contains(w.what.instance)) { // its replica ended meanwhile
-      work_.erase(*id);
-      queue_->ended();
+    if (!memory_.contains(w.what.instance)) { // lost, or its replica ended
+      answer(
+        std::move(work_.extract(*id).mapped()),
+        {*id, 0, error{ec::unavailable, "it is loaded no more"}, now(), now()});
       continue;
     }
     device_->execute({*id, w.what.instance, w.what.share, w.what.priority,
-                      std::move(w.what.items)},
+                      w.what.until.at, std::move(w.what.items)},
                      now());
   }
   arm();
@@ -150,12 +170,15 @@ void executor_state::on_device_executed(const device_executed& x) {
   auto i = work_.find(report.id);
   if (i == work_.end())
     return;
-  auto done = std::move(i->second);
-  work_.erase(i);
-  queue_->ended();
   busy_seconds_->add(to_seconds(report.ended - report.started));
   busy_ += report.ended - report.started;
   ++batches_;
+  answer(std::move(work_.extract(i).mapped()), std::move(report));
+  feed();
+}
+
+void executor_state::answer(work done, execution_report report) {
+  queue_->ended();
   executed y;
   y.id = done.what.id;
   y.queue = to_us(report.started - done.arrived);
@@ -168,7 +191,6 @@ void executor_state::on_device_executed(const device_executed& x) {
     y.text = report.outputs.failure().text;
   }
   self_->send(caf::actor_cast<replica_actor>(done.from), std::move(y));
-  feed();
 }
 
 void executor_state::on_tick() {
@@ -197,6 +219,7 @@ executor(executor_actor::stateful_pointer<executor_state> self,
     [&s](const load_stage& x) { return s.on_load(x); },
     [&s](get_load) { return s.on_get_load(); },
     [&s](const device_loaded& x) { s.on_device_loaded(x); },
+    [&s](const device_lost& x) { s.on_device_lost(x); },
     [&s](tick) { s.on_tick(); },
   };
 }

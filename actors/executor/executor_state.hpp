@@ -18,6 +18,7 @@ public:
       host_(host) {}
 
   void on_loaded(instance_id x, result<load_report> report) override;
+  void on_lost(instance_id x, error why) override;
   void on_executed(execution_report report) override;
 
 private:
@@ -39,6 +40,7 @@ struct executor_state {
   caf::result<stage_loaded> on_load(const load_stage& x);
   void on_execute(execute& x);
   void on_device_loaded(const device_loaded& x);
+  void on_device_lost(const device_lost& x);
   void on_device_executed(const device_executed& x);
   device_load on_get_load() const;
   void on_tick();
@@ -54,6 +56,7 @@ private:
   timestamp now() const;
   void forget(instance_id x);
   void feed();
+  void answer(work done, execution_report report);
   void arm();
   uint64_t memory_held() const;
   void report_memory();
@@ -66,6 +69,7 @@ private:
   std::map<instance_id, load_promise> loading_;
   std::map<instance_id, uint64_t> memory_;
   std::map<caf::actor_id, instance_id> owners_;
+  std::map<instance_id, caf::strong_actor_ptr> owner_of_;
   uint64_t last_ = 0;
   nanoseconds busy_{0};
   uint64_t batches_ = 0;

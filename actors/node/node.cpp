@@ -225,7 +225,8 @@ private:
       [times](const device_config& d,
               device_listener& to) -> result<std::unique_ptr<device>> {
       if (d.type == device_type::cpu)
-        return make_cpu_device(millrace::describe(d), to);
+        return make_cpu_device(millrace::describe(d),
+                               {d.isolation, d.process_memory}, to);
       return make_emulated_device(millrace::describe(d), d.emulate, to, times);
     };
     ground.probe = read_host;

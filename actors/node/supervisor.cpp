@@ -209,14 +209,17 @@ void supervisor_state::on_evict(const evict& x) {
 }
 
 void supervisor_state::on_replica_status(const replica_status& x) {
-  if (x.state == replica_condition::failed) {
-    failed_replicas_.push_back(x);
-    if (failed_replicas_.size() > failed_kept)
-      failed_replicas_.erase(failed_replicas_.begin());
-  } else if (auto i = replicas_.find(x.what.replica); i != replicas_.end()) {
+  if (auto i = replicas_.find(x.what.replica); i != replicas_.end())
     i->second.status = x;
-  }
+  else if (x.state == replica_condition::failed)
+    keep_failure(x);
   publish_soon();
+}
+
+void supervisor_state::keep_failure(const replica_status& x) {
+  failed_replicas_.push_back(x);
+  if (failed_replicas_.size() > failed_kept)
+    failed_replicas_.erase(failed_replicas_.begin());
 }
 
 void supervisor_state::on_replica_down(const std::string& replica,
@@ -225,13 +228,11 @@ void supervisor_state::on_replica_down(const std::string& replica,
   auto status = i->second.status;
   options_.net->publish("replica/" + replica, nullptr);
   replicas_.erase(i);
-  auto reported =
-    std::any_of(failed_replicas_.begin(), failed_replicas_.end(),
-                [&](auto& x) { return x.what.replica == status.what.replica; });
-  if (status.state != replica_condition::draining && !reported) {
-    status.state = replica_condition::failed;
+  if (status.state != replica_condition::failed)
     status.reason = why.text;
-    on_replica_status(status);
+  if (status.state != replica_condition::draining) {
+    status.state = replica_condition::failed;
+    keep_failure(status);
   }
   publish_soon();
 }

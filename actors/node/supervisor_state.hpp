@@ -50,6 +50,7 @@ private:
   void on_exit(const caf::exit_msg& x);
   void on_down(const caf::down_msg& x);
   void on_child_down(child& x, const error& why);
+  void keep_failure(const replica_status& x);
   void on_replica_down(const std::string& replica, const error& why);
   void restart_due();
   void fail(std::string reason);

@@ -12,8 +12,6 @@ namespace {
 
 /// Changes that come together are carried out together.
 constexpr auto commit_delay = 20ms;
-constexpr microseconds first_pause = 5s;
-constexpr microseconds longest_pause = 5min;
 
 } // namespace
 
@@ -56,8 +54,6 @@ void placement_state::on_inventory(inventory& x) {
                       && before->state == replica_condition::failed;
     if (r.state == replica_condition::failed && !had_failed)
       note_failure(r);
-    else if (r.state == replica_condition::ready)
-      troubles_.erase(r.what.model);
   }
   known = std::move(x);
   view_.gone.erase(known.node.name);
@@ -99,13 +95,16 @@ void placement_state::give_order(inventory& node,
 }
 
 void placement_state::note_failure(const replica_status& x) {
+  std::erase_if(troubles_,
+                [this](auto& y) { return y.second.rules.is_over(now()); });
   auto& t = troubles_[x.what.model];
-  if (t.again > now())
-    return;
+  auto was = t.rules.is_in_force();
+  t.rules.on_failure(now());
   t.reason = x.what.replica + " on " + x.what.node + ": " + x.reason;
-  t.pause = std::clamp(2 * t.pause, first_pause, longest_pause);
-  t.again = now() + t.pause;
-  self_->delayed_send(self_, t.pause, tick::value);
+  if (t.rules.is_in_force() && !was)
+    log_event(log_level::error, "placement", "quarantine",
+              {{"model", x.what.model}, {"reason", t.reason}});
+  send_at(self_, t.rules.again(), tick::value);
 }
 
 void placement_state::on_peer_down(const peer_down& x) {
@@ -173,8 +172,9 @@ void placement_state::carry_out(const placement_plan& plan) {
   notes_ = plan.notes;
   for (auto& x : plan.deploy) {
     auto t = troubles_.find(x.model);
-    if (t != troubles_.end() && t->second.again > now()) {
-      notes_[x.model] = t->second.reason;
+    if (t != troubles_.end() && t->second.rules.again() > now()) {
+      notes_[x.model] = (t->second.rules.is_in_force() ? "in quarantine: " : "")
+                        + t->second.reason;
       continue;
     }
     if (auto node = view_.nodes.find(x.node); node != view_.nodes.end())

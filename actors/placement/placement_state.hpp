@@ -4,6 +4,7 @@
 #include <map>
 
 #include "actors/placement/placement.hpp"
+#include "actors/placement/quarantine.hpp"
 #include "actors/placement/reconcile.hpp"
 
 namespace millrace {
@@ -31,9 +32,8 @@ private:
 
   /// A model whose replicas failed lately.
   struct trouble {
-    std::string reason;
-    microseconds pause{0};
-    timestamp again;
+    quarantine rules;
+    std::string reason; ///< of the last failure
   };
 
   timestamp now() const;

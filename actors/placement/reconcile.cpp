@@ -110,8 +110,8 @@ private:
   static bool is_as_wanted(const assignment& is, const model_settings& x,
                            uint64_t version) {
     return is.version == version && is.share == x.share
-           && is.threads == x.threads && is.tenants == x.tenants
-           && is.policy == x.policy;
+           && is.threads == x.threads && is.trusted == x.trusted
+           && is.tenants == x.tenants && is.policy == x.policy;
   }
 
   /// Whether several replicas stand or fall with one node. One more elsewhere,
@@ -194,7 +194,7 @@ private:
       --count;
       plan_.deploy.push_back({fresh_name(x, version), x.model, version,
                               p.node->node.name, p.device->id, x.share,
-                              x.threads, x.tenants, x.policy});
+                              x.threads, x.trusted, x.tenants, x.policy});
     }
     if (count > 0 && except.empty())
       plan_.notes[x.model] = note;

@@ -44,7 +44,8 @@ void replica_state::load(const fetched& x) {
   self_
     ->request(options_.executor, load_timeout,
               load_stage{instance_, content_, 0, content_->info.layers.size(),
-                         options_.what.policy.batch, options_.what.threads})
+                         options_.what.policy.batch, options_.what.threads,
+                         options_.what.trusted})
     .then([this](const stage_loaded& y) { on_loaded(y); },
           [this](const caf::error& y) { fail(y, "load"); });
 }
@@ -152,8 +153,13 @@ void replica_state::on_run(run_batch& x) {
   y.instance = instance_;
   y.share = options_.what.share;
   y.items.reserve(x.items.size());
-  for (auto& item : x.items)
+  timestamp last{};
+  for (auto& item : x.items) {
+    last = std::max(last, item.due.at);
     y.items.push_back(std::move(item.inputs));
+  }
+  if (options_.what.policy.drop == drop_policy::late)
+    y.until = {last};
   self_->send(options_.executor, std::move(y));
 }
 
@@ -171,7 +177,7 @@ void replica_state::on_executed(executed& x) {
   y.outputs = std::move(x.outputs);
   y.queue = x.queue;
   y.execute = x.run;
-  y.credit = 1;
+  y.credit = lost_ ? 0 : 1;
   self_->send(caf::actor_cast<router_actor>(i->second.from), std::move(y));
   running_.erase(i);
   end_if_idle();
@@ -181,17 +187,32 @@ replica_load replica_state::on_get_load() const {
   return {options_.what.replica, busy_, batches_, requests_, running_.size()};
 }
 
-void replica_state::on_finish() {
-  if (finishing_)
-    return;
+void replica_state::tell_gateways_to_stop() {
   finishing_ = true;
-  report(replica_condition::draining);
   auto me = caf::actor_cast<caf::strong_actor_ptr>(self_->ctrl());
   for (auto& [node, gateway] : gateways_)
     if (gateway)
       self_->send(caf::actor_cast<gateway_actor>(gateway),
                   replica_draining{me});
   self_->delayed_send(self_, linger, tick::value);
+}
+
+void replica_state::on_finish() {
+  if (finishing_)
+    return;
+  report(replica_condition::draining);
+  tell_gateways_to_stop();
+}
+
+void replica_state::on_lost(const stage_lost& x) {
+  if (lost_)
+    return;
+  lost_ = true;
+  log_event(log_level::error, "replica", "lost",
+            {{"replica", options_.what.replica}, {"error", x.text}});
+  report(replica_condition::failed, x.text);
+  if (!finishing_)
+    tell_gateways_to_stop();
 }
 
 void replica_state::end_if_idle() {
@@ -207,6 +228,7 @@ replica(replica_actor::stateful_pointer<replica_state> self,
   return {
     [&s](run_batch& x) { s.on_run(x); },
     [&s](executed& x) { s.on_executed(x); },
+    [&s](const stage_lost& x) { s.on_lost(x); },
     [&s](const peer_up& x) { s.on_peer_up(x); },
     [](const peer_down&) { /* the gateway's proxy goes down itself */ },
     [&s](get_load) { return s.on_get_load(); },

@@ -17,6 +17,7 @@ struct replica_state {
 
   void on_run(run_batch& x);
   void on_executed(executed& x);
+  void on_lost(const stage_lost& x);
   void on_peer_up(const peer_up& x);
   replica_load on_get_load() const;
   void on_finish();
@@ -32,6 +33,7 @@ private:
   void on_loaded(const stage_loaded& x);
   void fail(const caf::error& why, const char* doing);
   void report(replica_condition state, std::string reason = {});
+  void tell_gateways_to_stop();
   void announce_to(const std::string& node);
   void on_down(const caf::down_msg& x);
   void end_if_idle();
@@ -46,6 +48,7 @@ private:
   bool ready_ = false;
   bool finishing_ = false;
   bool lingered_ = false;
+  bool lost_ = false;                          ///< what it had loaded
   std::map<std::string, caf::actor> gateways_; ///< by node
   std::unordered_map<uint64_t, batch> running_;
   uint64_t last_ = 0;

@@ -22,6 +22,7 @@ struct queued_request {
   timestamp arrived;
   bool once = false;     ///< given to one replica at most
   uint32_t attempts = 0; ///< times it was given to a replica
+  uint32_t crashes = 0;  ///< times its model's process ended over it
   bool alone = false;    ///< shares no batch: its last one failed or was lost
   bool settled = false;  ///< nobody waits for it any more
 };

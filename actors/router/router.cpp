@@ -2,6 +2,7 @@
 #include "actors/router/router_state.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/log.hpp"
 
@@ -48,6 +49,12 @@ void router_state::settle_as(uint64_t key, ec status, std::string text,
 void router_state::on_route(route& x) {
   auto time = now();
   for (auto& y : x.requests) {
+    if (poisons_.contains(y.inputs)) {
+      settle_as(y.key, ec::poison,
+                "these inputs have ended the process of model '"
+                  + options_.model + "' before");
+      continue;
+    }
     queued_request request{y.key,  y.due, y.priority, std::move(y.inputs),
                            y.rows, time,  y.once};
     if (!queue_->push(request))
@@ -74,6 +81,8 @@ void router_state::on_ready(const replica_ready& x) {
   r.handle = caf::actor_cast<replica_actor>(x.handle);
   r.name = x.name;
   r.draining = false;
+  if (std::exchange(version_, x.info.version) != x.info.version)
+    poisons_.clear();
   if (x.policy != options_.policy) {
     options_.policy = x.policy;
     queue_->adopt(x.policy);
@@ -163,7 +172,13 @@ void router_state::on_batch_done(batch_done& x) {
     set_credit(r->first, r->second, r->second.credit + x.credit);
   if (x.status == ec::ok && x.outputs.size() == done.requests.size())
     settle_batch(done, x);
-  else
+  else if (x.status == ec::unavailable)
+    take_back(done);
+  else if (x.status == ec::poison) {
+    for (auto& request : done.requests)
+      ++request.crashes;
+    give_back(done);
+  } else
     fail_batch(done, x);
   pump();
 }
@@ -207,6 +222,15 @@ void router_state::fail_batch(flight& done, const batch_done& x) {
   }
 }
 
+void router_state::take_back(flight& unused) {
+  for (auto i = unused.requests.rbegin(); i != unused.requests.rend(); ++i) {
+    if (i->settled)
+      continue;
+    --i->attempts;
+    queue_->put_back(std::move(*i));
+  }
+}
+
 void router_state::on_down(const caf::down_msg& down) {
   auto i = replicas_.find(down.source.id());
   if (i == replicas_.end())
@@ -241,23 +265,31 @@ void router_state::give_back(flight& lost) {
   for (auto i = lost.requests.rbegin(); i != lost.requests.rend(); ++i) {
     if (i->settled)
       continue;
-    auto name = "replica " + lost.replica_name;
-    if (!is_last_attempt(*i)) {
-      redispatched_->add();
-      i->alone = true; // one of them may be to blame
-      queue_->put_back(std::move(*i));
-    } else if (i->attempts < max_attempts) {
-      settle_as(i->key, ec::unavailable,
-                name
-                  + " was lost, and may have run this request, which must not"
-                    " be run twice");
-    } else {
-      settle_as(i->key, ec::poison,
-                name
-                  + " was lost while it ran this request, which had failed"
-                    " before");
+    if (is_last_attempt(*i)) {
+      give_up(*i, lost.replica_name);
+      continue;
     }
+    redispatched_->add();
+    i->alone = true; // one of them may be to blame
+    queue_->put_back(std::move(*i));
   }
+}
+
+void router_state::give_up(const queued_request& x,
+                           const std::string& replica) {
+  auto name = "replica " + replica;
+  if (x.attempts < max_attempts)
+    return settle_as(x.key, ec::unavailable,
+                     name
+                       + " was lost, and may have run this request, which must"
+                         " not be run twice");
+  settle_as(x.key, ec::poison,
+            name
+              + " was lost while it ran this request, which had failed"
+                " before");
+  if (x.crashes == max_attempts)
+    log_event(log_level::error, "router", "poison",
+              {{"model", options_.model}, {"sha256", poisons_.add(x.inputs)}});
 }
 
 void router_state::report() {

@@ -21,7 +21,8 @@ inline constexpr uint32_t max_attempts = 2;
 
 /// Holds one model's queue and gives batches to the replica with the most
 /// credit: requests bind late. A batch whose replica is lost goes back to the
-/// front of the queue; a request lost twice is answered unavailable. A batch
+/// front of the queue; a request lost twice is answered poison, and when its
+/// model's process ended both times, so are its inputs from then on. A batch
 /// that fails is run again request by request, so that one bad request does not
 /// fail its neighbours.
 /// Sends settled to the gateway, exactly once for each route.

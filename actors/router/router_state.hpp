@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "actors/router/dispatch.hpp"
+#include "actors/router/poison_list.hpp"
 #include "actors/router/request_queue.hpp"
 #include "actors/router/router.hpp"
 
@@ -54,7 +55,11 @@ private:
   void settle_batch(flight& done, batch_done& x);
   void fail_batch(flight& done, const batch_done& x);
   bool is_last_attempt(const queued_request& x) const;
+  /// What a replica could not run.
+  void take_back(flight& unused);
+  /// What was lost with its replica, which may have been a crash over it.
   void give_back(flight& lost);
+  void give_up(const queued_request& x, const std::string& replica);
   void report();
   void arm();
 
@@ -66,6 +71,8 @@ private:
   std::map<caf::actor_id, replica> replicas_;
   std::unique_ptr<dispatcher> dispatcher_;
   std::unordered_map<uint64_t, flight> in_flight_;
+  poison_list poisons_;
+  uint64_t version_ = 0; ///< of the model, that they are poison to
   uint64_t last_batch_ = 0;
   // Moving averages of a batch's execution, and of its time from here and back,
   // with what it waits for in its replica.

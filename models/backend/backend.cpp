@@ -53,7 +53,7 @@ public:
 
   ~plugin_stage() override { api_->unload(stage_); }
 
-  result<tensor_list> run(const tensor_list& inputs) override {
+  result<tensor_list> run(const tensor_list& inputs, timestamp) override {
     constexpr uint32_t max_tensors = 64;
     if (inputs.size() > max_tensors)
       return error{ec::too_large, "more than 64 inputs"};

@@ -8,6 +8,7 @@
 
 #include "models/batching.hpp"
 #include "models/bundle.hpp"
+#include "runtime/time.hpp"
 
 namespace millrace {
 
@@ -16,9 +17,13 @@ class loaded_stage {
 public:
   virtual ~loaded_stage() = default;
 
-  /// One forward pass over a batch.
-  /// Errors: internal with the backend's own text.
-  virtual result<tensor_list> run(const tensor_list& inputs) = 0;
+  /// One forward pass over a batch. What can be stopped is stopped when it
+  /// still runs at `until`.
+  /// Errors: internal with the backend's own text; of a stage that is not of
+  /// this process, poison when its process ended meanwhile or was stopped, and
+  /// unavailable when it had ended before.
+  virtual result<tensor_list> run(const tensor_list& inputs,
+                                  timestamp until = far_future) = 0;
 
   /// Whether what the inputs hold, and not their extents alone, may decide how
   /// long it runs.

@@ -6,8 +6,10 @@
 #include <mutex>
 #include <optional>
 
+#include "models/confined/confined_stage.hpp"
 #include "models/device/device.hpp"
 #include "models/device/short_runs.hpp"
+#include "models/device/warm_up.hpp"
 #include "runtime/worker_thread.hpp"
 
 namespace millrace {
@@ -26,9 +28,14 @@ constexpr nanoseconds short_alone = 120us;
 /// are worth a core of their own, for more requests come meanwhile.
 constexpr nanoseconds short_batch = 30us;
 
+/// How long after its deadline something is stopped: an answer that is ready by
+/// then may still count for somebody.
+constexpr nanoseconds overtime = 150ms;
+
 /// A stage in use by lanes; the last of them gives its memory back.
 struct instance {
   std::unique_ptr<loaded_stage> stage;
+  confined::confined_stage* process = nullptr; ///< the stage, if it has one
   std::shared_ptr<const bundle> content;
   uint32_t threads = 1;
   bool depends_on_values = true;
@@ -60,11 +67,14 @@ size_t bytes_of(const std::vector<tensor_list>& items) {
 }
 
 result<std::vector<tensor_list>> run_batch(instance& x, const execution& job) {
+  if (now() >= job.until)
+    return error{ec::deadline_exceeded, "waited too long for the device"};
   auto& s = x.content->info.signature;
   auto inputs = gather(job.items, s.batch_axis);
   if (!inputs)
     return inputs.failure();
-  auto outputs = x.stage->run(*inputs);
+  auto outputs = x.stage->run(
+    *inputs, job.until == far_future ? far_future : job.until + overtime);
   if (!outputs)
     return outputs.failure();
   if (job.items.size() == 1)
@@ -76,44 +86,30 @@ result<std::vector<tensor_list>> run_batch(instance& x, const execution& job) {
   return scatter(*outputs, rows, s.batch_axis);
 }
 
-/// Runs a stage on zeros until its first-call costs are paid: code paths,
-/// primitives per shape, memory. Learns what a short model takes once it is
-/// warm, which on a lane that slept before each request would not be seen.
-result<void> warm_up(instance& x, size_t rows) {
-  auto& s = x.content->info.signature;
-  tensor_list inputs;
-  for (auto& spec : s.inputs) {
-    auto zeros = tensor::zeros(
-      spec.type, with_rows(spec, s.batch_axis, static_cast<int64_t>(rows)));
-    if (!zeros)
-      return zeros.failure();
-    inputs.push_back(std::move(*zeros));
-  }
-  for (int pass = 0, passes = 2; pass < passes; ++pass) {
-    auto begin = now();
-    if (auto y = x.stage->run(inputs); !y)
-      return y.failure();
-    auto took = now() - begin;
-    if (pass > 0)
-      x.of(rows).learn(took, bytes_of({inputs}));
-    if (took < short_alone)
-      passes = 8;
-  }
-  return {};
-}
-
 class cpu_device : public device {
 public:
-  cpu_device(device_info info, std::shared_ptr<backend> runner,
-             device_listener& listener)
+  cpu_device(device_info info, cpu_settings settings, device_listener& listener)
     : info_(std::move(info)),
-      runner_(std::move(runner)),
+      settings_(settings),
       listener_(listener),
       loader_(info_.id + ".load") {
     for (uint32_t i = 0; i < std::max(1u, info_.lanes); ++i) {
       auto name = info_.id + "." + std::to_string(i);
       lanes_.push_back(std::make_unique<lane>(name, i));
     }
+  }
+
+  /// What needs time at the start and fails there, if it does.
+  result<void> open() {
+    if (settings_.isolation != isolation_mode::thread)
+      return template_.start();
+    return open_backend();
+  }
+
+  ~cpu_device() override {
+    for (auto& [id, x] : instances_) // or a lane might wait for one
+      if (x->process != nullptr)
+        x->process->give_up();
   }
 
   const device_info& info() const override { return info_; }
@@ -123,10 +119,22 @@ public:
     slot->content = x.content;
     slot->threads = x.threads;
     instances_[x.instance] = slot;
+    auto in_threads =
+      settings_.isolation == isolation_mode::thread
+      || (settings_.isolation == isolation_mode::automatic && x.trusted);
+    if (!in_threads)
+      return load_confined(x, *slot);
     loader_.post([this, x = std::move(x), slot] { load_now(x, slot); });
   }
 
-  void unload(instance_id x) override { instances_.erase(x); }
+  void unload(instance_id x) override {
+    auto i = instances_.find(x);
+    if (i == instances_.end())
+      return;
+    if (i->second->process != nullptr)
+      i->second->process->give_up();
+    instances_.erase(i);
+  }
 
   void execute(execution x, timestamp) override {
     auto i = instances_.find(x.instance);
@@ -185,7 +193,8 @@ private:
   /// Runs a batch where it is called and tells the listener.
   void run(work job, const lane& on) {
     auto& [x, slot] = job;
-    use_threads(slot->threads);
+    if (slot->process == nullptr)
+      use_threads(slot->threads);
     auto bytes = bytes_of(x.items);
     auto started = now();
     auto outputs = run_batch(*slot, x);
@@ -205,7 +214,46 @@ private:
     used = n;
   }
 
+  result<void> open_backend() {
+    if (runner_)
+      return {};
+    auto found = torch_backend();
+    if (!found)
+      return found.failure();
+    runner_ = std::move(*found);
+    return {};
+  }
+
+  void load_confined(const load_request& x, instance& slot) {
+    auto id = x.instance;
+    confined::stage_settings settings{x.content,
+                                      x.first_layer,
+                                      x.last_layer,
+                                      x.max_batch,
+                                      x.threads,
+                                      static_cast<uint32_t>(lanes_.size()),
+                                      settings_.process_memory,
+                                      settings_.load_limit};
+    auto memory = byte_count{weight_bytes(x)};
+    auto stage = confined::make_confined_stage(
+      template_, std::move(settings),
+      {[this, id, memory](auto times) {
+         if (times)
+           listener_.on_loaded(
+             id, load_report{memory, times->load, times->warm_up});
+         else
+           listener_.on_loaded(id, std::move(times.failure()));
+       },
+       [this, id](error why) { listener_.on_lost(id, std::move(why)); }});
+    slot.process = stage.get();
+    slot.stage = std::move(stage);
+  }
+
+  /// On the loader's thread; what it sets there the lanes see, for they are
+  /// posted to by it.
   void load_now(const load_request& x, const instance_ptr& slot) {
+    if (auto done = open_backend(); !done)
+      return listener_.on_loaded(x.instance, done.failure());
     use_threads(x.threads);
     auto begin = now();
     auto stage = runner_->load(x.content, x.first_layer, x.last_layer);
@@ -234,10 +282,11 @@ private:
     for (auto& l : lanes_) {
       l->thread.post([this, x, slot, report, state, begin] {
         use_threads(slot->threads);
-        auto done = warm_up(*slot, 1);
-        if (done && x.max_batch > 1
-            && x.content->info.signature.batch_axis >= 0)
-          done = warm_up(*slot, x.max_batch);
+        auto done = warm_up(*slot->stage, slot->content->info.signature,
+                            x.max_batch, short_alone,
+                            [&](size_t rows, size_t bytes, nanoseconds took) {
+                              slot->of(rows).learn(took, bytes);
+                            });
         if (!done && !state->failed.exchange(true))
           listener_.on_loaded(x.instance, done.failure());
         if (--state->left > 0 || state->failed)
@@ -249,7 +298,9 @@ private:
   }
 
   device_info info_;
-  std::shared_ptr<backend> runner_;
+  cpu_settings settings_;
+  std::shared_ptr<backend> runner_; ///< from the first load in threads on
+  confined::template_process template_;
   device_listener& listener_;
   std::map<instance_id, instance_ptr> instances_;
   std::mutex mutex_;
@@ -261,12 +312,12 @@ private:
 } // namespace
 
 result<std::unique_ptr<device>> make_cpu_device(device_info info,
+                                                cpu_settings settings,
                                                 device_listener& listener) {
-  auto runner = torch_backend();
-  if (!runner)
-    return runner.failure();
-  return std::unique_ptr<device>{std::make_unique<cpu_device>(
-    std::move(info), std::move(*runner), listener)};
+  auto out = std::make_unique<cpu_device>(std::move(info), settings, listener);
+  if (auto done = out->open(); !done)
+    return done.failure();
+  return std::unique_ptr<device>{std::move(out)};
 }
 
 } // namespace millrace

@@ -30,6 +30,7 @@ struct load_request {
   size_t last_layer = 0; ///< one past
   size_t max_batch = 1;  ///< rows; warmed up with these
   uint32_t threads = 1;  ///< of one execution
+  bool trusted = false;  ///< somebody vouches for its code
 };
 
 struct load_report {
@@ -44,13 +45,17 @@ struct execution {
   instance_id instance = 0;
   double share = 0; ///< of the device, 0 to 1; 0: all of it
   int priority = 0;
+  /// When the results are worthless: what can be stopped is stopped then.
+  timestamp until = far_future;
   std::vector<tensor_list> items; ///< inputs, per request
 };
 
 struct execution_report {
   uint64_t id = 0;
   uint32_t lane = 0;
-  result<std::vector<tensor_list>> outputs; ///< per request
+  /// Per request. Fails with poison when the instance was lost while it ran
+  /// this, with unavailable when it was lost before.
+  result<std::vector<tensor_list>> outputs;
   timestamp started;
   timestamp ended;
 };
@@ -60,6 +65,9 @@ class device_listener {
 public:
   virtual ~device_listener() = default;
   virtual void on_loaded(instance_id x, result<load_report> report) = 0;
+  /// A loaded instance is of no more use, and is to be unloaded; what it was
+  /// given fails, after this.
+  virtual void on_lost(instance_id x, error why) = 0;
   virtual void on_executed(execution_report report) = 0;
 };
 
@@ -76,7 +84,7 @@ public:
   /// Loads and warms up; completes with on_loaded.
   virtual void load(load_request x, timestamp now) = 0;
 
-  /// Gives memory back once what runs has ended.
+  /// Gives memory back once what runs has ended; what can be stopped is.
   virtual void unload(instance_id x) = 0;
 
   /// Runs a batch; completes with on_executed. As many run at once as there are
@@ -91,12 +99,31 @@ public:
   virtual void advance(timestamp now) { static_cast<void>(now); }
 };
 
-/// Threads of this process that run models by the LibTorch backend. Each lane
-/// is a thread with one operator thread: on few cores that beats any other
-/// split. What is sure to take less time than waking a thread does is run on
-/// the caller's, if a lane is idle: no hand-off that the work does not need.
-/// Errors: unavailable when there is no backend.
+/// Where a model's code runs.
+enum class isolation_mode : uint8_t {
+  automatic, ///< in threads when it is trusted, else in a process
+  thread,    ///< in threads of the node, whoever wrote it
+  process    ///< each replica in a confined process of its own
+};
+
+constexpr auto names_of(isolation_mode) {
+  return name_table{"auto", "thread", "process"};
+}
+
+struct cpu_settings {
+  isolation_mode isolation = isolation_mode::automatic;
+  byte_count process_memory{uint64_t{4} << 30}; ///< beside the weights
+  nanoseconds load_limit{60s};                  ///< in a process
+};
+
+/// Runs models by the LibTorch backend. Each lane is a thread with one operator
+/// thread: on few cores that beats any other split. What is sure to take less
+/// time than waking a thread does is run on the caller's, if a lane is idle: no
+/// hand-off that the work does not need. A model in a process has a lane's
+/// thread wait for it, see confined/.
+/// Errors: unavailable when there is no backend, or no process can be made.
 result<std::unique_ptr<device>> make_cpu_device(device_info info,
+                                                cpu_settings settings,
                                                 device_listener& listener);
 
 } // namespace millrace

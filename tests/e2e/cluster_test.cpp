@@ -15,25 +15,9 @@ namespace {
 
 const std::string bundles = TEST_BUNDLES;
 
-const std::string worker = "    roles: [worker]\n";
 const std::string emulated =
   "    roles: [worker]\n    devices:\n      - type: emulated\n"
   "        emulate: {load: 10ms, per_batch: 5ms, per_row: 1ms}\n";
-
-/// Every role in a process of its own, and two workers.
-std::map<std::string, std::string> apart(const std::string& w = worker) {
-  return {{"ctl", "    roles: [controller]\n"},
-          {"gw", "    roles: [gateway]\n"},
-          {"w1", w},
-          {"w2", w}};
-}
-
-infer ask(const std::string& model, const tensor& x) {
-  infer out;
-  out.model = model;
-  out.inputs.push_back({"", x});
-  return out;
-}
 
 /// A process's share of the mappings of a file: in all, and with pages that
 /// several processes have counted by parts (proc(5), smaps).
@@ -65,14 +49,6 @@ int64_t resident(pid_t pid) {
   int64_t size = 0, pages = 0;
   in >> size >> pages;
   return pages * ::sysconf(_SC_PAGESIZE);
-}
-
-void report(const canary_load& load) {
-  for (auto& [status, n] : load.statuses)
-    MESSAGE(to_string(status) << ": " << n << " " << load.texts.at(status));
-  MESSAGE("longest gap " << format_duration(load.longest_gap.load())
-                         << ", longest wait "
-                         << format_duration(load.longest_wait.load()));
 }
 
 /// Starts a cluster of one model; returns a client that sees the model.
@@ -122,7 +98,8 @@ TEST_CASE("P1, P2, P3: through 20 kills of a worker under load every request"
   load.start();
   ::usleep(500'000);
   std::vector<microseconds> waits; // the longest one around each kill
-  for (int i = 0; i < 20; ++i) {
+  const int kills = 20 * times();
+  for (int i = 0; i < kills; ++i) {
     auto victim = i % 2 == 0 ? "w1" : "w2";
     load.longest_wait = 0us;
     c[victim].end(SIGKILL);
@@ -141,8 +118,11 @@ TEST_CASE("P1, P2, P3: through 20 kills of a worker under load every request"
   load.finish();
   report(load);
   std::sort(waits.begin(), waits.end());
-  MESSAGE("longest wait around a kill: median " << format_duration(
-            waits[10]) << ", most " << format_duration(waits.back()));
+  auto at = [&](size_t percent) {
+    return format_duration(waits[(waits.size() - 1) * percent / 100]);
+  };
+  MESSAGE("longest wait around " << kills << " kills: median " << at(50)
+                                 << ", p99 " << at(99) << ", most " << at(100));
   CHECK(load.submitted > 1000);
   CHECK(load.answered == load.submitted);
   CHECK(load.surprises == 0);
@@ -190,7 +170,7 @@ TEST_CASE("P1: of requests that share a frame each gets its own answer") {
   CHECK_FALSE(gateway.receive(100ms));
 }
 
-TEST_CASE("P5: while the controller is dead for 20 s no warm request fails, and"
+TEST_CASE("P5: while the controller is dead no warm request fails, and"
           " what was registered is there when it is back") {
   live_cluster c{apart(), "  - {model: identity, replicas: 2}\n", bundles};
   c.start_all();
@@ -201,7 +181,7 @@ TEST_CASE("P5: while the controller is dead for 20 s no warm request fails, and"
   REQUIRE(c.wait_ready());
   canary_load load{c.connect_client(), "identity", 8};
   c["ctl"].end(SIGKILL);
-  load.run(20s);
+  load.run(20s * std::min(3, times()));
   c.start("ctl");
   load.run(5s);
   load.finish();
@@ -344,21 +324,6 @@ TEST_CASE("I6: who comes back under a name is not the one who left") {
   }
 }
 
-TEST_CASE("P16: a drained worker loses nothing") {
-  live_cluster c{apart(), "  - {model: identity, replicas: 2}\n", bundles};
-  c.start_all();
-  REQUIRE(c.wait_ready());
-  canary_load load{c.connect_client(), "identity", 32};
-  load.run(500ms);
-  c["w1"].signal(SIGTERM);
-  load.run(2s);
-  CHECK(c["w1"].wait() == 0);
-  load.finish();
-  report(load);
-  CHECK(load.statuses[ec::ok] == load.submitted);
-  CHECK(load.foreign == 0);
-}
-
 TEST_CASE("P4: a model that takes longer than a node may be silent does not"
           " make its node lost") {
   live_cluster c{apart(), "  - {model: lasting}\n", bundles};
@@ -374,23 +339,6 @@ TEST_CASE("P4: a model that takes longer than a node may be silent does not"
   CHECK(longest >= 1500ms);
   for (auto node : {"ctl", "gw"})
     CHECK(c.log_of(node).find("peer_down") == std::string::npos);
-}
-
-TEST_CASE("P16: a drain ends in time though a model never does, and so does its"
-          " request") {
-  auto nodes = apart("    roles: [worker]\n    drain_timeout: 500ms\n");
-  live_cluster c{nodes, "  - {model: lasting, device: cpu}\n", bundles};
-  c.start_all();
-  REQUIRE(c.wait_ready());
-  auto gateway = c.connect_client();
-  auto y = gateway.infer_one(ask("lasting", floats({1, 4}, 1e10f)), 500ms);
-  CHECK(y.status == ec::deadline_exceeded);
-  auto begin = std::chrono::steady_clock::now();
-  for (auto worker : {"w1", "w2"})
-    c[worker].signal(SIGTERM);
-  std::multiset<int> statuses{c["w1"].wait(), c["w2"].wait()};
-  CHECK(std::chrono::steady_clock::now() - begin < 10s);
-  CHECK(statuses == std::multiset<int>{0, 1}); // who had it ends by force
 }
 
 TEST_CASE("P10: what a client does not read is not kept for it without end") {
@@ -444,9 +392,8 @@ TEST_CASE("e2e: one bad request does not fail those it shares a batch with") {
 TEST_CASE("e2e: replicas of one host share one physical copy of their weights"
           " file") {
   live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"
-                          "    devices:\n      - {type: cpu, lanes: 1}\n"
-                          "      - {type: cpu, lanes: 1}\n"}},
-                 "  - {model: affine, replicas: 2}\n",
+                          "    devices: [{type: cpu}, {type: cpu}]\n"}},
+                 "  - {model: affine, replicas: 2, trusted: true}\n",
                  bundles};
   c.start_all();
   REQUIRE(c.wait_ready());

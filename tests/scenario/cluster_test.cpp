@@ -82,6 +82,29 @@ TEST_CASE("P15: a request whose replica is lost twice is answered poison") {
   CHECK(y.error.find("which had failed before") != std::string::npos);
 }
 
+TEST_CASE("P15: inputs that ended their model's process twice are refused from"
+          " then on, and no others") {
+  virtual_cluster c{2, want(2), ten_ms};
+  auto break_processes = [&](double part) {
+    for (auto name : {"w1", "w2"})
+      c.node(name).faults().ending_executions = part;
+  };
+  break_processes(1);
+  c.request(1);
+  c.advance(3s);
+  REQUIRE(c.replies[1].size() == 1);
+  CHECK(c.replies[1][0].status == ec::poison);
+  c.request(2);
+  c.advance(5ms);
+  REQUIRE(c.replies[2].size() == 1); // before it could have run
+  CHECK(c.replies[2][0].status == ec::poison);
+  break_processes(0);
+  c.request(3, c.ask(2));
+  c.advance(50ms);
+  REQUIRE(c.replies[3].size() == 1); // no process was lost meanwhile
+  CHECK(c.replies[3][0].status == ec::ok);
+}
+
 TEST_CASE("I5: what must not be run twice is not, when its replica is lost") {
   auto wanted = want(2);
   bool idempotent = true;

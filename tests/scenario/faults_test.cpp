@@ -9,17 +9,19 @@ namespace {
 using namespace millrace::simulator;
 
 /// Two workers with a replica each, or one on the first; 100 requests per
-/// second for 20 s.
-std::string two_workers(const std::string& faults, int replicas = 2) {
-  return "length: 20s\n"
-         "warm_up: 5s\n"
-         "hosts:\n"
-         "  - {name: front, roles: [gateway, controller]}\n"
-         "  - {name: w, count: 2, roles: [worker], devices: [{kind: d}]}\n"
-         "bundles:\n"
-         "  m: {input: 1kB, execute: {d: {1: 4ms, 8: 10ms}}, load: {d:"
-         " 100ms}}\n"
-         "models: [{model: m, replicas: "
+/// second for 20 s, or as long.
+std::string two_workers(const std::string& faults, int replicas = 2,
+                        const std::string& length = "20s") {
+  return "length: " + length
+         + "\n"
+           "warm_up: 5s\n"
+           "hosts:\n"
+           "  - {name: front, roles: [gateway, controller]}\n"
+           "  - {name: w, count: 2, roles: [worker], devices: [{kind: d}]}\n"
+           "bundles:\n"
+           "  m: {input: 1kB, execute: {d: {1: 4ms, 8: 10ms}}, load: {d:"
+           " 100ms}}\n"
+           "models: [{model: m, replicas: "
          + std::to_string(replicas)
          + ", policy: {batch: 8}}]\n"
            "workload: [{model: m, rate: 100, deadline: 500ms}]\n"
@@ -59,8 +61,9 @@ size_t events(const record& run, const std::string& begin) {
   return n;
 }
 
-record with(const std::string& faults, int replicas = 2) {
-  return run_of(scenario_of(two_workers(faults, replicas)));
+record with(const std::string& faults, int replicas = 2,
+            const std::string& length = "20s") {
+  return run_of(scenario_of(two_workers(faults, replicas, length)));
 }
 
 } // namespace
@@ -160,6 +163,27 @@ TEST_CASE("fault device: what fails is tried once more, then told") {
   CHECK(share_ok(run, 0s, 4900ms) == 1);
   CHECK(answers(run, ec::internal, 5100ms, 9900ms) > 400);
   CHECK(share_ok(run, 10100ms, 20s) == 1);
+}
+
+TEST_CASE("fault process: what ends its model's process twice is poison, and"
+          " the rest goes on") {
+  auto run =
+    with("{kind: process, nodes: [w-1, w-2], at: 5s, lasts: 5s, part: 0.002}");
+  CHECK(share_ok(run, 0s, 4900ms) == 1);
+  CHECK(events(run, "executor.instance_lost") >= 1);
+  CHECK(share_ok(run, 5100ms, 9900ms) > 0.9);
+  CHECK(share_ok(run, 10100ms, 20s) == 1);
+}
+
+TEST_CASE(
+  "P15: a model that ends every process it gets is quarantined, and back"
+  " within half a minute of being mended") {
+  auto run = with(
+    "{kind: process, nodes: [w-1, w-2], at: 5s, lasts: 3s, part: 1}", 2, "60s");
+  CHECK(events(run, "placement.quarantine") >= 1);
+  CHECK(answers(run, ec::poison, 5s, 8s) >= 1);
+  CHECK(events(run, "executor.instance_lost") < 10);
+  CHECK(share_ok(run, 45s, 59s) == 1);
 }
 
 TEST_CASE("fault load: what cannot be loaded is tried again later") {

@@ -7,7 +7,10 @@
 #include <thread>
 #include <unordered_map>
 
+#include <doctest/doctest.h>
+
 #include "client/client.hpp"
+#include "runtime/units.hpp"
 #include "tests/support/builders.hpp"
 
 namespace millrace::test {
@@ -119,5 +122,14 @@ private:
   std::unordered_map<uint64_t, std::pair<float, timestamp>> open_;
   timestamp last_good_;
 };
+
+/// Says what came of it.
+inline void report(const canary_load& load) {
+  for (auto& [status, n] : load.statuses)
+    MESSAGE(to_string(status) << ": " << n << " " << load.texts.at(status));
+  MESSAGE("longest gap " << format_duration(load.longest_gap.load())
+                         << ", longest wait "
+                         << format_duration(load.longest_wait.load()));
+}
 
 } // namespace millrace::test

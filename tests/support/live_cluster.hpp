@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdlib>
 #include <map>
 #include <string>
 
@@ -10,6 +11,23 @@
 #include "tests/support/temporary_directory.hpp"
 
 namespace millrace::test {
+
+/// Nodes for a cluster: every role in a process of its own, and two workers.
+inline std::map<std::string, std::string>
+apart(const std::string& worker = "    roles: [worker]\n") {
+  return {{"ctl", "    roles: [controller]\n"},
+          {"gw", "    roles: [gateway]\n"},
+          {"w1", worker},
+          {"w2", worker}};
+}
+
+/// A request of one input.
+inline infer ask(const std::string& model, const tensor& x) {
+  infer out;
+  out.model = model;
+  out.inputs.push_back({"", x});
+  return out;
+}
 
 /// Real nodes, a process each, that talk over Unix sockets in a folder of
 /// their own.
@@ -54,6 +72,13 @@ private:
   std::string client_key_;
   std::map<std::string, process> processes_;
 };
+
+/// How many times as many kills and pauses as usual a test is to make: what
+/// tools/campaign says.
+inline int times() {
+  auto* text = std::getenv("MILLRACE_TIMES");
+  return text == nullptr ? 1 : std::atoi(text);
+}
 
 /// Sleeps in short steps until f() holds; false when it never did.
 template <class F>

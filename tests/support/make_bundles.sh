@@ -21,4 +21,7 @@ import affine --input x:F32:-1,4 --output y
 import picky --input x:F32:-1,4
 import ballast --input x:F32:-1,4
 import lasting --input x:F32:-1,4
+import wide --input x:F32:-1,4
+import fatal --input x:F32:-1,4
+import prying --input x:F32:-1,4
 touch "$folder/done"

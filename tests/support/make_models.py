@@ -112,6 +112,43 @@ class Halves(torch.nn.Module):
         return x - x.float().mean(0).to(x.dtype)
 
 
+class Fatal(torch.nn.Module):
+    """Writes to its parameters, which are mapped to be read, when a row
+    contains a number above 100."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(4))
+
+    def forward(self, x):
+        if bool((x > 100).any()):
+            self.weight.add_(1)
+        return x * self.weight
+
+
+class Prying(torch.nn.Module):
+    """Does what a model has no business to, by the operators that there are."""
+
+    def forward(self, x):
+        deed = int(x[0, 0])
+        if deed == 1:
+            return torch.from_file("/etc/passwd", shared=False, size=4)
+        if deed == 2:
+            return torch.from_file("/tmp/millrace-prying", shared=True, size=4)
+        if deed == 3:
+            torch.save(x, "/tmp/millrace-prying")
+        if deed == 4:
+            return torch.from_file("/proc/self/mem", shared=True, size=4)
+        return x
+
+
+class Wide(torch.nn.Module):
+    """Gives back far more than it takes."""
+
+    def forward(self, x):
+        return x.repeat(1, 20000)
+
+
 class Two(torch.nn.Module):
     """Two inputs, two outputs."""
 
@@ -125,7 +162,8 @@ def main():
     torch.jit.script(Nested(Sized())).save(str(folder / "nested-sized.pt"))
     torch.jit.script(Nested(Affine())).save(str(folder / "nested-affine.pt"))
     for module in (Identity(), Affine(), Centred(), Picky(), Two(), Ballast(), Lasting(),
-                   Deceptive(), Sized(), Double(), Halves()):
+                   Deceptive(), Sized(), Double(), Halves(), Wide(),
+                   Fatal(), Prying()):
         name = type(module).__name__.lower()
         torch.jit.script(module.eval()).save(str(folder / f"{name}.pt"))
 

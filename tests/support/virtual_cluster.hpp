@@ -134,7 +134,11 @@ private:
     auto add_worker = [&](const std::string& name) {
       auto& node = config.nodes[name];
       node.roles = {node_role::worker};
-      node.devices = {{device_type::emulated, "emu0", "emulated", 1, {}, how}};
+      auto& d = node.devices.emplace_back();
+      d.type = device_type::emulated;
+      d.id = "emu0";
+      d.kind = "emulated";
+      d.emulate = how;
     };
     for (size_t i = 1; i <= workers; ++i)
       add_worker("w" + std::to_string(i));

@@ -32,6 +32,8 @@ ONLY_IN = {
         "runtime/log.cpp",
         "runtime/worker_thread.cpp",
         "models/device/cpu_device.cpp",
+        "models/device/warm_up.cpp",
+        "models/confined/",
         "tools/",
         "tests/",
     ],

@@ -38,6 +38,8 @@ result<import_report> import_into(const temporary_directory& dir,
   return import_torchscript(*runner(), x, store, [](auto) {});
 }
 
+const cpu_settings in_threads{isolation_mode::thread};
+
 const tensor_spec rows_of_4{"x", dtype::f32, {-1, 4}};
 
 /// A model of the tests with four numbers a row, as a device gets it.
@@ -56,6 +58,7 @@ public:
   void on_loaded(instance_id, result<load_report> x) override {
     loaded.set_value(static_cast<bool>(x));
   }
+  void on_lost(instance_id, error) override {}
   void on_executed(execution_report x) override {
     executed.set_value(static_cast<bool>(x.outputs));
   }
@@ -68,6 +71,7 @@ public:
   void on_loaded(instance_id, result<load_report> x) override {
     loaded.set_value(static_cast<bool>(x));
   }
+  void on_lost(instance_id, error) override {}
   void on_executed(execution_report x) override {
     std::lock_guard guard{mutex};
     ended.push_back(x.id);
@@ -285,11 +289,11 @@ TEST_CASE("cpu_device: an execution has as many threads as its replica") {
   auto shared = imported(dir, "ballast");
   auto threads_with = [&](uint32_t threads) {
     waiting_listener listener;
-    auto cpu = make_cpu_device({"cpu0", "cpu", 1, {}}, listener);
+    auto cpu = make_cpu_device({"cpu0", "cpu", 1, {}}, in_threads, listener);
     REQUIRE(cpu);
     (*cpu)->load({1, shared, 0, 1, 1, threads}, {});
     REQUIRE(listener.loaded.get_future().get());
-    (*cpu)->execute({1, 1, 0, 0, {{floats({1, 4})}}}, {});
+    (*cpu)->execute({1, 1, 0, 0, far_future, {{floats({1, 4})}}}, {});
     REQUIRE(listener.executed.get_future().get());
     return count_threads();
   };
@@ -301,12 +305,12 @@ TEST_CASE("cpu_device: an execution has as many threads as its replica") {
 TEST_CASE("cpu_device: what waits is run by the lane that is free first") {
   temporary_directory dir;
   order_listener listener;
-  auto cpu = make_cpu_device({"cpu0", "cpu", 2, {}}, listener);
+  auto cpu = make_cpu_device({"cpu0", "cpu", 2, {}}, in_threads, listener);
   REQUIRE(cpu);
   (*cpu)->load({1, imported(dir, "affine"), 0, 1, 1, 1}, {});
   REQUIRE(listener.loaded.get_future().get());
   auto rows = [&](uint64_t id, int64_t n) {
-    (*cpu)->execute({id, 1, 0, 0, {{floats({n, 4})}}}, {});
+    (*cpu)->execute({id, 1, 0, 0, far_future, {{floats({n, 4})}}}, {});
   };
   rows(1, 8'000'000); // far longer than the others, which are too long to be
   rows(2, 20'000);    // run by the caller

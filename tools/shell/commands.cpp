@@ -247,13 +247,13 @@ int show_models(operator_client& cluster, const arguments&, output_form form) {
     return exit_ok;
   }
   std::vector<std::vector<std::string>> rows{
-    {"MODEL", "VERSION", "WANTED", "READY", "STARTING", "NOTE"}};
+    {"MODEL", "VERSION", "WANTED", "READY", "STARTING", "TRUSTED", "NOTE"}};
   for (auto& m : found->list.models)
     rows.push_back({m.settings.model,
                     m.settings.version.empty() ? "default" : m.settings.version,
                     std::to_string(m.settings.replicas),
                     std::to_string(m.ready), std::to_string(m.starting),
-                    m.note});
+                    m.settings.trusted ? "yes" : "no", m.note});
   print_table(rows);
   return exit_ok;
 }
@@ -305,6 +305,12 @@ int load_model(operator_client& cluster, const arguments& args,
                       replicas, form);
 }
 
+std::string not_registered(const std::string& model,
+                           const std::vector<model_status>& models) {
+  return "model " + shown(model) + " is not registered; there are "
+         + joined(models, ", ", [](auto& m) { return m.settings.model; });
+}
+
 int unload_model(operator_client& cluster, const arguments& args,
                  output_form form) {
   auto found = ask_registry(cluster);
@@ -313,10 +319,36 @@ int unload_model(operator_client& cluster, const arguments& args,
   auto& models = found->list.models;
   if (std::none_of(models.begin(), models.end(),
                    [&](auto& m) { return m.settings.model == args[0]; }))
-    return complain(
-      form, "model " + shown(args[0]) + " is not registered; there are "
-              + joined(models, ", ", [](auto& m) { return m.settings.model; }));
+    return complain(form, not_registered(args[0], models));
   return set_replicas(cluster, args[0], "", 0, form);
+}
+
+/// Says whether somebody vouches for a model's code.
+int set_trust(operator_client& cluster, const std::string& model, bool trusted,
+              output_form form) {
+  auto found = ask_registry(cluster);
+  if (!found)
+    return complain(form, found.failure().text);
+  auto& models = found->list.models;
+  auto i = std::find_if(models.begin(), models.end(),
+                        [&](auto& m) { return m.settings.model == model; });
+  if (i == models.end())
+    return complain(form, not_registered(model, models));
+  set_model x{i->settings};
+  x.settings.trusted = trusted;
+  return report_done(cluster.ask<done>(found->node + "/registry", x), form,
+                     model
+                       + (trusted ? " may run in threads of nodes"
+                                  : " runs in confined processes only"));
+}
+
+int trust(operator_client& cluster, const arguments& args, output_form form) {
+  return set_trust(cluster, args[0], true, form);
+}
+
+int distrust(operator_client& cluster, const arguments& args,
+             output_form form) {
+  return set_trust(cluster, args[0], false, form);
 }
 
 int forget(operator_client& cluster, const arguments& args, output_form form) {
@@ -367,6 +399,10 @@ const std::vector<shell_command>& shell_commands() {
     {"load", "MODEL [REPLICAS [VERSION]]", 1, 3, "have replicas of a model",
      load_model},
     {"unload", "MODEL", 1, 1, "have none", unload_model},
+    {"trust", "MODEL", 1, 1, "let it run in threads of nodes, which is faster",
+     trust},
+    {"distrust", "MODEL", 1, 1, "have it run in confined processes only",
+     distrust},
     {"forget", "MODEL", 1, 1, "have none, and register it no more", forget},
     {"drain", "NODE", 1, 1, "take no new work on a node, finish, end it",
      drain_node},

@@ -122,7 +122,8 @@ std::vector<fault> draw_storm(const loaded_scenario& what, const storm& how,
     x.lasts =
       std::min(some_time(how.length / 2), how.begin + how.length - x.at);
     x.part = random.uniform();
-    if (x.kind == fault_kind::loss || x.kind == fault_kind::device)
+    if (x.kind == fault_kind::loss || x.kind == fault_kind::device
+        || x.kind == fault_kind::process)
       x.part *= random.uniform();
     x.factor = 1 + 99 * random.uniform() * random.uniform();
     x.by = some_time(500ms);
@@ -217,6 +218,9 @@ void fault_injector::adjust(const fault& x, node& where) {
       }))});
   case fault_kind::device:
     where.faults().failing_executions = worst(x, 0, part);
+    return;
+  case fault_kind::process:
+    where.faults().ending_executions = worst(x, 0, part);
     return;
   case fault_kind::load:
     where.faults().failing_loads = worst(x, 0, part);

@@ -11,18 +11,14 @@ namespace millrace::simulator {
 
 namespace {
 
-/// The requests of a batch on its way to a replica; none of what is none.
-std::vector<uint64_t> batch_in(const wire_message& x) {
-  std::vector<uint64_t> out;
-  if (x.head.t != run_batch::record_name())
-    return out;
+/// What a message is, if it is that.
+template <class T>
+std::optional<T> in(const wire_message& x) {
+  if (x.head.t != T::record_name())
+    return std::nullopt;
   decode_context ctx{timestamp{}, nullptr, x.attachments, 0};
-  auto batch = decode<run_batch>(x.body.view(), ctx);
-  if (!batch)
-    return out;
-  for (auto& item : batch->items)
-    out.push_back(request_of(item.inputs));
-  return out;
+  auto out = decode<T>(x.body.view(), ctx);
+  return out ? std::optional{std::move(*out)} : std::nullopt;
 }
 
 } // namespace
@@ -134,7 +130,18 @@ void ledger::on_cut_short(uint64_t id, timestamp) {
 
 void ledger::on_posted(const member&, const member&, const wire_message& what,
                        timestamp) {
-  batch_ = batch_in(what);
+  batch_.clear();
+  if (auto x = in<run_batch>(what)) {
+    for (auto& item : x->items)
+      batch_.push_back(request_of(item.inputs));
+    note_posted({what.head.from, x->id});
+  } else if (auto y = in<batch_done>(what)) {
+    note_done({what.head.to, y->id}, y->status);
+  }
+}
+
+void ledger::note_posted(const batch_name& name) {
+  batches_[name] = batch_;
   for (auto id : batch_)
     if (auto* x = known(id)) {
       ++x->posted;
@@ -143,10 +150,26 @@ void ledger::on_posted(const member&, const member&, const wire_message& what,
     }
 }
 
+void ledger::note_done(const batch_name& name, ec status) {
+  auto i = batches_.find(name);
+  if (i == batches_.end())
+    return;
+  for (auto id : i->second)
+    if (auto* x = known(id); x != nullptr && status == ec::unavailable)
+      --x->posted; // it could not be run there
+  batches_.erase(i);
+}
+
 void ledger::on_given(const given_batch& x, timestamp) {
   for (auto& item : x.items)
     if (auto* r = known(request_of(item)))
       ++r->given;
+}
+
+void ledger::on_returned(const given_batch& x, timestamp) {
+  for (auto& item : x.items)
+    if (auto* r = known(request_of(item)))
+      --r->given;
 }
 
 } // namespace millrace::simulator

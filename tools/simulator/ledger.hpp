@@ -19,10 +19,10 @@ public:
     std::optional<timestamp> read;      ///< by its gateway
     std::optional<timestamp> cancelled; ///< its gateway read that, in time
     std::optional<timestamp> settled;   ///< its gateway answered
-    size_t posted = 0;                  ///< how often to a replica
-    size_t given = 0;                   ///< how often a device got it
-    size_t answers = 0;                 ///< that reached its client
-    bool cut_short = false;             ///< its connection broke first
+    size_t posted = 0;      ///< how often to a replica that did not return it
+    size_t given = 0;       ///< how often a device got it
+    size_t answers = 0;     ///< that reached its client
+    bool cut_short = false; ///< its connection broke first
     ec status = ec::unavailable;
     std::string text;
 
@@ -52,6 +52,7 @@ public:
   void on_posted(const member& from, const member& to, const wire_message& what,
                  timestamp when) override;
   void on_given(const given_batch& x, timestamp when) override;
+  void on_returned(const given_batch& x, timestamp when) override;
 
   /// The requests in what was posted last, if that was a batch.
   const std::vector<uint64_t>& batch() const { return batch_; }
@@ -70,12 +71,18 @@ private:
     uint64_t sum_ = 0;
   };
 
+  /// A batch, by the address of its router and its number there.
+  using batch_name = std::pair<std::string, uint64_t>;
+
   entry* known(uint64_t id);
+  void note_posted(const batch_name& name);
+  void note_done(const batch_name& name, ec status);
   void close(uint64_t id, const entry& x);
 
   std::map<uint64_t, entry> requests_;
   std::vector<uint64_t> batch_;
-  std::map<std::string, reading_list> held_; ///< by gateway
+  std::map<batch_name, std::vector<uint64_t>> batches_; ///< not done yet
+  std::map<std::string, reading_list> held_;            ///< by gateway
   /// By gateway and model.
   std::map<std::pair<std::string, std::string>, reading_list> waiting_;
 };

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <set>
 
 namespace millrace::simulator {
 
@@ -45,13 +46,19 @@ public:
     if (place_.forgets_to_unload)
       return;
     inner_->unload(x);
+    lost_.erase(x);
     if (loads_.erase(x) != 0)
       place_.seen_by->on_unloaded(where(), x, now());
   }
 
   void execute(execution x, timestamp now) override {
     auto i = loads_.find(x.instance);
+    if (i == loads_.end() || lost_.contains(x.instance)) {
+      to_.on_executed({x.id, 0, not_run(), now, now});
+      return;
+    }
     auto& y = running_[x.id];
+    y.instance = x.instance;
     if (i != loads_.end())
       y.model = i->second.what.content->info.name;
     y.items = x.items;
@@ -70,6 +77,7 @@ private:
     timestamp begun;
   };
   struct batch {
+    instance_id instance = 0;
     std::string model;
     std::vector<tensor_list> items;
     std::optional<timestamp> started;
@@ -99,11 +107,51 @@ private:
     to_.on_loaded(x, std::move(report));
   }
 
+  void on_lost(instance_id x, error why) override {
+    to_.on_lost(x, std::move(why));
+  }
+
+  static error not_run() {
+    return {ec::unavailable, "the model's process has ended"};
+  }
+
+  /// All that an instance runs ends with its process, what waits is returned.
+  void lose(instance_id x, timestamp ended) {
+    lost_.insert(x);
+    to_.on_lost(x, {ec::unavailable, "the model's process ended"});
+    for (auto i = running_.begin(); i != running_.end();) {
+      auto next = std::next(i);
+      if (i->second.instance == x)
+        end_with_process(running_.extract(i), ended);
+      i = next;
+    }
+    note_starts();
+  }
+
+  void end_with_process(std::map<uint64_t, batch>::node_type x,
+                        timestamp ended) {
+    auto& y = x.mapped();
+    execution_report report{x.key(), 0, not_run(), ended, ended};
+    given_batch what{where(), y.model, y.items};
+    if (y.started) {
+      report.outputs = error{ec::poison, "the model's process ended"};
+      place_.seen_by->on_executed({what, 0, *y.started, now(), false});
+    } else {
+      place_.seen_by->on_returned(what, now());
+    }
+    to_.on_executed(std::move(report));
+  }
+
   void on_executed(execution_report report) override {
+    auto found = running_.find(report.id);
+    if (found == running_.end())
+      return; // ended with its process
+    if (report.outputs && fails(place_.faults->ending_executions))
+      return lose(found->second.instance, report.ended);
     if (report.outputs && fails(place_.faults->failing_executions))
       report.outputs = error{ec::internal, "the device failed", {}};
-    auto done = std::move(running_[report.id]);
-    running_.erase(report.id);
+    auto done = std::move(found->second);
+    running_.erase(found);
     note_starts();
     if (report.outputs)
       for (size_t i = 0; i < report.outputs->size(); ++i)
@@ -129,6 +177,7 @@ private:
   device_listener& to_;
   std::map<instance_id, loaded> loads_;
   std::map<uint64_t, batch> running_; ///< or wait for a lane, in order
+  std::set<instance_id> lost_;
   std::unique_ptr<device> inner_;
 };
 

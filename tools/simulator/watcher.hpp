@@ -99,6 +99,8 @@ public:
                            timestamp /*when*/) {}
   virtual void on_given(const given_batch&, timestamp /*when*/) {}
   virtual void on_executed(const executed_batch&) {}
+  /// It could not begin with that batch: as if it had not been given.
+  virtual void on_returned(const given_batch&, timestamp /*when*/) {}
 
   // -- durable facts ---------------------------------------------------------
 
@@ -181,6 +183,9 @@ public:
   }
   void on_given(const given_batch& x, timestamp when) override {
     tell(&watcher::on_given, x, when);
+  }
+  void on_returned(const given_batch& x, timestamp when) override {
+    tell(&watcher::on_returned, x, when);
   }
   void on_executed(const executed_batch& x) override {
     tell(&watcher::on_executed, x);

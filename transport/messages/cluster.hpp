@@ -25,10 +25,11 @@ struct assignment {
   std::string device;
   double share = 0;
   uint64_t threads = 1;
+  bool trusted = false;             ///< as in model_settings
   std::vector<std::string> tenants; ///< as in model_settings
   serving_policy policy;
   MILLRACE_FIELDS(assignment, replica, model, version, node, device, share,
-                  threads, tenants, policy)
+                  threads, trusted, tenants, policy)
 };
 
 enum class replica_condition : uint8_t {

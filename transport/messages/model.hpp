@@ -75,10 +75,11 @@ struct model_settings {
   std::string device;
   double share = 0;
   uint64_t threads = 1;
+  bool trusted = false;
   std::vector<std::string> tenants;
   serving_policy policy;
   MILLRACE_FIELDS(model_settings, model, version, replicas, device, share,
-                  threads, tenants, policy)
+                  threads, trusted, tenants, policy)
   static constexpr auto notes() {
     return std::array{
       note{"its name in the bundles"},
@@ -89,6 +90,8 @@ struct model_settings {
            " parts (cpu cannot; emulated ones take longer); 0: all of it",
            0, 1},
       note{"threads of one execution", 1, 256},
+      note{"somebody vouches for its code: it may run in threads of nodes, and"
+           " saves time, but nothing protects from it; see isolation"},
       note{"whose clients may ask for it; to others it does not exist; default:"
            " everybody's"},
       note{"how requests queue up and are put together"}};

@@ -56,6 +56,8 @@ struct run_batch {
 /// Replica to router: the results, and the credit back.
 struct batch_done {
   uint64_t id = 0;
+  /// poison: the model's process ended while it ran this; unavailable: it was
+  /// not run.
   ec status = ec::internal;
   std::string text;
   std::vector<tensor_list> outputs; ///< per request, with status ok
@@ -81,8 +83,17 @@ struct execute {
   uint64_t instance = 0;
   double share = 0;
   int32_t priority = 0;
+  deadline until; ///< when nobody needs the results any more
   std::vector<tensor_list> items;
-  MILLRACE_FIELDS(execute, id, instance, share, priority, items)
+  MILLRACE_FIELDS(execute, id, instance, share, priority, until, items)
+};
+
+/// Executor to replica: what you had loaded is lost. What you gave me fails:
+/// with poison what ran then, with unavailable what did not.
+struct stage_lost {
+  uint64_t instance = 0;
+  std::string text;
+  MILLRACE_FIELDS(stage_lost, instance, text)
 };
 
 struct executed {

@@ -20,7 +20,8 @@ timestamp now() {
 }
 
 std::string config_for(const std::string& folder, const std::string& bundles,
-                       const std::vector<std::string>& models, recording mode) {
+                       const std::vector<std::string>& models, recording mode,
+                       isolation_mode where) {
   std::string out = "cluster: bench\nlog: {level: warning}\nnodes:\n  bench:\n"
                     "    roles: [gateway, controller, worker]\n"
                     "    clients: tcp://127.0.0.1:*\n"
@@ -29,6 +30,8 @@ std::string config_for(const std::string& folder, const std::string& bundles,
                     + "\n";
   if (mode == recording::on)
     out += "    http: 127.0.0.1:0\n";
+  out += "    devices: [{type: cpu, isolation: " + std::string{to_string(where)}
+         + "}]\n";
   out += "models:\n";
   for (auto& x : models)
     out += "  - {model: " + x + ", policy: {batch: 256}}\n";
@@ -46,10 +49,11 @@ std::string first_line(int fd) {
 
 result<std::unique_ptr<bench_node>>
 bench_node::start(const std::string& folder, const std::string& bundles,
-                  const std::vector<std::string>& models, recording mode) {
+                  const std::vector<std::string>& models, recording mode,
+                  isolation_mode where) {
   std::filesystem::create_directories(folder);
   auto config = folder + "/bench.yaml";
-  auto text = config_for(folder, bundles, models, mode);
+  auto text = config_for(folder, bundles, models, mode, where);
   if (auto done = write_file(config, std::as_bytes(std::span{text})); !done)
     return done.failure();
   auto out = std::make_unique<bench_node>();

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "client/client.hpp"
+#include "models/device/device.hpp"
 #include "runtime/metrics.hpp"
 
 namespace millrace {
@@ -19,7 +20,8 @@ public:
   /// Its config and data go to `folder`. Errors: unavailable.
   static result<std::unique_ptr<bench_node>>
   start(const std::string& folder, const std::string& bundles,
-        const std::vector<std::string>& models, recording mode);
+        const std::vector<std::string>& models, recording mode,
+        isolation_mode where);
 
   ~bench_node();
 

@@ -179,11 +179,14 @@ public:
       bar_(bar) {}
 
   result<bench_report> run(const std::vector<path_case>& cases, client& gateway,
-                           client& counting) {
+                           client& counting, client& confined) {
     bench_report out{"path", {}};
-    // First, while both nodes have the same past.
+    // First, while the nodes have the same past.
     if (auto done = run_metrics(cases.front(), gateway, counting, out); !done)
       return done.failure();
+    for (auto& x : cases)
+      if (auto done = run_confined(x, gateway, confined, out); !done)
+        return done.failure();
     for (size_t i = 0; i < cases.size(); ++i) {
       auto done = run_case(cases[i], gateway, out,
                            .9 * static_cast<double>(i)
@@ -219,6 +222,32 @@ private:
       rate.row(x.name + " throughput, metrics on", "1/s", "metrics off"));
     auto fine = without.verdict();
     return fine ? with.verdict() : fine;
+  }
+
+  /// What it costs that a model runs in a process of its own.
+  result<void> run_confined(const path_case& x, client& gateway,
+                            client& confined, bench_report& out) {
+    auto request = request_for(x, gateway);
+    if (!request)
+      return request.failure();
+    runtime_echo thread{gateway, *request}, process{confined, *request};
+    figures all{x.name};
+    for (int round = 0; round < options_.rounds; ++round) {
+      bar_.show(.05, x.name + ", in a process");
+      auto floor = latency([&] { return thread.round_trip(); }, length_);
+      auto ours = latency([&] { return process.round_trip(); }, length_);
+      all.add("p50, in a process", "us", ours.first, floor.first,
+              "in a thread");
+      all.add("p99, in a process", "us", ours.second, floor.second,
+              "in a thread");
+      auto most = x.bytes > 100'000 ? size_t{4} : options_.window;
+      auto rate = thread.throughput(most, length_);
+      all.add("throughput, in a process", "1/s",
+              process.throughput(most, length_), rate, "in a thread");
+    }
+    all.append_to(out);
+    auto fine = thread.verdict();
+    return fine ? process.verdict() : fine;
   }
 
   result<void> run_case(const path_case& x, client& gateway, bench_report& out,
@@ -333,20 +362,24 @@ int run_path(const path_options& x, const common_options& common) {
     models.push_back(c.model);
   }
   scratch_folder folder; // before the nodes: goes after them
-  auto node =
-    bench_node::start(folder / "plain", bundles, models, recording::off);
-  auto counting =
-    bench_node::start(folder / "counting", bundles, models, recording::on);
-  for (auto* n : {&node, &counting})
+  auto node = bench_node::start(folder / "plain", bundles, models,
+                                recording::off, isolation_mode::thread);
+  auto counting = bench_node::start(folder / "counting", bundles, models,
+                                    recording::on, isolation_mode::thread);
+  auto confined = bench_node::start(folder / "confined", bundles, models,
+                                    recording::off, isolation_mode::process);
+  for (auto* n : {&node, &counting, &confined})
     if (!*n)
       return fail(common, n->failure());
   auto gateway = (*node)->connect(cases.size());
   auto other = (*counting)->connect(cases.size());
-  for (auto* g : {&gateway, &other})
+  auto third = (*confined)->connect(cases.size());
+  for (auto* g : {&gateway, &other, &third})
     if (!*g)
       return fail(common, g->failure());
   progress_bar bar{"bench path", !common.json};
-  auto report = path_bench{x, *length, bar}.run(cases, *gateway, *other);
+  auto report =
+    path_bench{x, *length, bar}.run(cases, *gateway, *other, *third);
   bar.done();
   if (!report)
     return fail(common, report.failure());

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/confined/arena.hpp"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <sys/mman.h>
+
+namespace millrace::confined {
+
+/// Of one tensor, from the arena's beginning on.
+struct arena::entry {
+  int64_t extents[shape::max_rank];
+  uint64_t offset;
+  uint64_t bytes;
+  int32_t type;
+  int32_t rank;
+};
+
+namespace {
+
+constexpr size_t alignment = 64;
+constexpr size_t most_tensors = 64;
+
+constexpr size_t aligned(size_t n) {
+  return (n + alignment - 1) / alignment * alignment;
+}
+
+error system_error(const char* doing) {
+  return {ec::unavailable,
+          std::string{doing} + " memory to share: " + std::strerror(errno)};
+}
+
+} // namespace
+
+result<arena> arena::make(size_t bytes) {
+  file_descriptor file{
+    ::memfd_create("millrace-lane", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  if (!file || ::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0
+      || ::fcntl(file.get(), F_ADD_SEALS,
+                 F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+           != 0)
+    return system_error("cannot make");
+  return adopt(std::move(file), bytes);
+}
+
+result<arena> arena::adopt(file_descriptor file, size_t bytes) {
+  auto* p =
+    ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  if (p == MAP_FAILED)
+    return system_error("cannot map");
+  auto owner = std::shared_ptr<const void>(
+    p, [bytes](const void* x) { ::munmap(const_cast<void*>(x), bytes); });
+  arena out;
+  out.file_ = std::move(file);
+  out.memory_ = {{static_cast<const std::byte*>(p), bytes}, std::move(owner)};
+  return out;
+}
+
+size_t arena::bytes_for(std::span<const tensor> xs) {
+  auto n = aligned(most_tensors * sizeof(entry));
+  for (auto& x : xs)
+    n += aligned(x.data.size());
+  return n;
+}
+
+bool arena::put(std::span<const tensor> xs, std::span<const tensor> behind) {
+  auto at = bytes_for(behind);
+  auto end = at;
+  for (auto& x : xs)
+    end += aligned(x.data.size());
+  if (xs.size() > most_tensors || end > size())
+    return false;
+  auto* to = const_cast<std::byte*>(memory_.data());
+  entry entries[most_tensors];
+  for (size_t i = 0; i < xs.size(); ++i) {
+    auto& x = xs[i];
+    auto& y = entries[i];
+    y = {{},
+         at,
+         x.data.size(),
+         static_cast<int32_t>(x.type),
+         static_cast<int32_t>(x.extents.rank())};
+    std::copy(x.extents.begin(), x.extents.end(), y.extents);
+    if (!x.data.empty())
+      std::memcpy(to + at, x.data.data(), x.data.size());
+    at += aligned(x.data.size());
+  }
+  std::memcpy(to, entries, xs.size() * sizeof(entry));
+  return true;
+}
+
+/// What an entry says of bytes that lie here.
+result<tensor> arena::check(const entry& x) const {
+  auto refuse = [](const char* why) {
+    return error{ec::internal,
+                 std::string{"a confined process gave a tensor "} + why};
+  };
+  if (x.type < 0 || x.type > static_cast<int32_t>(dtype::f64))
+    return refuse("of no known type");
+  if (x.rank < 0 || x.rank > static_cast<int32_t>(shape::max_rank))
+    return refuse("of no possible rank");
+  if (x.offset > size() || x.bytes > size() - x.offset
+      || x.offset % alignment != 0)
+    return refuse("that lies elsewhere");
+  return tensor::make(static_cast<dtype>(x.type),
+                      *shape::of({x.extents, static_cast<size_t>(x.rank)}),
+                      memory_.slice(x.offset, x.bytes));
+}
+
+template <class F>
+result<tensor_list> arena::each(size_t count, F take) const {
+  if (count > most_tensors)
+    return error{ec::internal, "a confined process gave "
+                                 + std::to_string(count) + " tensors"};
+  entry entries[most_tensors];
+  std::memcpy(entries, memory_.data(), count * sizeof(entry));
+  tensor_list out;
+  for (size_t i = 0; i < count; ++i) {
+    auto x = check(entries[i]);
+    if (!x)
+      return error{ec::internal, std::move(x.failure().text)};
+    take(*x);
+    out.push_back(std::move(*x));
+  }
+  return out;
+}
+
+result<tensor_list> arena::view(size_t count) const {
+  return each(count, [](tensor&) {});
+}
+
+result<tensor_list> arena::copy(size_t count) const {
+  return each(count, [](tensor& x) {
+    byte_buffer bytes{x.data.size()};
+    if (!x.data.empty())
+      std::memcpy(bytes.data(), x.data.data(), x.data.size());
+    x.data = std::move(bytes).freeze();
+  });
+}
+
+} // namespace millrace::confined

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "models/backend/backend.hpp"
+#include "models/confined/template_process.hpp"
+#include "runtime/units.hpp"
+
+namespace millrace::confined {
+
+/// A stage to be loaded in a process of its own.
+struct stage_settings {
+  std::shared_ptr<const bundle> content;
+  size_t first_layer = 0;
+  size_t last_layer = 0; ///< one past
+  size_t max_batch = 1;  ///< rows; warmed up with these
+  uint32_t threads = 1;  ///< of one execution
+  uint32_t lanes = 1;    ///< executions at once; to 200, others wait
+  byte_count memory;     ///< what it may take beside its weights
+  nanoseconds load_limit{0};
+};
+
+struct load_times {
+  nanoseconds load{0};
+  nanoseconds warm_up{0};
+};
+
+/// Called on a thread of the stage's, or of whoever runs it.
+struct stage_events {
+  /// Once, unless the stage is given up before.
+  std::function<void(result<load_times>)> loaded;
+  /// Once, when the process of a loaded stage has ended and nobody meant it to,
+  /// before any run on it says so.
+  std::function<void(error)> lost;
+};
+
+/// A stage in a process that can do nothing else: see confinement.hpp. A run
+/// copies its inputs and its outputs once. The process is ended by the
+/// destructor, by a run that goes on beyond `until` and takes more than four
+/// times as long as any before it (what began late is no loop), and when a
+/// signal has stopped it for a third of a second while something runs.
+class confined_stage : public loaded_stage {
+public:
+  /// Ends the process, loaded or not; runs fail, and no event comes any more.
+  virtual void give_up() = 0;
+};
+
+/// Starts to load one.
+std::unique_ptr<confined_stage> make_confined_stage(template_process& parent,
+                                                    stage_settings settings,
+                                                    stage_events events);
+
+} // namespace millrace::confined

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "runtime/error.hpp"
+#include "runtime/units.hpp"
+
+namespace millrace::confined {
+
+/// Makes a process of root's one of nobody's, one of others' stays as it is.
+/// Errors: unavailable, with the system's reason.
+result<void> become_nobody();
+
+/// Gives up for good what a model has no need of. The files and connections
+/// that are open stay so; beside them this process, and every thread that it
+/// starts from now on, can compute, and take so much more memory than it has.
+/// - Limits: address space, no file that grows, no core dump, few descriptors.
+/// - Landlock, as far as the kernel knows it: no file, no TCP port, no signal
+///   to others, no abstract socket. A kernel without it is not refused: what
+///   follows is enough.
+/// - seccomp(2): only the calls on a short list; others answer EPERM. Not on
+///   it is whatever opens, names or makes a file, a socket, a process or a
+///   program, looks into or signals another process, or changes the system.
+/// Errors: unavailable when the system refuses one of these but Landlock.
+result<void> confine(byte_count memory);
+
+} // namespace millrace::confined

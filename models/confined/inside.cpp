@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/confined/inside.hpp"
+
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <fcntl.h>
+#include <latch>
+#include <mutex>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "models/confined/arena.hpp"
+#include "models/confined/confinement.hpp"
+#include "models/confined/orders.hpp"
+#include "models/confined/records.hpp"
+#include "models/confined/sanitized.hpp"
+#include "models/device/warm_up.hpp"
+#include "runtime/worker_thread.hpp"
+
+namespace millrace::confined {
+
+namespace {
+
+constexpr nanoseconds short_pass = 120us;
+
+void say(sentence& to, const std::string& text) {
+  std::snprintf(to, sizeof to, "%s", text.c_str());
+}
+
+/// The bundle that a load order brings, as if it had been opened here. The node
+/// has read and verified all of it.
+result<bundle> receive_bundle(const load_order& order,
+                              std::vector<file_descriptor>& files) {
+  auto parts = map_open_file(files.at(0), "the bundle");
+  if (!parts)
+    return parts.failure();
+  auto info = parse_manifest(
+    std::string{parts->slice(0, order.manifest_bytes).text()}, "the bundle");
+  if (!info)
+    return info.failure();
+  bundle out{std::move(*info), "the bundle", {}, {}, nullptr};
+  auto at = order.manifest_bytes;
+  for (auto& layer : out.info.layers) {
+    out.code.push_back(parts->slice(at, layer.code_bytes));
+    at += layer.code_bytes;
+  }
+  if (out.info.weights.file.empty())
+    return out;
+  auto bytes = map_open_file(files.at(1), "the weights");
+  if (!bytes)
+    return bytes.failure();
+  auto tensors = read_safetensors(*bytes);
+  if (!tensors)
+    return tensors.failure();
+  out.weights = std::move(*tensors);
+  return out;
+}
+
+/// Runs a stage for one lane of the node, on a thread of its own.
+class lane {
+public:
+  explicit lane(file_descriptor node) : node_(std::move(node)) {}
+
+  void serve(loaded_stage& stage) {
+    lane_order order;
+    for (;;) {
+      std::vector<file_descriptor> files;
+      if (receive_record(node_, order, far_future, &files) != arrival::record)
+        return;
+      if (order.arena != 0 && files.size() == 1) {
+        auto fresh = arena::adopt(std::move(files.front()), order.arena);
+        if (!fresh)
+          return;
+        arena_ = std::move(*fresh);
+      }
+      auto answer = order.what == lane_order::run ? run(stage, order) : hand();
+      if (!send_record(node_, answer))
+        return;
+    }
+  }
+
+private:
+  lane_answer run(loaded_stage& stage, const lane_order& order) {
+    lane_answer out;
+    auto inputs = arena_.view(order.tensors);
+    if (!inputs)
+      return say(out.text, inputs.failure().text), out;
+    auto outputs = stage.run(*inputs);
+    if (!outputs)
+      return say(out.text, outputs.failure().text), out;
+    if (arena_.put(*outputs, *inputs)) {
+      out.what = lane_answer::done;
+      out.tensors = static_cast<uint32_t>(outputs->size());
+      return out;
+    }
+    // The inputs stay mapped with them, should they be a part of these.
+    waiting_ = std::move(*outputs);
+    out.what = lane_answer::needs_room;
+    out.room = arena::bytes_for(waiting_);
+    return out;
+  }
+
+  lane_answer hand() {
+    lane_answer out;
+    auto outputs = std::exchange(waiting_, {});
+    if (!arena_.put(outputs))
+      return say(out.text, "the outputs do not fit"), out;
+    out.what = lane_answer::done;
+    out.tensors = static_cast<uint32_t>(outputs.size());
+    return out;
+  }
+
+  file_descriptor node_;
+  arena arena_;
+  tensor_list waiting_; ///< outputs for which there was no room
+};
+
+/// A process that runs one stage and nothing else, from its birth to its end.
+class confined_process {
+public:
+  confined_process(file_descriptor life, backend& runner)
+    : life_(std::move(life)),
+      runner_(runner) {}
+
+  void live() {
+    std::vector<file_descriptor> files;
+    if (receive_record(life_, order_, far_future, &files) != arrival::record)
+      return;
+    load_answer answer;
+    if (auto done = load(files, answer); !done)
+      say(answer.text, done.failure().text);
+    else
+      answer.loaded = true;
+    if (!send_record(life_, answer) || !answer.loaded)
+      return;
+    load_order never;
+    static_cast<void>(receive_record(life_, never));
+  }
+
+private:
+  result<void> load(std::vector<file_descriptor>& files, load_answer& answer) {
+    auto content = receive_bundle(order_, files);
+    if (!content)
+      return content.failure();
+    std::vector<file_descriptor> ends;
+    for (auto i = files.size() - order_.lanes; i < files.size(); ++i)
+      ends.push_back(std::move(files[i]));
+    files.clear();
+    if (auto done = confine({order_.memory}); !done)
+      return done;
+    auto begin = std::chrono::steady_clock::now();
+    runner_.enter_thread(static_cast<int>(order_.threads));
+    auto shared = std::make_shared<const bundle>(std::move(*content));
+    auto stage = runner_.load(shared, order_.first_layer, order_.last_layer);
+    if (!stage)
+      return stage.failure();
+    stage_ = std::move(*stage);
+    auto loaded = std::chrono::steady_clock::now();
+    answer.load_ns = nanoseconds{loaded - begin}.count();
+    auto done = start_lanes(std::move(ends), shared->info.signature);
+    answer.warm_up_ns =
+      nanoseconds{std::chrono::steady_clock::now() - loaded}.count();
+    return done;
+  }
+
+  /// Each lane pays its own first calls before it serves.
+  result<void> start_lanes(std::vector<file_descriptor> ends,
+                           const signature& s) {
+    std::latch warm{static_cast<std::ptrdiff_t>(ends.size())};
+    std::mutex mutex;
+    result<void> outcome;
+    for (size_t i = 0; i < ends.size(); ++i) {
+      auto name = "lane." + std::to_string(i);
+      auto& to = *threads_.emplace_back(std::make_unique<worker_thread>(name));
+      auto mine = std::make_shared<lane>(std::move(ends[i]));
+      to.post([&, mine] {
+        runner_.enter_thread(static_cast<int>(order_.threads));
+        auto done = warm_up(*stage_, s, order_.max_batch, short_pass,
+                            [](size_t, size_t, nanoseconds) {});
+        std::lock_guard guard{mutex};
+        if (!done)
+          outcome = std::move(done);
+        warm.count_down();
+      });
+      to.post([this, mine] { mine->serve(*stage_); });
+    }
+    warm.wait();
+    std::lock_guard guard{mutex};
+    return outcome;
+  }
+
+  file_descriptor life_;
+  backend& runner_;
+  load_order order_;
+  std::unique_ptr<loaded_stage> stage_;
+  std::vector<std::unique_ptr<worker_thread>> threads_; ///< a lane's each
+};
+
+/// Whatever happens to its template or node, this process goes with them.
+bool end_with(pid_t parent) {
+  return ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && ::getppid() == parent;
+}
+
+/// When memory runs out, this process goes before its node.
+void offer_itself() {
+  if (auto* file = std::fopen("/proc/self/oom_score_adj", "we")) {
+    std::fputs("500", file);
+    std::fclose(file);
+  }
+}
+
+/// Nothing stays open but the life line. What a model prints is for nobody;
+/// what a sanitizer says is.
+void close_all_but(file_descriptor& life) {
+  constexpr int kept = 3;
+  file_descriptor nothing{::open("/dev/null", O_RDWR | O_CLOEXEC)};
+  for (auto fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fd != STDERR_FILENO || !sanitized)
+      ::dup2(nothing.get(), fd);
+  if (life.get() != kept) {
+    ::dup3(life.get(), kept, O_CLOEXEC);
+    life = file_descriptor{kept};
+  }
+  ::close_range(kept + 1, ~0u, 0);
+}
+
+[[noreturn]] void be_confined(file_descriptor life, backend& runner,
+                              pid_t parent) {
+  offer_itself();
+  close_all_but(life);
+  // Whose user it is comes first: a change of it cuts the tie to the parent.
+  if (become_nobody() && end_with(parent))
+    confined_process{std::move(life), runner}.live();
+  ::_exit(0); // the lanes' threads go with it, whatever they do
+}
+
+/// Only those that are its own: other numbers may be anybody's by now.
+int end_child(pid_t process) {
+  int status = 0;
+  if (::waitpid(process, &status, WNOHANG) == 0) {
+    ::kill(process, SIGKILL);
+    ::waitpid(process, &status, 0);
+  }
+  return status;
+}
+
+} // namespace
+
+int be_template(file_descriptor node) {
+  // Nothing else of the node's, should it have forgotten to say so.
+  ::close_range(static_cast<unsigned>(node.get()) + 1, ~0u, 0);
+  // What asks the node to leave is the node's to follow, after it has drained.
+  for (auto x : {SIGINT, SIGTERM, SIGHUP})
+    std::signal(x, SIG_IGN);
+  greeting hello;
+  auto runner = torch_backend();
+  hello.able = static_cast<bool>(runner);
+  say(hello.text, runner ? (*runner)->describe() : runner.failure().text);
+  if (runner) // it reads what processor this is, which later nobody may
+    (*runner)->enter_thread(1);
+  if (!send_record(node, hello) || !hello.able)
+    return 1;
+  auto self = ::getpid();
+  template_order order;
+  for (;;) {
+    std::vector<file_descriptor> files;
+    if (receive_record(node, order, far_future, &files) != arrival::record)
+      return 0;
+    template_answer answer;
+    if (order.what == template_order::fork && files.size() == 1) {
+      answer.process = ::fork();
+      if (answer.process == 0)
+        be_confined(std::move(files.front()), **runner, self);
+    } else if (order.process > 0) {
+      answer.process = order.process;
+      answer.status = end_child(order.process);
+    }
+    if (!send_record(node, answer))
+      return 0;
+  }
+}
+
+} // namespace millrace::confined

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "runtime/file_descriptor.hpp"
+
+namespace millrace::confined {
+
+/// What the program millrace-executor does: the template of confined
+/// processes, for the node at the other end of `node`. Loads the backend, says
+/// so, and forks a process whenever the node asks, for as long as that lives.
+/// It has one thread, so that a fork is whole. Returns the exit status.
+int be_template(file_descriptor node);
+
+} // namespace millrace::confined

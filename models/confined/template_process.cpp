@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/confined/template_process.hpp"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <spawn.h>
+#include <string_view>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+namespace millrace::confined {
+
+namespace {
+
+/// A LibTorch from a slow disk.
+constexpr auto start_limit = 60s;
+
+/// A fork, or the end of a process that gives much memory back.
+constexpr auto answer_limit = 30s;
+
+/// The descriptor that the template finds its connection at.
+constexpr int connection_there = 3;
+
+/// What of the environment it gets.
+constexpr std::string_view passed_on[] = {
+  "MILLRACE_BACKEND=", "LD_LIBRARY_PATH=", "OPENBLAS_",    "OMP_",
+  "ASAN_OPTIONS=",     "UBSAN_OPTIONS=",   "TSAN_OPTIONS="};
+
+std::string program_path() {
+  std::error_code ignored;
+  auto self = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  return self.parent_path() / "millrace-executor";
+}
+
+std::vector<char*> environment() {
+  std::vector<char*> out;
+  for (auto** x = environ; *x != nullptr; ++x)
+    for (auto name : passed_on)
+      if (std::string_view{*x}.starts_with(name)) {
+        out.push_back(*x);
+        break;
+      }
+  out.push_back(nullptr);
+  return out;
+}
+
+error refused(const std::string& program, const std::string& why) {
+  return {ec::unavailable, "cannot start " + program + ": " + why};
+}
+
+} // namespace
+
+template_process::~template_process() {
+  stop_locked();
+}
+
+void template_process::stop_locked() {
+  connection_ = file_descriptor{}; // it ends, and its processes with it
+  if (id_ > 0)
+    ::waitpid(id_, nullptr, 0);
+  id_ = -1;
+}
+
+result<void> template_process::start() {
+  std::lock_guard guard{mutex_};
+  return start_locked();
+}
+
+result<void> template_process::start_locked() {
+  stop_locked();
+  auto program = program_path();
+  auto ends = make_connection();
+  if (!ends)
+    return ends.failure();
+  posix_spawn_file_actions_t files;
+  ::posix_spawn_file_actions_init(&files);
+  ::posix_spawn_file_actions_adddup2(&files, ends->second.get(),
+                                     connection_there);
+  std::string number = std::to_string(connection_there);
+  char* arguments[] = {program.data(), number.data(), nullptr};
+  auto failed = ::posix_spawn(&id_, program.c_str(), &files, nullptr, arguments,
+                              environment().data());
+  ::posix_spawn_file_actions_destroy(&files);
+  if (failed != 0) {
+    id_ = -1;
+    return refused(program, std::strerror(failed));
+  }
+  ends->second = file_descriptor{};
+  greeting hello;
+  auto until = std::chrono::steady_clock::now() + start_limit;
+  auto came = receive_record(ends->first, hello, until);
+  if (came == arrival::record && hello.able) {
+    connection_ = std::move(ends->first);
+    return {};
+  }
+  hello.text[sizeof hello.text - 1] = 0;
+  ::kill(id_, SIGKILL);
+  int status = 0;
+  ::waitpid(id_, &status, 0);
+  id_ = -1;
+  if (came == arrival::record)
+    return refused(program, hello.text);
+  return refused(program, came == arrival::nothing
+                            ? "it took more than a minute"
+                            : "it ended with " + end_text(status));
+}
+
+bool template_process::ask(const template_order& order,
+                           std::span<const int> files,
+                           template_answer& answer) {
+  auto until = std::chrono::steady_clock::now() + answer_limit;
+  return connection_ && send_record(connection_, order, files)
+         && receive_record(connection_, answer, until) == arrival::record;
+}
+
+result<pid_t> template_process::fork(const file_descriptor& life_line) {
+  std::lock_guard guard{mutex_};
+  std::array files{life_line.get()};
+  template_answer answer;
+  if (!ask({}, files, answer)) {
+    if (auto done = start_locked(); !done)
+      return done.failure();
+    if (!ask({}, files, answer))
+      return refused(program_path(), "it ended at once");
+  }
+  if (answer.process <= 0)
+    return error{ec::unavailable, "the system forks no more processes"};
+  return answer.process;
+}
+
+int template_process::end(pid_t process) {
+  std::lock_guard guard{mutex_};
+  template_answer answer;
+  template_order order{template_order::end, process};
+  return ask(order, {}, answer) ? answer.status : 0;
+}
+
+std::string end_text(int status) {
+  if (WIFSIGNALED(status)) {
+    auto* name = ::sigabbrev_np(WTERMSIG(status));
+    return name == nullptr ? "signal " + std::to_string(WTERMSIG(status))
+                           : "SIG" + std::string{name};
+  }
+  return "exit status " + std::to_string(WEXITSTATUS(status));
+}
+
+} // namespace millrace::confined

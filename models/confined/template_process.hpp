@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <mutex>
+#include <string>
+#include <sys/types.h>
+
+#include "models/confined/orders.hpp"
+#include "models/confined/records.hpp"
+
+namespace millrace::confined {
+
+/// A node's hold on the template of its confined processes: a program that has
+/// loaded the backend and forks, so that a process costs milliseconds and not
+/// the half second that LibTorch takes. For any thread; a call takes as long as
+/// a fork or an end does.
+class template_process {
+public:
+  template_process() = default;
+  ~template_process();
+
+  /// Starts it, and waits until it is able. Its environment has what a backend
+  /// reads and nothing else: no keys.
+  /// Errors: unavailable, with its own or the system's reason.
+  result<void> start();
+
+  /// Forks a process that holds the other end of this life line; one template
+  /// that has ended is started again. Errors: unavailable.
+  result<pid_t> fork(const file_descriptor& life_line);
+
+  /// Kills a process, if it lives, and returns how it ended, as waitpid(2) has
+  /// it; 0 when nobody knows any more.
+  int end(pid_t process);
+
+private:
+  result<void> start_locked();
+  void stop_locked();
+  bool ask(const template_order& order, std::span<const int> files,
+           template_answer& answer);
+
+  std::mutex mutex_;
+  file_descriptor connection_;
+  pid_t id_ = -1;
+};
+
+/// "SIGSEGV", "exit status 1": how a process ended.
+std::string end_text(int status);
+
+} // namespace millrace::confined

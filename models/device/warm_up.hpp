@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+
+#include "models/backend/backend.hpp"
+
+namespace millrace {
+
+/// What is told of a pass over so many rows, once first-call costs are paid.
+using timed_pass =
+  std::function<void(size_t rows, size_t bytes, nanoseconds took)>;
+
+/// Runs a stage on zeros, as one row and as a full batch, until its first-call
+/// costs are paid on this thread: code paths, primitives per shape, memory.
+/// Passes that take less than `short_pass` are repeated and told of: on a lane
+/// that slept before each request their true time would not be seen.
+/// Errors: as the stage's.
+result<void> warm_up(loaded_stage& x, const signature& s, size_t max_batch,
+                     nanoseconds short_pass, const timed_pass& tell);
+
+} // namespace millrace

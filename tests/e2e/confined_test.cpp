@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <future>
+#include <thread>
+
+#include "models/bundle_store.hpp"
+#include "models/confined/confined_stage.hpp"
+#include "tests/support/attempts.hpp"
+#include "tests/support/builders.hpp"
+#include "tests/support/children.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+timestamp now() {
+  return std::chrono::steady_clock::now();
+}
+
+/// A stage in a process of its own, and what is told of it.
+class confined_model {
+public:
+  explicit confined_model(std::shared_ptr<const bundle> content,
+                          uint32_t lanes = 1, nanoseconds load_limit = 20s) {
+    REQUIRE(parent_.start());
+    confined::stage_settings settings;
+    settings.content = std::move(content);
+    settings.last_layer = 1;
+    settings.max_batch = 4;
+    settings.lanes = lanes;
+    settings.memory = {uint64_t{2} << 30};
+    settings.load_limit = load_limit;
+    stage_ = confined::make_confined_stage(
+      parent_, std::move(settings),
+      {[this](auto x) { loaded_.set_value(std::move(x)); },
+       [this](error x) { lost_.set_value(std::move(x)); }});
+  }
+
+  /// One of the tests' bundles.
+  explicit confined_model(const std::string& name, uint32_t lanes = 1)
+    : confined_model(open(name), lanes) {}
+
+  result<confined::load_times> loaded() { return loaded_.get_future().get(); }
+
+  confined_model& ready() {
+    auto x = loaded();
+    INFO((x ? std::string{} : x.failure().text));
+    REQUIRE(x);
+    return *this;
+  }
+
+  result<tensor_list> run(const tensor& x, timestamp until = far_future) {
+    return stage_->run({x}, until);
+  }
+
+  /// Why it was lost, within ten seconds.
+  std::string lost() {
+    auto x = lost_.get_future();
+    REQUIRE(x.wait_for(10s) == std::future_status::ready);
+    return x.get().text;
+  }
+
+  pid_t process() const {
+    auto all = grandchildren_of(::getpid());
+    return all.empty() ? 0 : *all.begin();
+  }
+
+  void give_up() { stage_.reset(); }
+
+private:
+  static std::shared_ptr<const bundle> open(const std::string& name) {
+    bundle_store store{TEST_BUNDLES};
+    auto x = store.open(name, "", verify::sizes);
+    REQUIRE(x);
+    return std::make_shared<const bundle>(std::move(*x));
+  }
+
+  confined::template_process parent_;
+  std::promise<result<confined::load_times>> loaded_;
+  std::promise<error> lost_;
+  std::unique_ptr<confined::confined_stage> stage_;
+};
+
+/// A model whose inputs say what it does; see hostile_backend.cpp.
+std::shared_ptr<const bundle> hostile() {
+  ::setenv("MILLRACE_BACKEND", HOSTILE_BACKEND, 1);
+  bundle out{*make_bundle("hostile")};
+  out.info.signature = {
+    {{"deeds", dtype::i64, {-1}}}, {{"outcomes", dtype::i64, {-1}}}, -1};
+  return std::make_shared<const bundle>(std::move(out));
+}
+
+tensor deeds(const std::vector<int64_t>& xs) {
+  return *tensor::make(dtype::i64, {static_cast<int64_t>(xs.size())},
+                       bytes_of(xs));
+}
+
+std::vector<int64_t> numbers_of(const tensor& x) {
+  std::vector<int64_t> out(x.data.size() / sizeof(int64_t));
+  std::memcpy(out.data(), x.data.data(), x.data.size());
+  return out;
+}
+
+} // namespace
+
+TEST_CASE("confined: a model gives the same results as in a thread") {
+  confined_model model{"affine"};
+  auto y = model.ready().run(floats({3, 4}));
+  REQUIRE(y);
+  REQUIRE(y->size() == 1);
+  CHECK((*y)[0].extents == shape{3, 2});
+  CHECK(values_of((*y)[0]) == std::vector<float>{24, 58, 48, 146, 72, 234});
+}
+
+TEST_CASE("confined: what is larger than the memory that is shared so far goes"
+          " through all the same") {
+  confined_model model{"identity"};
+  model.ready();
+  for (int64_t rows : {1, 100'000, 3, 1'000'000}) {
+    auto x = floats({rows, 4});
+    auto y = model.run(x);
+    REQUIRE(y);
+    CHECK((*y)[0] == x);
+  }
+}
+
+TEST_CASE("confined: outputs for which there is no room are fetched") {
+  confined_model model{"wide"};
+  auto y = model.ready().run(floats({5, 4}));
+  REQUIRE(y);
+  CHECK((*y)[0].extents == shape{5, 4 * 20'000});
+  CHECK(values_of((*y)[0]).back() == 19);
+}
+
+TEST_CASE("confined: a model that fails says why and lives on") {
+  confined_model model{"picky"};
+  auto y = model.ready().run(floats({1, 4}, 1000));
+  REQUIRE_FALSE(y);
+  CHECK(y.failure().code == ec::internal);
+  CHECK(y.failure().text.find("a number above 100") != std::string::npos);
+  CHECK(model.run(floats({1, 4})));
+}
+
+TEST_CASE("confined: what does not load says why") {
+  bundle broken{*make_bundle("broken")};
+  confined_model model{std::make_shared<const bundle>(std::move(broken))};
+  auto x = model.loaded();
+  REQUIRE_FALSE(x);
+  CHECK(x.failure().code == ec::internal);
+}
+
+TEST_CASE("P14: a model that loops while it is loaded is stopped") {
+  bundle x{*hostile()};
+  x.info.layers[0].name = "loop";
+  auto begin = now();
+  confined_model model{std::make_shared<const bundle>(std::move(x)), 1, 300ms};
+  auto loaded = model.loaded();
+  REQUIRE_FALSE(loaded);
+  CHECK(loaded.failure().text.find("not loaded within 300 ms")
+        != std::string::npos);
+  CHECK(now() - begin < 2s);
+  CHECK(model.process() == 0);
+}
+
+TEST_CASE("P15: a model that ends its process while it is loaded says how") {
+  bundle x{*hostile()};
+  x.info.layers[0].name = "crash";
+  confined_model model{std::make_shared<const bundle>(std::move(x))};
+  auto loaded = model.loaded();
+  REQUIRE_FALSE(loaded);
+  CHECK(loaded.failure().text.find("while it loaded") != std::string::npos);
+}
+
+TEST_CASE("P14: a loop is stopped when its deadline has passed") {
+  confined_model model{"lasting"};
+  model.ready();
+  auto begin = now();
+  auto y = model.run(floats({1, 4}, 2e9f), begin + 300ms);
+  auto took = now() - begin;
+  REQUIRE_FALSE(y);
+  CHECK(y.failure().code == ec::poison);
+  CHECK(took >= 300ms);
+  CHECK(took < 1s);
+  CHECK(model.lost().find("deadline") != std::string::npos);
+  auto again = model.run(floats({1, 4}), far_future);
+  REQUIRE_FALSE(again);
+  CHECK(again.failure().code == ec::unavailable);
+}
+
+TEST_CASE("P4: a process that is stopped is ended, and not waited for") {
+  confined_model model{"lasting"};
+  model.ready();
+  auto run = std::async(std::launch::async, [&] {
+    return model.run(floats({1, 4}, 2e9f));
+  });
+  std::this_thread::sleep_for(100ms);
+  auto begin = now();
+  REQUIRE(::kill(model.process(), SIGSTOP) == 0);
+  CHECK(model.lost().find("stopped by a signal") != std::string::npos);
+  CHECK(now() - begin < 1s);
+  CHECK(run.get().failure().code == ec::poison);
+}
+
+TEST_CASE("P15: the end of an idle process is noticed at once") {
+  confined_model model{"identity"};
+  model.ready();
+  auto begin = now();
+  REQUIRE(::kill(model.process(), SIGKILL) == 0);
+  CHECK(model.lost().find("SIGKILL") != std::string::npos);
+  CHECK(now() - begin < 500ms);
+}
+
+TEST_CASE("confined: to give a stage up ends its process, whatever it does") {
+  confined_model model{"lasting", 2};
+  model.ready();
+  auto process = model.process();
+  CHECK(::kill(process, 0) == 0);
+  model.give_up();
+  CHECK(::kill(process, 0) != 0);
+  CHECK(errno == ESRCH);
+}
+
+TEST_CASE("confined: two lanes of a process run at once") {
+  confined_model model{"lasting", 2};
+  model.ready();
+  auto slow = std::async(std::launch::async, [&] {
+    return model.run(floats({1, 4}, 2e9f), now() + 2s);
+  });
+  std::this_thread::sleep_for(100ms);
+  CHECK(model.run(floats({1, 4}, -10)));
+  CHECK(slow.wait_for(0s) == std::future_status::timeout);
+  model.give_up();
+  CHECK_FALSE(slow.get());
+}
+
+TEST_CASE("P14: native code in a model's process can do none of what a model"
+          " has no need of") {
+  confined_model model{hostile()};
+  model.ready();
+  auto all = attempts();
+  CHECK(all.size() >= 80);
+  for (size_t i = 0; i < all.size(); ++i) {
+    auto y = model.run(deeds({static_cast<int64_t>(i)}));
+    INFO(all[i].what);
+    REQUIRE(y);
+    CHECK(numbers_of((*y)[0]) == std::vector<int64_t>{EPERM});
+  }
+}
+
+TEST_CASE("P14: elsewhere many of these are allowed") {
+  size_t ordinary = 0;
+  for (auto& x : attempts()) {
+    if (!x.ordinary)
+      continue;
+    ++ordinary;
+    INFO(x.what);
+    CHECK(x.make() == 0);
+  }
+  CHECK(ordinary >= 20);
+}
+
+TEST_CASE("P14: a model that takes too much memory gets an error") {
+  confined_model model{hostile()};
+  auto y = model.ready().run(deeds({1002}));
+#if !defined(__SANITIZE_ADDRESS__) // has no limit of its address space
+  REQUIRE(y);
+  CHECK(numbers_of((*y)[0]) == std::vector<int64_t>{ENOMEM});
+#endif
+}
+
+TEST_CASE("P15: however a model ends its process, the node lives and says so") {
+  struct row {
+    int64_t deed;
+    const char* how;
+  };
+  for (auto& [deed, how] :
+       {row{1000, "SIG"}, row{1001, "exit status 0"}, row{1003, "SIG"}}) {
+    confined_model model{hostile()};
+    auto y = model.ready().run(deeds({deed}));
+    REQUIRE_FALSE(y);
+    CHECK(y.failure().code == ec::poison);
+    auto why = model.lost();
+    INFO(why);
+#if !defined(__SANITIZE_ADDRESS__) // ends with a status of its own
+    CHECK(why.find(how) != std::string::npos);
+#endif
+  }
+}
+
+TEST_CASE("confined: a template that has ended is started again") {
+  confined::template_process parent;
+  REQUIRE(parent.start());
+  auto first = *children_of(::getpid()).begin();
+  REQUIRE(::kill(first, SIGKILL) == 0);
+  std::this_thread::sleep_for(100ms);
+  auto life = confined::make_connection();
+  REQUIRE(life);
+  auto process = parent.fork(life->second);
+  REQUIRE(process);
+  CHECK(*children_of(::getpid()).begin() != first);
+  CHECK(children_of(*children_of(::getpid()).begin()).contains(*process));
+}
+
+TEST_CASE("confined: a process's environment holds no keys") {
+  ::setenv("MILLRACE_KEY", "secret", 1);
+  confined::template_process parent;
+  REQUIRE(parent.start());
+  std::ifstream in{"/proc/" + std::to_string(*children_of(::getpid()).begin())
+                   + "/environ"};
+  std::string all{std::istreambuf_iterator<char>{in}, {}};
+  CHECK(all.find("MILLRACE_KEY") == std::string::npos);
+}
+
+TEST_CASE("confined: nothing can be started without a backend") {
+  ::setenv("MILLRACE_BACKEND", "/none/such.so", 1);
+  confined::template_process parent;
+  auto x = parent.start();
+  REQUIRE_FALSE(x);
+  CHECK(x.failure().code == ec::unavailable);
+  CHECK(x.failure().text.find("/none/such.so") != std::string::npos);
+}

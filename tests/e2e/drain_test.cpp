@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "tests/support/canary_load.hpp"
+#include "tests/support/live_cluster.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+
+namespace {
+
+const std::string bundles = TEST_BUNDLES;
+
+/// Ends a node in good order and starts it again.
+void restart(live_cluster& c, const std::string& node) {
+  c[node].signal(SIGTERM);
+  REQUIRE(c[node].wait() == 0);
+  c.start(node);
+}
+
+/// Until a worker has a replica again: the next drain must find one elsewhere.
+void wait_for_replica(live_cluster& c, const std::string& worker) {
+  REQUIRE(c.wait_status(worker, [](const node_status& s) {
+    return std::any_of(s.replicas.begin(), s.replicas.end(), [](auto& r) {
+      return r.state == replica_condition::ready;
+    });
+  }));
+}
+
+} // namespace
+
+TEST_CASE("P16: a drained worker loses nothing") {
+  live_cluster c{apart(), "  - {model: identity, replicas: 2}\n", bundles};
+  c.start_all();
+  REQUIRE(c.wait_ready());
+  canary_load load{c.connect_client(), "identity", 32};
+  load.run(500ms);
+  c["w1"].signal(SIGTERM);
+  load.run(2s);
+  CHECK(c["w1"].wait() == 0);
+  load.finish();
+  report(load);
+  CHECK(load.statuses[ec::ok] == load.submitted);
+  CHECK(load.foreign == 0);
+}
+
+TEST_CASE("P16: a drain ends in time though a model never does, and so does its"
+          " request") {
+  auto nodes = apart("    roles: [worker]\n    drain_timeout: 500ms\n"
+                     "    devices: [{type: cpu, isolation: thread}]\n");
+  live_cluster c{nodes, "  - {model: lasting, device: cpu}\n", bundles};
+  c.start_all();
+  REQUIRE(c.wait_ready());
+  auto gateway = c.connect_client();
+  auto y = gateway.infer_one(ask("lasting", floats({1, 4}, 1e10f)), 500ms);
+  CHECK(y.status == ec::deadline_exceeded);
+  auto begin = std::chrono::steady_clock::now();
+  for (auto worker : {"w1", "w2"})
+    c[worker].signal(SIGTERM);
+  std::multiset<int> statuses{c["w1"].wait(), c["w2"].wait()};
+  CHECK(std::chrono::steady_clock::now() - begin < 10s);
+  CHECK(statuses == std::multiset<int>{0, 1}); // who had it ends by force
+}
+
+TEST_CASE("P16: workers that are drained and started again by turns lose"
+          " nothing") {
+  live_cluster c{apart(), "  - {model: identity, replicas: 2}\n", bundles};
+  c.start_all();
+  REQUIRE(c.wait_ready());
+  canary_load load{c.connect_client(), "identity", 16};
+  load.start();
+  const int drains = 6 * times();
+  for (int i = 0; i < drains; ++i) {
+    std::string node = i % 2 == 0 ? "w1" : "w2";
+    restart(c, node);
+    wait_for_replica(c, "w1");
+    wait_for_replica(c, "w2");
+  }
+  load.stop();
+  load.finish();
+  report(load);
+  MESSAGE(drains << " drains");
+  CHECK(load.statuses[ec::ok] == load.submitted);
+  CHECK(load.surprises == 0);
+  CHECK(load.foreign == 0);
+}
+
+TEST_CASE("P16: a rolling restart of workers and controller loses nothing") {
+  live_cluster c{apart(), "  - {model: identity, replicas: 2}\n", bundles};
+  c.start_all();
+  REQUIRE(c.wait_ready());
+  canary_load load{c.connect_client(), "identity", 16};
+  load.start();
+  for (std::string node : {"ctl", "w1", "w2", "ctl"}) {
+    restart(c, node);
+    REQUIRE(c.wait_ready());
+    wait_for_replica(c, "w1");
+    wait_for_replica(c, "w2");
+  }
+  load.stop();
+  load.finish();
+  report(load);
+  CHECK(load.submitted > 100);
+  CHECK(load.statuses[ec::ok] == load.submitted);
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <unistd.h>
+
+#include "tests/support/builders.hpp"
+#include "tests/support/children.hpp"
+#include "tests/support/live_cluster.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+const std::string bundles = TEST_BUNDLES;
+
+infer ask(const std::string& model, float x) {
+  return test::ask(model, floats({1, 4}, x));
+}
+
+timestamp now() {
+  return std::chrono::steady_clock::now();
+}
+
+/// A gateway with a controller, and workers of one lane.
+std::map<std::string, std::string> front_and(size_t workers) {
+  std::map<std::string, std::string> out{
+    {"front", "    roles: [gateway, controller]\n"}};
+  for (size_t i = 1; i <= workers; ++i)
+    out["w" + std::to_string(i)] = "    roles: [worker]\n";
+  return out;
+}
+
+client start_and_meet(live_cluster& c, size_t models) {
+  c.start_all();
+  REQUIRE(c.wait_ready());
+  auto out = c.connect_client();
+  REQUIRE(eventually([&] { return out.models()->size() == models; }, 5s));
+  return out;
+}
+
+size_t count(const std::string& text, const std::string& what) {
+  size_t n = 0;
+  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; ++at)
+    ++n;
+  return n;
+}
+
+/// Requests at an even pace, while something else happens: which part of them
+/// is answered well and in time.
+class paced_load {
+public:
+  explicit paced_load(client gateway) : gateway_(std::move(gateway)) {}
+
+  void run(microseconds length) {
+    for (auto end = now() + length; now() < end;) {
+      gateway_.submit(ask("identity", 1), 500ms);
+      ++submitted;
+      for (auto next = now() + 10ms; now() < next;)
+        if (auto x = gateway_.receive(1ms))
+          good += x->reply.status == ec::ok;
+    }
+    while (gateway_.outstanding() > 0)
+      if (auto x = gateway_.receive(1s))
+        good += x->reply.status == ec::ok;
+  }
+
+  double share() const {
+    return static_cast<double>(good) / static_cast<double>(submitted);
+  }
+
+  size_t submitted = 0;
+  size_t good = 0;
+
+private:
+  client gateway_;
+};
+
+} // namespace
+
+TEST_CASE("P14: what a hostile model's own code tries is refused, by the"
+          " system") {
+  live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"}},
+                 "  - {model: prying}\n",
+                 bundles};
+  auto gateway = start_and_meet(c, 1);
+  // Reads a file, makes one, opens its own memory.
+  for (float deed : {1.0f, 2.0f, 4.0f}) {
+    auto y = gateway.infer_one(ask("prying", deed), 10s);
+    INFO("deed " << deed << ": " << y.error);
+    CHECK(y.status == ec::internal);
+    CHECK(y.error.find("ermitted") != std::string::npos);
+  }
+  // Saves a tensor, which does not even say that it could not.
+  gateway.infer_one(ask("prying", 3), 10s);
+  CHECK(::access("/tmp/millrace-prying", F_OK) != 0);
+  CHECK(gateway.infer_one(ask("prying", 0), 10s).status == ec::ok);
+}
+
+TEST_CASE(
+  "P14: models that loop leave the others of their node their goodput") {
+  auto nodes = front_and(1);
+  nodes["w1"] += "    devices: [{type: cpu, lanes: 2}]\n";
+  live_cluster c{nodes, "  - {model: identity}\n  - {model: lasting}\n",
+                 bundles};
+  auto gateway = start_and_meet(c, 2);
+  paced_load load{c.connect_client()};
+  gateway.submit(ask("lasting", 2e9f), 1s);
+  load.run(3s);
+  auto x = gateway.receive(5s);
+  REQUIRE(x);
+  CHECK(x->reply.status == ec::deadline_exceeded);
+  MESSAGE("good: " << load.good << " of " << load.submitted);
+  CHECK(load.share() >= .95);
+  CHECK(c.log_of("w1").find("ran past the deadline") != std::string::npos);
+  // The one that looped is served again.
+  CHECK(eventually(
+    [&] { return gateway.infer_one(ask("lasting", -10), 5s).status == ec::ok; },
+    10s));
+}
+
+TEST_CASE("P15: what ends its model's process is tried twice, then never again,"
+          " and the rest of the node goes on") {
+  live_cluster c{front_and(2),
+                 "  - {model: identity, replicas: 2}\n"
+                 "  - {model: fatal, replicas: 2}\n",
+                 bundles};
+  auto gateway = start_and_meet(c, 2);
+  paced_load load{c.connect_client()};
+  gateway.submit(ask("fatal", 1000), 10s);
+  load.run(2s);
+  auto first = gateway.receive(10s);
+  REQUIRE(first);
+  CHECK(first->reply.status == ec::poison);
+  auto lost = [&] {
+    return count(c.log_of("w1") + c.log_of("w2"), "instance_lost");
+  };
+  CHECK(lost() == 2);
+  CHECK(load.share() >= .95);
+  auto begin = now();
+  auto again = gateway.infer_one(ask("fatal", 1000), 10s);
+  CHECK(again.status == ec::poison);
+  CHECK(now() - begin < 500ms);
+  CHECK(lost() == 2);
+  CHECK(c.log_of("front").find("router.poison") != std::string::npos);
+  CHECK(eventually(
+    [&] { return gateway.infer_one(ask("fatal", 1), 5s).status == ec::ok; },
+    10s));
+}
+
+TEST_CASE("P4: a model's process that hangs is fenced, and what it had is run"
+          " elsewhere") {
+  live_cluster c{front_and(2), "  - {model: identity, replicas: 2}\n", bundles};
+  auto gateway = start_and_meet(c, 1);
+  std::vector<microseconds> waits;
+  const int pauses = 5 * times();
+  pid_t hung = 0;
+  for (int i = 0; i < pauses; ++i) {
+    // One that has replaced the last.
+    REQUIRE(eventually(
+      [&] {
+        auto there = grandchildren_of(c["w1"].pid());
+        return there.size() == 1 && !there.contains(hung);
+      },
+      40s));
+    hung = *grandchildren_of(c["w1"].pid()).begin();
+    REQUIRE(c.wait_ready(40s));
+    REQUIRE(::kill(hung, SIGSTOP) == 0);
+    // Both replicas get one; who has the hung one's waits.
+    auto begin = now();
+    for (int k = 0; k < 2; ++k)
+      gateway.submit(ask("identity", 1), 10s);
+    for (int k = 0; k < 2; ++k) {
+      auto x = gateway.receive(10s);
+      REQUIRE(x);
+      CHECK(x->reply.status == ec::ok);
+    }
+    waits.push_back(to_us(now() - begin));
+    CHECK_FALSE(gateway.receive(0ms));
+    ::kill(hung, SIGCONT);
+  }
+  std::sort(waits.begin(), waits.end());
+  auto at = [&](size_t percent) {
+    return format_duration(waits[(waits.size() - 1) * percent / 100]);
+  };
+  MESSAGE("answered after " << pauses << " pauses: median " << at(50)
+                            << ", p99 " << at(99) << ", most " << at(100));
+  CHECK(waits.back() < 1s);
+}
+
+TEST_CASE("P15: a node that is killed leaves no process of a model behind") {
+  live_cluster c{front_and(1), "  - {model: identity}\n  - {model: lasting}\n",
+                 bundles};
+  auto gateway = start_and_meet(c, 2);
+  gateway.submit(ask("lasting", 2e9f), 60s);
+  auto processes = grandchildren_of(c["w1"].pid());
+  CHECK(processes.size() == 2);
+  c["w1"].end(SIGKILL);
+  CHECK(eventually(
+    [&] {
+      return std::all_of(processes.begin(), processes.end(),
+                         [](pid_t x) { return ::kill(x, 0) != 0; });
+    },
+    2s));
+}

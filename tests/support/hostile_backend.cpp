@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// \file
+/// A backend whose models do what a hostile one would, in native code: the
+/// first number of the input says what. Stands in for a model that has found a
+/// way out of its interpreter.
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "models/backend/abi.h"
+#include "tests/support/attempts.hpp"
+
+struct millrace_stage {};
+
+namespace {
+
+/// Inputs from here on are no attempts of the list.
+enum deed : int64_t {
+  crash = 1000,
+  leave = 1001,  ///< exit in good order
+  eat = 1002,    ///< 64 GiB of memory
+  recurse = 1003 ///< until the stack ends
+};
+
+const char* describe() {
+  return "hostile";
+}
+
+void enter_thread(int) {
+}
+
+/// A layer's name says what loading it does.
+int load(const millrace_layer* layers, uint64_t, millrace_stage** out,
+         millrace_error*) {
+  for (volatile bool loop = std::strcmp(layers[0].name, "loop") == 0; loop;)
+    ;
+  if (std::strcmp(layers[0].name, "crash") == 0)
+    std::abort();
+  *out = new millrace_stage;
+  return 0;
+}
+
+void unload(millrace_stage* x) {
+  delete x;
+}
+
+int depends_on_values(const millrace_stage*) {
+  return 1;
+}
+
+int64_t deeper(int64_t n) {
+  volatile char room[4096] = {};
+  room[n % 4096] = 1;
+  return n == INT64_MAX ? 0 : deeper(n + 1) + room[0];
+}
+
+int64_t eat_memory() {
+  constexpr size_t bytes = size_t{64} << 30;
+  auto* p = static_cast<char*>(std::malloc(bytes));
+  if (p == nullptr)
+    return 12; // ENOMEM
+  for (size_t i = 0; i < bytes; i += 4096)
+    p[i] = 1;
+  return 0;
+}
+
+int64_t perform(int64_t what) {
+  auto all = millrace::test::attempts();
+  if (what >= 0 && what < static_cast<int64_t>(all.size()))
+    return all[static_cast<size_t>(what)].make();
+  switch (what) {
+  case crash:
+    *static_cast<volatile int*>(nullptr) = 1;
+    return 0;
+  case leave:
+    std::_Exit(0);
+  case eat:
+    return eat_memory();
+  case recurse:
+    return deeper(0);
+  default:
+    return -1;
+  }
+}
+
+/// Takes I64[n], gives I64[n]: what became of each.
+int run(millrace_stage*, const millrace_tensor* inputs, uint32_t,
+        millrace_tensor* outputs, uint32_t, uint32_t* output_count,
+        millrace_error*) {
+  auto n = inputs[0].bytes / sizeof(int64_t);
+  auto* out = static_cast<int64_t*>(std::calloc(n, sizeof(int64_t)));
+  auto* in = static_cast<const int64_t*>(inputs[0].data);
+  for (uint64_t i = 0; i < n; ++i)
+    out[i] = perform(in[i]);
+  outputs[0] = inputs[0];
+  outputs[0].data = out;
+  outputs[0].owner = out;
+  outputs[0].release = std::free;
+  *output_count = 1;
+  return 0;
+}
+
+int take_apart(const char*, const millrace_import_sink*,
+               millrace_error* failed) {
+  std::snprintf(failed->text, sizeof failed->text, "is hostile");
+  return 1;
+}
+
+constexpr millrace_backend backend{
+  MILLRACE_BACKEND_ABI, describe,  enter_thread, load, unload, run,
+  depends_on_values,    take_apart};
+
+} // namespace
+
+extern "C" const millrace_backend* millrace_backend_v1() {
+  return &backend;
+}

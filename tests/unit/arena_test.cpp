@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "models/confined/arena.hpp"
+#include "models/confined/records.hpp"
+#include "tests/support/builders.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+using confined::arena;
+
+namespace {
+
+arena made(size_t bytes = 1 << 20) {
+  auto x = arena::make(bytes);
+  REQUIRE(x);
+  return std::move(*x);
+}
+
+/// Writes where the other side might, in what is said of the first tensor: 64
+/// bytes of extents, the offset, the bytes, the type, the rank.
+template <class T>
+void overwrite(const arena& x, size_t at, T value) {
+  REQUIRE(::pwrite(x.file().get(), &value, sizeof value, static_cast<off_t>(at))
+          == sizeof value);
+}
+
+constexpr size_t offset = 64, bytes = 72, type = 80, rank = 84;
+
+} // namespace
+
+TEST_CASE("arena: what is put in comes out") {
+  auto x = made();
+  tensor_list in{floats({2, 3}), floats({0, 3}), floats({5}, 7)};
+  REQUIRE(x.put(in));
+  auto copied = x.copy(3);
+  auto viewed = x.view(3);
+  REQUIRE(copied);
+  REQUIRE(viewed);
+  CHECK(*copied == in);
+  CHECK(*viewed == in);
+}
+
+TEST_CASE("arena: outputs are put behind inputs that they may be part of") {
+  auto x = made();
+  REQUIRE(x.put(std::vector{floats({100})}));
+  auto inputs = x.view(1);
+  REQUIRE(inputs);
+  tensor_list outputs{
+    *tensor::make(dtype::f32, {50}, (*inputs)[0].data.slice(0, 200)),
+    *tensor::make(dtype::f32, {50}, (*inputs)[0].data.slice(200, 200))};
+  REQUIRE(x.put(outputs, *inputs));
+  auto y = x.copy(2);
+  REQUIRE(y);
+  CHECK(values_of((*y)[1]).front() == 50);
+}
+
+TEST_CASE("arena: what does not fit is not written") {
+  auto x = made(64 << 10);
+  REQUIRE(x.put(std::vector{floats({4})}));
+  CHECK_FALSE(x.put(std::vector{floats({20'000})}));
+  CHECK_FALSE(x.put(std::vector<tensor>(65, floats({1}))));
+  auto y = x.copy(1);
+  REQUIRE(y);
+  CHECK((*y)[0] == floats({4}));
+}
+
+TEST_CASE("P14: what a confined process says of tensors is not believed") {
+  auto x = made();
+  auto fresh = [&] { REQUIRE(x.put(std::vector{floats({4})})); };
+  auto refused = [&] {
+    auto y = x.copy(1);
+    return !y && y.failure().code == ec::internal;
+  };
+  fresh();
+  CHECK_FALSE(refused());
+  for (int64_t wrong : {-1, 5, 1 << 30}) {
+    fresh();
+    overwrite(x, 0, wrong); // the first extent
+    CHECK(refused());
+  }
+  for (uint64_t wrong : {uint64_t{1} << 20, ~uint64_t{0}, uint64_t{65}}) {
+    fresh();
+    overwrite(x, offset, wrong);
+    CHECK(refused());
+  }
+  for (uint64_t wrong : {uint64_t{0}, uint64_t{1} << 20, ~uint64_t{0}}) {
+    fresh();
+    overwrite(x, bytes, wrong);
+    CHECK(refused());
+  }
+  for (int32_t wrong : {-1, 10, 1 << 30}) {
+    fresh();
+    overwrite(x, type, wrong);
+    CHECK(refused());
+    fresh();
+    overwrite(x, rank, wrong);
+    CHECK(refused());
+  }
+  fresh();
+  CHECK_FALSE(x.copy(65));
+  CHECK_FALSE(x.copy(~size_t{0}));
+}
+
+TEST_CASE("P14: nobody can take shared memory away from under the node") {
+  auto x = made();
+  CHECK(::ftruncate(x.file().get(), 0) != 0);
+  CHECK(::ftruncate(x.file().get(), 2 << 20) != 0);
+  CHECK(::fcntl(x.file().get(), F_ADD_SEALS, F_SEAL_WRITE) != 0);
+}
+
+TEST_CASE("records: one that is too short, too long or missing is no record") {
+  auto ends = confined::make_connection();
+  REQUIRE(ends);
+  auto& [a, b] = *ends;
+  auto soon = std::chrono::steady_clock::now() + 20ms;
+  uint64_t x = 0;
+  CHECK(confined::receive_record(b, x, soon) == confined::arrival::nothing);
+  REQUIRE(confined::send_record(a, uint64_t{7}));
+  CHECK(confined::receive_record(b, x) == confined::arrival::record);
+  CHECK(x == 7);
+  REQUIRE(confined::send_record(a, uint32_t{7}));
+  CHECK(confined::receive_record(b, x) == confined::arrival::ended);
+  REQUIRE(confined::send_record(a, std::array<uint64_t, 2>{}));
+  CHECK(confined::receive_record(b, x) == confined::arrival::ended);
+  a = file_descriptor{};
+  CHECK(confined::receive_record(b, x) == confined::arrival::ended);
+  CHECK_FALSE(confined::send_record(b, x));
+}
+
+TEST_CASE("records: open files come along, and only where they are wanted") {
+  auto ends = confined::make_connection();
+  REQUIRE(ends);
+  auto& [a, b] = *ends;
+  auto file = made();
+  std::array files{file.file().get(), file.file().get()};
+  REQUIRE(confined::send_record(a, uint64_t{1}, files));
+  uint64_t x = 0;
+  std::vector<file_descriptor> got;
+  CHECK(confined::receive_record(b, x, far_future, &got)
+        == confined::arrival::record);
+  CHECK(got.size() == 2);
+  REQUIRE(confined::send_record(a, uint64_t{2}, files));
+  auto next = ::dup(a.get()); // the number that a file would get
+  ::close(next);
+  CHECK(confined::receive_record(b, x) == confined::arrival::record);
+  CHECK(::fcntl(next, F_GETFD) == -1);
+}
