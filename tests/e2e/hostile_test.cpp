@@ -34,14 +34,6 @@ std::map<std::string, std::string> front_and(size_t workers) {
   return out;
 }
 
-client start_and_meet(live_cluster& c, size_t models) {
-  c.start_all();
-  REQUIRE(c.wait_ready());
-  auto out = c.connect_client();
-  REQUIRE(eventually([&] { return out.models()->size() == models; }, 5s));
-  return out;
-}
-
 size_t count(const std::string& text, const std::string& what) {
   size_t n = 0;
   for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; ++at)
@@ -86,7 +78,7 @@ TEST_CASE("P14: what a hostile model's own code tries is refused, by the"
   live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"}},
                  "  - {model: prying}\n",
                  bundles};
-  auto gateway = start_and_meet(c, 1);
+  auto gateway = c.start_and_meet(1);
   // Reads a file, makes one, opens its own memory.
   for (float deed : {1.0f, 2.0f, 4.0f}) {
     auto y = gateway.infer_one(ask("prying", deed), 10s);
@@ -106,7 +98,7 @@ TEST_CASE(
   nodes["w1"] += "    devices: [{type: cpu, lanes: 2}]\n";
   live_cluster c{nodes, "  - {model: identity}\n  - {model: lasting}\n",
                  bundles};
-  auto gateway = start_and_meet(c, 2);
+  auto gateway = c.start_and_meet(2);
   paced_load load{c.connect_client()};
   gateway.submit(ask("lasting", 2e9f), 1s);
   load.run(3s);
@@ -128,7 +120,7 @@ TEST_CASE("P15: what ends its model's process is tried twice, then never again,"
                  "  - {model: identity, replicas: 2}\n"
                  "  - {model: fatal, replicas: 2}\n",
                  bundles};
-  auto gateway = start_and_meet(c, 2);
+  auto gateway = c.start_and_meet(2);
   paced_load load{c.connect_client()};
   gateway.submit(ask("fatal", 1000), 10s);
   load.run(2s);
@@ -154,7 +146,7 @@ TEST_CASE("P15: what ends its model's process is tried twice, then never again,"
 TEST_CASE("P4: a model's process that hangs is fenced, and what it had is run"
           " elsewhere") {
   live_cluster c{front_and(2), "  - {model: identity, replicas: 2}\n", bundles};
-  auto gateway = start_and_meet(c, 1);
+  auto gateway = c.start_and_meet(1);
   std::vector<microseconds> waits;
   const int pauses = 5 * times();
   pid_t hung = 0;
@@ -194,7 +186,7 @@ TEST_CASE("P4: a model's process that hangs is fenced, and what it had is run"
 TEST_CASE("P15: a node that is killed leaves no process of a model behind") {
   live_cluster c{front_and(1), "  - {model: identity}\n  - {model: lasting}\n",
                  bundles};
-  auto gateway = start_and_meet(c, 2);
+  auto gateway = c.start_and_meet(2);
   gateway.submit(ask("lasting", 2e9f), 60s);
   auto processes = grandchildren_of(c["w1"].pid());
   CHECK(processes.size() == 2);

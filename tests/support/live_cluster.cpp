@@ -69,6 +69,14 @@ client live_cluster::connect_client() {
   return std::move(*x);
 }
 
+client live_cluster::start_and_meet(size_t models) {
+  start_all();
+  REQUIRE(wait_ready());
+  auto out = connect_client();
+  REQUIRE(eventually([&] { return out.models()->size() == models; }, 5s));
+  return out;
+}
+
 operator_client live_cluster::connect_operator(const std::string& node) {
   auto x =
     operator_client::connect(endpoint(node, "operators"), 2s, operator_key_);

@@ -5,6 +5,9 @@
 #include <map>
 #include <string>
 
+#include <doctest/doctest.h>
+#include <sys/resource.h>
+
 #include "client/client.hpp"
 #include "client/operator_client.hpp"
 #include "tests/support/process.hpp"
@@ -57,6 +60,10 @@ public:
   bool wait_status(const std::string& node, F f, microseconds longest = 20s);
 
   client connect_client();
+
+  /// Starts all; returns a client that sees so many models.
+  client start_and_meet(size_t models = 1);
+
   operator_client connect_operator(const std::string& node);
   std::string endpoint(const std::string& node, const std::string& what) const;
   std::string log_of(const std::string& node) const;
@@ -78,6 +85,15 @@ private:
 inline int times() {
   auto* text = std::getenv("MILLRACE_TIMES");
   return text == nullptr ? 1 : std::atoi(text);
+}
+
+/// Lets this process have as many open files as the system allows.
+inline void raise_file_limit() {
+  rlimit mine{};
+  ::getrlimit(RLIMIT_NOFILE, &mine);
+  mine.rlim_cur = mine.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &mine);
+  REQUIRE(mine.rlim_cur >= 8000);
 }
 
 /// Sleeps in short steps until f() holds; false when it never did.

@@ -37,6 +37,7 @@ ONLY_IN = {
         "tools/",
         "tests/",
     ],
+    r"system_clock": [],
     r"sleep_for|usleep": ["tests/support/", "tests/e2e/"],
     r"random_device": [],
     r"std::thread\b|caf::detached": [

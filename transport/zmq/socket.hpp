@@ -20,6 +20,19 @@ struct socket_options {
   int heartbeat_ms = 100; ///< ZMTP pings, so that a dead host is noticed
   int heartbeat_timeout_ms = 1000;
   int reconnect_max_ms = 1000; ///< longest pause between two attempts
+
+  /// A peer from which nothing comes for so long is lost.
+  void silent_for(microseconds x) {
+    heartbeat_timeout_ms = static_cast<int>(x.count() / 1000);
+  }
+
+  /// For those who may send faster than we read: what waits in ZeroMQ is
+  /// counted in no budget.
+  socket_options for_strangers() const {
+    auto out = *this;
+    out.receive_limit = 64;
+    return out;
+  }
 };
 
 /// A socket of ours that waits for peers. ROUTER: refuses to send to who is

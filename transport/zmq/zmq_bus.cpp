@@ -51,10 +51,10 @@ public:
   ~impl() override { stop(); }
 
   result<void> bind() {
-    auto options = socket_options{};
-    options.heartbeat_timeout_ms =
-      static_cast<int>(settings_.link.timeout.count() / 1000);
+    socket_options options;
+    options.silent_for(settings_.link.timeout);
     options.reconnect_max_ms = reconnect_max_ms;
+    auto outside = options.for_strangers();
     auto peers = bind_router(context_, settings_.peers, options,
                              guard_.secured(from_whom_));
     if (!peers)
@@ -64,7 +64,7 @@ public:
       settings_.self.address = bound_address(from_peers_);
     for (auto& [tenant, address] : settings_.clients) {
       auto whose = guard::clients(tenant);
-      auto x = bind_router(context_, address, options, guard_.secured(whose));
+      auto x = bind_router(context_, address, outside, guard_.secured(whose));
       if (!x)
         return x.failure();
       address = bound_address(*x);
@@ -74,7 +74,7 @@ public:
                             traffic_);
     }
     if (!settings_.operators.empty()) {
-      auto x = bind_router(context_, settings_.operators, options,
+      auto x = bind_router(context_, settings_.operators, outside,
                            guard_.secured(guard::operators()));
       if (!x)
         return x.failure();
