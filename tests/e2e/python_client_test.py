@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python client and the HTTP endpoint of a running node; run by CTest."""
 
+import asyncio
 import pathlib
 import re
 import shutil
@@ -132,7 +133,7 @@ class PythonClient(unittest.TestCase):
     def test_bfloat16_comes_back_as_float32(self):
         data = numpy.array([0x3F80, 0xC000], numpy.uint16)
         numpy.testing.assert_array_equal(
-            millrace.client._array_of(data.tobytes(), "BF16"), [1, -2])
+            millrace.wire._array_of(data.tobytes(), "BF16"), [1, -2])
 
     def test_the_models_say_what_they_take(self):
         by_name = {m.model: m for m in self.client.models()}
@@ -163,6 +164,75 @@ class PythonClient(unittest.TestCase):
     def test_nobody_there_is_unavailable(self):
         with self.assertRaises(millrace.Unavailable):
             millrace.Client("ipc:///tmp/nobody-listens-here", connect_timeout=0.2)
+
+
+class AsyncPythonClient(unittest.IsolatedAsyncioTestCase):
+    """Against the node of PythonClient."""
+
+    @classmethod
+    def setUpClass(cls):
+        PythonClient.setUpClass()
+        cls.address = f"ipc://{PythonClient.folder.name}/clients"
+
+    @classmethod
+    def tearDownClass(cls):
+        PythonClient.tearDownClass()
+
+    async def test_a_thousand_tasks_each_get_their_own_answer(self):
+        rows = numpy.arange(4000, dtype=numpy.float32).reshape(1000, 1, 4)
+        async with millrace.AsyncClient(self.address) as client:
+            answers = await asyncio.gather(*(client.infer("identity", x) for x in rows))
+        for answer, row in zip(answers, rows):
+            (output,) = answer.outputs.values()
+            numpy.testing.assert_array_equal(output, row)
+
+    async def test_what_goes_wrong_has_a_type(self):
+        x = numpy.ones((1, 4), numpy.float32)
+        async with millrace.AsyncClient(self.address) as client:
+            with self.assertRaises(millrace.UnknownModel):
+                await client.infer("nothing", x)
+            with self.assertRaises(millrace.DeadlineExceeded):
+                await client.infer("affine", x, deadline=0)
+            with self.assertRaises(millrace.BadRequest):
+                await client.infer("affine", x, priority=2**31)
+            self.assertEqual(len(await client.models()), 3)
+        with self.assertRaisesRegex(millrace.Unavailable, "not connected"):
+            await client.infer("affine", x)
+
+    async def test_nobody_there_is_unavailable(self):
+        with self.assertRaises(millrace.Unavailable):
+            await millrace.AsyncClient("ipc:///tmp/nobody-listens-here", 0.2).connect()
+        with self.assertRaises(ValueError):
+            await millrace.AsyncClient("nowhere").connect()
+
+
+class AsyncPythonClientAlone(unittest.IsolatedAsyncioTestCase):
+    async def test_a_task_that_is_cancelled_cancels_its_request(self):
+        with zmq.Context() as context, context.socket(zmq.ROUTER) as gateway:
+            gateway.bind("tcp://127.0.0.1:*")
+            async with millrace.AsyncClient(gateway.last_endpoint.decode()) as client:
+                task = asyncio.ensure_future(client.infer("m", numpy.zeros((1, 4), "f4")))
+                await asyncio.sleep(0.2)
+                task.cancel()
+                with self.assertRaises(asyncio.CancelledError):
+                    await task
+                kinds = []
+                for _ in range(2):
+                    self.assertTrue(gateway.poll(5000))
+                    kinds.append(gateway.recv_multipart()[1])
+                self.assertIn(b"infer", kinds[0])
+                self.assertIn(b"cancel", kinds[1])
+
+    async def test_what_was_on_a_lost_connection_is_unavailable_at_once(self):
+        with zmq.Context() as context:
+            gateway = context.socket(zmq.ROUTER)
+            gateway.bind("tcp://127.0.0.1:*")
+            async with millrace.AsyncClient(gateway.last_endpoint.decode()) as client:
+                task = asyncio.ensure_future(client.infer("m", numpy.zeros((1, 4), "f4"), 60))
+                await asyncio.sleep(0.2)
+                gateway.close(linger=0)
+                with self.assertRaisesRegex(millrace.Unavailable, "was lost"):
+                    await asyncio.wait_for(task, 10)
 
 
 class PythonClientAlone(unittest.TestCase):

@@ -5,10 +5,12 @@
         answer = client.infer("digits-small", images)
         print(answer.outputs["scores"].argmax(1))
 
-The protocol is described in tools/client/PROTOCOL.md of the project.
+AsyncClient does the same for asyncio. The protocol is described in
+tools/client/PROTOCOL.md of the project.
 """
 
-from .client import Answer, Client, Model
+from .aio import AsyncClient
+from .client import Client
 from .errors import (
     BadRequest,
     Cancelled,
@@ -22,9 +24,11 @@ from .errors import (
     Unavailable,
     UnknownModel,
 )
+from .wire import Answer, Model
 
 __all__ = [
     "Answer",
+    "AsyncClient",
     "BadRequest",
     "Cancelled",
     "Client",
