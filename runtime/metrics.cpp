@@ -41,14 +41,22 @@ std::string text_of(phase p) {
 
 struct metrics::impl {
   Registry registry;
+  std::string reference = "| metric | kind | meaning |\n|---|---|---|\n";
 
+  void note(const char* name, const char* kind, const char* help) {
+    reference +=
+      std::string{"| `"} + name + "` | " + kind + " | " + help + " |\n";
+  }
   Family<Counter>& counter_family(const char* name, const char* help) {
+    note(name, "counter", help);
     return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
   }
   Family<Gauge>& gauge_family(const char* name, const char* help) {
+    note(name, "gauge", help);
     return prometheus::BuildGauge().Name(name).Help(help).Register(registry);
   }
   Family<Histogram>& histogram_family(const char* name, const char* help) {
+    note(name, "histogram", help);
     return prometheus::BuildHistogram().Name(name).Help(help).Register(
       registry);
   }
@@ -57,36 +65,43 @@ struct metrics::impl {
     "millrace_requests_total", "Requests answered, by model and final status.");
   Family<Histogram>& request_seconds =
     histogram_family("millrace_request_seconds",
-                     "Time of answered requests, by phase of their life.");
-  Family<Histogram>& batch_size =
-    histogram_family("millrace_batch_size", "Requests per executed batch.");
+                     "Time of answered requests, by model and phase of their"
+                     " life: queue, execute, total.");
+  Family<Histogram>& batch_size = histogram_family(
+    "millrace_batch_size", "Requests per executed batch, by model.");
   Family<Gauge>& queue_length = gauge_family(
     "millrace_queue_length", "Requests waiting for a replica, by model.");
-  Family<Gauge>& replicas_ready = gauge_family(
-    "millrace_replicas_ready", "Replicas this node's routers can use.");
+  Family<Gauge>& replicas_ready =
+    gauge_family("millrace_replicas_ready",
+                 "Replicas this node's routers can use, by model.");
   Family<Counter>& redispatched =
     counter_family("millrace_redispatched_total",
-                   "Requests sent again because their replica was lost.");
+                   "Requests sent again because their replica was lost, by"
+                   " model.");
   Family<Counter>& late_answers =
     counter_family("millrace_unused_answers_total",
-                   "Answers that found their request already settled.");
+                   "Answers that found their request already settled, by"
+                   " reason.");
   Family<Counter>& bus_messages = counter_family(
     "millrace_bus_messages_total", "Messages on the bus, by direction.");
   Family<Counter>& bus_bytes = counter_family(
     "millrace_bus_bytes_total", "Bytes of messages on the bus, by direction.");
   Family<Counter>& bus_dropped =
     counter_family("millrace_bus_dropped_total",
-                   "Messages that could not be delivered or understood.");
+                   "Messages that could not be delivered, were not understood"
+                   " or not allowed, by reason.");
   Family<Gauge>& peers =
     gauge_family("millrace_peers", "Other nodes with a link both ways.");
   Family<Counter>& actor_restarts = counter_family(
-    "millrace_actor_restarts_total", "Crashed actors started again.");
+    "millrace_actor_restarts_total", "Crashed actors started again, by actor.");
   Family<Gauge>& node_ready = gauge_family(
     "millrace_node_ready", "1 while this node takes work, else 0.");
-  Family<Counter>& device_busy = counter_family(
-    "millrace_device_busy_seconds_total", "Time a device spent executing.");
-  Family<Gauge>& device_memory = gauge_family(
-    "millrace_device_memory_bytes", "Memory held by loaded replicas.");
+  Family<Counter>& device_busy =
+    counter_family("millrace_device_busy_seconds_total",
+                   "Time a device spent executing, by device.");
+  Family<Gauge>& device_memory =
+    gauge_family("millrace_device_memory_bytes",
+                 "Memory held by loaded replicas, by device.");
   Family<Gauge>& process_cpu = gauge_family(
     "millrace_process_cpu_seconds", "Time of cores this process has used.");
   Family<Gauge>& process_memory =
@@ -204,6 +219,10 @@ gauge metrics::process_resident_memory_bytes() {
 
 std::string metrics::text() const {
   return prometheus::TextSerializer{}.Serialize(impl_->registry.Collect());
+}
+
+std::string metrics::reference() const {
+  return impl_->reference;
 }
 
 } // namespace millrace

@@ -76,6 +76,9 @@ public:
   /// The exposition format, version 0.0.4.
   std::string text() const;
 
+  /// Every family with its kind and meaning, as a table of Markdown.
+  std::string reference() const;
+
 private:
   template <class Handle>
   Handle handle(void* x) const;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <mutex>
 #include <string>
 
@@ -11,7 +12,14 @@ namespace millrace {
 /// How a node is, for probes that must not wait for an actor. Any thread.
 class health {
 public:
+  using told = std::function<void(node_condition, const std::string& reason)>;
+
+  /// `tell` hears of every change.
+  explicit health(told tell = {}) : tell_(std::move(tell)) {}
+
   void set(node_condition state, std::string reason) {
+    if (tell_)
+      tell_(state, reason);
     std::lock_guard guard{mutex_};
     state_ = state;
     reason_ = std::move(reason);
@@ -22,6 +30,7 @@ public:
   }
 
 private:
+  told tell_;
   mutable std::mutex mutex_;
   node_condition state_ = node_condition::starting;
   std::string reason_;

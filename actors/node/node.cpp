@@ -11,6 +11,7 @@
 #include "actors/node/supervisor_state.hpp"
 #include "runtime/http_server.hpp"
 #include "runtime/random.hpp"
+#include "runtime/service_notice.hpp"
 #include "runtime/store/audit_log.hpp"
 #include "runtime/store/facts.hpp"
 #include "runtime/text.hpp"
@@ -42,6 +43,18 @@ result<uint64_t> count_up(store& facts, const std::string& table,
   if (auto done = write.get_future().get(); !done)
     return done.failure();
   return count;
+}
+
+/// What a service manager is told: ready once, and not before it is.
+void tell_service(node_condition state, const std::string& reason) {
+  auto status = "STATUS=" + std::string{to_string(state)}
+                + (reason.empty() ? "" : ": " + reason) + "\n";
+  if (state == node_condition::ready)
+    notify_service("READY=1\n" + status);
+  else if (state == node_condition::draining)
+    notify_service("STOPPING=1\n" + status);
+  else
+    notify_service(status);
 }
 
 class system_config : public caf::actor_system_config {
@@ -269,7 +282,7 @@ private:
   cluster_config config_;
   std::string name_;
   std::shared_ptr<metrics> counts_;
-  std::shared_ptr<health> health_ = std::make_shared<health>();
+  std::shared_ptr<health> health_ = std::make_shared<health>(tell_service);
   std::shared_ptr<store> facts_;
   std::unique_ptr<audit_log> audit_;
   system_config caf_config_;

@@ -3,10 +3,10 @@
 
 #include <cstdlib>
 #include <dlfcn.h>
-#include <filesystem>
 #include <mutex>
 
 #include "models/backend/abi.h"
+#include "runtime/program_folder.hpp"
 
 namespace millrace {
 
@@ -158,9 +158,7 @@ private:
 std::string plugin_path() {
   if (auto* chosen = std::getenv("MILLRACE_BACKEND"))
     return chosen;
-  std::error_code ignored;
-  auto program = std::filesystem::read_symlink("/proc/self/exe", ignored);
-  return program.parent_path().parent_path() / "lib/libmillrace_torch.so";
+  return program_folder() + "/libmillrace_torch.so";
 }
 
 result<std::shared_ptr<backend>> load_plugin(const std::string& path) {

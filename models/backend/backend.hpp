@@ -64,7 +64,7 @@ public:
 };
 
 /// Loads the LibTorch plugin, once per process: from $MILLRACE_BACKEND, or
-/// from lib/ beside the program's bin/. Takes 0.5 s and 150 MB, so only nodes
+/// from the program folder. Takes 0.5 s and 150 MB, so only nodes
 /// with a cpu device and `millrace model import` do it.
 /// Errors: unavailable, with the loader's reason.
 result<std::shared_ptr<backend>> torch_backend();

@@ -5,12 +5,13 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <filesystem>
 #include <spawn.h>
 #include <string_view>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
+
+#include "runtime/program_folder.hpp"
 
 namespace millrace::confined {
 
@@ -31,9 +32,7 @@ constexpr std::string_view passed_on[] = {
   "ASAN_OPTIONS=",     "UBSAN_OPTIONS=",   "TSAN_OPTIONS="};
 
 std::string program_path() {
-  std::error_code ignored;
-  auto self = std::filesystem::read_symlink("/proc/self/exe", ignored);
-  return self.parent_path() / "millrace-executor";
+  return program_folder() + "/millrace-executor";
 }
 
 std::vector<char*> environment() {

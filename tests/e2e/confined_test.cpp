@@ -10,6 +10,7 @@
 
 #include "models/bundle_store.hpp"
 #include "models/confined/confined_stage.hpp"
+#include "models/confined/sanitized.hpp"
 #include "tests/support/attempts.hpp"
 #include "tests/support/builders.hpp"
 #include "tests/support/children.hpp"
@@ -250,7 +251,11 @@ TEST_CASE("P14: native code in a model's process can do none of what a model"
     auto y = model.run(deeds({static_cast<int64_t>(i)}));
     INFO(all[i].what);
     REQUIRE(y);
-    CHECK(numbers_of((*y)[0]) == std::vector<int64_t>{EPERM});
+    auto outcome = numbers_of((*y)[0]).at(0);
+    if (!confined::sanitized)
+      CHECK(outcome == EPERM);
+    else if (!all[i].ordinary) // a sanitizer opens files, and looks at them
+      CHECK(outcome != 0);
   }
 }
 
@@ -269,10 +274,10 @@ TEST_CASE("P14: elsewhere many of these are allowed") {
 TEST_CASE("P14: a model that takes too much memory gets an error") {
   confined_model model{hostile()};
   auto y = model.ready().run(deeds({1002}));
-#if !defined(__SANITIZE_ADDRESS__) // has no limit of its address space
+  if (confined::sanitized) // there is no limit of the address space then
+    return;
   REQUIRE(y);
   CHECK(numbers_of((*y)[0]) == std::vector<int64_t>{ENOMEM});
-#endif
 }
 
 TEST_CASE("P15: however a model ends its process, the node lives and says so") {
@@ -288,9 +293,8 @@ TEST_CASE("P15: however a model ends its process, the node lives and says so") {
     CHECK(y.failure().code == ec::poison);
     auto why = model.lost();
     INFO(why);
-#if !defined(__SANITIZE_ADDRESS__) // ends with a status of its own
-    CHECK(why.find(how) != std::string::npos);
-#endif
+    if (!confined::sanitized) // which ends with a status of its own
+      CHECK(why.find(how) != std::string::npos);
   }
 }
 

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "config/config.hpp"
+#include "runtime/metrics.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 using namespace millrace;
@@ -101,6 +102,13 @@ TEST_CASE("config: the reference page is what the declarations say") {
   REQUIRE(page);
   INFO("build/bin/millrace node --options prints the table");
   CHECK(page->find(config_reference()) != std::string::npos);
+}
+
+TEST_CASE("config: the operator's page lists every metric") {
+  auto page = read_file(MILLRACE_SOURCE "/config/OPERATING.md", 1 << 20);
+  REQUIRE(page);
+  INFO("build/bin/millrace node --metrics prints the table");
+  CHECK(page->find(metrics{recording::off}.reference()) != std::string::npos);
 }
 
 TEST_CASE("config: a gateway without an address for clients is refused") {

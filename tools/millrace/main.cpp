@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <iostream>
 
+#include "millrace/manual.hpp"
 #include "millrace/print.hpp"
 #include "runtime/text.hpp"
 
 int main(int argc, char** argv) {
   using namespace millrace;
-  CLI::App app{
-    "Millrace serves deep-learning inference on a cluster of nodes."};
+  CLI::App app{"Millrace serves deep-learning inference on a cluster of nodes.",
+               "millrace"};
   app.require_subcommand(1);
   app.set_version_flag("--version", MILLRACE_VERSION);
   common_options common;
@@ -20,6 +21,9 @@ int main(int argc, char** argv) {
   add_store_verb(app, common, run);
   add_keys_verb(app, common, run);
   add_bench_verb(app, common, run);
+  add_manual(
+    app,
+    {"serve deep-learning inference on a cluster", {}, {"actor-shell(1)"}});
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

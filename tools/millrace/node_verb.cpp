@@ -10,6 +10,7 @@
 #include "actors/node/node.hpp"
 #include "millrace/print.hpp"
 #include "runtime/log.hpp"
+#include "runtime/metrics.hpp"
 
 namespace millrace {
 
@@ -24,6 +25,7 @@ struct node_options {
   std::vector<std::string> overrides;
   bool check = false;
   bool options = false;
+  bool metrics = false;
 };
 
 /// A link takes several descriptors; the soft limit is often 1024.
@@ -102,6 +104,10 @@ int run_node(const node_options& x, const common_options& common) {
     std::cout << config_reference();
     return exit_ok;
   }
+  if (x.metrics) {
+    std::cout << millrace::metrics{recording::off}.reference();
+    return exit_ok;
+  }
   if (x.config.empty()) {
     return wrong_call(common,
                       {ec::bad_request, "no --config FILE was given", {}});
@@ -131,6 +137,7 @@ void add_node_verb(CLI::App& app, common_options& common, verb_action& run) {
                    " or nodes.alpha.http=127.0.0.1:9000; more than once");
   verb->add_flag("--options", x->options,
                  "List every option of the file, with default and limits");
+  verb->add_flag("--metrics", x->metrics, "List every metric of a node");
   verb->add_flag("--check", x->check, "Only check the file, then exit");
   verb->add_flag("--json", common.json, "Print JSON");
   verb->callback([=, &common, &run] {

@@ -7,6 +7,7 @@
 #include <editline/readline.h>
 #include <unistd.h>
 
+#include "millrace/manual.hpp"
 #include "millrace/verbs.hpp"
 #include "shell/commands.hpp"
 
@@ -83,7 +84,8 @@ int converse(operator_client& cluster, output_form form) {
 
 int main(int argc, char** argv) {
   CLI::App app{"Looks into a running cluster and changes what it serves.\n"
-               "Without a command it reads commands; 'help' lists them."};
+               "Without a command it reads commands; 'help' lists them.",
+               "actor-shell"};
   std::string node = "tcp://127.0.0.1:7101";
   std::string key;
   bool as_json = false;
@@ -97,6 +99,12 @@ int main(int argc, char** argv) {
     ->envname("MILLRACE_OPERATOR_KEY");
   app.add_flag("--json", as_json, "Print JSON");
   app.add_option("command", words, "A command and its arguments");
+  manual_words words_of_manual{
+    "look into a running Millrace cluster, and change it", {}, {"millrace(1)"}};
+  for (auto& x : shell_commands())
+    words_of_manual.commands.emplace_back(
+      x.name + (x.arguments.empty() ? "" : " ") + x.arguments, x.help);
+  add_manual(app, std::move(words_of_manual));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+namespace millrace {
+
+/// Tells a service manager how this process is, as lines of NAME=VALUE:
+/// "READY=1", "STOPPING=1", "STATUS=..." (sd_notify(3)). Where none wants to
+/// know ($NOTIFY_SOCKET is not set), and where it does not listen, nothing
+/// happens.
+void notify_service(const std::string& lines);
+
+} // namespace millrace
