@@ -158,6 +158,10 @@ private:
       named(where + ".id", "device", d.id);
       if (!ids.insert(d.id).second)
         refuse(where + ".id", "is there twice");
+      using enum device_type;
+      only_of({emulated}, d.type, where + ".emulate");
+      only_of({cpu}, d.type, where + ".isolation");
+      only_of({cpu}, d.type, where + ".process_memory");
       check_emulation(where + ".emulate", d.emulate);
     }
   }

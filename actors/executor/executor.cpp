@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/executor/executor_state.hpp"
 
+#include <algorithm>
+
 #include "runtime/log.hpp"
 
 namespace millrace {
@@ -39,10 +41,11 @@ void executor_state::start(
   self_ = self;
   set_common_handlers(self);
   self->set_down_handler([this](const caf::down_msg& x) {
-    if (auto i = owners_.find(x.source.id()); i != owners_.end()) {
-      forget(i->second);
-      owners_.erase(i);
-    }
+    auto i = std::find_if(owners_.begin(), owners_.end(), [&](auto& entry) {
+      return entry.second->id() == x.source.id();
+    });
+    if (i != owners_.end())
+      forget(i->first);
   });
   listener_ = std::make_unique<completion_sender>(
     caf::actor_cast<caf::weak_actor_ptr>(self->ctrl()), host);
@@ -69,8 +72,7 @@ caf::result<stage_loaded> executor_state::on_load(const load_stage& x) {
   // which takes the sender with it.
   if (auto owner = self_->current_sender()) {
     self_->monitor(caf::actor_cast<caf::actor>(owner));
-    owners_[owner->id()] = x.instance;
-    owner_of_[x.instance] = owner;
+    owners_[x.instance] = owner;
   }
   auto promise = self_->make_response_promise<stage_loaded>();
   loading_[x.instance] = promise;
@@ -100,8 +102,8 @@ void executor_state::on_device_loaded(const device_loaded& x) {
 }
 
 void executor_state::on_device_lost(const device_lost& x) {
-  auto owner = owner_of_.find(x.instance);
-  if (owner == owner_of_.end())
+  auto owner = owners_.find(x.instance);
+  if (owner == owners_.end())
     return;
   log_event(log_level::warning, "executor", "instance_lost",
             {{"device", device_->info().id},
@@ -116,7 +118,7 @@ void executor_state::forget(instance_id x) {
   device_->unload(x);
   loading_.erase(x);
   memory_.erase(x);
-  owner_of_.erase(x);
+  owners_.erase(x);
   report_memory();
 }
 

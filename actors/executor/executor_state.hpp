@@ -68,8 +68,7 @@ private:
   std::unordered_map<uint64_t, work> work_; ///< by our own number
   std::map<instance_id, load_promise> loading_;
   std::map<instance_id, uint64_t> memory_;
-  std::map<caf::actor_id, instance_id> owners_;
-  std::map<instance_id, caf::strong_actor_ptr> owner_of_;
+  std::map<instance_id, caf::strong_actor_ptr> owners_; ///< their replicas
   uint64_t last_ = 0;
   nanoseconds busy_{0};
   uint64_t batches_ = 0;

@@ -192,9 +192,6 @@ TEST_CASE("P15: a node that is killed leaves no process of a model behind") {
   CHECK(processes.size() == 2);
   c["w1"].end(SIGKILL);
   CHECK(eventually(
-    [&] {
-      return std::all_of(processes.begin(), processes.end(),
-                         [](pid_t x) { return ::kill(x, 0) != 0; });
-    },
+    [&] { return std::all_of(processes.begin(), processes.end(), has_ended); },
     2s));
 }

@@ -22,6 +22,16 @@ inline std::set<pid_t> children_of(pid_t x) {
   return out;
 }
 
+/// Whether it is gone, or waits for nothing but its parent to hear of it: who
+/// inherits the children of a killed process may take its time.
+inline bool has_ended(pid_t x) {
+  std::ifstream in{"/proc/" + std::to_string(x) + "/stat"};
+  std::string all{std::istreambuf_iterator<char>{in}, {}};
+  auto name_end = all.rfind(')');
+  return name_end == std::string::npos || all.compare(name_end, 3, ") Z") == 0
+         || all.compare(name_end, 3, ") X") == 0;
+}
+
 /// A node's confined processes: their template's children.
 inline std::set<pid_t> grandchildren_of(pid_t x) {
   std::set<pid_t> out;

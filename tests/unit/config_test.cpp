@@ -104,6 +104,21 @@ TEST_CASE("config: the reference page is what the declarations say") {
   CHECK(page->find(config_reference()) != std::string::npos);
 }
 
+TEST_CASE("config: what a device of that type has no use for is refused") {
+  CHECK(refusal("      - type: emulated\n",
+                "      - type: emulated\n        isolation: process\n")
+          .find("isolation: does nothing with emulated; only with cpu")
+        != std::string::npos);
+  CHECK(refusal("        kind: v100\n",
+                "        kind: v100\n        process_memory: 1GiB\n")
+          .find("process_memory: does nothing with emulated")
+        != std::string::npos);
+  CHECK(refusal("      - type: cpu\n",
+                "      - type: cpu\n        emulate: {per_row: 1ms}\n")
+          .find("emulate: does nothing with cpu; only with emulated")
+        != std::string::npos);
+}
+
 TEST_CASE("config: the operator's page lists every metric") {
   auto page = read_file(MILLRACE_SOURCE "/config/OPERATING.md", 1 << 20);
   REQUIRE(page);
