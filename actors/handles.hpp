@@ -112,6 +112,8 @@ using gateway_actor = caf::typed_actor<
   caf::reacts_to<replica_draining>,
   // The router's word on an admitted request.
   caf::reacts_to<settled>,
+  // For people: requests that are open, and those that stood out.
+  caf::replies_to<get_requests>::with<request_list>,
   // Refuses new requests; answers what is admitted, then ends.
   caf::reacts_to<finish>,
   // Private: some deadline has passed.
@@ -129,6 +131,8 @@ using router_actor = caf::typed_actor<
   caf::reacts_to<replica_ready>,
   // It takes no new ones.
   caf::reacts_to<replica_draining>,
+  // For people: what waits, and who takes it.
+  caf::replies_to<get_queue>::with<queue_status>,
   // Private: the oldest request is due, or may wait no longer for a batch.
   caf::reacts_to<tick>>;
 
@@ -187,6 +191,20 @@ using monitor_actor = caf::typed_actor<
   // Usage over the last second.
   caf::replies_to<get_load>::with<node_load>,
   // Private: asks again.
+  caf::reacts_to<tick>>;
+
+/// An INSPECTOR shows people its node as a program on a host.
+using inspector_actor = caf::typed_actor<
+  // Its clocks, the events it remembers, how its host is.
+  caf::replies_to<get_clock>::with<clock_reading>,
+  caf::replies_to<get_events>::with<event_list>,
+  caf::replies_to<examine>::with<examination>,
+  // Logs more or less from now on.
+  caf::replies_to<set_log>::with<done>,
+  // Keeps what takes time on the way of requests, for a while; shows it.
+  caf::replies_to<record_spans>::with<done>,
+  caf::replies_to<get_spans>::with<span_list>,
+  // Private: that while is over.
   caf::reacts_to<tick>>;
 
 /// The SUPERVISOR starts a node's actors, restarts those that crash, and keeps

@@ -8,6 +8,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include "runtime/event_memory.hpp"
 #include "runtime/time.hpp"
 
 namespace millrace {
@@ -72,6 +73,23 @@ std::string wall_time() {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
 }
 
+microseconds wall_clock() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return std::chrono::duration_cast<microseconds>(seconds{now.tv_sec}
+                                                  + nanoseconds{now.tv_nsec});
+}
+
+namespace {
+
+std::string wall_time_milliseconds() {
+  auto now = wall_clock();
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z",
+                     fmt::gmtime(std::time_t{now / 1s}), now % 1s / 1ms);
+}
+
+} // namespace
+
 void set_log_level(log_level least) {
   least_level = least;
 }
@@ -87,7 +105,8 @@ void set_log_sink(log_sink sink) {
 void log_event(log_level level, std::string_view component,
                std::string_view event,
                std::initializer_list<log_field> fields) {
-  if (level < least_level.load(std::memory_order_relaxed))
+  auto said = level >= least_level.load(std::memory_order_relaxed);
+  if (!said && level < log_level::info)
     return;
   std::string line{component};
   line += '.';
@@ -99,9 +118,14 @@ void log_event(log_level level, std::string_view component,
     append_value(line, x.value);
   }
   if (auto& sink = other_sink()) {
-    sink(level, line);
+    if (said)
+      sink(level, line);
     return;
   }
+  if (level >= log_level::info)
+    remembered_events().add({wall_time_milliseconds(), level, line});
+  if (!said)
+    return;
   char head[48];
   std::snprintf(head, sizeof head, "+%.6f %-7s ", uptime(),
                 std::string{to_string(level)}.c_str());

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "runtime/names.hpp"
+#include "runtime/time.hpp"
 
 namespace millrace {
 
@@ -42,6 +43,9 @@ void log_event(log_level level, std::string_view component,
 
 /// The wall clock, for people to read: UTC, to the second.
 std::string wall_time();
+
+/// The wall clock, since 1970; also only for people.
+microseconds wall_clock();
 
 /// Drops events below the level; info at start.
 void set_log_level(log_level least);

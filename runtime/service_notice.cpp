@@ -9,6 +9,7 @@
 #include <sys/un.h>
 
 #include "runtime/file_descriptor.hpp"
+#include "runtime/text.hpp"
 
 namespace millrace {
 
@@ -27,6 +28,12 @@ void notify_service(const std::string& lines) {
     ::sendto(socket.get(), lines.data(), lines.size(), MSG_NOSIGNAL,
              reinterpret_cast<sockaddr*>(&to),
              static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length)));
+}
+
+milliseconds watchdog_period() {
+  auto* allowed = std::getenv("WATCHDOG_USEC");
+  auto x = allowed == nullptr ? std::nullopt : number_in<uint64_t>(allowed);
+  return milliseconds{x.value_or(0) / 2000};
 }
 
 } // namespace millrace

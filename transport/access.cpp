@@ -17,14 +17,18 @@ namespace {
 
 using clients_say = std::tuple<infer, cancel, describe_models>;
 
-using viewers_say = std::tuple<get_members, get_status, get_load, get_models>;
+using viewers_say =
+  std::tuple<get_members, get_status, get_load, get_models, get_clock,
+             get_events, examine, get_spans, get_queue, get_requests>;
 
-using operators_say = std::tuple<set_model, forget_model, drain>;
+using operators_say =
+  std::tuple<set_model, forget_model, drain, set_log, record_spans>;
 
 using nodes_say = std::tuple<
   // answers
   failure, done, member_list, node_status, model_list, device_load,
-  replica_load, node_load,
+  replica_load, node_load, clock_reading, event_list, examination, span_list,
+  queue_status, request_list,
   // links
   hello, refused, beat, goodbye, watch, gone,
   // the request path

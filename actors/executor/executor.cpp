@@ -37,8 +37,9 @@ void completion_sender::on_executed(execution_report report) {
 void executor_state::start(
   executor_actor::stateful_pointer<executor_state> self,
   const device_factory& make, caf::execution_unit* host,
-  std::shared_ptr<metrics> counts) {
+  std::shared_ptr<metrics> counts, std::shared_ptr<span_recorder> spans) {
   self_ = self;
+  spans_ = std::move(spans);
   set_common_handlers(self);
   self->set_down_handler([this](const caf::down_msg& x) {
     auto i = std::find_if(owners_.begin(), owners_.end(), [&](auto& entry) {
@@ -179,8 +180,19 @@ void executor_state::on_device_executed(const device_executed& x) {
   feed();
 }
 
+void executor_state::record(const work& done, const execution_report& report) {
+  auto& device = device_->info().id;
+  auto lane = "lane " + std::to_string(report.lane);
+  spans_->add("executor/", device, "waits", done.arrived, report.started, 0,
+              done.what.trace);
+  spans_->add("executor/", device, "runs", report.started, report.ended, 0,
+              done.what.trace, std::move(lane));
+}
+
 void executor_state::answer(work done, execution_report report) {
   queue_->ended();
+  if (done.what.trace != 0 && spans_->on())
+    record(done, report);
   executed y;
   y.id = done.what.id;
   y.queue = to_us(report.started - done.arrived);
@@ -212,9 +224,10 @@ void executor_state::arm() {
 executor_actor::behavior_type
 executor(executor_actor::stateful_pointer<executor_state> self,
          device_factory make, caf::execution_unit* host,
-         std::shared_ptr<metrics> counts) {
+         std::shared_ptr<metrics> counts,
+         std::shared_ptr<span_recorder> spans) {
   auto& s = self->state;
-  s.start(self, make, host, std::move(counts));
+  s.start(self, make, host, std::move(counts), std::move(spans));
   return {
     [&s](execute& x) { s.on_execute(x); },
     [&s](const device_executed& x) { s.on_device_executed(x); },

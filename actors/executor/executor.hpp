@@ -19,6 +19,6 @@ using device_factory =
 executor_actor::behavior_type
 executor(executor_actor::stateful_pointer<struct executor_state> self,
          device_factory make, caf::execution_unit* host,
-         std::shared_ptr<metrics> counts);
+         std::shared_ptr<metrics> counts, std::shared_ptr<span_recorder> spans);
 
 } // namespace millrace

@@ -35,7 +35,8 @@ struct executor_state {
 
   void start(executor_actor::stateful_pointer<executor_state> self,
              const device_factory& make, caf::execution_unit* host,
-             std::shared_ptr<metrics> counts);
+             std::shared_ptr<metrics> counts,
+             std::shared_ptr<span_recorder> spans);
 
   caf::result<stage_loaded> on_load(const load_stage& x);
   void on_execute(execute& x);
@@ -57,11 +58,13 @@ private:
   void forget(instance_id x);
   void feed();
   void answer(work done, execution_report report);
+  void record(const work& done, const execution_report& report);
   void arm();
   uint64_t memory_held() const;
   void report_memory();
 
   executor_actor::stateful_pointer<executor_state> self_ = nullptr;
+  std::shared_ptr<span_recorder> spans_;
   std::unique_ptr<completion_sender> listener_;
   std::unique_ptr<device> device_; // after its listener: ends before it
   std::optional<run_queue> queue_;

@@ -170,7 +170,8 @@ result<void> gateway_state::admit(client_request& x,
   bytes_ += bytes;
   from.second.requests.emplace(x.tag.id, key);
   from.second.bytes += bytes;
-  in_flight_.emplace(key, request{&from, x.tag, *chosen, time, due, bytes});
+  in_flight_.emplace(
+    key, begin_story({&from, x.tag, *chosen, time, due, bytes, 0, {}, {}}, x));
   x.taken = true;
   ++model.open;
   deadlines_.push(due, key);
@@ -183,6 +184,7 @@ void gateway_state::refuse(client_request& x, const session& from,
                            const error& why) {
   // Names come from the client: only those of served models become labels.
   counts_->requests("", to_string(why.code)).add();
+  remember(x, from, why);
   infer_reply y;
   y.status = why.code;
   y.error = why.text;
@@ -207,6 +209,7 @@ void gateway_state::finish_request(uint64_t key, request& r, infer_reply x,
         .first;
   status->second.add();
   model.total_time->observe(to_seconds(x.total));
+  remember(key, r, x, time);
   auto& [from, open] = *r.from;
   bus_->answer(from, r.tag, std::move(x));
   --model.open;
@@ -256,6 +259,7 @@ void gateway_state::settle(outcome& x, const settled& with, timestamp time) {
   }
   auto& r = i->second;
   auto& model = models_[r.model];
+  r.attempts = x.attempts;
   infer_reply y;
   y.status = x.status;
   y.error = std::move(x.text);
@@ -375,7 +379,7 @@ gateway_state::served* gateway_state::model_of(const replica_ready& x) {
   m.router = self_->spawn<caf::linked>(
     router,
     router_options{x.info.model, x.info.version, x.info.signature.batch_axis,
-                   x.policy, seed.next()},
+                   x.policy, seed.next(), options_.spans},
     gateway_actor{self_}, counts_);
   bus_->publish(name, caf::actor_cast<caf::strong_actor_ptr>(m.router));
   m.queue_time.emplace(counts_->request_seconds(x.info.model, phase::queue));
@@ -441,6 +445,7 @@ gateway(gateway_actor::stateful_pointer<gateway_state> self,
   return {
     [&s](client_requests& x) { s.on_requests(*x.group); },
     [&s](settled& x) { s.on_settled(x); },
+    [&s](const get_requests& x) { return s.on_get_requests(x); },
     [&s](const client_cancel& x) { s.on_cancel(x); },
     [&s](const client_left& x) { s.on_left(x); },
     [&s](const client_describe& x) { s.on_describe(x); },

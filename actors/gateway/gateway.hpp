@@ -17,6 +17,7 @@ struct gateway_options {
   microseconds latency_valid{10'000'000}; ///< then a model is tried anew
   /// Whose clients come in at each endpoint, by its number.
   std::vector<std::string> tenants{default_tenant};
+  std::shared_ptr<span_recorder> spans = std::make_shared<span_recorder>();
 };
 
 /// Holds every admitted request until it has its one final answer: the

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "actors/gateway/gateway.hpp"
+#include "actors/gateway/notable_requests.hpp"
 #include "actors/gateway/variants.hpp"
 #include "runtime/deadline_queue.hpp"
 
@@ -31,6 +32,7 @@ struct gateway_state {
   void on_ready(replica_ready& x);
   void on_draining(const replica_draining& x);
   void on_settled(settled& x);
+  request_list on_get_requests(const get_requests& x);
   void on_finish();
   void on_tick();
 
@@ -69,6 +71,9 @@ private:
     timestamp arrived;
     timestamp due;
     size_t bytes = 0;
+    uint32_t attempts = 0;
+    std::string trace; ///< the client's name for it
+    std::string asked; ///< of those with a name
   };
 
   timestamp now() const;
@@ -84,6 +89,11 @@ private:
   void settle(outcome& x, const settled& with, timestamp time);
   void cancel(uint64_t key, const char* why);
   void finish_request(uint64_t key, request& r, infer_reply x, timestamp time);
+  static request begin_story(request x, const client_request& y);
+  void remember(const client_request& x, const session& from, const error& why);
+  void remember(uint64_t key, const request& r, const infer_reply& x,
+                timestamp time);
+  request_story story_of(uint64_t key, const request& r) const;
   void forget_idle(const session& x);
   void end_if_finished();
   void on_down(const caf::down_msg& x);
@@ -97,6 +107,7 @@ private:
   std::unordered_map<uint64_t, request> in_flight_;
   client_map clients_; ///< those with open requests
   deadline_queue<uint64_t> deadlines_;
+  notable_requests notable_;
   uint64_t last_key_ = 0;
   size_t bytes_ = 0;
   bool finishing_ = false;

@@ -7,6 +7,7 @@
 #include "actors/cache/cache_state.hpp"
 #include "actors/executor/executor_state.hpp"
 #include "actors/gateway/gateway_state.hpp"
+#include "actors/inspector/inspector_state.hpp"
 #include "actors/monitor/monitor_state.hpp"
 #include "actors/placement/placement_state.hpp"
 #include "actors/registry/registry_state.hpp"
@@ -31,6 +32,7 @@ public:
     out_.net = ground_.net;
     out_.counts = ground_.counts;
     out_.state = ground_.state;
+    out_.spans = ground_.spans;
     out_.worker = has(node_role::worker);
     out_.drain_timeout = mine_.drain_timeout;
     out_.ended = ground_.ended;
@@ -38,6 +40,12 @@ public:
         [probe = ground_.probe, counts = ground_.counts,
          period = config_.monitor.period](supervisor_actor::pointer self) {
           return self->spawn(monitor, probe, counts, period);
+        });
+    add("inspector", "",
+        [options = inspector_options{ground_.spans, ground_.examine,
+                                     ground_.wall_clock}](
+          supervisor_actor::pointer self) {
+          return self->spawn(inspector, options);
         });
     if (has(node_role::worker))
       add_worker();
@@ -72,9 +80,9 @@ private:
       device_factory make = [d, make = ground_.make_device](
                               device_listener& to) { return make(d, to); };
       add("executor/" + d.id, "",
-          [make, host = ground_.host,
-           counts = ground_.counts](supervisor_actor::pointer self) {
-            return self->spawn(executor, make, host, counts);
+          [make, host = ground_.host, counts = ground_.counts,
+           spans = ground_.spans](supervisor_actor::pointer self) {
+            return self->spawn(executor, make, host, counts, spans);
           });
     }
   }
@@ -125,6 +133,7 @@ private:
         settings.tenants.push_back(x.tenant);
     }
     settings.max_models = config_.gateway.max_models;
+    settings.spans = ground_.spans;
     add("gateway", "",
         [settings, net = ground_.net,
          counts = ground_.counts](supervisor_actor::pointer self) {

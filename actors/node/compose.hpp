@@ -21,7 +21,10 @@ struct node_ground {
                                                 device_listener&)>
     make_device;
   host_probe probe;
-  std::function<void()> ended; ///< the node has drained
+  std::shared_ptr<span_recorder> spans = std::make_shared<span_recorder>();
+  std::function<std::vector<finding>()> examine; ///< its host; may be empty
+  std::function<microseconds()> wall_clock;      ///< may be empty
+  std::function<void()> ended;                   ///< the node has drained
 };
 
 /// What a device's config says of it to others.

@@ -12,8 +12,8 @@
 #include "runtime/http_server.hpp"
 #include "runtime/random.hpp"
 #include "runtime/service_notice.hpp"
-#include "runtime/store/audit_log.hpp"
 #include "runtime/store/facts.hpp"
+#include "runtime/store/kept_log.hpp"
 #include "runtime/text.hpp"
 #include "transport/keys/key_file.hpp"
 #include "transport/keys/key_watch.hpp"
@@ -57,6 +57,11 @@ void tell_service(node_condition state, const std::string& reason) {
     notify_service(status);
 }
 
+/// An actor that never returns keeps the bus thread: the cluster goes on
+/// without the node at once, and whoever looks after its process may end it
+/// after this.
+constexpr auto stuck_after = 10s;
+
 class system_config : public caf::actor_system_config {
 public:
   system_config() {
@@ -77,6 +82,7 @@ public:
     supervisor_ = nullptr;
     system_->await_all_actors_done();
     keys_.reset();
+    watchdog_.reset();
     bus_->stop();
     http_.reset();
   }
@@ -91,10 +97,12 @@ public:
     if (!facts)
       return facts.failure();
     facts_ = std::move(*facts);
-    auto audit = open_audit_log(mine.data);
+    auto audit = open_kept_log(audit_directory(mine.data));
     if (!audit)
       return audit.failure();
     audit_ = std::move(*audit);
+    if (auto done = open_events(mine.data); !done)
+      return done;
     auto incarnation = count_up(*facts_, "starts", "incarnation");
     if (!incarnation)
       return incarnation.failure();
@@ -136,6 +144,38 @@ private:
     return std::find(roles.begin(), roles.end(), x) != roles.end();
   }
 
+  /// What happened to this node stays known: also to its next life.
+  result<void> open_events(const std::string& data) {
+    auto directory = event_directory(data);
+    std::vector<kept_event> earlier;
+    if (auto before = read_kept_lines(directory))
+      for (auto& line : before->lines)
+        earlier.push_back(to_event(line));
+    auto kept = open_kept_log(directory);
+    if (!kept)
+      return kept.failure();
+    events_ = std::move(*kept);
+    remembered_events().go_on_after(
+      std::move(earlier),
+      [this](const kept_event& x) { events_->keep(to_line(x)); });
+    log_event(log_level::info, "node", "started", {{"node", name_}});
+    return {};
+  }
+
+  /// Its host, and where it listens.
+  std::vector<finding> examine_node() const {
+    auto out = examine_host();
+    out.push_back({"addresses", verdict::good, describe(), {}});
+    auto guarded = !config_.keys.empty();
+    out.push_back({"keys", guarded ? verdict::good : verdict::notice,
+                   guarded ? "every connection needs one"
+                           : "none: whoever is on this host may do all",
+                   guarded ? ""
+                           : "make keys where strangers have accounts"
+                             " here: millrace keys"});
+    return out;
+  }
+
   result<void> open_bus(uint64_t incarnation) {
     zmq_bus_settings settings;
     settings.cluster = config_.cluster;
@@ -154,14 +194,16 @@ private:
     if (auto done = read_keys(settings); !done)
       return done;
     settings.on_notable = [this](auto kind, auto& who, auto& what) {
-      auto line = (who.name.empty()
-                     ? std::string{"somebody"}
-                     : who.name + " (" + std::string{to_string(who.role)} + ")")
-                  + " " + what;
+      auto line =
+        wall_time() + " "
+        + (who.name.empty()
+             ? std::string{"somebody"}
+             : who.name + " (" + std::string{to_string(who.role)} + ")")
+        + " " + what;
       if (kind == zeromq::guard::notable::order)
-        audit_->order(std::move(line));
+        audit_->keep(std::move(line));
       else
-        audit_->refusal(std::move(line));
+        audit_->sample(std::move(line));
     };
     settings.max_unread = {config_.gateway.max_client_unread_bytes.value,
                            config_.gateway.max_unread_bytes.value};
@@ -200,8 +242,10 @@ private:
                              counts_->text()};
         }},
        {"/livez",
-        [] {
-          return http_answer{200, "text/plain", "alive\n"};
+        [this] {
+          auto stuck = bus_->since_turn() >= stuck_after;
+          return http_answer{stuck ? 503u : 200u, "text/plain",
+                             stuck ? "stuck\n" : "alive\n"};
         }},
        {"/readyz", [this] {
           auto [state, reason] = health_->get();
@@ -243,6 +287,8 @@ private:
       return make_emulated_device(millrace::describe(d), d.emulate, to, times);
     };
     ground.probe = read_host;
+    ground.examine = [this] { return examine_node(); };
+    ground.wall_clock = wall_clock;
     ground.ended = [this] {
       std::lock_guard guard{mutex_};
       ended_ = true;
@@ -253,6 +299,13 @@ private:
     bus_->publish("supervisor",
                   caf::actor_cast<caf::strong_actor_ptr>(supervisor_));
     bus_->start();
+    if (auto period = watchdog_period(); period > 0ms) {
+      watchdog_.emplace("watchdog");
+      watchdog_->repeat(period, [this] {
+        if (bus_->since_turn() < stuck_after)
+          notify_service("WATCHDOG=1\n");
+      });
+    }
     if (!config_.keys.empty())
       keys_.emplace(allowed_path(config_.keys),
                     [this](allowed_keys x) { bus_->allow(std::move(x)); });
@@ -284,12 +337,14 @@ private:
   std::shared_ptr<metrics> counts_;
   std::shared_ptr<health> health_ = std::make_shared<health>(tell_service);
   std::shared_ptr<store> facts_;
-  std::unique_ptr<audit_log> audit_;
+  std::unique_ptr<kept_log> audit_;
+  std::unique_ptr<kept_log> events_;
   system_config caf_config_;
   std::unique_ptr<caf::actor_system> system_;
   std::unique_ptr<zmq_bus> bus_; // after the system: goes before it
   std::unique_ptr<http_server> http_;
   std::optional<key_watch> keys_;
+  std::optional<worker_thread> watchdog_;
   supervisor_actor supervisor_;
   std::mutex mutex_;
   std::condition_variable ended_cv_;

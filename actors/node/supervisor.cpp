@@ -192,7 +192,8 @@ void supervisor_state::on_deploy(const deploy& x) {
                           caf::actor_cast<executor_actor>(executor),
                           caf::actor_cast<cache_actor>(cache),
                           supervisor_actor{self_},
-                          device->lanes};
+                          device->lanes,
+                          options_.spans};
   auto handle = self_->spawn(replica, std::move(options), options_.net);
   self_->monitor(handle);
   options_.net->publish("replica/" + x.what.replica,

@@ -24,6 +24,7 @@ struct supervisor_options {
   bus* net = nullptr;
   std::shared_ptr<metrics> counts;
   std::shared_ptr<health> state;
+  std::shared_ptr<span_recorder> spans;
   std::vector<child_spec> children; ///< in order of start
   std::vector<device_info> devices;
   bool worker = false;

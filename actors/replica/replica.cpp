@@ -147,11 +147,15 @@ void replica_state::on_tick() {
 
 void replica_state::on_run(run_batch& x) {
   auto id = ++last_;
-  running_.emplace(id, batch{x.id, self_->current_sender()});
+  batch mine{x.id, self_->current_sender(), x.trace, {}};
+  if (x.trace != 0)
+    mine.arrived = self_->clock().now();
+  running_.emplace(id, std::move(mine));
   execute y;
   y.id = id;
   y.instance = instance_;
   y.share = options_.what.share;
+  y.trace = x.trace;
   y.items.reserve(x.items.size());
   timestamp last{};
   for (auto& item : x.items) {
@@ -167,6 +171,10 @@ void replica_state::on_executed(executed& x) {
   auto i = running_.find(x.id);
   if (i == running_.end())
     return;
+  if (i->second.trace != 0 && options_.spans->on())
+    options_.spans->add("replica/", options_.what.replica, "has",
+                        i->second.arrived, self_->clock().now(), 0,
+                        i->second.trace);
   busy_ += x.run;
   ++batches_;
   requests_ += x.outputs.size();

@@ -27,6 +27,8 @@ private:
   struct batch {
     uint64_t id = 0; ///< the router's
     caf::strong_actor_ptr from;
+    uint64_t trace = 0; ///< as in run_batch
+    timestamp arrived;  ///< of one that is traced
   };
 
   void load(const fetched& x);

@@ -22,6 +22,7 @@ public:
   bool contains(const tensor_list& inputs) const;
 
   void clear() { entries_.clear(); }
+  size_t size() const { return entries_.size(); }
 
 private:
   struct entry {

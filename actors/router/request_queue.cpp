@@ -103,6 +103,13 @@ timestamp request_queue::next_due(bool able) const {
                                        : due;
 }
 
+timestamp request_queue::oldest() const {
+  auto out = far_future;
+  for (auto& [at, x] : order_)
+    out = std::min(out, x.arrived);
+  return out;
+}
+
 microseconds request_queue::time_to_drain(microseconds per_batch) const {
   auto batches = rows_ / std::max<uint64_t>(1, policy_.batch) + 1;
   return std::max(microseconds{1000},

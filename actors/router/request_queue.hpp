@@ -65,6 +65,10 @@ public:
 
   size_t size() const { return order_.size(); }
 
+  /// When the one that waits longest came; far_future when none does. Looks at
+  /// all: for people.
+  timestamp oldest() const;
+
   /// When a full queue will have room again, as a guess for retry_after.
   microseconds time_to_drain(microseconds per_batch) const;
 

@@ -148,6 +148,7 @@ void router_state::dispatch(replica& to, std::vector<queued_request> batch) {
   auto id = ++last_batch_;
   run_batch x;
   x.id = id;
+  x.trace = options_.spans->on() ? record_waits(id, batch) : 0;
   x.items.reserve(batch.size());
   for (auto& request : batch) {
     ++request.attempts;
@@ -156,9 +157,19 @@ void router_state::dispatch(replica& to, std::vector<queued_request> batch) {
   dispatcher_->given(to.handle->id());
   set_credit(to.handle->id(), to, to.credit - 1);
   batch_size_->observe(static_cast<double>(batch.size()));
-  in_flight_.emplace(id,
-                     flight{to.handle->id(), to.name, now(), std::move(batch)});
+  in_flight_.emplace(
+    id, flight{to.handle->id(), to.name, now(), std::move(batch), x.trace});
   self_->send(to.handle, std::move(x));
+}
+
+/// Records how long each has waited; returns the batch's name for its spans.
+uint64_t router_state::record_waits(uint64_t id,
+                                    const std::vector<queued_request>& batch) {
+  auto trace = std::max(options_.seed + id, uint64_t{1});
+  for (auto& x : batch)
+    options_.spans->add("router/", options_.model, "waits", x.arrived, now(),
+                        x.key, trace);
+  return trace;
 }
 
 void router_state::on_batch_done(batch_done& x) {
@@ -167,6 +178,9 @@ void router_state::on_batch_done(batch_done& x) {
     return; // of a replica that was given up meanwhile
   auto done = std::move(i->second);
   in_flight_.erase(i);
+  if (done.trace != 0 && options_.spans->on())
+    options_.spans->add("router/", options_.model, "given", done.sent, now(), 0,
+                        done.trace, done.replica_name);
   drop_late(expected_);
   if (auto r = replicas_.find(done.replica_id); r != replicas_.end())
     set_credit(r->first, r->second, r->second.credit + x.credit);
@@ -197,7 +211,8 @@ void router_state::settle_batch(flight& done, batch_done& x) {
                           {},
                           {},
                           std::move(x.outputs[i]),
-                          to_us(done.sent - request.arrived) + x.queue});
+                          to_us(done.sent - request.arrived) + x.queue,
+                          request.attempts});
   }
   self_->send(gateway_, std::move(y));
 }
@@ -292,6 +307,32 @@ void router_state::give_up(const queued_request& x,
               {{"model", options_.model}, {"sha256", poisons_.add(x.inputs)}});
 }
 
+queue_status router_state::on_get_queue() const {
+  queue_status out;
+  out.model = options_.model;
+  out.version = options_.version;
+  out.waiting = queue_->size();
+  out.most = options_.policy.queue;
+  if (auto first = queue_->oldest(); first != far_future)
+    out.oldest = to_us(now() - first);
+  out.expected = expected_;
+  out.poisons = poisons_.size();
+  std::map<caf::actor_id, served_replica> by_id;
+  for (auto& [id, r] : replicas_)
+    by_id[id] = {r.name, r.credit, 0, 0, r.draining};
+  for (auto& [id, flight] : in_flight_) {
+    out.running += flight.requests.size();
+    auto i = by_id.find(flight.replica_id);
+    if (i == by_id.end())
+      continue;
+    ++i->second.batches;
+    i->second.requests += flight.requests.size();
+  }
+  for (auto& [id, r] : by_id)
+    out.replicas.push_back(std::move(r));
+  return out;
+}
+
 void router_state::report() {
   auto n = std::count_if(replicas_.begin(), replicas_.end(),
                          [](auto& x) { return !x.second.draining; });
@@ -318,6 +359,7 @@ router(router_actor::stateful_pointer<router_state> self,
     [&s](batch_done& x) { s.on_batch_done(x); },
     [&s](const replica_ready& x) { s.on_ready(x); },
     [&s](const replica_draining& x) { s.on_draining(x); },
+    [&s](get_queue) { return s.on_get_queue(); },
     [&s](tick) { s.on_tick(); },
   };
 }

@@ -14,6 +14,7 @@ struct router_options {
   int batch_axis = 0;
   serving_policy policy;
   uint64_t seed = 0; ///< of what is left to chance
+  std::shared_ptr<span_recorder> spans = std::make_shared<span_recorder>();
 };
 
 /// Times a request may be given to a replica before it is answered.

@@ -26,6 +26,7 @@ struct router_state {
   void on_batch_done(batch_done& x);
   void on_ready(const replica_ready& x);
   void on_draining(const replica_draining& x);
+  queue_status on_get_queue() const;
   void on_tick();
 
 private:
@@ -42,6 +43,7 @@ private:
     std::string replica_name;
     timestamp sent;
     std::vector<queued_request> requests;
+    uint64_t trace = 0; ///< as in run_batch
   };
 
   timestamp now() const;
@@ -52,6 +54,7 @@ private:
   void set_credit(caf::actor_id id, replica& x, uint32_t credit);
   void pump();
   void dispatch(replica& to, std::vector<queued_request> batch);
+  uint64_t record_waits(uint64_t id, const std::vector<queued_request>& batch);
   void settle_batch(flight& done, batch_done& x);
   void fail_batch(flight& done, const batch_done& x);
   bool is_last_attempt(const queued_request& x) const;

@@ -120,9 +120,11 @@ private:
 /// A process that runs one stage and nothing else, from its birth to its end.
 class confined_process {
 public:
-  confined_process(file_descriptor life, backend& runner)
+  /// `nobody` tells whether it is nobody's: else it runs nothing.
+  confined_process(file_descriptor life, backend& runner, result<void> nobody)
     : life_(std::move(life)),
-      runner_(runner) {}
+      runner_(runner),
+      nobody_(std::move(nobody)) {}
 
   void live() {
     std::vector<file_descriptor> files;
@@ -141,6 +143,8 @@ public:
 
 private:
   result<void> load(std::vector<file_descriptor>& files, load_answer& answer) {
+    if (!nobody_)
+      return nobody_;
     auto content = receive_bundle(order_, files);
     if (!content)
       return content.failure();
@@ -193,6 +197,7 @@ private:
 
   file_descriptor life_;
   backend& runner_;
+  result<void> nobody_;
   load_order order_;
   std::unique_ptr<loaded_stage> stage_;
   std::vector<std::unique_ptr<worker_thread>> threads_; ///< a lane's each
@@ -231,8 +236,9 @@ void close_all_but(file_descriptor& life) {
   offer_itself();
   close_all_but(life);
   // Whose user it is comes first: a change of it cuts the tie to the parent.
-  if (become_nobody() && end_with(parent))
-    confined_process{std::move(life), runner}.live();
+  auto nobody = become_nobody();
+  if (end_with(parent))
+    confined_process{std::move(life), runner, std::move(nobody)}.live();
   ::_exit(0); // the lanes' threads go with it, whatever they do
 }
 

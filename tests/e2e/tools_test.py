@@ -5,8 +5,6 @@ run by CTest with Debian's Python alone."""
 import json
 import os
 import pathlib
-import pty
-import select
 import shutil
 import signal
 import subprocess
@@ -15,92 +13,13 @@ import tempfile
 import time
 import unittest
 
-MILLRACE, SHELL, BUNDLES, SCRIPTS = (sys.argv.pop(1) for _ in range(4))
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "support"))
+from three_nodes import BUNDLES, MILLRACE, SHELL, Terminal, ThreeNodes, call, eventually
 
-CONFIG = """
-cluster: tools
-seeds: ["ipc://{folder}/front.peers"]
-link: {{timeout: 3s}}
-nodes:
-  front:
-    roles: [gateway, controller]
-    peers: ipc://{folder}/front.peers
-    clients: ipc://{folder}/clients
-    operators: ipc://{folder}/operators
-  w1:
-    roles: [worker]
-    peers: ipc://{folder}/w1.peers
-    models: {bundles}
-  w2:
-    roles: [worker]
-    peers: ipc://{folder}/w2.peers
-    models: {bundles}
-    devices: [{{type: emulated, kind: slow, lanes: 2}}]
-models:
-  - {{model: affine, device: cpu}}
-"""
+SCRIPTS = sys.argv.pop(1)
 
 
-def call(*words, text=None):
-    return subprocess.run(words, input=text, text=True, capture_output=True, timeout=60)
-
-
-def eventually(holds, seconds=20):
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if holds():
-            return True
-        time.sleep(0.1)
-    return False
-
-
-class Cluster(unittest.TestCase):
-    """Three nodes for all tests; each test begins when all is ready."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.config = pathlib.Path(cls.folder.name) / "cluster.yaml"
-        cls.config.write_text(CONFIG.format(folder=cls.folder.name, bundles=BUNDLES))
-        cls.nodes = {name: cls.start(name) for name in ("front", "w1", "w2")}
-
-    @classmethod
-    def start(cls, name):
-        return subprocess.Popen(
-            [MILLRACE, "node", "--config", str(cls.config), "--node", name],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-
-    @classmethod
-    def tearDownClass(cls):
-        for node in cls.nodes.values():
-            node.send_signal(signal.SIGCONT)
-            node.kill()
-            node.wait(10)
-        cls.folder.cleanup()
-
-    def setUp(self):
-        self.assertTrue(eventually(lambda: self.model("affine")["ready"] == 1, 40))
-        self.assertTrue(eventually(lambda: len(self.ask("nodes")["nodes"]) == 3))
-
-    def shell(self, *words, text=None):
-        address = f"ipc://{self.folder.name}/operators"
-        return call(SHELL, "--node", address, *words, text=text)
-
-    def ask(self, *words):
-        answer = self.shell("--json", *words)
-        self.assertEqual(answer.returncode, 0, answer.stderr + answer.stdout)
-        return json.loads(answer.stdout)
-
-    def model(self, name):
-        answer = self.shell("--json", "models")
-        if answer.returncode != 0:
-            return {"ready": 0}
-        found = [m for m in json.loads(answer.stdout)["models"]
-                 if m["settings"]["model"] == name]
-        return found[0] if found else {"ready": 0}
-
+class Cluster(ThreeNodes):
     def test_shell_what_a_cluster_is_made_of_can_be_seen(self):
         self.assertRegex(self.shell("status").stdout, "3 nodes, 3 in service")
         nodes = {n["node"]["name"]: n for n in self.ask("nodes")["nodes"]}
@@ -134,7 +53,7 @@ class Cluster(unittest.TestCase):
     def test_shell_models_are_loaded_and_unloaded(self):
         self.assertEqual(self.shell("load", "identity", "2").returncode, 0)
         self.assertTrue(eventually(lambda: self.model("identity")["ready"] == 2))
-        self.assertEqual(self.shell("unload", "identity").returncode, 0)
+        self.assertEqual(self.shell("unload", "identity", "--yes").returncode, 0)
         self.assertTrue(eventually(lambda: self.model("identity")["ready"] == 0))
         self.shell("load", "no-such-model")
         self.assertTrue(eventually(lambda: "no node has a bundle" in
@@ -143,9 +62,9 @@ class Cluster(unittest.TestCase):
     def test_shell_a_forgotten_model_is_registered_no_more(self):
         self.shell("load", "identity")
         self.assertTrue(eventually(lambda: self.model("identity")["ready"] == 1))
-        self.assertEqual(self.shell("forget", "identity").returncode, 0)
+        self.assertEqual(self.shell("forget", "identity", "--yes").returncode, 0)
         self.assertTrue(eventually(lambda: "settings" not in self.model("identity")))
-        self.assertEqual(self.shell("forget", "identity").returncode, 1)
+        self.assertEqual(self.shell("forget", "identity", "--yes").returncode, 1)
 
     def test_shell_a_killed_node_is_lost_until_it_is_back(self):
         self.nodes["w2"].kill()
@@ -184,10 +103,10 @@ class Cluster(unittest.TestCase):
     def test_shell_a_drained_node_ends_and_its_work_goes_on_elsewhere(self):
         self.assertEqual(self.shell("load", "identity", "1").returncode, 0)
         self.assertTrue(eventually(lambda: self.model("identity")["ready"] == 1))
-        self.assertEqual(self.shell("drain", "w1").returncode, 0)
+        self.assertEqual(self.shell("drain", "w1", "--yes").returncode, 0)
         self.assertEqual(self.nodes["w1"].wait(20), 0)
         self.assertTrue(eventually(lambda: self.model("identity")["ready"] == 1))
-        self.shell("unload", "identity")
+        self.shell("unload", "identity", "--yes")
         self.nodes["w1"] = self.start("w1")
 
     def test_shell_a_node_that_does_not_answer_is_named_and_the_rest_is_shown(self):
@@ -226,33 +145,6 @@ class Cluster(unittest.TestCase):
         self.assertIn("in service", answer.stdout)
         self.assertIn("affine", answer.stdout)
         self.assertNotIn("UPTIME", answer.stdout)
-
-    def test_shell_converses_with_help_completion_and_history(self):
-        pid, terminal = pty.fork()
-        if pid == 0:
-            os.environ.update(HOME=self.folder.name, TERM="xterm")
-            os.execv(SHELL, [SHELL, "--node", f"ipc://{self.folder.name}/operators"])
-        seen = b""
-
-        def until(text):
-            nonlocal seen
-            end = time.monotonic() + 10
-            while text not in seen and time.monotonic() < end:
-                if select.select([terminal], [], [], 0.1)[0]:
-                    try:
-                        seen += os.read(terminal, 65536)
-                    except OSError:
-                        return
-            self.assertIn(text, seen)
-        until(b"millrace> ")
-        os.write(terminal, b"help\n")
-        until(b"take no new work on a node")
-        os.write(terminal, b"mod\t\n")
-        until(b"WANTED")
-        os.write(terminal, b"exit\n")
-        self.assertEqual(os.waitpid(pid, 0)[1], 0)
-        history = pathlib.Path(self.folder.name, ".actor-shell-history").read_text()
-        self.assertIn("help", history)
 
 
 class Calls(unittest.TestCase):

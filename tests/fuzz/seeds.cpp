@@ -176,7 +176,10 @@ bool write_files(const std::filesystem::path& folder) {
   for (char c : {'a', 'b'})
     keys += std::string{"  "} + c + ": {role: client, tenant: t, public_key: \""
             + std::string(40, c) + "\"}\n";
-  good = good && write_text(folder / "allowed_keys/two", keys);
+  good = good && write_text(folder / "allowed_keys/two", keys)
+         && write_text(folder / "shell_line/quotes",
+                       "explain \"a 'b'\" c\\ d '' # the rest")
+         && write_text(folder / "shell_line/watch", "watch 2 queue digits");
   for (auto& from : {"/config", "/config/scenarios"})
     for (auto& x : std::filesystem::directory_iterator{
            std::string{MILLRACE_SOURCE} + from})

@@ -14,7 +14,8 @@ MAY_INCLUDE = {
 }
 MAY_INCLUDE["config"] = {"runtime", "models", "transport", "config"}
 MAY_INCLUDE["actors"].add("config")
-MAY_INCLUDE["tools"].update({"config", "millrace", "client", "shell", "simulator"})
+MAY_INCLUDE["tools"].update(
+    {"config", "millrace", "client", "shell", "simulator", "trace"})
 
 MOST_LINES = 500
 MOST_COLUMNS = 80

@@ -3,7 +3,7 @@
 
 #include "runtime/bytes.hpp"
 #include "runtime/store/audit_journal.hpp"
-#include "runtime/store/audit_log.hpp"
+#include "runtime/store/kept_log.hpp"
 #include "runtime/virtual/disk.hpp"
 #include "tests/support/temporary_directory.hpp"
 
@@ -150,11 +150,11 @@ TEST_CASE("P6: a loss of power while parts move on loses no line of an audit"
 TEST_CASE("audit: a storm of refusals is counted, not listed") {
   temporary_directory data;
   {
-    auto log = open_audit_log(data.path());
+    auto log = open_kept_log(audit_directory(data.path()));
     REQUIRE(log);
     for (int i = 0; i < 1000; ++i)
-      (*log)->refusal("eve said x");
-    (*log)->order("ops said drain");
+      (*log)->sample("eve said x");
+    (*log)->keep("ops said drain");
   }
   auto text =
     read_file(audit_directory(data.path()) + "/" + audit_part(0), 1 << 20);

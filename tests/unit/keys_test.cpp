@@ -82,15 +82,19 @@ private:
 
 TEST_CASE("P13: each role may say its messages and no other: every cell") {
   const std::set<std::string_view> client{"infer", "cancel", "describe_models"};
-  const std::set<std::string_view> viewer{"get_members", "get_status",
-                                          "get_load", "get_models"};
-  const std::set<std::string_view> orders{"set_model", "forget_model", "drain"};
+  const std::set<std::string_view> viewer{
+    "get_members", "get_status", "get_load",  "get_models", "get_clock",
+    "get_events",  "examine",    "get_spans", "get_queue",  "get_requests"};
+  const std::set<std::string_view> orders{"set_model", "forget_model", "drain",
+                                          "set_log", "record_spans"};
   const std::set<std::string_view> node{
-    "failure",    "done",        "member_list",    "node_status",
-    "model_list", "device_load", "replica_load",   "node_load",
-    "hello",      "refused",     "beat",           "goodbye",
-    "watch",      "gone",        "replica_ready",  "replica_draining",
-    "run_batch",  "batch_done",  "replica_status", "inventory"};
+    "failure",       "done",        "member_list",    "node_status",
+    "model_list",    "device_load", "replica_load",   "node_load",
+    "hello",         "refused",     "beat",           "goodbye",
+    "watch",         "gone",        "replica_ready",  "replica_draining",
+    "run_batch",     "batch_done",  "replica_status", "inventory",
+    "clock_reading", "event_list",  "examination",    "span_list",
+    "queue_status",  "request_list"};
   const std::set<std::string_view> controller{"deploy", "evict",
                                               "report_inventory"};
   size_t cells = 0;

@@ -117,13 +117,14 @@ void client::flush() {
       fail(id, done.failure());
 }
 
-uint64_t client::submit(const infer& x, microseconds deadline,
-                        int32_t priority) {
+uint64_t client::submit(const infer& x, microseconds deadline, int32_t priority,
+                        std::string trace) {
   auto now = link_->now();
   header head;
   auto id = head.id = ++last_;
   head.left = {now + deadline};
   head.prio = priority;
+  head.trace = std::move(trace);
   outstanding_.insert(id);
   deadlines_.push(head.left.at + grace, id);
   if (grouping_ == 0 || !is_small(x)) {
@@ -184,8 +185,9 @@ std::optional<client::answer> client::receive(microseconds longest) {
   }
 }
 
-infer_reply client::infer_one(const infer& x, microseconds deadline) {
-  auto id = submit(x, deadline);
+infer_reply client::infer_one(const infer& x, microseconds deadline,
+                              std::string trace) {
+  auto id = submit(x, deadline, 0, std::move(trace));
   for (;;)
     if (auto y = receive(deadline + 1s); y && y->id == id)
       return std::move(y->reply);

@@ -25,12 +25,15 @@ public:
                                 const std::string& key = {});
 
   /// One request and its answer.
-  infer_reply infer_one(const infer& x, microseconds deadline = 30s);
+  infer_reply infer_one(const infer& x, microseconds deadline = 30s,
+                        std::string trace = {});
 
   /// Sends a request and returns its id. One that no gateway would take is
-  /// not sent: too_large comes back from receive().
+  /// not sent: too_large comes back from receive(). What has a trace, a name of
+  /// up to 64 bytes, the gateway remembers for a while: see actor-shell
+  /// explain.
   uint64_t submit(const infer& x, microseconds deadline = 30s,
-                  int32_t priority = 0);
+                  int32_t priority = 0, std::string trace = {});
 
   /// Requests that are submitted while it lives travel together: when it goes,
   /// when receive(), cancel() or models() is called, or when the frame is full.

@@ -36,6 +36,9 @@ public:
   std::map<uint64_t, wire_message> wait(std::vector<uint64_t> ids,
                                         microseconds longest);
 
+  /// Lets so much time pass.
+  void idle(microseconds time) { wait({0}, time); }
+
   /// Reads an answer. Errors: the actor's own; unavailable without an answer.
   template <class T>
   result<T> read(const wire_message& x) {

@@ -19,6 +19,7 @@ struct infer_options {
   std::vector<std::string> inputs;
   std::string deadline = "30s";
   std::string latency;
+  std::string trace;
   double accuracy = -1;
   size_t first = 0;
   size_t rows = 0;
@@ -207,7 +208,7 @@ int run_infer(infer_options& x, const common_options& common) {
   auto gateway = client::connect(x.to.gateway, 5s, x.to.key);
   if (!gateway)
     return fail(common, gateway.failure());
-  auto reply = gateway->infer_one(x.request, *deadline);
+  auto reply = gateway->infer_one(x.request, *deadline, x.trace);
   std::vector<std::string> labels;
   if (auto models = gateway->models(); models && !common.json)
     for (auto& m : *models)
@@ -246,6 +247,9 @@ void add_infer_verb(CLI::App& app, common_options& common, verb_action& run) {
   verb->add_option("--rows", x->rows, "How many rows to send; default: all");
   verb->add_option("--deadline", x->deadline, "When to give up")
     ->capture_default_str();
+  verb->add_option("--trace", x->trace,
+                   "A name for this request: 'actor-shell explain NAME' then"
+                   " tells what became of it");
   verb->add_option("--top", x->top, "Labels to print per row")
     ->capture_default_str();
   verb->add_flag("--show", x->show, "Draw small square inputs as text");

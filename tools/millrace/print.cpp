@@ -4,6 +4,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
+#include <sstream>
+
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 namespace millrace {
 
@@ -65,24 +69,99 @@ void add_client_options(CLI::App& verb, client_options& x) {
     ->envname("MILLRACE_KEY");
 }
 
-void print_table(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<size_t> widths;
+namespace {
+
+/// Characters, of UTF-8.
+size_t length_of(const std::string& x) {
+  return static_cast<size_t>(std::count_if(
+    x.begin(), x.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+/// At most so many characters, the last an ellipsis where there were more.
+std::string cut(const std::string& x, size_t most) {
+  if (length_of(x) <= most)
+    return x;
+  std::string out;
+  size_t n = 0;
+  for (auto c : x) {
+    if ((c & 0xC0) != 0x80 && ++n == most)
+      break;
+    out += c;
+  }
+  return out + "…";
+}
+
+constexpr size_t gap = 2;
+constexpr size_t narrowest = 6;
+
+std::vector<size_t> widths_of(const table& rows, size_t width) {
+  std::vector<size_t> out;
   for (auto& row : rows)
     for (size_t i = 0; i < row.size(); ++i) {
-      if (i == widths.size())
-        widths.push_back(0);
-      widths[i] = std::max(widths[i], row[i].size());
+      if (i == out.size())
+        out.push_back(0);
+      out[i] = std::max(out[i], length_of(row[i]));
     }
-  for (auto& row : rows) {
-    std::string line;
-    for (size_t i = 0; i < row.size(); ++i) {
-      line += row[i];
-      if (i + 1 < row.size())
-        line.append(widths[i] - row[i].size() + 2, ' ');
-    }
-    std::cout << line << "\n";
+  auto total = [&] {
+    auto n = gap * (out.size() - 1);
+    for (auto w : out)
+      n += w;
+    return n;
+  };
+  while (width > 0 && !out.empty() && total() > width) {
+    auto widest = std::max_element(out.begin(), out.end());
+    if (*widest <= narrowest)
+      break;
+    --*widest;
   }
-  std::cout << std::flush;
+  return out;
+}
+
+} // namespace
+
+std::string table_text(const table& rows, size_t width) {
+  auto widths = widths_of(rows, width);
+  std::string out;
+  for (auto& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) {
+      auto cell = cut(row[i], widths[i]);
+      out += cell;
+      if (i + 1 < row.size())
+        out.append(widths[i] - length_of(cell) + gap, ' ');
+    }
+    out += "\n";
+  }
+  return out;
+}
+
+std::string wrapped(const std::string& text, size_t width, size_t indent) {
+  std::istringstream in{text};
+  std::string out, line;
+  auto fits = [&](const std::string& word) {
+    return line.empty() || length_of(line) + 1 + length_of(word) <= width;
+  };
+  if (width == 0)
+    return text;
+  for (std::string word; in >> word;) {
+    if (!fits(word)) {
+      out += line + "\n";
+      line = std::string(indent, ' ') + word;
+    } else {
+      line += (line.empty() ? "" : " ") + word;
+    }
+  }
+  return out + line;
+}
+
+size_t terminal_width() {
+  winsize x{};
+  if (::isatty(1) == 0 || ::ioctl(1, TIOCGWINSZ, &x) != 0)
+    return 0;
+  return x.ws_col;
+}
+
+void print_table(const table& rows) {
+  std::cout << table_text(rows, terminal_width()) << std::flush;
 }
 
 } // namespace millrace

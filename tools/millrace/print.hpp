@@ -109,7 +109,22 @@ std::string listed(const Map& counts) {
 /// something of -1 and 1e3.
 CLI::Validator whole_number(uint64_t min = 0, uint64_t max = UINT64_MAX);
 
-/// Prints rows in aligned columns, the first as a heading.
-void print_table(const std::vector<std::vector<std::string>>& rows);
+/// Rows of cells, the first a heading.
+using table = std::vector<std::vector<std::string>>;
+
+/// Rows in aligned columns, a line each. With a width, cells of the widest
+/// columns are cut short, with an ellipsis, until lines fit.
+std::string table_text(const table& rows, size_t width = 0);
+
+/// A text in lines of at most that width, those after the first indented;
+/// unchanged for a width of 0. Words that are longer stay whole.
+std::string wrapped(const std::string& text, size_t width, size_t indent);
+
+/// Columns of the terminal that stdout is; 0 when it is none, so that scripts
+/// get everything.
+size_t terminal_width();
+
+/// Prints it as wide as the terminal is.
+void print_table(const table& rows);
 
 } // namespace millrace

@@ -4,9 +4,8 @@
 
 #include "millrace/print.hpp"
 #include "runtime/bytes.hpp"
-#include "runtime/store/audit_journal.hpp"
-#include "runtime/store/audit_log.hpp"
 #include "runtime/store/fact_journal.hpp"
+#include "runtime/store/kept_log.hpp"
 #include "runtime/text.hpp"
 
 namespace millrace {
@@ -103,36 +102,30 @@ int run_list(const store_options& x, const common_options& common) {
   return exit_ok;
 }
 
-int run_audit(const store_options& x, const common_options& common) {
-  std::vector<std::string> parts;
-  for (int i = audit_parts; i >= 0; --i) {
-    auto path = audit_directory(x.directory) + "/" + audit_part(i);
-    std::error_code none;
-    if (!std::filesystem::exists(path, none))
-      continue;
-    auto text = read_file(path, 4 * audit_part_max);
-    if (!text)
-      return fail(common, text.failure());
-    parts.push_back(std::move(*text));
-  }
-  if (parts.empty())
-    return fail(common, {ec::unavailable,
-                         audit_directory(x.directory)
-                           + ": there is no audit log (expected a node's data"
-                             " directory)",
-                         {}});
-  std::vector<std::string> lines;
-  auto wrong = read_audit(parts, lines);
+/// Prints lines that a node has kept.
+int print_kept(const std::string& directory, const common_options& common) {
+  auto found = read_kept_lines(directory);
+  if (!found)
+    return fail(common, found.failure());
   if (common.json)
-    std::cout << json{{"lines", lines}, {"whole", wrong.empty()}}.dump()
-              << std::endl;
+    std::cout
+      << json{{"lines", found->lines}, {"whole", found->wrong.empty()}}.dump()
+      << std::endl;
   else
-    for (auto& line : lines)
+    for (auto& line : found->lines)
       std::cout << line << "\n";
-  if (wrong.empty())
+  if (found->wrong.empty())
     return exit_ok;
   return common.json ? int{exit_failed}
-                     : fail(common, {ec::internal, wrong, {}});
+                     : fail(common, {ec::internal, found->wrong, {}});
+}
+
+int run_audit(const store_options& x, const common_options& common) {
+  return print_kept(audit_directory(x.directory), common);
+}
+
+int run_events(const store_options& x, const common_options& common) {
+  return print_kept(event_directory(x.directory), common);
 }
 
 int done(const common_options& common, const std::string& file,
@@ -234,6 +227,10 @@ void add_store_verb(CLI::App& app, common_options& common, verb_action& run) {
                 "Print who did what, and see whether a line is missing or was"
                 " changed",
                 run_audit),
+            "The node's data directory");
+  directory(add("events",
+                "Print what happened to a node, in all its lives that are kept",
+                run_events),
             "The node's data directory");
   auto* backup =
     add("backup", "Save it, while the node runs or not", run_backup);

@@ -7,9 +7,6 @@ namespace millrace {
 
 namespace {
 
-/// How long a node may take to answer before the shell goes on without it.
-constexpr microseconds patience = 2s;
-
 template <class T>
 std::optional<T> read_answer(operator_client& cluster,
                              const std::map<uint64_t, wire_message>& answers,
@@ -55,7 +52,7 @@ result<cluster_status> ask_all(operator_client& cluster) {
     ids.push_back(statuses[name]);
     ids.push_back(loads[name]);
   }
-  auto answers = cluster.wait(ids, patience);
+  auto answers = cluster.wait(ids, shell_patience);
   for (auto& name : names) {
     if (auto x = read_answer<node_status>(cluster, answers, statuses[name]))
       out.nodes.push_back(std::move(*x));
@@ -64,6 +61,34 @@ result<cluster_status> ask_all(operator_client& cluster) {
     if (auto x = read_answer<node_load>(cluster, answers, loads[name]))
       out.load[name] = std::move(*x);
   }
+  return out;
+}
+
+result<std::vector<std::string>> node_names(operator_client& cluster) {
+  auto members = cluster.ask<member_list>("./supervisor", get_members{});
+  if (!members)
+    return members.failure();
+  std::set<std::string> names{members->self.name};
+  for (auto& m : members->peers)
+    names.insert(m.name);
+  return std::vector<std::string>{names.begin(), names.end()};
+}
+
+std::vector<router_queue> ask_queues(operator_client& cluster,
+                                     const cluster_status& of) {
+  std::vector<std::pair<std::string, uint64_t>> asked;
+  std::vector<uint64_t> ids;
+  for (auto& n : of.nodes)
+    for (auto& x : n.actors)
+      if (x.name.starts_with("router/")) {
+        ids.push_back(cluster.send(n.node.name + "/" + x.name, get_queue{}));
+        asked.emplace_back(n.node.name, ids.back());
+      }
+  auto answers = cluster.wait(ids, shell_patience);
+  std::vector<router_queue> out;
+  for (auto& [node, id] : asked)
+    if (auto x = read_answer<queue_status>(cluster, answers, id))
+      out.emplace_back(node, std::move(*x));
   return out;
 }
 

@@ -14,6 +14,9 @@
 
 namespace millrace {
 
+/// How long a node may take to answer before the shell goes on without it.
+constexpr microseconds shell_patience = 2s;
+
 /// What every node says of itself, and who did not answer.
 struct cluster_status {
   member self;
@@ -26,6 +29,35 @@ struct cluster_status {
 /// Asks all nodes that are linked with ours; those that do not answer within
 /// two seconds are silent. Errors: unavailable when ours does not answer.
 result<cluster_status> ask_all(operator_client& cluster);
+
+/// Names of the nodes that are linked with ours, and ours.
+result<std::vector<std::string>> node_names(operator_client& cluster);
+
+/// A router's queue, and its gateway's node.
+using router_queue = std::pair<std::string, queue_status>;
+
+/// What waits in every router of those nodes.
+std::vector<router_queue> ask_queues(operator_client& cluster,
+                                     const cluster_status& of);
+
+/// Asks the same of one actor on each of those nodes; who does not answer in
+/// time, or refuses, is left out.
+template <class Answer, class Request>
+std::map<std::string, Answer>
+ask_each(operator_client& cluster, const std::vector<std::string>& nodes,
+         const std::string& actor, const Request& x) {
+  std::map<std::string, uint64_t> ids;
+  std::vector<uint64_t> all;
+  for (auto& node : nodes)
+    all.push_back(ids[node] = cluster.send(node + "/" + actor, x));
+  auto answers = cluster.wait(all, shell_patience);
+  std::map<std::string, Answer> out;
+  for (auto& [node, id] : ids)
+    if (auto i = answers.find(id); i != answers.end())
+      if (auto y = cluster.read<Answer>(i->second))
+        out.emplace(node, std::move(*y));
+  return out;
+}
 
 /// What is registered, and the node that said so.
 struct registry_answer {

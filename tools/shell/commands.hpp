@@ -5,29 +5,57 @@
 #include <vector>
 
 #include "client/operator_client.hpp"
+#include "millrace/print.hpp"
 
 namespace millrace {
 
 /// How a command's result is printed.
 enum class output_form : uint8_t { text, json };
 
+/// What a command works with.
+struct shell {
+  operator_client& cluster;
+  output_form form = output_form::text;
+  bool sure = false; ///< nobody is asked before something is taken away
+};
+
+using arguments = std::vector<std::string>;
+
+/// What an argument names, for completion.
+enum class argument : uint8_t { other, node, model, level, command, file };
+
 /// One thing actor-shell can do.
 struct shell_command {
   std::string name;
-  std::string arguments; ///< as help shows them
-  size_t least, most;    ///< how many of them
+  std::string usage;  ///< its arguments, as help shows them
+  size_t least, most; ///< how many of them
+  std::vector<argument> takes;
   std::string help;
   /// Runs it, prints what it found, and returns an exit status.
-  int (*run)(operator_client& cluster, const std::vector<std::string>& args,
-             output_form form);
+  int (*run)(shell& in, const arguments& args);
 };
 
 /// All commands, in the order help lists them.
 const std::vector<shell_command>& shell_commands();
 
-/// Runs one line of words. Returns an exit status: 0 done, 1 it failed,
-/// 2 no such command or wrong arguments.
-int run_command(operator_client& cluster, const std::vector<std::string>& words,
-                output_form form);
+/// The command of a line of words, its arguments held against what it takes.
+/// Errors: bad_request.
+result<const shell_command*> command_of(const std::vector<std::string>& words);
+
+/// Runs one line of words; --yes anywhere among them means that nobody is
+/// asked. Returns an exit status: 0 done, 1 it failed, 2 no such command or
+/// wrong arguments.
+int run_command(shell& in, std::vector<std::string> words);
+
+/// Prints why a command failed, and is its exit status.
+int complain(const shell& in, const std::string& why,
+             exit_status status = exit_failed);
+
+/// Whether to go on with what takes something away: asks at a terminal;
+/// elsewhere --yes has to say so.
+bool confirmed(const shell& in, const std::string& what);
+
+/// Prints an answer as JSON.
+int print_json(const json& x);
 
 } // namespace millrace

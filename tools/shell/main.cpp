@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdlib>
 #include <iostream>
-#include <sstream>
 
 #include <CLI/CLI.hpp>
 #include <editline/readline.h>
@@ -10,34 +9,34 @@
 #include "millrace/manual.hpp"
 #include "millrace/verbs.hpp"
 #include "shell/commands.hpp"
+#include "shell/completion.hpp"
+#include "shell/words.hpp"
 
 namespace {
 
 using namespace millrace;
 
-std::vector<std::string> words_of(const std::string& line) {
-  std::istringstream in{line};
-  std::vector<std::string> out;
-  for (std::string word; in >> word;)
-    out.push_back(word);
-  return out;
-}
+/// What completes the line that is being typed; libedit's functions know
+/// nothing but globals.
+completer* completing = nullptr;
 
-/// Completes the names of commands.
+/// Gives libedit the candidates one by one, each on the heap.
 char* next_match(const char* text, int state) {
+  static std::vector<std::string> found;
   static size_t at;
-  if (state == 0)
+  if (state == 0) {
+    std::string_view line{rl_line_buffer};
+    auto before = words_of(line.substr(0, line.rfind(text)));
+    found = before ? completing->candidates(*before, text)
+                   : std::vector<std::string>{};
     at = 0;
-  auto& all = shell_commands();
-  while (at < all.size())
-    if (auto& name = all[at++].name; name.rfind(text, 0) == 0)
-      return ::strdup(name.c_str());
-  return nullptr;
+  }
+  return at < found.size() ? ::strdup(found[at++].c_str()) : nullptr;
 }
 
-char** complete(const char* text, int start, int) {
+char** complete(const char* text, int, int) {
   rl_attempted_completion_over = 1; // no file names
-  return start == 0 ? rl_completion_matches(text, next_match) : nullptr;
+  return rl_completion_matches(text, next_match);
 }
 
 std::string history_file() {
@@ -46,9 +45,11 @@ std::string history_file() {
 }
 
 /// Reads commands until "exit" or the end of the input.
-int converse(operator_client& cluster, output_form form) {
+int converse(shell& in) {
   auto at_terminal = ::isatty(0) != 0;
   auto file = history_file();
+  completer names{in.cluster};
+  completing = &names;
   rl_attempted_completion_function = complete;
   if (at_terminal) {
     std::cout << "actor-shell: 'help' lists the commands, 'exit' leaves\n";
@@ -69,11 +70,15 @@ int converse(operator_client& cluster, output_form form) {
       break;
     }
     auto words = words_of(line);
-    if (words.empty() || words[0].front() == '#')
+    if (!words) {
+      status = complain(in, words.failure().text, exit_wrong_call);
       continue;
-    if (words[0] == "exit" || words[0] == "quit")
+    }
+    if (words->empty())
+      continue;
+    if (words->front() == "exit" || words->front() == "quit")
       break;
-    status = run_command(cluster, words, form);
+    status = run_command(in, std::move(*words));
   }
   if (at_terminal)
     write_history(file.c_str());
@@ -89,6 +94,7 @@ int main(int argc, char** argv) {
   std::string node = "tcp://127.0.0.1:7101";
   std::string key;
   bool as_json = false;
+  bool sure = false;
   std::vector<std::string> words;
   app.add_option("--node", node, "A node's address for operators")
     ->capture_default_str()
@@ -98,12 +104,13 @@ int main(int argc, char** argv) {
                 "File of your key, where the cluster has keys (millrace keys)")
     ->envname("MILLRACE_OPERATOR_KEY");
   app.add_flag("--json", as_json, "Print JSON");
+  app.add_flag("-y,--yes", sure, "Ask nothing before something is taken away");
   app.add_option("command", words, "A command and its arguments");
   manual_words words_of_manual{
     "look into a running Millrace cluster, and change it", {}, {"millrace(1)"}};
   for (auto& x : shell_commands())
     words_of_manual.commands.emplace_back(
-      x.name + (x.arguments.empty() ? "" : " ") + x.arguments, x.help);
+      x.name + (x.usage.empty() ? "" : " ") + x.usage, x.help);
   add_manual(app, std::move(words_of_manual));
   try {
     app.parse(argc, argv);
@@ -120,6 +127,6 @@ int main(int argc, char** argv) {
               << std::endl;
     return exit_failed;
   }
-  return words.empty() ? converse(*cluster, form)
-                       : run_command(*cluster, words, form);
+  shell in{*cluster, form, sure};
+  return words.empty() ? converse(in) : run_command(in, words);
 }

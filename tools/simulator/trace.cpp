@@ -3,95 +3,19 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <queue>
 #include <vector>
 
 #include "simulator/tables.hpp"
+#include "trace/trace_file.hpp"
 
 namespace millrace::simulator {
 
 namespace {
 
-/// Writes events of Chrome's trace format: times in microseconds, tracks by
-/// process and thread number.
-class trace_file {
-public:
-  explicit trace_file(std::ostream& out) : out_(out) {
-    out_ << "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
-  }
-  ~trace_file() { out_ << "\n]}\n"; }
-
-  void name_process(size_t pid, const std::string& name) {
-    next() << "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":" << pid
-           << ",\"args\":{\"name\":\"" << name << "\"}}";
-  }
-  void name_thread(size_t pid, size_t tid, const std::string& name) {
-    next() << "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":" << pid
-           << ",\"tid\":" << tid << ",\"args\":{\"name\":\"" << name << "\"}}";
-  }
-  /// `args` are JSON members, or nothing.
-  void slice(size_t pid, size_t tid, const std::string& name, microseconds from,
-             microseconds to, const std::string& args = {}) {
-    event("X", pid, tid, name, from)
-      << ",\"dur\":" << std::max<int64_t>(0, (to - from).count())
-      << ",\"args\":{" << args << "}}";
-  }
-  void arrow_begins(size_t pid, size_t tid, uint64_t id, microseconds at) {
-    event("s", pid, tid, "runs", at)
-      << ",\"cat\":\"flow\",\"id\":" << id << "}";
-  }
-  void arrow_ends(size_t pid, size_t tid, uint64_t id, microseconds at) {
-    event("f", pid, tid, "runs", at)
-      << ",\"cat\":\"flow\",\"bp\":\"e\",\"id\":" << id << "}";
-  }
-  void instant(size_t pid, size_t tid, const std::string& name,
-               microseconds at) {
-    event("i", pid, tid, name, at) << ",\"s\":\"g\"}";
-  }
-
-private:
-  std::ostream& next() {
-    if (!std::exchange(first_, false))
-      out_ << ",\n";
-    return out_;
-  }
-  std::ostream& event(const char* kind, size_t pid, size_t tid,
-                      const std::string& name, microseconds at) {
-    return next() << "{\"ph\":\"" << kind << "\",\"pid\":" << pid
-                  << ",\"tid\":" << tid << ",\"name\":\"" << name
-                  << "\",\"ts\":" << at.count();
-  }
-
-  std::ostream& out_;
-  bool first_ = true;
-};
-
-/// Tracks for things that overlap: each takes the first that is free.
-class rows {
-public:
-  size_t take(microseconds from, microseconds to) {
-    size_t row = used_;
-    if (!busy_.empty() && busy_.top().first <= from) {
-      row = busy_.top().second;
-      busy_.pop();
-    } else {
-      ++used_;
-    }
-    busy_.emplace(to, row);
-    return row;
-  }
-  size_t used() const { return used_; }
-
-private:
-  using entry = std::pair<microseconds, size_t>;
-  std::priority_queue<entry, std::vector<entry>, std::greater<>> busy_;
-  size_t used_ = 0;
-};
-
 constexpr size_t clients_pid = 1;
 
 void write_requests(const record& run, size_t most, trace_file& out) {
-  rows tracks;
+  trace_rows tracks;
   for (size_t i = 0; i < std::min(most, run.requests.size()); ++i) {
     auto& x = run.requests[i];
     auto end = x.ended < 0us ? run.length : x.ended;
@@ -104,7 +28,7 @@ void write_requests(const record& run, size_t most, trace_file& out) {
       continue;
     auto starts = std::min(end, x.sent + x.queue);
     out.slice(clients_pid, tid, "waits", x.sent, starts);
-    out.arrow_begins(clients_pid, tid, i + 1, x.sent);
+    out.flow(trace_file::arrow::begins, clients_pid, tid, i + 1, x.sent);
   }
   for (size_t t = 1; t <= tracks.used(); ++t)
     out.name_thread(clients_pid, t, "open " + std::to_string(t));
@@ -169,7 +93,7 @@ result<void> write_trace(const loaded_scenario& what, const record& run,
       for (size_t k = 0; k < x.requests; ++k)
         if (auto id = run.batch_requests[x.first + k];
             id != 0 && id < answered_by.size() && answered_by[id] == &x)
-          out.arrow_ends(pid, tid + x.lane, id, x.started);
+          out.flow(trace_file::arrow::ends, pid, tid + x.lane, id, x.started);
     }
     for (auto& x : run.events)
       if (x.what.starts_with("fault."))

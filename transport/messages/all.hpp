@@ -10,6 +10,7 @@
 #include "transport/messages/cluster.hpp"
 #include "transport/messages/envelope.hpp"
 #include "transport/messages/infer.hpp"
+#include "transport/messages/inside.hpp"
 #include "transport/messages/load.hpp"
 #include "transport/messages/model.hpp"
 #include "transport/messages/peer.hpp"
@@ -31,6 +32,10 @@ using all_messages = std::tuple<
   registered, set_model, forget_model, get_members, member_list, get_status,
   node_status, get_models, model_list, drain,
   // load
-  get_load, device_load, replica_load, node_load>;
+  get_load, device_load, replica_load, node_load,
+  // inside
+  get_clock, clock_reading, get_events, event_list, set_log, examine,
+  examination, record_spans, get_spans, span_list, get_queue, queue_status,
+  get_requests, request_list>;
 
 } // namespace millrace

@@ -170,7 +170,9 @@ struct outcome {
   microseconds retry_after{0};
   std::vector<tensor> outputs;
   microseconds queue{0};
-  MILLRACE_FIELDS(outcome, key, status, text, retry_after, outputs, queue)
+  uint32_t attempts = 0; ///< times it was given to a replica
+  MILLRACE_FIELDS(outcome, key, status, text, retry_after, outputs, queue,
+                  attempts)
 };
 
 /// Router to gateway: what became of requests; those computed together in one

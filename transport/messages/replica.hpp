@@ -50,7 +50,8 @@ struct run_batch {
   std::vector<batch_item> items;
   /// Not to be put together with other batches on the way.
   bool never_merge = false;
-  MILLRACE_FIELDS(run_batch, id, items, never_merge)
+  uint64_t trace = 0; ///< its spans' name for it; 0: nobody records them
+  MILLRACE_FIELDS(run_batch, id, items, never_merge, trace)
 };
 
 /// Replica to router: the results, and the credit back.
@@ -85,7 +86,8 @@ struct execute {
   int32_t priority = 0;
   deadline until; ///< when nobody needs the results any more
   std::vector<tensor_list> items;
-  MILLRACE_FIELDS(execute, id, instance, share, priority, until, items)
+  uint64_t trace = 0; ///< as in run_batch
+  MILLRACE_FIELDS(execute, id, instance, share, priority, until, items, trace)
 };
 
 /// Executor to replica: what you had loaded is lost. What you gave me fails:

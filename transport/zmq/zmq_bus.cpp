@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <deque>
-#include <map>
 #include <thread>
 
 #include "runtime/log.hpp"
@@ -113,6 +112,7 @@ public:
   }
 
   reactor& host() override { return reactor_; }
+  nanoseconds since_turn() const override { return now() - turned_.load(); }
   const std::vector<tenant_address>& clients_addresses() const override {
     return settings_.clients;
   }
@@ -208,6 +208,7 @@ private:
     auto next_tick = now();
     while (!stopping_) {
       if (now() >= next_tick) {
+        turned_ = now();
         next_tick = now() + settings_.link.beat;
         carry_out(table_->on_tick(now()));
       }
@@ -215,8 +216,7 @@ private:
       jobs_.run();
       flush();
       if (take_in() || busy)
-        continue; // asking the kernel what is there would cost more than to
-                  // look
+        continue; // looking again costs less than asking the kernel
       poll(std::chrono::ceil<milliseconds>(next_tick - now()));
     }
     leave();
@@ -416,14 +416,12 @@ private:
   void act(const drop_connection& x) { links_->drop(x.address); }
   void act(const send_hello& x) { send_link(x.address, x.what); }
   void act(const send_beat& x) { send_link(x.address, x.what); }
+  void act(const send_refusal& x) { send_link(x.address, x.what); }
 
   template <class T>
   void send_link(const std::string& address, const T& what) {
-    auto x = make_wire_message(what, now(), nullptr);
-    links_->send(address, x, now());
+    links_->send(address, make_wire_message(what, now(), nullptr), now());
   }
-
-  void act(const send_refusal& x) { send_link(x.address, x.what); }
 
   void act(const report_stranger& x) {
     dropped("refused_hello");
@@ -480,6 +478,7 @@ private:
   membership membership_{&reactor_};
 
   job_queue jobs_;
+  std::atomic<timestamp> turned_{now()};
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };

@@ -54,6 +54,10 @@ public:
   /// Runs actors on the bus thread; device threads name it as host.
   virtual reactor& host() = 0;
 
+  /// How long ago the thread last looked for messages: a link's beat, unless it
+  /// is stuck. Any thread.
+  virtual nanoseconds since_turn() const = 0;
+
   /// Replaces the list of allowed keys. Any thread.
   virtual void allow(allowed_keys x) = 0;
 

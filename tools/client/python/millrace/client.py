@@ -50,7 +50,8 @@ class Client:
         name. Times are in seconds. Further arguments: version; application
         (with accuracy and latency) chooses a model where none is named; slo;
         priority; idempotent=False for what must never be run twice: it raises
-        Unavailable where a replica was lost that may have run it.
+        Unavailable where a replica was lost that may have run it; trace, a name
+        under which "actor-shell explain" tells later what became of it.
         """
         number = self._send(self._numbered.infer(model, inputs, deadline, **wishes))
         self._waiting[number] = time.monotonic() + deadline + GRACE

@@ -100,6 +100,7 @@ class Numbered:
         slo=None,
         priority=0,
         idempotent=True,
+        trace="",
     ):
         """A request; see Client.submit. Raises BadRequest, TooLarge."""
         tensors, frames = _pack_inputs(inputs)
@@ -118,6 +119,8 @@ class Numbered:
         if not -(2**31) <= priority < 2**31:
             raise BadRequest(f"priority {priority}: expected 32 bits")
         header = {"left": _microseconds("deadline", deadline), "prio": int(priority)}
+        if trace:
+            header["trace"] = str(trace)
         return self.message("infer", header, body, frames)
 
 

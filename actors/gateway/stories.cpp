@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// \file
+/// What a GATEWAY remembers of requests, for people.
+
+#include <algorithm>
+
+#include "actors/gateway/gateway_state.hpp"
+
+namespace millrace {
+
+namespace {
+
+/// Of a client's name for a request, what is kept.
+constexpr size_t trace_longest = 64;
+
+/// Open requests that people are shown, the oldest.
+constexpr size_t open_shown = 100;
+
+/// What a request asked for, for people.
+std::string asked_for(const infer& x) {
+  if (x.application.empty())
+    return "model " + x.model + (x.version.empty() ? "" : " " + x.version);
+  auto out = "application " + x.application;
+  if (x.accuracy)
+    out += ", accuracy " + format_number(*x.accuracy) + " or more";
+  if (x.latency)
+    out += ", " + format_duration(*x.latency) + " or less";
+  return out;
+}
+
+} // namespace
+
+/// One with a name is told of later in the words of its client.
+gateway_state::request gateway_state::begin_story(request x,
+                                                  const client_request& y) {
+  if (!y.trace.empty()) {
+    x.trace = y.trace.substr(0, trace_longest);
+    x.asked = asked_for(y.request);
+  }
+  return x;
+}
+
+/// A request that was refused on arrival.
+void gateway_state::remember(const client_request& x, const session& from,
+                             const error& why) {
+  auto time = now();
+  request_story story;
+  story.trace = x.trace.substr(0, trace_longest);
+  story.tenant = options_.tenants.at(from.endpoint);
+  story.asked = asked_for(x.request);
+  story.status = why.code;
+  story.error = why.text;
+  notable_.keep(std::move(story), time, time);
+}
+
+request_story gateway_state::story_of(uint64_t key, const request& r) const {
+  auto& model = models_[r.model];
+  request_story out;
+  out.number = key;
+  out.trace = r.trace;
+  out.tenant = options_.tenants.at(r.from->first.endpoint);
+  out.asked = r.asked;
+  out.model = model.info.model;
+  out.version = model.info.version;
+  out.attempts = r.attempts;
+  out.deadline = to_us(r.due - r.arrived);
+  return out;
+}
+
+void gateway_state::remember(uint64_t key, const request& r,
+                             const infer_reply& x, timestamp time) {
+  if (options_.spans->on())
+    options_.spans->add("gateway", "", x.model, r.arrived, time, key, 0,
+                        std::string{to_string(x.status)}
+                          + (r.trace.empty() ? "" : " " + r.trace));
+  if (x.status == ec::ok && r.trace.empty() && !notable_.is_slow(x.total, time))
+    return;
+  auto story = story_of(key, r);
+  story.status = x.status;
+  story.error = x.error;
+  story.replica = x.replica;
+  story.batch = x.batch;
+  story.queue = x.queue;
+  story.execute = x.execute;
+  story.total = x.total;
+  notable_.keep(std::move(story), r.arrived, time);
+}
+
+request_list gateway_state::on_get_requests(const get_requests& x) {
+  auto time = now();
+  std::vector<uint64_t> open;
+  for (auto& [key, r] : in_flight_)
+    if (x.which.empty() || is_story(story_of(key, r), x.which))
+      open.push_back(key);
+  std::sort(open.begin(), open.end());
+  if (open.size() > open_shown)
+    open.resize(open_shown);
+  request_list out;
+  for (auto key : open) {
+    auto& r = in_flight_.at(key);
+    out.requests.push_back(story_of(key, r));
+    out.requests.back().open = true;
+    out.requests.back().ago = to_us(time - r.arrived);
+  }
+  for (auto& story : notable_.find(x.which, time))
+    out.requests.push_back(std::move(story));
+  return out;
+}
+
+} // namespace millrace

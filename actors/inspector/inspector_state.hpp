@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "actors/inspector/inspector.hpp"
+
+namespace millrace {
+
+/// State of an INSPECTOR; see inspector.hpp.
+struct inspector_state {
+  const char* name = "inspector";
+
+  void start(inspector_actor::stateful_pointer<inspector_state> self,
+             inspector_options options);
+
+  clock_reading on_get_clock() const;
+  event_list on_get_events(const get_events& x) const;
+  done on_set_log(const set_log& x);
+  examination on_examine() const;
+  done on_record(const record_spans& x);
+  span_list on_get_spans(const get_spans& x) const;
+  void on_tick();
+
+private:
+  inspector_actor::stateful_pointer<inspector_state> self_ = nullptr;
+  inspector_options options_;
+  timestamp record_until_ = far_future;
+};
+
+} // namespace millrace

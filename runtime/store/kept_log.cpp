@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/store/kept_log.hpp"
+
+#include <filesystem>
+
+#include "runtime/bytes.hpp"
+#include "runtime/log.hpp"
+#include "runtime/store/audit_journal.hpp"
+#include "runtime/worker_thread.hpp"
+
+namespace millrace {
+
+namespace {
+
+/// Lines of each moment: samples, and others; more are counted.
+constexpr size_t most_samples = 10;
+constexpr size_t most_kept = 10'000;
+constexpr milliseconds moment{500};
+
+class journaled_log : public kept_log {
+public:
+  explicit journaled_log(std::unique_ptr<audit_journal> to)
+    : to_(std::move(to)) {
+    thread_.repeat(moment, [this] { write(); });
+  }
+
+  ~journaled_log() override { write(); }
+
+  void keep(std::string line) override {
+    add(std::move(line), kept_, most_kept);
+  }
+
+  void sample(std::string line) override {
+    add(std::move(line), samples_, most_samples);
+  }
+
+private:
+  void add(std::string line, size_t& count, size_t most) {
+    std::lock_guard guard{mutex_};
+    if (count++ < most)
+      waiting_.push_back(std::move(line));
+    else
+      ++more_;
+  }
+
+  void write() {
+    std::vector<std::string> lines;
+    {
+      std::lock_guard guard{mutex_};
+      lines.swap(waiting_);
+      if (more_ > 0)
+        lines.push_back(wall_time() + " " + std::to_string(more_)
+                        + " more that are not listed");
+      kept_ = samples_ = more_ = 0;
+    }
+    if (lines.empty())
+      return;
+    std::lock_guard guard{writing_};
+    if (auto done = to_->append(lines); !done)
+      log_event(log_level::error, "store", "lines_not_kept",
+                {{"lines", lines.size()}, {"error", done.failure().text}});
+  }
+
+  std::mutex mutex_; // guards what follows
+  std::vector<std::string> waiting_;
+  size_t kept_ = 0;
+  size_t samples_ = 0;
+  size_t more_ = 0;
+  std::mutex writing_; // guards to_
+  std::unique_ptr<audit_journal> to_;
+  worker_thread thread_{"kept lines"};
+};
+
+} // namespace
+
+std::string audit_directory(const std::string& data) {
+  return data + "/audit";
+}
+
+std::string event_directory(const std::string& data) {
+  return data + "/events";
+}
+
+result<std::unique_ptr<kept_log>> open_kept_log(const std::string& directory) {
+  auto where = open_directory(directory);
+  if (!where)
+    return where.failure();
+  auto journal = audit_journal::open(std::move(*where));
+  if (!journal)
+    return journal.failure();
+  return std::unique_ptr<kept_log>{
+    std::make_unique<journaled_log>(std::move(*journal))};
+}
+
+result<kept_lines> read_kept_lines(const std::string& directory) {
+  std::vector<std::string> parts;
+  for (int i = audit_parts; i >= 0; --i) {
+    auto path = directory + "/" + audit_part(i);
+    std::error_code none;
+    if (!std::filesystem::exists(path, none))
+      continue;
+    auto text = read_file(path, 4 * audit_part_max);
+    if (!text)
+      return text.failure();
+    parts.push_back(std::move(*text));
+  }
+  if (parts.empty())
+    return error{
+      ec::unavailable,
+      directory + ": nothing is kept there (expected a node's data directory)",
+      {}};
+  kept_lines out;
+  out.wrong = read_audit(parts, out.lines);
+  return out;
+}
+
+} // namespace millrace

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""actor-shell in the hand: what it shows of requests, events and hosts, and how
+it behaves at a terminal; run by CTest with Debian's Python alone."""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "support"))
+from three_nodes import MILLRACE, SHELL, Terminal, ThreeNodes, call, eventually
+
+
+class Shell(ThreeNodes):
+    def at_terminal(self, *words, rows=24):
+        address = f"ipc://{self.folder.name}/operators"
+        return Terminal(self, [SHELL, "--node", address, *words], self.folder.name, rows)
+
+    def infer(self, *words):
+        """One request of two rows for affine, whose inputs are four numbers."""
+        path = pathlib.Path(self.folder.name, "x.npy")
+        if not path.exists():
+            header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 4), }"
+            header += " " * (117 - len(header)) + "\n"
+            path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little")
+                             + header.encode() + bytes(32))
+        return call(MILLRACE, "infer", "--gateway", f"ipc://{self.folder.name}/clients",
+                    "--input", str(path), *words)
+
+    def load(self, seconds="3s"):
+        load = subprocess.Popen(
+            [MILLRACE, "load", "--gateway", f"ipc://{self.folder.name}/clients", "--model",
+             "affine", "--closed", "8", "--time", seconds, "--json"],
+            stdout=subprocess.DEVNULL)
+        self.addCleanup(load.wait)
+        return load
+
+    def test_explain_tells_of_a_request_what_became_of_it(self):
+        self.assertEqual(self.infer("--model", "affine", "--trace", "order 7").returncode, 0)
+        told = self.shell("explain", "order 7").stdout
+        self.assertRegex(told, r"request 'order 7' \(number \d+\) at front: ok after ")
+        for line in (r"asked for +'model affine'", r"model +affine version 1",
+                     r"answered by +affine\.1\.\d+", r"had +30 s, used 0\.\d %",
+                     r"queue +\d", r"execute +\d"):
+            self.assertRegex(told, line)
+        story = self.ask("explain", "order 7")["requests"][0]
+        self.assertEqual((story["status"], story["attempts"]), ("ok", 1))
+        self.assertGreaterEqual(story["total"], story["queue"] + story["execute"])
+        by_number = self.ask("explain", str(story["number"]))["requests"]
+        self.assertEqual([x["trace"] for x in by_number], ["order 7"])
+
+    def test_explain_tells_why_a_request_was_refused(self):
+        self.infer("--model", "no-such", "--trace", "bad")
+        told = self.shell("explain", "bad").stdout
+        self.assertIn("request 'bad' at front: unknown_model", told)
+        self.assertIn("refused before a model was chosen", told)
+        self.assertIn("unknown_model", self.shell("explain").stdout)
+        answer = self.shell("explain", "never-heard-of")
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn("no gateway remembers request 'never-heard-of'", answer.stderr)
+
+    def test_queue_shows_what_waits_and_who_takes_it(self):
+        load = self.load()
+
+        def busy():
+            queues = self.ask("queue", "affine")["queues"]
+            return queues and queues[0]["running"] > 0
+        self.assertTrue(eventually(busy, 5))
+        queue = self.ask("queue")["queues"][0]
+        self.assertEqual((queue["gateway"], queue["model"]), ("front", "affine"))
+        self.assertEqual(len(queue["replicas"]), 1)
+        self.assertRegex(self.shell("queue").stdout, r"affine\.1 +front +\d+ of 4096")
+        load.wait()
+        self.assertIn("no gateway has seen a replica of 'none'",
+                      self.shell("queue", "none").stdout)
+
+    def test_trace_has_a_span_per_hop_and_arrows_between_nodes(self):
+        self.load()
+        path = pathlib.Path(self.folder.name, "trace.json")
+        answer = self.ask("trace", "1s", str(path))
+        self.assertGreater(answer["requests"], 10)
+        self.assertEqual(set(answer["clocks"]), {"front", "w1", "w2"})
+        trace = json.loads(path.read_text())["traceEvents"]
+        nodes = {x["pid"]: x["args"]["name"] for x in trace if x["name"] == "process_name"}
+        self.assertEqual(set(nodes.values()), {"front", "w1", "w2"})
+        tracks = {(x["pid"], x["tid"]): x["args"]["name"] for x in trace
+                  if x["name"] == "thread_name"}
+        spans = [x for x in trace if x["ph"] == "X"]
+        where = {(nodes[x["pid"]], tracks[x["pid"], x["tid"]], x["name"]) for x in spans}
+        worker = next(node for node, track, _ in where if track == "executor/cpu0")
+        for hop in (("front", "gateway", "affine"), ("front", "router/affine queue", "waits"),
+                    ("front", "router/affine", "given"), (worker, "executor/cpu0", "runs"),
+                    (worker, "executor/cpu0 queue", "waits")):
+            self.assertIn(hop, where)
+        self.assertTrue(any(track.startswith("replica/affine.1.") for _, track, _ in where))
+        # An arrow goes from the front to the worker, and within the error of the
+        # clocks not back in time.
+        flows = {}
+        for x in trace:
+            if x["ph"] in "stf":
+                flows.setdefault(x["id"], []).append(x)
+        self.assertGreater(len(flows), 10)
+        within = sum(x["within_us"] for x in answer["clocks"].values())
+        for steps in flows.values():
+            self.assertEqual([x["ph"] for x in steps], ["s", "t", "f"])
+            self.assertEqual([nodes[x["pid"]] for x in steps], ["front", worker, worker])
+            times = [x["ts"] for x in steps]
+            for before, after in zip(times, times[1:]):
+                self.assertLessEqual(before, after + within)
+        # Tracks never hold two spans at once: Perfetto would drop one.
+        ends = {}
+        for x in sorted(spans, key=lambda x: x["ts"]):
+            key = x["pid"], x["tid"]
+            self.assertGreaterEqual(x["ts"], ends.get(key, 0))
+            ends[key] = x["ts"] + x["dur"]
+
+    def test_trace_without_load_says_so(self):
+        path = pathlib.Path(self.folder.name, "quiet.json")
+        answer = self.shell("trace", "0.2", str(path))
+        self.assertIn("0 requests", answer.stdout)
+        self.assertIn("is there load?", answer.stdout)
+        json.loads(path.read_text())
+        for wrong in ("never", "0s", "2h"):
+            self.assertEqual(self.shell("trace", wrong).returncode, 2)
+
+    def test_events_tell_why_a_node_went_and_outlive_it(self):
+        self.nodes["w2"].kill()
+        self.nodes["w2"].wait(10)
+        self.assertTrue(eventually(lambda: any(
+            "peer_down" in x["text"] and "w2" in x["text"]
+            for x in self.ask("events", "front")["events"])))
+        self.nodes["w2"] = self.start("w2")
+        self.assertTrue(eventually(lambda: len(self.ask("nodes")["nodes"]) == 3))
+        # Two starts of w2: the first one's is from the life before.
+        self.assertTrue(eventually(lambda: sum(
+            "node.started" in x["text"] for x in self.ask("events", "w2")["events"]) >= 2))
+        self.assertEqual(len(self.ask("events", "w2", "1")["events"]), 1)
+        events = (MILLRACE, "store", "events", f"{self.folder.name}/data/w2")
+        self.assertTrue(eventually(lambda: call(*events).stdout.count("node.started") >= 2))
+        self.assertEqual(call(*events).returncode, 0)
+
+    def test_log_says_more_when_it_is_told_to(self):
+        self.assertEqual(self.shell("log", "debug").stdout,
+                         "front, w1, w2: events from debug on are logged\n")
+        self.assertEqual(self.shell("log", "info", "w1").returncode, 0)
+        self.assertEqual(self.shell("log", "info").returncode, 0)
+        answer = self.shell("log", "loud")
+        self.assertEqual(answer.returncode, 2)
+        self.assertIn("expected debug, info, warning, error or off, found 'loud'", answer.stderr)
+        self.assertEqual(self.shell("log", "info", "nobody").returncode, 1)
+
+    def test_doctor_looks_at_every_host(self):
+        answer = self.shell("doctor")
+        for what in ("open files", "clock", "libraries", "versions", "wall clocks"):
+            self.assertRegex(answer.stdout, rf"(?m)(w1|all) +{what}")
+        self.assertIn("libzmq.so", answer.stdout)
+        found = json.loads(self.shell("--json", "doctor", "w1").stdout)
+        self.assertEqual(list(found["nodes"]), ["w1"])
+        limits = subprocess.run(["sh", "-c", "ulimit -n"], capture_output=True, text=True)
+        files = next(x for x in found["nodes"]["w1"]["findings"] if x["what"] == "open files")
+        self.assertTrue(files["found"].endswith(limits.stdout.strip()), files)
+
+    def test_what_takes_away_asks_first_and_in_scripts_wants_yes(self):
+        answer = self.shell("drain", "w1")
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn("This ends node w1 and its 1 replica(s).", answer.stderr)
+        self.assertIn("--yes", answer.stderr)
+        for words in (("unload", "affine"), ("forget", "affine")):
+            terminal = self.at_terminal(*words)
+            terminal.until(b"Go on? [y/N]")
+            terminal.type(b"\n")
+            terminal.until(b"nothing was changed")
+            self.assertEqual(terminal.status(), 1)
+        self.assertEqual(self.model("affine")["settings"]["replicas"], 1)
+        self.shell("load", "identity")
+        terminal = self.at_terminal("forget", "identity")
+        terminal.until(b"Go on? [y/N]")
+        terminal.type(b"y\n")
+        terminal.until(b"registered no more")
+        self.assertEqual(terminal.status(), 0)
+
+    def test_top_shows_all_of_it_until_q(self):
+        terminal = self.at_terminal("top", "0.2", rows=40)
+        for text in (b"q quits", b"3 nodes", b"NODE", b"DEVICE", b"REPLICA", b"WAITING"):
+            terminal.until(text)
+        terminal.type(b"d")
+        terminal.until(b"d + devices")
+        terminal.until(b"REPLICA")
+        screen = terminal.until(b"WAITING")
+        self.assertNotIn("\nDEVICE", screen)
+        terminal.type(b"q")
+        terminal.until(b"\x1b[?1049l")
+        self.assertEqual(terminal.status(), 0)
+        self.assertIn("3 nodes", self.shell("top").stdout)
+
+    def test_watch_runs_a_command_again_and_again(self):
+        terminal = self.at_terminal("watch", "0.2", "nodes")
+        for _ in range(3):
+            terminal.until(b"every 200 ms: nodes")
+            terminal.until(b"UPTIME")
+        terminal.type(b"q")
+        self.assertEqual(terminal.status(), 0)
+        for wrong in (["watch", "1"], ["watch", "top"], ["watch", "dance"], ["watch", "drain"]):
+            self.assertEqual(self.shell(*wrong).returncode, 2)
+
+    def test_shell_converses_with_help_completion_and_history(self):
+        terminal = self.at_terminal()
+        terminal.until(b"millrace> ")
+        terminal.type(b"help\n")
+        terminal.until(b"take no new work, finish, end it")
+        terminal.type(b"mod\t\n")
+        terminal.until(b"WANTED")
+        terminal.type(b"actors w2\t\n")
+        terminal.until(b"supervisor")
+        terminal.type(b"queue aff\t\n")
+        terminal.until(b"affine.1")
+        terminal.type(b"explain 'x\n")
+        terminal.until(b"a ' that is not closed")
+        terminal.type(b"exit\n")
+        self.assertEqual(terminal.status(), 0)
+        history = pathlib.Path(self.folder.name, ".actor-shell-history").read_text()
+        self.assertIn("help", history)
+
+    def test_lines_fit_a_terminal_of_80_columns(self):
+        self.infer("--model", "affine", "--trace", "a name that is rather long for a request")
+        for words in (("status",), ("nodes",), ("devices",), ("replicas",), ("models",),
+                      ("queue",), ("explain",), ("events",), ("doctor",), ("help",)):
+            text = self.at_terminal(*words).everything()
+            for line in re.split(r"[\r\n]+", text):
+                self.assertLessEqual(len(line), 80, (words, line))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

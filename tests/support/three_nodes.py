@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Three real nodes for tests in Python. A test's first arguments are the paths
+of millrace, actor-shell and a folder of bundles."""
+
+import fcntl
+import json
+import os
+import pathlib
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+import unittest
+
+MILLRACE, SHELL, BUNDLES = (sys.argv.pop(1) for _ in range(3))
+
+CONFIG = """
+cluster: tools
+seeds: ["ipc://{folder}/front.peers"]
+link: {{timeout: 3s}}
+nodes:
+  front:
+    roles: [gateway, controller]
+    peers: ipc://{folder}/front.peers
+    clients: ipc://{folder}/clients
+    operators: ipc://{folder}/operators
+  w1:
+    roles: [worker]
+    peers: ipc://{folder}/w1.peers
+    models: {bundles}
+  w2:
+    roles: [worker]
+    peers: ipc://{folder}/w2.peers
+    models: {bundles}
+    devices: [{{type: emulated, kind: slow, lanes: 2}}]
+models:
+  - {{model: affine, device: cpu}}
+"""
+
+
+def call(*words, text=None):
+    return subprocess.run(words, input=text, text=True, capture_output=True, timeout=60)
+
+
+def eventually(holds, seconds=20):
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if holds():
+            return True
+        time.sleep(0.1)
+    return False
+
+
+class ThreeNodes(unittest.TestCase):
+    """front, w1 and w2 for all tests; each test begins when all is ready."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.config = pathlib.Path(cls.folder.name) / "cluster.yaml"
+        cls.config.write_text(CONFIG.format(folder=cls.folder.name, bundles=BUNDLES))
+        cls.nodes = {name: cls.start(name) for name in ("front", "w1", "w2")}
+
+    @classmethod
+    def start(cls, name):
+        return subprocess.Popen(
+            [MILLRACE, "node", "--config", str(cls.config), "--node", name],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    @classmethod
+    def tearDownClass(cls):
+        for node in cls.nodes.values():
+            node.send_signal(signal.SIGCONT)
+            node.kill()
+            node.wait(10)
+        cls.folder.cleanup()
+
+    def setUp(self):
+        self.assertTrue(eventually(lambda: self.model("affine")["ready"] == 1, 40))
+        self.assertTrue(eventually(lambda: len(self.ask("nodes")["nodes"]) == 3))
+
+    def shell(self, *words, text=None):
+        address = f"ipc://{self.folder.name}/operators"
+        return call(SHELL, "--node", address, *words, text=text)
+
+    def ask(self, *words):
+        answer = self.shell("--json", *words)
+        self.assertEqual(answer.returncode, 0, answer.stderr + answer.stdout)
+        return json.loads(answer.stdout)
+
+    def model(self, name):
+        answer = self.shell("--json", "models")
+        if answer.returncode != 0:
+            return {"ready": 0}
+        found = [m for m in json.loads(answer.stdout)["models"]
+                 if m["settings"]["model"] == name]
+        return found[0] if found else {"ready": 0}
+
+
+class Terminal:
+    """A program at a terminal of 80 columns, and what it has printed."""
+
+    def __init__(self, test, words, home, rows=24):
+        self.test = test
+        self.seen = b""
+        self.pid, self.file = pty.fork()
+        if self.pid == 0:
+            os.environ.update(HOME=home, TERM="xterm")
+            os.execv(words[0], words)
+        fcntl.ioctl(self.file, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 80, 0, 0))
+
+    def until(self, text, seconds=10):
+        """Reads until it has printed that; what came before is forgotten."""
+        end = time.monotonic() + seconds
+        while text not in self.seen and time.monotonic() < end:
+            if select.select([self.file], [], [], 0.1)[0]:
+                try:
+                    self.seen += os.read(self.file, 65536)
+                except OSError:
+                    break
+        self.test.assertIn(text, self.seen)
+        before, _, self.seen = self.seen.partition(text)
+        return before.decode(errors="replace")
+
+    def everything(self):
+        """What it prints until it ends."""
+        out = b""
+        while True:
+            try:
+                out += os.read(self.file, 65536)
+            except OSError:
+                self.status()
+                return out.decode()
+
+    def type(self, text):
+        os.write(self.file, text)
+
+    def status(self):
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])

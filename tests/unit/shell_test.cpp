@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sstream>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "shell/completion.hpp"
+#include "shell/words.hpp"
+#include "trace/trace_file.hpp"
+
+using namespace millrace;
+
+using words = std::vector<std::string>;
+
+TEST_CASE("shell: a line is words, quotes keep them together") {
+  struct row {
+    std::string line;
+    words expected;
+  };
+  for (auto& x :
+       std::vector<row>{{"", {}},
+                        {"  \t ", {}},
+                        {"load  digits\t2", {"load", "digits", "2"}},
+                        {"explain 'my request'", {"explain", "my request"}},
+                        {R"(explain "a 'b' c")", {"explain", "a 'b' c"}},
+                        {R"(explain a\ b)", {"explain", "a b"}},
+                        {R"(explain 'a\b')", {"explain", R"(a\b)"}},
+                        {"explain ''", {"explain", ""}},
+                        {"a'b'\"c\"", {"abc"}},
+                        {"# all of it", {}},
+                        {"nodes # the rest", {"nodes"}},
+                        {"explain a#1", {"explain", "a#1"}},
+                        {"a\\", {"a\\"}}}) {
+    CAPTURE(x.line);
+    auto found = words_of(x.line);
+    REQUIRE(found);
+    CHECK(*found == x.expected);
+  }
+}
+
+TEST_CASE("shell: a line without end is refused") {
+  CHECK(words_of("explain 'a").failure().text == "a ' that is not closed");
+  CHECK(words_of("explain \"a").failure().text == "a \" that is not closed");
+  CHECK(words_of(std::string(5000, 'x')).failure().code == ec::bad_request);
+  std::string many;
+  for (int i = 0; i < 65; ++i)
+    many += "x ";
+  CHECK(words_of(many).failure().text == "65 words; expected at most 64");
+}
+
+TEST_CASE("shell: an argument is completed as what it names") {
+  using enum argument;
+  CHECK(kind_of_next({}) == command);
+  CHECK(kind_of_next({"actors"}) == node);
+  CHECK(kind_of_next({"load"}) == model);
+  CHECK(kind_of_next({"load", "digits"}) == other);
+  CHECK(kind_of_next({"log"}) == level);
+  CHECK(kind_of_next({"log", "info"}) == node);
+  CHECK(kind_of_next({"help"}) == command);
+  CHECK(kind_of_next({"watch"}) == command);
+  CHECK(kind_of_next({"watch", "2"}) == command);
+  CHECK(kind_of_next({"watch", "2", "queue"}) == model);
+  CHECK(kind_of_next({"no-such-thing"}) == other);
+}
+
+TEST_CASE("shell: a command that is wrongly called says how it is called") {
+  CHECK(command_of({"drain"}).failure().text == "usage: drain NODE");
+  CHECK(command_of({"nodes", "x"}).failure().text == "usage: nodes ");
+  CHECK(command_of({"dance"}).failure().text.starts_with(
+    "no command 'dance'; there are status, top, "));
+  CHECK((*command_of({"drain", "beta"}))->name == "drain");
+}
+
+TEST_CASE("shell: a command's help fits a terminal of 80 columns") {
+  size_t widest = 0;
+  for (auto& x : shell_commands())
+    widest = std::max(widest, x.name.size() + x.usage.size() + 5);
+  for (auto& x : shell_commands()) {
+    CAPTURE(x.name);
+    CHECK(widest + x.help.size() <= 80);
+  }
+}
+
+TEST_CASE(
+  "shell: a table that is too wide loses the ends of its widest cells") {
+  table rows{{"NAME", "WHY"}, {"beta", "the link timed out after 3 seconds"}};
+  CHECK(table_text(rows)
+        == "NAME  WHY\nbeta  the link timed out after 3 seconds\n");
+  CHECK(table_text(rows, 20) == "NAME  WHY\nbeta  the link time…\n");
+  CHECK(table_text({{"é", "x"}, {"ab", "y"}}) == "é   x\nab  y\n");
+  CHECK(table_text({}, 10).empty());
+}
+
+TEST_CASE("shell: a sentence that is too wide goes on in the next line") {
+  CHECK(wrapped("one two three", 0, 2) == "one two three");
+  CHECK(wrapped("one two three", 8, 2) == "one two\n  three");
+  CHECK(wrapped("a-word-that-is-longer x", 8, 1)
+        == "a-word-that-is-longer\n x");
+  CHECK(wrapped("", 8, 1).empty());
+}
+
+TEST_CASE("trace: what has quotes in it is JSON all the same") {
+  std::ostringstream out;
+  {
+    trace_file file{out};
+    file.name_process(1, "a \"node\"\n");
+    file.slice(1, 2, "x\\y", 1us, 3us, trace_member("note", "\"\x01"));
+    file.flow(trace_file::arrow::begins, 1, 2, 7, 1us);
+    file.flow(trace_file::arrow::ends, 1, 2, 7, 2us);
+  }
+  auto x = nlohmann::json::parse(out.str());
+  REQUIRE(x["traceEvents"].size() == 4);
+  CHECK(x["traceEvents"][0]["args"]["name"] == "a 'node''");
+  CHECK(x["traceEvents"][1]["dur"] == 2);
+  CHECK(x["traceEvents"][3]["bp"] == "e");
+}
+
+TEST_CASE("trace: what overlaps gets tracks of its own, what does not shares") {
+  trace_rows rows;
+  CHECK(rows.take(0us, 10us) == 0);
+  CHECK(rows.take(5us, 20us) == 1);
+  CHECK(rows.take(10us, 30us) == 0);
+  CHECK(rows.take(15us, 30us) == 2);
+  CHECK(rows.used() == 3);
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <iostream>
+
+#include "runtime/text.hpp"
+#include "shell/ask.hpp"
+#include "shell/views.hpp"
+
+namespace millrace {
+
+namespace {
+
+int report_done(const shell& in, const result<done>& x,
+                const std::string& text) {
+  if (!x)
+    return complain(in, x.failure().text);
+  if (in.form == output_form::json)
+    return print_json(json{{"ok", true}});
+  std::cout << text << std::endl;
+  return exit_ok;
+}
+
+std::string not_registered(const std::string& model,
+                           const std::vector<model_status>& models) {
+  return "model " + shown(model) + " is not registered; there are "
+         + joined(models, ", ", [](auto& m) { return m.settings.model; });
+}
+
+/// A registered model, and the node to talk to about it.
+struct found_model {
+  std::string node;
+  model_status what;
+};
+
+result<found_model> find_model(operator_client& cluster,
+                               const std::string& model) {
+  auto found = ask_registry(cluster);
+  if (!found)
+    return found.failure();
+  for (auto& m : found->list.models)
+    if (m.settings.model == model)
+      return found_model{found->node, m};
+  return error{
+    ec::unknown_model, not_registered(model, found->list.models), {}};
+}
+
+/// What would be missed, were a model's replicas not there.
+std::string ready_text(const model_status& x) {
+  return std::to_string(x.ready) + " ready replica(s) of " + x.settings.model;
+}
+
+/// Says whether somebody vouches for a model's code.
+int set_trust(shell& in, const std::string& model, bool trusted) {
+  auto found = find_model(in.cluster, model);
+  if (!found)
+    return complain(in, found.failure().text);
+  set_model x{found->what.settings};
+  x.settings.trusted = trusted;
+  return report_done(in, in.cluster.ask<done>(found->node + "/registry", x),
+                     model
+                       + (trusted ? " may run in threads of nodes"
+                                  : " runs in confined processes only"));
+}
+
+} // namespace
+
+int load_model(shell& in, const arguments& args) {
+  std::optional<uint64_t> replicas = 1;
+  if (args.size() > 1)
+    replicas = number_in<uint64_t>(args[1]);
+  if (!replicas)
+    return complain(in,
+                    "expected a number of replicas, found " + shown(args[1]),
+                    exit_wrong_call);
+  auto found = ask_registry(in.cluster);
+  if (!found)
+    return complain(in, found.failure().text);
+  set_model x; // what else is registered of it stays
+  x.settings.model = args[0];
+  for (auto& m : found->list.models)
+    if (m.settings.model == args[0])
+      x.settings = m.settings;
+  if (args.size() > 2)
+    x.settings.version = args[2];
+  x.settings.replicas = *replicas;
+  return report_done(in, in.cluster.ask<done>(found->node + "/registry", x),
+                     args[0] + ": " + std::to_string(*replicas)
+                       + " replica(s) wanted");
+}
+
+int unload_model(shell& in, const arguments& args) {
+  auto found = find_model(in.cluster, args[0]);
+  if (!found)
+    return complain(in, found.failure().text);
+  if (!confirmed(in, "This ends " + ready_text(found->what) + "."))
+    return exit_failed;
+  set_model x{found->what.settings};
+  x.settings.replicas = 0;
+  return report_done(in, in.cluster.ask<done>(found->node + "/registry", x),
+                     args[0] + ": 0 replica(s) wanted");
+}
+
+int trust_model(shell& in, const arguments& args) {
+  return set_trust(in, args[0], true);
+}
+
+int distrust_model(shell& in, const arguments& args) {
+  return set_trust(in, args[0], false);
+}
+
+int forget_model_of(shell& in, const arguments& args) {
+  auto found = find_model(in.cluster, args[0]);
+  if (!found)
+    return complain(in, found.failure().text);
+  if (!confirmed(in, "This ends " + ready_text(found->what)
+                       + ", and what is registered of it is gone."))
+    return exit_failed;
+  return report_done(
+    in, in.cluster.ask<done>(found->node + "/registry", forget_model{args[0]}),
+    args[0] + " is registered no more");
+}
+
+int drain_node(shell& in, const arguments& args) {
+  auto x = ask_all(in.cluster);
+  if (!x)
+    return complain(in, x.failure().text);
+  auto node = std::find_if(x->nodes.begin(), x->nodes.end(),
+                           [&](auto& n) { return n.node.name == args[0]; });
+  if (node == x->nodes.end())
+    return complain(
+      in, "no node " + shown(args[0]) + " answers; there are "
+            + joined(x->nodes, ", ", [](auto& n) { return n.node.name; }));
+  auto what = "This ends node " + args[0] + " and its "
+              + std::to_string(node->replicas.size()) + " replica(s).";
+  if (node->node.has_role("gateway"))
+    what += " Clients connect to it.";
+  if (node->node.has_role("controller"))
+    what += " It is the controller.";
+  if (!confirmed(in, what))
+    return exit_failed;
+  return report_done(in, in.cluster.ask<done>(args[0] + "/supervisor", drain{}),
+                     args[0] + " drains");
+}
+
+int set_log_of(shell& in, const arguments& args) {
+  auto level = from_string<log_level>(args[0]);
+  if (!level)
+    return complain(in,
+                    "expected debug, info, warning, error or off, found "
+                      + shown(args[0]),
+                    exit_wrong_call);
+  auto names = args.size() > 1 ? result<std::vector<std::string>>{{args[1]}}
+                               : node_names(in.cluster);
+  if (!names)
+    return complain(in, names.failure().text);
+  std::string failed;
+  for (auto& name : *names)
+    if (auto x = in.cluster.ask<done>(name + "/inspector", set_log{*level}); !x)
+      failed += (failed.empty() ? "" : "; ") + x.failure().text;
+  if (!failed.empty())
+    return complain(in, failed);
+  return report_done(in, done{},
+                     joined(*names, ", ", [](auto& x) { return x; })
+                       + ": events from " + args[0] + " on are logged");
+}
+
+} // namespace millrace

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <iostream>
+
+#include "runtime/text.hpp"
+#include "shell/ask.hpp"
+#include "shell/views.hpp"
+
+namespace millrace {
+
+namespace {
+
+/// A story, and the gateway's node that tells it.
+struct told {
+  std::string gateway;
+  request_story x;
+};
+
+/// What all gateways know, or of one request.
+result<std::vector<told>> ask_gateways(operator_client& cluster,
+                                       const std::string& which) {
+  auto members = cluster.ask<member_list>("./supervisor", get_members{});
+  if (!members)
+    return members.failure();
+  members->peers.push_back(members->self);
+  std::vector<std::string> gateways;
+  for (auto& m : members->peers)
+    if (m.has_role("gateway"))
+      gateways.push_back(m.name);
+  if (gateways.empty())
+    return error{ec::unavailable, "no gateway is there", {}};
+  std::vector<told> out;
+  for (auto& [node, list] : ask_each<request_list>(cluster, gateways, "gateway",
+                                                   get_requests{which}))
+    for (auto& x : list.requests)
+      out.push_back({node, x});
+  return out;
+}
+
+std::string name_of(const told& x) {
+  if (!x.x.trace.empty())
+    return shown(x.x.trace, 64);
+  return x.x.number == 0 ? "-" : std::to_string(x.x.number);
+}
+
+std::string state_of(const request_story& x) {
+  return x.open ? "open" : std::string{to_string(x.status)};
+}
+
+int list_requests(const std::vector<told>& found) {
+  if (found.empty()) {
+    std::cout << "no gateway has had a request yet" << std::endl;
+    return exit_ok;
+  }
+  table rows{
+    {"REQUEST", "MODEL", "STATE", "AGO", "TOTAL", "QUEUE", "EXECUTE", "WHY"}};
+  for (auto& y : found) {
+    auto& x = y.x;
+    rows.push_back({name_of(y), x.model.empty() ? "-" : x.model, state_of(x),
+                    format_duration(x.ago),
+                    x.open ? "-" : format_duration(x.total),
+                    x.open ? "-" : format_duration(x.queue),
+                    x.open ? "-" : format_duration(x.execute), x.error});
+  }
+  print_table(rows);
+  std::cout << "These are open, failed, slow, or were given a name (--trace);"
+               "\n'explain REQUEST' tells more of one."
+            << std::endl;
+  return exit_ok;
+}
+
+/// "queue  0.3 ms  ####": a part of the whole as a bar.
+void print_part(const char* name, microseconds part, microseconds whole,
+                const char* what) {
+  constexpr int64_t widest = 30;
+  auto n = widest * part.count() / std::max<int64_t>(1, whole.count());
+  auto time = format_duration(part);
+  std::cout << "    " << name << std::string(10 - std::string{name}.size(), ' ')
+            << time << std::string(12 - std::min<size_t>(11, time.size()), ' ')
+            << std::string(
+                 static_cast<size_t>(std::clamp<int64_t>(n, 0, widest)), '#')
+            << (n > 0 ? "  " : "") << what << "\n";
+}
+
+void print_answer(const request_story& x) {
+  if (x.replica.empty()) {
+    std::cout << "  answered by    the gateway: no replica computed it\n";
+  } else {
+    std::cout << "  answered by    " << x.replica;
+    if (x.batch > 1)
+      std::cout << ", with " << x.batch - 1 << " other(s) of its batch";
+    std::cout << "\n";
+  }
+  if (x.attempts > 1)
+    std::cout << "  attempts       " << x.attempts
+              << ": a replica was lost, or failed, with it\n";
+  if (x.replica.empty())
+    return;
+  std::cout << "  its time went to\n";
+  print_part("queue", x.queue, x.total, "waiting for a replica and its device");
+  print_part("execute", x.execute, x.total, "the model");
+  print_part("rest", std::max(0us, x.total - x.queue - x.execute), x.total,
+             "messages, gateway, putting batches together");
+}
+
+void print_story(const told& y) {
+  auto& x = y.x;
+  std::cout << "request " << name_of(y);
+  if (!x.trace.empty() && x.number != 0)
+    std::cout << " (number " << x.number << ")";
+  std::cout << " at " << y.gateway << ": " << state_of(x);
+  if (x.open)
+    std::cout << ", waiting for " << format_duration(x.ago);
+  else
+    std::cout << " after " << format_duration(x.total) << ", "
+              << format_duration(x.ago) << " ago";
+  std::cout << "\n";
+  if (!x.error.empty())
+    std::cout << wrapped("because: " + x.error, terminal_width(), 2) << "\n";
+  std::cout << "  of tenant      " << x.tenant << "\n";
+  if (!x.asked.empty())
+    std::cout << "  asked for      " << shown(x.asked, 200) << "\n";
+  if (x.model.empty()) {
+    std::cout << "  it was refused before a model was chosen\n";
+    return;
+  }
+  std::cout << "  model          " << x.model << " version " << x.version
+            << "\n";
+  if (x.deadline > 0us)
+    std::cout << "  had            " << format_duration(x.deadline) << ", used "
+              << fixed(100 * to_seconds(x.open ? x.ago : x.total)
+                         / to_seconds(x.deadline),
+                       1)
+              << " %\n";
+  if (!x.open)
+    print_answer(x);
+}
+
+} // namespace
+
+int explain_request(shell& in, const arguments& args) {
+  auto found = ask_gateways(in.cluster, args.empty() ? "" : args[0]);
+  if (!found)
+    return complain(in, found.failure().text);
+  if (in.form == output_form::json) {
+    auto out = json::array();
+    for (auto& y : *found) {
+      auto x = to_json(y.x);
+      x["gateway"] = y.gateway;
+      out.push_back(std::move(x));
+    }
+    print_json(json{{"requests", out}});
+    return !args.empty() && found->empty() ? int{exit_failed} : int{exit_ok};
+  }
+  if (args.empty())
+    return list_requests(*found);
+  if (found->empty())
+    return complain(in, "no gateway remembers request " + shown(args[0])
+                          + ": only the last that failed, the slowest, and"
+                            " those given a name (--trace) are; 'explain'"
+                            " lists them");
+  for (auto& y : *found)
+    print_story(y);
+  std::cout << std::flush;
+  return exit_ok;
+}
+
+int show_events(shell& in, const arguments& args) {
+  auto names = args.empty() ? node_names(in.cluster)
+                            : result<std::vector<std::string>>{{args[0]}};
+  if (!names)
+    return complain(in, names.failure().text);
+  get_events wanted;
+  if (args.size() > 1) {
+    auto n = number_in<uint64_t>(args[1]);
+    if (!n)
+      return complain(in,
+                      "expected a number of events, found " + shown(args[1]),
+                      exit_wrong_call);
+    wanted.last = *n;
+  }
+  struct line {
+    std::string node;
+    kept_event x;
+  };
+  std::vector<line> lines;
+  auto answers = ask_each<event_list>(in.cluster, *names, "inspector", wanted);
+  for (auto& [node, list] : answers)
+    for (auto& x : list.events)
+      lines.push_back({node, x});
+  if (answers.empty())
+    return complain(in, "no node answered");
+  std::stable_sort(lines.begin(), lines.end(),
+                   [](auto& x, auto& y) { return x.x.when < y.x.when; });
+  if (lines.size() > wanted.last)
+    lines.erase(lines.begin(),
+                lines.end() - static_cast<std::ptrdiff_t>(wanted.last));
+  if (in.form == output_form::json) {
+    auto out = json::array();
+    for (auto& [node, x] : lines) {
+      auto y = to_json(x);
+      y["node"] = node;
+      out.push_back(std::move(y));
+    }
+    return print_json(json{{"events", out}});
+  }
+  table rows{{"WHEN", "NODE", "LEVEL", "EVENT"}};
+  for (auto& [node, x] : lines)
+    rows.push_back({x.when, node, std::string{to_string(x.level)}, x.text});
+  print_table(rows);
+  return exit_ok;
+}
+
+} // namespace millrace

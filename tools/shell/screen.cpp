@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <iostream>
+#include <optional>
+#include <set>
+
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "runtime/log.hpp"
+#include "runtime/text.hpp"
+#include "shell/ask.hpp"
+#include "shell/tables.hpp"
+#include "shell/views.hpp"
+
+namespace millrace {
+
+namespace {
+
+constexpr char interrupt = 3; // what ctrl-C is where no signal is made of it
+
+/// The whole terminal, for as long as it lives; keys come one by one.
+class full_screen {
+public:
+  full_screen() {
+    ::tcgetattr(0, &before_);
+    auto raw = before_;
+    raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO | ISIG);
+    ::tcsetattr(0, TCSANOW, &raw);
+    std::cout << "\x1b[?1049h\x1b[?25l"; // another page, no cursor
+  }
+  ~full_screen() {
+    std::cout << "\x1b[?25h\x1b[?1049l" << std::flush;
+    ::tcsetattr(0, TCSANOW, &before_);
+  }
+  full_screen(const full_screen&) = delete;
+  full_screen& operator=(const full_screen&) = delete;
+
+  struct extent {
+    size_t rows = 24, columns = 80;
+  };
+  static extent size() {
+    winsize x{};
+    if (::ioctl(1, TIOCGWINSZ, &x) != 0 || x.ws_row == 0)
+      return {};
+    return {x.ws_row, x.ws_col};
+  }
+
+  /// Draws lines, as many as fit; what was there goes.
+  static void draw(const std::string& text) {
+    auto [rows, columns] = size();
+    std::string out = "\x1b[H";
+    size_t line = 0, from = 0;
+    while (from < text.size() && ++line < rows) {
+      auto to = std::min(text.find('\n', from), text.size());
+      out += text.substr(from, to - from) + "\x1b[K\n";
+      from = to + 1;
+    }
+    std::cout << out << "\x1b[J" << std::flush;
+  }
+
+private:
+  termios before_{};
+};
+
+bool at_terminal() {
+  return ::isatty(0) != 0 && ::isatty(1) != 0;
+}
+
+/// The next key, if there is one in time; the end of the input is ctrl-C.
+std::optional<char> read_key(microseconds longest) {
+  pollfd x{0, POLLIN, 0};
+  if (::poll(&x, 1, static_cast<int>(longest / 1ms)) <= 0)
+    return std::nullopt;
+  char c = 0;
+  return ::read(0, &c, 1) == 1 ? c : interrupt;
+}
+
+/// A number of seconds, as a person types it.
+std::optional<microseconds> read_period(const std::string& text) {
+  auto x = parse_duration(text);
+  if (!x)
+    x = parse_duration(text + "s");
+  if (!x || *x < 100ms || *x > 3600s)
+    return std::nullopt;
+  return *x;
+}
+
+/// What top shows, by the key that shows or hides it.
+struct section {
+  char key;
+  const char* name;
+};
+constexpr std::array sections{section{'n', "nodes"}, section{'d', "devices"},
+                              section{'r', "replicas"},
+                              section{'w', "what waits"}};
+
+std::string top_text(operator_client& cluster, const std::set<char>& hidden,
+                     size_t width) {
+  auto x = ask_all(cluster);
+  if (!x)
+    return wall_time() + "  " + x.failure().text + "\n";
+  double requests = 0;
+  for (auto& [node, load] : x->load)
+    for (auto& r : load.replicas)
+      requests += r.requests_per_second;
+  auto out = wall_time() + "  " + summary(*x) + ", " + fixed(requests, 0)
+             + " requests/s\n";
+  for (auto& line : troubles(*x))
+    out += "! " + line.substr(0, width - 2) + "\n";
+  auto add = [&](char key, const table& rows) {
+    if (!hidden.contains(key) && rows.size() > 1)
+      out += "\n" + table_text(rows, width);
+  };
+  add('n', node_table(*x));
+  add('d', device_table(*x));
+  add('r', replica_table(*x));
+  if (!hidden.contains('w'))
+    add('w', queue_table(ask_queues(cluster, *x)));
+  return out;
+}
+
+std::string key_line(const std::set<char>& hidden) {
+  std::string out = "q quits, space looks again";
+  for (auto& x : sections)
+    out += std::string{", "} + x.key + (hidden.contains(x.key) ? " + " : " - ")
+           + x.name;
+  return out + "\n";
+}
+
+} // namespace
+
+int show_top(shell& in, const arguments& args) {
+  auto period =
+    args.empty() ? std::optional<microseconds>{1s} : read_period(args[0]);
+  if (!period)
+    return complain(
+      in, "expected seconds between 0.1 and 3600, found " + shown(args[0]),
+      exit_wrong_call);
+  std::set<char> hidden;
+  if (!at_terminal()) {
+    std::cout << top_text(in.cluster, hidden, 0) << std::flush;
+    return exit_ok;
+  }
+  full_screen screen;
+  for (;;) {
+    auto width = full_screen::size().columns;
+    full_screen::draw(key_line(hidden).substr(0, width)
+                      + top_text(in.cluster, hidden, width));
+    auto key = read_key(*period);
+    if (!key)
+      continue;
+    if (*key == 'q' || *key == interrupt)
+      return exit_ok;
+    for (auto& x : sections)
+      if (x.key == *key && hidden.erase(x.key) == 0)
+        hidden.insert(x.key);
+  }
+}
+
+int watch_command(shell& in, const arguments& args) {
+  auto words = args;
+  auto period = read_period(words.front());
+  if (period)
+    words.erase(words.begin());
+  if (words.empty())
+    return complain(in, "usage: watch [SECONDS] COMMAND...", exit_wrong_call);
+  auto x = command_of(words);
+  if (!x)
+    return complain(in, x.failure().text, exit_wrong_call);
+  if ((*x)->run == watch_command || (*x)->run == show_top)
+    return complain(in, words.front() + " looks again by itself",
+                    exit_wrong_call);
+  auto pause = period.value_or(2s);
+  auto title = joined(words, " ", [](auto& w) { return w; });
+  if (!at_terminal()) {
+    // Until somebody ends it, or no longer reads.
+    while (std::cout) {
+      run_command(in, words);
+      in.cluster.idle(pause);
+    }
+    return exit_ok;
+  }
+  full_screen screen;
+  for (;;) {
+    std::cout << "\x1b[H\x1b[J" << wall_time() << "  every "
+              << format_duration(pause) << ": " << title << " (q quits)\n\n";
+    run_command(in, words);
+    auto key = read_key(pause);
+    if (key && (*key == 'q' || *key == interrupt))
+      return exit_ok;
+  }
+}
+
+} // namespace millrace

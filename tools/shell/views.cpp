@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shell/views.hpp"
+
+#include <algorithm>
+#include <iostream>
+
+#include "runtime/text.hpp"
+#include "shell/ask.hpp"
+#include "shell/tables.hpp"
+
+namespace millrace {
+
+namespace {
+
+/// Prints a view of the status of all nodes: text or JSON.
+template <class Text, class Json>
+int show(const shell& in, const cluster_status& x, Text text, Json as_json) {
+  if (in.form == output_form::json) {
+    json out = as_json(x);
+    out["silent"] = x.silent;
+    out["lost"] = to_json(x.lost);
+    return print_json(out);
+  }
+  for (auto& name : x.silent)
+    std::cerr << "warning: node " << name
+              << " did not answer; what follows is without it" << std::endl;
+  text(x);
+  std::cout << std::flush;
+  return exit_ok;
+}
+
+template <class Text, class Json>
+int show_all(shell& in, Text text, Json as_json) {
+  auto x = ask_all(in.cluster);
+  return x ? show(in, *x, text, as_json) : complain(in, x.failure().text);
+}
+
+void print_tree(const std::vector<actor_info>& actors,
+                const std::string& parent, const std::string& indent) {
+  for (auto& x : actors) {
+    if (x.parent != parent)
+      continue;
+    std::cout << indent << x.name;
+    if (x.state != "running" || x.restarts > 0)
+      std::cout << "  (" << x.state;
+    if (x.restarts > 0)
+      std::cout << ", restarted " << x.restarts << " times";
+    if (x.state != "running" || x.restarts > 0)
+      std::cout << ")";
+    std::cout << "\n";
+    print_tree(actors, x.name, indent + "  ");
+  }
+}
+
+} // namespace
+
+int show_status(shell& in, const arguments&) {
+  auto text = [](const cluster_status& x) {
+    std::cout << summary(x) << "\n";
+    for (auto& line : troubles(x))
+      std::cout << wrapped("! " + line, terminal_width(), 4) << "\n";
+  };
+  return show_all(in, text, [](auto& x) {
+    return json{{"nodes", to_json(x.nodes)}};
+  });
+}
+
+int show_nodes(shell& in, const arguments&) {
+  auto as_json = [](const cluster_status& x) {
+    auto out = json::array();
+    for (auto& n : x.nodes) {
+      auto load = x.load.find(n.node.name);
+      out.push_back(
+        json{{"node", to_json(n.node)},
+             {"state", std::string{to_string(n.state)}},
+             {"reason", n.reason},
+             {"uptime_us", n.uptime.count()},
+             {"devices", to_json(n.devices)},
+             {"load", load == x.load.end() ? json{} : to_json(load->second)}});
+    }
+    return json{{"nodes", out}};
+  };
+  return show_all(
+    in, [](auto& x) { print_table(node_table(x)); }, as_json);
+}
+
+int show_devices(shell& in, const arguments&) {
+  auto as_json = [](const cluster_status& x) {
+    auto out = json::array();
+    for (auto& n : x.nodes)
+      for (auto& d : n.devices) {
+        auto u = usage_of(x, n.node.name, &node_load::devices,
+                          &device_usage::device, d.id);
+        out.push_back(json{{"node", n.node.name},
+                           {"device", to_json(d)},
+                           {"usage", u ? to_json(*u) : json{}}});
+      }
+    return json{{"devices", out}};
+  };
+  return show_all(
+    in, [](auto& x) { print_table(device_table(x)); }, as_json);
+}
+
+int show_actors(shell& in, const arguments& args) {
+  auto x = ask_all(in.cluster);
+  if (!x)
+    return complain(in, x.failure().text);
+  auto wanted = [&](const node_status& n) {
+    return args.empty() || args[0] == n.node.name;
+  };
+  if (!args.empty() && std::none_of(x->nodes.begin(), x->nodes.end(), wanted))
+    return complain(
+      in, "no node " + shown(args[0]) + " answers; there are "
+            + joined(x->nodes, ", ", [](auto& n) { return n.node.name; }));
+  auto text = [&](const cluster_status& y) {
+    for (auto& n : y.nodes)
+      if (wanted(n)) {
+        std::cout << n.node.name << "\n";
+        print_tree(n.actors, "", "  ");
+      }
+  };
+  return show(in, *x, text, [&](auto& y) {
+    auto out = json::object();
+    for (auto& n : y.nodes)
+      if (wanted(n))
+        out[n.node.name] = to_json(n.actors);
+    return json{{"actors", out}};
+  });
+}
+
+int show_replicas(shell& in, const arguments&) {
+  auto as_json = [](const cluster_status& x) {
+    auto out = json::array();
+    for (auto& n : x.nodes)
+      for (auto& r : n.replicas) {
+        auto y = to_json(r);
+        auto u = usage_of(x, n.node.name, &node_load::replicas,
+                          &replica_usage::replica, r.what.replica);
+        y["usage"] = u ? to_json(*u) : json{};
+        out.push_back(std::move(y));
+      }
+    return json{{"replicas", out}};
+  };
+  return show_all(
+    in, [](auto& x) { print_table(replica_table(x)); }, as_json);
+}
+
+int show_models(shell& in, const arguments&) {
+  auto found = ask_registry(in.cluster);
+  if (!found)
+    return complain(in, found.failure().text);
+  if (in.form == output_form::json)
+    return print_json(to_json(found->list));
+  print_table(model_table(found->list));
+  return exit_ok;
+}
+
+int show_queues(shell& in, const arguments& args) {
+  auto x = ask_all(in.cluster);
+  if (!x)
+    return complain(in, x.failure().text);
+  auto queues = ask_queues(in.cluster, *x);
+  if (!args.empty())
+    std::erase_if(queues, [&](auto& q) { return q.second.model != args[0]; });
+  if (in.form == output_form::json) {
+    auto out = json::array();
+    for (auto& [node, q] : queues) {
+      auto y = to_json(q);
+      y["gateway"] = node;
+      out.push_back(std::move(y));
+    }
+    return print_json(json{{"queues", out}});
+  }
+  if (queues.empty()) {
+    std::cout << "no gateway has seen a replica"
+              << (args.empty() ? "" : " of " + shown(args[0])) << std::endl;
+    return exit_ok;
+  }
+  print_table(queue_table(queues));
+  for (auto& [node, q] : queues)
+    if (q.poisons > 0)
+      std::cout << q.model << ": " << q.poisons
+                << " inputs are refused, for they ended its process twice\n";
+  std::cout << std::flush;
+  return exit_ok;
+}
+
+} // namespace millrace

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "shell/commands.hpp"
+
+/// \file
+/// The commands, by what they are for; commands.cpp has the table of them.
+
+namespace millrace {
+
+// views.cpp: what there is
+int show_status(shell& in, const arguments& args);
+int show_nodes(shell& in, const arguments& args);
+int show_devices(shell& in, const arguments& args);
+int show_actors(shell& in, const arguments& args);
+int show_replicas(shell& in, const arguments& args);
+int show_models(shell& in, const arguments& args);
+int show_queues(shell& in, const arguments& args);
+
+// requests.cpp, tracing.cpp, doctor.cpp: what happens, and why
+int explain_request(shell& in, const arguments& args);
+int show_events(shell& in, const arguments& args);
+int record_trace(shell& in, const arguments& args);
+int examine_cluster(shell& in, const arguments& args);
+
+// changes.cpp: what changes the cluster
+int load_model(shell& in, const arguments& args);
+int unload_model(shell& in, const arguments& args);
+int trust_model(shell& in, const arguments& args);
+int distrust_model(shell& in, const arguments& args);
+int forget_model_of(shell& in, const arguments& args);
+int drain_node(shell& in, const arguments& args);
+int set_log_of(shell& in, const arguments& args);
+
+// screen.cpp: again and again
+int show_top(shell& in, const arguments& args);
+int watch_command(shell& in, const arguments& args);
+
+} // namespace millrace
