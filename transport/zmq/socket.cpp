@@ -116,6 +116,9 @@ zmq::socket_t make_dealer(zmq::context_t& context,
   set_common(out, options);
   if (!routing_id.empty())
     out.set(zmq::sockopt::routing_id, routing_id);
+  // Else the kernel tries for minutes, with longer and longer pauses, and is
+  // late to notice that a network is well again.
+  out.set(zmq::sockopt::connect_timeout, options.heartbeat_timeout_ms);
   out.set(zmq::sockopt::reconnect_ivl, 50);
   out.set(zmq::sockopt::reconnect_ivl_max, options.reconnect_max_ms);
   return out;
