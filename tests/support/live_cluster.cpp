@@ -9,8 +9,10 @@ namespace millrace::test {
 
 live_cluster::live_cluster(std::map<std::string, std::string> nodes,
                            const std::string& models,
-                           const std::string& bundles, const std::string& more)
-  : config_(folder_ / "cluster.yaml") {
+                           const std::string& bundles, const std::string& more,
+                           const bad_network* network)
+  : network_(network),
+    config_(folder_ / "cluster.yaml") {
   std::string text = "cluster: test\n" + more + "seeds: ["
                      + endpoint(nodes.begin()->first, "peers") + "]\nnodes:\n";
   for (auto& [name, body] : nodes) {
@@ -32,13 +34,27 @@ live_cluster::live_cluster(std::map<std::string, std::string> nodes,
 
 std::string live_cluster::endpoint(const std::string& node,
                                    const std::string& what) const {
+  if (network_ != nullptr && what == "peers")
+    return "tcp://" + network_->address(node) + ":7200";
   return "ipc://" + folder_.path() + "/" + node + "." + what;
 }
 
+void live_cluster::new_keys(std::vector<std::string> words) {
+  words.insert(words.begin(),
+               {MILLRACE_PROGRAM, "keys", "new", folder() + "/keys"});
+  process p{words, folder_ / "keys.log"};
+  REQUIRE(p.wait() == 0);
+}
+
 void live_cluster::start(const std::string& node) {
-  processes_[node] =
-    process{{MILLRACE_PROGRAM, "node", "--config", config_, "--node", node},
-            folder_ / (node + ".log")};
+  std::vector<std::string> command;
+  if (network_ != nullptr)
+    command = network_->enter(node);
+  for (auto& word :
+       {std::string{MILLRACE_PROGRAM}, std::string{"node"},
+        std::string{"--config"}, config_, std::string{"--node"}, node})
+    command.push_back(word);
+  processes_[node] = process{command, folder_ / (node + ".log")};
 }
 
 void live_cluster::start_all() {

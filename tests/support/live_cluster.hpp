@@ -10,6 +10,7 @@
 
 #include "client/client.hpp"
 #include "client/operator_client.hpp"
+#include "tests/support/bad_network.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/temporary_directory.hpp"
 
@@ -33,19 +34,27 @@ inline infer ask(const std::string& model, const tensor& x) {
 }
 
 /// Real nodes, a process each, that talk over Unix sockets in a folder of
-/// their own.
+/// their own; with a network, over that, each from its own host, and only who
+/// asks them comes by Unix sockets.
 class live_cluster {
 public:
   /// Nodes by name with their YAML (roles, devices); `models` is the list of
   /// models as YAML, `more` what else the config says.
   live_cluster(std::map<std::string, std::string> nodes,
                const std::string& models, const std::string& bundles,
-               const std::string& more = "");
+               const std::string& more = "",
+               const bad_network* network = nullptr);
 
   /// The files of the keys this connects with, where the config has keys.
   void use_key(const std::string& operator_key, const std::string& client_key) {
     operator_key_ = operator_key;
     client_key_ = client_key;
+  }
+
+  /// Makes keys as `millrace keys new FOLDER ...` does, in the folder "keys".
+  void new_keys(std::vector<std::string> words);
+  std::string key(const std::string& name) const {
+    return folder() + "/keys/" + name + ".key";
   }
 
   void start(const std::string& node);
@@ -71,6 +80,7 @@ public:
   const std::string& config() const { return config_; }
 
 private:
+  const bad_network* network_;
   temporary_directory folder_;
   std::string config_;
   std::string gateway_;

@@ -48,6 +48,7 @@ ONLY_IN = {
         "tools/",
         "tests/e2e/",
         "tests/support/canary_load.hpp",
+        "tests/support/bad_network",
     ],
     r"caf::infinite": ["tests/"],
     r"std::cout": ["tools/", "tests/e2e/installed/"],

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/bad_network.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+#include <arpa/inet.h>
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <libnetfilter_queue/libnetfilter_queue.h>
+#include <linux/netfilter.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "runtime/bytes.hpp"
+#include "runtime/random.hpp"
+#include "tests/support/process.hpp"
+#include "tests/support/temporary_directory.hpp"
+
+namespace millrace::test {
+
+namespace {
+
+constexpr uint32_t most_held = 65'536; ///< packets of a host
+constexpr size_t ip_source_at = 12;    ///< in an IPv4 header
+constexpr size_t headers = 60; ///< longer than IP's and TCP's together are
+
+timestamp now() {
+  return std::chrono::steady_clock::now();
+}
+
+} // namespace
+
+/// A network namespace, and the packets that wait to be received in it.
+class bad_network::host {
+public:
+  /// Makes the namespace the calling thread's own; without rights it is not
+  /// there.
+  explicit host(bad_network& whole, size_t index)
+    : whole_(whole),
+      index_(index),
+      random_(index) {
+    if (::unshare(CLONE_NEWNET) == 0)
+      space_ = ::open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+  }
+  ~host() {
+    if (queue_ != nullptr)
+      nfq_destroy_queue(queue_);
+    if (netlink_ != nullptr)
+      nfq_close(netlink_);
+    for (auto fd : {raw_, space_})
+      if (fd >= 0)
+        ::close(fd);
+  }
+  host(const host&) = delete;
+  host& operator=(const host&) = delete;
+
+  bool there() const { return space_ >= 0; }
+  int fd() const { return nfq_fd(netlink_); }
+
+  /// Anybody who runs as this user finds it there.
+  std::string path() const {
+    return "/proc/" + std::to_string(::getpid()) + "/fd/"
+           + std::to_string(space_);
+  }
+
+  /// Takes packets from the kernel from now on. In the namespace.
+  bool listen() {
+    // What is sent here reaches this very host by its loopback.
+    raw_ = ::socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW);
+    netlink_ = nfq_open();
+    if (raw_ < 0 || netlink_ == nullptr)
+      return false;
+    queue_ = nfq_create_queue(
+      netlink_, 0,
+      [](nfq_q_handle*, nfgenmsg*, nfq_data* x, void* self) {
+        static_cast<host*>(self)->on_packet(x);
+        return 0;
+      },
+      this);
+    if (queue_ == nullptr
+        || nfq_set_mode(queue_, NFQNL_COPY_PACKET, 0xffff) != 0
+        || nfq_set_queue_maxlen(queue_, most_held) != 0)
+      return false;
+    nfnl_rcvbufsiz(nfq_nfnlh(netlink_), 16u << 20);
+    ::fcntl(fd(), F_SETFL, O_NONBLOCK);
+    return true;
+  }
+
+  void take() {
+    alignas(nlmsghdr) std::array<char, 0x11000> buffer;
+    for (;;) {
+      auto n = ::recv(fd(), buffer.data(), buffer.size(), 0);
+      if (n > 0)
+        nfq_handle_packet(netlink_, buffer.data(), static_cast<int>(n));
+      else if (errno != ENOBUFS) // some were lost: it is a bad network
+        return;
+    }
+  }
+
+  /// Lets those go on whose time has come; returns when the next one is due.
+  timestamp release(timestamp time) {
+    while (!held_.empty() && held_.begin()->first <= time) {
+      let_go(held_.begin()->second);
+      held_.erase(held_.begin());
+    }
+    return held_.empty() ? far_future : held_.begin()->first;
+  }
+
+private:
+  struct packet {
+    uint32_t id = 0;
+    std::vector<unsigned char> replaced_by; ///< empty: it is as it was
+    std::vector<unsigned char> again;       ///< a second one; empty: none
+  };
+
+  void on_packet(nfq_data* x) {
+    unsigned char* bytes = nullptr;
+    auto size = nfq_get_payload(x, &bytes);
+    packet p{ntohl(nfq_get_msg_packet_hdr(x)->packet_id), {}, {}};
+    if (size < static_cast<int>(headers - 8))
+      return let_go(p);
+    auto faults = whole_.faults_of(bytes[ip_source_at + 3] - 1u, index_);
+    auto happens = [&](double share, std::atomic<size_t>& count) {
+      auto yes = random_.uniform() < share;
+      count += yes;
+      return yes;
+    };
+    auto& counts = whole_.counts_;
+    if (happens(faults.lost, counts.lost)) {
+      nfq_set_verdict(queue_, p.id, NF_DROP, 0, nullptr);
+      return;
+    }
+    if (happens(faults.doubled, counts.doubled))
+      p.again.assign(bytes, bytes + size);
+    if (happens(faults.damaged, counts.damaged)) {
+      p.replaced_by.assign(bytes, bytes + size);
+      p.replaced_by[p.replaced_by.size() - 1 - random_.below(20)] ^= 0x40;
+    }
+    auto wait =
+      faults.delay
+      + microseconds{static_cast<int64_t>(
+        random_.uniform() * static_cast<double>(faults.jitter.count()))};
+    if (wait == 0us)
+      return let_go(p);
+    ++counts.delayed;
+    held_.emplace(now() + wait, std::move(p));
+  }
+
+  void let_go(const packet& x) {
+    ++whole_.counts_.passed;
+    nfq_set_verdict(queue_, x.id, NF_ACCEPT,
+                    static_cast<uint32_t>(x.replaced_by.size()),
+                    x.replaced_by.empty() ? nullptr : x.replaced_by.data());
+    if (x.again.empty())
+      return;
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    std::memcpy(&to.sin_addr, x.again.data() + ip_source_at + 4, 4);
+    ::sendto(raw_, x.again.data(), x.again.size(), MSG_DONTWAIT,
+             reinterpret_cast<sockaddr*>(&to), sizeof to);
+  }
+
+  bad_network& whole_;
+  size_t index_;
+  random_stream random_;
+  int space_ = -1;
+  int raw_ = -1;
+  nfq_handle* netlink_ = nullptr;
+  nfq_q_handle* queue_ = nullptr;
+  std::multimap<timestamp, packet> held_; ///< by when they go on
+};
+
+bad_network::bad_network(std::vector<std::string> nodes)
+  : nodes_(std::move(nodes)),
+    faults_(nodes_.size(), std::vector<network_faults>(nodes_.size())) {
+  std::atomic<bool> made{false};
+  thread_ = std::thread{[&] {
+    auto good = make_hosts() && join_hosts();
+    made = true;
+    made.notify_one();
+    if (good)
+      carry();
+  }};
+  made.wait(false);
+}
+
+bad_network::~bad_network() {
+  going_ = false;
+  thread_.join();
+}
+
+bool bad_network::make_hosts() {
+  for (size_t i = 0; i <= nodes_.size(); ++i) {
+    hosts_.push_back(std::make_unique<host>(*this, i));
+    auto& x = *hosts_.back();
+    if (!x.there())
+      problem_ = "network namespaces need root, or to be called by unshare -Ur";
+    else if (i < nodes_.size() && !x.listen())
+      problem_ = "the kernel gives no packets away (NFQUEUE)";
+    if (!problem_.empty())
+      return false;
+  }
+  return true;
+}
+
+/// On the thread whose namespace is the last host: the bridge's.
+bool bad_network::join_hosts() {
+  std::string all = "set -e; PATH=$PATH:/usr/sbin:/sbin\n"
+                    "ip link add name bridge type bridge\n"
+                    "ip link set bridge up\n";
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    auto port = "port" + std::to_string(i);
+    all += "ip link add name " + port + " type veth peer name wire netns "
+           + hosts_[i]->path() + "\nip link set " + port
+           + " master bridge up\nnsenter --net=" + hosts_[i]->path()
+           + " sh -ec 'ip link set lo up; ip address add " + address(nodes_[i])
+           + "/24 dev wire; ip link set wire up;"
+             " iptables -A INPUT -i wire -p tcp -j NFQUEUE --queue-num 0'\n";
+  }
+  temporary_directory folder;
+  process shell{{"/bin/sh", "-c", all}, folder / "log"};
+  if (shell.wait() == 0)
+    return true;
+  auto said = read_file(folder / "log", 10'000);
+  problem_ = "ip (iproute2), nsenter (util-linux) or iptables cannot do it: "
+             + (said ? *said : said.failure().text);
+  return false;
+}
+
+size_t bad_network::index_of(const std::string& node) const {
+  auto i = std::find(nodes_.begin(), nodes_.end(), node);
+  REQUIRE(i != nodes_.end());
+  return static_cast<size_t>(i - nodes_.begin());
+}
+
+std::string bad_network::address(const std::string& node) const {
+  return "10.17.0." + std::to_string(index_of(node) + 1);
+}
+
+std::vector<std::string> bad_network::enter(const std::string& node) const {
+  return {"/usr/bin/nsenter", "--net=" + hosts_[index_of(node)]->path()};
+}
+
+network_faults bad_network::faults_of(size_t from, size_t to) {
+  std::lock_guard guard{mutex_};
+  return from < faults_.size() ? faults_[from][to] : network_faults{};
+}
+
+void bad_network::all(const network_faults& x) {
+  std::lock_guard guard{mutex_};
+  for (auto& row : faults_)
+    std::fill(row.begin(), row.end(), x);
+}
+
+void bad_network::into(const std::string& node, const network_faults& x) {
+  std::lock_guard guard{mutex_};
+  for (auto& row : faults_)
+    row[index_of(node)] = x;
+}
+
+void bad_network::out_of(const std::string& node, const network_faults& x) {
+  std::lock_guard guard{mutex_};
+  auto& row = faults_[index_of(node)];
+  std::fill(row.begin(), row.end(), x);
+}
+
+void bad_network::carry() {
+  std::vector<pollfd> items;
+  for (size_t i = 0; i < nodes_.size(); ++i)
+    items.push_back({hosts_[i]->fd(), POLLIN, 0});
+  while (going_) {
+    auto time = now();
+    auto next = time + 20ms; // to see whether to go on
+    for (size_t i = 0; i < nodes_.size(); ++i)
+      next = std::min(next, hosts_[i]->release(time));
+    auto left = std::chrono::nanoseconds{next - time}.count();
+    timespec wait{0, static_cast<long>(std::max<int64_t>(0, left))};
+    ::ppoll(items.data(), items.size(), &wait, nullptr);
+    for (size_t i = 0; i < nodes_.size(); ++i)
+      if (items[i].revents != 0)
+        hosts_[i]->take();
+  }
+}
+
+} // namespace millrace::test
