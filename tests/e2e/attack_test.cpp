@@ -2,7 +2,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <arpa/inet.h>
 #include <cstring>
 #include <fcntl.h>
 #include <functional>
@@ -13,6 +12,7 @@
 
 #include "runtime/random.hpp"
 #include "tests/support/builders.hpp"
+#include "tests/support/http.hpp"
 #include "tests/support/live_cluster.hpp"
 
 using namespace millrace;
@@ -27,27 +27,11 @@ timestamp now() {
   return std::chrono::steady_clock::now();
 }
 
-/// A port that nobody has now.
-uint16_t free_port() {
-  file_descriptor fd{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof at;
-  REQUIRE(::bind(fd.get(), reinterpret_cast<sockaddr*>(&at), size) == 0);
-  REQUIRE(::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&at), &size)
-          == 0);
-  return ntohs(at.sin_port);
-}
-
 /// A connection on which nothing was said yet; it may still be coming about.
 file_descriptor connect_to(uint16_t port) {
   file_descriptor out{
     ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  to.sin_port = htons(port);
+  auto to = loopback(port);
   static_cast<void>(
     ::connect(out.get(), reinterpret_cast<sockaddr*>(&to), sizeof to));
   return out;
