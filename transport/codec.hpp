@@ -7,6 +7,8 @@
 /// and decode.cpp alone. Decoding needs no recursion, allocates no more than a
 /// small multiple of the input, and ignores unknown fields.
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <concepts>
 #include <map>
@@ -212,6 +214,7 @@ struct slot_kind {
   bool (*map)(void*, decode_context&, uint32_t n) = nullptr;
   slot (*key)(void*, decode_context&, std::string_view) = nullptr;
   bool (*finish)(void*, decode_context&) = nullptr; ///< after array or map
+  std::string (*objection)(void*) = nullptr;        ///< what finish found wrong
 };
 
 /// Parses one MessagePack value into a slot.

@@ -66,10 +66,36 @@ struct kind<std::string> {
     }};
 };
 
+/// "one of A, B, C", of an enum's names.
+template <named_enum T>
+struct one_of {
+  static constexpr auto names = names_of(T{});
+  static constexpr std::string_view start = "one of ";
+  static constexpr size_t length() {
+    auto n = start.size() + 2 * (names.size() - 1) + 1;
+    for (auto x : names)
+      n += x.size();
+    return n;
+  }
+  static constexpr auto write() {
+    std::array<char, length()> out{};
+    auto at = std::copy(start.begin(), start.end(), out.begin());
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (i > 0) {
+        *at++ = ',';
+        *at++ = ' ';
+      }
+      at = std::copy(names[i].begin(), names[i].end(), at);
+    }
+    return out;
+  }
+  static constexpr auto text = write();
+};
+
 template <named_enum T>
 struct kind<T> {
   static constexpr slot_kind value{
-    .expected = "a known name",
+    .expected = one_of<T>::text.data(),
     .text = [](void* x, decode_context&, std::string_view y) {
       auto found = from_string<T>(y);
       return found ? (as<T>(x) = *found, true) : false;
@@ -100,7 +126,7 @@ struct kind<deadline> {
   /// A year; more is as good as never and would overflow.
   static constexpr int64_t longest = 31'536'000'000'000;
   static constexpr slot_kind value{
-    .expected = "microseconds left",
+    .expected = "microseconds left, at most a year",
     .nil = [](void* x) { return as<deadline>(x).at = far_future, true; },
     .integer =
       [](void* x, decode_context& ctx, int64_t y) {

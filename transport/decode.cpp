@@ -39,10 +39,15 @@ slot tensor_key(tensor& x, std::string_view key) {
   return {};
 }
 
-/// Holds the bytes against the extents, as tensor::make does.
+/// Holds the bytes against the extents.
 bool check_tensor(const tensor& x) {
   auto n = dense_bytes(x.type, x.extents);
   return n && *n == x.data.size();
+}
+
+std::string why_no_tensor(const tensor& x) {
+  return "a tensor that is none: "
+         + tensor::make(x.type, x.extents, x.data).failure().text;
 }
 
 bool take_any(void*, decode_context&, uint32_t) {
@@ -60,7 +65,8 @@ const slot_kind kind<tensor>::value{
   .key = [](void* x, decode_context&,
             std::string_view key) { return tensor_key(as<tensor>(x), key); },
   .finish = [](void* x,
-               decode_context&) { return check_tensor(as<tensor>(x)); }};
+               decode_context&) { return check_tensor(as<tensor>(x)); },
+  .objection = [](void* x) { return why_no_tensor(as<tensor>(x)); }};
 
 const slot_kind kind<named_tensor>::value{
   .expected = "name, dtype, shape and data of just as many bytes",
@@ -74,7 +80,9 @@ const slot_kind kind<named_tensor>::value{
   .finish =
     [](void* x, decode_context&) {
       return check_tensor(as<named_tensor>(x).value);
-    }};
+    },
+  .objection =
+    [](void* x) { return why_no_tensor(as<named_tensor>(x).value); }};
 
 } // namespace detail
 
@@ -227,8 +235,6 @@ private:
     return refuse(std::string{"something else than "} + next_.kind->expected);
   }
 
-  bool hold(bool valid) { return valid || wrong(); }
-
   bool take_key(std::string_view x) {
     got_key_ = true;
     auto& open = stack_[depth_ - 1];
@@ -261,7 +267,12 @@ private:
     if (open.owner.kind == nullptr || open.owner.kind->finish == nullptr)
       return true;
     next_ = open.owner;
-    return hold(open.owner.kind->finish(open.owner.target, ctx_));
+    auto& owner = open.owner;
+    if (owner.kind->finish(owner.target, ctx_))
+      return true;
+    return owner.kind->objection == nullptr
+             ? wrong()
+             : refuse(owner.kind->objection(owner.target));
   }
 
   std::array<open_value, codec_limits::depth> stack_;
