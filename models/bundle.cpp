@@ -99,7 +99,7 @@ std::string print_manifest(const manifest& x) {
 
 result<bundle> open_bundle(const std::string& directory, verify how) {
   auto file = directory + "/model.yaml";
-  auto text = read_file(file, max_manifest);
+  auto text = read_file_beneath(directory, "model.yaml", max_manifest);
   if (!text)
     return text.failure();
   auto info = parse_manifest(*text, file);

@@ -16,6 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t max_alias_file = 1u << 16;
+const std::string alias_name = "aliases.yaml";
 
 struct alias_record {
   uint64_t version = 0;
@@ -35,7 +36,7 @@ std::optional<uint64_t> version_in(std::string_view text) {
 }
 
 std::string alias_path(const std::string& model_directory) {
-  return model_directory + "/aliases.yaml";
+  return model_directory + "/" + alias_name;
 }
 
 result<alias_file> read_aliases(const std::string& model_directory) {
@@ -44,7 +45,7 @@ result<alias_file> read_aliases(const std::string& model_directory) {
   std::error_code unreadable;
   if (!fs::exists(path, unreadable) && !unreadable)
     return out;
-  auto text = read_file(path, max_alias_file);
+  auto text = read_file_beneath(model_directory, alias_name, max_alias_file);
   if (!text)
     return text.failure();
   if (auto done = yaml_reader{path}.read(*text, out); !done)
@@ -74,9 +75,14 @@ std::vector<std::string> subdirectories(const std::string& directory) {
   return out;
 }
 
-result<bundle> open_version(const std::string& directory, uint64_t version,
+result<bundle> open_version(const std::string& directory,
+                            const std::string& name, uint64_t version,
                             verify how) {
   auto x = open_bundle(directory, how);
+  if (x && x->info.name != name)
+    return error{ec::bad_config, directory + "/model.yaml: says model "
+                                   + shown(x->info.name) + ", expected "
+                                   + shown(name) + " as its directory does"};
   if (x && x->info.version != version)
     return error{ec::bad_config, directory + "/model.yaml: says version "
                                    + std::to_string(x->info.version)
@@ -102,7 +108,7 @@ bundle_store::listing bundle_store::list() const {
     }
     for (auto version : versions(name)) {
       auto x =
-        open_version(directory_of(name, version), version, verify::sizes);
+        open_version(directory_of(name, version), name, version, verify::sizes);
       if (!x) {
         out.broken.push_back(std::move(x.failure()));
         continue;
@@ -121,7 +127,7 @@ result<bundle> bundle_store::open(const std::string& name,
   auto number = resolve(name, version);
   if (!number)
     return number.failure();
-  return open_version(directory_of(name, *number), *number, how);
+  return open_version(directory_of(name, *number), name, *number, how);
 }
 
 std::vector<std::string>

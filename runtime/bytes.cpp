@@ -102,10 +102,10 @@ result<file_descriptor> open_file_beneath(const std::string& directory,
   return out;
 }
 
-result<std::string> read_file(const std::string& path, size_t max) {
-  file_descriptor fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (!fd)
-    return system_error(path, "open");
+namespace {
+
+result<std::string> read_open_file(const file_descriptor& fd,
+                                   const std::string& path, size_t max) {
   std::string out;
   char buf[65536];
   for (;;) {
@@ -119,6 +119,29 @@ result<std::string> read_file(const std::string& path, size_t max) {
       return error{ec::too_large,
                    path + ": has more than " + std::to_string(max) + " bytes"};
   }
+}
+
+} // namespace
+
+result<std::string> read_file(const std::string& path, size_t max) {
+  file_descriptor fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (!fd)
+    return system_error(path, "open");
+  return read_open_file(fd, path, max);
+}
+
+result<std::string> read_file_beneath(const std::string& directory,
+                                      const std::string& path, size_t max) {
+  auto fd = open_file_beneath(directory, path);
+  if (!fd)
+    return fd.failure();
+  auto whole = directory + "/" + path;
+  struct stat info;
+  if (::fstat(fd->get(), &info) != 0)
+    return system_error(whole, "open");
+  if (!S_ISREG(info.st_mode))
+    return error{ec::unavailable, whole + ": is not a regular file"};
+  return read_open_file(*fd, whole, max);
 }
 
 result<void> write_file(const std::string& path, const_bytes content) {

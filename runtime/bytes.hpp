@@ -91,6 +91,11 @@ result<shared_bytes> map_open_file(const file_descriptor& file,
 /// Errors: unavailable as above; too_large.
 result<std::string> read_file(const std::string& path, size_t max);
 
+/// As above, of a file in a directory that others may have written: found as
+/// open_file_beneath does, and nothing but a regular file.
+result<std::string> read_file_beneath(const std::string& directory,
+                                      const std::string& path, size_t max);
+
 /// Replaces a file so that a crash leaves the old one or the new one whole:
 /// writes beside it, syncs, renames, syncs the directory.
 /// Errors: unavailable, with the path and the system's reason.
