@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/yaml.h>
 
 #include "runtime/fields.hpp"
@@ -35,12 +36,15 @@ public:
   template <declared T>
   result<void> read(const std::string& text, T& x,
                     const std::vector<std::string>& overrides = {}) {
+    room_ = 2 * text.size() + room_for_aliases;
     try {
       auto node = YAML::Load(text);
       for (auto& o : overrides)
         try_replace(node, o);
       if (!error_)
         value(node, x);
+    } catch (const YAML::DeepRecursion& e) {
+      fail_at(e.mark, "is nested too deeply");
     } catch (const YAML::Exception& e) {
       fail_at(e.mark, std::string{"is not YAML: "} + e.msg);
     }
@@ -65,6 +69,10 @@ public:
 private:
   /// Of what an override put into the document.
   static constexpr int no_line = 0;
+
+  /// Aliases repeat what a document says once, and can be made to do so without
+  /// end: values, and bytes of theirs, beyond what a text of its size can say.
+  static constexpr size_t room_for_aliases = 1u << 20;
 
   void try_replace(const YAML::Node& root, const std::string& assignment) {
     try {
@@ -302,9 +310,12 @@ private:
                const std::string& key = {}) {
     auto path = joined_path();
     auto blamed = path + (path.empty() || key.empty() ? "" : ".") + key;
-    auto at = was_overridden(blamed) || mark.line + 1 == no_line
-                ? std::string{"--set "}
-                : file_ + ":" + std::to_string(mark.line + 1) + ": ";
+    auto line = mark.line + 1;
+    auto replaced =
+      was_overridden(blamed) || (line == no_line && !overridden_.empty());
+    auto at = replaced          ? std::string{"--set "}
+              : line == no_line ? file_ + ": " // it is empty
+                                : file_ + ":" + std::to_string(line) + ": ";
     if (!path_.empty())
       at += path + ": ";
     error_ = error{ec::bad_config, at + std::move(why), {}};
@@ -320,6 +331,10 @@ private:
 
   void enter(std::string key, const YAML::Node& node) {
     path_.push_back(std::move(key));
+    auto size = 1 + (node.IsScalar() ? node.Scalar().size() : 0);
+    if (size > room_)
+      return fail_at(node.Mark(), "aliases repeat more than 1 MiB");
+    room_ -= size;
     lines_[joined_path()] = node.Mark().line + 1;
   }
 
@@ -335,6 +350,7 @@ private:
   std::map<std::string, int> lines_;
   std::vector<std::string> overridden_;
   std::optional<error> error_;
+  size_t room_ = 0;
 };
 
 /// Emits a declared record; members at their default value are left out.
