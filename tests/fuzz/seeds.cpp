@@ -5,6 +5,7 @@
 /// one of every type and for each list in one a crowded one, of files those of
 /// the project.
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
@@ -12,6 +13,8 @@
 #include "runtime/store/facts.hpp"
 #include "tests/fuzz/frames.hpp"
 #include "tests/support/builders.hpp"
+#include "tests/support/hostile_files.hpp"
+#include "tests/support/hostile_frames.hpp"
 #include "tests/support/samples.hpp"
 #include "transport/messages/all.hpp"
 
@@ -128,6 +131,21 @@ void write_group(seed_folder& to) {
     write_file((to.path / "group").string(), std::as_bytes(std::span{text})));
 }
 
+/// What hostile clients say; the tests hold what each is answered.
+void write_hostile(seed_folder& to) {
+  size_t i = 0;
+  for (auto& xs : {test::hostile_envelopes(), test::hostile_tensors()})
+    for (auto& x : xs) {
+      std::vector<shared_bytes> frames{shared_bytes::copy_of(x.first)};
+      for (auto& raw : x.raw)
+        frames.push_back(shared_bytes::copy_of(raw));
+      auto text = fuzz::join_frames(frames);
+      auto file = to.path / ("hostile." + std::to_string(++i));
+      to.good &= static_cast<bool>(
+        write_file(file.string(), std::as_bytes(std::span{text})));
+    }
+}
+
 } // namespace
 
 namespace {
@@ -139,6 +157,7 @@ bool write_messages(const std::filesystem::path& folder) {
   write_group(to);
   write_crowd(to, "crowd.mixed", false);
   write_crowd(to, "crowd.forbidden", true);
+  write_hostile(to);
   return to.good;
 }
 
@@ -164,14 +183,25 @@ bool write_journals(const std::filesystem::path& folder) {
          && write_text(folder / "orders", orders);
 }
 
+bool write_hostile_files(const std::filesystem::path& folder,
+                         const std::vector<test::hostile_file>& xs) {
+  size_t i = 0;
+  return std::all_of(xs.begin(), xs.end(), [&](auto& x) {
+    return write_text(folder / ("hostile." + std::to_string(++i)), x.content);
+  });
+}
+
 bool write_files(const std::filesystem::path& folder) {
   auto tensor = test::floats({2, 3});
   auto weights = write_safetensors({{"a", tensor}, {"b", tensor}});
   auto bundle = test::make_bundle("m", 1)->info;
   bundle.layers[0].code = "layers/model.pt";
-  auto good = weights && write_text(folder / "safetensors/two", *weights)
-              && write_text(folder / "manifest/small", print_manifest(bundle))
-              && write_journals(folder / "journal");
+  auto good =
+    weights && write_text(folder / "safetensors/two", *weights)
+    && write_text(folder / "manifest/small", print_manifest(bundle))
+    && write_journals(folder / "journal")
+    && write_hostile_files(folder / "safetensors", test::hostile_weights())
+    && write_hostile_files(folder / "manifest", test::hostile_manifests());
   std::string keys = "keys:\n";
   for (char c : {'a', 'b'})
     keys += std::string{"  "} + c + ": {role: client, tenant: t, public_key: \""

@@ -49,6 +49,11 @@ public:
   }
   void request(uint64_t id) { request(id, ask()); }
 
+  /// One that the header gives a priority.
+  void request(uint64_t id, int32_t priority) {
+    front().bus()->client_sends({0, "client"}, id, ask(), 10s, priority);
+  }
+
   void cancel(uint64_t id) { front().bus()->client_cancels({0, "client"}, id); }
 
   /// The status each request was answered with, each exactly once.
@@ -63,6 +68,7 @@ public:
 
   std::map<uint64_t, std::vector<infer_reply>> replies;
   std::string given_to;  ///< the node that got the last batch
+  size_t given = 0;      ///< of requests, to devices
   size_t executions = 0; ///< of requests
 
   // -- nodes ------------------------------------------------------------------
@@ -161,6 +167,7 @@ private:
   }
   void on_given(const simulator::given_batch& x, timestamp) override {
     given_to = x.where.node;
+    given += x.items.size();
   }
   void on_executed(const simulator::executed_batch& x) override {
     executions += x.ok ? x.items.size() : 0;

@@ -49,6 +49,7 @@ ONLY_IN = {
         "tests/e2e/",
         "tests/support/canary_load.hpp",
         "tests/support/bad_network",
+        "tests/support/besieged.hpp",
     ],
     r"caf::infinite": ["tests/"],
     r"std::cout": ["tools/", "tests/e2e/installed/"],
