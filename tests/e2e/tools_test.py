@@ -122,7 +122,7 @@ class Cluster(ThreeNodes):
     def test_shell_wrong_calls_say_what_is_right(self):
         answer = self.shell("loda", "x")
         self.assertEqual(answer.returncode, 2)
-        self.assertIn("no command 'loda'; there are status, nodes", answer.stderr)
+        self.assertIn("no command 'loda'; there are status, top, nodes", answer.stderr)
         answer = self.shell("drain")
         self.assertEqual((answer.returncode, answer.stderr),
                          (2, "actor-shell: usage: drain NODE\n"))
