@@ -26,7 +26,7 @@ reactor::~reactor() {
 }
 
 void reactor::exec_later(caf::resumable* job) {
-  if (std::this_thread::get_id() == owner_) {
+  if (is_on_this_thread()) {
     ready_.push_back(job);
     return;
   }

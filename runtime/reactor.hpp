@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -26,6 +27,11 @@ public:
   /// Makes the calling thread the one that runs the jobs.
   void adopt_this_thread() { owner_ = std::this_thread::get_id(); }
 
+  /// Whether the calling thread is that one.
+  bool is_on_this_thread() const {
+    return owner_.load(std::memory_order_relaxed) == std::this_thread::get_id();
+  }
+
   /// Queues an actor. From other threads too, unlike CAF's own units: a device
   /// thread names this unit as host and its result is handled here.
   void exec_later(caf::resumable* job) override;
@@ -44,7 +50,7 @@ private:
   void take_posted();
 
   std::function<void()> wake_;
-  std::thread::id owner_;
+  std::atomic<std::thread::id> owner_;
   std::vector<caf::resumable*> ready_; // FIFO from next_
   size_t next_ = 0;
   std::mutex mutex_;

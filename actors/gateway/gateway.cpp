@@ -171,7 +171,7 @@ result<void> gateway_state::admit(client_request& x,
   from.second.requests.emplace(x.tag.id, key);
   from.second.bytes += bytes;
   in_flight_.emplace(
-    key, begin_story({&from, x.tag, *chosen, time, due, bytes, 0, {}, {}}, x));
+    key, request{&from, x.tag, *chosen, time, due, bytes, 0, words_of(x)});
   x.taken = true;
   ++model.open;
   deadlines_.push(due, key);

@@ -64,6 +64,12 @@ private:
   };
   using client_map = std::unordered_map<session, client, session_hash>;
 
+  /// Of a request that its client gave a name: this, and what it asked for.
+  struct words {
+    std::string trace;
+    std::string asked;
+  };
+
   struct request {
     client_map::value_type* from = nullptr;
     client_tag tag;
@@ -72,8 +78,7 @@ private:
     timestamp due;
     size_t bytes = 0;
     uint32_t attempts = 0;
-    std::string trace; ///< the client's name for it
-    std::string asked; ///< of those with a name
+    std::unique_ptr<const words> named; ///< what the client calls it; or null
   };
 
   timestamp now() const;
@@ -89,7 +94,7 @@ private:
   void settle(outcome& x, const settled& with, timestamp time);
   void cancel(uint64_t key, const char* why);
   void finish_request(uint64_t key, request& r, infer_reply x, timestamp time);
-  static request begin_story(request x, const client_request& y);
+  static std::unique_ptr<const words> words_of(const client_request& x);
   void remember(const client_request& x, const session& from, const error& why);
   void remember(uint64_t key, const request& r, const infer_reply& x,
                 timestamp time);

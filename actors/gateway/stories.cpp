@@ -31,14 +31,12 @@ std::string asked_for(const infer& x) {
 
 } // namespace
 
-/// One with a name is told of later in the words of its client.
-gateway_state::request gateway_state::begin_story(request x,
-                                                  const client_request& y) {
-  if (!y.trace.empty()) {
-    x.trace = y.trace.substr(0, trace_longest);
-    x.asked = asked_for(y.request);
-  }
-  return x;
+std::unique_ptr<const gateway_state::words>
+gateway_state::words_of(const client_request& x) {
+  if (x.trace.empty())
+    return nullptr;
+  return std::make_unique<const words>(
+    words{x.trace.substr(0, trace_longest), asked_for(x.request)});
 }
 
 /// A request that was refused on arrival.
@@ -58,9 +56,11 @@ request_story gateway_state::story_of(uint64_t key, const request& r) const {
   auto& model = models_[r.model];
   request_story out;
   out.number = key;
-  out.trace = r.trace;
   out.tenant = options_.tenants.at(r.from->first.endpoint);
-  out.asked = r.asked;
+  if (r.named) {
+    out.trace = r.named->trace;
+    out.asked = r.named->asked;
+  }
   out.model = model.info.model;
   out.version = model.info.version;
   out.attempts = r.attempts;
@@ -73,8 +73,8 @@ void gateway_state::remember(uint64_t key, const request& r,
   if (options_.spans->on())
     options_.spans->add("gateway", "", x.model, r.arrived, time, key, 0,
                         std::string{to_string(x.status)}
-                          + (r.trace.empty() ? "" : " " + r.trace));
-  if (x.status == ec::ok && r.trace.empty() && !notable_.is_slow(x.total, time))
+                          + (r.named ? " " + r.named->trace : ""));
+  if (x.status == ec::ok && !r.named && !notable_.is_slow(x.total, time))
     return;
   auto story = story_of(key, r);
   story.status = x.status;

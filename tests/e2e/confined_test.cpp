@@ -73,7 +73,8 @@ public:
     return all.empty() ? 0 : *all.begin();
   }
 
-  void give_up() { stage_.reset(); }
+  /// Ends its process; what runs there fails.
+  void give_up() { stage_->give_up(); }
 
 private:
   static std::shared_ptr<const bundle> open(const std::string& name) {

@@ -112,6 +112,13 @@ int main(int argc, char** argv) {
     words_of_manual.commands.emplace_back(
       x.name + (x.usage.empty() ? "" : " ") + x.usage, x.help);
   add_manual(app, std::move(words_of_manual));
+  std::string commands = "Commands:\n";
+  for (auto& x : shell_commands()) {
+    auto call = "  " + x.name + " " + x.usage;
+    commands += call + std::string(36 - std::min<size_t>(35, call.size()), ' ')
+                + x.help + "\n";
+  }
+  app.footer(commands);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -149,14 +149,10 @@ public:
 private:
   timestamp now() const { return system_.clock().now(); }
 
-  bool on_bus_thread() const {
-    return std::this_thread::get_id() == thread_.get_id();
-  }
-
   /// Runs f on the bus thread: at once when this is it.
   template <class F>
   void post(F f) {
-    if (on_bus_thread())
+    if (reactor_.is_on_this_thread())
       return f();
     jobs_.push(std::move(f));
     wake_.raise();
@@ -165,7 +161,7 @@ private:
   template <class T>
   void answer_with(const session& to, client_tag tag, T x) {
     auto& endpoint = clients_.at(to.endpoint);
-    if (on_bus_thread())
+    if (reactor_.is_on_this_thread())
       endpoint.answer(to, tag, x);
     else
       post([&endpoint, to, tag, x = std::move(x)] {
@@ -179,7 +175,7 @@ private:
 
   bool carry(const std::string& node, uint64_t incarnation,
              wire_message x) override {
-    if (on_bus_thread())
+    if (reactor_.is_on_this_thread())
       return carry_now(node, incarnation, x);
     post([this, node, incarnation, x = std::move(x)] {
       if (!carry_now(node, incarnation, x))
