@@ -29,6 +29,16 @@ TEST_CASE("P1: seeds of a faulty cluster keep every promise") {
   }
 }
 
+TEST_CASE("P1: a seed that once broke a promise keeps it") {
+  // A hello that was on its way when both sides linked anew: it ended one side
+  // of that link, for good.
+  auto x = explore_seed(storm_scenario(), 17'953'647'560'162, {});
+  REQUIRE(x);
+  CHECK(x->hits >= 6);
+  for (auto& v : x->violations)
+    FAIL_CHECK(v.invariant << ": " << v.what);
+}
+
 TEST_CASE("P20: a seed does the same twice, another one something else") {
   auto what = storm_scenario();
   std::set<uint64_t> hashes;

@@ -222,6 +222,8 @@ void simulated_links::try_again(size_t a, size_t b) {
   later(latency(a, b), [this, a, b] {
     if (!starts_[a].joined || !starts_[b].joined || starts_[b].silent)
       return; // wake does it
+    if (sees(a, b))
+      return; // they have met meanwhile, and this hello is older than that
     lose(b, a, "given up by the other side");
     if (reachable(b, a))
       later(latency(b, a), [this, a, b] { link(a, b); });
