@@ -116,13 +116,14 @@ table model_table(const model_list& x) {
 table queue_table(const std::vector<router_queue>& x) {
   table rows{{"MODEL", "GATEWAY", "WAITING", "OLDEST", "RUNNING", "TAKES",
               "REPLICA", "CREDIT", "HAS"}};
-  for (auto& [node, q] : x) {
+  for (auto& entry : x) {
+    auto& q = entry.second;
     auto model = q.model + "." + std::to_string(q.version);
     auto first = true;
     auto add = [&](std::string replica, std::string credit, std::string has) {
       if (std::exchange(first, false))
         rows.push_back(
-          {model, node,
+          {model, entry.first,
            std::to_string(q.waiting) + " of " + std::to_string(q.most),
            format_duration(q.oldest), std::to_string(q.running),
            format_duration(q.expected), std::move(replica), std::move(credit),
