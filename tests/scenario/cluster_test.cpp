@@ -7,21 +7,6 @@
 using namespace millrace;
 using namespace millrace::test;
 
-namespace {
-
-model_settings want(uint64_t replicas) {
-  model_settings out;
-  out.model = "m";
-  out.replicas = replicas;
-  return out;
-}
-
-using counts = std::map<ec, size_t>;
-
-const emulation ten_ms{50ms, 9ms, 1ms};
-
-} // namespace
-
 TEST_CASE("scenario: a wanted model is deployed, ready and answers") {
   virtual_cluster c{2, want(2), ten_ms};
   c.request(1);

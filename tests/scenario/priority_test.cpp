@@ -11,23 +11,17 @@ using namespace millrace::test;
 
 namespace {
 
-model_settings want(uint64_t replicas) {
-  model_settings out;
-  out.model = "m";
-  out.replicas = replicas;
+model_settings one_by_one(uint64_t replicas) {
+  auto out = want(replicas);
   out.policy.batch = 1;
   return out;
 }
-
-using counts = std::map<ec, size_t>;
-
-const emulation ten_ms{50ms, 9ms, 1ms};
 
 } // namespace
 
 TEST_CASE("router: of what waits a request of higher priority is given to a"
           " replica first, of equals the one that came first") {
-  virtual_cluster c{1, want(1), ten_ms};
+  virtual_cluster c{1, one_by_one(1), ten_ms};
   // The first two are with the replica before others come.
   const int32_t priorities[]{0, 0, 0, 5, -1, 5, 0, INT32_MAX, INT32_MIN, -1};
   uint64_t id = 0;
@@ -47,7 +41,7 @@ TEST_CASE("router: of what waits a request of higher priority is given to a"
 
 TEST_CASE("router: who is of lower priority waits for all that are of higher,"
           " but not past its deadline") {
-  virtual_cluster c{1, want(1), ten_ms};
+  virtual_cluster c{1, one_by_one(1), ten_ms};
   uint64_t id = 1;
   for (int i = 0; i < 10; ++i)
     c.request(++id, 1);
@@ -63,7 +57,7 @@ TEST_CASE("router: who is of lower priority waits for all that are of higher,"
 
 TEST_CASE("I5: no request is given to two replicas while the first one lives,"
           " however idle others are and however long it takes") {
-  virtual_cluster c{3, want(3), {50ms, 5s, 1ms}};
+  virtual_cluster c{3, one_by_one(3), {50ms, 5s, 1ms}};
   for (uint64_t id = 1; id <= 3; ++id) {
     c.request(id);
     c.drain();

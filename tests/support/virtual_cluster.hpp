@@ -10,6 +10,20 @@
 
 namespace millrace::test {
 
+/// So many replicas of the model "m".
+inline model_settings want(uint64_t replicas) {
+  model_settings out;
+  out.model = "m";
+  out.replicas = replicas;
+  return out;
+}
+
+/// Answers by status.
+using counts = std::map<ec, size_t>;
+
+/// A device that runs a batch of one in ten milliseconds.
+const emulation ten_ms{50ms, 9ms, 1ms};
+
 /// A simulated cluster, driven by hand: a node with gateway and controller, and
 /// workers with an emulated device each, on a network that takes no time.
 class virtual_cluster : private simulator::watcher {
