@@ -3,6 +3,8 @@
 
 #include <set>
 
+#include "runtime/text.hpp"
+
 namespace millrace {
 
 namespace {
@@ -64,7 +66,11 @@ result<cluster_status> ask_all(operator_client& cluster) {
   return out;
 }
 
-result<std::vector<std::string>> node_names(operator_client& cluster) {
+result<std::vector<std::string>>
+node_names(operator_client& cluster, const std::vector<std::string>& args,
+           size_t place) {
+  if (place < args.size())
+    return std::vector{args[place]};
   auto members = cluster.ask<member_list>("./supervisor", get_members{});
   if (!members)
     return members.failure();
@@ -72,6 +78,11 @@ result<std::vector<std::string>> node_names(operator_client& cluster) {
   for (auto& m : members->peers)
     names.insert(m.name);
   return std::vector<std::string>{names.begin(), names.end()};
+}
+
+std::string no_such_node(const cluster_status& x, const std::string& name) {
+  return "no node " + shown(name) + " answers; there are "
+         + joined(x.nodes, ", ", [](auto& n) { return n.node.name; });
 }
 
 std::vector<router_queue> ask_queues(operator_client& cluster,

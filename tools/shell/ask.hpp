@@ -30,8 +30,14 @@ struct cluster_status {
 /// two seconds are silent. Errors: unavailable when ours does not answer.
 result<cluster_status> ask_all(operator_client& cluster);
 
-/// Names of the nodes that are linked with ours, and ours.
-result<std::vector<std::string>> node_names(operator_client& cluster);
+/// Names of the nodes that are linked with ours, and ours; or the one name at
+/// that place of a command's arguments.
+result<std::vector<std::string>>
+node_names(operator_client& cluster, const std::vector<std::string>& args = {},
+           size_t place = 0);
+
+/// What to say where a node is named that does not answer.
+std::string no_such_node(const cluster_status& x, const std::string& name);
 
 /// A router's queue, and its gateway's node.
 using router_queue = std::pair<std::string, queue_status>;

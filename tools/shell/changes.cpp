@@ -127,9 +127,7 @@ int drain_node(shell& in, const arguments& args) {
   auto node = std::find_if(x->nodes.begin(), x->nodes.end(),
                            [&](auto& n) { return n.node.name == args[0]; });
   if (node == x->nodes.end())
-    return complain(
-      in, "no node " + shown(args[0]) + " answers; there are "
-            + joined(x->nodes, ", ", [](auto& n) { return n.node.name; }));
+    return complain(in, no_such_node(*x, args[0]));
   auto what = "This ends node " + args[0] + " and its "
               + std::to_string(node->replicas.size()) + " replica(s).";
   if (node->node.has_role("gateway"))
@@ -149,8 +147,7 @@ int set_log_of(shell& in, const arguments& args) {
                     "expected debug, info, warning, error or off, found "
                       + shown(args[0]),
                     exit_wrong_call);
-  auto names = args.size() > 1 ? result<std::vector<std::string>>{{args[1]}}
-                               : node_names(in.cluster);
+  auto names = node_names(in.cluster, args, 1);
   if (!names)
     return complain(in, names.failure().text);
   std::string failed;

@@ -70,8 +70,7 @@ void add_rows(table& rows, const std::string& where,
 } // namespace
 
 int examine_cluster(shell& in, const arguments& args) {
-  auto names = args.empty() ? node_names(in.cluster)
-                            : result<std::vector<std::string>>{{args[0]}};
+  auto names = node_names(in.cluster, args);
   if (!names)
     return complain(in, names.failure().text);
   auto nodes =

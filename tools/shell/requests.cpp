@@ -166,8 +166,7 @@ int explain_request(shell& in, const arguments& args) {
 }
 
 int show_events(shell& in, const arguments& args) {
-  auto names = args.empty() ? node_names(in.cluster)
-                            : result<std::vector<std::string>>{{args[0]}};
+  auto names = node_names(in.cluster, args);
   if (!names)
     return complain(in, names.failure().text);
   get_events wanted;

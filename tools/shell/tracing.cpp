@@ -113,8 +113,9 @@ result<size_t> write(recording_of& of, const std::string& path) {
       x.from -= first;
       x.to -= first;
       requests += x.x.track == "gateway";
-      std::string args = "\"request\":" + std::to_string(x.x.request)
-                         + ",\"batch\":" + std::to_string(x.x.batch >> 12);
+      // As text: a number of JavaScript's has 53 bits.
+      auto args = trace_member("request", std::to_string(x.x.request)) + ","
+                  + trace_member("batch", std::to_string(x.x.batch));
       if (!x.x.note.empty())
         args += "," + trace_member("note", x.x.note);
       out.slice(x.pid, x.tid, x.x.name, x.from, x.to, args);

@@ -109,9 +109,7 @@ int show_actors(shell& in, const arguments& args) {
     return args.empty() || args[0] == n.node.name;
   };
   if (!args.empty() && std::none_of(x->nodes.begin(), x->nodes.end(), wanted))
-    return complain(
-      in, "no node " + shown(args[0]) + " answers; there are "
-            + joined(x->nodes, ", ", [](auto& n) { return n.node.name; }));
+    return complain(in, no_such_node(*x, args[0]));
   auto text = [&](const cluster_status& y) {
     for (auto& n : y.nodes)
       if (wanted(n)) {
