@@ -22,12 +22,16 @@ kept_event to_event(const std::string& line) {
 }
 
 void event_memory::add(kept_event x) {
-  std::lock_guard guard{mutex_};
-  if (keeper_)
-    keeper_(x);
-  events_.push_back(std::move(x));
-  if (events_.size() > most_)
-    events_.pop_front();
+  keeper next;
+  {
+    std::lock_guard guard{mutex_};
+    events_.push_back(x);
+    if (events_.size() > most_)
+      events_.pop_front();
+    next = keeper_;
+  }
+  if (next) // which may log something itself
+    next(x);
 }
 
 std::vector<kept_event> event_memory::last(size_t most) const {

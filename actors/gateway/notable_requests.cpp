@@ -41,8 +41,10 @@ void notable_requests::keep(request_story x, timestamp arrived, timestamp now) {
     slow_.erase(slow_.begin());
 }
 
-bool is_story(const request_story& x, const std::string& which) {
-  return x.trace == which || number_in<uint64_t>(which) == x.number;
+bool is_meant(const std::string& which, const std::string& trace,
+              uint64_t number) {
+  return trace == which
+         || (number != 0 && number_in<uint64_t>(which) == number);
 }
 
 std::vector<request_story> notable_requests::find(const std::string& which,
@@ -50,7 +52,7 @@ std::vector<request_story> notable_requests::find(const std::string& which,
   std::vector<const entry*> found;
   auto look = [&](auto& in) {
     for (auto& x : in)
-      if (which.empty() || is_story(x.story, which))
+      if (which.empty() || is_meant(which, x.story.trace, x.story.number))
         found.push_back(&x);
   };
   look(failed_);

@@ -43,7 +43,8 @@ private:
   timestamp turned_;
 };
 
-/// Whether a story has that name, or that number.
-bool is_story(const request_story& x, const std::string& which);
+/// Whether a request of that name and number (0: it has none) is meant.
+bool is_meant(const std::string& which, const std::string& trace,
+              uint64_t number);
 
 } // namespace millrace

@@ -89,9 +89,11 @@ void gateway_state::remember(uint64_t key, const request& r,
 
 request_list gateway_state::on_get_requests(const get_requests& x) {
   auto time = now();
+  const std::string none;
   std::vector<uint64_t> open;
   for (auto& [key, r] : in_flight_)
-    if (x.which.empty() || is_story(story_of(key, r), x.which))
+    if (x.which.empty()
+        || is_meant(x.which, r.named ? r.named->trace : none, key))
       open.push_back(key);
   std::sort(open.begin(), open.end());
   if (open.size() > open_shown)

@@ -62,6 +62,9 @@ void tell_service(node_condition state, const std::string& reason) {
 /// after this.
 constexpr auto stuck_after = 10s;
 
+/// Of the file of events, which is read when the node starts.
+constexpr size_t events_part = 1u << 20;
+
 class system_config : public caf::actor_system_config {
 public:
   system_config() {
@@ -151,13 +154,16 @@ private:
     if (auto before = read_kept_lines(directory))
       for (auto& line : before->lines)
         earlier.push_back(to_event(line));
-    auto kept = open_kept_log(directory);
+    auto kept = open_kept_log(directory, events_part);
     if (!kept)
       return kept.failure();
     events_ = std::move(*kept);
+    // Events may be logged when the node has gone.
     remembered_events().go_on_after(
-      std::move(earlier),
-      [this](const kept_event& x) { events_->keep(to_line(x)); });
+      std::move(earlier), [to = std::weak_ptr{events_}](const kept_event& x) {
+        if (auto log = to.lock())
+          log->keep(to_line(x));
+      });
     log_event(log_level::info, "node", "started", {{"node", name_}});
     return {};
   }
@@ -338,7 +344,7 @@ private:
   std::shared_ptr<health> health_ = std::make_shared<health>(tell_service);
   std::shared_ptr<store> facts_;
   std::unique_ptr<kept_log> audit_;
-  std::unique_ptr<kept_log> events_;
+  std::shared_ptr<kept_log> events_;
   system_config caf_config_;
   std::unique_ptr<caf::actor_system> system_;
   std::unique_ptr<zmq_bus> bus_; // after the system: goes before it

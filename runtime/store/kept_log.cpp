@@ -5,7 +5,6 @@
 
 #include "runtime/bytes.hpp"
 #include "runtime/log.hpp"
-#include "runtime/store/audit_journal.hpp"
 #include "runtime/worker_thread.hpp"
 
 namespace millrace {
@@ -81,11 +80,12 @@ std::string event_directory(const std::string& data) {
   return data + "/events";
 }
 
-result<std::unique_ptr<kept_log>> open_kept_log(const std::string& directory) {
+result<std::unique_ptr<kept_log>> open_kept_log(const std::string& directory,
+                                                size_t part_max) {
   auto where = open_directory(directory);
   if (!where)
     return where.failure();
-  auto journal = audit_journal::open(std::move(*where));
+  auto journal = audit_journal::open(std::move(*where), part_max);
   if (!journal)
     return journal.failure();
   return std::unique_ptr<kept_log>{

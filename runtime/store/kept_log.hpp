@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/error.hpp"
+#include "runtime/store/audit_journal.hpp"
 
 namespace millrace {
 
@@ -28,8 +29,10 @@ public:
 std::string audit_directory(const std::string& data);
 std::string event_directory(const std::string& data);
 
-/// Errors: unavailable; bad_config when another process writes there.
-result<std::unique_ptr<kept_log>> open_kept_log(const std::string& directory);
+/// Nine files of at most that size are kept. Errors: unavailable; bad_config
+/// when another process writes there.
+result<std::unique_ptr<kept_log>>
+open_kept_log(const std::string& directory, size_t part_max = audit_part_max);
 
 struct kept_lines {
   std::vector<std::string> lines; ///< the oldest first

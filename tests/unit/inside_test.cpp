@@ -84,6 +84,8 @@ TEST_CASE("explain: failed and named ones are remembered, the last ones only") {
   CHECK(numbers(x.find("n100", start)) == std::vector<uint64_t>{1100});
   CHECK(x.find("n1", start).empty());
   CHECK(x.find("no", start).empty());
+  x.keep(story(0, 1us, ec::bad_request), start, start); // refused on arrival
+  CHECK(x.find("0", start).empty());
 }
 
 TEST_CASE("spans: as many are kept as were wanted, the others counted") {
@@ -121,6 +123,12 @@ TEST_CASE("events: the last thousand are remembered, and given on") {
   CHECK(x.last(5000).front().text == "0");
   CHECK(x.last(2).front().text == "998");
   CHECK(given.size() == 1000);
+  x.go_on_after({}, [&](auto& e) { // a keeper may log something itself
+    if (e.text == "once")
+      x.add({"w", log_level::error, "again"});
+  });
+  x.add({"w", log_level::error, "once"});
+  CHECK(x.last(1).front().text == "again");
   CHECK(x.last(0).empty());
 }
 
