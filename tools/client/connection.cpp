@@ -105,7 +105,8 @@ private:
   /// returns what the socket is ready for.
   short poll(short what, microseconds longest) {
     std::array<zmq::pollitem_t, 2> items{
-      {{socket_.handle(), 0, what, 0}, {events_.handle(), 0, ZMQ_POLLIN, 0}}};
+      {{socket_.handle(), 0, what, 0},
+       {events_.socket().handle(), 0, ZMQ_POLLIN, 0}}};
     zmq::poll(
       items.data(), items.size(),
       std::max(milliseconds{0}, std::chrono::ceil<milliseconds>(longest)));

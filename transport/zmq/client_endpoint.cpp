@@ -5,18 +5,39 @@
 
 namespace millrace::zeromq {
 
-size_t client_endpoint::on_frames(frame_list& frames, timestamp now) {
+namespace {
+
+/// Frames taken from clients before others get their turn.
+constexpr size_t frames_per_turn = 32;
+
+} // namespace
+
+bool client_endpoint::take_in(bool must, timestamp now) {
+  size_t n = 0;
+  if (std::exchange(said_, false) || must) {
+    batch_.resize(frames_per_turn);
+    while (n < batch_.size() && receive(socket_, batch_[n]))
+      ++n;
+  }
+  // Who left did so before what came since on another connection of that name.
+  auto any = (std::exchange(left_, false) || n > 0) && look_who_left();
+  for (size_t i = 0; i < n; ++i)
+    on_frames(batch_[i], now);
+  return any || n > 0;
+}
+
+void client_endpoint::on_frames(frame_list& frames, timestamp now) {
+  if (frames.size() < 2)
+    return counts_.dropped("too_many_or_few_frames");
   auto* who = guard_.speaker(whose_, frames[1], now);
   if (who == nullptr)
-    return 1;
+    return;
   session from{number_, frames[0].to_string()};
-  look_who_left(); // before what comes on another connection of that name
   connections_.saw(from.connection, frames[1]);
   auto raw = take_raw(frames, 2);
   if (!raw) {
     counts_.received(1, 0);
-    refuse(from, {}, raw.failure());
-    return 1;
+    return refuse(from, {}, raw.failure());
   }
   auto x = decode_client_frame(&net_, from, view(frames[1]), *raw, now);
   auto messages = std::max<size_t>(1, x.messages);
@@ -28,15 +49,16 @@ size_t client_endpoint::on_frames(frame_list& frames, timestamp now) {
   }
   for (auto& content : x.accepted)
     hand_on(from, std::move(content));
-  return messages;
 }
 
-void client_endpoint::look_who_left() {
-  for (auto& connection : connections_.take_left())
+bool client_endpoint::look_who_left() {
+  auto all = connections_.take_left();
+  for (auto& connection : all)
     if (gateway_)
       gateway_->enqueue(nullptr, caf::message_id{},
                         caf::make_message(client_left{{number_, connection}}),
                         &host_);
+  return !all.empty();
 }
 
 void client_endpoint::hand_on(const session& from, caf::message content) {

@@ -12,6 +12,7 @@
 #include "transport/zmq/loans.hpp"
 #include "transport/zmq/socket.hpp"
 #include "transport/zmq/traffic.hpp"
+#include "transport/zmq/wait_list.hpp"
 
 namespace millrace::zeromq {
 
@@ -33,9 +34,10 @@ public:
       counts_(counts),
       connections_(context, socket_) {}
 
-  zmq::socket_t& socket() { return socket_; }
-  /// To be polled beside it.
-  void* events() { return connections_.handle(); }
+  void add_to(wait_list& x) {
+    x.add(socket_, said_);
+    x.add(connections_.socket(), left_);
+  }
 
   void close() {
     connections_.stop();
@@ -45,12 +47,10 @@ public:
   /// Who gets what clients say; null: they are told that nobody is there.
   void serve(caf::strong_actor_ptr gateway) { gateway_ = std::move(gateway); }
 
-  /// Takes in routing id, first frame and raw frames; returns how many messages
-  /// were in them, at least 1.
-  size_t on_frames(frame_list& frames, timestamp now);
-
-  /// Tells the gateway which clients have gone.
-  void look_who_left();
+  /// Takes in what clients say, some of it where there is much, and tells the
+  /// gateway of those that have gone; returns whether there was anything. It is
+  /// looked at if there may be, or if it `must` be: see wait_list.
+  bool take_in(bool must, timestamp now);
 
   /// Sends an answer. One that may share a frame waits for the next flush or
   /// until the frame is full.
@@ -72,6 +72,8 @@ public:
   void flush();
 
 private:
+  void on_frames(frame_list& frames, timestamp now);
+  bool look_who_left();
   void hand_on(const session& from, caf::message content);
   void send(const std::string& connection, frame_writer& x);
   void refuse(const session& to, client_tag tag, const error& why);
@@ -86,6 +88,8 @@ private:
   guard& guard_;
   traffic& counts_;
   connection_watch connections_;
+  bool said_ = true, left_ = true; ///< there may be something
+  std::vector<frame_list> batch_;
   caf::strong_actor_ptr gateway_;
   std::unordered_map<std::string, frame_writer> open_; ///< by connection
 };

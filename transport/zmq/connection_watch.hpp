@@ -17,8 +17,8 @@ public:
   /// For a socket that is bound.
   connection_watch(zmq::context_t& context, zmq::socket_t& router);
 
-  /// To be polled.
-  void* handle() { return events_.handle(); }
+  /// To be waited for.
+  zmq::socket_t& socket() { return events_.socket(); }
 
   /// To be called before the socket is closed.
   void stop() { events_.stop(); }

@@ -44,6 +44,7 @@ result<void> link_set::connect(const std::string& address,
   links_.erase(address); // first its events, then its socket
   links_.emplace(address,
                  link{node, server_key, std::move(dealer), std::move(happens)});
+  ready_ = true;
   return {};
 } catch (const zmq::error_t& e) {
   return error{ec::unavailable,
@@ -68,14 +69,16 @@ std::vector<link_set::server> link_set::servers() const {
   return out;
 }
 
-void link_set::add_poll_items(std::vector<zmq::pollitem_t>& items) {
+void link_set::add_to(wait_list& list) {
   for (auto& [address, x] : links_)
-    items.push_back({x.events.handle(), 0, ZMQ_POLLIN, 0});
+    list.add(x.events.socket(), ready_);
 }
 
-void link_set::take_events(const callback& connected,
+bool link_set::take_events(const callback& connected,
                            const callback& disconnected,
                            const callback& refused) {
+  if (!std::exchange(ready_, false))
+    return false;
   std::vector<std::pair<std::string, int>> events; // by address
   for (auto& [address, x] : links_)
     while (auto event = x.events.next())
@@ -95,6 +98,7 @@ void link_set::take_events(const callback& connected,
       }
     }
   }
+  return !events.empty();
 }
 
 } // namespace millrace::zeromq

@@ -11,6 +11,7 @@
 #include "transport/zmq/curve.hpp"
 #include "transport/zmq/socket.hpp"
 #include "transport/zmq/socket_events.hpp"
+#include "transport/zmq/wait_list.hpp"
 
 namespace millrace::zeromq {
 
@@ -46,13 +47,14 @@ public:
   };
   std::vector<server> servers() const;
 
-  void add_poll_items(std::vector<zmq::pollitem_t>& items);
+  void add_to(wait_list& x);
 
   using callback = std::function<void(const std::string& address)>;
 
-  /// Reports connections made, lost and refused since the last call. A lost
-  /// one is replaced by a new one; a refused one does nothing more.
-  void take_events(const callback& connected, const callback& disconnected,
+  /// Reports connections made, lost and refused since the last call, and
+  /// returns whether there were any. A lost one is replaced by a new one; a
+  /// refused one does nothing more.
+  bool take_events(const callback& connected, const callback& disconnected,
                    const callback& refused);
 
 private:
@@ -69,6 +71,7 @@ private:
   std::optional<key_pair> own_;
   std::map<std::string, link> links_;
   uint64_t connections_ = 0;
+  bool ready_ = true; ///< one of them may have events
 };
 
 } // namespace millrace::zeromq

@@ -34,8 +34,8 @@ public:
 
   void stop();
 
-  /// To be polled.
-  void* handle() { return pipe_.handle(); }
+  /// To be waited for.
+  zmq::socket_t& socket() { return pipe_; }
 
   struct event {
     int kind = 0;  ///< ZMQ_EVENT_...

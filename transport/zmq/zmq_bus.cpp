@@ -202,18 +202,24 @@ private:
   void loop() {
     carry_out(table_->start());
     auto next_tick = now();
+    auto busy = true; // something was done since all sockets had nothing
     while (!stopping_) {
       if (now() >= next_tick) {
         turned_ = now();
         next_tick = now() + settings_.link.beat;
         carry_out(table_->on_tick(now()));
+        busy = true;
       }
-      auto busy = reactor_.run(runs_per_turn);
-      jobs_.run();
+      busy |= reactor_.has_work();
+      reactor_.run(runs_per_turn);
+      busy |= jobs_.run();
       flush();
-      if (take_in() || busy)
-        continue; // looking again costs less than asking the kernel
-      poll(std::chrono::ceil<milliseconds>(next_tick - now()));
+      if (take_in(busy)) {
+        busy = true;
+      } else if (!reactor_.has_work()) {
+        busy = false;
+        sleep(std::chrono::ceil<milliseconds>(next_tick - now()));
+      }
     }
     leave();
   }
@@ -238,32 +244,35 @@ private:
       endpoint.flush();
   }
 
-  void poll(milliseconds longest) {
-    items_.clear();
-    items_.push_back({nullptr, wake_.fd(), ZMQ_POLLIN, 0});
-    items_.push_back({from_peers_.handle(), 0, ZMQ_POLLIN, 0});
+  void sleep(milliseconds longest) {
+    auto woken = false;
+    list_.clear();
+    list_.add(wake_.fd(), woken);
+    list_.add(from_peers_, peers_spoke_);
     if (auto* questions = guard_.asked())
-      items_.push_back({questions->socket().handle(), 0, ZMQ_POLLIN, 0});
-    for (auto& endpoint : clients_) {
-      items_.push_back({endpoint.socket().handle(), 0, ZMQ_POLLIN, 0});
-      items_.push_back({endpoint.events(), 0, ZMQ_POLLIN, 0});
-    }
+      list_.add(questions->socket(), asked_);
+    for (auto& endpoint : clients_)
+      endpoint.add_to(list_);
     if (operators_)
-      items_.push_back({operators_->socket().handle(), 0, ZMQ_POLLIN, 0});
-    links_->add_poll_items(items_);
+      list_.add(operators_->socket(), operators_spoke_);
+    links_->add_to(list_);
     wake_.about_to_sleep();
     // What was posted before the flag was up raised no event.
     if (!jobs_.empty() || reactor_.has_work())
       longest = milliseconds{0};
-    zmq::poll(items_, std::max(longest, milliseconds{0}));
+    list_.sleep(std::max(longest, milliseconds{0}));
     wake_.awake();
   }
 
-  /// Returns whether there was anything.
-  bool take_in() {
-    if (guard_.asked() != nullptr)
+  /// Looks at the sockets that woke this thread, or at all that are sent on;
+  /// returns whether there was anything.
+  bool take_in(bool all) {
+    auto due = [all](bool& spoke) {
+      return std::exchange(spoke, false) || all;
+    };
+    if (guard_.asked() != nullptr && due(asked_))
       guard_.answer(now());
-    links_->take_events(
+    auto any = links_->take_events(
       [this](const std::string& address) {
         carry_out(table_->on_connected(address, now()));
       },
@@ -276,36 +285,25 @@ private:
         log_event(log_level::warning, "bus", "not_let_in",
                   {{"address", address}});
       });
-    auto n = drain(from_peers_, [this] {
-      on_peer_frames();
-      return 1;
-    });
-    for (auto& endpoint : clients_) {
-      n += drain(endpoint.socket(), [this, &endpoint] {
-        return endpoint.on_frames(frames_, now());
-      });
-      endpoint.look_who_left();
-    }
-    if (operators_)
-      n += drain(operators_->socket(), [this] {
-        operators_->on_frames(frames_);
-        return 1;
-      });
-    return n > 0;
+    if (due(peers_spoke_))
+      any |= drain(from_peers_, [this] { on_peer_frames(); });
+    for (auto& endpoint : clients_)
+      any |= endpoint.take_in(all, now());
+    if (operators_ && due(operators_spoke_))
+      any |=
+        drain(operators_->socket(), [this] { operators_->on_frames(frames_); });
+    return any;
   }
 
   template <class F>
-  size_t drain(zmq::socket_t& from, F handle) {
+  bool drain(zmq::socket_t& from, F handle) {
     size_t n = 0;
-    while (n < messages_per_turn && receive(from, frames_)) {
-      if (frames_.size() >= 2) {
-        n += handle();
-      } else {
+    for (; n < messages_per_turn && receive(from, frames_); ++n)
+      if (frames_.size() >= 2)
+        handle();
+      else
         dropped("too_many_or_few_frames");
-        ++n;
-      }
-    }
-    return n;
+    return n > 0;
   }
 
   // -- peers ------------------------------------------------------------------
@@ -469,7 +467,8 @@ private:
   std::optional<operator_endpoint> operators_;
   std::unique_ptr<link_set> links_;
   std::unique_ptr<peer_table> table_;
-  std::vector<zmq::pollitem_t> items_;
+  wait_list list_;
+  bool peers_spoke_ = true, operators_spoke_ = true, asked_ = true;
   frame_list frames_;
   membership membership_{&reactor_};
 
