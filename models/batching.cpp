@@ -48,6 +48,8 @@ result<tensor> gather_one(std::span<const tensor_list> requests, size_t which,
   auto n = dense_bytes(first.type, extents);
   if (!n)
     return n.failure();
+  if (*n == 0) // of runs there may be any number all the same
+    return tensor{first.type, extents, {}};
   byte_buffer out{*n};
   auto* to = out.data();
   auto how = layout_of(first, axis);
@@ -66,6 +68,8 @@ tensor cut(const tensor& x, size_t axis, size_t at, size_t n) {
   auto extents = x.extents;
   auto total = static_cast<size_t>(extents[axis]);
   extents[axis] = static_cast<int64_t>(n);
+  if (x.data.empty())
+    return {x.type, extents, {}};
   auto how = layout_of(x, axis);
   if (how.outer == 1)
     return {x.type, extents, x.data.slice(at * how.row, n * how.row)};

@@ -56,29 +56,25 @@ result<void> check(const manifest& x, const std::string& file) {
   return {};
 }
 
-/// A file of a bundle, and what it holds.
-struct part {
-  file_descriptor file;
-  shared_bytes content;
-};
-
-/// Maps a file and holds it against what the manifest says of it.
-result<part> open_part(const std::string& directory, const std::string& name,
-                       uint64_t bytes, const std::string& sha256, verify how) {
+/// Maps a file of a bundle and holds it against what the manifest says of it.
+result<mapped_file> open_part(const std::string& directory,
+                              const std::string& name, uint64_t bytes,
+                              const std::string& sha256, verify how) {
   auto file = open_file_beneath(directory, name);
   if (!file)
     return file.failure();
   auto path = directory + "/" + name;
-  auto x = map_open_file(*file, path);
+  auto x = map_open_file(std::move(*file), path);
   if (!x)
     return x.failure();
-  if (x->size() != bytes)
-    return error{ec::bad_config, path + ": has " + std::to_string(x->size())
-                                   + " bytes, the manifest says "
-                                   + std::to_string(bytes)};
-  if (how == verify::hashes && sha256_hex(x->view()) != sha256)
+  auto& content = x->content;
+  if (content.size() != bytes)
+    return error{ec::bad_config,
+                 path + ": has " + std::to_string(content.size())
+                   + " bytes, the manifest says " + std::to_string(bytes)};
+  if (how == verify::hashes && sha256_hex(content.view()) != sha256)
     return error{ec::bad_config, path + ": its SHA-256 is not the manifest's"};
-  return part{std::move(*file), std::move(*x)};
+  return x;
 }
 
 } // namespace

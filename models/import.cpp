@@ -30,7 +30,8 @@ result<std::vector<tensor_spec>> choose_inputs(const import_request& x,
   for (auto& input : parts.inputs)
     if (input.type != "Tensor" && !input.type.ends_with("?"))
       return error{ec::bad_request,
-                   "forward takes '" + input.name + "' of type " + input.type
+                   "forward takes " + shown(input.name) + " of type "
+                     + shown(input.type, 200)
                      + "; only tensors can be served (wrap the model in a"
                        " module whose forward takes tensors)"};
   if (!x.inputs.empty()) {
@@ -111,6 +112,24 @@ bundle assemble(const import_request& x, uint64_t version, model_parts& parts) {
   return out;
 }
 
+/// Writes the weights' file, and gives it to the bundle as if that had been
+/// opened from it.
+result<void> add_weights(bundle& x, std::string& file) {
+  auto text = write_safetensors(x.weights);
+  if (!text)
+    return text.failure();
+  file = std::move(*text);
+  auto bytes = std::as_bytes(std::span{file});
+  x.info.weights = {weights_file, bytes.size(), sha256_hex(bytes)};
+  x.info.layers[0].parameters_sha256 = x.info.weights.sha256;
+  const_bytes parts[] = {bytes};
+  auto sealed = seal_in_memory(parts);
+  if (!sealed)
+    return sealed.failure();
+  x.weights_file = std::make_shared<const file_descriptor>(std::move(*sealed));
+  return {};
+}
+
 } // namespace
 
 result<import_report>
@@ -124,9 +143,12 @@ import_torchscript(backend& runner, const import_request& x,
                  : there.empty() ? 1
                                  : there.back() + 1;
   progress("taking " + x.path + " apart with " + runner.describe());
-  auto parts = runner.take_apart(x.path);
+  auto file = map_file(x.path);
+  if (!file)
+    return file.failure();
+  auto parts = runner.take_apart(*file);
   if (!parts)
-    return parts.failure();
+    return std::move(parts.failure()).within(x.path);
   auto inputs = choose_inputs(x, *parts);
   if (!inputs)
     return std::move(inputs.failure()).within(x.path);
@@ -140,6 +162,11 @@ import_torchscript(backend& runner, const import_request& x,
   if (content->weights.empty())
     out.remarks.push_back("the file has no parameters of its own (a frozen"
                           " module?), so replicas cannot share them");
+  std::map<std::string, std::string> files{
+    {code_file, std::string{content->code[0].text()}}};
+  if (!content->weights.empty())
+    if (auto done = add_weights(*content, files[weights_file]); !done)
+      return done.failure();
   progress("running it to learn its outputs");
   auto stage = runner.load(content, 0, 1);
   if (!stage)
@@ -148,19 +175,10 @@ import_torchscript(backend& runner, const import_request& x,
   if (!learned)
     return std::move(learned.failure()).within(x.path);
   out.remarks.insert(out.remarks.end(), learned->begin(), learned->end());
+  if (auto fine = check_signature(info.signature); !fine)
+    return std::move(fine.failure()).within(x.path);
   if (auto fine = check_labels(x, info.signature); !fine)
     return fine.failure();
-  std::map<std::string, std::string> files{
-    {code_file, std::string{content->code[0].text()}}};
-  if (!content->weights.empty()) {
-    auto weights = write_safetensors(content->weights);
-    if (!weights)
-      return weights.failure();
-    auto bytes = std::as_bytes(std::span{*weights});
-    info.weights = {weights_file, bytes.size(), sha256_hex(bytes)};
-    info.layers[0].parameters_sha256 = info.weights.sha256;
-    files[weights_file] = std::move(*weights);
-  }
   progress("writing the bundle");
   auto directory = target.add(info, files);
   if (!directory)

@@ -135,6 +135,8 @@ public:
     if (y2->size() != y3->size())
       return error{ec::bad_request, "the number of outputs depends on the"
                                     " number of rows"};
+    if (y2->empty())
+      return error{ec::bad_request, "the model returned no tensor"};
     for (size_t i = 0; i < y2->size(); ++i)
       s_.outputs.push_back(
         spec_of((*y2)[i], (*y3)[i], name_of(output_names, i, y2->size())));
@@ -143,7 +145,12 @@ public:
                    std::to_string(output_names.size())
                      + " output names were given, the model has "
                      + std::to_string(y2->size()) + " output(s)"};
-    if (s_.batch_axis >= 0 && !rows_are_independent(two, *y2)) {
+    if (s_.batch_axis < 0)
+      return remarks;
+    auto independent = rows_are_independent(two, *y2);
+    if (!independent)
+      return independent.failure();
+    if (!*independent) {
       s_.batch_axis = -1;
       remarks.push_back("a row's result depends on the other rows, so requests"
                         " will never share a batch");
@@ -153,6 +160,8 @@ public:
 
 private:
   static error does_not_run(const error& x) {
+    if (x.code != ec::internal) // nothing that other inputs would mend
+      return {ec::bad_request, "a trial run: " + x.text, {}};
     return {ec::bad_request,
             "the model does not run on inputs of these shapes; give"
             " --input NAME:DTYPE:EXTENTS for each input. It said: "
@@ -177,7 +186,9 @@ private:
     return out;
   }
 
-  bool rows_are_independent(const tensor_list& both, const tensor_list& y) {
+  /// Errors: none of the model's own, which say that they are not.
+  result<bool> rows_are_independent(const tensor_list& both,
+                                    const tensor_list& y) {
     constexpr size_t rows[] = {1, 1};
     auto inputs = scatter(both, rows, s_.batch_axis);
     auto expected = scatter(y, rows, s_.batch_axis);
@@ -185,6 +196,8 @@ private:
       return false;
     for (size_t i = 0; i < 2; ++i) {
       auto alone = stage_.run((*inputs)[i]);
+      if (!alone && alone.failure().code != ec::internal)
+        return does_not_run(alone.failure());
       if (!alone || alone->size() != y.size())
         return false;
       for (size_t k = 0; k < y.size(); ++k)

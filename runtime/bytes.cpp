@@ -63,8 +63,7 @@ constexpr int to_read = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
 
 } // namespace
 
-result<shared_bytes> map_open_file(const file_descriptor& fd,
-                                   const std::string& path) {
+result<mapped_file> map_open_file(file_descriptor fd, const std::string& path) {
   struct stat info;
   if (!fd || ::fstat(fd.get(), &info) != 0)
     return system_error(path, "open");
@@ -72,17 +71,17 @@ result<shared_bytes> map_open_file(const file_descriptor& fd,
     return error{ec::unavailable, path + ": is not a regular file"};
   auto n = static_cast<size_t>(info.st_size);
   if (n == 0)
-    return shared_bytes{};
+    return mapped_file{std::move(fd), {}};
   auto* p = ::mmap(nullptr, n, PROT_READ, MAP_SHARED, fd.get(), 0);
   if (p == MAP_FAILED)
     return system_error(path, "map");
   auto owner = std::shared_ptr<const void>(
     p, [n](const void* x) { ::munmap(const_cast<void*>(x), n); });
-  return shared_bytes{const_bytes{static_cast<const std::byte*>(p), n},
-                      std::move(owner)};
+  auto view = const_bytes{static_cast<const std::byte*>(p), n};
+  return mapped_file{std::move(fd), {view, std::move(owner)}};
 }
 
-result<shared_bytes> map_file(const std::string& path) {
+result<mapped_file> map_file(const std::string& path) {
   return map_open_file(file_descriptor{::open(path.c_str(), to_read)}, path);
 }
 
@@ -99,6 +98,23 @@ result<file_descriptor> open_file_beneath(const std::string& directory,
     ::syscall(SYS_openat2, in.get(), path.c_str(), &how, sizeof how))};
   if (!out)
     return system_error(directory + "/" + path, "open");
+  return out;
+}
+
+result<file_descriptor> seal_in_memory(std::span<const const_bytes> parts) {
+  file_descriptor out{
+    ::memfd_create("millrace-sealed", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  auto whole = static_cast<bool>(out);
+  for (auto rest : parts)
+    while (whole && !rest.empty()) {
+      auto n = ::write(out.get(), rest.data(), rest.size());
+      whole = n >= 0;
+      rest = rest.subspan(whole ? static_cast<size_t>(n) : 0);
+    }
+  constexpr int seals =
+    F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+  if (!whole || ::fcntl(out.get(), F_ADD_SEALS, seals) != 0)
+    return system_error("a file in memory", "write");
   return out;
 }
 

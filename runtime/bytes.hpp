@@ -72,10 +72,16 @@ private:
   size_t size_;
 };
 
-/// Maps a whole file read-only and shared, so that all its users on a host
-/// have one physical copy. An empty file gives empty bytes.
+/// A file that is open to be read, and what it holds.
+struct mapped_file {
+  file_descriptor file;
+  shared_bytes content;
+};
+
+/// Opens a regular file and maps all of it read-only and shared, so that its
+/// users on a host have one physical copy. An empty file gives empty bytes.
 /// Errors: unavailable, with the path and the system's reason.
-result<shared_bytes> map_file(const std::string& path);
+result<mapped_file> map_file(const std::string& path);
 
 /// Opens, to be read, a file that a stranger named: a path relative to a
 /// directory that leads nowhere else, whatever links there are (openat2(2),
@@ -84,8 +90,13 @@ result<file_descriptor> open_file_beneath(const std::string& directory,
                                           const std::string& path);
 
 /// Maps an open file as map_file does; `path` is how errors name it.
-result<shared_bytes> map_open_file(const file_descriptor& file,
-                                   const std::string& path);
+result<mapped_file> map_open_file(file_descriptor file,
+                                  const std::string& path);
+
+/// An open file without a name that holds these bytes, one after the other, and
+/// that nobody can change any more (memfd_create(2), file seals).
+/// Errors: unavailable, with the system's reason.
+result<file_descriptor> seal_in_memory(std::span<const const_bytes> parts);
 
 /// Reads a file of at most max bytes.
 /// Errors: unavailable as above; too_large.

@@ -13,6 +13,12 @@ void span_recorder::start(size_t most) {
   on_ = true;
 }
 
+void span_recorder::forget() {
+  std::lock_guard guard{mutex_};
+  on_ = false;
+  spans_ = {};
+}
+
 void span_recorder::add(const char* role, const std::string& who,
                         std::string name, timestamp from, timestamp to,
                         uint64_t request, uint64_t batch, std::string note) {

@@ -33,6 +33,9 @@ public:
   void start(size_t most);
   void stop() { on_ = false; }
 
+  /// As stop, and gives back what was kept.
+  void forget();
+
   /// Of a recorder that is on. `name` and `note` are kept as they are.
   void add(const char* role, const std::string& who, std::string name,
            timestamp from, timestamp to, uint64_t request, uint64_t batch,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string>
@@ -23,6 +24,51 @@ inline std::string shown(std::string_view text, size_t max = 40) {
     }
   }
   out += text.size() > max ? "...'" : "'";
+  return out;
+}
+
+/// The beginning of a text, at most so many bytes, with its last character
+/// whole where it is UTF-8.
+inline std::string first_of(std::string_view text, size_t max) {
+  auto n = std::min(max, text.size());
+  while (n > 0 && n < text.size() && (text[n] & 0xc0) == 0x80)
+    --n;
+  return std::string{text.substr(0, n)};
+}
+
+/// Bytes of the UTF-8 character at the beginning of a text, which has one; 0
+/// when that is none (RFC 3629, section 4).
+inline size_t character_at(std::string_view x) {
+  auto at = [&](size_t i) { return static_cast<unsigned char>(x[i]); };
+  auto a = at(0);
+  size_t n = a < 0x80                ? 1
+             : a >= 0xc2 && a < 0xe0 ? 2
+             : a >= 0xe0 && a < 0xf0 ? 3
+             : a >= 0xf0 && a < 0xf5 ? 4
+                                     : 0;
+  if (n > x.size())
+    return 0;
+  for (size_t i = 1; i < n; ++i)
+    if ((at(i) & 0xc0) != 0x80)
+      return 0;
+  auto overlong = (a == 0xe0 && at(1) < 0xa0) || (a == 0xf0 && at(1) < 0x90);
+  auto beyond = (a == 0xed && at(1) >= 0xa0) || (a == 0xf4 && at(1) >= 0x90);
+  return overlong || beyond ? 0 : n;
+}
+
+/// A stranger's text as UTF-8 that does nothing to a terminal but fill it:
+/// control characters other than newlines, and what is no character, as '?'.
+inline std::string printable(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    auto n = character_at(text);
+    auto control = n == 1 ? (text[0] < ' ' && text[0] != '\n') || text[0] == 127
+                   : n == 2 ? text[0] == '\xc2' && text[1] < '\xa0'
+                            : n == 0;
+    n = std::max<size_t>(n, 1);
+    out += control ? std::string_view{"?"} : text.substr(0, n);
+    text.remove_prefix(n);
+  }
   return out;
 }
 

@@ -6,13 +6,14 @@
 #include <algorithm>
 
 #include "actors/gateway/gateway_state.hpp"
+#include "runtime/text.hpp"
 
 namespace millrace {
 
 namespace {
 
-/// Of a client's name for a request, what is kept.
-constexpr size_t trace_longest = 64;
+/// Of what a client calls something, what is kept.
+constexpr size_t name_longest = 64;
 
 /// Open requests that people are shown, the oldest.
 constexpr size_t open_shown = 100;
@@ -20,8 +21,9 @@ constexpr size_t open_shown = 100;
 /// What a request asked for, for people.
 std::string asked_for(const infer& x) {
   if (x.application.empty())
-    return "model " + x.model + (x.version.empty() ? "" : " " + x.version);
-  auto out = "application " + x.application;
+    return "model " + first_of(x.model, name_longest)
+           + (x.version.empty() ? "" : " " + first_of(x.version, name_longest));
+  auto out = "application " + first_of(x.application, name_longest);
   if (x.accuracy)
     out += ", accuracy " + format_number(*x.accuracy) + " or more";
   if (x.latency)
@@ -36,7 +38,7 @@ gateway_state::words_of(const client_request& x) {
   if (x.trace.empty())
     return nullptr;
   return std::make_unique<const words>(
-    words{x.trace.substr(0, trace_longest), asked_for(x.request)});
+    words{first_of(x.trace, name_longest), asked_for(x.request)});
 }
 
 /// A request that was refused on arrival.
@@ -44,7 +46,7 @@ void gateway_state::remember(const client_request& x, const session& from,
                              const error& why) {
   auto time = now();
   request_story story;
-  story.trace = x.trace.substr(0, trace_longest);
+  story.trace = first_of(x.trace, name_longest);
   story.tenant = options_.tenants.at(from.endpoint);
   story.asked = asked_for(x.request);
   story.status = why.code;
@@ -95,9 +97,10 @@ request_list gateway_state::on_get_requests(const get_requests& x) {
     if (x.which.empty()
         || is_meant(x.which, r.named ? r.named->trace : none, key))
       open.push_back(key);
-  std::sort(open.begin(), open.end());
-  if (open.size() > open_shown)
-    open.resize(open_shown);
+  auto shown = open.begin()
+               + static_cast<std::ptrdiff_t>(std::min(open.size(), open_shown));
+  std::partial_sort(open.begin(), shown, open.end());
+  open.erase(shown, open.end());
   request_list out;
   for (auto key : open) {
     auto& r = in_flight_.at(key);

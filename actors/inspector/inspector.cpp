@@ -12,6 +12,9 @@ namespace {
 constexpr uint64_t spans_most = 100'000;
 constexpr microseconds record_longest = 60s;
 
+/// From the end of a recording on, for who reads it.
+constexpr microseconds kept_for = 5min;
+
 /// In one answer, which others wait behind.
 constexpr size_t spans_in_answer = 1000;
 
@@ -58,8 +61,13 @@ span_list inspector_state::on_get_spans(const get_spans& x) const {
 }
 
 void inspector_state::on_tick() {
-  if (self_->clock().now() >= record_until_) // else it was begun anew
-    options_.spans->stop();
+  auto now = self_->clock().now();
+  if (now >= record_until_ + kept_for)
+    return options_.spans->forget();
+  if (now < record_until_) // it was begun anew
+    return;
+  options_.spans->stop();
+  send_at(self_, record_until_ + kept_for, tick::value);
 }
 
 inspector_actor::behavior_type

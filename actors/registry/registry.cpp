@@ -97,7 +97,22 @@ caf::result<done> registry_state::on_set(const set_model& x) {
     return to_caf(fine.failure());
   if (auto fine = check_name("model", x.settings.model); !fine)
     return to_caf(fine.failure());
+  if (x.instead_of && latest(x.settings.model) != x.instead_of)
+    return to_caf(error{ec::conflict,
+                        "what is registered of model '" + x.settings.model
+                          + "' has changed meanwhile: look again",
+                        {}});
   return enqueue(x.settings.model, model_row{1, x.settings, x.is_default});
+}
+
+std::optional<model_settings>
+registry_state::latest(const std::string& model) const {
+  for (auto i = changes_.rbegin(); i != changes_.rend(); ++i)
+    if (i->model == model)
+      return i->row ? std::optional{i->row->settings} : std::nullopt;
+  auto i = models_.find(model);
+  return i == models_.end() ? std::nullopt
+                            : std::optional{i->second.row.settings};
 }
 
 caf::result<done> registry_state::on_forget(const forget_model& x) {

@@ -48,6 +48,9 @@ private:
   void write_next();
   void publish();
 
+  /// What a model's settings are once all changes are on disk.
+  std::optional<model_settings> latest(const std::string& model) const;
+
   registry_actor::stateful_pointer<registry_state> self_ = nullptr;
   std::shared_ptr<store> facts_;
   autoscaler_actor autoscaler_;

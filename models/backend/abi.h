@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-#define MILLRACE_BACKEND_ABI 3
+#define MILLRACE_BACKEND_ABI 4
 #define MILLRACE_MAX_RANK 8
 
 typedef struct millrace_tensor {
@@ -47,8 +47,8 @@ typedef struct millrace_layer {
 
 typedef struct millrace_stage millrace_stage;
 
-/* Takes apart a model file: receives code without parameters, each parameter,
- * and the names of what forward takes. */
+/* What a model file is taken apart into: code without parameters, each
+ * parameter, and the names of what forward takes. */
 typedef struct millrace_import_sink {
   void* self;
   void (*code)(void* self, const void* data, uint64_t bytes);
@@ -76,8 +76,9 @@ typedef struct millrace_backend {
   /* Whether what the inputs hold, and not their extents alone, may decide how
    * long a pass takes: loops, and numbers out of tensors that decide shapes. */
   int (*depends_on_values)(const millrace_stage* stage);
-  int (*take_apart)(const char* path, const millrace_import_sink* sink,
-                    millrace_error* failed);
+  /* Takes apart a model file that lies in memory. */
+  int (*take_apart)(const void* file, uint64_t bytes,
+                    const millrace_import_sink* sink, millrace_error* failed);
 } millrace_backend;
 
 /* What a plugin exports. */

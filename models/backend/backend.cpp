@@ -140,14 +140,15 @@ public:
       std::make_unique<plugin_stage>(api_, stage, x)};
   }
 
-  result<model_parts> take_apart(const std::string& path) override {
+  result<model_parts> take_apart(const mapped_file& x) override {
     parts_sink sink;
     millrace_import_sink calls{&sink, &parts_sink::on_code,
                                &parts_sink::on_parameter,
                                &parts_sink::on_input};
     millrace_error failed{};
-    if (api_->take_apart(path.c_str(), &calls, &failed) != 0)
-      return error{ec::bad_request, path + ": " + failed.text};
+    auto& file = x.content;
+    if (api_->take_apart(file.data(), file.size(), &calls, &failed) != 0)
+      return error{ec::bad_request, failed.text};
     return std::move(sink.parts);
   }
 

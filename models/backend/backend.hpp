@@ -33,9 +33,9 @@ public:
 /// A model file taken apart for import.
 struct model_parts {
   std::string code;
-  std::vector<named_tensor> parameters; ///< owning copies
+  std::vector<named_tensor> parameters; ///< in memory that nobody else writes
   struct input {
-    std::string name;
+    std::string name; ///< letters, digits, '_' and '.'
     std::string type; ///< as the model's language prints it
   };
   std::vector<input> inputs;
@@ -60,7 +60,7 @@ public:
   load(const std::shared_ptr<const bundle>& x, size_t first, size_t last) = 0;
 
   /// Errors: bad_request when the file is no model of this backend.
-  virtual result<model_parts> take_apart(const std::string& path) = 0;
+  virtual result<model_parts> take_apart(const mapped_file& x) = 0;
 };
 
 /// Loads the LibTorch plugin, once per process: from $MILLRACE_BACKEND, or

@@ -280,9 +280,11 @@ int run(millrace_stage* stage, const millrace_tensor* inputs,
   });
 }
 
-torch::jit::Module open_script(const char* path) {
+torch::jit::Module open_script(const void* file, uint64_t bytes) {
   try {
-    return torch::jit::load(path, at::kCPU);
+    memory_buffer buffer{file, bytes};
+    std::istream in{&buffer};
+    return torch::jit::load(in, at::kCPU);
   } catch (const c10::Error& e) {
     throw std::runtime_error(
       "is not a TorchScript file; expected what torch.jit.script(module) or"
@@ -291,10 +293,10 @@ torch::jit::Module open_script(const char* path) {
   }
 }
 
-int take_apart(const char* path, const millrace_import_sink* sink,
-               millrace_error* failed) {
+int take_apart(const void* file, uint64_t bytes,
+               const millrace_import_sink* sink, millrace_error* failed) {
   return guarded(failed, [&] {
-    auto m = open_script(path);
+    auto m = open_script(file, bytes);
     m.eval();
     auto schema = m.get_method("forward").function().getSchema();
     for (size_t i = 1; i < schema.arguments().size(); ++i) {

@@ -112,13 +112,22 @@ result<tensor_list> arena::each(size_t count, F take) const {
   if (count > most_tensors)
     return error{ec::internal, "a confined process gave "
                                  + std::to_string(count) + " tensors"};
+  if (count * sizeof(entry) > size())
+    return error{ec::internal, "a confined process gave tensors nowhere"};
+  if (count == 0)
+    return tensor_list{};
   entry entries[most_tensors];
   std::memcpy(entries, memory_.data(), count * sizeof(entry));
   tensor_list out;
+  size_t bytes = 0; // copies of what overlaps could be more than all there is
   for (size_t i = 0; i < count; ++i) {
     auto x = check(entries[i]);
     if (!x)
       return error{ec::internal, std::move(x.failure().text)};
+    bytes += x->data.size();
+    if (bytes > size())
+      return error{ec::internal,
+                   "a confined process gave tensors that overlap"};
     take(*x);
     out.push_back(std::move(*x));
   }

@@ -3,12 +3,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
+#include <bit>
 #include <condition_variable>
-#include <cstring>
-#include <fcntl.h>
 #include <optional>
-#include <sys/mman.h>
+#include <sstream>
+#include <unistd.h>
 #include <vector>
 
 #include "models/confined/arena.hpp"
@@ -24,9 +23,15 @@ constexpr auto look_again = 100ms;
 /// Looks at a stopped process until it is given up.
 constexpr int stopped_looks = 3;
 
+/// Of a process that nothing runs in.
+constexpr auto look_seldom = 1s;
+
 /// A run of so many times the longest before it has no end, if its deadline has
 /// passed.
 constexpr int patience = 4;
+
+/// What becomes of a process that starts too many threads.
+constexpr auto crowded = "had too many threads, and was ended";
 
 /// As long as a request may take at most.
 constexpr auto longest_run = 10min;
@@ -41,52 +46,39 @@ timestamp now() {
   return std::chrono::steady_clock::now();
 }
 
-std::string text_of(sentence& x) {
-  x[sizeof x - 1] = 0;
-  return x;
-}
-
-/// The manifest and the code, one after the other, in memory that nobody can
-/// change.
+/// The manifest and the code, one after the other.
 result<file_descriptor> pack(const bundle& x, const std::string& manifest) {
-  file_descriptor out{
-    ::memfd_create("millrace-bundle", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
-  auto write = [&](const_bytes rest) {
-    while (!rest.empty()) {
-      auto n = ::write(out.get(), rest.data(), rest.size());
-      if (n < 0)
-        return false;
-      rest = rest.subspan(static_cast<size_t>(n));
-    }
-    return true;
-  };
-  auto whole = write(std::as_bytes(std::span{manifest}));
+  std::vector<const_bytes> parts{std::as_bytes(std::span{manifest})};
   for (auto& code : x.code)
-    whole = whole && write(code.view());
-  if (!whole
-      || ::fcntl(out.get(), F_ADD_SEALS,
-                 F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-           != 0)
-    return error{ec::unavailable, std::string{"cannot hand over a bundle: "}
-                                    + std::strerror(errno)};
-  return out;
+    parts.push_back(code.view());
+  return seal_in_memory(parts);
 }
 
-/// Whether a signal, or a debugger, has stopped it (proc(5), stat).
-bool is_stopped(pid_t process) {
+/// What the system says of a process.
+struct process_state {
+  bool stopped = false; ///< by a signal, or a debugger
+  long threads = 0;
+};
+
+/// By proc(5), stat; of one that is gone nothing.
+process_state look_at(pid_t process) {
+  process_state out;
   auto text = read_file("/proc/" + std::to_string(process) + "/stat", 4096);
-  if (!text)
-    return false;
-  auto name_end = text->rfind(')'); // the name may hold anything
-  return name_end != std::string::npos && name_end + 2 < text->size()
-         && ((*text)[name_end + 2] == 'T' || (*text)[name_end + 2] == 't');
+  auto name_end = text ? text->rfind(')') : std::string::npos;
+  if (name_end == std::string::npos) // the name may hold anything
+    return out;
+  std::istringstream in{text->substr(name_end + 1)};
+  std::string state, ignored;
+  in >> state;
+  out.stopped = state == "T" || state == "t";
+  for (int i = 4; i < 20; ++i)
+    in >> ignored;
+  in >> out.threads;
+  return out;
 }
 
 size_t room_for(size_t bytes) {
-  auto out = smallest_arena;
-  while (out < bytes)
-    out *= 2;
-  return out;
+  return std::max(smallest_arena, std::bit_ceil(bytes));
 }
 
 class stage_with_process : public confined_stage {
@@ -146,7 +138,10 @@ private:
     if (failed)
       return;
     load_answer never;
-    static_cast<void>(receive_record(life_line_, never));
+    while (receive_record(life_line_, never, now() + look_seldom)
+           == arrival::nothing)
+      if (is_crowded())
+        return lose(crowded);
     lose("ended");
   }
 
@@ -168,7 +163,17 @@ private:
     if (auto done = order_load(); !done)
       return done.failure();
     load_answer answer;
-    switch (receive_record(life_line_, answer, now() + settings_.load_limit)) {
+    auto begin = now();
+    auto until = begin + settings_.load_limit;
+    auto came = arrival::nothing;
+    while (came == arrival::nothing && now() < until) {
+      came =
+        receive_record(life_line_, answer, std::min(until, now() + look_again));
+      if (came == arrival::nothing && is_crowded())
+        return error{ec::unavailable,
+                     "the model's process " + std::string{crowded}};
+    }
+    switch (came) {
     case arrival::nothing:
       return error{ec::unavailable,
                    "the model was not loaded within "
@@ -184,7 +189,10 @@ private:
     if (!answer.loaded)
       return error{ec::internal,
                    settings_.content->directory + ": " + text_of(answer.text)};
-    longest_ = answer.warm_up_ns;
+    // Two passes at least; and it says no more of them than can be.
+    longest_ = std::clamp<int64_t>(answer.warm_up_ns, 0,
+                                   nanoseconds{now() - begin}.count())
+               / 2;
     return load_times{nanoseconds{answer.load_ns},
                       nanoseconds{answer.warm_up_ns}};
   }
@@ -207,7 +215,7 @@ private:
       ends.push_back(std::move(pair->second));
       files.push_back(ends.back().get());
     }
-    load_order order;
+    life_order order;
     order.manifest_bytes = manifest.size();
     order.first_layer = settings_.first_layer;
     order.last_layer = settings_.last_layer;
@@ -219,6 +227,19 @@ private:
       return error{ec::unavailable, "the model's process ended at once"};
     return {};
   }
+
+  process_state look() {
+    std::lock_guard guard{mutex_};
+    return look_at(process_);
+  }
+
+  /// What was asked for, and pools of LibTorch's own.
+  long most_threads() const {
+    return 64 + 2 * ::sysconf(_SC_NPROCESSORS_ONLN)
+           + static_cast<long>(lanes_.size() * (settings_.threads + 1));
+  }
+
+  bool is_crowded() { return look().threads > most_threads(); }
 
   /// Returns how it ended, as far as somebody knows it.
   int end_process() {
@@ -237,6 +258,7 @@ private:
       auto text = "the model's process " + why;
       if (why == "ended")
         text += " with " + end_text(status);
+      lost_text_ = text;
       if (!given_up_)
         events_.lost(error{ec::unavailable, std::move(text)});
       lost_ = true;
@@ -264,8 +286,11 @@ private:
     lane_order order;
     order.tensors = static_cast<uint32_t>(inputs.size());
     if (!on.memory.put(inputs)) {
-      // As much again for what comes out.
-      if (auto made = widen(on, 2 * arena::bytes_for(inputs)); !made)
+      // As much again for what comes out, if there may be so much.
+      auto bytes = arena::bytes_for(inputs);
+      if (2 * bytes <= largest_arena)
+        bytes *= 2;
+      if (auto made = widen(on, bytes); !made)
         return made.failure();
       if (!on.memory.put(inputs))
         return error{ec::too_large, "more than 64 inputs"};
@@ -282,20 +307,28 @@ private:
     if (!receive(on, answer, limit))
       return died();
     if (answer.what == lane_answer::needs_room) {
-      if (auto made = widen(on, answer.room); !made) {
+      auto made = widen(on, answer.room);
+      if (!made && made.failure().code != ec::too_large)
+        return made.failure();
+      if (!made) {
         lose("gave more than 1 GiB at once, and was ended");
         return died();
       }
       order = {lane_order::fetch, 0, on.memory.size()};
-      if (!send(on, order) || !receive(on, answer, limit))
+      if (!send(on, order))
+        lose("ended");
+      if (lost_ || !receive(on, answer, limit))
         return died();
     }
     auto took = nanoseconds{now() - started}.count();
     for (auto longest = longest_.load();
          took > longest && !longest_.compare_exchange_weak(longest, took);)
       ;
-    if (answer.what != lane_answer::done)
+    if (answer.what != lane_answer::done) {
+      if (order.arena != 0) // which it may not have
+        on.memory = arena{};
       return error{ec::internal, text_of(answer.text)};
+    }
     return on.memory.copy(answer.tensors);
   }
 
@@ -316,15 +349,14 @@ private:
     return send_record(on.connection, order, files);
   }
 
-  error died() const {
-    return {ec::poison, "the model's process ended while it ran this"};
-  }
+  /// To be said after lose() only.
+  error died() const { return {ec::poison, lost_text_ + ", running this"}; }
 
   /// False when the process is lost.
   bool receive(lane& on, lane_answer& answer, timestamp until) {
     for (int stopped = 0;;) {
-      auto look = std::min(until, now() + look_again);
-      switch (receive_record(on.connection, answer, look)) {
+      auto next = std::min(until, now() + look_again);
+      switch (receive_record(on.connection, answer, next)) {
       case arrival::record:
         return true;
       case arrival::ended:
@@ -333,14 +365,14 @@ private:
       case arrival::nothing:
         break;
       }
-      pid_t process = 0;
-      {
-        std::lock_guard guard{mutex_};
-        process = process_;
-      }
-      stopped = is_stopped(process) ? stopped + 1 : 0;
+      auto state = look();
+      stopped = state.stopped ? stopped + 1 : 0;
       if (stopped == stopped_looks) {
         lose("was stopped by a signal, and was ended");
+        return false;
+      }
+      if (state.threads > most_threads()) {
+        lose(crowded);
         return false;
       }
       if (now() >= until) {
@@ -363,6 +395,7 @@ private:
   std::atomic<bool> lost_{false};
   std::atomic<bool> given_up_{false};
   std::once_flag lost_once_;
+  std::string lost_text_; ///< set once, with that
   std::optional<worker_thread> keeper_;
 };
 

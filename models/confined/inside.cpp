@@ -18,6 +18,7 @@
 #include "models/confined/sanitized.hpp"
 #include "models/device/warm_up.hpp"
 #include "runtime/worker_thread.hpp"
+#include "runtime/yaml_record.hpp"
 
 namespace millrace::confined {
 
@@ -25,69 +26,100 @@ namespace {
 
 constexpr nanoseconds short_pass = 120us;
 
-void say(sentence& to, const std::string& text) {
-  std::snprintf(to, sizeof to, "%s", text.c_str());
-}
-
-/// The bundle that a load order brings, as if it had been opened here. The node
-/// has read and verified all of it.
-result<bundle> receive_bundle(const load_order& order,
+/// The bundle that an order brings, as if it had been opened here. The node has
+/// read and verified all of it but the outputs, which a trial run is to learn.
+result<bundle> receive_bundle(const life_order& order,
                               std::vector<file_descriptor>& files) {
-  auto parts = map_open_file(files.at(0), "the bundle");
+  bundle out{{}, "the bundle", {}, {}, nullptr};
+  auto parts = map_open_file(std::move(files.at(0)), out.directory);
   if (!parts)
     return parts.failure();
-  auto info = parse_manifest(
-    std::string{parts->slice(0, order.manifest_bytes).text()}, "the bundle");
-  if (!info)
-    return info.failure();
-  bundle out{std::move(*info), "the bundle", {}, {}, nullptr};
+  auto& bytes = parts->content;
+  auto manifest = std::string{bytes.slice(0, order.manifest_bytes).text()};
+  if (auto read = yaml_reader{out.directory}.read(manifest, out.info); !read)
+    return read.failure();
   auto at = order.manifest_bytes;
   for (auto& layer : out.info.layers) {
-    out.code.push_back(parts->slice(at, layer.code_bytes));
+    out.code.push_back(bytes.slice(at, layer.code_bytes));
     at += layer.code_bytes;
   }
   if (out.info.weights.file.empty())
     return out;
-  auto bytes = map_open_file(files.at(1), "the weights");
-  if (!bytes)
-    return bytes.failure();
-  auto tensors = read_safetensors(*bytes);
+  auto weights = map_open_file(std::move(files.at(1)), "the weights");
+  if (!weights)
+    return weights.failure();
+  auto tensors = read_safetensors(weights->content);
   if (!tensors)
     return tensors.failure();
   out.weights = std::move(*tensors);
   return out;
 }
 
-/// Runs a stage for one lane of the node, on a thread of its own.
+/// A model's file as what it is taken apart into.
+result<tensor_list> take_apart(backend& runner, const mapped_file& file) {
+  auto parts = runner.take_apart(file);
+  if (!parts)
+    return parts.failure();
+  auto weights = write_safetensors(parts->parameters);
+  if (!weights)
+    return weights.failure();
+  std::string texts[part_kinds];
+  texts[code_part] = std::move(parts->code);
+  texts[weights_part] = std::move(*weights);
+  for (auto& x : parts->inputs)
+    texts[inputs_part] += x.name + " " + x.type + "\n";
+  tensor_list out;
+  for (auto& x : texts) {
+    auto text = std::make_shared<const std::string>(std::move(x));
+    auto n = static_cast<int64_t>(text->size());
+    out.push_back({dtype::u8, {n}, {std::as_bytes(std::span{*text}), text}});
+  }
+  return out;
+}
+
+/// Runs what the node orders on one lane, on a thread of its own.
 class lane {
 public:
   explicit lane(file_descriptor node) : node_(std::move(node)) {}
 
-  void serve(loaded_stage& stage) {
+  /// `run` makes outputs of inputs.
+  template <class F>
+  void serve(F run) {
     lane_order order;
     for (;;) {
       std::vector<file_descriptor> files;
       if (receive_record(node_, order, far_future, &files) != arrival::record)
         return;
-      if (order.arena != 0 && files.size() == 1) {
-        auto fresh = arena::adopt(std::move(files.front()), order.arena);
-        if (!fresh)
-          return;
-        arena_ = std::move(*fresh);
-      }
-      auto answer = order.what == lane_order::run ? run(stage, order) : hand();
+      lane_answer answer;
+      if (auto able = take_memory(order, files); !able)
+        say(answer.text, able.failure().text);
+      else
+        answer = order.what == lane_order::run ? answer_to(order, run) : hand();
       if (!send_record(node_, answer))
         return;
     }
   }
 
 private:
-  lane_answer run(loaded_stage& stage, const lane_order& order) {
+  result<void> take_memory(const lane_order& order,
+                           std::vector<file_descriptor>& files) {
+    if (order.arena == 0 || files.size() != 1)
+      return {};
+    arena_ = arena{};
+    auto fresh = arena::adopt(std::move(files.front()), order.arena);
+    if (!fresh)
+      return fresh.failure();
+    arena_ = std::move(*fresh);
+    return {};
+  }
+
+  template <class F>
+  lane_answer answer_to(const lane_order& order, F& run) {
     lane_answer out;
     auto inputs = arena_.view(order.tensors);
     if (!inputs)
       return say(out.text, inputs.failure().text), out;
-    auto outputs = stage.run(*inputs);
+    auto outputs = run(*inputs);
     if (!outputs)
       return say(out.text, outputs.failure().text), out;
     if (arena_.put(*outputs, *inputs)) {
@@ -130,6 +162,8 @@ public:
     std::vector<file_descriptor> files;
     if (receive_record(life_, order_, far_future, &files) != arrival::record)
       return;
+    if (order_.what == life_order::take_apart)
+      return take_apart_for_node(files);
     load_answer answer;
     if (auto done = load(files, answer); !done)
       say(answer.text, done.failure().text);
@@ -137,11 +171,25 @@ public:
       answer.loaded = true;
     if (!send_record(life_, answer) || !answer.loaded)
       return;
-    load_order never;
+    life_order never;
     static_cast<void>(receive_record(life_, never));
   }
 
 private:
+  void take_apart_for_node(std::vector<file_descriptor>& files) {
+    lane mine{std::move(files.at(1))};
+    auto file = map_open_file(std::move(files.at(0)), "the file");
+    auto able = nobody_ ? confine({order_.memory}) : nobody_;
+    mine.serve([&](auto&) -> result<tensor_list> {
+      if (!file)
+        return file.failure();
+      if (!able)
+        return able.failure();
+      runner_.enter_thread(static_cast<int>(order_.threads));
+      return take_apart(runner_, *file);
+    });
+  }
+
   result<void> load(std::vector<file_descriptor>& files, load_answer& answer) {
     if (!nobody_)
       return nobody_;
@@ -181,14 +229,18 @@ private:
       auto mine = std::make_shared<lane>(std::move(ends[i]));
       to.post([&, mine] {
         runner_.enter_thread(static_cast<int>(order_.threads));
-        auto done = warm_up(*stage_, s, order_.max_batch, short_pass,
-                            [](size_t, size_t, nanoseconds) {});
+        result<void> done;
+        if (order_.max_batch > 0)
+          done = warm_up(*stage_, s, order_.max_batch, short_pass,
+                         [](size_t, size_t, nanoseconds) {});
         std::lock_guard guard{mutex};
         if (!done)
           outcome = std::move(done);
         warm.count_down();
       });
-      to.post([this, mine] { mine->serve(*stage_); });
+      to.post([this, mine] {
+        mine->serve([this](auto& inputs) { return stage_->run(inputs); });
+      });
     }
     warm.wait();
     std::lock_guard guard{mutex};
@@ -198,7 +250,7 @@ private:
   file_descriptor life_;
   backend& runner_;
   result<void> nobody_;
-  load_order order_;
+  life_order order_;
   std::unique_ptr<loaded_stage> stage_;
   std::vector<std::unique_ptr<worker_thread>> threads_; ///< a lane's each
 };

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <string>
 
 /// \file
 /// What a node, the template of its confined processes and these say to each
@@ -10,6 +13,20 @@ namespace millrace::confined {
 
 /// Long enough for what a backend says.
 using sentence = char[1024];
+
+inline void say(sentence& to, const std::string& text) {
+  std::snprintf(to, sizeof to, "%s", text.c_str());
+}
+
+/// What a process has said. A model may have put it there, so no character of
+/// it does anything to a terminal.
+inline std::string text_of(const sentence& x) {
+  std::string out{x, ::strnlen(x, sizeof x)};
+  for (auto& c : out)
+    if (c < ' ' || c > '~')
+      c = '?';
+  return out;
+}
 
 // -- node and template --------------------------------------------------------
 
@@ -35,16 +52,33 @@ struct template_answer {
 
 // -- node and process, on its life line ---------------------------------------
 
-/// Comes with files: the bundle's manifest and code, one after the other; the
-/// weights, if there are any; the process's end of each lane.
-struct load_order {
+/// The one thing that a process is there for.
+struct life_order {
+  enum kind : uint8_t {
+    /// Comes with files: the bundle's manifest and code, one after the other;
+    /// the weights, if there are any; the process's end of each lane. Answered
+    /// by a load_answer.
+    load,
+    /// Comes with a model's file and one lane, on which it is answered: by a
+    /// tensor of bytes for each part_kind.
+    take_apart
+  };
+  kind what = load;
+  uint64_t memory = 0; ///< bytes, beside the files'
+  uint32_t threads = 1;
+  uint32_t lanes = 1;
   uint64_t manifest_bytes = 0;
   uint64_t first_layer = 0;
   uint64_t last_layer = 0;
-  uint64_t max_batch = 1;
-  uint64_t memory = 0; ///< beside the weights
-  uint32_t threads = 1;
-  uint32_t lanes = 1;
+  uint64_t max_batch = 0; ///< rows to warm up with; 0: not at all
+};
+
+/// What a model's file is taken apart into, in this order.
+enum part_kind : uint8_t {
+  code_part,    ///< without its parameters
+  weights_part, ///< the parameters, as safetensors
+  inputs_part,  ///< a line "NAME TYPE" for each
+  part_kinds
 };
 
 struct load_answer {
@@ -58,7 +92,7 @@ struct load_answer {
 
 struct lane_order {
   enum kind : uint8_t {
-    run,  ///< what lies in the arena
+    run,  ///< what lies in the arena; where a file is taken apart, that
     fetch ///< the outputs that did not fit
   };
   kind what = run;

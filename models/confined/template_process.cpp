@@ -58,9 +58,11 @@ template_process::~template_process() {
 }
 
 void template_process::stop_locked() {
-  connection_ = file_descriptor{}; // it ends, and its processes with it
-  if (id_ > 0)
+  connection_ = file_descriptor{};
+  if (id_ > 0) { // its processes end with it
+    ::kill(id_, SIGKILL);
     ::waitpid(id_, nullptr, 0);
+  }
   id_ = -1;
 }
 
@@ -94,26 +96,34 @@ result<void> template_process::start_locked() {
   auto came = receive_record(ends->first, hello, until);
   if (came == arrival::record && hello.able) {
     connection_ = std::move(ends->first);
+    backend_ = text_of(hello.text);
     return {};
   }
-  hello.text[sizeof hello.text - 1] = 0;
   ::kill(id_, SIGKILL);
   int status = 0;
   ::waitpid(id_, &status, 0);
   id_ = -1;
   if (came == arrival::record)
-    return refused(program, hello.text);
+    return refused(program, text_of(hello.text));
   return refused(program, came == arrival::nothing
                             ? "it took more than a minute"
                             : "it ended with " + end_text(status));
+}
+
+std::string template_process::backend() const {
+  std::lock_guard guard{mutex_};
+  return backend_;
 }
 
 bool template_process::ask(const template_order& order,
                            std::span<const int> files,
                            template_answer& answer) {
   auto until = std::chrono::steady_clock::now() + answer_limit;
-  return connection_ && send_record(connection_, order, files)
-         && receive_record(connection_, answer, until) == arrival::record;
+  if (connection_ && send_record(connection_, order, files)
+      && receive_record(connection_, answer, until) == arrival::record)
+    return true;
+  stop_locked(); // what it says later would answer another order
+  return false;
 }
 
 result<pid_t> template_process::fork(const file_descriptor& life_line) {

@@ -24,6 +24,9 @@ public:
   /// Errors: unavailable, with its own or the system's reason.
   result<void> start();
 
+  /// The backend that it has loaded, as that describes itself.
+  std::string backend() const;
+
   /// Forks a process that holds the other end of this life line; one template
   /// that has ended is started again. Errors: unavailable.
   result<pid_t> fork(const file_descriptor& life_line);
@@ -38,8 +41,9 @@ private:
   bool ask(const template_order& order, std::span<const int> files,
            template_answer& answer);
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   file_descriptor connection_;
+  std::string backend_;
   pid_t id_ = -1;
 };
 

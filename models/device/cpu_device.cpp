@@ -92,7 +92,8 @@ public:
     : info_(std::move(info)),
       settings_(settings),
       listener_(listener),
-      loader_(info_.id + ".load") {
+      loader_(info_.id + ".load"),
+      reaper_(info_.id + ".reap") {
     for (uint32_t i = 0; i < std::max(1u, info_.lanes); ++i) {
       auto name = info_.id + "." + std::to_string(i);
       lanes_.push_back(std::make_unique<lane>(name, i));
@@ -131,8 +132,9 @@ public:
     auto i = instances_.find(x);
     if (i == instances_.end())
       return;
+    // To end a process takes time, which an actor's thread has not.
     if (i->second->process != nullptr)
-      i->second->process->give_up();
+      reaper_.post([slot = i->second] { slot->process->give_up(); });
     instances_.erase(i);
   }
 
@@ -306,7 +308,8 @@ private:
   std::mutex mutex_;
   std::deque<work> waiting_; ///< for the lane that is free first
   std::vector<std::unique_ptr<lane>> lanes_;
-  worker_thread loader_; // ends first: it posts to the lanes
+  worker_thread loader_; // ends before the lanes: it posts to them
+  worker_thread reaper_; ///< ends processes
 };
 
 } // namespace

@@ -55,9 +55,12 @@ private:
     if (lines.empty())
       return;
     std::lock_guard guard{writing_};
-    if (auto done = to_->append(lines); !done)
+    auto done = to_->append(lines);
+    // Once: where events are kept, this is one of them.
+    if (!done && !failing_)
       log_event(log_level::error, "store", "lines_not_kept",
                 {{"lines", lines.size()}, {"error", done.failure().text}});
+    failing_ = !done;
   }
 
   std::mutex mutex_; // guards what follows
@@ -65,8 +68,9 @@ private:
   size_t kept_ = 0;
   size_t samples_ = 0;
   size_t more_ = 0;
-  std::mutex writing_; // guards to_
+  std::mutex writing_; // guards what follows
   std::unique_ptr<audit_journal> to_;
+  bool failing_ = false;
   worker_thread thread_{"kept lines"};
 };
 
@@ -92,7 +96,9 @@ result<std::unique_ptr<kept_log>> open_kept_log(const std::string& directory,
     std::make_unique<journaled_log>(std::move(*journal))};
 }
 
-result<kept_lines> read_kept_lines(const std::string& directory) {
+namespace {
+
+result<kept_lines> read_parts(const std::string& directory) {
   std::vector<std::string> parts;
   for (int i = audit_parts; i >= 0; --i) {
     auto path = directory + "/" + audit_part(i);
@@ -112,6 +118,14 @@ result<kept_lines> read_kept_lines(const std::string& directory) {
   kept_lines out;
   out.wrong = read_audit(parts, out.lines);
   return out;
+}
+
+} // namespace
+
+result<kept_lines> read_kept_lines(const std::string& directory) {
+  auto out = read_parts(directory);
+  // A part that was begun meanwhile looks as if one were missing.
+  return out && !out->wrong.empty() ? read_parts(directory) : std::move(out);
 }
 
 } // namespace millrace

@@ -282,6 +282,15 @@ TEST_CASE("P14: a model that takes too much memory gets an error") {
   CHECK(numbers_of((*y)[0]) == std::vector<int64_t>{ENOMEM});
 }
 
+TEST_CASE("P14: a process that starts threads without end is ended") {
+  confined_model model{hostile()};
+  static_cast<void>(model.ready().run(deeds({1004})));
+  auto why = model.lost();
+  INFO(why);
+  CHECK(why.find("too many threads") != std::string::npos);
+  CHECK(model.process() == 0);
+}
+
 TEST_CASE("P15: however a model ends its process, the node lives and says so") {
   struct row {
     int64_t deed;

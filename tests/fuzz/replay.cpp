@@ -22,8 +22,9 @@ int main(int argc, char** argv) {
         return 1;
       }
       std::fprintf(stderr, "%s\n", x.path().c_str());
-      LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(file->data()),
-                             file->size());
+      LLVMFuzzerTestOneInput(
+        reinterpret_cast<const uint8_t*>(file->content.data()),
+        file->content.size());
       ++n;
     }
   std::fprintf(stderr, "%zu inputs\n", n);

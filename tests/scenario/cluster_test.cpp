@@ -171,8 +171,8 @@ TEST_CASE("placement: replicas of a lost node come up on another") {
 TEST_CASE("registry: what an operator sets is done and outlives the"
           " controller's crash") {
   virtual_cluster c{1, want(1), ten_ms};
-  REQUIRE(
-    c.ask_actor<done, registry_actor>("./registry", set_model{want(3), false}));
+  REQUIRE(c.ask_actor<done, registry_actor>("./registry",
+                                            set_model{want(3), false, {}}));
   c.advance(1s);
   // The whole group of the controller falls and rises.
   c.crash("./placement");
@@ -183,6 +183,24 @@ TEST_CASE("registry: what an operator sets is done and outlives the"
   REQUIRE(list->models.size() == 1);
   CHECK(list->models[0].settings.replicas == 3);
   CHECK(list->models[0].ready == 3);
+}
+
+TEST_CASE("registry: a change of what is not there any more is refused") {
+  virtual_cluster c{1, want(1), ten_ms};
+  auto change = [&](model_settings from, model_settings to) {
+    return c.ask_actor<done, registry_actor>("./registry",
+                                             set_model{to, false, from});
+  };
+  auto distrusted = want(2);
+  auto known =
+    c.ask_actor<model_list, placement_actor>("./placement", get_models{});
+  REQUIRE(known);
+  auto now = known->models[0].settings;
+  CHECK(change(now, distrusted));
+  auto late = change(now, want(3));
+  REQUIRE_FALSE(late);
+  CHECK(late.failure().code == ec::conflict);
+  CHECK(change(distrusted, want(3)));
 }
 
 TEST_CASE("P1: a crashed gateway leaves nobody waiting, and its replicas find"
@@ -305,8 +323,8 @@ TEST_CASE("router: a request nobody waits for is not run again") {
 
 TEST_CASE("router: a replica that drains gets no more batches") {
   virtual_cluster c{2, want(2), ten_ms};
-  REQUIRE(
-    c.ask_actor<done, registry_actor>("./registry", set_model{want(1), false}));
+  REQUIRE(c.ask_actor<done, registry_actor>("./registry",
+                                            set_model{want(1), false, {}}));
   c.advance(50ms);
   std::set<std::string> given;
   for (uint64_t i = 1; i <= 20; ++i) {

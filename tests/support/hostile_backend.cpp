@@ -8,6 +8,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <pthread.h>
+#include <unistd.h>
 
 #include "models/backend/abi.h"
 #include "tests/support/attempts.hpp"
@@ -19,9 +25,10 @@ namespace {
 /// Inputs from here on are no attempts of the list.
 enum deed : int64_t {
   crash = 1000,
-  leave = 1001,  ///< exit in good order
-  eat = 1002,    ///< 64 GiB of memory
-  recurse = 1003 ///< until the stack ends
+  leave = 1001,   ///< exit in good order
+  eat = 1002,     ///< 64 GiB of memory
+  recurse = 1003, ///< until the stack ends
+  crowd = 1004    ///< as many threads as there may be
 };
 
 const char* describe() {
@@ -66,6 +73,19 @@ int64_t eat_memory() {
   return 0;
 }
 
+int64_t start_threads() {
+  pthread_attr_t small;
+  ::pthread_attr_init(&small);
+  ::pthread_attr_setstacksize(&small, 64 << 10);
+  for (int i = 0; i < 2000; ++i) {
+    pthread_t ignored;
+    ::pthread_create(
+      &ignored, &small, [](void*) -> void* { return ::sleep(3600), nullptr; },
+      nullptr);
+  }
+  return 0;
+}
+
 int64_t perform(int64_t what) {
   auto all = millrace::test::attempts();
   if (what >= 0 && what < static_cast<int64_t>(all.size()))
@@ -78,6 +98,8 @@ int64_t perform(int64_t what) {
     std::_Exit(0);
   case eat:
     return eat_memory();
+  case crowd:
+    return start_threads();
   case recurse:
     return deeper(0);
   default:
@@ -102,10 +124,26 @@ int run(millrace_stage*, const millrace_tensor* inputs, uint32_t,
   return 0;
 }
 
-int take_apart(const char*, const millrace_import_sink*,
-               millrace_error* failed) {
-  std::snprintf(failed->text, sizeof failed->text, "is hostile");
-  return 1;
+/// What a file says is done while it is taken apart.
+int take_apart(const void* file, uint64_t bytes,
+               const millrace_import_sink* sink, millrace_error* failed) {
+  std::string_view deed{static_cast<const char*>(file), bytes};
+  for (volatile bool loop = deed == "loop"; loop;)
+    ;
+  if (deed == "crash")
+    std::abort();
+  if (deed == "attempts")
+    for (auto& x : millrace::test::attempts())
+      sink->input(sink->self, x.ordinary ? "ordinary" : "special",
+                  std::to_string(x.make()).c_str());
+  if (deed == "paint")
+    sink->input(sink->self, "\x1b[31m", "Tensor");
+  if (deed == "swell") {
+    std::vector<char> code(size_t{1} << 30);
+    sink->code(sink->self, code.data(), code.size());
+  }
+  std::snprintf(failed->text, sizeof failed->text, "\x1b[2J is hostile");
+  return deed == "scold";
 }
 
 constexpr millrace_backend backend{

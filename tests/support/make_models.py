@@ -126,6 +126,21 @@ class Fatal(torch.nn.Module):
         return x * self.weight
 
 
+class Doomed(Fatal):
+    """Writes to its parameters whatever it is asked."""
+
+    def forward(self, x):
+        self.weight.add_(1)
+        return x * self.weight
+
+
+class Mute(torch.nn.Module):
+    """Gives nothing back."""
+
+    def forward(self, x):
+        return torch.jit.annotate(list[torch.Tensor], [])
+
+
 class Prying(torch.nn.Module):
     """Does what a model has no business to, by the operators that there are."""
 
@@ -163,7 +178,7 @@ def main():
     torch.jit.script(Nested(Affine())).save(str(folder / "nested-affine.pt"))
     for module in (Identity(), Affine(), Centred(), Picky(), Two(), Ballast(), Lasting(),
                    Deceptive(), Sized(), Double(), Halves(), Wide(),
-                   Fatal(), Prying()):
+                   Fatal(), Doomed(), Mute(), Prying()):
         name = type(module).__name__.lower()
         torch.jit.script(module.eval()).save(str(folder / f"{name}.pt"))
 

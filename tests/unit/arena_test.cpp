@@ -106,6 +106,19 @@ TEST_CASE("P14: what a confined process says of tensors is not believed") {
   CHECK_FALSE(x.copy(~size_t{0}));
 }
 
+TEST_CASE("P14: tensors of a confined process that overlap are not copied") {
+  auto x = made(64 << 10);
+  REQUIRE(x.put(std::vector{floats({10'000}), floats({4})}));
+  char first[88]; // what is said of it, and again of the second
+  REQUIRE(::pread(x.file().get(), first, sizeof first, 0) == sizeof first);
+  REQUIRE(x.copy(2));
+  REQUIRE(::pwrite(x.file().get(), first, sizeof first, sizeof first)
+          == sizeof first);
+  auto y = x.copy(2);
+  REQUIRE_FALSE(y);
+  CHECK(y.failure().text.find("overlap") != std::string::npos);
+}
+
 TEST_CASE("P14: nobody can take shared memory away from under the node") {
   auto x = made();
   CHECK(::ftruncate(x.file().get(), 0) != 0);

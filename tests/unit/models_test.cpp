@@ -94,6 +94,18 @@ TEST_CASE("batching: one request is passed on without a copy") {
   CHECK((*gather(requests, 0))[0].data.data() == requests[0][0].data.data());
 }
 
+TEST_CASE("P14: tensors without a byte are cut and joined at once, whatever"
+          " their extents") {
+  tensor none{dtype::u8, {int64_t{1} << 60, 2, 0}, {}};
+  std::vector<size_t> rows{1, 1};
+  auto parts = scatter({none}, rows, 1);
+  REQUIRE(parts);
+  CHECK((*parts)[1][0].extents == shape{int64_t{1} << 60, 1, 0});
+  auto batch = gather(*parts, 1);
+  REQUIRE(batch);
+  CHECK((*batch)[0] == none);
+}
+
 TEST_CASE("batching: a model that changes the number of rows is found out") {
   std::vector<size_t> rows{1, 1};
   CHECK(scatter({floats({3, 2})}, rows, 0).failure().code == ec::internal);

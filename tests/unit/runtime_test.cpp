@@ -76,6 +76,33 @@ TEST_CASE("text: what comes from outside is printed escaped and cut") {
   CHECK(shown("abcdef", 3) == "'abc...'");
 }
 
+TEST_CASE("text: a name is cut between characters") {
+  CHECK(first_of("abcdef", 3) == "abc");
+  CHECK(first_of("abc", 3) == "abc");
+  CHECK(first_of("a\u00e9b", 2) == "a");
+  CHECK(first_of("a\u00e9b", 3) == "a\u00e9");
+  CHECK(first_of("\u20ac", 2) == "");
+}
+
+TEST_CASE("text: a stranger's text does nothing to a terminal, and is UTF-8") {
+  struct row {
+    std::string text, printed;
+  };
+  for (auto& [text, printed] :
+       {row{"plain\nlines", "plain\nlines"}, row{"\x1b[2J", "?[2J"},
+        row{"bell\x07 del\x7f tab\t", "bell? del? tab?"},
+        row{"\u00e9 \u20ac \U0001f600", "\u00e9 \u20ac \U0001f600"},
+        row{"\xc2\x9b"
+            "31m",
+            "?31m"}, // the one-character form of ESC [
+        row{"\xff\xc0\xaf", "???"}, row{"\xe2\x82", "??"},
+        row{"\xed\xa0\x80", "???"}, row{"\xf4\x90\x80\x80", "????"},
+        row{std::string{"\0", 1}, "?"}, row{"", ""}}) {
+    CAPTURE(printed);
+    CHECK(printable(text) == printed);
+  }
+}
+
 TEST_CASE("random: a fork depends on seed and name, not on what was drawn") {
   random_stream a{7};
   auto before = a.fork("x").next();
@@ -131,7 +158,7 @@ TEST_CASE("bytes: a file is replaced whole and mapped as it is") {
   auto text = std::string{"hello"};
   REQUIRE(write_file(dir / "a", std::as_bytes(std::span{text})));
   REQUIRE(write_file(dir / "a", std::as_bytes(std::span{text})));
-  CHECK(map_file(dir / "a")->text() == "hello");
+  CHECK(map_file(dir / "a")->content.text() == "hello");
   CHECK(*read_file(dir / "a", 5) == "hello");
   CHECK(read_file(dir / "a", 4).failure().code == ec::too_large);
   CHECK(map_file(dir / "b").failure().text.find("No such file")

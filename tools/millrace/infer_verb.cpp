@@ -55,7 +55,7 @@ result<std::vector<named_tensor>> read_inputs(const infer_options& x) {
     auto file = map_file(path);
     if (!file)
       return file.failure();
-    auto array = read_npy(*file);
+    auto array = read_npy(file->content);
     if (!array)
       return std::move(array.failure()).within(path);
     auto part = choose_rows(*array, x.first, x.rows);

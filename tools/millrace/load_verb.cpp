@@ -63,7 +63,7 @@ public:
     auto file = map_file(x.input);
     if (!file)
       return file.failure();
-    auto array = read_npy(*file);
+    auto array = read_npy(file->content);
     if (!array)
       return std::move(array.failure()).within(x.input);
     if (array->extents.rank() == 0

@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "millrace/print.hpp"
+#include "models/confined/confined_backend.hpp"
 #include "models/import.hpp"
 #include "runtime/text.hpp"
 
@@ -20,6 +21,8 @@ struct model_options {
   std::string labels;
   std::optional<double> accuracy;
   std::string accuracy_data;
+  bool trusted = false;
+  std::string memory = "4 GiB";
   import_request request;
 };
 
@@ -32,6 +35,17 @@ result<std::vector<std::string>> read_labels(const std::string& path) {
     if (!line.empty())
       out.push_back(line);
   return out;
+}
+
+/// What runs the models that it looks at, confined or with this program's
+/// rights.
+result<std::shared_ptr<backend>> runner_for(const model_options& x) {
+  if (x.trusted)
+    return torch_backend();
+  auto memory = parse_bytes(x.memory);
+  if (!memory)
+    return std::move(memory.failure()).within("--memory");
+  return confined::make_confined_backend({*memory});
 }
 
 int run_import(model_options& x, const common_options& common) {
@@ -50,7 +64,7 @@ int run_import(model_options& x, const common_options& common) {
   if (x.accuracy)
     x.request.accuracy = accuracy_info{*x.accuracy, "top-1", x.accuracy_data};
   x.request.name = x.name;
-  auto runner = torch_backend();
+  auto runner = runner_for(x);
   if (!runner)
     return fail(common, runner.failure());
   bundle_store store{x.store};
@@ -126,7 +140,7 @@ int run_verify(const model_options& x, const common_options& common) {
   auto content = store.open(x.name, x.version, verify::hashes);
   if (!content)
     return fail(common, content.failure());
-  auto runner = torch_backend();
+  auto runner = runner_for(x);
   if (!runner)
     return fail(common, runner.failure());
   auto shared = std::make_shared<bundle>(std::move(*content));
@@ -184,6 +198,14 @@ void add_model_verb(CLI::App& app, common_options& common, verb_action& run) {
       ->capture_default_str();
     return verb;
   };
+  auto add_confinement = [x](CLI::App* verb) {
+    verb->add_flag("--trusted", x->trusted,
+                   "Run the model's code with your rights, not confined");
+    verb
+      ->add_option("--memory", x->memory,
+                   "What a confined process may take beside its files")
+      ->capture_default_str();
+  };
   auto* import =
     add("import", "Turn a TorchScript file into a bundle", run_import);
   import->add_option("file", x->request.path, "The TorchScript file")
@@ -211,12 +233,14 @@ void add_model_verb(CLI::App& app, common_options& common, verb_action& run) {
                      "What the accuracy was measured on");
   import->add_option("--licence", x->request.licence, "Licence of the model");
   import->add_option("--description", x->request.description, "One sentence");
+  add_confinement(import);
   add("list", "List bundles", run_list);
   auto* verify =
     add("verify", "Check a bundle's every byte, and load it", run_verify);
   verify->add_option("name", x->name, "Model")->required();
   verify->add_option("version", x->version,
                      "Version or alias; default: default");
+  add_confinement(verify);
   auto* alias = add("alias", "Point an alias at a version",
                     [](auto& y, auto& c) { return run_alias(y, c, false); });
   alias->add_option("name", x->name, "Model")->required();

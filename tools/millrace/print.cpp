@@ -18,13 +18,14 @@ std::string fixed(double x, int digits) {
 }
 
 int fail(const common_options& common, const error& x) {
+  auto text = printable(x.text);
   if (common.json)
-    std::cout << json{{"error", x.text},
+    std::cout << json{{"error", text},
                       {"status", std::string{to_string(x.code)}}}
                    .dump()
               << std::endl;
   else
-    std::cerr << "millrace: " << x.text << std::endl;
+    std::cerr << "millrace: " << text << std::endl;
   return exit_failed;
 }
 
@@ -119,7 +120,13 @@ std::vector<size_t> widths_of(const table& rows, size_t width) {
 
 } // namespace
 
-std::string table_text(const table& rows, size_t width) {
+std::string table_text(const table& as_given, size_t width) {
+  auto rows = as_given;
+  for (auto& row : rows)
+    for (auto& cell : row) {
+      cell = printable(cell);
+      std::replace(cell.begin(), cell.end(), '\n', ' ');
+    }
   auto widths = widths_of(rows, width);
   std::string out;
   for (auto& row : rows) {
@@ -135,13 +142,13 @@ std::string table_text(const table& rows, size_t width) {
 }
 
 std::string wrapped(const std::string& text, size_t width, size_t indent) {
-  std::istringstream in{text};
+  std::istringstream in{printable(text)};
   std::string out, line;
   auto fits = [&](const std::string& word) {
     return line.empty() || length_of(line) + 1 + length_of(word) <= width;
   };
   if (width == 0)
-    return text;
+    return printable(text);
   for (std::string word; in >> word;) {
     if (!fits(word)) {
       out += line + "\n";

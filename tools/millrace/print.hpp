@@ -112,12 +112,12 @@ CLI::Validator whole_number(uint64_t min = 0, uint64_t max = UINT64_MAX);
 /// Rows of cells, the first a heading.
 using table = std::vector<std::vector<std::string>>;
 
-/// Rows in aligned columns, a line each. With a width, cells of the widest
-/// columns are cut short, with an ellipsis, until lines fit.
+/// Rows in aligned columns, a line each, in printable text. With a width, cells
+/// of the widest columns are cut short, with an ellipsis, until lines fit.
 std::string table_text(const table& rows, size_t width = 0);
 
-/// A text in lines of at most that width, those after the first indented;
-/// unchanged for a width of 0. Words that are longer stay whole.
+/// A printable text in lines of at most that width, those after the first
+/// indented; in one line for a width of 0. Words that are longer stay whole.
 std::string wrapped(const std::string& text, size_t width, size_t indent);
 
 /// Columns of the terminal that stdout is; 0 when it is none, so that scripts

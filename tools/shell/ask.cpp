@@ -22,15 +22,14 @@ std::optional<T> read_answer(operator_client& cluster,
 
 /// The node that has the controller's actors.
 result<std::string> find_controller(operator_client& cluster) {
-  auto members = cluster.ask<member_list>("./supervisor", get_members{});
-  if (!members)
-    return members.failure();
-  members->peers.push_back(members->self);
-  for (auto& m : members->peers)
+  auto nodes = linked_nodes(cluster);
+  if (!nodes)
+    return nodes.failure();
+  for (auto& m : *nodes)
     if (m.has_role("controller"))
       return m.name;
   return error{
-    ec::unavailable, "no controller is linked with " + members->self.name, {}};
+    ec::unavailable, "no controller is linked with " + nodes->front().name, {}};
 }
 
 } // namespace
@@ -66,16 +65,26 @@ result<cluster_status> ask_all(operator_client& cluster) {
   return out;
 }
 
+result<std::vector<member>> linked_nodes(operator_client& cluster) {
+  auto members = cluster.ask<member_list>("./supervisor", get_members{});
+  if (!members)
+    return members.failure();
+  std::vector<member> out{std::move(members->self)};
+  for (auto& m : members->peers)
+    out.push_back(std::move(m));
+  return out;
+}
+
 result<std::vector<std::string>>
 node_names(operator_client& cluster, const std::vector<std::string>& args,
            size_t place) {
   if (place < args.size())
     return std::vector{args[place]};
-  auto members = cluster.ask<member_list>("./supervisor", get_members{});
-  if (!members)
-    return members.failure();
-  std::set<std::string> names{members->self.name};
-  for (auto& m : members->peers)
+  auto nodes = linked_nodes(cluster);
+  if (!nodes)
+    return nodes.failure();
+  std::set<std::string> names;
+  for (auto& m : *nodes)
     names.insert(m.name);
   return std::vector<std::string>{names.begin(), names.end()};
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "client/operator_client.hpp"
+#include "runtime/units.hpp"
 #include "transport/messages/all.hpp"
 
 namespace millrace {
@@ -30,6 +31,9 @@ struct cluster_status {
 /// two seconds are silent. Errors: unavailable when ours does not answer.
 result<cluster_status> ask_all(operator_client& cluster);
 
+/// Our node, and after it those that are linked with it. Errors: as ask_all.
+result<std::vector<member>> linked_nodes(operator_client& cluster);
+
 /// Names of the nodes that are linked with ours, and ours; or the one name at
 /// that place of a command's arguments.
 result<std::vector<std::string>>
@@ -46,22 +50,33 @@ using router_queue = std::pair<std::string, queue_status>;
 std::vector<router_queue> ask_queues(operator_client& cluster,
                                      const cluster_status& of);
 
-/// Asks the same of one actor on each of those nodes; who does not answer in
-/// time, or refuses, is left out.
+/// Nodes, and why each did not do what it was asked.
+using failed_nodes = std::map<std::string, std::string>;
+
+template <class Answer>
+struct answers_of_nodes {
+  std::map<std::string, Answer> good;
+  failed_nodes failed;
+};
+
+/// Asks the same of one actor on each of those nodes.
 template <class Answer, class Request>
-std::map<std::string, Answer>
-ask_each(operator_client& cluster, const std::vector<std::string>& nodes,
-         const std::string& actor, const Request& x) {
+answers_of_nodes<Answer> ask_each(operator_client& cluster,
+                                  const std::vector<std::string>& nodes,
+                                  const std::string& actor, const Request& x) {
   std::map<std::string, uint64_t> ids;
   std::vector<uint64_t> all;
   for (auto& node : nodes)
     all.push_back(ids[node] = cluster.send(node + "/" + actor, x));
   auto answers = cluster.wait(all, shell_patience);
-  std::map<std::string, Answer> out;
+  answers_of_nodes<Answer> out;
   for (auto& [node, id] : ids)
-    if (auto i = answers.find(id); i != answers.end())
-      if (auto y = cluster.read<Answer>(i->second))
-        out.emplace(node, std::move(*y));
+    if (auto i = answers.find(id); i == answers.end())
+      out.failed[node] = "no answer within " + format_duration(shell_patience);
+    else if (auto y = cluster.read<Answer>(i->second); !y)
+      out.failed[node] = y.failure().text;
+    else
+      out.good.emplace(node, std::move(*y));
   return out;
 }
 

@@ -44,6 +44,11 @@ result<found_model> find_model(operator_client& cluster,
     ec::unknown_model, not_registered(model, found->list.models), {}};
 }
 
+/// An order that changes a model's settings, unless somebody else does first.
+set_model change_of(const model_status& x) {
+  return {x.settings, false, x.settings};
+}
+
 /// What would be missed, were a model's replicas not there.
 std::string ready_text(const model_status& x) {
   return std::to_string(x.ready) + " ready replica(s) of " + x.settings.model;
@@ -54,7 +59,7 @@ int set_trust(shell& in, const std::string& model, bool trusted) {
   auto found = find_model(in.cluster, model);
   if (!found)
     return complain(in, found.failure().text);
-  set_model x{found->what.settings};
+  auto x = change_of(found->what);
   x.settings.trusted = trusted;
   return report_done(in, in.cluster.ask<done>(found->node + "/registry", x),
                      model
@@ -79,7 +84,7 @@ int load_model(shell& in, const arguments& args) {
   x.settings.model = args[0];
   for (auto& m : found->list.models)
     if (m.settings.model == args[0])
-      x.settings = m.settings;
+      x = change_of(m);
   if (args.size() > 2)
     x.settings.version = args[2];
   x.settings.replicas = *replicas;
@@ -94,7 +99,7 @@ int unload_model(shell& in, const arguments& args) {
     return complain(in, found.failure().text);
   if (!confirmed(in, "This ends " + ready_text(found->what) + "."))
     return exit_failed;
-  set_model x{found->what.settings};
+  auto x = change_of(found->what);
   x.settings.replicas = 0;
   return report_done(in, in.cluster.ask<done>(found->node + "/registry", x),
                      args[0] + ": 0 replica(s) wanted");
@@ -150,12 +155,11 @@ int set_log_of(shell& in, const arguments& args) {
   auto names = node_names(in.cluster, args, 1);
   if (!names)
     return complain(in, names.failure().text);
-  std::string failed;
-  for (auto& name : *names)
-    if (auto x = in.cluster.ask<done>(name + "/inspector", set_log{*level}); !x)
-      failed += (failed.empty() ? "" : "; ") + x.failure().text;
-  if (!failed.empty())
-    return complain(in, failed);
+  auto all = ask_each<done>(in.cluster, *names, "inspector", set_log{*level});
+  if (!all.failed.empty())
+    return complain(in, joined(all.failed, "; ", [](auto& y) {
+                      return y.first + ": " + y.second;
+                    }));
   return report_done(in, done{},
                      joined(*names, ", ", [](auto& x) { return x; })
                        + ": events from " + args[0] + " on are logged");

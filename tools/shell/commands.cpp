@@ -201,8 +201,14 @@ int complain(const shell& in, const std::string& why, exit_status status) {
   if (in.form == output_form::json)
     print_json(json{{"error", why}});
   else
-    std::cerr << "actor-shell: " << why << std::endl;
+    std::cerr << "actor-shell: " << printable(why) << std::endl;
   return status;
+}
+
+void warn_of(const shell& in, const std::map<std::string, std::string>& nodes) {
+  if (in.form == output_form::text)
+    for (auto& [node, why] : nodes)
+      std::cerr << "warning: " << node << ": " << printable(why) << std::endl;
 }
 
 bool confirmed(const shell& in, const std::string& what) {

@@ -51,6 +51,10 @@ int run_command(shell& in, std::vector<std::string> words);
 int complain(const shell& in, const std::string& why,
              exit_status status = exit_failed);
 
+/// Warns that these nodes did not do what they were asked, and why: to stderr,
+/// and in text only, for JSON has a member "failed".
+void warn_of(const shell& in, const std::map<std::string, std::string>& nodes);
+
 /// Whether to go on with what takes something away: asks at a terminal;
 /// elsewhere --yes has to say so.
 bool confirmed(const shell& in, const std::string& what);

@@ -73,8 +73,9 @@ int examine_cluster(shell& in, const arguments& args) {
   auto names = node_names(in.cluster, args);
   if (!names)
     return complain(in, names.failure().text);
-  auto nodes =
+  auto [nodes, failed] =
     ask_each<examination>(in.cluster, *names, "inspector", examine{});
+  warn_of(in, failed);
   if (nodes.empty())
     return complain(in, "no node answered");
   auto clocks = estimate_clocks(in.cluster, *names);
@@ -94,8 +95,9 @@ int examine_cluster(shell& in, const arguments& args) {
     auto out = json::object();
     for (auto& [node, x] : nodes)
       out[node] = to_json(x);
-    print_json(json{{"nodes", out}, {"between", to_json(between)}});
-    return bad ? int{exit_failed} : int{exit_ok};
+    print_json(
+      json{{"nodes", out}, {"between", to_json(between)}, {"failed", failed}});
+    return bad || !failed.empty() ? int{exit_failed} : int{exit_ok};
   }
   table rows{{"", "NODE", "WHAT", "FOUND"}};
   for (auto& [node, x] : nodes)
@@ -108,13 +110,10 @@ int examine_cluster(shell& in, const arguments& args) {
     if (said.insert(x.what + x.advice).second)
       std::cout << wrapped(x.what + ": " + x.advice, terminal_width(), 2)
                 << "\n";
-  for (auto& name : *names)
-    if (!nodes.contains(name))
-      std::cout << name << " did not answer\n";
   if (wrong.empty())
     std::cout << "nothing to complain of\n";
   std::cout << std::flush;
-  return bad ? int{exit_failed} : int{exit_ok};
+  return bad || !failed.empty() ? int{exit_failed} : int{exit_ok};
 }
 
 } // namespace millrace

@@ -16,24 +16,30 @@ struct told {
   request_story x;
 };
 
+/// What gateways know, and those that said nothing.
+struct memories {
+  std::vector<told> stories;
+  failed_nodes failed;
+};
+
 /// What all gateways know, or of one request.
-result<std::vector<told>> ask_gateways(operator_client& cluster,
-                                       const std::string& which) {
-  auto members = cluster.ask<member_list>("./supervisor", get_members{});
-  if (!members)
-    return members.failure();
-  members->peers.push_back(members->self);
+result<memories> ask_gateways(operator_client& cluster,
+                              const std::string& which) {
+  auto nodes = linked_nodes(cluster);
+  if (!nodes)
+    return nodes.failure();
   std::vector<std::string> gateways;
-  for (auto& m : members->peers)
+  for (auto& m : *nodes)
     if (m.has_role("gateway"))
       gateways.push_back(m.name);
   if (gateways.empty())
     return error{ec::unavailable, "no gateway is there", {}};
-  std::vector<told> out;
-  for (auto& [node, list] : ask_each<request_list>(cluster, gateways, "gateway",
-                                                   get_requests{which}))
+  auto answers =
+    ask_each<request_list>(cluster, gateways, "gateway", get_requests{which});
+  memories out{{}, std::move(answers.failed)};
+  for (auto& [node, list] : answers.good)
     for (auto& x : list.requests)
-      out.push_back({node, x});
+      out.stories.push_back({node, std::move(x)});
   return out;
 }
 
@@ -142,24 +148,26 @@ int explain_request(shell& in, const arguments& args) {
   auto found = ask_gateways(in.cluster, args.empty() ? "" : args[0]);
   if (!found)
     return complain(in, found.failure().text);
+  auto& stories = found->stories;
   if (in.form == output_form::json) {
     auto out = json::array();
-    for (auto& y : *found) {
+    for (auto& y : stories) {
       auto x = to_json(y.x);
       x["gateway"] = y.gateway;
       out.push_back(std::move(x));
     }
-    print_json(json{{"requests", out}});
-    return !args.empty() && found->empty() ? int{exit_failed} : int{exit_ok};
+    print_json(json{{"requests", out}, {"failed", found->failed}});
+    return !args.empty() && stories.empty() ? int{exit_failed} : int{exit_ok};
   }
+  warn_of(in, found->failed);
   if (args.empty())
-    return list_requests(*found);
-  if (found->empty())
+    return list_requests(stories);
+  if (stories.empty())
     return complain(in, "no gateway remembers request " + shown(args[0])
                           + ": only the last that failed, the slowest, and"
                             " those given a name (--trace) are; 'explain'"
                             " lists them");
-  for (auto& y : *found)
+  for (auto& y : stories)
     print_story(y);
   std::cout << std::flush;
   return exit_ok;
@@ -184,11 +192,9 @@ int show_events(shell& in, const arguments& args) {
   };
   std::vector<line> lines;
   auto answers = ask_each<event_list>(in.cluster, *names, "inspector", wanted);
-  for (auto& [node, list] : answers)
+  for (auto& [node, list] : answers.good)
     for (auto& x : list.events)
       lines.push_back({node, x});
-  if (answers.empty())
-    return complain(in, "no node answered");
   std::stable_sort(lines.begin(), lines.end(),
                    [](auto& x, auto& y) { return x.x.when < y.x.when; });
   if (lines.size() > wanted.last)
@@ -201,8 +207,12 @@ int show_events(shell& in, const arguments& args) {
       y["node"] = node;
       out.push_back(std::move(y));
     }
-    return print_json(json{{"events", out}});
+    print_json(json{{"events", out}, {"failed", answers.failed}});
+    return answers.good.empty() ? int{exit_failed} : int{exit_ok};
   }
+  warn_of(in, answers.failed);
+  if (answers.good.empty())
+    return complain(in, "no node answered");
   table rows{{"WHEN", "NODE", "LEVEL", "EVENT"}};
   for (auto& [node, x] : lines)
     rows.push_back({x.when, node, std::string{to_string(x.level)}, x.text});

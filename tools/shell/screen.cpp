@@ -14,6 +14,7 @@
 #include "shell/ask.hpp"
 #include "shell/tables.hpp"
 #include "shell/views.hpp"
+#include "shell/words.hpp"
 
 namespace millrace {
 
@@ -80,9 +81,7 @@ std::optional<char> read_key(microseconds longest) {
 
 /// A number of seconds, as a person types it.
 std::optional<microseconds> read_period(const std::string& text) {
-  auto x = parse_duration(text);
-  if (!x)
-    x = parse_duration(text + "s");
+  auto x = read_seconds(text);
   if (!x || *x < 100ms || *x > 3600s)
     return std::nullopt;
   return *x;

@@ -10,6 +10,7 @@
 #include "shell/ask.hpp"
 #include "shell/clocks.hpp"
 #include "shell/views.hpp"
+#include "shell/words.hpp"
 #include "trace/trace_file.hpp"
 
 namespace millrace {
@@ -29,6 +30,7 @@ struct recording_of {
   std::vector<std::string> nodes; ///< those that recorded
   std::vector<placed> spans;      ///< by begin
   uint64_t lost = 0;
+  failed_nodes failed; ///< whose spans are missing, at least in part
 };
 
 /// Reads what each node has kept.
@@ -36,8 +38,10 @@ void fetch(operator_client& cluster, const clock_estimate& clock,
            const std::string& node, size_t pid, recording_of& out) {
   for (uint64_t first = 0;;) {
     auto x = cluster.ask<span_list>(node + "/inspector", get_spans{first});
-    if (!x)
+    if (!x) {
+      out.failed[node] = "its spans are missing: " + x.failure().text;
       return;
+    }
     for (auto& y : x->spans) {
       auto from = y.from + clock.monotonic;
       auto to = from + y.length;
@@ -53,18 +57,25 @@ void fetch(operator_client& cluster, const clock_estimate& clock,
 
 /// Gives each actor of each node its tracks, more where its spans overlap.
 void lay_out(recording_of& of, trace_file& out) {
-  std::map<std::pair<size_t, std::string>, std::pair<size_t, trace_rows>> rows;
-  constexpr size_t tracks_of_actor = 1000;
-  for (auto& x : of.spans) {
-    auto key =
-      std::pair{x.pid, x.x.track + (x.x.name == "waits" ? " queue" : "")};
-    auto [i, fresh] =
-      rows.try_emplace(key, (rows.size() + 1) * tracks_of_actor, trace_rows{});
-    x.tid = i->second.first + i->second.second.take(x.from, x.to);
+  struct tracks {
+    trace_rows rows;
+    size_t first = 0;
+  };
+  using actor = std::pair<size_t, std::string>;
+  std::map<actor, tracks> all;
+  auto tracks_of = [&](const placed& x) -> tracks& {
+    return all[actor{x.pid, x.x.track + (x.x.name == "waits" ? " queue" : "")}];
+  };
+  for (auto& x : of.spans)
+    x.tid = tracks_of(x).rows.take(x.from, x.to);
+  size_t n = 1;
+  for (auto& [key, x] : all) {
+    x.first = n;
+    for (size_t i = 0; i < x.rows.used(); ++i)
+      out.name_thread(key.first, n++, key.second);
   }
-  for (auto& [key, tracks] : rows)
-    for (size_t i = 0; i < tracks.second.used(); ++i)
-      out.name_thread(key.first, tracks.first + i, key.second);
+  for (auto& x : of.spans)
+    x.tid += tracks_of(x).first;
 }
 
 /// An arrow for each request: from the gateway to the replica that had its
@@ -131,25 +142,20 @@ result<size_t> write(recording_of& of, const std::string& path) {
 }
 
 /// Has every node record for so long. Returns those that do.
-result<std::vector<std::string>> record(shell& in, microseconds time) {
+result<std::vector<std::string>> record(shell& in, microseconds time,
+                                        failed_nodes& failed) {
   auto names = node_names(in.cluster);
   if (!names)
     return names;
-  std::vector<std::string> out;
-  std::string why;
   record_spans order;
   order.longest = time;
-  for (auto& name : *names)
-    if (auto x = in.cluster.ask<done>(name + "/inspector", order))
-      out.push_back(name);
-    else {
-      why = x.failure().text;
-      if (in.form == output_form::text)
-        std::cerr << "warning: " << name << " does not record: " << why
-                  << std::endl;
-    }
-  if (out.empty())
-    return error{ec::unavailable, why, {}};
+  auto answers = ask_each<done>(in.cluster, *names, "inspector", order);
+  failed = std::move(answers.failed);
+  if (answers.good.empty())
+    return error{ec::unavailable, "no node records", {}};
+  std::vector<std::string> out;
+  for (auto& [name, x] : answers.good)
+    out.push_back(name);
   progress_bar bar{"recording", in.form == output_form::text};
   auto begin = std::chrono::steady_clock::now();
   for (;;) {
@@ -168,9 +174,7 @@ result<std::vector<std::string>> record(shell& in, microseconds time) {
 int record_trace(shell& in, const arguments& args) {
   microseconds time = 1s;
   if (!args.empty()) {
-    auto x = parse_duration(args[0]);
-    if (!x)
-      x = parse_duration(args[0] + "s");
+    auto x = read_seconds(args[0]);
     if (!x || *x <= 0us || *x > longest)
       return complain(in,
                       "expected a time up to " + format_duration(longest)
@@ -180,14 +184,19 @@ int record_trace(shell& in, const arguments& args) {
   }
   auto path = args.size() > 1 ? args[1] : std::string{"trace.json"};
   recording_of all;
-  auto nodes = record(in, time);
-  if (!nodes)
+  auto nodes = record(in, time, all.failed);
+  if (!nodes) {
+    warn_of(in, all.failed);
     return complain(in, nodes.failure().text);
+  }
   all.nodes = *nodes;
   auto clocks = estimate_clocks(in.cluster, all.nodes);
   for (size_t i = 0; i < all.nodes.size(); ++i)
     if (auto clock = clocks.find(all.nodes[i]); clock != clocks.end())
       fetch(in.cluster, clock->second, all.nodes[i], i + 1, all);
+    else
+      all.failed[all.nodes[i]] = "its spans are missing: its clock is unknown";
+  warn_of(in, all.failed);
   std::stable_sort(all.spans.begin(), all.spans.end(),
                    [](auto& x, auto& y) { return x.from < y.from; });
   auto requests = write(all, path);
@@ -202,6 +211,7 @@ int record_trace(shell& in, const arguments& args) {
                            {"requests", *requests},
                            {"spans", all.spans.size()},
                            {"lost", all.lost},
+                           {"failed", all.failed},
                            {"clocks", offsets}});
   }
   std::cout << path << ": " << *requests << " requests, " << all.spans.size()

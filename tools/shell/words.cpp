@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shell/words.hpp"
 
+#include "runtime/text.hpp"
+#include "runtime/units.hpp"
+
 namespace millrace {
 
 namespace {
@@ -53,6 +56,11 @@ result<std::vector<std::string>> words_of(std::string_view line) {
                    + std::to_string(words_most),
                  {}};
   return out;
+}
+
+result<microseconds> read_seconds(const std::string& word) {
+  auto bare = number_in<double>(word).has_value();
+  return parse_duration(bare ? word + "s" : word);
 }
 
 } // namespace millrace

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/error.hpp"
+#include "runtime/time.hpp"
 
 namespace millrace {
 
@@ -14,5 +15,9 @@ namespace millrace {
 /// from a # on that begins a word. Errors: bad_request where a quote does not
 /// end, and beyond 4096 bytes or 64 words.
 result<std::vector<std::string>> words_of(std::string_view line);
+
+/// A time as a person types it: seconds where no unit is given.
+/// Errors: bad_request.
+result<microseconds> read_seconds(const std::string& word);
 
 } // namespace millrace

@@ -219,7 +219,8 @@ void simulation::register_something() {
     if (forget)
       node->bus()->operator_says(1, name + "/registry", forget_model{x.model});
     else
-      node->bus()->operator_says(1, name + "/registry", set_model{x, false});
+      node->bus()->operator_says(1, name + "/registry",
+                                 set_model{x, false, {}});
   }
 }
 

@@ -110,7 +110,9 @@ struct set_model {
   model_settings settings;
   /// From a config: does not replace what an operator said.
   bool is_default = false;
-  MILLRACE_FIELDS(set_model, settings, is_default)
+  /// What is to be replaced, or nothing is done. Errors: conflict.
+  std::optional<model_settings> instead_of;
+  MILLRACE_FIELDS(set_model, settings, is_default, instead_of)
 };
 
 struct forget_model {

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/confined/confined_backend.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <future>
+#include <optional>
+
+#include "models/confined/arena.hpp"
+#include "models/confined/confined_stage.hpp"
+#include "runtime/text.hpp"
+
+namespace millrace::confined {
+
+namespace {
+
+/// The file's bytes lie in a module, maybe in tensors made dense, and in what
+/// is written of these twice.
+constexpr uint64_t copies = 4;
+
+error lost(const std::string& how) {
+  return {ec::unavailable, "the process that took it apart " + how};
+}
+
+/// Of what forward takes; longer is no list of arguments.
+constexpr size_t most_input_text = 64 << 10;
+
+/// What TorchScript calls an argument.
+bool is_argument_name(std::string_view x) {
+  return !x.empty() && x.size() <= 255
+         && std::all_of(x.begin(), x.end(), [](unsigned char c) {
+              return std::isalnum(c) || c == '_' || c == '.';
+            });
+}
+
+/// Lines "NAME TYPE". A model may have written them, or anything else.
+result<std::vector<model_parts::input>> read_inputs(std::string_view text) {
+  if (text.size() > most_input_text)
+    return error{ec::bad_request, "forward takes more than can be read"};
+  std::vector<model_parts::input> out;
+  for (auto line : split(text, '\n')) {
+    if (line.empty())
+      continue;
+    auto name = line.substr(0, line.find(' '));
+    if (!is_argument_name(name) || name.size() == line.size())
+      return error{ec::bad_request, "forward takes " + shown(line)
+                                      + " (expected a name and a type)"};
+    out.push_back(
+      {std::string{name}, std::string{line.substr(name.size() + 1)}});
+  }
+  return out;
+}
+
+result<model_parts> read_parts(const tensor_list& xs) {
+  if (xs.size() != part_kinds)
+    return error{ec::internal, "a confined process gave "
+                                 + std::to_string(xs.size()) + " parts"};
+  auto weights = read_safetensors(xs[weights_part].data);
+  if (!weights)
+    return weights.failure();
+  auto inputs = read_inputs(xs[inputs_part].data.text());
+  if (!inputs)
+    return inputs.failure();
+  return model_parts{std::string{xs[code_part].data.text()},
+                     std::move(*weights), std::move(*inputs)};
+}
+
+class confined_backend : public backend {
+public:
+  explicit confined_backend(backend_settings x) : settings_(x) {}
+
+  result<void> start() { return template_.start(); }
+
+  std::string describe() const override {
+    return template_.backend() + ", confined";
+  }
+
+  /// Runs are on threads of the processes.
+  void enter_thread(int) override {}
+
+  result<std::unique_ptr<loaded_stage>>
+  load(const std::shared_ptr<const bundle>& x, size_t first,
+       size_t last) override {
+    stage_settings settings;
+    settings.content = x;
+    settings.first_layer = first;
+    settings.last_layer = last;
+    settings.max_batch = 0;
+    settings.memory = settings_.memory;
+    settings.load_limit = settings_.limit;
+    std::promise<result<load_times>> loaded;
+    auto stage = make_confined_stage(
+      template_, std::move(settings),
+      {[&](auto times) { loaded.set_value(std::move(times)); }, [](error) {}});
+    if (auto times = loaded.get_future().get(); !times)
+      return times.failure();
+    return std::unique_ptr<loaded_stage>{std::move(stage)};
+  }
+
+  result<model_parts> take_apart(const mapped_file& x) override {
+    auto life = make_connection();
+    auto lane = make_connection();
+    if (!life || !lane)
+      return (life ? lane : life).failure();
+    auto process = template_.fork(life->second);
+    if (!process)
+      return process.failure();
+    life_order order;
+    order.what = life_order::take_apart;
+    order.memory = settings_.memory.value + copies * x.content.size();
+    std::array files{x.file.get(), lane->second.get()};
+    send_record(life->first, order, files);
+    for (auto* end : {&life->second, &lane->second})
+      *end = file_descriptor{};
+    arena memory;
+    auto count = fetch_parts(lane->first, order.memory, memory);
+    auto status = template_.end(*process);
+    if (!count)
+      return count.failure();
+    if (!*count)
+      return lost("ended with " + end_text(status));
+    // Nobody writes there any more.
+    auto parts = memory.view(**count);
+    return parts ? read_parts(*parts) : parts.failure();
+  }
+
+private:
+  /// How many tensors lie in `memory` then; nothing: the process has ended.
+  result<std::optional<size_t>> fetch_parts(const file_descriptor& lane,
+                                            uint64_t most, arena& memory) {
+    auto until = std::chrono::steady_clock::now() + settings_.limit;
+    lane_answer answer;
+    auto ask = [&](const lane_order& order, std::span<const int> files) {
+      return send_record(lane, order, files)
+               ? receive_record(lane, answer, until)
+               : arrival::ended;
+    };
+    auto came = ask({}, {});
+    if (came == arrival::record && answer.what == lane_answer::needs_room) {
+      if (answer.room > most)
+        return error{ec::too_large,
+                     "its parts need " + format_bytes(answer.room)
+                       + " (expected at most " + format_bytes(most) + ")"};
+      auto made = arena::make(answer.room);
+      if (!made)
+        return made.failure();
+      memory = std::move(*made);
+      std::array files{memory.file().get()};
+      came = ask({lane_order::fetch, 0, memory.size()}, files);
+    }
+    if (came == arrival::nothing)
+      return lost("was ended after " + format_duration(to_us(settings_.limit)));
+    if (came == arrival::ended)
+      return std::optional<size_t>{};
+    if (answer.what != lane_answer::done)
+      return error{ec::bad_request, text_of(answer.text)};
+    return std::optional<size_t>{answer.tensors};
+  }
+
+  backend_settings settings_;
+  template_process template_;
+};
+
+} // namespace
+
+result<std::shared_ptr<backend>> make_confined_backend(backend_settings x) {
+  auto out = std::make_shared<confined_backend>(x);
+  if (auto done = out->start(); !done)
+    return done.failure();
+  return std::shared_ptr<backend>{std::move(out)};
+}
+
+} // namespace millrace::confined

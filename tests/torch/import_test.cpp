@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// \file
+/// Imports in confined processes: the same bundles as others give, and nothing
+/// that a hostile file could do to who imports it.
+
+#include <doctest/doctest.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+#include "models/confined/confined_backend.hpp"
+#include "models/confined/sanitized.hpp"
+#include "models/import.hpp"
+#include "tests/support/attempts.hpp"
+#include "tests/support/builders.hpp"
+#include "tests/support/children.hpp"
+#include "tests/support/temporary_directory.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::shared_ptr<backend> confined_runner(confined::backend_settings x = {}) {
+  ::unsetenv("MILLRACE_BACKEND"); // another test of this process may need it
+  auto out = confined::make_confined_backend(x);
+  REQUIRE(out);
+  return *out;
+}
+
+result<import_report> import_with(backend& runner,
+                                  const temporary_directory& into,
+                                  const std::string& file,
+                                  std::vector<tensor_spec> inputs) {
+  import_request x;
+  x.path = std::string{TEST_SCRIPTS} + "/" + file + ".pt";
+  x.name = file;
+  x.inputs = std::move(inputs);
+  bundle_store store{into.path()};
+  return import_torchscript(runner, x, store, [](auto) {});
+}
+
+/// What a file that says so does while it is taken apart.
+result<model_parts> take_apart(const std::string& deed,
+                               confined::backend_settings settings = {}) {
+  ::setenv("MILLRACE_BACKEND", HOSTILE_BACKEND, 1);
+  auto runner = confined::make_confined_backend(settings);
+  REQUIRE(runner);
+  temporary_directory dir;
+  REQUIRE(write_file(dir / "model.pt", std::as_bytes(std::span{deed})));
+  auto file = map_file(dir / "model.pt");
+  REQUIRE(file);
+  return (*runner)->take_apart(*file);
+}
+
+std::string refusal(const result<model_parts>& x) {
+  REQUIRE_FALSE(x);
+  return x.failure().text;
+}
+
+const tensor_spec rows_of_4{"x", dtype::f32, {-1, 4}};
+
+} // namespace
+
+TEST_CASE("P14: a confined import makes the same bundle as any other") {
+  temporary_directory here, there;
+  auto trusted = torch_backend();
+  REQUIRE(trusted);
+  auto confined = confined_runner();
+  struct row {
+    const char* file;
+    std::vector<tensor_spec> inputs;
+  };
+  const tensor_spec a{"a", dtype::f32, {-1, 3}}, b{"b", dtype::f32, {-1, 3}};
+  for (auto& [file, inputs] :
+       {row{"affine", {}}, row{"two", {a, b}}, row{"centred", {rows_of_4}},
+        row{"ballast", {rows_of_4}}, row{"nested-affine", {rows_of_4}}}) {
+    INFO(file);
+    auto x = import_with(**trusted, here, file, inputs);
+    auto y = import_with(*confined, there, file, inputs);
+    REQUIRE(x);
+    INFO((y ? std::string{} : y.failure().text));
+    REQUIRE(y);
+    CHECK(print_manifest(x->info) == print_manifest(y->info));
+    CHECK(x->remarks == y->remarks);
+    CHECK(open_bundle(y->directory, verify::hashes));
+  }
+}
+
+TEST_CASE("P14: a confined import says as exactly what is wrong") {
+  temporary_directory dir;
+  auto runner = confined_runner();
+  auto says = [&](const std::string& file, std::vector<tensor_spec> inputs) {
+    auto done = import_with(*runner, dir, file, std::move(inputs));
+    REQUIRE_FALSE(done);
+    CHECK(done.failure().code == ec::bad_request);
+    return done.failure().text;
+  };
+  auto has = [](const std::string& text, const char* part) {
+    INFO(text);
+    CHECK(text.find(part) != std::string::npos);
+  };
+  has(says("two", {}), "give --input a:F32:-1,... --input b:F32:-1,...");
+  has(says("affine", {{"x", dtype::f32, {-1, 5}}}),
+      "does not run on inputs of these shapes");
+  has(says("doomed", {rows_of_4}), "a trial run: the model's process ended");
+  has(says("mute", {rows_of_4}), "the model returned no tensor");
+  CHECK(bundle_store{dir.path()}.list().good.empty());
+}
+
+TEST_CASE("P14: what a file does while it is taken apart it does in vain") {
+  auto parts = take_apart("attempts");
+  REQUIRE(parts);
+  CHECK(parts->inputs.size() == attempts().size());
+  for (size_t i = 0; i < parts->inputs.size(); ++i) {
+    INFO(attempts()[i].what);
+    if (!confined::sanitized)
+      CHECK(parts->inputs[i].type == std::to_string(EPERM));
+    else if (!attempts()[i].ordinary)
+      CHECK(parts->inputs[i].type != "0");
+  }
+}
+
+TEST_CASE("P14: a file that loops or ends its process stops nothing else") {
+  auto begin = std::chrono::steady_clock::now();
+  auto loop = refusal(take_apart("loop", {{uint64_t{1} << 30}, 300ms}));
+  CHECK(loop.find("was ended after 300 ms") != std::string::npos);
+  CHECK(std::chrono::steady_clock::now() - begin < 5s);
+  auto crash = refusal(take_apart("crash"));
+  CHECK(crash.find("apart ended with SIGABRT") != std::string::npos);
+  CHECK(grandchildren_of(::getpid()).empty());
+}
+
+TEST_CASE("P14: what a file is taken apart into is not believed") {
+  CHECK(refusal(take_apart("scold")) == "?[2J is hostile");
+  CHECK(refusal(take_apart("paint"))
+        == "forward takes '\\x1b[31m Tensor' (expected a name and a type)");
+  auto swollen = refusal(take_apart("swell", {{uint64_t{64} << 20}, 10s}));
+  INFO(swollen);
+  CHECK(swollen.size() > 0);
+}
