@@ -12,18 +12,19 @@ constexpr size_t frames_per_turn = 32;
 
 } // namespace
 
-bool client_endpoint::take_in(bool must, timestamp now) {
+void client_endpoint::take_in(timestamp now) {
   size_t n = 0;
-  if (std::exchange(said_, false) || must) {
+  if (std::exchange(said_, false)) {
     batch_.resize(frames_per_turn);
     while (n < batch_.size() && receive(socket_, batch_[n]))
       ++n;
+    said_ = n == batch_.size();
   }
   // Who left did so before what came since on another connection of that name.
-  auto any = (std::exchange(left_, false) || n > 0) && look_who_left();
+  if (std::exchange(left_, false) || n > 0)
+    look_who_left();
   for (size_t i = 0; i < n; ++i)
     on_frames(batch_[i], now);
-  return any || n > 0;
 }
 
 void client_endpoint::on_frames(frame_list& frames, timestamp now) {
@@ -51,14 +52,12 @@ void client_endpoint::on_frames(frame_list& frames, timestamp now) {
     hand_on(from, std::move(content));
 }
 
-bool client_endpoint::look_who_left() {
-  auto all = connections_.take_left();
-  for (auto& connection : all)
+void client_endpoint::look_who_left() {
+  for (auto& connection : connections_.take_left())
     if (gateway_)
       gateway_->enqueue(nullptr, caf::message_id{},
                         caf::make_message(client_left{{number_, connection}}),
                         &host_);
-  return !all.empty();
 }
 
 void client_endpoint::hand_on(const session& from, caf::message content) {
@@ -87,6 +86,7 @@ void client_endpoint::send(const std::string& connection, frame_writer& x) {
     if (!account)
       return counts_.dropped("client_does_not_read", messages);
   }
+  said_ = true;
   if (!zeromq::send(socket_, connection, out, account))
     return counts_.dropped("receiver_gone_or_slow", messages);
   counts_.sent(messages, bytes);

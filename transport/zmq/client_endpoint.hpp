@@ -48,9 +48,8 @@ public:
   void serve(caf::strong_actor_ptr gateway) { gateway_ = std::move(gateway); }
 
   /// Takes in what clients say, some of it where there is much, and tells the
-  /// gateway of those that have gone; returns whether there was anything. It is
-  /// looked at if there may be, or if it `must` be: see wait_list.
-  bool take_in(bool must, timestamp now);
+  /// gateway of those that have gone.
+  void take_in(timestamp now);
 
   /// Sends an answer. One that may share a frame waits for the next flush or
   /// until the frame is full.
@@ -73,7 +72,7 @@ public:
 
 private:
   void on_frames(frame_list& frames, timestamp now);
-  bool look_who_left();
+  void look_who_left();
   void hand_on(const session& from, caf::message content);
   void send(const std::string& connection, frame_writer& x);
   void refuse(const session& to, client_tag tag, const error& why);
@@ -88,7 +87,7 @@ private:
   guard& guard_;
   traffic& counts_;
   connection_watch connections_;
-  bool said_ = true, left_ = true; ///< there may be something
+  bool said_ = true, left_ = true; ///< flags: see wait_list
   std::vector<frame_list> batch_;
   caf::strong_actor_ptr gateway_;
   std::unordered_map<std::string, frame_writer> open_; ///< by connection

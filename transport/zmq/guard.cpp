@@ -60,6 +60,8 @@ bool guard::fits(std::string_view domain, const identity& x) {
 }
 
 void guard::answer(timestamp now) {
+  if (!door_ || !std::exchange(asked_, false))
+    return;
   auto may_come_in = [&](std::string_view domain, std::string_view key,
                          std::string_view address) {
     auto* who = book_->find(key);

@@ -9,6 +9,7 @@
 #include "transport/keys/node_keys.hpp"
 #include "transport/zmq/curve.hpp"
 #include "transport/zmq/traffic.hpp"
+#include "transport/zmq/wait_list.hpp"
 
 namespace millrace::zeromq {
 
@@ -37,8 +38,12 @@ public:
   /// How the endpoint's socket is bound; nothing without keys.
   std::optional<curve_server> secured(const endpoint& x) const;
 
-  /// Answers libzmq's questions about who knocks. Null without keys.
-  door* asked() { return door_ ? &*door_ : nullptr; }
+  void add_to(wait_list& x) {
+    if (door_)
+      x.add(door_->socket(), asked_);
+  }
+
+  /// Answers libzmq's questions about who knocks.
   void answer(timestamp now);
 
   /// Who sent a message that came in there: null when its key is not allowed
@@ -68,6 +73,7 @@ private:
   std::optional<node_keys> keys_;
   std::optional<key_book> book_;
   std::optional<door> door_;
+  bool asked_ = true; ///< flag: see wait_list
   misconduct misconduct_;
   traffic& counts_;
   witness report_;

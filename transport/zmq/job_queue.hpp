@@ -24,9 +24,8 @@ public:
     return jobs_.empty();
   }
 
-  /// Runs what is there and returns whether there was anything; what comes
-  /// meanwhile waits for the next call.
-  bool run() {
+  /// Runs what is there; what comes meanwhile waits for the next call.
+  void run() {
     std::vector<job> jobs;
     {
       std::lock_guard guard{mutex_};
@@ -34,7 +33,6 @@ public:
     }
     for (auto& x : jobs)
       x();
-    return !jobs.empty();
   }
 
 private:

@@ -74,11 +74,11 @@ void link_set::add_to(wait_list& list) {
     list.add(x.events.socket(), ready_);
 }
 
-bool link_set::take_events(const callback& connected,
+void link_set::take_events(const callback& connected,
                            const callback& disconnected,
                            const callback& refused) {
   if (!std::exchange(ready_, false))
-    return false;
+    return;
   std::vector<std::pair<std::string, int>> events; // by address
   for (auto& [address, x] : links_)
     while (auto event = x.events.next())
@@ -98,7 +98,6 @@ bool link_set::take_events(const callback& connected,
       }
     }
   }
-  return !events.empty();
 }
 
 } // namespace millrace::zeromq

@@ -51,10 +51,9 @@ public:
 
   using callback = std::function<void(const std::string& address)>;
 
-  /// Reports connections made, lost and refused since the last call, and
-  /// returns whether there were any. A lost one is replaced by a new one; a
-  /// refused one does nothing more.
-  bool take_events(const callback& connected, const callback& disconnected,
+  /// Reports connections made, lost and refused since the last call. A lost
+  /// one is replaced by a new one; a refused one does nothing more.
+  void take_events(const callback& connected, const callback& disconnected,
                    const callback& refused);
 
 private:

@@ -23,13 +23,27 @@ void operator_endpoint::answer(const std::string& connection,
     return;
   x->head.id = mid.request_id().integer_value();
   bus_.post([this, connection, x = std::move(*x)] {
+    said_ = true;
     if (!send(socket_, connection, x, bus_.board.now()))
       return bus_.counts.dropped("receiver_gone_or_slow");
     bus_.counts.sent(1, x.bytes());
   });
 }
 
+void operator_endpoint::take_in() {
+  constexpr int messages_per_turn = 64;
+  if (!std::exchange(said_, false))
+    return;
+  frame_list frames;
+  int n = 0;
+  for (; n < messages_per_turn && receive(socket_, frames); ++n)
+    on_frames(frames);
+  said_ |= n == messages_per_turn;
+}
+
 void operator_endpoint::on_frames(frame_list& frames) {
+  if (frames.size() < 2)
+    return bus_.counts.dropped("too_many_or_few_frames");
   auto now = bus_.board.now();
   auto* who = bus_.who.speaker(whose_, frames[1], now);
   if (who == nullptr)

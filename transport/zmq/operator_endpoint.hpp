@@ -10,6 +10,7 @@
 #include "transport/zmq/guard.hpp"
 #include "transport/zmq/socket.hpp"
 #include "transport/zmq/traffic.hpp"
+#include "transport/zmq/wait_list.hpp"
 
 namespace millrace::zeromq {
 
@@ -32,12 +33,16 @@ public:
 
   operator_endpoint(surroundings all, zmq::socket_t socket);
 
-  zmq::socket_t& socket() { return socket_; }
+  void add_to(wait_list& x) { x.add(socket_, said_); }
 
-  /// Takes in routing id, first frame and raw frames.
-  void on_frames(frame_list& frames);
+  void close() { socket_.close(); }
+
+  /// Takes in what operators say, some of it where there is much.
+  void take_in();
 
 private:
+  /// Routing id, first frame and raw frames.
+  void on_frames(frame_list& frames);
   void answer(const std::string& connection, caf::message_id mid,
               const caf::type_erased_tuple& content);
   std::string objection(const identity& who, const wire_message& x);
@@ -46,6 +51,7 @@ private:
   zmq::socket_t socket_;
   const guard::endpoint whose_ = guard::operators();
   operator_sessions sessions_;
+  bool said_ = true; ///< flag: see wait_list
 };
 
 } // namespace millrace::zeromq

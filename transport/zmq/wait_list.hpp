@@ -9,40 +9,47 @@
 
 namespace millrace::zeromq {
 
-/// What the thread of the sockets sleeps on: one poll(2) of their own
+/// What the thread of the sockets waits for: one poll(2) of their own
 /// descriptors, where zmq_poll(3) asks the kernel twice about each socket.
 ///
-/// Such a descriptor tells of a change once (zmq_getsockopt(3), ZMQ_FD), and
-/// sending on the socket may use that up. So every socket that was made, woke
-/// the thread or was sent on since is received from, until it has nothing,
-/// before the thread sleeps again.
+/// Each comes with a flag, whether it is to be looked at. Such a descriptor
+/// tells of a change once (zmq_getsockopt(3), ZMQ_FD), and sending on its
+/// socket may use that up. So whoever made a socket, sent on it, or left
+/// something there sets its flag, and whoever clears it receives until there
+/// is nothing.
 class wait_list {
 public:
   void clear() {
     polled_.clear();
-    ready_.clear();
+    flags_.clear();
+    any_ = false;
   }
 
-  /// `ready` becomes true when there is something to look at; else it stays.
-  void add(int descriptor, bool& ready) {
+  void add(int descriptor, bool& flag) {
     polled_.push_back({descriptor, POLLIN, 0});
-    ready_.push_back(&ready);
+    flags_.push_back(&flag);
+    any_ |= flag;
   }
 
-  void add(const zmq::socket_t& x, bool& ready) {
-    add(x.get(zmq::sockopt::fd), ready);
+  void add(const zmq::socket_t& x, bool& flag) {
+    add(x.get(zmq::sockopt::fd), flag);
   }
 
-  void sleep(std::chrono::milliseconds longest) {
+  /// Whether something was to be looked at when it was added.
+  bool any() const { return any_; }
+
+  /// Sets the flags of what there is something of, until then or at once.
+  void wait(std::chrono::milliseconds longest) {
     ::poll(polled_.data(), polled_.size(), static_cast<int>(longest.count()));
     for (size_t i = 0; i < polled_.size(); ++i)
       if (polled_[i].revents != 0)
-        *ready_[i] = true;
+        *flags_[i] = true;
   }
 
 private:
   std::vector<pollfd> polled_;
-  std::vector<bool*> ready_;
+  std::vector<bool*> flags_;
+  bool any_ = false;
 };
 
 } // namespace millrace::zeromq

@@ -202,24 +202,17 @@ private:
   void loop() {
     carry_out(table_->start());
     auto next_tick = now();
-    auto busy = true; // something was done since all sockets had nothing
     while (!stopping_) {
       if (now() >= next_tick) {
         turned_ = now();
         next_tick = now() + settings_.link.beat;
         carry_out(table_->on_tick(now()));
-        busy = true;
       }
-      busy |= reactor_.has_work();
       reactor_.run(runs_per_turn);
-      busy |= jobs_.run();
+      jobs_.run();
       flush();
-      if (take_in(busy)) {
-        busy = true;
-      } else if (!reactor_.has_work()) {
-        busy = false;
-        sleep(std::chrono::ceil<milliseconds>(next_tick - now()));
-      }
+      wait(std::chrono::ceil<milliseconds>(next_tick - now()));
+      take_in();
     }
     leave();
   }
@@ -236,7 +229,7 @@ private:
     for (auto& endpoint : clients_)
       endpoint.close();
     if (operators_)
-      operators_->socket().close();
+      operators_->close();
   }
 
   void flush() {
@@ -244,35 +237,28 @@ private:
       endpoint.flush();
   }
 
-  void sleep(milliseconds longest) {
+  void wait(milliseconds longest) {
     auto woken = false;
     list_.clear();
     list_.add(wake_.fd(), woken);
     list_.add(from_peers_, peers_spoke_);
-    if (auto* questions = guard_.asked())
-      list_.add(questions->socket(), asked_);
+    guard_.add_to(list_);
     for (auto& endpoint : clients_)
       endpoint.add_to(list_);
     if (operators_)
-      list_.add(operators_->socket(), operators_spoke_);
+      operators_->add_to(list_);
     links_->add_to(list_);
     wake_.about_to_sleep();
     // What was posted before the flag was up raised no event.
-    if (!jobs_.empty() || reactor_.has_work())
+    if (list_.any() || !jobs_.empty() || reactor_.has_work())
       longest = milliseconds{0};
-    list_.sleep(std::max(longest, milliseconds{0}));
+    list_.wait(std::max(longest, milliseconds{0}));
     wake_.awake();
   }
 
-  /// Looks at the sockets that woke this thread, or at all that are sent on;
-  /// returns whether there was anything.
-  bool take_in(bool all) {
-    auto due = [all](bool& spoke) {
-      return std::exchange(spoke, false) || all;
-    };
-    if (guard_.asked() != nullptr && due(asked_))
-      guard_.answer(now());
-    auto any = links_->take_events(
+  void take_in() {
+    guard_.answer(now());
+    links_->take_events(
       [this](const std::string& address) {
         carry_out(table_->on_connected(address, now()));
       },
@@ -285,25 +271,23 @@ private:
         log_event(log_level::warning, "bus", "not_let_in",
                   {{"address", address}});
       });
-    if (due(peers_spoke_))
-      any |= drain(from_peers_, [this] { on_peer_frames(); });
+    hear_peers();
     for (auto& endpoint : clients_)
-      any |= endpoint.take_in(all, now());
-    if (operators_ && due(operators_spoke_))
-      any |=
-        drain(operators_->socket(), [this] { operators_->on_frames(frames_); });
-    return any;
+      endpoint.take_in(now());
+    if (operators_)
+      operators_->take_in();
   }
 
-  template <class F>
-  bool drain(zmq::socket_t& from, F handle) {
+  void hear_peers() {
+    if (!std::exchange(peers_spoke_, false))
+      return;
     size_t n = 0;
-    for (; n < messages_per_turn && receive(from, frames_); ++n)
+    for (; n < messages_per_turn && receive(from_peers_, frames_); ++n)
       if (frames_.size() >= 2)
-        handle();
+        on_peer_frames();
       else
         dropped("too_many_or_few_frames");
-    return n > 0;
+    peers_spoke_ = n == messages_per_turn;
   }
 
   // -- peers ------------------------------------------------------------------
@@ -468,7 +452,7 @@ private:
   std::unique_ptr<link_set> links_;
   std::unique_ptr<peer_table> table_;
   wait_list list_;
-  bool peers_spoke_ = true, operators_spoke_ = true, asked_ = true;
+  bool peers_spoke_ = true; ///< flag: see wait_list
   frame_list frames_;
   membership membership_{&reactor_};
 
