@@ -23,6 +23,22 @@ std::string plausible_inputs(const model_parts& parts) {
                 [](auto& x) { return "--input " + x.name + ":F32:-1,..."; });
 }
 
+/// Whether inputs can go by these names: those of forward's own arguments are
+/// for these only, since by position another would get what is meant for one.
+result<void> check_input_names(const std::vector<tensor_spec>& given,
+                               const model_parts& parts) {
+  for (size_t i = 0; i < given.size(); ++i)
+    for (size_t k = 0; k < parts.inputs.size(); ++k)
+      if (i != k && given[i].name == parts.inputs[k].name)
+        return error{
+          ec::bad_request,
+          "input " + shown(given[i].name) + " was given as number "
+            + std::to_string(i + 1) + ", forward takes it as number "
+            + std::to_string(k + 1) + " (expected in its order: "
+            + joined(parts.inputs, ", ", [](auto& x) { return x.name; }) + ")"};
+  return {};
+}
+
 /// The inputs as given, or the one input of a model whose first parameter is a
 /// matrix: rows of as many numbers as it has columns.
 result<std::vector<tensor_spec>> choose_inputs(const import_request& x,
@@ -43,6 +59,8 @@ result<std::vector<tensor_spec>> choose_inputs(const import_request& x,
             " forward takes "
           + std::to_string(parts.inputs.size()) + " ("
           + joined(parts.inputs, ", ", [](auto& i) { return i.name; }) + ")"};
+    if (auto fine = check_input_names(x.inputs, parts); !fine)
+      return fine.failure();
     return x.inputs;
   }
   if (parts.inputs.size() == 1)

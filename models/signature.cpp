@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/signature.hpp"
 
+#include <set>
+
 #include "runtime/text.hpp"
 
 namespace millrace {
@@ -67,6 +69,10 @@ result<void> check_signature(const signature& x) {
     if (specs->empty() || specs->size() > most_specs)
       return refuse("has " + std::to_string(specs->size()) + " " + kind
                     + "s (expected 1 to 256)");
+    std::set<std::string_view> names;
+    for (auto& spec : *specs)
+      if (!spec.name.empty() && !names.insert(spec.name).second)
+        return refuse("has two " + kind + "s " + shown(spec.name));
     for (auto& spec : *specs)
       if (auto why = objection(spec, x.batch_axis); !why.empty())
         return refuse(kind + " " + shown(spec.name) + " " + why);

@@ -81,12 +81,25 @@ private:
     to.used += std::max(r.memory, its == nullptr ? 0 : its->bytes);
   }
 
+  std::string why_nowhere(const model_settings& x) const {
+    auto workers = false, has_it = false;
+    for (auto& [name, node] : view_.nodes) {
+      workers |= !node.devices.empty();
+      for (auto& m : node.models)
+        has_it |= m.model == x.model;
+    }
+    if (!workers)
+      return "no worker is there";
+    if (!has_it)
+      return "no node has a bundle of it";
+    return "no node has a bundle of version '"
+           + (x.version.empty() ? "default" : x.version) + "'";
+  }
+
   void plan_model(const model_settings& x) {
     auto version = resolve_version(view_, x);
     if (version == 0 && x.replicas > 0) {
-      plan_.notes[x.model] = "no node has a bundle of version '"
-                             + (x.version.empty() ? "default" : x.version)
-                             + "'";
+      plan_.notes[x.model] = why_nowhere(x);
       return;
     }
     std::vector<placed> right, wrong;

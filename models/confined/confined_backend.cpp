@@ -89,6 +89,7 @@ public:
     settings.max_batch = 0;
     settings.memory = settings_.memory;
     settings.load_limit = settings_.limit;
+    settings.run_limit = settings_.limit;
     std::promise<result<load_times>> loaded;
     auto stage = make_confined_stage(
       template_, std::move(settings),

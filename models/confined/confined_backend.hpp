@@ -10,7 +10,7 @@ namespace millrace::confined {
 
 struct backend_settings {
   byte_count memory{uint64_t{4} << 30}; ///< of a process, beside its files
-  nanoseconds limit{10min};             ///< to load, or to take a file apart
+  nanoseconds limit{2min}; ///< to load, to take a file apart, to run
 };
 
 /// A backend with each model in a process that can do nothing else: for

@@ -33,9 +33,6 @@ constexpr int patience = 4;
 /// What becomes of a process that starts too many threads.
 constexpr auto crowded = "had too many threads, and was ended";
 
-/// As long as a request may take at most.
-constexpr auto longest_run = 10min;
-
 /// So many connections fit into one order.
 constexpr uint32_t most_lanes = 200;
 
@@ -302,7 +299,7 @@ private:
     }
     auto started = now();
     auto limit = std::max(until, started + patience * nanoseconds{longest_});
-    limit = std::min(limit, started + longest_run);
+    limit = std::min(limit, started + settings_.run_limit);
     lane_answer answer;
     if (!receive(on, answer, limit))
       return died();

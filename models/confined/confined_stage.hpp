@@ -15,11 +15,12 @@ struct stage_settings {
   std::shared_ptr<const bundle> content;
   size_t first_layer = 0;
   size_t last_layer = 0; ///< one past
-  size_t max_batch = 1;  ///< rows; warmed up with these
+  size_t max_batch = 1;  ///< rows; warmed up with these, 0: not at all
   uint32_t threads = 1;  ///< of one execution
   uint32_t lanes = 1;    ///< executions at once; to 200, others wait
   byte_count memory;     ///< what it may take beside its weights
   nanoseconds load_limit{0};
+  nanoseconds run_limit{10min}; ///< whatever `until` says
 };
 
 struct load_times {
@@ -39,8 +40,9 @@ struct stage_events {
 /// A stage in a process that can do nothing else: see confinement.hpp. A run
 /// copies its inputs and its outputs once. The process is ended by the
 /// destructor, by a run that goes on beyond `until` and takes more than four
-/// times as long as any before it (what began late is no loop), and when a
-/// signal has stopped it for a third of a second while something runs.
+/// times as long as any before it (what began late is no loop), when a signal
+/// has stopped it for a third of a second while something runs, and when it has
+/// more threads than LibTorch might start.
 class confined_stage : public loaded_stage {
 public:
   /// Ends the process, loaded or not; runs fail, and no event comes any more.

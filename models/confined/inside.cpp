@@ -24,8 +24,6 @@ namespace millrace::confined {
 
 namespace {
 
-constexpr nanoseconds short_pass = 120us;
-
 /// The bundle that an order brings, as if it had been opened here. The node has
 /// read and verified all of it but the outputs, which a trial run is to learn.
 result<bundle> receive_bundle(const life_order& order,
@@ -231,7 +229,7 @@ private:
         runner_.enter_thread(static_cast<int>(order_.threads));
         result<void> done;
         if (order_.max_batch > 0)
-          done = warm_up(*stage_, s, order_.max_batch, short_pass,
+          done = warm_up(*stage_, s, order_.max_batch, nanoseconds{0},
                          [](size_t, size_t, nanoseconds) {});
         std::lock_guard guard{mutex};
         if (!done)

@@ -2,11 +2,16 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdlib>
+
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include "tests/support/canary_load.hpp"
 #include "tests/support/http.hpp"
 #include "tests/support/live_cluster.hpp"
 #include "tests/support/stopped_thread.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 using namespace millrace;
 using namespace millrace::test;
@@ -80,4 +85,59 @@ TEST_CASE("P4: a node whose actors hang is fenced, what it says on waking is"
   CHECK(load.statuses[ec::ok] == load.submitted);
   CHECK(run_again > 0); // it had some, and answers them on waking
   CHECK(*std::max_element(waits.begin(), waits.end()) < 1s);
+}
+
+TEST_CASE(
+  "P4: a node that stands still for ten seconds says so to who can start"
+  " it anew") {
+  temporary_directory dir;
+  sockaddr_un at{};
+  at.sun_family = AF_UNIX;
+  auto path = dir / "manager";
+  REQUIRE(path.size() < sizeof at.sun_path);
+  std::copy(path.begin(), path.end(), at.sun_path);
+  file_descriptor manager{
+    ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  REQUIRE(::bind(manager.get(), reinterpret_cast<sockaddr*>(&at), sizeof at)
+          == 0);
+  /// Whether the node has said that it is well since the last time.
+  auto is_well = [&] {
+    char text[512];
+    auto any = false;
+    for (ssize_t n = 0; (n = ::recv(manager.get(), text, sizeof text, 0)) > 0;)
+      any |= std::string_view{text, static_cast<size_t>(n)}.find("WATCHDOG=1")
+             != std::string_view::npos;
+    return any;
+  };
+  ::setenv("NOTIFY_SOCKET", path.c_str(), 1);
+  ::setenv("WATCHDOG_USEC", "1000000", 1); // it says so twice a second
+  auto http = free_port();
+  live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"
+                          "    http: 127.0.0.1:"
+                            + std::to_string(http) + "\n"}},
+                 "  - {model: identity}\n",
+                 bundles};
+  c.start("all");
+  ::unsetenv("NOTIFY_SOCKET");
+  ::unsetenv("WATCHDOG_USEC");
+  auto livez = [&] { return http_get(http, "/livez"); };
+  REQUIRE(
+    eventually([&] { return livez().find(" 200") != std::string::npos; }, 10s));
+  REQUIRE(eventually(is_well, 5s));
+  {
+    stopped_thread hung{thread_of(c["all"].pid(), "bus")};
+    CHECK(eventually(
+      [&] {
+        is_well(); // or it waits until somebody listens
+        return livez().find(" 503") != std::string::npos;
+      },
+      15s));
+    ::usleep(600'000); // what it had begun to say
+    is_well();
+    ::usleep(1'500'000);
+    CHECK_FALSE(is_well());
+  }
+  CHECK(
+    eventually([&] { return livez().find(" 200") != std::string::npos; }, 5s));
+  CHECK(eventually(is_well, 5s));
 }

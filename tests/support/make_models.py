@@ -141,6 +141,15 @@ class Mute(torch.nn.Module):
         return torch.jit.annotate(list[torch.Tensor], [])
 
 
+class Forever(torch.nn.Module):
+    """Never returns."""
+
+    def forward(self, x):
+        while bool((x == x).all()):
+            x = x + 1
+        return x
+
+
 class Prying(torch.nn.Module):
     """Does what a model has no business to, by the operators that there are."""
 
@@ -178,7 +187,7 @@ def main():
     torch.jit.script(Nested(Affine())).save(str(folder / "nested-affine.pt"))
     for module in (Identity(), Affine(), Centred(), Picky(), Two(), Ballast(), Lasting(),
                    Deceptive(), Sized(), Double(), Halves(), Wide(),
-                   Fatal(), Doomed(), Mute(), Prying()):
+                   Fatal(), Doomed(), Mute(), Forever(), Prying()):
         name = type(module).__name__.lower()
         torch.jit.script(module.eval()).save(str(folder / f"{name}.pt"))
 

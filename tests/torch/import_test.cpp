@@ -110,6 +110,14 @@ TEST_CASE("P14: a confined import says as exactly what is wrong") {
   CHECK(bundle_store{dir.path()}.list().good.empty());
 }
 
+TEST_CASE("P14: a trial run without end is ended") {
+  temporary_directory dir;
+  auto runner = confined_runner({{uint64_t{1} << 30}, 2s});
+  auto done = import_with(*runner, dir, "forever", {rows_of_4});
+  REQUIRE_FALSE(done);
+  CHECK(done.failure().text.find("ran past the deadline") != std::string::npos);
+}
+
 TEST_CASE("P14: what a file does while it is taken apart it does in vain") {
   auto parts = take_apart("attempts");
   REQUIRE(parts);

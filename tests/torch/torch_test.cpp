@@ -136,6 +136,22 @@ TEST_CASE("import: where inputs cannot be inferred the message says what to"
     != std::string::npos);
 }
 
+TEST_CASE("import: an input that is named after an argument is that argument") {
+  temporary_directory dir;
+  auto refusal = [&](const char* first, const char* second) {
+    auto done = import_into(dir, asks("two", {{first, dtype::f32, {-1, 3}},
+                                              {second, dtype::f32, {-1, 3}}}));
+    return done ? "accepted" : done.failure().text;
+  };
+  CHECK(refusal("b", "a").find("'b' was given as number 1, forward takes it as"
+                               " number 2 (expected in its order: a, b)")
+        != std::string::npos);
+  CHECK(refusal("x", "x").find("has two inputs 'x'") != std::string::npos);
+  CHECK(refusal("a", "a").find("'a' was given as number 2")
+        != std::string::npos);
+  CHECK(refusal("left", "right") == "accepted");
+}
+
 TEST_CASE("import: a model whose first parameter is a matrix tells its input") {
   temporary_directory dir;
   auto done = import_into(dir, asks("affine", {}));

@@ -428,6 +428,10 @@ TEST_CASE("placement: without a bundle of the version nothing is placed") {
   auto plan = reconcile(view, {want(1, "9")});
   CHECK(plan.deploy.empty());
   CHECK(plan.notes["m"] == "no node has a bundle of version '9'");
+  auto other = want(1);
+  other.model = "typo";
+  CHECK(reconcile(view, {other}).notes["typo"] == "no node has a bundle of it");
+  CHECK(reconcile(workers(0), {want(1)}).notes["m"] == "no worker is there");
 }
 
 TEST_CASE("placement: thousands of replicas are planned in one go") {

@@ -88,18 +88,17 @@ TEST_CASE("text: a stranger's text does nothing to a terminal, and is UTF-8") {
   struct row {
     std::string text, printed;
   };
-  for (auto& [text, printed] :
-       {row{"plain\nlines", "plain\nlines"}, row{"\x1b[2J", "?[2J"},
-        row{"bell\x07 del\x7f tab\t", "bell? del? tab?"},
-        row{"\u00e9 \u20ac \U0001f600", "\u00e9 \u20ac \U0001f600"},
-        row{"\xc2\x9b"
-            "31m",
-            "?31m"}, // the one-character form of ESC [
-        row{"\xff\xc0\xaf", "???"}, row{"\xe2\x82", "??"},
-        row{"\xed\xa0\x80", "???"}, row{"\xf4\x90\x80\x80", "????"},
-        row{std::string{"\0", 1}, "?"}, row{"", ""}}) {
-    CAPTURE(printed);
-    CHECK(printable(text) == printed);
+  for (auto& x : {row{"plain\nlines", "plain\nlines"}, row{"\x1b[2J", "?[2J"},
+                  row{"bell\x07 del\x7f tab\t", "bell? del? tab?"},
+                  row{"\u00e9 \u20ac \U0001f600", "\u00e9 \u20ac \U0001f600"},
+                  row{"\xc2\x9b"
+                      "31m",
+                      "?31m"}, // the one-character form of ESC [
+                  row{"\xff\xc0\xaf", "???"}, row{"\xe2\x82", "??"},
+                  row{"\xed\xa0\x80", "???"}, row{"\xf4\x90\x80\x80", "????"},
+                  row{std::string{"\0", 1}, "?"}, row{"", ""}}) {
+    CAPTURE(x.printed);
+    CHECK(printable(x.text) == x.printed);
   }
 }
 

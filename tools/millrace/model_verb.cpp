@@ -22,7 +22,8 @@ struct model_options {
   std::optional<double> accuracy;
   std::string accuracy_data;
   bool trusted = false;
-  std::string memory = "4 GiB";
+  std::string memory = "4GiB";
+  std::string limit = "2min";
   import_request request;
 };
 
@@ -40,12 +41,22 @@ result<std::vector<std::string>> read_labels(const std::string& path) {
 /// What runs the models that it looks at, confined or with this program's
 /// rights.
 result<std::shared_ptr<backend>> runner_for(const model_options& x) {
-  if (x.trusted)
-    return torch_backend();
+  // With less OpenBLAS tries for ever to get its first buffer.
+  constexpr byte_count least{uint64_t{64} << 20};
+  auto limit = parse_duration(x.limit);
+  if (!limit)
+    return std::move(limit.failure()).within("--limit");
   auto memory = parse_bytes(x.memory);
   if (!memory)
     return std::move(memory.failure()).within("--memory");
-  return confined::make_confined_backend({*memory});
+  if (*memory < least)
+    return error{ec::bad_request,
+                 "--memory " + x.memory + ": expected at least "
+                   + format_bytes(least.value),
+                 {}};
+  if (x.trusted)
+    return torch_backend();
+  return confined::make_confined_backend({*memory, *limit});
 }
 
 int run_import(model_options& x, const common_options& common) {
@@ -204,6 +215,10 @@ void add_model_verb(CLI::App& app, common_options& common, verb_action& run) {
     verb
       ->add_option("--memory", x->memory,
                    "What a confined process may take beside its files")
+      ->capture_default_str();
+    verb
+      ->add_option("--limit", x->limit,
+                   "How long it may take to load, and to run once")
       ->capture_default_str();
   };
   auto* import =

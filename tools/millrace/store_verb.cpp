@@ -174,12 +174,13 @@ int replace(const store_options& x, const common_options& common,
   if (!wanted)
     return fail(common, wanted.failure());
   auto kept = free_name(x.directory, why);
+  auto fresh = !std::filesystem::exists(x.directory + "/" + facts_file);
   auto found = fact_journal::replace(**where, facts_file, wanted->text, kept);
   if (!found)
     return fail(common, found.failure());
   return done(common, x.directory + "/" + facts_file,
-              "has " + std::to_string(found->end.records)
-                + " records; what was there is in " + kept);
+              "has " + std::to_string(found->end.records) + " records"
+                + (fresh ? "" : "; what was there is in " + kept));
 }
 
 int run_restore(const store_options& x, const common_options& common) {

@@ -49,6 +49,19 @@ std::vector<std::string> troubles(const cluster_status& x) {
   return out;
 }
 
+std::vector<std::string> troubles(const model_list& x) {
+  std::vector<std::string> out;
+  for (auto& m : x.models)
+    if (m.ready < m.settings.replicas)
+      out.push_back(
+        m.settings.model + " has " + std::to_string(m.ready) + " of "
+        + std::to_string(m.settings.replicas) + " replica(s)"
+        + (m.starting > 0 ? ", " + std::to_string(m.starting) + " starting"
+                          : "")
+        + (m.note.empty() ? "" : ": " + m.note));
+  return out;
+}
+
 table node_table(const cluster_status& x) {
   table rows{{"NODE", "STATE", "ROLES", "START", "UPTIME", "REPLICAS", "CPUS",
               "MEMORY"}};

@@ -55,10 +55,17 @@ void print_tree(const std::vector<actor_info>& actors,
 } // namespace
 
 int show_status(shell& in, const arguments&) {
-  auto text = [](const cluster_status& x) {
-    std::cout << summary(x) << "\n";
-    for (auto& line : troubles(x))
+  auto print = [](const std::vector<std::string>& lines) {
+    for (auto& line : lines)
       std::cout << wrapped("! " + line, terminal_width(), 4) << "\n";
+  };
+  auto text = [&](const cluster_status& x) {
+    std::cout << summary(x) << "\n";
+    print(troubles(x));
+    if (auto models = ask_registry(in.cluster))
+      print(troubles(models->list));
+    else
+      print({models.failure().text});
   };
   return show_all(in, text, [](auto& x) {
     return json{{"nodes", to_json(x.nodes)}};
