@@ -92,7 +92,7 @@ struct load_answer {
 
 struct lane_order {
   enum kind : uint8_t {
-    run,  ///< what lies in the arena; where a file is taken apart, that
+    run,  ///< what lies in the arena; or, once, take the file apart
     fetch ///< the outputs that did not fit
   };
   kind what = run;

@@ -41,7 +41,8 @@ result<std::vector<std::string>> read_labels(const std::string& path) {
 /// What runs the models that it looks at, confined or with this program's
 /// rights.
 result<std::shared_ptr<backend>> runner_for(const model_options& x) {
-  // With less OpenBLAS tries for ever to get its first buffer.
+  // As for a node's. OpenBLAS may need more, and tries for ever to get it: that
+  // is what the limit is for, too.
   constexpr byte_count least{uint64_t{64} << 20};
   auto limit = parse_duration(x.limit);
   if (!limit)

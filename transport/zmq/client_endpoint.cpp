@@ -5,31 +5,19 @@
 
 namespace millrace::zeromq {
 
-namespace {
-
-/// Frames taken from clients before others get their turn.
-constexpr size_t frames_per_turn = 32;
-
-} // namespace
-
 void client_endpoint::take_in(timestamp now) {
-  size_t n = 0;
-  if (std::exchange(said_, false)) {
-    batch_.resize(frames_per_turn);
-    while (n < batch_.size() && receive(socket_, batch_[n]))
-      ++n;
-    said_ = n == batch_.size();
-  }
+  take_messages(socket_, said_, counts_, [this](frame_list& frames) {
+    batch_.push_back(std::move(frames));
+  });
   // Who left did so before what came since on another connection of that name.
-  if (std::exchange(left_, false) || n > 0)
+  if (std::exchange(left_, false) || !batch_.empty())
     look_who_left();
-  for (size_t i = 0; i < n; ++i)
-    on_frames(batch_[i], now);
+  for (auto& frames : batch_)
+    on_frames(frames, now);
+  batch_.clear();
 }
 
 void client_endpoint::on_frames(frame_list& frames, timestamp now) {
-  if (frames.size() < 2)
-    return counts_.dropped("too_many_or_few_frames");
   auto* who = guard_.speaker(whose_, frames[1], now);
   if (who == nullptr)
     return;

@@ -88,7 +88,7 @@ private:
   traffic& counts_;
   connection_watch connections_;
   bool said_ = true, left_ = true; ///< flags: see wait_list
-  std::vector<frame_list> batch_;
+  std::vector<frame_list> batch_;  ///< of this turn
   caf::strong_actor_ptr gateway_;
   std::unordered_map<std::string, frame_writer> open_; ///< by connection
 };

@@ -31,19 +31,11 @@ void operator_endpoint::answer(const std::string& connection,
 }
 
 void operator_endpoint::take_in() {
-  constexpr int messages_per_turn = 64;
-  if (!std::exchange(said_, false))
-    return;
-  frame_list frames;
-  int n = 0;
-  for (; n < messages_per_turn && receive(socket_, frames); ++n)
-    on_frames(frames);
-  said_ |= n == messages_per_turn;
+  take_messages(socket_, said_, bus_.counts,
+                [this](frame_list& frames) { on_frames(frames); });
 }
 
 void operator_endpoint::on_frames(frame_list& frames) {
-  if (frames.size() < 2)
-    return bus_.counts.dropped("too_many_or_few_frames");
   auto now = bus_.board.now();
   auto* who = bus_.who.speaker(whose_, frames[1], now);
   if (who == nullptr)

@@ -2,10 +2,14 @@
 #pragma once
 
 #include <chrono>
+#include <utility>
 #include <vector>
 
 #include <poll.h>
 #include <zmq.hpp>
+
+#include "transport/zmq/socket.hpp"
+#include "transport/zmq/traffic.hpp"
 
 namespace millrace::zeromq {
 
@@ -51,5 +55,22 @@ private:
   std::vector<bool*> flags_;
   bool any_ = false;
 };
+
+/// Gives the messages of a socket whose flag is set to `handle`, some where
+/// there are many, for others want their turn: the flag is left set then.
+template <class F>
+void take_messages(zmq::socket_t& from, bool& flag, traffic& counts, F handle) {
+  constexpr int messages_per_turn = 64;
+  if (!std::exchange(flag, false))
+    return;
+  frame_list frames;
+  int n = 0;
+  for (; n < messages_per_turn && receive(from, frames); ++n)
+    if (frames.size() >= 2) // who says it, and something
+      handle(frames);
+    else
+      counts.dropped("too_many_or_few_frames");
+  flag |= n == messages_per_turn;
+}
 
 } // namespace millrace::zeromq

@@ -26,9 +26,7 @@ namespace {
 
 using namespace zeromq;
 
-/// Messages taken from one socket before the others get their turn, and actor
-/// runs before the sockets do.
-constexpr size_t messages_per_turn = 64;
+/// Actor runs before the sockets get their turn.
 constexpr size_t runs_per_turn = 1024;
 /// Three for each link, which is what a process may open that asks for more.
 constexpr int max_sockets = 65'535;
@@ -271,37 +269,26 @@ private:
         log_event(log_level::warning, "bus", "not_let_in",
                   {{"address", address}});
       });
-    hear_peers();
+    take_messages(from_peers_, peers_spoke_, traffic_,
+                  [this](frame_list& frames) { on_peer_frames(frames); });
     for (auto& endpoint : clients_)
       endpoint.take_in(now());
     if (operators_)
       operators_->take_in();
   }
 
-  void hear_peers() {
-    if (!std::exchange(peers_spoke_, false))
-      return;
-    size_t n = 0;
-    for (; n < messages_per_turn && receive(from_peers_, frames_); ++n)
-      if (frames_.size() >= 2)
-        on_peer_frames();
-      else
-        dropped("too_many_or_few_frames");
-    peers_spoke_ = n == messages_per_turn;
-  }
-
   // -- peers ------------------------------------------------------------------
 
-  void on_peer_frames() {
-    auto* who = guard_.speaker(from_whom_, frames_[1], now());
+  void on_peer_frames(frame_list& frames) {
+    auto* who = guard_.speaker(from_whom_, frames[1], now());
     if (who == nullptr)
       return;
-    auto from = parse_routing_id(frames_[0].to_string_view());
+    auto from = parse_routing_id(frames[0].to_string_view());
     if (!from)
       return dropped("bad_routing_id");
     if (guard_.has_keys() && from->node != who->name)
       return guard_.offence(*who, "spoke as " + shown(from->node), now());
-    auto x = to_wire(frames_, 1, now());
+    auto x = to_wire(frames, 1, now());
     traffic_.received(1, x ? x->bytes() : 0);
     if (!x || find_message_type(x->head.t) == nullptr)
       return dropped("undecodable");
@@ -453,7 +440,6 @@ private:
   std::unique_ptr<peer_table> table_;
   wait_list list_;
   bool peers_spoke_ = true; ///< flag: see wait_list
-  frame_list frames_;
   membership membership_{&reactor_};
 
   job_queue jobs_;
