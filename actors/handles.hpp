@@ -112,6 +112,8 @@ using gateway_actor = caf::typed_actor<
   caf::reacts_to<replica_draining>,
   // The router's word on an admitted request.
   caf::reacts_to<settled>,
+  // Admitted requests whose model version is served no more.
+  caf::reacts_to<handed_back>,
   // For people: requests that are open, and those that stood out.
   caf::replies_to<get_requests>::with<request_list>,
   // Refuses new requests; answers what is admitted, then ends.
@@ -131,6 +133,8 @@ using router_actor = caf::typed_actor<
   caf::reacts_to<replica_ready>,
   // It takes no new ones.
   caf::reacts_to<replica_draining>,
+  // Until one is ready again what waits is handed back.
+  caf::reacts_to<retire>,
   // For people: what waits, and who takes it.
   caf::replies_to<get_queue>::with<queue_status>,
   // Private: the oldest request is due, or may wait no longer for a batch.
@@ -148,8 +152,8 @@ using replica_actor = caf::typed_actor<
   caf::reacts_to<peer_up>, caf::reacts_to<peer_down>,
   // How busy it is.
   caf::replies_to<get_load>::with<replica_load>,
-  // Drains, unloads and ends.
-  caf::reacts_to<finish>,
+  // Drains, unloads and ends: its node goes, or it is not wanted here.
+  caf::reacts_to<finish>, caf::reacts_to<evict>,
   // Private: announces itself again where a gateway was restarted.
   caf::reacts_to<tick>>;
 

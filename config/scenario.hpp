@@ -36,8 +36,9 @@ struct simulated_model {
   double times = 1;
   bundle_place at = bundle_place::host;
   bool broken = false;
+  uint64_t versions = 1;
   MILLRACE_FIELDS(simulated_model, application, accuracy, bytes, input, output,
-                  profile, execute, load, like, times, at, broken)
+                  profile, execute, load, like, times, at, broken, versions)
   static constexpr auto notes() {
     return std::array{
       note{"what it is a variant of"},
@@ -54,7 +55,9 @@ struct simulated_model {
       note{"where its bytes are at first: on every host's disk, or only in the"
            " object store, over whose link each host then fetches them once"},
       note{"true: nodes list it, and find on opening that its bytes are"
-           " wrong"}};
+           " wrong"},
+      note{"how many there are of it, all alike; the first is the default", 1,
+           1000}};
   }
 };
 

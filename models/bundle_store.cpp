@@ -2,8 +2,16 @@
 #include "models/bundle_store.hpp"
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <optional>
+#include <utility>
+
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "runtime/name.hpp"
 #include "runtime/text.hpp"
@@ -34,6 +42,46 @@ std::optional<uint64_t> version_in(std::string_view text) {
   auto n = number_in<uint64_t>(text);
   return n && text.front() != '0' ? n : std::nullopt;
 }
+
+/// A directory of one's own in which a bundle comes about; it is gone with this
+/// unless it was renamed. What a killed process left goes a day later.
+class staging_place {
+public:
+  static result<staging_place> make(const std::string& model) {
+    std::error_code failed;
+    fs::create_directories(model, failed);
+    auto old = fs::file_time_type::clock::now() - std::chrono::hours{24};
+    for (auto& x : fs::directory_iterator{model, failed}) {
+      std::error_code ignored;
+      if (x.path().filename().string().starts_with(prefix)
+          && x.last_write_time(ignored) < old)
+        fs::remove_all(x.path(), ignored);
+    }
+    auto path = model + "/" + prefix + "XXXXXX";
+    if (::mkdtemp(path.data()) == nullptr)
+      return error{ec::unavailable, model + ": nothing can be made in it: "
+                                      + std::strerror(errno)};
+    ::chmod(path.c_str(), 0755); // as the other directories
+    return staging_place{std::move(path)};
+  }
+  staging_place(staging_place&& x) noexcept
+    : path_(std::exchange(x.path_, {})) {}
+  staging_place& operator=(staging_place&&) = delete;
+  ~staging_place() {
+    std::error_code ignored;
+    if (!path_.empty())
+      fs::remove_all(path_, ignored);
+  }
+
+  const std::string& path() const { return path_; }
+
+private:
+  explicit staging_place(std::string path) : path_(std::move(path)) {}
+
+  static constexpr const char* prefix = ".staging-";
+
+  std::string path_;
+};
 
 std::string alias_path(const std::string& model_directory) {
   return model_directory + "/" + alias_name;
@@ -239,29 +287,46 @@ result<uint64_t> bundle_store::rollback(const std::string& name,
   return version;
 }
 
+result<void> bundle_store::check_room(const std::string& name,
+                                      uint64_t version) const {
+  std::error_code failed;
+  if (auto target = directory_of(name, version); fs::exists(target, failed))
+    return error{ec::conflict, target + " exists already"};
+  // The nearest that is there has to let something be made in it.
+  auto at = fs::path{directory_} / name;
+  while (!fs::exists(at, failed) && at.has_parent_path()
+         && at != at.parent_path())
+    at = at.parent_path();
+  if (fs::exists(at, failed) && !fs::is_directory(at, failed))
+    return error{ec::unavailable, at.string() + ": is no directory"};
+  if (fs::exists(at, failed) && ::access(at.c_str(), W_OK | X_OK) != 0)
+    return error{ec::unavailable, at.string() + ": nothing can be written: "
+                                    + std::strerror(errno)};
+  return {};
+}
+
 result<std::string>
 bundle_store::add(const manifest& info,
                   const std::map<std::string, std::string>& files) {
   auto model = directory_ + "/" + info.name;
   auto target = model + "/" + std::to_string(info.version);
-  auto staging = model + "/.staging-" + std::to_string(info.version);
-  std::error_code failed;
-  if (fs::exists(target, failed))
-    return error{ec::conflict, target + " exists already"};
-  fs::remove_all(staging, failed);
-  fs::create_directories(staging, failed);
-  if (failed)
-    return error{ec::unavailable,
-                 staging + ": cannot be created: " + failed.message()};
+  if (auto room = check_room(info.name, info.version); !room)
+    return room.failure();
+  auto place = staging_place::make(model);
+  if (!place)
+    return place.failure();
   auto all = files;
   all["model.yaml"] = print_manifest(info);
+  std::error_code failed;
   for (auto& [file, content] : all) {
-    auto path = staging + "/" + file;
+    auto path = place->path() + "/" + file;
     fs::create_directories(fs::path{path}.parent_path(), failed);
     if (auto done = write_file(path, std::as_bytes(std::span{content})); !done)
       return done.failure();
   }
-  fs::rename(staging, target, failed);
+  fs::rename(place->path(), target, failed);
+  if (failed == std::errc::directory_not_empty)
+    return error{ec::conflict, target + " exists already"};
   if (failed)
     return error{ec::unavailable,
                  target + ": cannot be created: " + failed.message()};

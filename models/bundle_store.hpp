@@ -65,6 +65,10 @@ public:
   /// Errors: bad_request when there is no earlier one.
   result<uint64_t> rollback(const std::string& name, const std::string& alias);
 
+  /// Whether add could put that version in place, as far as can be known
+  /// before. Errors: as add.
+  result<void> check_room(const std::string& name, uint64_t version) const;
+
   /// Puts a bundle in place: the files, then the manifest, then in one rename
   /// the directory; the first version also becomes "default".
   /// Errors: conflict when the version exists; unavailable.

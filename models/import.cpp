@@ -63,6 +63,9 @@ result<std::vector<tensor_spec>> choose_inputs(const import_request& x,
       return fine.failure();
     return x.inputs;
   }
+  if (parts.inputs.empty())
+    return error{ec::bad_request,
+                 "forward takes no tensor: there would be nothing to ask it"};
   if (parts.inputs.size() == 1)
     for (auto& p : parts.parameters)
       if (p.value.extents.rank() > 1) {
@@ -81,6 +84,9 @@ result<std::vector<tensor_spec>> choose_inputs(const import_request& x,
 result<void> check_request(const import_request& x) {
   if (auto fine = check_name("model", x.name); !fine)
     return fine;
+  if (!x.application.empty())
+    if (auto fine = check_name("application", x.application); !fine)
+      return fine;
   if (x.version > max_version)
     return error{ec::bad_request, "version " + std::to_string(x.version)
                                     + ": expected at most "
@@ -160,6 +166,8 @@ import_torchscript(backend& runner, const import_request& x,
   auto version = x.version != 0  ? x.version
                  : there.empty() ? 1
                                  : there.back() + 1;
+  if (auto room = target.check_room(x.name, version); !room)
+    return room.failure();
   progress("taking " + x.path + " apart with " + runner.describe());
   auto file = map_file(x.path);
   if (!file)

@@ -21,11 +21,21 @@ void fill(byte_buffer& out, F draw) {
     reinterpret_cast<T*>(out.data())[i] = static_cast<T>(draw());
 }
 
+/// Extents of a trial run: so many rows, and so many of whatever else a request
+/// may choose.
+shape trial_extents(const tensor_spec& spec, int batch_axis, int64_t rows,
+                    int64_t others) {
+  auto out = with_rows(spec, batch_axis, rows);
+  for (size_t i = 0; i < out.rank(); ++i)
+    if (spec.extents[i] < 0 && static_cast<int>(i) != batch_axis)
+      out[i] = others;
+  return out;
+}
+
 /// Reproducible content for a trial run: small numbers, whole ones for
 /// integers so that they are valid as indices.
-tensor sample(const tensor_spec& spec, int batch_axis, int64_t rows,
+tensor sample(const tensor_spec& spec, const shape& extents,
               random_stream& random) {
-  auto extents = with_rows(spec, batch_axis, rows);
   byte_buffer out{*dense_bytes(spec.type, extents)};
   auto real = [&] { return random.uniform() * 2 - 1; };
   auto bit = [&] { return random.below(2); };
@@ -123,8 +133,12 @@ public:
     std::vector<std::string> remarks;
     tensor_list two, three;
     for (auto& spec : s_.inputs) {
-      two.push_back(sample(spec, s_.batch_axis, 2, random_));
-      three.push_back(sample(spec, s_.batch_axis, 3, random_));
+      auto take = [&](int64_t rows) {
+        return sample(spec, trial_extents(spec, s_.batch_axis, rows, 1),
+                      random_);
+      };
+      two.push_back(take(2));
+      three.push_back(take(3));
     }
     auto y2 = stage_.run(two);
     if (!y2)
@@ -140,6 +154,8 @@ public:
     for (size_t i = 0; i < y2->size(); ++i)
       s_.outputs.push_back(
         spec_of((*y2)[i], (*y3)[i], name_of(output_names, i, y2->size())));
+    if (auto done = free_what_follows(*y2); !done)
+      return done.failure();
     if (output_names.size() > y2->size())
       return error{ec::bad_request,
                    std::to_string(output_names.size())
@@ -159,6 +175,34 @@ public:
   }
 
 private:
+  /// Where inputs have other free axes than the batch's, those of the outputs
+  /// that follow them are free, too. A model that does not run so has none.
+  result<void> free_what_follows(const tensor_list& y) {
+    tensor_list wide;
+    auto differs = false;
+    for (auto& spec : s_.inputs) {
+      auto narrow = trial_extents(spec, s_.batch_axis, 2, 1);
+      auto extents = trial_extents(spec, s_.batch_axis, 2, 2);
+      auto bytes = dense_bytes(spec.type, extents);
+      if (!bytes || *bytes > max_sample_bytes)
+        return {};
+      differs |= !(extents == narrow);
+      wide.push_back(sample(spec, extents, random_));
+    }
+    if (!differs)
+      return {};
+    auto z = stage_.run(wide);
+    if (!z && z.failure().code != ec::internal)
+      return does_not_run(z.failure());
+    for (size_t i = 0; z && i < std::min(z->size(), y.size()); ++i) {
+      auto found = spec_of(y[i], (*z)[i], {});
+      for (size_t k = 0; k < found.extents.size(); ++k)
+        if (found.extents[k] < 0)
+          s_.outputs[i].extents[k] = -1;
+    }
+    return {};
+  }
+
   static error does_not_run(const error& x) {
     if (x.code != ec::internal) // nothing that other inputs would mend
       return {ec::bad_request, "a trial run: " + x.text, {}};

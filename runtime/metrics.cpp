@@ -131,6 +131,11 @@ void gauge::set(double x) {
     static_cast<Gauge*>(impl_)->Set(x);
 }
 
+void gauge::add(double x) {
+  if (impl_ != nullptr)
+    static_cast<Gauge*>(impl_)->Increment(x);
+}
+
 void histogram::observe(double x) {
   if (impl_ != nullptr)
     static_cast<Histogram*>(impl_)->Observe(x);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace millrace {
 
@@ -22,11 +23,30 @@ private:
 class gauge {
 public:
   void set(double x);
+  void add(double x);
 
 private:
   friend class metrics;
   explicit gauge(void* impl) : impl_(impl) {}
   void* impl_;
+};
+
+/// One's share of a gauge that shows a sum; gone from it with its owner.
+class gauge_share {
+public:
+  explicit gauge_share(gauge of) : of_(of) {}
+  gauge_share(const gauge_share&) = delete;
+  gauge_share& operator=(const gauge_share&) = delete;
+  ~gauge_share() { set(0); }
+
+  void set(double x) {
+    if (x != mine_)
+      of_.add(x - std::exchange(mine_, x));
+  }
+
+private:
+  gauge of_;
+  double mine_ = 0;
 };
 
 /// A distribution, by fixed buckets.

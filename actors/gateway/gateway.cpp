@@ -5,9 +5,6 @@
 
 #include <caf/exit_reason.hpp>
 
-#include "actors/router/router.hpp"
-#include "actors/router/router_state.hpp"
-#include "runtime/log.hpp"
 #include "runtime/text.hpp"
 
 namespace millrace {
@@ -68,11 +65,15 @@ void gateway_state::on_requests(request_group& x) {
   for (auto& request : x.requests)
     if (auto done = admit(request, from, time); !done)
       refuse(request, x.from, done.failure());
+  send_routes();
+  forget_idle(x.from);
+  arm();
+}
+
+void gateway_state::send_routes() {
   for (auto& m : models_)
     if (!m.next.requests.empty())
       self_->send(m.router, std::exchange(m.next, {}));
-  forget_idle(x.from);
-  arm();
 }
 
 void gateway_state::forget_idle(const session& x) {
@@ -82,10 +83,11 @@ void gateway_state::forget_idle(const session& x) {
 }
 
 bool gateway_state::is_for(const served& x, const session& who) const {
-  return x.tenants.empty()
-         || std::count(x.tenants.begin(), x.tenants.end(),
-                       options_.tenants.at(who.endpoint))
-              != 0;
+  return !x.ended
+         && (x.tenants.empty()
+             || std::count(x.tenants.begin(), x.tenants.end(),
+                           options_.tenants.at(who.endpoint))
+                  != 0);
 }
 
 result<size_t> gateway_state::choose(const infer& x, const session& who) const {
@@ -170,8 +172,10 @@ result<void> gateway_state::admit(client_request& x,
   bytes_ += bytes;
   from.second.requests.emplace(x.tag.id, key);
   from.second.bytes += bytes;
-  in_flight_.emplace(
-    key, request{&from, x.tag, *chosen, time, due, bytes, 0, words_of(x)});
+  // An application's variant was chosen for what it can.
+  auto any_version = x.request.version.empty() && !x.request.model.empty();
+  in_flight_.emplace(key, request{&from, x.tag, *chosen, any_version, time, due,
+                                  bytes, 0, words_of(x)});
   x.taken = true;
   ++model.open;
   deadlines_.push(due, key);
@@ -339,95 +343,6 @@ void gateway_state::on_left(const client_left& x) {
     cancel(key, "the client has left");
 }
 
-// -- replicas -----------------------------------------------------------------
-
-namespace {
-
-std::string router_name(const model_info& x) {
-  return "router/" + x.model + "." + std::to_string(x.version);
-}
-
-} // namespace
-
-gateway_state::served* gateway_state::free_place() {
-  if (models_.size() < options_.max_models)
-    return &models_.emplace_back();
-  for (auto& m : models_) {
-    if (!m.replicas.empty() || m.open > 0)
-      continue;
-    self_->unlink_from(m.router.address());
-    self_->send_exit(m.router, caf::exit_reason::user_shutdown);
-    bus_->publish(router_name(m.info), nullptr);
-    m = {};
-    return &m;
-  }
-  return nullptr;
-}
-
-gateway_state::served* gateway_state::model_of(const replica_ready& x) {
-  for (auto& m : models_)
-    if (m.info.model == x.info.model && m.info.version == x.info.version)
-      return &m;
-  auto* place = free_place();
-  if (place == nullptr)
-    return nullptr;
-  auto& m = *place;
-  // No two routers, and no two lives of one, decide alike.
-  auto& here = bus_->self();
-  auto name = router_name(x.info);
-  auto seed = random_stream{here.incarnation}.fork(here.name + "/" + name);
-  m.router = self_->spawn<caf::linked>(
-    router,
-    router_options{x.info.model, x.info.version, x.info.signature.batch_axis,
-                   x.policy, seed.next(), options_.spans},
-    gateway_actor{self_}, counts_);
-  bus_->publish(name, caf::actor_cast<caf::strong_actor_ptr>(m.router));
-  m.queue_time.emplace(counts_->request_seconds(x.info.model, phase::queue));
-  m.execute_time.emplace(
-    counts_->request_seconds(x.info.model, phase::execute));
-  m.total_time.emplace(counts_->request_seconds(x.info.model, phase::total));
-  return place;
-}
-
-void gateway_state::on_ready(replica_ready& x) {
-  if (!x.handle)
-    return; // its node went away while this was on its way
-  auto* place = model_of(x);
-  if (place == nullptr) {
-    log_event(log_level::error, "gateway", "too_many_models",
-              {{"replica", x.name}, {"most", options_.max_models}});
-    return;
-  }
-  auto& m = *place;
-  m.info = x.info;
-  m.tenants = x.tenants;
-  m.policy = x.policy;
-  if (m.replicas.insert(x.handle->id()).second)
-    self_->monitor(caf::actor_cast<caf::actor>(x.handle));
-  self_->send(m.router, std::move(x));
-}
-
-void gateway_state::on_draining(const replica_draining& x) {
-  if (!x.handle)
-    return; // its node went away while this was on its way
-  for (auto& m : models_)
-    if (m.replicas.erase(x.handle->id()) != 0)
-      self_->send(m.router, x);
-}
-
-void gateway_state::on_down(const caf::down_msg& x) {
-  for (auto& m : models_)
-    m.replicas.erase(x.source.id());
-}
-
-void gateway_state::on_describe(const client_describe& x) {
-  model_list_reply y;
-  for (auto& m : models_)
-    if ((x.model.empty() || x.model == m.info.model) && is_for(m, x.from))
-      y.models.push_back(m.info);
-  bus_->answer(x.from, x.tag, std::move(y));
-}
-
 void gateway_state::on_finish() {
   finishing_ = true;
   if (!closed_)
@@ -445,6 +360,7 @@ gateway(gateway_actor::stateful_pointer<gateway_state> self,
   return {
     [&s](client_requests& x) { s.on_requests(*x.group); },
     [&s](settled& x) { s.on_settled(x); },
+    [&s](handed_back& x) { s.on_handed_back(x); },
     [&s](const get_requests& x) { return s.on_get_requests(x); },
     [&s](const client_cancel& x) { s.on_cancel(x); },
     [&s](const client_left& x) { s.on_left(x); },

@@ -32,18 +32,21 @@ struct gateway_state {
   void on_ready(replica_ready& x);
   void on_draining(const replica_draining& x);
   void on_settled(settled& x);
+  void on_handed_back(handed_back& x);
   request_list on_get_requests(const get_requests& x);
   void on_finish();
   void on_tick();
 
 private:
-  /// A model version that some replica serves or served.
+  /// A model version that some replica serves or served (served_models.cpp).
   struct served {
     model_info info;
     std::vector<std::string> tenants; ///< that it exists for; empty: all
     serving_policy policy;
     router_actor router;
     std::set<caf::actor_id> replicas; ///< ready ones
+    bool unwanted = false;            ///< the last that went did so for good
+    bool ended = false;               ///< as if it had never been served
     microseconds latency{0}; ///< moving average of what executions took
     timestamp latency_learned;
     std::map<ec, counter> by_status;
@@ -74,6 +77,7 @@ private:
     client_map::value_type* from = nullptr;
     client_tag tag;
     size_t model = 0;
+    bool any_version = true; ///< will do
     timestamp arrived;
     timestamp due;
     size_t bytes = 0;
@@ -90,6 +94,10 @@ private:
                           size_t bytes) const;
   served* model_of(const replica_ready& x);
   served* free_place();
+  void remove(served& from, caf::actor_id replica);
+  void end(served& x);
+  result<void> pass_on(routed& x, request& r);
+  void send_routes();
   void refuse(client_request& x, const session& from, const error& why);
   void settle(outcome& x, const settled& with, timestamp time);
   void cancel(uint64_t key, const char* why);

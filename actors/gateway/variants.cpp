@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "runtime/text.hpp"
 
@@ -12,31 +13,36 @@ namespace {
 
 result<size_t> by_name(const std::vector<variant_view>& xs,
                        const infer& wanted) {
-  std::optional<size_t> newest, named;
   auto version = wanted.version.empty() ? "default" : wanted.version;
+  auto is_named = [&](const variant_view& x) {
+    return std::to_string(x.version) == version
+           || std::count(x.aliases.begin(), x.aliases.end(), version) != 0;
+  };
+  auto rank = [&](const variant_view& x) {
+    return std::tuple{x.replicas > 0, is_named(x), x.version};
+  };
+  std::optional<size_t> best;
+  bool known = false;
   for (size_t i = 0; i < xs.size(); ++i) {
-    auto& x = xs[i];
-    if (x.model != wanted.model)
+    if (xs[i].model != wanted.model)
       continue;
-    if (!newest || x.version > xs[*newest].version)
-      newest = i;
-    if (std::to_string(x.version) == version
-        || std::count(x.aliases.begin(), x.aliases.end(), version) != 0)
-      named = i;
+    known = true;
+    if (!wanted.version.empty() && !is_named(xs[i]))
+      continue;
+    if (!best || rank(xs[i]) > rank(xs[*best]))
+      best = i;
   }
-  if (named)
-    return *named;
-  if (newest && wanted.version.empty())
-    return *newest;
+  if (best)
+    return *best;
   std::set<std::string> there;
   for (auto& x : xs)
-    if (!newest || x.model == wanted.model)
-      there.insert(newest ? std::to_string(x.version) : x.model);
+    if (!known || x.model == wanted.model)
+      there.insert(known ? std::to_string(x.version) : x.model);
   return error{
     ec::unknown_model,
-    (newest ? "no version " + shown(wanted.version) + " of model "
-                + shown(wanted.model)
-            : "no model " + shown(wanted.model))
+    (known ? "no version " + shown(wanted.version) + " of model "
+               + shown(wanted.model)
+           : "no model " + shown(wanted.model))
       + (there.empty()
            ? std::string{"; none is served"}
            : "; there is " + joined(there, ", ", [](auto& s) { return s; })),

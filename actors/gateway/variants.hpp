@@ -21,11 +21,12 @@ struct variant_view {
 };
 
 /// Which of the served models answers a request: the one it names, in the
-/// version it names (a number, an alias, or "default", else the newest); or
-/// the quickest ready variant of the application it names that is accurate and
-/// quick enough. Stands in for INFaaS's selection until that moves in.
-/// Errors: unknown_model, saying what there is; unavailable when no variant
-/// that would do is ready; bad_request when it names neither.
+/// version it names (a number or an alias; else what "default" means, else the
+/// newest), with those that have no replica coming last; or the quickest ready
+/// variant of the application it names that is accurate and quick enough.
+/// Stands in for INFaaS's selection until that moves in. Errors: unknown_model,
+/// saying what there is; unavailable when no variant that would do is ready;
+/// bad_request when it names neither.
 result<size_t> choose_variant(const std::vector<variant_view>& xs,
                               const infer& wanted);
 

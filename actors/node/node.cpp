@@ -65,6 +65,22 @@ constexpr auto stuck_after = 10s;
 /// Of the file of events, which is read when the node starts.
 constexpr size_t events_part = 1u << 20;
 
+/// A node's keys, where its cluster has any.
+result<std::optional<node_keys>> keys_of(const cluster_config& config,
+                                         const std::string& name) {
+  if (config.keys.empty())
+    return std::optional<node_keys>{};
+  auto& mine = config.nodes.at(name);
+  auto& roles = mine.roles;
+  auto controls =
+    std::find(roles.begin(), roles.end(), node_role::controller) != roles.end();
+  auto front = !clients_of(mine).empty() || !mine.operators.empty();
+  auto keys = read_node_keys({config.keys, name, controls, front});
+  if (!keys)
+    return keys.failure();
+  return std::optional{std::move(*keys)};
+}
+
 class system_config : public caf::actor_system_config {
 public:
   system_config() {
@@ -142,11 +158,6 @@ public:
 private:
   const node_config& mine() const { return config_.nodes.at(name_); }
 
-  bool has(node_role x) const {
-    auto& roles = mine().roles;
-    return std::find(roles.begin(), roles.end(), x) != roles.end();
-  }
-
   /// What happened to this node stays known: also to its next life.
   result<void> open_events(const std::string& data) {
     auto directory = event_directory(data);
@@ -197,8 +208,10 @@ private:
     for (auto& address : config_.seeds)
       settings.seeds.push_back(
         {address, node_at(config_, address).value_or("")});
-    if (auto done = read_keys(settings); !done)
-      return done;
+    auto keys = keys_of(config_, name_);
+    if (!keys)
+      return keys.failure();
+    settings.keys = std::move(*keys);
     settings.on_notable = [this](auto kind, auto& who, auto& what) {
       auto line =
         wall_time() + " "
@@ -224,18 +237,6 @@ private:
     if (!x)
       return std::move(x.failure()).within("node " + name_);
     bus_ = std::move(*x);
-    return {};
-  }
-
-  result<void> read_keys(zmq_bus_settings& settings) const {
-    if (config_.keys.empty())
-      return {};
-    auto front = !settings.clients.empty() || !settings.operators.empty();
-    auto keys =
-      read_node_keys({config_.keys, name_, has(node_role::controller), front});
-    if (!keys)
-      return keys.failure();
-    settings.keys = std::move(*keys);
     return {};
   }
 
@@ -366,6 +367,12 @@ result<std::unique_ptr<node>> node::start(const cluster_config& config,
   if (auto done = out->open(config, name); !done)
     return done.failure();
   return std::unique_ptr<node>{std::move(out)};
+}
+
+result<void> node::check_keys(const cluster_config& config,
+                              const std::string& name) {
+  auto keys = keys_of(config, name);
+  return keys ? result<void>{} : keys.failure();
 }
 
 } // namespace millrace

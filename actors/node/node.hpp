@@ -18,6 +18,11 @@ public:
   static result<std::unique_ptr<node>> start(const cluster_config& config,
                                              const std::string& name);
 
+  /// Whether that node would find its keys, if the cluster has any. Errors: as
+  /// read_node_keys.
+  static result<void> check_keys(const cluster_config& config,
+                                 const std::string& name);
+
   virtual ~node() = default;
 
   /// Takes no new work and finishes what there is; wait() then returns.

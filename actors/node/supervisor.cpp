@@ -206,7 +206,7 @@ void supervisor_state::on_evict(const evict& x) {
   if (!obey(x.epoch, x.sequence))
     return;
   if (auto i = replicas_.find(x.replica); i != replicas_.end())
-    self_->send(i->second.handle, finish{});
+    self_->send(i->second.handle, x);
 }
 
 void supervisor_state::on_replica_status(const replica_status& x) {

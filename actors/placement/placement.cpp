@@ -77,21 +77,17 @@ void placement_state::apply(inventory& node, const replica_status& result) {
     i->state = result.state;
 }
 
-void placement_state::give_order(inventory& node,
-                                 const replica_status& result) {
-  auto sequence = ++last_order_;
-  orders_[node.node.name].push_back({sequence, result});
+/// Takes an order for carried out; its number.
+uint64_t placement_state::next_order(inventory& node,
+                                     const replica_status& result) {
+  orders_[node.node.name].push_back({++last_order_, result});
   apply(node, result);
-  auto to = caf::actor_cast<supervisor_actor>(node.supervisor);
-  auto starts = result.state == replica_condition::starting;
-  log_event(log_level::info, "placement", starts ? "deploy" : "evict",
+  log_event(log_level::info, "placement",
+            result.state == replica_condition::starting ? "deploy" : "evict",
             {{"replica", result.what.replica},
              {"node", node.node.name},
              {"device", result.what.device}});
-  if (starts)
-    self_->send(to, deploy{options_.epoch, sequence, result.what});
-  else
-    self_->send(to, evict{options_.epoch, sequence, result.what.replica});
+  return last_order_;
 }
 
 void placement_state::note_failure(const replica_status& x) {
@@ -177,8 +173,13 @@ void placement_state::carry_out(const placement_plan& plan) {
                         + t->second.reason;
       continue;
     }
-    if (auto node = view_.nodes.find(x.node); node != view_.nodes.end())
-      give_order(node->second, {x, replica_condition::starting, {}, 0, {}, {}});
+    auto node = view_.nodes.find(x.node);
+    if (node == view_.nodes.end())
+      continue;
+    auto number =
+      next_order(node->second, {x, replica_condition::starting, {}, 0, {}, {}});
+    self_->send(caf::actor_cast<supervisor_actor>(node->second.supervisor),
+                deploy{options_.epoch, number, x});
   }
   for (auto& x : plan.evict) {
     auto node = view_.nodes.find(x.node);
@@ -186,8 +187,10 @@ void placement_state::carry_out(const placement_plan& plan) {
       continue;
     assignment what;
     what.replica = x.replica;
-    give_order(node->second,
-               {what, replica_condition::draining, {}, 0, {}, {}});
+    auto number = next_order(
+      node->second, {what, replica_condition::draining, {}, 0, {}, {}});
+    self_->send(caf::actor_cast<supervisor_actor>(node->second.supervisor),
+                evict{options_.epoch, number, x.replica, x.unwanted});
   }
 }
 

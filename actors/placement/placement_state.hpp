@@ -43,7 +43,7 @@ private:
   size_t replicas() const;
   void carry_out(const placement_plan& plan);
   void note_failure(const replica_status& x);
-  void give_order(inventory& node, const replica_status& result);
+  uint64_t next_order(inventory& node, const replica_status& result);
   static void apply(inventory& node, const replica_status& result);
 
   placement_actor::stateful_pointer<placement_state> self_ = nullptr;

@@ -66,7 +66,7 @@ public:
     for (auto& [model, replicas] : there_)
       if (!models.contains(model))
         for (auto& r : replicas)
-          evict(r);
+          evict(r, true);
     return std::move(plan_);
   }
 
@@ -105,8 +105,9 @@ private:
     std::vector<placed> right, wrong;
     for (auto& r : there_[x.model])
       (is_as_wanted(r.status->what, x, version) ? right : wrong).push_back(r);
+    auto unwanted = x.replicas == 0;
     while (right.size() > x.replicas)
-      evict(take_surplus(right));
+      evict(take_surplus(right), unwanted);
     if (right.size() < x.replicas)
       put(x, version, x.replicas - right.size());
     auto ready = std::count_if(right.begin(), right.end(), [](auto& r) {
@@ -115,7 +116,7 @@ private:
     if (static_cast<uint64_t>(ready) < x.replicas)
       return;
     for (auto& r : wrong)
-      evict(r);
+      evict(r, unwanted);
     if (crowded(right))
       put(x, version, 1, *right.front().node);
   }
@@ -151,8 +152,8 @@ private:
     return out;
   }
 
-  void evict(const placed& r) {
-    plan_.evict.push_back({*r.node, r.status->what.replica});
+  void evict(const placed& r, bool unwanted) {
+    plan_.evict.push_back({*r.node, r.status->what.replica, unwanted});
   }
 
   static uint64_t number_of(const std::string& replica) {

@@ -95,6 +95,13 @@ std::vector<queued_request> request_queue::take_late(timestamp now,
   return out;
 }
 
+std::vector<queued_request> request_queue::take_all() {
+  std::vector<queued_request> out;
+  while (!order_.empty())
+    out.push_back(extract(order_.begin()));
+  return out;
+}
+
 timestamp request_queue::next_due(bool able) const {
   if (order_.empty())
     return far_future;

@@ -59,6 +59,9 @@ public:
   /// with drop: late.
   std::vector<queued_request> take_late(timestamp now, microseconds expected);
 
+  /// All that waits, in order.
+  std::vector<queued_request> take_all();
+
   /// When take (if there is somebody to give it to) or take_late may have more
   /// to give; far_future when only a push can change that.
   timestamp next_due(bool able) const;

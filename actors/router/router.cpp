@@ -81,6 +81,7 @@ void router_state::on_ready(const replica_ready& x) {
   r.handle = caf::actor_cast<replica_actor>(x.handle);
   r.name = x.name;
   r.draining = false;
+  retired_ = false;
   if (std::exchange(version_, x.info.version) != x.info.version)
     poisons_.clear();
   if (x.policy != options_.policy) {
@@ -111,6 +112,11 @@ void router_state::on_draining(const replica_draining& x) {
   report();
 }
 
+void router_state::on_retire() {
+  retired_ = true;
+  pump();
+}
+
 void router_state::on_tick() {
   armed_ = far_future;
   pump();
@@ -129,6 +135,8 @@ void router_state::set_credit(caf::actor_id id, replica& x, uint32_t credit) {
 }
 
 void router_state::pump() {
+  if (retired_)
+    hand_back();
   // With a replica free the next ones are tried, whatever is expected of them:
   // nothing else could correct an estimate that is too high.
   auto able = dispatcher_->next();
@@ -142,6 +150,15 @@ void router_state::pump() {
   }
   queue_length_->set(static_cast<double>(queue_->size()));
   arm();
+}
+
+void router_state::hand_back() {
+  handed_back out;
+  for (auto& x : queue_->take_all())
+    out.requests.push_back(
+      {x.key, x.due, x.priority, std::move(x.inputs), x.rows, x.once});
+  if (!out.requests.empty())
+    self_->send(gateway_, std::move(out));
 }
 
 void router_state::dispatch(replica& to, std::vector<queued_request> batch) {
@@ -359,6 +376,7 @@ router(router_actor::stateful_pointer<router_state> self,
     [&s](batch_done& x) { s.on_batch_done(x); },
     [&s](const replica_ready& x) { s.on_ready(x); },
     [&s](const replica_draining& x) { s.on_draining(x); },
+    [&s](retire) { s.on_retire(); },
     [&s](get_queue) { return s.on_get_queue(); },
     [&s](tick) { s.on_tick(); },
   };

@@ -26,6 +26,7 @@ struct router_state {
   void on_batch_done(batch_done& x);
   void on_ready(const replica_ready& x);
   void on_draining(const replica_draining& x);
+  void on_retire();
   queue_status on_get_queue() const;
   void on_tick();
 
@@ -53,6 +54,7 @@ private:
   void drop_late(microseconds expected);
   void set_credit(caf::actor_id id, replica& x, uint32_t credit);
   void pump();
+  void hand_back();
   void dispatch(replica& to, std::vector<queued_request> batch);
   uint64_t record_waits(uint64_t id, const std::vector<queued_request>& batch);
   void settle_batch(flight& done, batch_done& x);
@@ -82,7 +84,8 @@ private:
   microseconds execution_{0};
   microseconds expected_{0};
   timestamp armed_ = far_future;
-  std::optional<gauge> queue_length_, replicas_ready_;
+  bool retired_ = false;
+  std::optional<gauge_share> queue_length_, replicas_ready_;
   std::optional<histogram> batch_size_;
   std::optional<counter> redispatched_;
 };

@@ -192,6 +192,21 @@ TEST_CASE("P13: a viewer looks and an operator orders, by way of controllers") {
   CHECK(passed_on.failure().text.find("is no controller") != std::string::npos);
 }
 
+TEST_CASE("P13: a viewer who tries in the shell what it may not is listened to"
+          " afterwards") {
+  guarded_cluster c;
+  auto shell = [&](std::vector<std::string> words) {
+    std::vector<std::string> call{SHELL_PROGRAM, "--node", c.operators("ctl"),
+                                  "--key", c.key("eve")};
+    call.insert(call.end(), words.begin(), words.end());
+    process p{call, c.cluster.folder() + "/shell.log"};
+    return p.wait();
+  };
+  CHECK(shell({"trace", "1"}) == 1); // of three nodes
+  CHECK(shell({"log", "debug"}) == 1);
+  CHECK(shell({"nodes"}) == 0);
+}
+
 TEST_CASE("P13: a tenant sees its own models only") {
   guarded_cluster c;
   auto app = c.cluster.connect_client();

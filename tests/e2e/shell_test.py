@@ -223,6 +223,43 @@ class Shell(ThreeNodes):
         history = pathlib.Path(self.folder.name, ".actor-shell-history").read_text()
         self.assertIn("help", history)
 
+    def test_ctrl_c_ends_a_line_or_a_question_not_the_shell(self):
+        terminal = self.at_terminal()
+        terminal.until(b"millrace> ")
+        terminal.type(b"drain w1")
+        terminal.until(b"drain w1")
+        terminal.type(b"\x03")
+        terminal.until(b"millrace> ")
+        terminal.type(b"unload affine\n")
+        terminal.until(b"Go on? [y/N]")
+        terminal.type(b"\x03")
+        terminal.until(b"nothing was changed")
+        terminal.until(b"millrace> ")
+        terminal.type(b"nodes\n")
+        terminal.until(b"UPTIME")
+        terminal.type(b"exit\n")
+        self.assertEqual(terminal.status(), 0)
+
+    def test_what_goes_wrong_is_json_where_json_is_asked_for(self):
+        for words, rc in ((("explain", "none"), 1), (("top",), 2), (("help", "dance"), 2)):
+            answer = self.shell(*words, "--json")
+            self.assertEqual(answer.returncode, rc, words)
+            self.assertTrue(json.loads(answer.stdout)["error"], words)
+        answer = call(SHELL, "--node", "ipc:///nowhere", "nodes", "--json")
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn("nobody answers", json.loads(answer.stdout)["error"])
+
+    def test_help_needs_no_cluster(self):
+        answer = call(SHELL, "--node", "ipc:///nowhere", "help", "top", "--json")
+        self.assertEqual(json.loads(answer.stdout)["command"], "top")
+
+    def test_output_that_nobody_takes_is_a_failure(self):
+        with open("/dev/full", "w") as full:
+            for words in ([SHELL, "help"], [MILLRACE, "node", "--options"]):
+                done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True)
+                self.assertEqual(done.returncode, 1, words)
+                self.assertIn("No space left", done.stderr)
+
     def test_lines_fit_a_terminal_of_80_columns(self):
         self.infer("--model", "affine", "--trace", "a name that is rather long for a request")
         for words in (("status",), ("nodes",), ("devices",), ("replicas",), ("models",),

@@ -134,6 +134,24 @@ class Store(unittest.TestCase):
         self.assertEqual(self.registered(), ["first", "second", "third"])
         self.start()
 
+    def test_P6_a_backup_that_was_cut_anywhere_is_refused(self):
+        self.start()
+        self.register("first", "second", "third")
+        backup = self.folder / "backup"
+        self.store("backup", self.data, backup)
+        self.kill()
+        self.assertIn("whole", self.store("check", backup).stdout)
+        content = backup.read_bytes()
+        starts = [m.start() for m in re.finditer(b"MRJ1", content)]
+        self.assertEqual(len(starts), 6)  # schema, a counter, rows, the end
+        before = self.journal.read_bytes()
+        for n in [*starts[1:], starts[-1] - 3, len(content) - 1]:
+            with self.subTest(n):
+                backup.write_bytes(content[:n])
+                self.store("check", backup, rc=1)
+                self.store("restore", backup, self.data, rc=1)
+        self.assertEqual(self.journal.read_bytes(), before)
+
     def test_P6_what_power_tore_off_is_dropped(self):
         self.start()
         self.register("first", "second")

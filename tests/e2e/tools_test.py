@@ -180,7 +180,7 @@ class Calls(unittest.TestCase):
         nobody = f"ipc://{self.path}/nobody"
         answer = call(SHELL, "--node", nobody, "status")
         self.assertEqual(answer.returncode, 1)
-        self.assertIn(f"nobody listens at {nobody}", answer.stderr)
+        self.assertIn(f"nobody answers at {nobody}", answer.stderr)
 
     def test_a_second_process_under_a_name_that_is_alive_is_told_so(self):
         path = self.config(
@@ -252,7 +252,7 @@ class Calls(unittest.TestCase):
         answer = call(MILLRACE, "model", "import", f"{SCRIPTS}/affine.pt", "--name", "a",
                       "--store", str(self.path / "file"))
         self.assertEqual(answer.returncode, 1)
-        self.assertRegex(answer.stderr, "file/a/.* cannot be created: Not a directory")
+        self.assertRegex(answer.stderr, "/file: is no directory")
         (self.path / "loop").symlink_to("loop")
         self.assertEqual(call(MILLRACE, "model", "list", "--store", str(self.path)).returncode, 0)
         answer = call(MILLRACE, "fly")

@@ -166,6 +166,7 @@ private:
     simulated_model small;
     small.input = {16};
     small.output = {2};
+    small.versions = 2;
     out.spec.bundles = {{wanted.model, small}, {"other", small}};
     small.broken = true;
     out.spec.bundles["broken"] = small;

@@ -126,6 +126,22 @@ TEST_CASE("import: outputs are learned by running the model") {
   CHECK(to_string(outputs[0]) == "output0:F32[-1, 3]");
 }
 
+TEST_CASE("import: an axis that requests choose is free in the outputs that"
+          " follow it") {
+  temporary_directory dir;
+  auto x = asks(
+    "two", {{"a", dtype::f32, {-1, -1, 3}}, {"b", dtype::f32, {-1, -1, 3}}});
+  auto expected = "output0:F32[-1, -1, 3]";
+  SUBCASE("beside the batch's") {
+  }
+  SUBCASE("without batches") {
+    x.batch_axis = -1;
+  }
+  auto done = import_into(dir, x);
+  REQUIRE(done);
+  CHECK(to_string(done->info.signature.outputs[0]) == expected);
+}
+
 TEST_CASE("import: where inputs cannot be inferred the message says what to"
           " give") {
   temporary_directory dir;

@@ -247,6 +247,8 @@ infer asks(const std::string& model, const std::string& version = "") {
 
 TEST_CASE("gateway: a model is named with a version, an alias or neither") {
   auto xs = digits_variants();
+  CHECK(*choose_variant(xs, asks("small")) == 1); // the default is not ready
+  xs[2].replicas = 1;
   CHECK(*choose_variant(xs, asks("small")) == 2);
   CHECK(*choose_variant(xs, asks("small", "1")) == 1);
   CHECK(*choose_variant(xs, asks("wide", "stable")) == 3);
@@ -362,7 +364,15 @@ TEST_CASE("placement: replicas that would fall together are spread when a node"
 TEST_CASE("placement: a model nobody wants any more goes") {
   auto view = workers(1);
   settle(view, {want(1)});
-  CHECK(settle(view, {}).evict.size() == 1);
+  std::vector<model_settings> wanted;
+  SUBCASE("forgotten") {
+  }
+  SUBCASE("scaled to nothing") {
+    wanted.push_back(want(0));
+  }
+  auto plan = settle(view, wanted);
+  REQUIRE(plan.evict.size() == 1);
+  CHECK(plan.evict[0].unwanted);
 }
 
 TEST_CASE("placement: a new version is ready before the old one goes") {
@@ -374,6 +384,7 @@ TEST_CASE("placement: a new version is ready before the old one goes") {
   auto second = settle(view, {want(1, "2")});
   REQUIRE(second.evict.size() == 1);
   CHECK(second.evict[0].replica == "m.1.1");
+  CHECK_FALSE(second.evict[0].unwanted);
 }
 
 TEST_CASE("placement: what serves by another policy is replaced like another"

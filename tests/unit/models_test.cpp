@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <set>
 #include <sys/stat.h>
 
 #include "models/batching.hpp"
@@ -386,6 +387,21 @@ TEST_CASE("bundle_store: a version is found by number, alias or default") {
   CHECK(store.find("m", "9").failure().code == ec::unknown_model);
   CHECK(store.find("other", "").failure().text.find("it holds m")
         != std::string::npos);
+}
+
+TEST_CASE("bundle_store: what cannot be put in place leaves nothing") {
+  temporary_directory dir;
+  bundle_store store{dir.path()};
+  REQUIRE(store.add(small_manifest(1), small_files));
+  auto wrong = small_files;
+  wrong["x"] = wrong["x/y"] = "a file and a directory";
+  CHECK_FALSE(store.add(small_manifest(2), wrong));
+  CHECK(store.add(small_manifest(1), small_files).failure().code
+        == ec::conflict);
+  std::set<std::string> names;
+  for (auto& x : std::filesystem::directory_iterator{dir / "m"})
+    names.insert(x.path().filename());
+  CHECK(names == std::set<std::string>{"1", "aliases.yaml"});
 }
 
 TEST_CASE("bundle_store: what cannot be looked at is broken, and nothing else"

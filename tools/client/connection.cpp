@@ -33,11 +33,14 @@ public:
       take_events();
     }
     if (!retry_at_)
-      return error{ec::unavailable, "nobody listens at " + address, {}};
+      return error{ec::unavailable, "nobody answers at " + address, {}};
     if (!key_)
       return error{ec::forbidden, address + " lets in only who has a key", {}};
-    return error{
-      ec::forbidden, address + " does not let in the key of " + key, {}};
+    return error{ec::forbidden,
+                 address + " does not let in the key of " + key
+                   + ": another role's, unknown, suspended, or for a minute"
+                     " because it said what it may not",
+                 {}};
   }
 
   bool send(const wire_frames& x) override {

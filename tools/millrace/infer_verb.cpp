@@ -210,10 +210,11 @@ int run_infer(infer_options& x, const common_options& common) {
     return fail(common, gateway.failure());
   auto reply = gateway->infer_one(x.request, *deadline, x.trace);
   std::vector<std::string> labels;
-  if (auto models = gateway->models(); models && !common.json)
-    for (auto& m : *models)
-      if (m.model == reply.model && m.version == reply.version)
-        labels = m.labels;
+  if (reply.status == ec::ok && !common.json)
+    if (auto models = gateway->models())
+      for (auto& m : *models)
+        if (m.model == reply.model && m.version == reply.version)
+          labels = m.labels;
   return print_reply(x, reply, labels, common);
 }
 
@@ -244,7 +245,8 @@ void add_infer_verb(CLI::App& app, common_options& common, verb_action& run) {
                  "A .npy file, or NAME=FILE; once per input")
     ->required();
   verb->add_option("--first", x->first, "First row of the file to send");
-  verb->add_option("--rows", x->rows, "How many rows to send; default: all");
+  verb->add_option("--rows", x->rows, "How many rows to send; default: all")
+    ->check(whole_number(1));
   verb->add_option("--deadline", x->deadline, "When to give up")
     ->capture_default_str();
   verb->add_option("--trace", x->trace,

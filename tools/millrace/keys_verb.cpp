@@ -164,7 +164,11 @@ int run_new(const keys_options& x, const common_options& common) {
   if (!common.json)
     std::cout << "A node's host needs allowed.yaml, its own NAME.key and, where"
                  " clients or\noperators connect, cluster.key. A client or"
-                 " operator needs its NAME.key.\n";
+                 " operator needs its NAME.key.\n"
+              << (tenant.empty() || tenant == default_tenant
+                    ? ""
+                    : "Gateways need an address for clients of " + tenant
+                        + ": nodes.NAME.tenants." + tenant + "\n");
   return status;
 }
 

@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
     return exit_wrong_call;
   }
   try {
-    return run();
+    return all_written(run());
   } catch (const std::exception& e) { // memory, threads: what has no better end
     return fail(common, {ec::internal, e.what(), {}});
   }

@@ -2,7 +2,9 @@
 #include "millrace/print.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <iostream>
 #include <sstream>
 
@@ -15,6 +17,15 @@ std::string fixed(double x, int digits) {
   char text[64];
   std::snprintf(text, sizeof text, "%.*f", digits, x);
   return text;
+}
+
+int all_written(int status) {
+  std::cout.flush();
+  if (std::cout && std::fflush(stdout) == 0)
+    return status;
+  std::cerr << "the output could not be written: " << std::strerror(errno)
+            << std::endl;
+  return status == exit_ok ? int{exit_failed} : status;
 }
 
 int fail(const common_options& common, const error& x) {

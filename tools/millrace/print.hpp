@@ -94,6 +94,10 @@ int fail(const common_options& common, const error& x);
 /// The same for who reads a configuration: one that is refused has its own.
 int refuse(const common_options& common, const error& x);
 
+/// The exit status of a program that has printed all it has to: this, unless
+/// stdout did not take it.
+int all_written(int status);
+
 /// Prints what is wrong with the command line and returns that exit status.
 int wrong_call(const common_options& common, const error& x);
 

@@ -41,6 +41,25 @@ result<found_journal> read_journal_at(const std::string& path) {
   return out;
 }
 
+/// What a backup ends with: how many records come before it. A journal that was
+/// cut between two records looks like one that never had more.
+std::string seal_of(uint64_t records) {
+  return pack(fact{"backup", {"records", std::to_string(records), 1}});
+}
+
+bool is_sealed(const found_journal& x) {
+  return !x.content.damage
+         && x.text.ends_with(seal_of(x.content.end.records - 1));
+}
+
+error not_whole(const std::string& path) {
+  return {ec::bad_config,
+          path
+            + ": does not end as a backup does: it was cut, or is none"
+              " ('millrace store backup' makes one)",
+          {}};
+}
+
 /// A row's value as a person can read it: most are MessagePack.
 json readable(const std::string& value) {
   auto x = json::from_msgpack(value, true, false);
@@ -61,6 +80,11 @@ int run_check(const store_options& x, const common_options& common) {
   if (content.damage && content.damage->torn)
     text += "; a write is under way, or power failed during one";
   auto fine = !content.damage || content.damage->torn;
+  if (found->path == x.directory && !is_sealed(*found)) {
+    fine = false;
+    if (!content.damage)
+      text = "the end of a backup is missing";
+  }
   if (common.json)
     std::cout << json{{"file", found->path},
                       {"schema", content.schema},
@@ -147,11 +171,13 @@ int run_backup(const store_options& x, const common_options& common) {
                          found->path + ": " + describe_damage(content)
                            + ": no backup is made of that",
                          {}});
-  auto whole = std::string_view{found->text}.substr(0, content.end.bytes);
-  if (auto ok = write_file(x.file, std::as_bytes(std::span{whole})); !ok)
+  auto records = content.end.records;
+  auto text = found->text.substr(0, content.end.bytes)
+              + next_record(content.end, seal_of(records));
+  if (auto ok = write_file(x.file, std::as_bytes(std::span{text})); !ok)
     return fail(common, ok.failure());
   return done(common, x.file,
-              "backup of " + std::to_string(content.end.records) + " records");
+              "backup of " + std::to_string(records) + " records");
 }
 
 /// What the journal was before stays beside it, under a name that is free.
@@ -191,6 +217,10 @@ int run_restore(const store_options& x, const common_options& common) {
     return fail(common, {ec::bad_config,
                          found->path + ": " + describe_damage(found->content),
                          {}});
+  if (!is_sealed(*found))
+    return fail(common, not_whole(found->path));
+  auto seal = journal_overhead + seal_of(found->content.end.records - 1).size();
+  found->text.resize(found->text.size() - seal);
   return replace(x, common, "before-restore", [&] { return *found; });
 }
 

@@ -57,6 +57,7 @@ template <class Answer>
 struct answers_of_nodes {
   std::map<std::string, Answer> good;
   failed_nodes failed;
+  bool forbidden = false; ///< somebody said so
 };
 
 /// Asks the same of one actor on each of those nodes.
@@ -73,10 +74,28 @@ answers_of_nodes<Answer> ask_each(operator_client& cluster,
   for (auto& [node, id] : ids)
     if (auto i = answers.find(id); i == answers.end())
       out.failed[node] = "no answer within " + format_duration(shell_patience);
-    else if (auto y = cluster.read<Answer>(i->second); !y)
-      out.failed[node] = y.failure().text;
-    else
+    else if (auto y = cluster.read<Answer>(i->second); y)
       out.good.emplace(node, std::move(*y));
+    else {
+      out.failed[node] = y.failure().text;
+      out.forbidden |= y.failure().code == ec::forbidden;
+    }
+  return out;
+}
+
+/// The same for an order, the first node alone before the others: who may not
+/// give it does so once, not as often as a key is listened to.
+template <class Request>
+answers_of_nodes<done> order_each(operator_client& cluster,
+                                  const std::vector<std::string>& nodes,
+                                  const std::string& actor, const Request& x) {
+  auto out = ask_each<done>(cluster, {nodes.front()}, actor, x);
+  if (out.forbidden)
+    return out;
+  auto rest =
+    ask_each<done>(cluster, {nodes.begin() + 1, nodes.end()}, actor, x);
+  out.good.merge(rest.good);
+  out.failed.merge(rest.failed);
   return out;
 }
 

@@ -155,14 +155,16 @@ int set_log_of(shell& in, const arguments& args) {
   auto names = node_names(in.cluster, args, 1);
   if (!names)
     return complain(in, names.failure().text);
-  auto all = ask_each<done>(in.cluster, *names, "inspector", set_log{*level});
-  if (!all.failed.empty())
-    return complain(in, joined(all.failed, "; ", [](auto& y) {
-                      return y.first + ": " + y.second;
-                    }));
-  return report_done(in, done{},
-                     joined(*names, ", ", [](auto& x) { return x; })
-                       + ": events from " + args[0] + " on are logged");
+  auto all = order_each(in.cluster, *names, "inspector", set_log{*level});
+  if (in.form == output_form::json) {
+    print_json(json{{"ok", all.failed.empty()}, {"failed", all.failed}});
+    return all.failed.empty() ? exit_ok : exit_failed;
+  }
+  warn_of(in, all.failed);
+  if (!all.good.empty())
+    std::cout << joined(all.good, ", ", [](auto& x) { return x.first; })
+              << ": events from " << args[0] << " on are logged" << std::endl;
+  return all.failed.empty() ? exit_ok : exit_failed;
 }
 
 } // namespace millrace

@@ -24,20 +24,31 @@ result<const shell_command*> find_command(const std::string& name) {
                {}};
 }
 
+json help_json(const shell_command& x) {
+  return {{"command", x.name}, {"arguments", x.usage}, {"help", x.help}};
+}
+
 int show_help(shell& in, const arguments& args) {
+  return print_help(in.form, args);
+}
+
+} // namespace
+
+int print_help(output_form form, const arguments& args) {
   if (!args.empty()) {
     auto x = find_command(args[0]);
     if (!x)
-      return complain(in, x.failure().text, exit_wrong_call);
+      return complain(form, x.failure().text, exit_wrong_call);
+    if (form == output_form::json)
+      return print_json(help_json(**x));
     std::cout << (*x)->name << " " << (*x)->usage << "\n  " << (*x)->help
               << std::endl;
     return exit_ok;
   }
-  if (in.form == output_form::json) {
+  if (form == output_form::json) {
     auto out = json::array();
     for (auto& x : shell_commands())
-      out.push_back(
-        json{{"command", x.name}, {"arguments", x.usage}, {"help", x.help}});
+      out.push_back(help_json(x));
     return print_json(json{{"commands", out}});
   }
   table rows;
@@ -46,8 +57,6 @@ int show_help(shell& in, const arguments& args) {
   std::cout << table_text(rows) << std::flush;
   return exit_ok;
 }
-
-} // namespace
 
 const std::vector<shell_command>& shell_commands() {
   using enum argument;
@@ -116,7 +125,7 @@ const std::vector<shell_command>& shell_commands() {
      "what became of a request; or of which",
      explain_request},
     {"events",
-     "[NODE [COUNT]]",
+     "[NODE] [COUNT]",
      0,
      2,
      {node},
@@ -197,12 +206,16 @@ int print_json(const json& x) {
   return exit_ok;
 }
 
-int complain(const shell& in, const std::string& why, exit_status status) {
-  if (in.form == output_form::json)
+int complain(output_form form, const std::string& why, exit_status status) {
+  if (form == output_form::json)
     print_json(json{{"error", why}});
   else
     std::cerr << "actor-shell: " << printable(why) << std::endl;
   return status;
+}
+
+int complain(const shell& in, const std::string& why, exit_status status) {
+  return complain(in.form, why, status);
 }
 
 void warn_of(const shell& in, const std::map<std::string, std::string>& nodes) {
@@ -220,11 +233,35 @@ bool confirmed(const shell& in, const std::string& what) {
   }
   std::cout << what << " Go on? [y/N] " << std::flush;
   std::string said;
+  interruptible reading; // ctrl-C is a no
   std::getline(std::cin, said);
+  std::cin.clear();
   if (said == "y" || said == "yes" || said == "Y")
     return true;
-  std::cout << "nothing was changed" << std::endl;
+  std::cout << (reading.happened() ? "\n" : "") << "nothing was changed"
+            << std::endl;
   return false;
+}
+
+namespace {
+
+volatile std::sig_atomic_t interrupts = 0;
+
+} // namespace
+
+interruptible::interruptible() {
+  interrupts = 0;
+  struct sigaction x {};
+  x.sa_handler = [](int) { interrupts = 1; };
+  ::sigaction(SIGINT, &x, &before_); // without SA_RESTART: reads end
+}
+
+interruptible::~interruptible() {
+  ::sigaction(SIGINT, &before_, nullptr);
+}
+
+bool interruptible::happened() const {
+  return interrupts != 0;
 }
 
 result<const shell_command*> command_of(const std::vector<std::string>& words) {

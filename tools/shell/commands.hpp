@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <csignal>
 #include <string>
 #include <vector>
 
@@ -47,13 +48,32 @@ result<const shell_command*> command_of(const std::vector<std::string>& words);
 /// wrong arguments.
 int run_command(shell& in, std::vector<std::string> words);
 
+/// Prints what commands there are, or one; needs no cluster.
+int print_help(output_form form, const arguments& args);
+
 /// Prints why a command failed, and is its exit status.
+int complain(output_form form, const std::string& why,
+             exit_status status = exit_failed);
 int complain(const shell& in, const std::string& why,
              exit_status status = exit_failed);
 
 /// Warns that these nodes did not do what they were asked, and why: to stderr,
 /// and in text only, for JSON has a member "failed".
 void warn_of(const shell& in, const std::map<std::string, std::string>& nodes);
+
+/// While it lives ctrl-C ends what reads the terminal, not the program.
+class interruptible {
+public:
+  interruptible();
+  ~interruptible();
+  interruptible(const interruptible&) = delete;
+  interruptible& operator=(const interruptible&) = delete;
+
+  bool happened() const;
+
+private:
+  struct sigaction before_ {};
+};
 
 /// Whether to go on with what takes something away: asks at a terminal;
 /// elsewhere --yes has to say so.

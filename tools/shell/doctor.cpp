@@ -73,7 +73,7 @@ int examine_cluster(shell& in, const arguments& args) {
   auto names = node_names(in.cluster, args);
   if (!names)
     return complain(in, names.failure().text);
-  auto [nodes, failed] =
+  auto [nodes, failed, forbidden] =
     ask_each<examination>(in.cluster, *names, "inspector", examine{});
   warn_of(in, failed);
   if (nodes.empty())

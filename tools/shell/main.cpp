@@ -59,7 +59,12 @@ int converse(shell& in) {
   for (;;) {
     std::string line;
     if (at_terminal) {
+      interruptible reading;
       auto* typed = ::readline("millrace> ");
+      if (typed == nullptr && reading.happened()) {
+        std::cout << "\n"; // ctrl-C begins a new line, ctrl-D leaves
+        continue;
+      }
       if (typed == nullptr)
         break;
       line = typed;
@@ -125,15 +130,15 @@ int main(int argc, char** argv) {
     return app.exit(e) == 0 ? exit_ok : exit_wrong_call;
   }
   auto form = as_json ? output_form::json : output_form::text;
+  if (!words.empty() && words.front() == "help")
+    return all_written(print_help(form, {words.begin() + 1, words.end()}));
   auto cluster = operator_client::connect(node, 2s, key);
-  if (!cluster) {
-    std::cerr << "actor-shell: " << cluster.failure().text
-              << (cluster.failure().code == ec::unavailable
-                    ? " (is a node running? --node names another)"
-                    : "")
-              << std::endl;
-    return exit_failed;
-  }
+  if (!cluster)
+    return complain(form, cluster.failure().text
+                            + (cluster.failure().code == ec::unavailable
+                                 ? " (is a node running? --node names another)"
+                                 : ""));
   shell in{*cluster, form, sure};
-  return words.empty() ? converse(in) : run_command(in, words);
+  auto status = words.empty() ? converse(in) : run_command(in, words);
+  return all_written(status);
 }

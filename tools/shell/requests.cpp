@@ -90,7 +90,7 @@ void print_part(const char* name, microseconds part, microseconds whole,
 
 void print_answer(const request_story& x) {
   if (x.replica.empty()) {
-    std::cout << "  answered by    the gateway: no replica computed it\n";
+    std::cout << "  answered by    the gateway, without a replica's result\n";
   } else {
     std::cout << "  answered by    " << x.replica;
     if (x.batch > 1)
@@ -149,15 +149,14 @@ int explain_request(shell& in, const arguments& args) {
   if (!found)
     return complain(in, found.failure().text);
   auto& stories = found->stories;
-  if (in.form == output_form::json) {
+  if (in.form == output_form::json && (args.empty() || !stories.empty())) {
     auto out = json::array();
     for (auto& y : stories) {
       auto x = to_json(y.x);
       x["gateway"] = y.gateway;
       out.push_back(std::move(x));
     }
-    print_json(json{{"requests", out}, {"failed", found->failed}});
-    return !args.empty() && stories.empty() ? int{exit_failed} : int{exit_ok};
+    return print_json(json{{"requests", out}, {"failed", found->failed}});
   }
   warn_of(in, found->failed);
   if (args.empty())
@@ -174,12 +173,14 @@ int explain_request(shell& in, const arguments& args) {
 }
 
 int show_events(shell& in, const arguments& args) {
-  auto names = node_names(in.cluster, args);
+  // A number alone is a count, not a node.
+  auto alone = args.size() == 1 && number_in<uint64_t>(args[0]).has_value();
+  auto names = node_names(in.cluster, alone ? arguments{} : args);
   if (!names)
     return complain(in, names.failure().text);
   get_events wanted;
-  if (args.size() > 1) {
-    auto n = number_in<uint64_t>(args[1]);
+  if (alone || args.size() > 1) {
+    auto n = number_in<uint64_t>(args.back());
     if (!n)
       return complain(in,
                       "expected a number of events, found " + shown(args[1]),

@@ -132,6 +132,11 @@ std::string key_line(const std::set<char>& hidden) {
 } // namespace
 
 int show_top(shell& in, const arguments& args) {
+  if (in.form == output_form::json)
+    return complain(in,
+                    "top is for people to look at; status, devices, replicas"
+                    " and queue have JSON",
+                    exit_wrong_call);
   auto period =
     args.empty() ? std::optional<microseconds>{1s} : read_period(args[0]);
   if (!period)

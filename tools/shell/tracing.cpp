@@ -149,7 +149,7 @@ result<std::vector<std::string>> record(shell& in, microseconds time,
     return names;
   record_spans order;
   order.longest = time;
-  auto answers = ask_each<done>(in.cluster, *names, "inspector", order);
+  auto answers = order_each(in.cluster, *names, "inspector", order);
   failed = std::move(answers.failed);
   if (answers.good.empty())
     return error{ec::unavailable, "no node records", {}};

@@ -10,7 +10,16 @@ namespace millrace::simulator {
 namespace {
 
 model_info info_of(const manifest& x) {
-  return describe(x, {"default"});
+  auto aliases = std::vector<std::string>{"default"};
+  return describe(x, x.version == 1 ? aliases : std::vector<std::string>{});
+}
+
+/// All versions are alike.
+manifest manifest_of(const std::string& model, uint64_t version,
+                     const simulated_model& x) {
+  auto out = simulator::manifest_of(model, x);
+  out.version = version;
+  return out;
 }
 
 class simulated_reader : public bundle_reader {
@@ -21,16 +30,17 @@ public:
   void open(const std::string& model, uint64_t version, opened done) override {
     ground_.process.world().soon(ground_.process, [=, this] {
       auto i = ground_.what.bundles.find(model);
-      if (i == ground_.what.bundles.end() || version != 1)
+      if (i == ground_.what.bundles.end() || version == 0
+          || version > i->second.versions)
         return done(error{ec::unknown_model, "no bundle of " + model, {}});
       if (i->second.broken)
         return done(error{ec::bad_config, "a byte of it is wrong", {}});
       auto there =
         i->second.at == bundle_place::host || ground_.here->contains(model);
       if (!there)
-        return fetch(model, i->second, done);
+        return fetch(model, version, i->second, done);
       ground_.seen_by.on_fetched(ground_.node, model, "host");
-      give(model, i->second, done);
+      give(model, version, i->second, done);
     });
   }
 
@@ -38,23 +48,24 @@ public:
     ground_.process.world().soon(ground_.process, [this, tell] {
       std::vector<model_info> out;
       for (auto& [name, x] : ground_.what.bundles)
-        out.push_back(info_of(manifest_of(name, x)));
+        for (uint64_t version = 1; version <= x.versions; ++version)
+          out.push_back(info_of(manifest_of(name, version, x)));
       tell(std::move(out));
     });
   }
 
 private:
-  static void give(const std::string& model, const simulated_model& x,
-                   const opened& done) {
+  static void give(const std::string& model, uint64_t version,
+                   const simulated_model& x, const opened& done) {
     auto content = std::make_shared<bundle>();
-    content->info = manifest_of(model, x);
+    content->info = manifest_of(model, version, x);
     auto info = info_of(content->info);
     done(fetched{std::move(content), std::move(info)});
   }
 
   /// Chunk after chunk; the last one completes it.
-  void fetch(const std::string& model, const simulated_model& x,
-             const opened& done) {
+  void fetch(const std::string& model, uint64_t version,
+             const simulated_model& x, const opened& done) {
     auto part = ground_.faults->failing_fetches;
     if (part > 0 && ground_.random.uniform() < part)
       return done(error{ec::unavailable, "the object store gives nothing", {}});
@@ -67,7 +78,7 @@ private:
     from->send(left, &ground_.process, [=, this] {
       ground_.here->insert(model);
       ground_.seen_by.on_fetched(ground_.node, model, "store");
-      give(model, x, done);
+      give(model, version, x, done);
     });
   }
 

@@ -57,7 +57,8 @@ struct evict {
   uint64_t epoch = 0;
   uint64_t sequence = 0;
   std::string replica;
-  MILLRACE_FIELDS(evict, epoch, sequence, replica)
+  bool unwanted = false; ///< nobody is to serve its model any more
+  MILLRACE_FIELDS(evict, epoch, sequence, replica, unwanted)
 };
 
 /// How a replica is: from it to its supervisor, and in inventories.

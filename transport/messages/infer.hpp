@@ -162,6 +162,17 @@ struct unroute {
   MILLRACE_FIELDS(unroute, key)
 };
 
+/// Gateway to router: no replica will come; what waits is to be handed back.
+struct retire {
+  MILLRACE_FIELDS(retire)
+};
+
+/// Router to gateway: what waited in vain.
+struct handed_back {
+  std::vector<routed> requests;
+  MILLRACE_FIELDS(handed_back, requests)
+};
+
 /// What became of a request.
 struct outcome {
   uint64_t key = 0;

@@ -34,7 +34,8 @@ struct replica_ready {
 /// one whose name was given again.
 struct replica_draining {
   caf::strong_actor_ptr handle;
-  MILLRACE_FIELDS(replica_draining, handle)
+  bool unwanted = false; ///< as in evict
+  MILLRACE_FIELDS(replica_draining, handle, unwanted)
 };
 
 /// One request in a batch.

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include "tests/support/virtual_cluster.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+
+namespace {
+
+/// "m" with one request at a time, in version `version`.
+model_settings one_by_one(uint64_t replicas, std::string version = "") {
+  auto out = want(replicas);
+  out.policy.batch = 1;
+  out.version = std::move(version);
+  return out;
+}
+
+} // namespace
+
+TEST_CASE("gateway: what waits for a version is answered by the one that"
+          " replaces it, if any will do") {
+  virtual_cluster c{1, one_by_one(1), ten_ms};
+  for (uint64_t i = 1; i <= 50; ++i)
+    c.request(i);
+  auto first = c.ask();
+  first.version = "1";
+  c.request(51, first);
+  REQUIRE(c.ask_actor<done, registry_actor>(
+    "./registry", set_model{one_by_one(1, "2"), false, {}}));
+  c.advance(1s);
+  CHECK(c.answers() == counts{{ec::ok, 50}, {ec::unavailable, 1}});
+  CHECK(c.replies[51][0].error
+        == "version 1 of model 'm' is not served any more");
+  CHECK(c.replies[1][0].version == 1);
+  CHECK(c.replies[50][0].version == 2);
+  c.request(52, first);
+  c.drain();
+  CHECK(c.replies[52][0].error == "no version '1' of model 'm'; there is 2");
+}
+
+TEST_CASE("gateway: what waits for a model that nobody is to serve any more is"
+          " told so at once") {
+  virtual_cluster c{1, one_by_one(1), ten_ms};
+  for (uint64_t i = 1; i <= 50; ++i)
+    c.request(i);
+  SUBCASE("scaled to nothing") {
+    REQUIRE(c.ask_actor<done, registry_actor>(
+      "./registry", set_model{one_by_one(0), false, {}}));
+  }
+  SUBCASE("forgotten") {
+    REQUIRE(c.ask_actor<done, registry_actor>("./registry", forget_model{"m"}));
+  }
+  c.advance(100ms);
+  auto found = c.answers();
+  CHECK(found[ec::ok] + found[ec::unavailable] == 50);
+  CHECK(found[ec::unavailable] > 0);
+  c.request(51);
+  c.drain();
+  CHECK(c.replies[51][0].status == ec::unknown_model);
+}
+
+TEST_CASE("gateway: a version that is served again is asked again") {
+  virtual_cluster c{2, one_by_one(2), ten_ms};
+  for (auto version : {"2", "1", "2"}) {
+    REQUIRE(c.ask_actor<done, registry_actor>(
+      "./registry", set_model{one_by_one(2, version), false, {}}));
+    c.advance(1s);
+    c.request(1);
+    c.advance(20ms);
+    REQUIRE(c.replies[1].size() == 1);
+    CHECK(c.replies[1][0].status == ec::ok);
+    CHECK(std::to_string(c.replies[1][0].version) == version);
+    c.replies.clear();
+  }
+}
+
+TEST_CASE("gateway: the only version there is is waited for while its nodes"
+          " are lost") {
+  virtual_cluster c{1, one_by_one(1), ten_ms};
+  REQUIRE(c.ask_actor<done, registry_actor>(
+    "./registry", set_model{one_by_one(1, "2"), false, {}}));
+  c.advance(1s);
+  c.kill("w1");
+  c.request(1);
+  c.start_spare();
+  c.advance(5s);
+  REQUIRE(c.replies[1].size() == 1);
+  CHECK(c.replies[1][0].version == 2);
+}
