@@ -114,6 +114,8 @@ using gateway_actor = caf::typed_actor<
   caf::reacts_to<settled>,
   // Admitted requests whose model version is served no more.
   caf::reacts_to<handed_back>,
+  // The controller's word on which models are to be served.
+  caf::reacts_to<wanted_models>,
   // For people: requests that are open, and those that stood out.
   caf::replies_to<get_requests>::with<request_list>,
   // Refuses new requests; answers what is admitted, then ends.
@@ -152,8 +154,8 @@ using replica_actor = caf::typed_actor<
   caf::reacts_to<peer_up>, caf::reacts_to<peer_down>,
   // How busy it is.
   caf::replies_to<get_load>::with<replica_load>,
-  // Drains, unloads and ends: its node goes, or it is not wanted here.
-  caf::reacts_to<finish>, caf::reacts_to<evict>,
+  // Drains, unloads and ends.
+  caf::reacts_to<finish>,
   // Private: announces itself again where a gateway was restarted.
   caf::reacts_to<tick>>;
 

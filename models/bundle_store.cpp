@@ -4,13 +4,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <optional>
 #include <utility>
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/name.hpp"
@@ -50,19 +48,15 @@ public:
   static result<staging_place> make(const std::string& model) {
     std::error_code failed;
     fs::create_directories(model, failed);
-    auto old = fs::file_time_type::clock::now() - std::chrono::hours{24};
-    for (auto& x : fs::directory_iterator{model, failed}) {
-      std::error_code ignored;
-      if (x.path().filename().string().starts_with(prefix)
-          && x.last_write_time(ignored) < old)
-        fs::remove_all(x.path(), ignored);
+    remove_old(model);
+    for (int i = 0; !failed; ++i) {
+      auto path = model + "/" + prefix + std::to_string(::getpid()) + "-"
+                  + std::to_string(i);
+      if (fs::create_directory(path, failed))
+        return staging_place{std::move(path)};
     }
-    auto path = model + "/" + prefix + "XXXXXX";
-    if (::mkdtemp(path.data()) == nullptr)
-      return error{ec::unavailable, model + ": nothing can be made in it: "
-                                      + std::strerror(errno)};
-    ::chmod(path.c_str(), 0755); // as the other directories
-    return staging_place{std::move(path)};
+    return error{ec::unavailable,
+                 model + ": nothing can be made in it: " + failed.message()};
   }
   staging_place(staging_place&& x) noexcept
     : path_(std::exchange(x.path_, {})) {}
@@ -77,6 +71,19 @@ public:
 
 private:
   explicit staging_place(std::string path) : path_(std::move(path)) {}
+
+  static void remove_old(const std::string& model) {
+    auto old = fs::file_time_type::clock::now() - std::chrono::hours{24};
+    std::error_code failed;
+    for (fs::directory_iterator i{model, failed}, end; !failed && i != end;
+         i.increment(failed)) {
+      std::error_code unknown;
+      auto since = i->last_write_time(unknown);
+      if (i->path().filename().string().starts_with(prefix) && !unknown
+          && since < old)
+        fs::remove_all(i->path(), unknown);
+    }
+  }
 
   static constexpr const char* prefix = ".staging-";
 
@@ -325,7 +332,8 @@ bundle_store::add(const manifest& info,
       return done.failure();
   }
   fs::rename(place->path(), target, failed);
-  if (failed == std::errc::directory_not_empty)
+  if (failed == std::errc::directory_not_empty
+      || failed == std::errc::file_exists)
     return error{ec::conflict, target + " exists already"};
   if (failed)
     return error{ec::unavailable,

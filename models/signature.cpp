@@ -129,13 +129,14 @@ result<size_t> check_inputs(const signature& s, std::span<const tensor> xs) {
   return static_cast<size_t>(rows);
 }
 
-shape with_rows(const tensor_spec& x, int batch_axis, int64_t rows) {
+shape with_rows(const tensor_spec& x, int batch_axis, int64_t rows,
+                int64_t others) {
   shape out = *shape::of(x.extents);
   for (size_t i = 0; i < out.rank(); ++i) {
     if (static_cast<int>(i) == batch_axis)
       out[i] = rows;
     else if (out[i] < 0)
-      out[i] = 1;
+      out[i] = others;
   }
   return out;
 }

@@ -44,8 +44,9 @@ result<tensor_spec> parse_tensor_spec(std::string_view text);
 /// also when inputs disagree in their rows or have none.
 result<size_t> check_inputs(const signature& s, std::span<const tensor> xs);
 
-/// The concrete shape of a spec with the batch extent put in; other extents
-/// that may be any become 1.
-shape with_rows(const tensor_spec& x, int batch_axis, int64_t rows);
+/// The concrete shape of a spec with the batch extent put in, and one for all
+/// other extents that may be any.
+shape with_rows(const tensor_spec& x, int batch_axis, int64_t rows,
+                int64_t others = 1);
 
 } // namespace millrace

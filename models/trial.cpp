@@ -21,17 +21,6 @@ void fill(byte_buffer& out, F draw) {
     reinterpret_cast<T*>(out.data())[i] = static_cast<T>(draw());
 }
 
-/// Extents of a trial run: so many rows, and so many of whatever else a request
-/// may choose.
-shape trial_extents(const tensor_spec& spec, int batch_axis, int64_t rows,
-                    int64_t others) {
-  auto out = with_rows(spec, batch_axis, rows);
-  for (size_t i = 0; i < out.rank(); ++i)
-    if (spec.extents[i] < 0 && static_cast<int>(i) != batch_axis)
-      out[i] = others;
-  return out;
-}
-
 /// Reproducible content for a trial run: small numbers, whole ones for
 /// integers so that they are valid as indices.
 tensor sample(const tensor_spec& spec, const shape& extents,
@@ -134,8 +123,7 @@ public:
     tensor_list two, three;
     for (auto& spec : s_.inputs) {
       auto take = [&](int64_t rows) {
-        return sample(spec, trial_extents(spec, s_.batch_axis, rows, 1),
-                      random_);
+        return sample(spec, with_rows(spec, s_.batch_axis, rows), random_);
       };
       two.push_back(take(2));
       three.push_back(take(3));
@@ -181,8 +169,8 @@ private:
     tensor_list wide;
     auto differs = false;
     for (auto& spec : s_.inputs) {
-      auto narrow = trial_extents(spec, s_.batch_axis, 2, 1);
-      auto extents = trial_extents(spec, s_.batch_axis, 2, 2);
+      auto narrow = with_rows(spec, s_.batch_axis, 2);
+      auto extents = with_rows(spec, s_.batch_axis, 2, 2);
       auto bytes = dense_bytes(spec.type, extents);
       if (!bytes || *bytes > max_sample_bytes)
         return {};

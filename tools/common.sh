@@ -92,23 +92,35 @@ build() {
   step "building ($1)" env NINJA_STATUS='[%f/%t] ' ninja -C "$2"
 }
 
-# CAF as the sanitizer wants it: what orders messages is code of CAF's, and with
-# Debian's own build every message would look like a race.
-caf_for_tsan() {
-  [ ! -e "$root/build/caf-tsan/lib/libcaf_core.so" ] || return 0
-  work=$root/build/caf-source
-  archive=actor-framework_0.17.6.orig.tar.gz
+# CAF and ZeroMQ as the sanitizer wants them: what orders messages is code of
+# theirs, and with Debian's own builds every message would look like a race.
+libraries_for_tsan() {
+  [ ! -e "$root/build/tsan-libraries/complete" ] || return 0
+  library_for_tsan a/actor-framework actor-framework_0.17.6 actor-framework-0.17.6 \
+    e2bf5bd243f08bb7d8adde197cfe3e6d71314ed3378fe0692f8932f4c3b3928c \
+    -DCAF_NO_IO=ON -DCAF_NO_TOOLS=ON -DCAF_NO_UNIT_TESTS=ON \
+    -DCAF_NO_EXAMPLES=ON -DCAF_NO_OPENSSL=ON -DCAF_NO_PYTHON=ON
+  library_for_tsan z/zeromq3 zeromq3_4.3.4 libzmq-4.3.4 \
+    0ff5a531c9ffaf0dfdc7dc78d13d1383088f454896d252934c429b2554d10559 \
+    -DWITH_LIBSODIUM=ON -DENABLE_CURVE=ON -DBUILD_STATIC=OFF -DBUILD_TESTS=OFF \
+    -DWITH_PERF_TOOL=OFF -DWITH_DOCS=OFF
+  touch "$root/build/tsan-libraries/complete"
+}
+
+# library_for_tsan PLACE NAME FOLDER SHA256 CMAKE-OPTIONS: one of Debian's sources
+library_for_tsan() {
+  work=$root/build/tsan-libraries/source
+  archive=$2.orig.tar.gz
+  folder=$work/$3
   mkdir -p "$work"
-  curl -sSfo "$work/$archive" \
-    "http://deb.debian.org/debian/pool/main/a/actor-framework/$archive"
-  echo "e2bf5bd243f08bb7d8adde197cfe3e6d71314ed3378fe0692f8932f4c3b3928c  $work/$archive" |
-    sha256sum -c -
+  curl -sSfo "$work/$archive" "http://deb.debian.org/debian/pool/main/$1/$archive"
+  echo "$4  $work/$archive" | sha256sum -c -
   tar -xzf "$work/$archive" -C "$work"
-  cmake -S "$work/actor-framework-0.17.6" -B "$work/build" -G Ninja \
-    -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$root/build/caf-tsan" \
+  shift 4
+  cmake -S "$folder" -B "$folder/build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+    -DCMAKE_INSTALL_PREFIX="$root/build/tsan-libraries" \
+    -DCMAKE_C_FLAGS="-fsanitize=thread -O1 -g1" \
     -DCMAKE_CXX_FLAGS="-fsanitize=thread -O1 -g1" \
-    -DCMAKE_SHARED_LINKER_FLAGS=-fsanitize=thread -DCAF_NO_IO=ON \
-    -DCAF_NO_TOOLS=ON -DCAF_NO_UNIT_TESTS=ON -DCAF_NO_EXAMPLES=ON \
-    -DCAF_NO_OPENSSL=ON -DCAF_NO_PYTHON=ON
-  env NINJA_STATUS='[%f/%t] ' ninja -C "$work/build" install
+    -DCMAKE_SHARED_LINKER_FLAGS=-fsanitize=thread "$@"
+  env NINJA_STATUS='[%f/%t] ' ninja -C "$folder/build" install
 }

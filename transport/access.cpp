@@ -36,7 +36,8 @@ using nodes_say = std::tuple<
   // to controllers
   replica_status, inventory>;
 
-using controllers_say = std::tuple<deploy, evict, report_inventory>;
+using controllers_say =
+  std::tuple<deploy, evict, wanted_models, report_inventory>;
 
 /// Gateways' answers go out on the clients' endpoints and come in nowhere; the
 /// others pass between actors of one controller.

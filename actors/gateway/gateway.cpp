@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/gateway/gateway_state.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include <caf/exit_reason.hpp>
@@ -172,15 +173,23 @@ result<void> gateway_state::admit(client_request& x,
   bytes_ += bytes;
   from.second.requests.emplace(x.tag.id, key);
   from.second.bytes += bytes;
-  // An application's variant was chosen for what it can.
-  auto any_version = x.request.version.empty() && !x.request.model.empty();
-  in_flight_.emplace(key, request{&from, x.tag, *chosen, any_version, time, due,
-                                  bytes, 0, words_of(x)});
+  auto& r = in_flight_[key];
+  r = {&from, x.tag, *chosen,    x.request.version.empty(), nullptr, time, due,
+       bytes, 0,     words_of(x)};
+  if (x.request.model.empty()) {
+    x.request.inputs.clear();
+    r.open_choice = std::make_unique<const infer>(x.request);
+  }
   x.taken = true;
   ++model.open;
   deadlines_.push(due, key);
-  model.next.requests.push_back(
-    {key, {due}, x.priority, std::move(*inputs), *rows, !x.request.idempotent});
+  model.next.requests.push_back({key,
+                                 {due},
+                                 x.priority,
+                                 std::move(*inputs),
+                                 *rows,
+                                 !x.request.idempotent,
+                                 {}});
   return {};
 }
 
@@ -361,6 +370,7 @@ gateway(gateway_actor::stateful_pointer<gateway_state> self,
     [&s](client_requests& x) { s.on_requests(*x.group); },
     [&s](settled& x) { s.on_settled(x); },
     [&s](handed_back& x) { s.on_handed_back(x); },
+    [&s](wanted_models& x) { s.on_wanted(x); },
     [&s](const get_requests& x) { return s.on_get_requests(x); },
     [&s](const client_cancel& x) { s.on_cancel(x); },
     [&s](const client_left& x) { s.on_left(x); },

@@ -33,6 +33,7 @@ struct gateway_state {
   void on_draining(const replica_draining& x);
   void on_settled(settled& x);
   void on_handed_back(handed_back& x);
+  void on_wanted(wanted_models& x);
   request_list on_get_requests(const get_requests& x);
   void on_finish();
   void on_tick();
@@ -45,7 +46,6 @@ private:
     serving_policy policy;
     router_actor router;
     std::set<caf::actor_id> replicas; ///< ready ones
-    bool unwanted = false;            ///< the last that went did so for good
     bool ended = false;               ///< as if it had never been served
     microseconds latency{0}; ///< moving average of what executions took
     timestamp latency_learned;
@@ -77,7 +77,9 @@ private:
     client_map::value_type* from = nullptr;
     client_tag tag;
     size_t model = 0;
-    bool any_version = true; ///< will do
+    bool any_version = true; ///< of its model will do
+    /// Of one that left the choice of a model to us: what it has to be like.
+    std::unique_ptr<const infer> open_choice;
     timestamp arrived;
     timestamp due;
     size_t bytes = 0;
@@ -94,8 +96,8 @@ private:
                           size_t bytes) const;
   served* model_of(const replica_ready& x);
   served* free_place();
-  void remove(served& from, caf::actor_id replica);
-  void end(served& x);
+  bool is_waited_for(const served& x) const;
+  void end_what_nobody_waits_for();
   result<void> pass_on(routed& x, request& r);
   void send_routes();
   void refuse(client_request& x, const session& from, const error& why);
@@ -117,6 +119,8 @@ private:
   std::shared_ptr<metrics> counts_;
   gateway_options options_;
   std::vector<served> models_; ///< requests in flight hold indices
+  wanted_models wanted_;
+  bool told_wanted_ = false; ///< by any controller yet
   std::unordered_map<uint64_t, request> in_flight_;
   client_map clients_; ///< those with open requests
   deadline_queue<uint64_t> deadlines_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// Which model versions a GATEWAY knows: they come with their first replica,
-/// and go when none is to come any more.
+/// Which model versions a GATEWAY serves: from their first replica on until
+/// they have none and none is waited for.
 
 #include <algorithm>
 #include <utility>
@@ -27,16 +27,18 @@ std::string router_name(const model_info& x) {
 gateway_state::served* gateway_state::free_place() {
   if (models_.size() < options_.max_models)
     return &models_.emplace_back();
-  for (auto& m : models_) {
-    if (!m.replicas.empty() || m.open > 0)
-      continue;
-    self_->unlink_from(m.router.address());
-    self_->send_exit(m.router, caf::exit_reason::user_shutdown);
-    bus_->publish(router_name(m.info), nullptr);
-    m = {};
-    return &m;
-  }
-  return nullptr;
+  served* found = nullptr;
+  for (auto& m : models_)
+    if (m.replicas.empty() && m.open == 0
+        && (found == nullptr || (m.ended && !found->ended)))
+      found = &m;
+  if (found == nullptr)
+    return nullptr;
+  self_->unlink_from(found->router.address());
+  self_->send_exit(found->router, caf::exit_reason::user_shutdown);
+  bus_->publish(router_name(found->info), nullptr);
+  *found = {};
+  return found;
 }
 
 gateway_state::served* gateway_state::model_of(const replica_ready& x) {
@@ -77,46 +79,54 @@ void gateway_state::on_ready(replica_ready& x) {
   m.info = x.info;
   m.tenants = x.tenants;
   m.policy = x.policy;
-  m.unwanted = m.ended = false;
+  m.ended = false;
   if (m.replicas.insert(x.handle->id()).second)
     self_->monitor(caf::actor_cast<caf::actor>(x.handle));
   self_->send(m.router, std::move(x));
-  // What no replica serves is not waited for where there is another version.
-  for (auto& other : models_)
-    if (other.info.model == m.info.model && other.replicas.empty())
-      end(other);
+  end_what_nobody_waits_for();
 }
 
-void gateway_state::end(served& x) {
-  if (!std::exchange(x.ended, true))
-    self_->send(x.router, retire{});
+void gateway_state::on_wanted(wanted_models& x) {
+  if (x.epoch < wanted_.epoch)
+    return;
+  wanted_ = std::move(x);
+  told_wanted_ = true;
+  end_what_nobody_waits_for();
+}
+
+/// A version that has no replica is waited for while its model is wanted and no
+/// other version of it is there.
+bool gateway_state::is_waited_for(const served& x) const {
+  auto& names = wanted_.models;
+  if (told_wanted_
+      && std::find(names.begin(), names.end(), x.info.model) == names.end())
+    return false;
+  return std::none_of(models_.begin(), models_.end(), [&](auto& y) {
+    return y.info.model == x.info.model && !y.replicas.empty();
+  });
+}
+
+void gateway_state::end_what_nobody_waits_for() {
+  for (auto& m : models_)
+    if (!m.ended && m.replicas.empty() && !is_waited_for(m)) {
+      m.ended = true;
+      self_->send(m.router, retire{});
+    }
 }
 
 void gateway_state::on_draining(const replica_draining& x) {
   if (!x.handle)
     return; // its node went away while this was on its way
-  for (auto& m : models_) {
-    if (!m.replicas.contains(x.handle->id()))
-      continue;
-    self_->send(m.router, x);
-    m.unwanted |= x.unwanted;
-    remove(m, x.handle->id());
-  }
-}
-
-void gateway_state::remove(served& m, caf::actor_id replica) {
-  if (m.replicas.erase(replica) == 0 || !m.replicas.empty())
-    return;
-  auto other = std::any_of(models_.begin(), models_.end(), [&](auto& y) {
-    return y.info.model == m.info.model && !y.replicas.empty();
-  });
-  if (m.unwanted || other)
-    end(m);
+  for (auto& m : models_)
+    if (m.replicas.erase(x.handle->id()) != 0)
+      self_->send(m.router, x);
+  end_what_nobody_waits_for();
 }
 
 void gateway_state::on_down(const caf::down_msg& x) {
   for (auto& m : models_)
-    remove(m, x.source.id());
+    m.replicas.erase(x.source.id());
+  end_what_nobody_waits_for();
 }
 
 void gateway_state::on_describe(const client_describe& x) {
@@ -143,25 +153,31 @@ void gateway_state::on_handed_back(handed_back& x) {
   send_routes();
 }
 
-/// To another version of its model, if that will do for who asked.
+/// To another version of its model, or another variant, if one will do for who
+/// asked.
 result<void> gateway_state::pass_on(routed& x, request& r) {
   auto& before = models_[r.model];
+  if (!before.ended) { // it has come back meanwhile
+    before.next.requests.push_back(std::move(x));
+    return {};
+  }
   error ended{ec::unavailable,
               "version " + std::to_string(before.info.version) + " of model '"
                 + before.info.model + "' is not served any more",
               {}};
   if (!r.any_version)
     return ended;
-  infer again;
-  again.model = before.info.model;
-  auto chosen = choose(again, r.from->first);
+  infer any;
+  any.model = before.info.model;
+  auto chosen = choose(r.open_choice ? *r.open_choice : any, r.from->first);
   if (!chosen)
     return ended;
   auto& after = models_[*chosen];
-  auto& old = before.info.signature.inputs; // whose order the inputs have
-  auto& now = after.info.signature.inputs;
-  auto alike = std::equal(old.begin(), old.end(), now.begin(), now.end(),
-                          [](auto& a, auto& b) { return a.name == b.name; });
+  auto& theirs = after.info.signature.inputs;
+  auto& ours = before.info.signature.inputs; // whose order the inputs have
+  auto alike =
+    std::equal(ours.begin(), ours.end(), theirs.begin(), theirs.end(),
+               [](auto& a, auto& b) { return a.name == b.name; });
   auto rows = check_inputs(after.info.signature, x.inputs);
   if (!alike || !rows)
     return ended;

@@ -206,7 +206,7 @@ void supervisor_state::on_evict(const evict& x) {
   if (!obey(x.epoch, x.sequence))
     return;
   if (auto i = replicas_.find(x.replica); i != replicas_.end())
-    self_->send(i->second.handle, x);
+    self_->send(i->second.handle, finish{});
 }
 
 void supervisor_state::on_replica_status(const replica_status& x) {
@@ -269,6 +269,8 @@ inventory supervisor_state::make_inventory() const {
   out.epoch = epoch_;
   out.sequence = sequence_;
   out.supervisor = caf::actor_cast<caf::strong_actor_ptr>(self_->ctrl());
+  if (auto gateway = find_child("gateway"))
+    out.gateway = caf::actor_cast<caf::strong_actor_ptr>(gateway);
   return out;
 }
 

@@ -77,17 +77,21 @@ void placement_state::apply(inventory& node, const replica_status& result) {
     i->state = result.state;
 }
 
-/// Takes an order for carried out; its number.
-uint64_t placement_state::next_order(inventory& node,
-                                     const replica_status& result) {
-  orders_[node.node.name].push_back({++last_order_, result});
+void placement_state::give_order(inventory& node,
+                                 const replica_status& result) {
+  auto sequence = ++last_order_;
+  orders_[node.node.name].push_back({sequence, result});
   apply(node, result);
-  log_event(log_level::info, "placement",
-            result.state == replica_condition::starting ? "deploy" : "evict",
+  auto to = caf::actor_cast<supervisor_actor>(node.supervisor);
+  auto starts = result.state == replica_condition::starting;
+  log_event(log_level::info, "placement", starts ? "deploy" : "evict",
             {{"replica", result.what.replica},
              {"node", node.node.name},
              {"device", result.what.device}});
-  return last_order_;
+  if (starts)
+    self_->send(to, deploy{options_.epoch, sequence, result.what});
+  else
+    self_->send(to, evict{options_.epoch, sequence, result.what.replica});
 }
 
 void placement_state::note_failure(const replica_status& x) {
@@ -113,6 +117,7 @@ void placement_state::on_peer_down(const peer_down& x) {
     gone.push_back(r.what.replica);
   view_.nodes.erase(i);
   orders_.erase(x.peer.name);
+  told_.erase(x.peer.name);
   commit_soon();
 }
 
@@ -134,6 +139,7 @@ void placement_state::on_tick() {
 void placement_state::commit() {
   if (proposals_.empty())
     return; // nothing is known yet of what is wanted: nothing may go
+  tell_gateways();
   if (deciding_) {
     again_ = true;
     return;
@@ -147,6 +153,24 @@ void placement_state::commit() {
     options_.decision_seconds.at(static_cast<double>(replicas()))};
   self_->delayed_send(self_, std::chrono::duration_cast<nanoseconds>(takes),
                       decided_plan{std::move(plan)});
+}
+
+void placement_state::tell_gateways() {
+  std::vector<std::string> models;
+  for (auto& x : wanted())
+    if (x.replicas > 0)
+      models.push_back(x.model);
+  for (auto& [name, node] : view_.nodes) {
+    if (!node.gateway)
+      continue;
+    auto& last = told_[name];
+    auto to = caf::actor_cast<caf::actor_addr>(node.gateway);
+    if (last.gateway == to && last.models == models)
+      continue;
+    last = {to, models};
+    self_->send(caf::actor_cast<gateway_actor>(node.gateway),
+                wanted_models{options_.epoch, models});
+  }
 }
 
 /// The size of its problem: replicas that are wanted.
@@ -173,13 +197,8 @@ void placement_state::carry_out(const placement_plan& plan) {
                         + t->second.reason;
       continue;
     }
-    auto node = view_.nodes.find(x.node);
-    if (node == view_.nodes.end())
-      continue;
-    auto number =
-      next_order(node->second, {x, replica_condition::starting, {}, 0, {}, {}});
-    self_->send(caf::actor_cast<supervisor_actor>(node->second.supervisor),
-                deploy{options_.epoch, number, x});
+    if (auto node = view_.nodes.find(x.node); node != view_.nodes.end())
+      give_order(node->second, {x, replica_condition::starting, {}, 0, {}, {}});
   }
   for (auto& x : plan.evict) {
     auto node = view_.nodes.find(x.node);
@@ -187,10 +206,8 @@ void placement_state::carry_out(const placement_plan& plan) {
       continue;
     assignment what;
     what.replica = x.replica;
-    auto number = next_order(
-      node->second, {what, replica_condition::draining, {}, 0, {}, {}});
-    self_->send(caf::actor_cast<supervisor_actor>(node->second.supervisor),
-                evict{options_.epoch, number, x.replica, x.unwanted});
+    give_order(node->second,
+               {what, replica_condition::draining, {}, 0, {}, {}});
   }
 }
 

@@ -43,7 +43,8 @@ private:
   size_t replicas() const;
   void carry_out(const placement_plan& plan);
   void note_failure(const replica_status& x);
-  uint64_t next_order(inventory& node, const replica_status& result);
+  void tell_gateways();
+  void give_order(inventory& node, const replica_status& result);
   static void apply(inventory& node, const replica_status& result);
 
   placement_actor::stateful_pointer<placement_state> self_ = nullptr;
@@ -53,6 +54,12 @@ private:
   std::map<std::string, std::vector<order>> orders_; ///< by node
   uint64_t last_order_ = 0;
   std::map<std::string, proposal> proposals_;
+  /// What each gateway was told last, by its node.
+  struct told {
+    caf::actor_addr gateway;
+    std::vector<std::string> models;
+  };
+  std::map<std::string, told> told_;
   std::map<std::string, std::string> notes_;
   std::map<std::string, trouble> troubles_; ///< by model
   bool due_ = false;

@@ -66,7 +66,7 @@ public:
     for (auto& [model, replicas] : there_)
       if (!models.contains(model))
         for (auto& r : replicas)
-          evict(r, true);
+          evict(r);
     return std::move(plan_);
   }
 
@@ -105,9 +105,8 @@ private:
     std::vector<placed> right, wrong;
     for (auto& r : there_[x.model])
       (is_as_wanted(r.status->what, x, version) ? right : wrong).push_back(r);
-    auto unwanted = x.replicas == 0;
     while (right.size() > x.replicas)
-      evict(take_surplus(right), unwanted);
+      evict(take_surplus(right));
     if (right.size() < x.replicas)
       put(x, version, x.replicas - right.size());
     auto ready = std::count_if(right.begin(), right.end(), [](auto& r) {
@@ -116,7 +115,7 @@ private:
     if (static_cast<uint64_t>(ready) < x.replicas)
       return;
     for (auto& r : wrong)
-      evict(r, unwanted);
+      evict(r);
     if (crowded(right))
       put(x, version, 1, *right.front().node);
   }
@@ -152,8 +151,8 @@ private:
     return out;
   }
 
-  void evict(const placed& r, bool unwanted) {
-    plan_.evict.push_back({*r.node, r.status->what.replica, unwanted});
+  void evict(const placed& r) {
+    plan_.evict.push_back({*r.node, r.status->what.replica});
   }
 
   static uint64_t number_of(const std::string& replica) {

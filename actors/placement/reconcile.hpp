@@ -23,7 +23,6 @@ struct placement_plan {
   struct eviction {
     std::string node;
     std::string replica;
-    bool unwanted = false; ///< its model is
   };
   std::vector<eviction> evict;
   std::map<std::string, std::string> notes; ///< model -> why not all can be

@@ -195,21 +195,21 @@ replica_load replica_state::on_get_load() const {
   return {options_.what.replica, busy_, batches_, requests_, running_.size()};
 }
 
-void replica_state::tell_gateways_to_stop(bool unwanted) {
+void replica_state::tell_gateways_to_stop() {
   finishing_ = true;
   auto me = caf::actor_cast<caf::strong_actor_ptr>(self_->ctrl());
   for (auto& [node, gateway] : gateways_)
     if (gateway)
       self_->send(caf::actor_cast<gateway_actor>(gateway),
-                  replica_draining{me, unwanted});
+                  replica_draining{me});
   self_->delayed_send(self_, linger, tick::value);
 }
 
-void replica_state::leave(bool unwanted) {
+void replica_state::on_finish() {
   if (finishing_)
     return;
   report(replica_condition::draining);
-  tell_gateways_to_stop(unwanted);
+  tell_gateways_to_stop();
 }
 
 void replica_state::on_lost(const stage_lost& x) {
@@ -220,7 +220,7 @@ void replica_state::on_lost(const stage_lost& x) {
             {{"replica", options_.what.replica}, {"error", x.text}});
   report(replica_condition::failed, x.text);
   if (!finishing_)
-    tell_gateways_to_stop(false);
+    tell_gateways_to_stop();
 }
 
 void replica_state::end_if_idle() {
@@ -240,8 +240,7 @@ replica(replica_actor::stateful_pointer<replica_state> self,
     [&s](const peer_up& x) { s.on_peer_up(x); },
     [](const peer_down&) { /* the gateway's proxy goes down itself */ },
     [&s](get_load) { return s.on_get_load(); },
-    [&s](finish) { s.leave(false); },
-    [&s](const evict& x) { s.leave(x.unwanted); },
+    [&s](finish) { s.on_finish(); },
     [&s](tick) { s.on_tick(); },
   };
 }

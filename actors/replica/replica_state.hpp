@@ -20,7 +20,7 @@ struct replica_state {
   void on_lost(const stage_lost& x);
   void on_peer_up(const peer_up& x);
   replica_load on_get_load() const;
-  void leave(bool unwanted);
+  void on_finish();
   void on_tick();
 
 private:
@@ -35,7 +35,7 @@ private:
   void on_loaded(const stage_loaded& x);
   void fail(const caf::error& why, const char* doing);
   void report(replica_condition state, std::string reason = {});
-  void tell_gateways_to_stop(bool unwanted);
+  void tell_gateways_to_stop();
   void announce_to(const std::string& node);
   void on_down(const caf::down_msg& x);
   void end_if_idle();

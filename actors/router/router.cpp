@@ -48,6 +48,7 @@ void router_state::settle_as(uint64_t key, ec status, std::string text,
 
 void router_state::on_route(route& x) {
   auto time = now();
+  std::vector<queued_request> known; // to the gateway, for some time
   for (auto& y : x.requests) {
     if (poisons_.contains(y.inputs)) {
       settle_as(y.key, ec::poison,
@@ -57,12 +58,22 @@ void router_state::on_route(route& x) {
     }
     queued_request request{y.key,  y.due, y.priority, std::move(y.inputs),
                            y.rows, time,  y.once};
+    if (auto& past = y.past) {
+      request.arrived -= past->waited;
+      request.attempts = past->attempts;
+      request.crashes = past->crashes;
+      request.alone = past->alone;
+      known.push_back(std::move(request));
+      continue;
+    }
     if (!queue_->push(request))
       settle_as(request.key, ec::overloaded,
                 "the queue of model '" + options_.model + "' is full ("
                   + std::to_string(queue_->size()) + " requests)",
                 queue_->time_to_drain(execution_));
   }
+  for (auto i = known.rbegin(); i != known.rend(); ++i)
+    queue_->put_back(std::move(*i));
   pump();
 }
 
@@ -156,7 +167,8 @@ void router_state::hand_back() {
   handed_back out;
   for (auto& x : queue_->take_all())
     out.requests.push_back(
-      {x.key, x.due, x.priority, std::move(x.inputs), x.rows, x.once});
+      {x.key, x.due, x.priority, std::move(x.inputs), x.rows, x.once,
+       request_past{to_us(now() - x.arrived), x.attempts, x.crashes, x.alone}});
   if (!out.requests.empty())
     self_->send(gateway_, std::move(out));
 }

@@ -132,6 +132,13 @@ class Store(unittest.TestCase):
         self.assertTrue((self.data / "facts.journal.damaged-1").exists())
         self.store("restore", backup, self.data)
         self.assertEqual(self.registered(), ["first", "second", "third"])
+        # What was there before is a journal, not a backup.
+        before = self.data / "facts.journal.before-restore-1"
+        self.assertIn("--may-be-cut", self.store("restore", before, self.data, rc=1).stderr)
+        self.store("restore", before, self.data, "--may-be-cut")
+        self.assertEqual(self.registered(), ["first"])
+        self.store("restore", backup, self.data)
+        self.assertIn("already", self.store("backup", backup, self.folder / "x", rc=1).stderr)
         self.start()
 
     def test_P6_a_backup_that_was_cut_anywhere_is_refused(self):

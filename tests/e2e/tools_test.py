@@ -88,6 +88,21 @@ class Cluster(ThreeNodes):
         self.nodes["w2"] = self.start("w2")
         self.assertTrue(eventually(lambda: len(self.ask("nodes")["nodes"]) == 3))
 
+    def test_ctrl_c_ends_a_load_which_then_says_what_it_found(self):
+        for how in (["--closed", "4"], ["--rate", "50"]):
+            with self.subTest(how):
+                load = subprocess.Popen(
+                    [MILLRACE, "load", "--gateway", f"ipc://{self.folder.name}/clients",
+                     "--model", "affine", *how, "--time", "60s", "--json"],
+                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                time.sleep(0.5)
+                load.send_signal(signal.SIGINT)
+                out, problems = load.communicate(timeout=10)
+                self.assertEqual((load.returncode, problems), (0, ""))
+                found = json.loads(out)
+                self.assertEqual(found["statuses"], {"ok": found["submitted"]})
+                self.assertLess(found["seconds"], 10)
+
     def test_load_that_is_not_answered_fails_and_does_not_spin(self):
         load = [MILLRACE, "load", "--gateway", f"ipc://{self.folder.name}/clients", "--json"]
         affine = [*load, "--model", "affine"]

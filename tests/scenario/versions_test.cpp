@@ -88,3 +88,64 @@ TEST_CASE("gateway: the only version there is is waited for while its nodes"
   REQUIRE(c.replies[1].size() == 1);
   CHECK(c.replies[1][0].version == 2);
 }
+
+TEST_CASE("gateway: what waits for a model without a replica is told so when"
+          " nobody is to serve it any more") {
+  virtual_cluster c{1, one_by_one(1), ten_ms};
+  c.kill("w1");
+  c.advance(2s);
+  c.request(1);
+  c.advance(100ms);
+  CHECK(c.replies.empty());
+  REQUIRE(c.ask_actor<done, registry_actor>(
+    "./registry", set_model{one_by_one(0), false, {}}));
+  c.advance(100ms);
+  CHECK(c.answers() == counts{{ec::unavailable, 1}});
+  c.request(2);
+  c.drain();
+  CHECK(c.replies[2][0].status == ec::unknown_model);
+}
+
+TEST_CASE("gateway: one that was started anew is told what is to be served") {
+  virtual_cluster c{1, one_by_one(1), ten_ms};
+  c.crash("./gateway");
+  c.advance(3s);
+  c.kill("w1");
+  c.advance(2s);
+  c.request(1);
+  REQUIRE(c.ask_actor<done, registry_actor>(
+    "./registry", set_model{one_by_one(0), false, {}}));
+  c.advance(100ms);
+  CHECK(c.answers() == counts{{ec::unavailable, 1}});
+}
+
+TEST_CASE("gateway: an application's request goes on to the version that"
+          " replaces its variant") {
+  virtual_cluster c{1, one_by_one(1), ten_ms};
+  auto x = c.ask();
+  x.model.clear();
+  x.application = "a";
+  for (uint64_t i = 1; i <= 50; ++i)
+    c.request(i, x);
+  REQUIRE(c.ask_actor<done, registry_actor>(
+    "./registry", set_model{one_by_one(1, "2"), false, {}}));
+  c.advance(1s);
+  CHECK(c.answers() == counts{{ec::ok, 50}});
+  CHECK(c.replies[50][0].version == 2);
+  CHECK(c.replies[50][0].queue >= 400ms); // in both queues
+}
+
+TEST_CASE("P15: inputs that ended a version's process end one of the next, and"
+          " no more") {
+  virtual_cluster c{1, one_by_one(1), ten_ms};
+  c.node("w1").faults().ending_executions = 1;
+  c.request(1);
+  c.advance(20ms);
+  REQUIRE(c.ask_actor<done, registry_actor>(
+    "./registry", set_model{one_by_one(1, "2"), false, {}}));
+  c.advance(3s);
+  REQUIRE(c.replies[1].size() == 1);
+  CHECK(c.replies[1][0].status == ec::poison);
+  CHECK(c.replies[1][0].version == 2);
+  CHECK(c.given == 2);
+}

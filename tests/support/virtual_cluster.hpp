@@ -167,6 +167,7 @@ private:
     small.input = {16};
     small.output = {2};
     small.versions = 2;
+    small.application = "a";
     out.spec.bundles = {{wanted.model, small}, {"other", small}};
     small.broken = true;
     out.spec.bundles["broken"] = small;

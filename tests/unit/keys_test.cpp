@@ -95,8 +95,8 @@ TEST_CASE("P13: each role may say its messages and no other: every cell") {
     "run_batch",     "batch_done",  "replica_status", "inventory",
     "clock_reading", "event_list",  "examination",    "span_list",
     "queue_status",  "request_list"};
-  const std::set<std::string_view> controller{"deploy", "evict",
-                                              "report_inventory"};
+  const std::set<std::string_view> controller{
+    "deploy", "evict", "wanted_models", "report_inventory"};
   size_t cells = 0;
   for (auto type : message_names()) {
     CAPTURE(std::string{type});

@@ -110,9 +110,12 @@ private:
     std::array<zmq::pollitem_t, 2> items{
       {{socket_.handle(), 0, what, 0},
        {events_.socket().handle(), 0, ZMQ_POLLIN, 0}}};
-    zmq::poll(
-      items.data(), items.size(),
-      std::max(milliseconds{0}, std::chrono::ceil<milliseconds>(longest)));
+    auto most =
+      std::max(milliseconds{0}, std::chrono::ceil<milliseconds>(longest));
+    // Not zmq::poll, which throws when a signal ends it.
+    if (zmq_poll(items.data(), static_cast<int>(items.size()), most.count())
+        <= 0)
+      return 0;
     return items[0].revents;
   }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <csignal>
 #include <iostream>
 #include <map>
 #include <unordered_map>
 
 #include "client/client.hpp"
+#include "millrace/interrupt.hpp"
 #include "millrace/print.hpp"
 #include "millrace/progress.hpp"
 #include "models/npy.hpp"
@@ -123,17 +123,6 @@ private:
   size_t at_ = 0;
 };
 
-/// The first ctrl-C ends the load, not the program: what was asked is answered
-/// and counted.
-volatile std::sig_atomic_t interrupted = 0;
-
-void end_load_at_interrupt() {
-  struct sigaction x {};
-  x.sa_handler = [](int) { interrupted = 1; };
-  x.sa_flags = static_cast<int>(SA_RESETHAND);
-  ::sigaction(SIGINT, &x, nullptr);
-}
-
 class load_run {
 public:
   load_run(client& gateway, input_source& inputs, std::string model,
@@ -148,7 +137,7 @@ public:
   /// Keeps `window` requests open until the time is over.
   load_result closed(size_t window, microseconds length) {
     auto begin = now();
-    while (now() - begin < length && interrupted == 0) {
+    while (now() - begin < length && !ctrl_c_.happened()) {
       while (sent_.size() < window && now() >= resume_)
         submit(now());
       take(std::min(length, pause));
@@ -163,9 +152,9 @@ public:
     auto begin = now();
     auto length = arrivals.empty() ? microseconds{1} : arrivals.back();
     for (auto at : arrivals) {
-      while (now() < begin + at && interrupted == 0)
+      while (now() < begin + at && !ctrl_c_.happened())
         take(to_us(begin + at - now()));
-      if (interrupted != 0)
+      if (ctrl_c_.happened())
         break;
       submit(begin + at);
       bar_.show(to_seconds(at) / to_seconds(length));
@@ -220,6 +209,7 @@ private:
   microseconds deadline_;
   microseconds slo_;
   progress_bar& bar_;
+  interruptible ctrl_c_; ///< ends the load: what was asked is still counted
   std::unordered_map<uint64_t, timestamp> sent_;
   timestamp resume_; ///< of a closed loop
   load_result result_;
@@ -302,7 +292,6 @@ int run_load(const load_options& x, const common_options& common) {
   progress_bar bar{"load", !common.json};
   load_run run{*gateway, *inputs, x.model, *deadline, *slo, bar};
   auto open_loop = x.rate || !x.trace.empty();
-  end_load_at_interrupt();
   auto found = open_loop ? run.open(*arrivals) : run.closed(x.window, *length);
   bar.done();
   return print_load(found, *slo, common);

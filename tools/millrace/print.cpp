@@ -2,9 +2,7 @@
 #include "millrace/print.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <iostream>
 #include <sstream>
 
@@ -23,8 +21,7 @@ int all_written(int status) {
   std::cout.flush();
   if (std::cout && std::fflush(stdout) == 0)
     return status;
-  std::cerr << "the output could not be written: " << std::strerror(errno)
-            << std::endl;
+  std::cerr << "the output could not be written" << std::endl;
   return status == exit_ok ? int{exit_failed} : status;
 }
 

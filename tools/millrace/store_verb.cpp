@@ -15,31 +15,16 @@ namespace {
 struct store_options {
   std::string directory;
   std::string file;
+  bool may_be_cut = false;
 };
 
 struct found_journal {
   std::string path;
   std::string text;
   fact_content content;
+  bool is_file = false; ///< not a node's own, in its data directory
+  bool is_sealed = false;
 };
-
-/// The journal in a data directory, or in a file of its own. A node that uses
-/// it is not disturbed: its journal only grows, or is replaced as a whole.
-result<found_journal> read_journal_at(const std::string& path) {
-  std::error_code none;
-  found_journal out;
-  out.path =
-    std::filesystem::is_directory(path, none) ? path + "/" + facts_file : path;
-  auto text = read_file(out.path, facts_file_max);
-  if (!text)
-    return text.failure();
-  out.text = std::move(*text);
-  auto content = read_facts(out.text, out.path);
-  if (!content)
-    return content.failure();
-  out.content = std::move(*content);
-  return out;
-}
 
 /// What a backup ends with: how many records come before it. A journal that was
 /// cut between two records looks like one that never had more.
@@ -47,17 +32,31 @@ std::string seal_of(uint64_t records) {
   return pack(fact{"backup", {"records", std::to_string(records), 1}});
 }
 
-bool is_sealed(const found_journal& x) {
-  return !x.content.damage
-         && x.text.ends_with(seal_of(x.content.end.records - 1));
-}
-
-error not_whole(const std::string& path) {
-  return {ec::bad_config,
-          path
-            + ": does not end as a backup does: it was cut, or is none"
-              " ('millrace store backup' makes one)",
-          {}};
+/// The journal in a data directory, or in a file of its own, without a seal. A
+/// node that uses it is not disturbed: its journal only grows, or is replaced
+/// as a whole.
+result<found_journal> read_journal_at(const std::string& path) {
+  std::error_code none;
+  found_journal out;
+  out.is_file = !std::filesystem::is_directory(path, none);
+  out.path = out.is_file ? path : path + "/" + facts_file;
+  auto text = read_file(out.path, facts_file_max);
+  if (!text)
+    return text.failure();
+  out.text = std::move(*text);
+  auto content = read_facts(out.text, out.path);
+  if (content && !content->damage) {
+    auto seal = seal_of(content->end.records - 1);
+    out.is_sealed = out.text.ends_with(seal);
+    if (out.is_sealed) {
+      out.text.resize(out.text.size() - journal_overhead - seal.size());
+      content = read_facts(out.text, out.path);
+    }
+  }
+  if (!content)
+    return content.failure();
+  out.content = std::move(*content);
+  return out;
 }
 
 /// A row's value as a person can read it: most are MessagePack.
@@ -77,13 +76,13 @@ int run_check(const store_options& x, const common_options& common) {
   for (auto& [name, table] : content.rows.tables())
     rows += table.size();
   auto text = content.damage ? describe_damage(content) : "whole";
-  if (content.damage && content.damage->torn)
-    text += "; a write is under way, or power failed during one";
-  auto fine = !content.damage || content.damage->torn;
-  if (found->path == x.directory && !is_sealed(*found)) {
+  auto fine = !content.damage;
+  if (found->is_file && !found->is_sealed) {
     fine = false;
-    if (!content.damage)
-      text = "the end of a backup is missing";
+    text += "; it does not end as a backup does: it was cut, or is none";
+  } else if (content.damage && content.damage->torn) {
+    fine = true;
+    text += "; a write is under way, or power failed during one";
   }
   if (common.json)
     std::cout << json{{"file", found->path},
@@ -171,6 +170,9 @@ int run_backup(const store_options& x, const common_options& common) {
                          found->path + ": " + describe_damage(content)
                            + ": no backup is made of that",
                          {}});
+  if (found->is_sealed)
+    return fail(common,
+                {ec::bad_request, found->path + ": is a backup already", {}});
   auto records = content.end.records;
   auto text = found->text.substr(0, content.end.bytes)
               + next_record(content.end, seal_of(records));
@@ -217,10 +219,13 @@ int run_restore(const store_options& x, const common_options& common) {
     return fail(common, {ec::bad_config,
                          found->path + ": " + describe_damage(found->content),
                          {}});
-  if (!is_sealed(*found))
-    return fail(common, not_whole(found->path));
-  auto seal = journal_overhead + seal_of(found->content.end.records - 1).size();
-  found->text.resize(found->text.size() - seal);
+  if (!found->is_sealed && !x.may_be_cut)
+    return fail(common,
+                {ec::bad_config,
+                 found->path
+                   + ": does not end as a backup does: it was cut, or is a"
+                     " node's journal; --may-be-cut takes it all the same",
+                 {}});
   return replace(x, common, "before-restore", [&] { return *found; });
 }
 
@@ -273,6 +278,8 @@ void add_store_verb(CLI::App& app, common_options& common, verb_action& run) {
     ->required()
     ->check(CLI::ExistingFile);
   directory(restore, "The node's data directory");
+  restore->add_flag("--may-be-cut", x->may_be_cut,
+                    "Take a file without a backup's end: a node's journal");
   directory(add("repair",
                 "Cut a damaged one where the damage begins; the node must not"
                 " run",

@@ -83,10 +83,10 @@ node_names(operator_client& cluster, const std::vector<std::string>& args,
   auto nodes = linked_nodes(cluster);
   if (!nodes)
     return nodes.failure();
-  std::set<std::string> names;
+  std::vector<std::string> names;
   for (auto& m : *nodes)
-    names.insert(m.name);
-  return std::vector<std::string>{names.begin(), names.end()};
+    names.push_back(m.name);
+  return names;
 }
 
 std::string no_such_node(const cluster_status& x, const std::string& name) {

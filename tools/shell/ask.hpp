@@ -34,8 +34,8 @@ result<cluster_status> ask_all(operator_client& cluster);
 /// Our node, and after it those that are linked with it. Errors: as ask_all.
 result<std::vector<member>> linked_nodes(operator_client& cluster);
 
-/// Names of the nodes that are linked with ours, and ours; or the one name at
-/// that place of a command's arguments.
+/// The name of our node, and after it of those that are linked with it; or the
+/// one name at that place of a command's arguments.
 result<std::vector<std::string>>
 node_names(operator_client& cluster, const std::vector<std::string>& args = {},
            size_t place = 0);
@@ -57,7 +57,7 @@ template <class Answer>
 struct answers_of_nodes {
   std::map<std::string, Answer> good;
   failed_nodes failed;
-  bool forbidden = false; ///< somebody said so
+  bool forbidden = false; ///< somebody said that this key may not
 };
 
 /// Asks the same of one actor on each of those nodes.
@@ -83,17 +83,20 @@ answers_of_nodes<Answer> ask_each(operator_client& cluster,
   return out;
 }
 
-/// The same for an order, the first node alone before the others: who may not
-/// give it does so once, not as often as a key is listened to.
+/// The same for an order, our node alone before the others: it judges what
+/// this key may say, and three such offences would have it not listened to.
 template <class Request>
 answers_of_nodes<done> order_each(operator_client& cluster,
                                   const std::vector<std::string>& nodes,
                                   const std::string& actor, const Request& x) {
   auto out = ask_each<done>(cluster, {nodes.front()}, actor, x);
-  if (out.forbidden)
+  std::vector<std::string> others{nodes.begin() + 1, nodes.end()};
+  if (out.forbidden) {
+    for (auto& node : others)
+      out.failed[node] = "was not asked";
     return out;
-  auto rest =
-    ask_each<done>(cluster, {nodes.begin() + 1, nodes.end()}, actor, x);
+  }
+  auto rest = ask_each<done>(cluster, others, actor, x);
   out.good.merge(rest.good);
   out.failed.merge(rest.failed);
   return out;

@@ -2,10 +2,12 @@
 #include "shell/commands.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <iostream>
 
 #include <unistd.h>
 
+#include "millrace/interrupt.hpp"
 #include "runtime/text.hpp"
 #include "shell/views.hpp"
 
@@ -35,6 +37,8 @@ int show_help(shell& in, const arguments& args) {
 } // namespace
 
 int print_help(output_form form, const arguments& args) {
+  if (args.size() > 1)
+    return complain(form, "usage: help [COMMAND]", exit_wrong_call);
   if (!args.empty()) {
     auto x = find_command(args[0]);
     if (!x)
@@ -231,37 +235,17 @@ bool confirmed(const shell& in, const std::string& what) {
     complain(in, what + " To do that where nobody can be asked: --yes");
     return false;
   }
+  interruptible reading; // ctrl-C is a no
   std::cout << what << " Go on? [y/N] " << std::flush;
   std::string said;
-  interruptible reading; // ctrl-C is a no
   std::getline(std::cin, said);
   std::cin.clear();
+  std::clearerr(stdin); // the end of this answer is not that of the next
   if (said == "y" || said == "yes" || said == "Y")
     return true;
   std::cout << (reading.happened() ? "\n" : "") << "nothing was changed"
             << std::endl;
   return false;
-}
-
-namespace {
-
-volatile std::sig_atomic_t interrupts = 0;
-
-} // namespace
-
-interruptible::interruptible() {
-  interrupts = 0;
-  struct sigaction x {};
-  x.sa_handler = [](int) { interrupts = 1; };
-  ::sigaction(SIGINT, &x, &before_); // without SA_RESTART: reads end
-}
-
-interruptible::~interruptible() {
-  ::sigaction(SIGINT, &before_, nullptr);
-}
-
-bool interruptible::happened() const {
-  return interrupts != 0;
 }
 
 result<const shell_command*> command_of(const std::vector<std::string>& words) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <csignal>
 #include <string>
 #include <vector>
 
@@ -60,20 +59,6 @@ int complain(const shell& in, const std::string& why,
 /// Warns that these nodes did not do what they were asked, and why: to stderr,
 /// and in text only, for JSON has a member "failed".
 void warn_of(const shell& in, const std::map<std::string, std::string>& nodes);
-
-/// While it lives ctrl-C ends what reads the terminal, not the program.
-class interruptible {
-public:
-  interruptible();
-  ~interruptible();
-  interruptible(const interruptible&) = delete;
-  interruptible& operator=(const interruptible&) = delete;
-
-  bool happened() const;
-
-private:
-  struct sigaction before_ {};
-};
 
 /// Whether to go on with what takes something away: asks at a terminal;
 /// elsewhere --yes has to say so.

@@ -6,6 +6,7 @@
 #include <editline/readline.h>
 #include <unistd.h>
 
+#include "millrace/interrupt.hpp"
 #include "millrace/manual.hpp"
 #include "millrace/verbs.hpp"
 #include "shell/commands.hpp"

@@ -28,9 +28,9 @@ using all_messages = std::tuple<
   // replica
   replica_ready, replica_draining, run_batch, batch_done,
   // cluster
-  deploy, evict, replica_status, inventory, report_inventory, proposal,
-  registered, set_model, forget_model, get_members, member_list, get_status,
-  node_status, get_models, model_list, drain,
+  deploy, evict, wanted_models, replica_status, inventory, report_inventory,
+  proposal, registered, set_model, forget_model, get_members, member_list,
+  get_status, node_status, get_models, model_list, drain,
   // load
   get_load, device_load, replica_load, node_load,
   // inside

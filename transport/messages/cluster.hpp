@@ -57,8 +57,15 @@ struct evict {
   uint64_t epoch = 0;
   uint64_t sequence = 0;
   std::string replica;
-  bool unwanted = false; ///< nobody is to serve its model any more
-  MILLRACE_FIELDS(evict, epoch, sequence, replica, unwanted)
+  MILLRACE_FIELDS(evict, epoch, sequence, replica)
+};
+
+/// Controller to gateways: these models are to be served, and no others. Obeyed
+/// only from the newest controller epoch the gateway has seen.
+struct wanted_models {
+  uint64_t epoch = 0;
+  std::vector<std::string> models;
+  MILLRACE_FIELDS(wanted_models, epoch, models)
 };
 
 /// How a replica is: from it to its supervisor, and in inventories.
@@ -82,8 +89,9 @@ struct inventory {
   uint64_t epoch = 0;    ///< of the last order obeyed, and its number: orders
   uint64_t sequence = 0; ///< sent since are still on their way
   caf::strong_actor_ptr supervisor;
+  caf::strong_actor_ptr gateway; ///< null where there is none
   MILLRACE_FIELDS(inventory, node, devices, models, replicas, draining, epoch,
-                  sequence, supervisor)
+                  sequence, supervisor, gateway)
 };
 
 /// A controller whose placement knows nothing yet asks for inventories.

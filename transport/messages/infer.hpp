@@ -139,6 +139,15 @@ struct client_describe {
   MILLRACE_FIELDS(client_describe, from, tag, model)
 };
 
+/// What a request went through before it came to this router.
+struct request_past {
+  microseconds waited{0};
+  uint32_t attempts = 0; ///< times it was given to a replica
+  uint32_t crashes = 0;  ///< times its model's process ended over it
+  bool alone = false;    ///< shares no batch: its last one failed or was lost
+  MILLRACE_FIELDS(request_past, waited, attempts, crashes, alone)
+};
+
 /// An admitted request.
 struct routed {
   uint64_t key = 0; ///< the gateway's
@@ -146,8 +155,9 @@ struct routed {
   int32_t priority = 0;
   std::vector<tensor> inputs;
   uint64_t rows = 1;
-  bool once = false; ///< given to a replica once at most
-  MILLRACE_FIELDS(routed, key, due, priority, inputs, rows, once)
+  bool once = false;                ///< given to a replica once at most
+  std::optional<request_past> past; ///< where another router had it
+  MILLRACE_FIELDS(routed, key, due, priority, inputs, rows, once, past)
 };
 
 /// Gateway to router: admitted requests that came together.
@@ -162,7 +172,7 @@ struct unroute {
   MILLRACE_FIELDS(unroute, key)
 };
 
-/// Gateway to router: no replica will come; what waits is to be handed back.
+/// Gateway to router: until a replica is ready again, hand back what waits.
 struct retire {
   MILLRACE_FIELDS(retire)
 };

@@ -34,8 +34,7 @@ struct replica_ready {
 /// one whose name was given again.
 struct replica_draining {
   caf::strong_actor_ptr handle;
-  bool unwanted = false; ///< as in evict
-  MILLRACE_FIELDS(replica_draining, handle, unwanted)
+  MILLRACE_FIELDS(replica_draining, handle)
 };
 
 /// One request in a batch.
