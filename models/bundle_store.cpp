@@ -50,27 +50,40 @@ public:
     fs::create_directories(model, failed);
     remove_old(model);
     for (int i = 0; !failed; ++i) {
-      auto path = model + "/" + prefix + std::to_string(::getpid()) + "-"
-                  + std::to_string(i);
+      auto path =
+        model + prefix + std::to_string(::getpid()) + "-" + std::to_string(i);
       if (fs::create_directory(path, failed))
-        return staging_place{std::move(path)};
+        return staging_place{model, std::move(path)};
     }
     return error{ec::unavailable,
                  model + ": nothing can be made in it: " + failed.message()};
   }
   staging_place(staging_place&& x) noexcept
-    : path_(std::exchange(x.path_, {})) {}
+    : model_(std::move(x.model_)),
+      path_(std::exchange(x.path_, {})) {}
   staging_place& operator=(staging_place&&) = delete;
   ~staging_place() {
     std::error_code ignored;
-    if (!path_.empty())
-      fs::remove_all(path_, ignored);
+    if (path_.empty())
+      return;
+    fs::remove_all(path_, ignored);
+    fs::remove(model_, ignored); // which is not empty if it has a version
   }
 
   const std::string& path() const { return path_; }
 
+  std::error_code rename(const std::string& to) {
+    std::error_code failed;
+    fs::rename(path_, to, failed);
+    if (!failed)
+      path_.clear();
+    return failed;
+  }
+
 private:
-  explicit staging_place(std::string path) : path_(std::move(path)) {}
+  staging_place(std::string model, std::string path)
+    : model_(std::move(model)),
+      path_(std::move(path)) {}
 
   static void remove_old(const std::string& model) {
     auto old = fs::file_time_type::clock::now() - std::chrono::hours{24};
@@ -79,14 +92,15 @@ private:
          i.increment(failed)) {
       std::error_code unknown;
       auto since = i->last_write_time(unknown);
-      if (i->path().filename().string().starts_with(prefix) && !unknown
+      if (i->path().string().starts_with(model + prefix) && !unknown
           && since < old)
         fs::remove_all(i->path(), unknown);
     }
   }
 
-  static constexpr const char* prefix = ".staging-";
+  static constexpr const char* prefix = "/.staging-";
 
+  std::string model_;
   std::string path_;
 };
 
@@ -331,7 +345,7 @@ bundle_store::add(const manifest& info,
     if (auto done = write_file(path, std::as_bytes(std::span{content})); !done)
       return done.failure();
   }
-  fs::rename(place->path(), target, failed);
+  failed = place->rename(target);
   if (failed == std::errc::directory_not_empty
       || failed == std::errc::file_exists)
     return error{ec::conflict, target + " exists already"};

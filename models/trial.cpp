@@ -142,15 +142,15 @@ public:
     for (size_t i = 0; i < y2->size(); ++i)
       s_.outputs.push_back(
         spec_of((*y2)[i], (*y3)[i], name_of(output_names, i, y2->size())));
-    if (auto done = free_what_follows(*y2); !done)
-      return done.failure();
     if (output_names.size() > y2->size())
       return error{ec::bad_request,
                    std::to_string(output_names.size())
                      + " output names were given, the model has "
                      + std::to_string(y2->size()) + " output(s)"};
-    if (s_.batch_axis < 0)
+    if (s_.batch_axis < 0) {
+      free_what_follows(*y2);
       return remarks;
+    }
     auto independent = rows_are_independent(two, *y2);
     if (!independent)
       return independent.failure();
@@ -159,36 +159,34 @@ public:
       remarks.push_back("a row's result depends on the other rows, so requests"
                         " will never share a batch");
     }
+    free_what_follows(*y2);
     return remarks;
   }
 
 private:
   /// Where inputs have other free axes than the batch's, those of the outputs
-  /// that follow them are free, too. A model that does not run so has none.
-  result<void> free_what_follows(const tensor_list& y) {
+  /// that follow them are free, too. A model that does not run so has none. The
+  /// last of the runs: it may end the model's process.
+  void free_what_follows(const tensor_list& y) {
     tensor_list wide;
     auto differs = false;
     for (auto& spec : s_.inputs) {
-      auto narrow = with_rows(spec, s_.batch_axis, 2);
       auto extents = with_rows(spec, s_.batch_axis, 2, 2);
       auto bytes = dense_bytes(spec.type, extents);
       if (!bytes || *bytes > max_sample_bytes)
-        return {};
-      differs |= !(extents == narrow);
+        return;
+      differs |= !(extents == with_rows(spec, s_.batch_axis, 2));
       wide.push_back(sample(spec, extents, random_));
     }
     if (!differs)
-      return {};
+      return;
     auto z = stage_.run(wide);
-    if (!z && z.failure().code != ec::internal)
-      return does_not_run(z.failure());
     for (size_t i = 0; z && i < std::min(z->size(), y.size()); ++i) {
       auto found = spec_of(y[i], (*z)[i], {});
       for (size_t k = 0; k < found.extents.size(); ++k)
         if (found.extents[k] < 0)
           s_.outputs[i].extents[k] = -1;
     }
-    return {};
   }
 
   static error does_not_run(const error& x) {

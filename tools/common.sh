@@ -104,6 +104,7 @@ libraries_for_tsan() {
     0ff5a531c9ffaf0dfdc7dc78d13d1383088f454896d252934c429b2554d10559 \
     -DWITH_LIBSODIUM=ON -DENABLE_CURVE=ON -DBUILD_STATIC=OFF -DBUILD_TESTS=OFF \
     -DWITH_PERF_TOOL=OFF -DWITH_DOCS=OFF
+  rm -f "$root/build/tsan/CMakeCache.txt" # it may have found others
   touch "$root/build/tsan-libraries/complete"
 }
 

@@ -174,11 +174,18 @@ result<void> gateway_state::admit(client_request& x,
   from.second.requests.emplace(x.tag.id, key);
   from.second.bytes += bytes;
   auto& r = in_flight_[key];
-  r = {&from, x.tag, *chosen,    x.request.version.empty(), nullptr, time, due,
-       bytes, 0,     words_of(x)};
-  if (x.request.model.empty()) {
+  r.from = &from;
+  r.tag = x.tag;
+  r.model = *chosen;
+  r.any_version = !number_in<uint64_t>(x.request.version);
+  r.arrived = time;
+  r.due = due;
+  r.bytes = bytes;
+  r.named = words_of(x);
+  if (r.any_version
+      && (x.request.model.empty() || !x.request.version.empty())) {
     x.request.inputs.clear();
-    r.open_choice = std::make_unique<const infer>(x.request);
+    r.asked = std::make_unique<const infer>(x.request);
   }
   x.taken = true;
   ++model.open;

@@ -21,7 +21,8 @@ struct gateway_options {
 };
 
 /// Holds every admitted request until it has its one final answer: the
-/// router's, or deadline_exceeded when that comes first. What comes later is
+/// router's, or deadline_exceeded when that comes first, or unavailable when
+/// what it asked for is served no more. What comes later is
 /// counted and dropped. Spawns a router per model version that some replica
 /// announces.
 gateway_actor::behavior_type

@@ -77,9 +77,8 @@ private:
     client_map::value_type* from = nullptr;
     client_tag tag;
     size_t model = 0;
-    bool any_version = true; ///< of its model will do
-    /// Of one that left the choice of a model to us: what it has to be like.
-    std::unique_ptr<const infer> open_choice;
+    bool any_version = true;            ///< of its model will do
+    std::unique_ptr<const infer> asked; ///< if more than just a model
     timestamp arrived;
     timestamp due;
     size_t bytes = 0;
@@ -97,7 +96,7 @@ private:
   served* model_of(const replica_ready& x);
   served* free_place();
   bool is_waited_for(const served& x) const;
-  void end_what_nobody_waits_for();
+  void end_what_nobody_waits_for(const std::string& model);
   result<void> pass_on(routed& x, request& r);
   void send_routes();
   void refuse(client_request& x, const session& from, const error& why);
@@ -119,8 +118,7 @@ private:
   std::shared_ptr<metrics> counts_;
   gateway_options options_;
   std::vector<served> models_; ///< requests in flight hold indices
-  wanted_models wanted_;
-  bool told_wanted_ = false; ///< by any controller yet
+  wanted_models wanted_;       ///< of epoch 0: no controller has said so yet
   std::unordered_map<uint64_t, request> in_flight_;
   client_map clients_; ///< those with open requests
   deadline_queue<uint64_t> deadlines_;

@@ -83,32 +83,39 @@ void gateway_state::on_ready(replica_ready& x) {
   if (m.replicas.insert(x.handle->id()).second)
     self_->monitor(caf::actor_cast<caf::actor>(x.handle));
   self_->send(m.router, std::move(x));
-  end_what_nobody_waits_for();
+  end_what_nobody_waits_for(m.info.model);
 }
 
 void gateway_state::on_wanted(wanted_models& x) {
   if (x.epoch < wanted_.epoch)
     return;
   wanted_ = std::move(x);
-  told_wanted_ = true;
-  end_what_nobody_waits_for();
+  for (auto& m : models_)
+    if (m.replicas.empty())
+      end_what_nobody_waits_for(m.info.model);
 }
 
-/// A version that has no replica is waited for while its model is wanted and no
-/// other version of it is there.
+/// A version that has no replica is waited for if it is, or may be, the one
+/// that is wanted, or while its model is wanted and no other version of it is
+/// there.
 bool gateway_state::is_waited_for(const served& x) const {
-  auto& names = wanted_.models;
-  if (told_wanted_
-      && std::find(names.begin(), names.end(), x.info.model) == names.end())
+  auto& all = wanted_.models;
+  auto i = std::find_if(all.begin(), all.end(),
+                        [&](auto& y) { return y.model == x.info.model; });
+  if (i == all.end() && wanted_.epoch != 0)
     return false;
+  if (i != all.end() && (i->version == x.info.version || i->version == 0))
+    return true;
   return std::none_of(models_.begin(), models_.end(), [&](auto& y) {
     return y.info.model == x.info.model && !y.replicas.empty();
   });
 }
 
-void gateway_state::end_what_nobody_waits_for() {
+/// Of that model.
+void gateway_state::end_what_nobody_waits_for(const std::string& model) {
   for (auto& m : models_)
-    if (!m.ended && m.replicas.empty() && !is_waited_for(m)) {
+    if (m.info.model == model && m.replicas.empty() && !m.ended
+        && !is_waited_for(m)) {
       m.ended = true;
       self_->send(m.router, retire{});
     }
@@ -118,15 +125,16 @@ void gateway_state::on_draining(const replica_draining& x) {
   if (!x.handle)
     return; // its node went away while this was on its way
   for (auto& m : models_)
-    if (m.replicas.erase(x.handle->id()) != 0)
+    if (m.replicas.erase(x.handle->id()) != 0) {
       self_->send(m.router, x);
-  end_what_nobody_waits_for();
+      end_what_nobody_waits_for(m.info.model);
+    }
 }
 
 void gateway_state::on_down(const caf::down_msg& x) {
   for (auto& m : models_)
-    m.replicas.erase(x.source.id());
-  end_what_nobody_waits_for();
+    if (m.replicas.erase(x.source.id()) != 0)
+      end_what_nobody_waits_for(m.info.model);
 }
 
 void gateway_state::on_describe(const client_describe& x) {
@@ -169,7 +177,7 @@ result<void> gateway_state::pass_on(routed& x, request& r) {
     return ended;
   infer any;
   any.model = before.info.model;
-  auto chosen = choose(r.open_choice ? *r.open_choice : any, r.from->first);
+  auto chosen = choose(r.asked ? *r.asked : any, r.from->first);
   if (!chosen)
     return ended;
   auto& after = models_[*chosen];

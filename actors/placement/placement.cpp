@@ -139,7 +139,6 @@ void placement_state::on_tick() {
 void placement_state::commit() {
   if (proposals_.empty())
     return; // nothing is known yet of what is wanted: nothing may go
-  tell_gateways();
   if (deciding_) {
     again_ = true;
     return;
@@ -155,11 +154,7 @@ void placement_state::commit() {
                       decided_plan{std::move(plan)});
 }
 
-void placement_state::tell_gateways() {
-  std::vector<std::string> models;
-  for (auto& x : wanted())
-    if (x.replicas > 0)
-      models.push_back(x.model);
+void placement_state::tell_gateways(const std::vector<wanted_model>& models) {
   for (auto& [name, node] : view_.nodes) {
     if (!node.gateway)
       continue;
@@ -190,6 +185,7 @@ void placement_state::on_decided(const decided_plan& x) {
 
 void placement_state::carry_out(const placement_plan& plan) {
   notes_ = plan.notes;
+  tell_gateways(plan.serve);
   for (auto& x : plan.deploy) {
     auto t = troubles_.find(x.model);
     if (t != troubles_.end() && t->second.rules.again() > now()) {

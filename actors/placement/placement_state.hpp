@@ -43,7 +43,7 @@ private:
   size_t replicas() const;
   void carry_out(const placement_plan& plan);
   void note_failure(const replica_status& x);
-  void tell_gateways();
+  void tell_gateways(const std::vector<wanted_model>& models);
   void give_order(inventory& node, const replica_status& result);
   static void apply(inventory& node, const replica_status& result);
 
@@ -57,7 +57,7 @@ private:
   /// What each gateway was told last, by its node.
   struct told {
     caf::actor_addr gateway;
-    std::vector<std::string> models;
+    std::vector<wanted_model> models;
   };
   std::map<std::string, told> told_;
   std::map<std::string, std::string> notes_;

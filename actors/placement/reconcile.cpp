@@ -98,6 +98,8 @@ private:
 
   void plan_model(const model_settings& x) {
     auto version = resolve_version(view_, x);
+    if (x.replicas > 0)
+      plan_.serve.push_back({x.model, version});
     if (version == 0 && x.replicas > 0) {
       plan_.notes[x.model] = why_nowhere(x);
       return;

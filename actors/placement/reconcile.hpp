@@ -25,6 +25,7 @@ struct placement_plan {
     std::string replica;
   };
   std::vector<eviction> evict;
+  std::vector<wanted_model> serve;          ///< what replicas are wanted of
   std::map<std::string, std::string> notes; ///< model -> why not all can be
 };
 

@@ -88,7 +88,7 @@ void registry_state::on_rows(const registry_rows& x) {
     if (i == models_.end() || (i->second.row.is_default && !same))
       changes_.push_back({settings.model, model_row{1, settings, true}, {}});
   }
-  publish();
+  publish_if_complete();
   write_next();
 }
 
@@ -164,7 +164,6 @@ void registry_state::on_written(const registry_written& x) {
       models_[done_change.model] = {*done_change.row, **x.version};
     else
       models_.erase(done_change.model);
-    publish();
     done_change.promise.deliver(done{}); // to nobody, for a default
   } else {
     log_event(log_level::error, "registry", "not_written",
@@ -177,6 +176,7 @@ void registry_state::on_written(const registry_written& x) {
         self_->delayed_send(self_, retry_pause, tick::value);
     }
   }
+  publish_if_complete();
   write_next();
 }
 
@@ -188,7 +188,12 @@ void registry_state::on_tick() {
     write_next();
 }
 
-void registry_state::publish() {
+/// Not before what the config wants was tried: what is not in the first list
+/// would be taken down.
+void registry_state::publish_if_complete() {
+  if (!published_ && !changes_.empty())
+    return;
+  published_ = true;
   registered x;
   for (auto& [name, entry] : models_)
     x.models.push_back(entry.row.settings);

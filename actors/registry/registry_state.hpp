@@ -46,7 +46,7 @@ private:
 
   caf::result<done> enqueue(std::string model, std::optional<model_row> row);
   void write_next();
-  void publish();
+  void publish_if_complete();
 
   /// What a model's settings are once all changes are on disk.
   std::optional<model_settings> latest(const std::string& model) const;
@@ -60,6 +60,7 @@ private:
   std::deque<change> changes_;    ///< the first is being written
   std::vector<change> unwritten_; ///< of the config: tried again
   bool loaded_ = false;
+  bool published_ = false;
 };
 
 } // namespace millrace

@@ -39,7 +39,8 @@ public:
   /// False when the queue is full; the request is then untouched.
   bool push(queued_request& x);
 
-  /// Puts back what was given out and not answered, before what came later;
+  /// Puts back what was given out and not answered, or waited elsewhere, before
+  /// what came later;
   /// past the bound if it must, since it was admitted already.
   void put_back(queued_request x);
 

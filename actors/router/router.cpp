@@ -48,7 +48,7 @@ void router_state::settle_as(uint64_t key, ec status, std::string text,
 
 void router_state::on_route(route& x) {
   auto time = now();
-  std::vector<queued_request> known; // to the gateway, for some time
+  std::vector<queued_request> handed_on;
   for (auto& y : x.requests) {
     if (poisons_.contains(y.inputs)) {
       settle_as(y.key, ec::poison,
@@ -63,7 +63,7 @@ void router_state::on_route(route& x) {
       request.attempts = past->attempts;
       request.crashes = past->crashes;
       request.alone = past->alone;
-      known.push_back(std::move(request));
+      handed_on.push_back(std::move(request));
       continue;
     }
     if (!queue_->push(request))
@@ -72,7 +72,7 @@ void router_state::on_route(route& x) {
                   + std::to_string(queue_->size()) + " requests)",
                 queue_->time_to_drain(execution_));
   }
-  for (auto i = known.rbegin(); i != known.rend(); ++i)
+  for (auto i = handed_on.rbegin(); i != handed_on.rend(); ++i)
     queue_->put_back(std::move(*i));
   pump();
 }

@@ -26,7 +26,9 @@ inline constexpr uint32_t max_attempts = 2;
 /// model's process ended both times, so are its inputs from then on. A batch
 /// that fails is run again request by request, so that one bad request does not
 /// fail its neighbours.
-/// Sends settled to the gateway, exactly once for each route.
+/// Sends the gateway either settled or handed_back, once for each that is
+/// routed. What is handed on to it goes in front and counts to no bound but the
+/// gateway's.
 router_actor::behavior_type
 router(router_actor::stateful_pointer<struct router_state> self,
        router_options options, gateway_actor gateway,

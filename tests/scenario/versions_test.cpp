@@ -149,3 +149,28 @@ TEST_CASE("P15: inputs that ended a version's process end one of the next, and"
   CHECK(c.replies[1][0].version == 2);
   CHECK(c.given == 2);
 }
+
+TEST_CASE(
+  "gateway: the version that is wanted is waited for, also where another"
+  " is there") {
+  virtual_cluster c{1, one_by_one(1), ten_ms};
+  REQUIRE(c.ask_actor<done, registry_actor>(
+    "./registry", set_model{one_by_one(1, "2"), false, {}}));
+  c.advance(1s);
+  c.kill("w1");
+  c.advance(2s);
+  replica_ready old;
+  old.name = "m.1.9";
+  old.info.model = "m";
+  old.info.version = 1;
+  old.credit = 1;
+  old.handle = c.actor("./monitor"); // which is never asked
+  c.tell("./gateway", old);
+  auto x = c.ask();
+  x.version = "2";
+  c.request(1, x);
+  c.start_spare();
+  c.advance(5s);
+  REQUIRE(c.replies[1].size() == 1);
+  CHECK(c.replies[1][0].status == ec::ok);
+}

@@ -402,6 +402,10 @@ TEST_CASE("bundle_store: what cannot be put in place leaves nothing") {
   for (auto& x : std::filesystem::directory_iterator{dir / "m"})
     names.insert(x.path().filename());
   CHECK(names == std::set<std::string>{"1", "aliases.yaml"});
+  auto other = small_manifest(1);
+  other.name = "other";
+  CHECK_FALSE(store.add(other, wrong));
+  CHECK_FALSE(std::filesystem::exists(dir / "other"));
 }
 
 TEST_CASE("bundle_store: what cannot be looked at is broken, and nothing else"

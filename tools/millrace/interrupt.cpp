@@ -13,7 +13,7 @@ interruptible::interruptible() {
   interrupts = 0;
   struct sigaction x {};
   x.sa_handler = [](int) { interrupts = 1; };
-  x.sa_flags = static_cast<int>(SA_RESETHAND); // no SA_RESTART: waits end
+  x.sa_flags = static_cast<int>(SA_RESETHAND); // no SA_RESTART: reads end
   ::sigaction(SIGINT, &x, &before_);
 }
 

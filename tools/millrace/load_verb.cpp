@@ -153,7 +153,7 @@ public:
     auto length = arrivals.empty() ? microseconds{1} : arrivals.back();
     for (auto at : arrivals) {
       while (now() < begin + at && !ctrl_c_.happened())
-        take(to_us(begin + at - now()));
+        take(std::min(pause, to_us(begin + at - now())));
       if (ctrl_c_.happened())
         break;
       submit(begin + at);

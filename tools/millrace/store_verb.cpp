@@ -224,7 +224,8 @@ int run_restore(const store_options& x, const common_options& common) {
                 {ec::bad_config,
                  found->path
                    + ": does not end as a backup does: it was cut, or is a"
-                     " node's journal; --may-be-cut takes it all the same",
+                     " node's journal, or of an earlier release; --may-be-cut "
+                     "takes it all the same",
                  {}});
   return replace(x, common, "before-restore", [&] { return *found; });
 }

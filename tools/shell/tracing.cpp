@@ -186,8 +186,10 @@ int record_trace(shell& in, const arguments& args) {
   recording_of all;
   auto nodes = record(in, time, all.failed);
   if (!nodes) {
-    warn_of(in, all.failed);
-    return complain(in, nodes.failure().text);
+    return complain(in, nodes.failure().text + ": "
+                          + joined(all.failed, "; ", [](auto& x) {
+                              return x.first + ": " + x.second;
+                            }));
   }
   all.nodes = *nodes;
   auto clocks = estimate_clocks(in.cluster, all.nodes);

@@ -14,6 +14,10 @@ model_info info_of(const manifest& x) {
   return describe(x, x.version == 1 ? aliases : std::vector<std::string>{});
 }
 
+std::string label_of(const std::string& model, uint64_t version) {
+  return model + "." + std::to_string(version);
+}
+
 /// All versions are alike.
 manifest manifest_of(const std::string& model, uint64_t version,
                      const simulated_model& x) {
@@ -35,8 +39,8 @@ public:
         return done(error{ec::unknown_model, "no bundle of " + model, {}});
       if (i->second.broken)
         return done(error{ec::bad_config, "a byte of it is wrong", {}});
-      auto there =
-        i->second.at == bundle_place::host || ground_.here->contains(model);
+      auto there = i->second.at == bundle_place::host
+                   || ground_.here->contains(label_of(model, version));
       if (!there)
         return fetch(model, version, i->second, done);
       ground_.seen_by.on_fetched(ground_.node, model, "host");
@@ -76,7 +80,7 @@ private:
     for (auto chunk = ground_.what.chunk.value; left > chunk; left -= chunk)
       from->send(chunk, &ground_.process, [] {});
     from->send(left, &ground_.process, [=, this] {
-      ground_.here->insert(model);
+      ground_.here->insert(label_of(model, version));
       ground_.seen_by.on_fetched(ground_.node, model, "store");
       give(model, version, x, done);
     });

@@ -20,7 +20,7 @@ struct bundle_ground {
   virtual_process& process;
   simulated_network& network;
   host_number host = 0;
-  /// Models whose bytes this host has fetched: outlives the process.
+  /// Versions whose bytes this host has fetched: outlives the process.
   std::shared_ptr<std::set<std::string>> here;
   std::shared_ptr<const host_faults> faults;
   random_stream random;

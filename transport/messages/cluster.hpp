@@ -60,11 +60,18 @@ struct evict {
   MILLRACE_FIELDS(evict, epoch, sequence, replica)
 };
 
-/// Controller to gateways: these models are to be served, and no others. Obeyed
-/// only from the newest controller epoch the gateway has seen.
+/// A model that is to be served, and in which version.
+struct wanted_model {
+  std::string model;
+  uint64_t version = 0; ///< 0: no node has the one that is wanted
+  MILLRACE_FIELDS(wanted_model, model, version)
+};
+
+/// Controller to gateways: these are to be served, and no others. Obeyed only
+/// from the newest controller epoch the gateway has seen.
 struct wanted_models {
   uint64_t epoch = 0;
-  std::vector<std::string> models;
+  std::vector<wanted_model> models;
   MILLRACE_FIELDS(wanted_models, epoch, models)
 };
 

@@ -139,7 +139,7 @@ struct client_describe {
   MILLRACE_FIELDS(client_describe, from, tag, model)
 };
 
-/// What a request went through before it came to this router.
+/// What a request went through before it was handed on.
 struct request_past {
   microseconds waited{0};
   uint32_t attempts = 0; ///< times it was given to a replica
@@ -156,7 +156,7 @@ struct routed {
   std::vector<tensor> inputs;
   uint64_t rows = 1;
   bool once = false;                ///< given to a replica once at most
-  std::optional<request_past> past; ///< where another router had it
+  std::optional<request_past> past; ///< of one that was handed on
   MILLRACE_FIELDS(routed, key, due, priority, inputs, rows, once, past)
 };
 

@@ -63,7 +63,7 @@ bool send_frame(zmq::socket_t& to, zmq::message_t&& x, bool more) {
   auto flags = zmq::send_flags::dontwait;
   if (more)
     flags = flags | zmq::send_flags::sndmore;
-  return to.send(std::move(x), flags).has_value();
+  return undisturbed([&] { return to.send(x, flags); }).has_value();
 }
 
 bool send_parts(zmq::socket_t& to, std::string_view routing_id,
@@ -142,7 +142,8 @@ bool receive(zmq::socket_t& from, frame_list& out) {
   out.clear();
   for (;;) {
     zmq::message_t part;
-    if (!from.recv(part, zmq::recv_flags::dontwait))
+    if (!undisturbed(
+          [&] { return from.recv(part, zmq::recv_flags::dontwait); }))
       return false;
     auto more = part.more();
     // One over the limit is kept: it tells to_wire that there were too many.

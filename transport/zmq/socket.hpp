@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cerrno>
 #include <optional>
 #include <string>
 #include <vector>
@@ -56,6 +57,18 @@ result<void> connect(zmq::socket_t& x, const std::string& address);
 
 /// The address a socket was bound to, wildcards resolved.
 std::string bound_address(zmq::socket_t& x);
+
+/// What a call of ZeroMQ's gives that is made again when a signal ended it.
+template <class F>
+auto undisturbed(F call) {
+  for (;;)
+    try {
+      return call();
+    } catch (const zmq::error_t& e) {
+      if (e.num() != EINTR)
+        throw;
+    }
+}
 
 /// The frames of one message.
 using frame_list = std::vector<zmq::message_t>;

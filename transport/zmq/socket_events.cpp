@@ -5,6 +5,8 @@
 #include <cstring>
 #include <string>
 
+#include "transport/zmq/socket.hpp"
+
 namespace millrace::zeromq {
 
 socket_events::socket_events(zmq::context_t& context, zmq::socket_t& of,
@@ -26,9 +28,13 @@ void socket_events::stop() {
 
 std::optional<socket_events::event> socket_events::next() {
   zmq::message_t what, source;
-  if (of_ == nullptr || !pipe_.recv(what, zmq::recv_flags::dontwait))
+  auto take = [this](zmq::message_t& x) {
+    return undisturbed(
+      [&] { return pipe_.recv(x, zmq::recv_flags::dontwait); });
+  };
+  if (of_ == nullptr || !take(what))
     return std::nullopt;
-  static_cast<void>(pipe_.recv(source, zmq::recv_flags::dontwait));
+  static_cast<void>(take(source));
   uint16_t kind = 0; // 16 bits of event, 32 bits of value
   int32_t value = 0;
   if (what.size() == sizeof kind + sizeof value) {
