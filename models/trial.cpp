@@ -147,17 +147,15 @@ public:
                    std::to_string(output_names.size())
                      + " output names were given, the model has "
                      + std::to_string(y2->size()) + " output(s)"};
-    if (s_.batch_axis < 0) {
-      free_what_follows(*y2);
-      return remarks;
-    }
-    auto independent = rows_are_independent(two, *y2);
-    if (!independent)
-      return independent.failure();
-    if (!*independent) {
-      s_.batch_axis = -1;
-      remarks.push_back("a row's result depends on the other rows, so requests"
-                        " will never share a batch");
+    if (s_.batch_axis >= 0) {
+      auto independent = rows_are_independent(two, *y2);
+      if (!independent)
+        return independent.failure();
+      if (!*independent) {
+        s_.batch_axis = -1;
+        remarks.push_back("a row's result depends on the other rows, so"
+                          " requests will never share a batch");
+      }
     }
     free_what_follows(*y2);
     return remarks;

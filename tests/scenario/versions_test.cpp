@@ -16,6 +16,11 @@ model_settings one_by_one(uint64_t replicas, std::string version = "") {
   return out;
 }
 
+void have(virtual_cluster& c, const model_settings& x) {
+  REQUIRE(
+    c.ask_actor<done, registry_actor>("./registry", set_model{x, false, {}}));
+}
+
 } // namespace
 
 TEST_CASE("gateway: what waits for a version is answered by the one that"
@@ -26,8 +31,7 @@ TEST_CASE("gateway: what waits for a version is answered by the one that"
   auto first = c.ask();
   first.version = "1";
   c.request(51, first);
-  REQUIRE(c.ask_actor<done, registry_actor>(
-    "./registry", set_model{one_by_one(1, "2"), false, {}}));
+  have(c, one_by_one(1, "2"));
   c.advance(1s);
   CHECK(c.answers() == counts{{ec::ok, 50}, {ec::unavailable, 1}});
   CHECK(c.replies[51][0].error
@@ -45,8 +49,7 @@ TEST_CASE("gateway: what waits for a model that nobody is to serve any more is"
   for (uint64_t i = 1; i <= 50; ++i)
     c.request(i);
   SUBCASE("scaled to nothing") {
-    REQUIRE(c.ask_actor<done, registry_actor>(
-      "./registry", set_model{one_by_one(0), false, {}}));
+    have(c, one_by_one(0));
   }
   SUBCASE("forgotten") {
     REQUIRE(c.ask_actor<done, registry_actor>("./registry", forget_model{"m"}));
@@ -63,8 +66,7 @@ TEST_CASE("gateway: what waits for a model that nobody is to serve any more is"
 TEST_CASE("gateway: a version that is served again is asked again") {
   virtual_cluster c{2, one_by_one(2), ten_ms};
   for (auto version : {"2", "1", "2"}) {
-    REQUIRE(c.ask_actor<done, registry_actor>(
-      "./registry", set_model{one_by_one(2, version), false, {}}));
+    have(c, one_by_one(2, version));
     c.advance(1s);
     c.request(1);
     c.advance(20ms);
@@ -78,8 +80,7 @@ TEST_CASE("gateway: a version that is served again is asked again") {
 TEST_CASE("gateway: the only version there is is waited for while its nodes"
           " are lost") {
   virtual_cluster c{1, one_by_one(1), ten_ms};
-  REQUIRE(c.ask_actor<done, registry_actor>(
-    "./registry", set_model{one_by_one(1, "2"), false, {}}));
+  have(c, one_by_one(1, "2"));
   c.advance(1s);
   c.kill("w1");
   c.request(1);
@@ -97,8 +98,7 @@ TEST_CASE("gateway: what waits for a model without a replica is told so when"
   c.request(1);
   c.advance(100ms);
   CHECK(c.replies.empty());
-  REQUIRE(c.ask_actor<done, registry_actor>(
-    "./registry", set_model{one_by_one(0), false, {}}));
+  have(c, one_by_one(0));
   c.advance(100ms);
   CHECK(c.answers() == counts{{ec::unavailable, 1}});
   c.request(2);
@@ -113,8 +113,7 @@ TEST_CASE("gateway: one that was started anew is told what is to be served") {
   c.kill("w1");
   c.advance(2s);
   c.request(1);
-  REQUIRE(c.ask_actor<done, registry_actor>(
-    "./registry", set_model{one_by_one(0), false, {}}));
+  have(c, one_by_one(0));
   c.advance(100ms);
   CHECK(c.answers() == counts{{ec::unavailable, 1}});
 }
@@ -127,8 +126,7 @@ TEST_CASE("gateway: an application's request goes on to the version that"
   x.application = "a";
   for (uint64_t i = 1; i <= 50; ++i)
     c.request(i, x);
-  REQUIRE(c.ask_actor<done, registry_actor>(
-    "./registry", set_model{one_by_one(1, "2"), false, {}}));
+  have(c, one_by_one(1, "2"));
   c.advance(1s);
   CHECK(c.answers() == counts{{ec::ok, 50}});
   CHECK(c.replies[50][0].version == 2);
@@ -141,8 +139,7 @@ TEST_CASE("P15: inputs that ended a version's process end one of the next, and"
   c.node("w1").faults().ending_executions = 1;
   c.request(1);
   c.advance(20ms);
-  REQUIRE(c.ask_actor<done, registry_actor>(
-    "./registry", set_model{one_by_one(1, "2"), false, {}}));
+  have(c, one_by_one(1, "2"));
   c.advance(3s);
   REQUIRE(c.replies[1].size() == 1);
   CHECK(c.replies[1][0].status == ec::poison);
@@ -154,8 +151,7 @@ TEST_CASE(
   "gateway: the version that is wanted is waited for, also where another"
   " is there") {
   virtual_cluster c{1, one_by_one(1), ten_ms};
-  REQUIRE(c.ask_actor<done, registry_actor>(
-    "./registry", set_model{one_by_one(1, "2"), false, {}}));
+  have(c, one_by_one(1, "2"));
   c.advance(1s);
   c.kill("w1");
   c.advance(2s);
