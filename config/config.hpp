@@ -97,7 +97,7 @@ struct log_config {
 
 struct link_config {
   microseconds beat{100'000};
-  microseconds timeout{1'000'000};
+  microseconds timeout{400'000};
   uint64_t max_nodes = 4096;
   MILLRACE_FIELDS(link_config, beat, timeout, max_nodes)
   static constexpr auto notes() {

@@ -335,6 +335,9 @@ peer_actions peer_table::on_tick(timestamp now) {
     if (p.their_link != 0 && now - p.last_heard > settings_.timeout)
       give_up(p, "no heartbeat for " + format_duration(settings_.timeout), now,
               out);
+    else if (p.connected && p.their_link == 0
+             && now - p.last_greeted > settings_.visit_time)
+      greet(p, now, out); // our hello was lost, or not listened to
     if (p.connected)
       out.push_back(send_beat{p.info.address, {p.their_link}});
   }

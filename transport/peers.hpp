@@ -14,12 +14,13 @@ namespace millrace {
 
 /// How links are kept.
 struct link_settings {
-  microseconds beat{100'000};      ///< how often a node says it is alive
-  microseconds timeout{1'000'000}; ///< silence after which it is not
+  microseconds beat{100'000};    ///< how often a node says it is alive
+  microseconds timeout{400'000}; ///< silence after which it is not
   size_t max_peers = 4096; ///< nodes known at once, and connections to them
   /// Connections at once to who is no peer (heard of from others, or refused),
   /// and how long they last: a node is met again when it says hello itself.
-  /// What cannot be connected to for want of sockets is tried again after that.
+  /// What cannot be connected to for want of sockets is tried again after that,
+  /// and a hello that nobody answered is said again.
   size_t max_visits = 64;
   microseconds visit_time{5'000'000};
 };

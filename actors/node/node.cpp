@@ -104,6 +104,8 @@ public:
     watchdog_.reset();
     bus_->stop();
     http_.reset();
+    // One that has ended may still be telling others so, over the bus.
+    system_.reset();
   }
 
   result<void> open(const cluster_config& config, const std::string& name) {
@@ -348,7 +350,7 @@ private:
   std::shared_ptr<kept_log> events_;
   system_config caf_config_;
   std::unique_ptr<caf::actor_system> system_;
-  std::unique_ptr<zmq_bus> bus_; // after the system: goes before it
+  std::unique_ptr<zmq_bus> bus_;
   std::unique_ptr<http_server> http_;
   std::optional<key_watch> keys_;
   std::optional<worker_thread> watchdog_;

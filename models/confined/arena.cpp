@@ -19,7 +19,6 @@ struct arena::entry {
 namespace {
 
 constexpr size_t alignment = 64;
-constexpr size_t most_tensors = 64;
 
 constexpr size_t aligned(size_t n) {
   return (n + alignment - 1) / alignment * alignment;

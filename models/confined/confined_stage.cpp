@@ -290,7 +290,9 @@ private:
       if (auto made = widen(on, bytes); !made)
         return made.failure();
       if (!on.memory.put(inputs))
-        return error{ec::too_large, "more than 64 inputs"};
+        return error{ec::too_large, "more than "
+                                      + std::to_string(arena::most_tensors)
+                                      + " inputs"};
       order.arena = on.memory.size();
     }
     if (!send(on, order)) {

@@ -42,9 +42,7 @@ TEST_CASE("P4: a node whose actors hang is fenced, what it says on waking is"
   auto http = free_port();
   auto nodes = apart();
   nodes["gw"] += "    http: 127.0.0.1:" + std::to_string(http) + "\n";
-  // By default a silent node is given up after a second.
-  live_cluster c{nodes, "  - {model: identity, replicas: 2}\n", bundles,
-                 "link: {timeout: 500ms}\n"};
+  live_cluster c{nodes, "  - {model: identity, replicas: 2}\n", bundles};
   c.start_and_meet();
   auto gateway = c.connect_operator("gw");
   auto bus = thread_of(c["w1"].pid(), "bus");

@@ -254,7 +254,13 @@ TEST_CASE("P13: a node whose key is taken off the list is lost, and back with"
   REQUIRE(sees("w1"));
   c.keys({"suspend", "w1"});
   CHECK(eventually([&] { return !sees("w1"); }, 3s));
-  SUBCASE("while it runs") {
+  SUBCASE("while it runs, and hears of nobody any more") {
+    CHECK(eventually(
+      [&] {
+        return c.cluster.log_of("w1").find("node=ctl reason=\"no heartbeat")
+               != std::string::npos;
+      },
+      5s));
   }
   SUBCASE("when it was started meanwhile, and turned away") {
     c.cluster["w1"].end(SIGKILL);

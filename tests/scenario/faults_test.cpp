@@ -240,9 +240,9 @@ TEST_CASE("object store: hosts share its link, and fetch once") {
   REQUIRE(run.replicas.size() >= 3);
   for (size_t i = 0; i < 2; ++i) {
     CHECK(run.replicas[i].source == "store");
-    // Settled 2 s after the start, which is 5 s before; then 4 s, and 100 ms.
-    auto ready = to_seconds(run.replicas[i].ready.value());
-    CHECK(ready == doctest::Approx(1.1).epsilon(0.1));
+    // Settled 800 ms after the start; then 4 s, and 100 ms to load.
+    auto ready = to_seconds(run.replicas[i].ready.value() + 5s);
+    CHECK(ready == doctest::Approx(4.9).epsilon(0.02));
   }
   auto again = run.replicas.back();
   CHECK(again.source != "store");
@@ -263,7 +263,7 @@ TEST_CASE("fault store: who gets nothing from the object store tries again"
   auto text = fetching("{kind: store, nodes: [w-1, w-2], at: 0s, lasts: 3s,"
                        " part: 1}");
   auto at = text.find("warm_up: 5s");
-  text.replace(at, 11, "warm_up: 1s");
+  text.replace(at, 11, "warm_up: 500ms");
   auto run = run_of(scenario_of(text));
   CHECK(events(run, "replica.failed") >= 1);
   CHECK(share_ok(run, 16s, 20s) == 1);

@@ -72,7 +72,12 @@ public:
                        [&](auto& m) { return m.name == b; });
   }
 
+  void expel(const std::string& name, const std::string& other) {
+    carry_out(name, nodes_.at(name).table.expel(other, "not allowed", now_));
+  }
+
   std::set<std::string> frozen;    ///< say and hear nothing, keep TCP
+  std::set<std::string> unheard;   ///< what they say is not listened to
   std::vector<std::string> events; ///< "a+b", "a-b: reason"
 
 private:
@@ -102,7 +107,7 @@ private:
       if (auto* c = std::get_if<connect_to>(&action))
         x.wanted.insert(c->address);
       if (auto* d = std::get_if<drop_connection>(&action))
-        x.wanted.erase(d->address);
+        x.wanted.erase(d->address), x.connected.erase(d->address);
       if (auto* h = std::get_if<send_hello>(&action))
         send(x, h->address, [what = h->what](peer_table& to, timestamp now) {
           return to.on_hello(what, now);
@@ -130,7 +135,8 @@ private:
   void send(node& from, const std::string& address, F f) {
     auto to = address.substr(6);
     auto i = nodes_.find(to);
-    if (i == nodes_.end() || !from.connected.contains(address))
+    if (i == nodes_.end() || !from.connected.contains(address)
+        || unheard.contains(from.start.node))
       return;
     i->second.inbox.push_back(
       [this, to, f] { carry_out(to, f(nodes_.at(to).table, now_)); });
@@ -217,8 +223,28 @@ TEST_CASE("P4: a silent node is given up after the timeout, and both sides"
   CHECK(net.linked("a", "b"));
   CHECK(net.linked("b", "a"));
   REQUIRE(net.events.size() == 4);
-  CHECK(net.events[0].find("a-b: no heartbeat for 1 s") == 0);
+  CHECK(net.events[0].find("a-b: no heartbeat for 400 ms") == 0);
   CHECK(net.events[1].find("b-a: ") == 0);
+}
+
+TEST_CASE("peers: a node that was expelled and not listened to is met again"
+          " when it may be") {
+  for (auto lasting : {200ms, 2000ms}) { // not noticed, and noticed
+    CAPTURE(lasting.count());
+    network net;
+    net.add("a", {});
+    net.add("b", {"tcp://a"});
+    net.run(1s);
+    REQUIRE(net.linked("a", "b"));
+    net.unheard.insert("b");
+    net.expel("a", "b");
+    net.run(lasting);
+    CHECK_FALSE(net.linked("a", "b"));
+    net.unheard.clear();
+    net.run(6s);
+    CHECK(net.linked("a", "b"));
+    CHECK(net.linked("b", "a"));
+  }
 }
 
 TEST_CASE("peers: what a given-up node said before it knows is not accepted") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cerrno>
 #include <optional>
 #include <string>
@@ -19,12 +20,14 @@ struct socket_options {
   int send_limit = 1000; ///< messages queued per connection
   int receive_limit = 1000;
   int heartbeat_ms = 100; ///< ZMTP pings, so that a dead host is noticed
-  int heartbeat_timeout_ms = 1000;
-  int reconnect_max_ms = 1000; ///< longest pause between two attempts
+  int heartbeat_timeout_ms = 1000; ///< at least; a client may be slow
+  int reconnect_max_ms = 1000;     ///< longest pause between two attempts
 
-  /// A peer from which nothing comes for so long is lost.
+  /// A connection on which nothing comes for so long is lost. What its node
+  /// thinks of a silent peer is another matter.
   void silent_for(microseconds x) {
-    heartbeat_timeout_ms = static_cast<int>(x.count() / 1000);
+    heartbeat_timeout_ms =
+      std::max(heartbeat_timeout_ms, static_cast<int>(x.count() / 1000));
   }
 
   /// For those who may send faster than we read: what waits in ZeroMQ is
