@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/reactor.hpp"
 
+#include <utility>
+
 #include <caf/resumable.hpp>
 #include <caf/scheduler/abstract_coordinator.hpp>
 
@@ -19,7 +21,13 @@ reactor::reactor(caf::actor_system& system, std::function<void()> wake)
     owner_(std::this_thread::get_id()) {
 }
 
-reactor::~reactor() {
+void reactor::close() {
+  {
+    std::lock_guard guard{mutex_};
+    if (std::exchange(closed_, true))
+      return;
+  }
+  owner_ = std::thread::id{};
   take_posted();
   for (; next_ < ready_.size(); ++next_)
     system().scheduler().enqueue(ready_[next_]);
@@ -30,13 +38,17 @@ void reactor::exec_later(caf::resumable* job) {
     ready_.push_back(job);
     return;
   }
-  bool first = false;
+  bool first = false, closed = false;
   {
     std::lock_guard guard{mutex_};
-    first = posted_.empty();
-    posted_.push_back(job);
+    closed = closed_;
+    first = !closed && posted_.empty();
+    if (!closed)
+      posted_.push_back(job);
   }
-  if (first)
+  if (closed)
+    system().scheduler().enqueue(job);
+  else if (first)
     wake_();
 }
 

@@ -21,8 +21,11 @@ public:
   /// `wake` makes the thread return from its poll; called from any thread.
   reactor(caf::actor_system& system, std::function<void()> wake);
 
-  /// Hands what has not run to CAF's workers.
-  ~reactor() override;
+  ~reactor() override { close(); }
+
+  /// Hands what has not run, and what comes from now on, to CAF's workers. The
+  /// adopted thread has ended; the actor system is there. Again: nothing.
+  void close();
 
   /// Makes the calling thread the one that runs the jobs.
   void adopt_this_thread() { owner_ = std::this_thread::get_id(); }
@@ -53,8 +56,9 @@ private:
   std::atomic<std::thread::id> owner_;
   std::vector<caf::resumable*> ready_; // FIFO from next_
   size_t next_ = 0;
-  std::mutex mutex_;
+  std::mutex mutex_; ///< guards what follows
   std::vector<caf::resumable*> posted_;
+  bool closed_ = false;
 };
 
 } // namespace millrace

@@ -94,8 +94,12 @@ void peer_table::tend_connections(timestamp now, peer_actions& out) {
 void peer_table::forget(const std::string& address, peer_actions& out) {
   auto is_seed = std::any_of(seeds_.begin(), seeds_.end(),
                              [&](auto& x) { return x.address == address; });
-  if (!is_seed && connections_.erase(address) != 0)
-    out.push_back(drop_connection{address});
+  if (is_seed || connections_.erase(address) == 0)
+    return;
+  out.push_back(drop_connection{address});
+  for (auto& [name, p] : peers_) // more than one may claim to be there
+    if (p.info.address == address)
+      p.connected = false;
 }
 
 void peer_table::refuse(const hello& x, const std::string& why, uint64_t known,

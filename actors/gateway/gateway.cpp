@@ -72,9 +72,16 @@ void gateway_state::on_requests(request_group& x) {
 }
 
 void gateway_state::send_routes() {
-  for (auto& m : models_)
-    if (!m.next.requests.empty())
-      self_->send(m.router, std::exchange(m.next, {}));
+  for (auto i : to_send_)
+    self_->send(models_[i].router, std::exchange(models_[i].next, {}));
+  to_send_.clear();
+}
+
+void gateway_state::hand_to_router(size_t model, routed x) {
+  auto& next = models_[model].next.requests;
+  if (next.empty())
+    to_send_.push_back(model);
+  next.push_back(std::move(x));
 }
 
 void gateway_state::forget_idle(const session& x) {
@@ -95,12 +102,13 @@ result<size_t> gateway_state::choose(const infer& x, const session& who) const {
   // By far the most requests name a model that has one version.
   std::optional<size_t> only;
   size_t found = 0;
-  for (size_t i = 0; i < models_.size(); ++i) {
-    if (models_[i].info.model != x.model || !is_for(models_[i], who))
-      continue;
-    only = i;
-    ++found;
-  }
+  auto named = by_name_.find(x.model);
+  if (named != by_name_.end())
+    for (auto i : named->second)
+      if (is_for(models_[i], who)) {
+        only = i;
+        ++found;
+      }
   if (found == 1 && x.version.empty())
     return *only;
   std::vector<variant_view> views;
@@ -108,7 +116,7 @@ result<size_t> gateway_state::choose(const infer& x, const session& who) const {
   auto time = now();
   for (size_t i = 0; i < models_.size(); ++i) {
     auto& m = models_[i];
-    if (!is_for(m, who))
+    if (!is_for(m, who) || (found > 0 && m.info.model != x.model))
       continue;
     places.push_back(i);
     // What was slow once and is not asked since would never be asked again.
@@ -190,13 +198,13 @@ result<void> gateway_state::admit(client_request& x,
   x.taken = true;
   ++model.open;
   deadlines_.push(due, key);
-  model.next.requests.push_back({key,
-                                 {due},
-                                 x.priority,
-                                 std::move(*inputs),
-                                 *rows,
-                                 !x.request.idempotent,
-                                 {}});
+  hand_to_router(*chosen, {key,
+                           {due},
+                           x.priority,
+                           std::move(*inputs),
+                           *rows,
+                           !x.request.idempotent,
+                           {}});
   return {};
 }
 

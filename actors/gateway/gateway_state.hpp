@@ -10,6 +10,7 @@
 #include "actors/gateway/notable_requests.hpp"
 #include "actors/gateway/variants.hpp"
 #include "runtime/deadline_queue.hpp"
+#include "runtime/string_map.hpp"
 
 namespace millrace {
 
@@ -98,6 +99,7 @@ private:
   bool is_waited_for(const served& x) const;
   void end_what_nobody_waits_for(const std::string& model);
   result<void> pass_on(routed& x, request& r);
+  void hand_to_router(size_t model, routed x);
   void send_routes();
   void refuse(client_request& x, const session& from, const error& why);
   void settle(outcome& x, const settled& with, timestamp time);
@@ -117,8 +119,10 @@ private:
   bus* bus_ = nullptr;
   std::shared_ptr<metrics> counts_;
   gateway_options options_;
-  std::vector<served> models_; ///< requests in flight hold indices
-  wanted_models wanted_;       ///< of epoch 0: no controller has said so yet
+  std::vector<served> models_;              ///< requests in flight hold indices
+  string_map<std::vector<size_t>> by_name_; ///< a model's versions there
+  std::vector<size_t> to_send_;             ///< those with a next message
+  wanted_models wanted_; ///< of epoch 0: no controller has said so yet
   std::unordered_map<uint64_t, request> in_flight_;
   client_map clients_; ///< those with open requests
   deadline_queue<uint64_t> deadlines_;

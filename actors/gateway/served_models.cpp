@@ -37,6 +37,10 @@ gateway_state::served* gateway_state::free_place() {
   self_->unlink_from(found->router.address());
   self_->send_exit(found->router, caf::exit_reason::user_shutdown);
   bus_->publish(router_name(found->info), nullptr);
+  auto versions = by_name_.find(found->info.model);
+  std::erase(versions->second, static_cast<size_t>(found - models_.data()));
+  if (versions->second.empty())
+    by_name_.erase(versions);
   *found = {};
   return found;
 }
@@ -49,6 +53,7 @@ gateway_state::served* gateway_state::model_of(const replica_ready& x) {
   if (place == nullptr)
     return nullptr;
   auto& m = *place;
+  by_name_[x.info.model].push_back(static_cast<size_t>(place - models_.data()));
   // No two routers, and no two lives of one, decide alike.
   auto& here = bus_->self();
   auto name = router_name(x.info);
@@ -166,7 +171,7 @@ void gateway_state::on_handed_back(handed_back& x) {
 result<void> gateway_state::pass_on(routed& x, request& r) {
   auto& before = models_[r.model];
   if (!before.ended) { // it has come back meanwhile
-    before.next.requests.push_back(std::move(x));
+    hand_to_router(r.model, std::move(x));
     return {};
   }
   error ended{ec::unavailable,
@@ -193,7 +198,7 @@ result<void> gateway_state::pass_on(routed& x, request& r) {
   --before.open;
   ++after.open;
   r.model = *chosen;
-  after.next.requests.push_back(std::move(x));
+  hand_to_router(*chosen, std::move(x));
   return {};
 }
 

@@ -121,7 +121,8 @@ public:
       return count.failure();
     if (!*count)
       return lost("ended with " + end_text(status));
-    // Nobody writes there any more.
+    if (!status) // it may still write there
+      return lost("did not end");
     auto parts = memory.view(**count);
     return parts ? read_parts(*parts) : parts.failure();
   }

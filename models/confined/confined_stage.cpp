@@ -153,7 +153,7 @@ private:
     life->second = file_descriptor{};
     {
       std::lock_guard guard{mutex_};
-      process_ = *process;
+      process_ = std::move(*process);
     }
     if (given_up_) // while there was nothing to end
       end_process();
@@ -227,7 +227,7 @@ private:
 
   process_state look() {
     std::lock_guard guard{mutex_};
-    return look_at(process_);
+    return look_at(process_.id);
   }
 
   /// What was asked for, and pools of LibTorch's own.
@@ -239,13 +239,13 @@ private:
   bool is_crowded() { return look().threads > most_threads(); }
 
   /// Returns how it ended, as far as somebody knows it.
-  int end_process() {
-    pid_t process = 0;
+  std::optional<int> end_process() {
+    confined_child process;
     {
       std::lock_guard guard{mutex_};
       std::swap(process, process_);
     }
-    return process == 0 ? 0 : parent_.end(process);
+    return process.id == 0 ? std::nullopt : parent_.end(process);
   }
 
   /// Its process is of no more use; whoever finds that out first says why.
@@ -319,7 +319,9 @@ private:
       if (lost_ || !receive(on, answer, limit))
         return died();
     }
-    auto took = nanoseconds{now() - started}.count();
+    // One that was late earns the next no more time than it had.
+    auto ended = now();
+    auto took = ended > until ? 0 : nanoseconds{ended - started}.count();
     for (auto longest = longest_.load();
          took > longest && !longest_.compare_exchange_weak(longest, took);)
       ;
@@ -389,7 +391,7 @@ private:
   std::mutex mutex_;
   std::condition_variable freed_;
   std::vector<lane*> free_;         ///< guarded
-  pid_t process_ = 0;               ///< guarded; 0: none, or ended
+  confined_child process_;          ///< guarded; 0: none, or ended
   std::atomic<int64_t> longest_{0}; ///< run, in nanoseconds
   std::atomic<bool> lost_{false};
   std::atomic<bool> given_up_{false};

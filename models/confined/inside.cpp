@@ -10,6 +10,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <vector>
 
 #include "models/confined/arena.hpp"
 #include "models/confined/confinement.hpp"
@@ -292,15 +293,23 @@ void close_all_but(file_descriptor& life) {
   ::_exit(0); // the lanes' threads go with it, whatever they do
 }
 
-/// Only those that are its own: other numbers may be anybody's by now.
-int end_child(pid_t process) {
-  int status = 0;
-  if (::waitpid(process, &status, WNOHANG) == 0) {
-    ::kill(process, SIGKILL);
-    ::waitpid(process, &status, 0);
+/// Those that a template was told to forget, and that have not ended yet.
+class ending_children {
+public:
+  /// Fills in the answer if it has ended.
+  void forget(pid_t process, template_answer& answer) {
+    std::erase_if(ids_,
+                  [](auto id) { return ::waitpid(id, nullptr, WNOHANG) != 0; });
+    auto found = ::waitpid(process, &answer.status, WNOHANG);
+    if (found == process)
+      answer.process = process;
+    else if (found == 0)
+      ids_.push_back(process);
   }
-  return status;
-}
+
+private:
+  std::vector<pid_t> ids_;
+};
 
 } // namespace
 
@@ -320,6 +329,7 @@ int be_template(file_descriptor node) {
     return 1;
   auto self = ::getpid();
   template_order order;
+  ending_children ending;
   for (;;) {
     std::vector<file_descriptor> files;
     if (receive_record(node, order, far_future, &files) != arrival::record)
@@ -330,8 +340,7 @@ int be_template(file_descriptor node) {
       if (answer.process == 0)
         be_confined(std::move(files.front()), **runner, self);
     } else if (order.process > 0) {
-      answer.process = order.process;
-      answer.status = end_child(order.process);
+      ending.forget(order.process, answer);
     }
     if (!send_record(node, answer))
       return 0;

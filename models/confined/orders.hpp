@@ -38,16 +38,17 @@ struct greeting {
 
 struct template_order {
   enum kind : uint8_t {
-    fork, ///< comes with the new process's end of its life line
-    end   ///< kills it, if it lives
+    fork,  ///< comes with the new process's end of its life line
+    forget ///< one that has ended, or will
   };
   kind what = fork;
-  int32_t process = 0; ///< to end
+  int32_t process = 0; ///< to forget
 };
 
 struct template_answer {
-  int32_t process = 0; ///< that was forked; negative: it could not be
-  int32_t status = 0;  ///< of the one that has ended, as waitpid(2) has it
+  /// That was forked, negative: it could not be; or that has ended.
+  int32_t process = 0;
+  int32_t status = 0; ///< of that, as waitpid(2) has it
 };
 
 // -- node and process, on its life line ---------------------------------------
@@ -82,7 +83,7 @@ enum part_kind : uint8_t {
 };
 
 struct load_answer {
-  bool loaded = false;
+  uint8_t loaded = 0; ///< 0: no
   int64_t load_ns = 0;
   int64_t warm_up_ns = 0;
   sentence text = {}; ///< why not

@@ -14,24 +14,6 @@ namespace {
 /// With one record: a bundle, weights, and a connection for each lane.
 constexpr size_t most_files = 250;
 
-/// Whether something can be read before then.
-bool wait_for(int fd, timestamp until) {
-  for (;;) {
-    timespec left{};
-    if (until != far_future) {
-      auto wait =
-        std::max(nanoseconds{0}, until - std::chrono::steady_clock::now());
-      left = {wait.count() / 1'000'000'000, wait.count() % 1'000'000'000};
-    }
-    pollfd one{fd, POLLIN, 0};
-    auto n = ::ppoll(&one, 1, until == far_future ? nullptr : &left, nullptr);
-    if (n > 0)
-      return true;
-    if (n == 0 || errno != EINTR)
-      return false;
-  }
-}
-
 void keep_files(msghdr& message, std::vector<file_descriptor>& out) {
   for (auto* x = CMSG_FIRSTHDR(&message); x != nullptr;
        x = CMSG_NXTHDR(&message, x)) {
@@ -47,6 +29,23 @@ void keep_files(msghdr& message, std::vector<file_descriptor>& out) {
 }
 
 } // namespace
+
+bool wait_for(const file_descriptor& x, timestamp until) {
+  for (;;) {
+    timespec left{};
+    if (until != far_future) {
+      auto wait =
+        std::max(nanoseconds{0}, until - std::chrono::steady_clock::now());
+      left = {wait.count() / 1'000'000'000, wait.count() % 1'000'000'000};
+    }
+    pollfd one{x.get(), POLLIN, 0};
+    auto n = ::ppoll(&one, 1, until == far_future ? nullptr : &left, nullptr);
+    if (n > 0)
+      return true;
+    if (n == 0 || errno != EINTR)
+      return false;
+  }
+}
 
 result<std::pair<file_descriptor, file_descriptor>> make_connection() {
   int ends[2];
@@ -82,7 +81,7 @@ bool send_record(const file_descriptor& to, const_bytes record,
 
 arrival receive_record(const file_descriptor& from, std::span<std::byte> into,
                        timestamp until, std::vector<file_descriptor>* files) {
-  if (until != far_future && !wait_for(from.get(), until))
+  if (until != far_future && !wait_for(from, until))
     return arrival::nothing;
   alignas(cmsghdr) char control[CMSG_SPACE(most_files * sizeof(int))];
   iovec part{into.data(), into.size()};

@@ -17,6 +17,9 @@ namespace millrace::confined {
 /// reason.
 result<std::pair<file_descriptor, file_descriptor>> make_connection();
 
+/// Whether something can be read there before then.
+bool wait_for(const file_descriptor& x, timestamp until);
+
 /// Sends a record and copies of open files with it; false when nobody is at
 /// the other end.
 bool send_record(const file_descriptor& to, const_bytes record,

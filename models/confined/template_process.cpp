@@ -11,6 +11,10 @@
 #include <unistd.h>
 #include <vector>
 
+extern "C" { // which glibc 2.36 forgets to say
+#include <sys/pidfd.h>
+}
+
 #include "runtime/program_folder.hpp"
 
 namespace millrace::confined {
@@ -20,8 +24,11 @@ namespace {
 /// A LibTorch from a slow disk.
 constexpr auto start_limit = 60s;
 
-/// A fork, or the end of a process that gives much memory back.
+/// A fork, on a machine that is busy.
 constexpr auto answer_limit = 30s;
+
+/// The end of a process that gives much memory back.
+constexpr auto end_limit = 2s;
 
 /// The descriptor that the template finds its connection at.
 constexpr int connection_there = 3;
@@ -126,7 +133,8 @@ bool template_process::ask(const template_order& order,
   return false;
 }
 
-result<pid_t> template_process::fork(const file_descriptor& life_line) {
+result<confined_child>
+template_process::fork(const file_descriptor& life_line) {
   std::lock_guard guard{mutex_};
   std::array files{life_line.get()};
   template_answer answer;
@@ -138,23 +146,35 @@ result<pid_t> template_process::fork(const file_descriptor& life_line) {
   }
   if (answer.process <= 0)
     return error{ec::unavailable, "the system forks no more processes"};
-  return answer.process;
+  // Its number stays its own until the template is told to forget it.
+  file_descriptor ended{::pidfd_open(answer.process, 0)};
+  if (!ended)
+    return error{ec::unavailable, std::string{"no file to watch a process: "}
+                                    + std::strerror(errno)};
+  return confined_child{answer.process, std::move(ended)};
 }
 
-int template_process::end(pid_t process) {
+std::optional<int> template_process::end(const confined_child& x) {
+  ::pidfd_send_signal(x.ended.get(), SIGKILL, nullptr, 0);
+  auto has_ended =
+    wait_for(x.ended, std::chrono::steady_clock::now() + end_limit);
   std::lock_guard guard{mutex_};
   template_answer answer;
-  template_order order{template_order::end, process};
-  return ask(order, {}, answer) ? answer.status : 0;
+  if (!ask({template_order::forget, x.id}, {}, answer) || !has_ended
+      || answer.process != x.id)
+    return std::nullopt;
+  return answer.status;
 }
 
-std::string end_text(int status) {
-  if (WIFSIGNALED(status)) {
-    auto* name = ::sigabbrev_np(WTERMSIG(status));
-    return name == nullptr ? "signal " + std::to_string(WTERMSIG(status))
+std::string end_text(std::optional<int> status) {
+  if (!status)
+    return "a status that nobody knows";
+  if (WIFSIGNALED(*status)) {
+    auto* name = ::sigabbrev_np(WTERMSIG(*status));
+    return name == nullptr ? "signal " + std::to_string(WTERMSIG(*status))
                            : "SIG" + std::string{name};
   }
-  return "exit status " + std::to_string(WEXITSTATUS(status));
+  return "exit status " + std::to_string(WEXITSTATUS(*status));
 }
 
 } // namespace millrace::confined

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <mutex>
+#include <optional>
 #include <string>
 #include <sys/types.h>
 
@@ -9,6 +10,12 @@
 #include "models/confined/records.hpp"
 
 namespace millrace::confined {
+
+/// A process that a template has forked.
+struct confined_child {
+  pid_t id = 0;
+  file_descriptor ended; ///< readable once it has: see pidfd_open(2)
+};
 
 /// A node's hold on the template of its confined processes: a program that has
 /// loaded the backend and forks, so that a process costs milliseconds and not
@@ -29,11 +36,12 @@ public:
 
   /// Forks a process that holds the other end of this life line; one template
   /// that has ended is started again. Errors: unavailable.
-  result<pid_t> fork(const file_descriptor& life_line);
+  result<confined_child> fork(const file_descriptor& life_line);
 
-  /// Kills a process, if it lives, and returns how it ended, as waitpid(2) has
-  /// it; 0 when nobody knows any more.
-  int end(pid_t process);
+  /// Kills a process, if it lives, at once whatever its template does, and
+  /// returns how it ended, as waitpid(2) has it. Nothing when it takes the
+  /// kernel more than two seconds, or nobody knows any more.
+  std::optional<int> end(const confined_child& x);
 
 private:
   result<void> start_locked();
@@ -48,6 +56,6 @@ private:
 };
 
 /// "SIGSEGV", "exit status 1": how a process ended.
-std::string end_text(int status);
+std::string end_text(std::optional<int> status);
 
 } // namespace millrace::confined

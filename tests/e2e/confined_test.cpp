@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <future>
+#include <poll.h>
 #include <thread>
 
 #include "models/bundle_store.hpp"
@@ -320,7 +321,26 @@ TEST_CASE("confined: a template that has ended is started again") {
   auto process = parent.fork(life->second);
   REQUIRE(process);
   CHECK(*children_of(::getpid()).begin() != first);
-  CHECK(children_of(*children_of(::getpid()).begin()).contains(*process));
+  CHECK(children_of(*children_of(::getpid()).begin()).contains(process->id));
+}
+
+TEST_CASE("confined: a process is ended also while its template stands still") {
+  confined::template_process parent;
+  REQUIRE(parent.start());
+  auto life = confined::make_connection();
+  REQUIRE(life);
+  auto process = parent.fork(life->second);
+  REQUIRE(process);
+  auto mother = *children_of(::getpid()).begin();
+  REQUIRE(::kill(mother, SIGSTOP) == 0);
+  auto end = std::async([&] { return parent.end(*process); });
+  pollfd ended{process->ended.get(), POLLIN, 0};
+  CHECK(::poll(&ended, 1, 5000) == 1);
+  REQUIRE(::kill(mother, SIGCONT) == 0);
+  auto status = end.get();
+  REQUIRE(status);
+  CHECK(confined::end_text(*status) == "SIGKILL");
+  CHECK_FALSE(children_of(mother).contains(process->id)); // nor as a zombie
 }
 
 TEST_CASE("confined: a process's environment holds no keys") {

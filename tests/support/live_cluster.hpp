@@ -11,6 +11,7 @@
 #include "client/client.hpp"
 #include "client/operator_client.hpp"
 #include "tests/support/bad_network.hpp"
+#include "tests/support/eventually.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/temporary_directory.hpp"
 
@@ -104,18 +105,6 @@ inline void raise_file_limit() {
   mine.rlim_cur = mine.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &mine);
   REQUIRE(mine.rlim_cur >= 8000);
-}
-
-/// Sleeps in short steps until f() holds; false when it never did.
-template <class F>
-bool eventually(F f, microseconds longest) {
-  auto until = std::chrono::steady_clock::now() + longest;
-  while (!f()) {
-    if (std::chrono::steady_clock::now() > until)
-      return false;
-    ::usleep(20'000);
-  }
-  return true;
 }
 
 template <class F>

@@ -260,6 +260,22 @@ TEST_CASE("peers: what a given-up node said before it knows is not accepted") {
   CHECK(a.accepts({"b", 1, 0}));
 }
 
+TEST_CASE("peers: of two nodes that claim one address none stays connected when"
+          " one moves away") {
+  peer_table a{"c", make_member("a"), {}, {}, 1};
+  auto b = make_member("b"), c = make_member("c");
+  c.address = b.address;
+  a.on_hello({"c", b, 1, 0, {}, 0}, at(0s));
+  a.on_connected(b.address, at(0s));
+  a.on_hello({"c", c, 1, 0, {}, 0}, at(0s));
+  auto moved = make_member("b", 2);
+  moved.address = "tcp://elsewhere";
+  auto todo = a.on_hello({"c", moved, 1, 0, {}, 0}, at(0s));
+  CHECK(find<drop_connection>(todo) != nullptr);
+  CHECK(find<report_down>(a.on_tick(at(5s))) != nullptr); // greets nobody there
+  CHECK_FALSE(a.accepts({"c", 1, 0}));
+}
+
 TEST_CASE("peers: another cluster's node, and one with this node's name, are"
           " refused") {
   peer_table a{"c", make_member("a"), {}, {}, 1};

@@ -11,10 +11,12 @@ void client_endpoint::take_in(timestamp now) {
   });
   // Who left did so before what came since on another connection of that name.
   if (std::exchange(left_, false) || !batch_.empty())
-    look_who_left();
+    connections_.look();
+  tell_who_left();
   for (auto& frames : batch_)
     on_frames(frames, now);
   batch_.clear();
+  tell_who_left(); // those whose last words these were
 }
 
 void client_endpoint::on_frames(frame_list& frames, timestamp now) {
@@ -40,7 +42,7 @@ void client_endpoint::on_frames(frame_list& frames, timestamp now) {
     hand_on(from, std::move(content));
 }
 
-void client_endpoint::look_who_left() {
+void client_endpoint::tell_who_left() {
   for (auto& connection : connections_.take_left())
     if (gateway_)
       gateway_->enqueue(nullptr, caf::message_id{},
@@ -68,14 +70,14 @@ void client_endpoint::send(const std::string& connection, frame_writer& x) {
   auto messages = x.messages();
   auto out = x.take();
   auto bytes = out.bytes();
-  loan_account account;
-  if (!is_copied(out)) {
-    account = unread_.open(connection, bytes, most_unread_);
-    if (!account)
+  loan_terms terms;
+  if (!is_copied(out) || !unread_.may_copy(connection, bytes)) {
+    terms = unread_.open(connection, bytes, most_unread_);
+    if (!terms.account)
       return counts_.dropped("client_does_not_read", messages);
   }
   said_ = true;
-  if (!zeromq::send(socket_, connection, out, account))
+  if (!zeromq::send(socket_, connection, out, terms))
     return counts_.dropped("receiver_gone_or_slow", messages);
   counts_.sent(messages, bytes);
 }

@@ -23,13 +23,16 @@ public:
   /// `number` is what sessions on it carry; `whose` says which tenant's it is.
   client_endpoint(uint32_t number, guard::endpoint whose, bus& net,
                   reactor& host, zmq::context_t& context, zmq::socket_t socket,
-                  loan_limits most_unread, guard& who, traffic& counts)
+                  loan_limits most_unread,
+                  std::shared_ptr<std::atomic<size_t>> unread_of_all,
+                  guard& who, traffic& counts)
     : number_(number),
       whose_(std::move(whose)),
       net_(net),
       host_(host),
       socket_(std::move(socket)),
       most_unread_(most_unread),
+      unread_(std::move(unread_of_all)),
       guard_(who),
       counts_(counts),
       connections_(context, socket_) {}
@@ -72,7 +75,7 @@ public:
 
 private:
   void on_frames(frame_list& frames, timestamp now);
-  void look_who_left();
+  void tell_who_left();
   void hand_on(const session& from, caf::message content);
   void send(const std::string& connection, frame_writer& x);
   void refuse(const session& to, client_tag tag, const error& why);

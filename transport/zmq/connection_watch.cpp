@@ -7,7 +7,23 @@ namespace millrace::zeromq {
 
 connection_watch::connection_watch(zmq::context_t& context,
                                    zmq::socket_t& router)
-  : events_(context, router, ZMQ_EVENT_DISCONNECTED) {
+  : events_(context, router, ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED) {
+}
+
+void connection_watch::look() {
+  // libzmq's one I/O thread says that a connection has ended before it hands on
+  // what came on the next one with that descriptor or name.
+  while (auto x = events_.next()) {
+    if (x->kind == ZMQ_EVENT_ACCEPTED) {
+      open_.insert(x->value);
+      continue;
+    }
+    open_.erase(x->value);
+    if (auto i = by_descriptor_.extract(x->value)) {
+      descriptors_.erase(i.mapped());
+      left_.push_back(std::move(i.mapped()));
+    }
+  }
 }
 
 void connection_watch::saw(const std::string& connection,
@@ -18,23 +34,14 @@ void connection_watch::saw(const std::string& connection,
   auto descriptor = text == nullptr ? std::nullopt : number_in<int>(text);
   if (!descriptor)
     return;
-  descriptors_.emplace(connection, *descriptor);
-  by_descriptor_.insert_or_assign(*descriptor, connection);
-}
-
-std::vector<std::string> connection_watch::take_left() {
-  // What had a descriptor or a name before has ended, and libzmq's one I/O
-  // thread says so before it hands on what came on the next connection.
-  std::vector<std::string> out;
-  while (auto x = events_.next()) {
-    auto i = by_descriptor_.find(x->value);
-    if (i == by_descriptor_.end())
-      continue;
-    descriptors_.erase(i->second);
-    out.push_back(std::move(i->second));
-    by_descriptor_.erase(i);
+  if (!open_.contains(*descriptor)) {
+    left_.push_back(connection);
+    return;
   }
-  return out;
+  auto& name = by_descriptor_[*descriptor];
+  descriptors_.erase(name); // heard of late, under another's descriptor
+  name = connection;
+  descriptors_.emplace(connection, *descriptor);
 }
 
 } // namespace millrace::zeromq

@@ -3,6 +3,8 @@
 
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "transport/zmq/socket_events.hpp"
@@ -23,20 +25,28 @@ public:
   /// To be called before the socket is closed.
   void stop() { events_.stop(); }
 
-  /// Notes the connection of a message that has just been received; take_left
-  /// has been called since.
+  /// Hears which connections have begun and ended.
+  void look();
+
+  /// Notes the connection of a message. look() has been called since that was
+  /// received: one that is over by then has left with it.
   void saw(const std::string& connection, zmq::message_t& frame);
 
   /// The connections that ended since the last call.
-  std::vector<std::string> take_left();
+  std::vector<std::string> take_left() { return std::exchange(left_, {}); }
 
-  /// Connections that are there and said something.
-  size_t size() const { return by_descriptor_.size(); }
+  /// Connections that are there.
+  size_t open() const { return open_.size(); }
+
+  /// Those of them that said something.
+  size_t size() const { return descriptors_.size(); }
 
 private:
   socket_events events_;
+  std::unordered_set<int> open_;
   std::unordered_map<std::string, int> descriptors_; ///< by connection
   std::unordered_map<int, std::string> by_descriptor_;
+  std::vector<std::string> left_;
 };
 
 } // namespace millrace::zeromq

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "transport/keys/key_pair.hpp"
+#include "transport/zmq/socket.hpp"
 
 namespace millrace {
 
@@ -68,7 +69,9 @@ bool door::answer(const judge& may_come_in) {
   };
   std::vector<zmq::message_t> asked;
   do {
-    if (!questions_.recv(asked.emplace_back(), zmq::recv_flags::dontwait))
+    auto& frame = asked.emplace_back();
+    if (!undisturbed(
+          [&] { return questions_.recv(frame, zmq::recv_flags::dontwait); }))
       return false;
   } while (asked.back().more());
   std::array<char, 41> key{};
@@ -80,8 +83,8 @@ bool door::answer(const judge& may_come_in) {
     && may_come_in(asked[domain].to_string_view(), key.data(),
                    asked[address].to_string_view());
   auto say = [&](std::string_view x, bool more = true) {
-    questions_.send(zmq::buffer(x),
-                    more ? zmq::send_flags::sndmore : zmq::send_flags::none);
+    auto flags = more ? zmq::send_flags::sndmore : zmq::send_flags::none;
+    undisturbed([&] { return questions_.send(zmq::buffer(x), flags); });
   };
   say("1.0");
   say(asked.size() > request_id ? asked[request_id].to_string_view() : "");

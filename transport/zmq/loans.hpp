@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 namespace millrace::zeromq {
 
@@ -33,6 +34,12 @@ private:
 
 using loan_account = std::shared_ptr<loan_tally>;
 
+/// What a message's first frame that is lent goes on an account with.
+struct loan_terms {
+  loan_account account; ///< null: nothing is counted
+  size_t copied = 0;    ///< bytes copied for that connection before
+};
+
 /// How many bytes may be lent.
 struct loan_limits {
   size_t each = 64u << 20; ///< for one connection
@@ -40,37 +47,61 @@ struct loan_limits {
 };
 
 /// The accounts of a socket's connections: what receivers that do not read make
-/// us hold. For the socket's thread.
+/// us hold. For the socket's thread. What is copied into ZeroMQ's own memory
+/// does not come back; but it is sent in order, so it counts with the next
+/// frame that is lent, and now and then one is.
 class loan_book {
 public:
-  /// The account of a connection, or null when so many bytes more would be over
-  /// a limit. A connection that has read all before gets one message, however
-  /// large, while all together are within theirs.
-  loan_account open(const std::string& connection, size_t bytes,
-                    const loan_limits& limits) {
+  /// Several books may count together what is lent to all.
+  explicit loan_book(std::shared_ptr<std::atomic<size_t>> all =
+                       std::make_shared<std::atomic<size_t>>(0))
+    : all_(std::move(all)) {}
+
+  /// Whether so many bytes for a connection need not be lent.
+  bool may_copy(const std::string& connection, size_t bytes) {
+    forget_settled();
+    auto& copied = accounts_[connection].copied;
+    if (copied + bytes > most_copied)
+      return false;
+    copied += bytes;
+    return true;
+  }
+
+  /// The terms for lending a connection so many bytes more; without an account
+  /// when that would be over a limit. A connection that has read all before
+  /// gets one message, however large, while all together are within theirs.
+  loan_terms open(const std::string& connection, size_t bytes,
+                  const loan_limits& limits) {
     forget_settled();
     if (*all_ >= limits.all)
-      return nullptr;
+      return {};
     auto& out = accounts_[connection];
-    if (!out)
-      out = std::make_shared<loan_tally>(all_);
-    auto held = out->held();
-    return held == 0 || held + bytes <= limits.each ? out : nullptr;
+    if (!out.account)
+      out.account = std::make_shared<loan_tally>(all_);
+    auto held = out.account->held();
+    if (held > 0 && held + bytes > limits.each)
+      return {};
+    return {out.account, std::exchange(out.copied, 0)};
   }
 
   size_t size() const { return accounts_.size(); }
 
 private:
+  /// Without more than this being lent.
+  static constexpr size_t most_copied = 16u << 10;
+
   void forget_settled() {
     if (accounts_.size() < forget_at_)
       return;
-    std::erase_if(accounts_, [](auto& x) { return x.second->held() == 0; });
+    std::erase_if(accounts_, [](auto& x) {
+      auto& account = x.second.account;
+      return !account || account->held() == 0;
+    });
     forget_at_ = std::max<size_t>(64, 2 * accounts_.size());
   }
 
-  std::shared_ptr<std::atomic<size_t>> all_ =
-    std::make_shared<std::atomic<size_t>>(0);
-  std::unordered_map<std::string, loan_account> accounts_;
+  std::shared_ptr<std::atomic<size_t>> all_;
+  std::unordered_map<std::string, loan_terms> accounts_;
   size_t forget_at_ = 64;
 };
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <sys/stat.h>
+#include <utility>
 
 #include "runtime/text.hpp"
 
@@ -41,22 +42,26 @@ private:
 struct loan {
   shared_bytes bytes;
   loan_account account;
+  size_t charge;
 };
 
 void take_back(void*, void* hint) {
   auto* x = static_cast<loan*>(hint);
   if (x->account)
-    *x->account -= x->bytes.size();
+    *x->account -= x->charge;
   delete x;
 }
 
-zmq::message_t lend(const shared_bytes& x, const loan_account& account) {
-  if (x.size() <= copy_up_to)
+/// Copies it if it is small. What was copied before goes on the account with
+/// it, if it is the first to.
+zmq::message_t lend(const shared_bytes& x, loan_terms& terms) {
+  if (x.size() <= copy_up_to && terms.copied == 0)
     return zmq::message_t{x.data(), x.size()};
-  if (account)
-    *account += x.size();
+  auto charge = x.size() + std::exchange(terms.copied, 0);
+  if (terms.account)
+    *terms.account += charge;
   return zmq::message_t{const_cast<std::byte*>(x.data()), x.size(), take_back,
-                        new loan{x, account}};
+                        new loan{x, terms.account, charge}};
 }
 
 bool send_frame(zmq::socket_t& to, zmq::message_t&& x, bool more) {
@@ -68,7 +73,7 @@ bool send_frame(zmq::socket_t& to, zmq::message_t&& x, bool more) {
 
 bool send_parts(zmq::socket_t& to, std::string_view routing_id,
                 zmq::message_t&& first, const std::vector<shared_bytes>& raw,
-                const loan_account& account) {
+                loan_terms terms) {
   try {
     if (!routing_id.empty()
         && !send_frame(to, zmq::message_t{routing_id}, true))
@@ -77,7 +82,7 @@ bool send_parts(zmq::socket_t& to, std::string_view routing_id,
     if (!send_frame(to, std::move(first), left > 0))
       return false;
     for (auto& part : raw)
-      if (!send_frame(to, lend(part, account), --left > 0))
+      if (!send_frame(to, lend(part, terms), --left > 0))
         return false;
     return true;
   } catch (const zmq::error_t&) { // the receiver is not there
@@ -161,12 +166,13 @@ bool send(zmq::socket_t& to, std::string_view routing_id, const wire_message& x,
   std::memcpy(first.data(), head.data(), head.size());
   std::memcpy(first.data<std::byte>() + head.size(), x.body.data(),
               x.body.size());
-  return send_parts(to, routing_id, std::move(first), x.attachments, nullptr);
+  return send_parts(to, routing_id, std::move(first), x.attachments, {});
 }
 
 bool send(zmq::socket_t& to, std::string_view routing_id, const wire_frames& x,
-          const loan_account& account) {
-  return send_parts(to, routing_id, lend(x.first, account), x.raw, account);
+          loan_terms terms) {
+  auto first = lend(x.first, terms);
+  return send_parts(to, routing_id, std::move(first), x.raw, std::move(terms));
 }
 
 bool is_copied(const wire_frames& x) {

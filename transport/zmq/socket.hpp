@@ -88,9 +88,9 @@ bool send(zmq::socket_t& to, std::string_view routing_id, const wire_message& x,
           timestamp now);
 
 /// As above. Bytes that are lent and not copied are on the account until they
-/// are sent.
+/// are sent; see loan_book.
 bool send(zmq::socket_t& to, std::string_view routing_id, const wire_frames& x,
-          const loan_account& account = nullptr);
+          loan_terms terms = {});
 
 /// Whether sending it copies all its bytes.
 bool is_copied(const wire_frames& x);

@@ -67,8 +67,8 @@ public:
       address = bound_address(*x);
       clients_.emplace_back(static_cast<uint32_t>(clients_.size()),
                             std::move(whose), *this, reactor_, context_,
-                            std::move(*x), settings_.max_unread, guard_,
-                            traffic_);
+                            std::move(*x), settings_.max_unread, unread_,
+                            guard_, traffic_);
     }
     if (!settings_.operators.empty()) {
       auto x = bind_router(context_, settings_.operators, outside,
@@ -107,6 +107,7 @@ public:
     stopping_ = true;
     wake_.raise();
     thread_.join();
+    reactor_.close();
   }
 
   reactor& host() override { return reactor_; }
@@ -434,7 +435,9 @@ private:
   zmq::socket_t from_peers_;
   guard guard_;
   const guard::endpoint from_whom_ = guard::peers();
-  std::deque<client_endpoint> clients_; ///< by number
+  const std::shared_ptr<std::atomic<size_t>> unread_ =
+    std::make_shared<std::atomic<size_t>>(0); ///< bytes lent to all clients
+  std::deque<client_endpoint> clients_;       ///< by number
   std::optional<operator_endpoint> operators_;
   std::unique_ptr<link_set> links_;
   std::unique_ptr<peer_table> table_;

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <unistd.h>
+
+#include "runtime/units.hpp"
+
+namespace millrace::test {
+
+/// Sleeps in short steps until f() holds; false when it never did.
+template <class F>
+bool eventually(F f, microseconds longest) {
+  auto until = std::chrono::steady_clock::now() + longest;
+  while (!f()) {
+    if (std::chrono::steady_clock::now() > until)
+      return false;
+    ::usleep(20'000);
+  }
+  return true;
+}
+
+} // namespace millrace::test

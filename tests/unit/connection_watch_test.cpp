@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include "tests/support/eventually.hpp"
+#include "transport/zmq/connection_watch.hpp"
+#include "transport/zmq/socket.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+using namespace millrace::zeromq;
+
+namespace {
+
+/// A ROUTER that is watched, and how somebody comes in.
+struct entrance {
+  zmq::context_t context;
+  zmq::socket_t router =
+    std::move(*bind_router(context, "tcp://127.0.0.1:*", {}));
+  connection_watch watch{context, router};
+
+  ~entrance() { watch.stop(); }
+
+  zmq::socket_t come(const std::string& name) {
+    auto out = make_dealer(context, name, {});
+    REQUIRE(connect(out, bound_address(router)));
+    out.send(zmq::str_buffer("hello"), zmq::send_flags::none);
+    return out;
+  }
+
+  frame_list next() {
+    frame_list out;
+    REQUIRE(eventually([&] { return receive(router, out); }, 5s));
+    return out;
+  }
+
+  void note(frame_list message) {
+    watch.look();
+    watch.saw(message[0].to_string(), message[1]);
+  }
+
+  bool has_left(const std::string& name) {
+    watch.look();
+    return watch.take_left() == std::vector{name};
+  }
+};
+
+} // namespace
+
+TEST_CASE("connection_watch: a connection that said something and ends has"
+          " left") {
+  entrance x;
+  {
+    auto a = x.come("a"), b = x.come("b");
+    x.note(x.next());
+    x.note(x.next());
+    CHECK(x.watch.size() == 2);
+    CHECK(x.watch.take_left().empty());
+    b.close();
+    CHECK(eventually([&] { return x.has_left("b"); }, 5s));
+    CHECK(x.watch.size() == 1);
+  }
+  CHECK(eventually([&] { return x.has_left("a"); }, 5s));
+}
+
+TEST_CASE("connection_watch: one that is over before it is heard has left") {
+  entrance x;
+  x.come("a").close();
+  auto message = x.next(); // so it was there
+  CHECK(eventually(
+    [&] {
+      x.watch.look();
+      return x.watch.open() == 0;
+    },
+    5s));
+  x.note(std::move(message));
+  CHECK(x.watch.take_left() == std::vector<std::string>{"a"});
+  CHECK(x.watch.size() == 0);
+}
