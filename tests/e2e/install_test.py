@@ -86,6 +86,11 @@ class Installed(unittest.TestCase):
             script = self.prefix / f"share/bash-completion/completions/{program}"
             run("bash", "-n", script)
 
+    def test_what_an_operator_reads_is_there(self):
+        pages = self.prefix / "share/doc/millrace"
+        for name in ("OPERATING", "REFERENCE", "KEYS", "README"):
+            self.assertTrue((pages / f"{name}.md").read_text())
+
     def complete(self, program, *words):
         script = self.prefix / f"share/bash-completion/completions/{program}"
         quoted = " ".join(f"'{x}'" for x in (program, *words))
