@@ -38,17 +38,15 @@ void reactor::exec_later(caf::resumable* job) {
     ready_.push_back(job);
     return;
   }
-  bool first = false, closed = false;
-  {
-    std::lock_guard guard{mutex_};
-    closed = closed_;
-    first = !closed && posted_.empty();
-    if (!closed)
-      posted_.push_back(job);
+  std::unique_lock guard{mutex_};
+  if (closed_) {
+    guard.unlock();
+    return system().scheduler().enqueue(job);
   }
-  if (closed)
-    system().scheduler().enqueue(job);
-  else if (first)
+  auto first = posted_.empty();
+  posted_.push_back(job);
+  guard.unlock();
+  if (first)
     wake_();
 }
 

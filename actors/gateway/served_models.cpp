@@ -46,9 +46,10 @@ gateway_state::served* gateway_state::free_place() {
 }
 
 gateway_state::served* gateway_state::model_of(const replica_ready& x) {
-  for (auto& m : models_)
-    if (m.info.model == x.info.model && m.info.version == x.info.version)
-      return &m;
+  if (auto named = by_name_.find(x.info.model); named != by_name_.end())
+    for (auto i : named->second)
+      if (models_[i].info.version == x.info.version)
+        return &models_[i];
   auto* place = free_place();
   if (place == nullptr)
     return nullptr;

@@ -106,8 +106,10 @@ private:
       auto& x = nodes_.at(name);
       if (auto* c = std::get_if<connect_to>(&action))
         x.wanted.insert(c->address);
-      if (auto* d = std::get_if<drop_connection>(&action))
-        x.wanted.erase(d->address), x.connected.erase(d->address);
+      if (auto* d = std::get_if<drop_connection>(&action)) {
+        x.wanted.erase(d->address);
+        x.connected.erase(d->address);
+      }
       if (auto* h = std::get_if<send_hello>(&action))
         send(x, h->address, [what = h->what](peer_table& to, timestamp now) {
           return to.on_hello(what, now);
