@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "runtime/sizes.hpp"
 #include "runtime/text.hpp"
 
 namespace millrace {
@@ -100,7 +101,7 @@ result<std::string> write_npy(const tensor& x) {
     + "', 'fortran_order': False, 'shape': ("
     + joined(x.extents, ", ", [](int64_t n) { return std::to_string(n); })
     + (x.extents.rank() == 1 ? ",), }" : "), }");
-  header.resize((header.size() + 11 + 63) / 64 * 64 - 11, ' ');
+  header.resize(rounded_up(header.size() + 11, 64) - 11, ' ');
   header += '\n';
   std::string out{magic};
   out += '\x01';

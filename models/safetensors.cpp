@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runtime/sizes.hpp"
 #include "runtime/text.hpp"
 
 namespace millrace {
@@ -279,8 +280,7 @@ result<std::string> write_safetensors(const std::vector<named_tensor>& xs) {
     at += n;
   }
   auto text = header.dump();
-  text.resize((text.size() + 8 + alignment - 1) / alignment * alignment - 8,
-              ' ');
+  text.resize(rounded_up(text.size() + 8, alignment) - 8, ' ');
   uint64_t size = text.size();
   std::string out(sizeof size, '\0');
   std::memcpy(out.data(), &size, sizeof size);

@@ -12,6 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "runtime/sizes.hpp"
+
 namespace millrace {
 
 namespace {
@@ -44,7 +46,7 @@ shared_bytes shared_bytes::slice(size_t offset, size_t n) const {
 }
 
 byte_buffer::byte_buffer(size_t n) : size_(n) {
-  auto rounded = (n + 63) / 64 * 64;
+  auto rounded = rounded_up(n, 64);
   auto* p = rounded == 0 ? nullptr : std::aligned_alloc(64, rounded);
   if (rounded != 0 && p == nullptr)
     throw std::bad_alloc{};

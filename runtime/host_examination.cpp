@@ -11,6 +11,7 @@
 #include <link.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/timex.h>
 #include <unistd.h>
 
@@ -55,6 +56,7 @@ public:
     look_at_cores();
     look_at_memory();
     look_at_huge_pages();
+    look_at_landlock();
     look_at_clock();
     look_at_sockets();
     look_at_libraries();
@@ -158,6 +160,15 @@ private:
           + ", reserved: " + std::to_string(reserved.value_or(0)),
         "weights are read faster with them: echo madvise >"
         " /sys/kernel/mm/transparent_hugepage/enabled");
+  }
+
+  /// What keeps a model that nobody vouches for from files, beside seccomp.
+  void look_at_landlock() {
+    auto version = ::syscall(SYS_landlock_create_ruleset, nullptr, 0, 1);
+    add("landlock", version < 1 ? verdict::notice : verdict::good,
+        version < 1 ? "not there" : "version " + std::to_string(version),
+        "models that are not trusted are kept from files by seccomp alone: boot"
+        " with lsm=landlock,...");
   }
 
   void look_at_clock() {

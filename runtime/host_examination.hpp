@@ -30,8 +30,8 @@ struct finding {
 };
 
 /// Looks at what this process may use and runs with: limits, memory, huge
-/// pages, threads, clock, sockets, libraries. Reads /proc and /sys; what cannot
-/// be read is left out. Takes about a millisecond.
+/// pages, threads, Landlock, clock, sockets, libraries. Reads /proc and /sys;
+/// what cannot be read is left out. Takes about a millisecond.
 std::vector<finding> examine_host();
 
 } // namespace millrace

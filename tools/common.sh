@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What quickstart and test share: packages, steps with progress, the build.
+# What quickstart, test and package share: packages, steps with progress, the build.
 # Sourced, with $root set to the project's folder.
 
 # Debian packages the project is built and run with.
@@ -90,6 +90,13 @@ install_packages() {
 build() {
   step "configuring ($1)" cmake --preset "$1"
   step "building ($1)" env NINJA_STATUS='[%f/%t] ' ninja -C "$2"
+}
+
+# prepare_tour FOLDER: all that tools/tour serves and shows.
+prepare_tour() {
+  tools/example-models --store "$1/bundles" digits bench
+  cp config/quickstart.yaml "$1/quickstart.yaml"
+  cp build/examples/digits/heldout.npy "$1/digits.npy"
 }
 
 # CAF and ZeroMQ as the sanitizer wants them: what orders messages is code of

@@ -21,6 +21,7 @@
 #include "runtime/actor.hpp"
 #include "runtime/bytes.hpp"
 #include "runtime/fields.hpp"
+#include "runtime/sizes.hpp"
 #include "runtime/units.hpp"
 
 namespace millrace {
@@ -36,6 +37,8 @@ public:
 
 // -- limits of what is decoded ------------------------------------------------
 
+/// Lists of a large cluster's replicas and texts of configurations fit. What
+/// keeps memory in bounds is not these but decode_budget.
 struct codec_limits {
   static constexpr size_t body_bytes = 4u << 20;
   static constexpr size_t depth = 12;

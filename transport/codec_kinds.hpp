@@ -13,9 +13,10 @@ T& as(void* x) {
 
 /// Accounts for n elements of a size before they are made.
 inline bool spend(decode_context& ctx, size_t n, size_t size) {
-  if (n > ctx.budget / size)
+  auto all = product(n, size);
+  if (!all || *all > ctx.budget)
     return false;
-  ctx.budget -= n * size;
+  ctx.budget -= *all;
   return true;
 }
 

@@ -57,6 +57,9 @@ void placement_state::on_inventory(inventory& x) {
   }
   known = std::move(x);
   view_.gone.erase(known.node.name);
+  if (lost_.contains(known.node.name))
+    settle_if_most_are_lost();
+  lost_.erase(known.node.name);
   auto& orders = orders_[known.node.name];
   std::erase_if(orders, [&](auto& y) {
     return known.epoch == options_.epoch && y.sequence <= known.sequence;
@@ -118,7 +121,14 @@ void placement_state::on_peer_down(const peer_down& x) {
   view_.nodes.erase(i);
   orders_.erase(x.peer.name);
   told_.erase(x.peer.name);
+  lost_.insert(x.peer.name);
+  settle_if_most_are_lost();
   commit_soon();
+}
+
+void placement_state::settle_if_most_are_lost() {
+  if (lost_.size() >= 2 && lost_.size() >= view_.nodes.size())
+    settled_at_ = now() + options_.settle;
 }
 
 std::vector<model_settings> placement_state::wanted() const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 
 #include "actors/placement/placement.hpp"
 #include "actors/placement/quarantine.hpp"
@@ -39,6 +40,10 @@ private:
   timestamp now() const;
   std::vector<model_settings> wanted() const;
   void commit_soon();
+  /// When most nodes are lost it may be this one that stood still or was cut
+  /// off. It waits for what they say, as after its start: what they have is not
+  /// to be there twice.
+  void settle_if_most_are_lost();
   void commit();
   size_t replicas() const;
   void carry_out(const placement_plan& plan);
@@ -50,6 +55,7 @@ private:
   placement_actor::stateful_pointer<placement_state> self_ = nullptr;
   placement_options options_;
   timestamp settled_at_;
+  std::set<std::string> lost_; ///< nodes that were seen, and are not
   cluster_view view_;
   std::map<std::string, std::vector<order>> orders_; ///< by node
   uint64_t last_order_ = 0;

@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-#define MILLRACE_BACKEND_ABI 4
+#define MILLRACE_BACKEND_ABI 5
 #define MILLRACE_MAX_RANK 8
 
 typedef struct millrace_tensor {
@@ -76,6 +76,10 @@ typedef struct millrace_backend {
   /* Whether what the inputs hold, and not their extents alone, may decide how
    * long a pass takes: loops, and numbers out of tensors that decide shapes. */
   int (*depends_on_values)(const millrace_stage* stage);
+  /* Whether code that nobody vouches for may be loaded: an archive whose
+   * program calls no operator that opens files. Called before load and
+   * take_apart, which look at nothing but whether it is an archive. */
+  int (*check_code)(const void* code, uint64_t bytes, millrace_error* failed);
   /* Takes apart a model file that lies in memory. */
   int (*take_apart)(const void* file, uint64_t bytes,
                     const millrace_import_sink* sink, millrace_error* failed);

@@ -114,6 +114,13 @@ public:
 
   void enter_thread(int threads) override { api_->enter_thread(threads); }
 
+  result<void> check_code(const_bytes x) override {
+    millrace_error failed{};
+    if (api_->check_code(x.data(), x.size(), &failed) != 0)
+      return error{ec::bad_request, failed.text};
+    return {};
+  }
+
   result<std::unique_ptr<loaded_stage>>
   load(const std::shared_ptr<const bundle>& x, size_t first,
        size_t last) override {

@@ -54,6 +54,12 @@ public:
   /// operator may use.
   virtual void enter_thread(int threads) = 0;
 
+  /// A first look at code that nobody vouches for, before it is loaded or taken
+  /// apart: whether it calls TorchScript's operators that open files. What it
+  /// finds could do nothing in a confined process anyway.
+  /// Errors: bad_request, with the call; or when the code cannot be read.
+  virtual result<void> check_code(const_bytes) { return {}; }
+
   /// Loads layers [first, last). Parameters are used where they are mapped.
   /// Errors: internal when the code does not parse or names other parameters.
   virtual result<std::unique_ptr<loaded_stage>>

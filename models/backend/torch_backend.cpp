@@ -14,6 +14,8 @@
 #include <streambuf>
 
 #include <ATen/Parallel.h>
+#include <caffe2/serialize/inline_container.h>
+#include <torch/csrc/jit/frontend/lexer.h>
 #include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/version.h>
@@ -161,6 +163,40 @@ void attach(torch::jit::Module& m, const millrace_layer& layer) {
                              + given.begin()->first + "'");
 }
 
+/// LibTorch would take other formats, too: the lite interpreter's is read
+/// without a check of its offsets.
+void check_archive(const void* file, uint64_t bytes) {
+  constexpr char magic[] = {'P', 'K', 3, 4};
+  if (bytes < sizeof magic || std::memcmp(file, magic, sizeof magic) != 0)
+    C10_THROW_ERROR(ValueError, "not an archive (expected a zip file's start)");
+}
+
+torch::jit::Module open_archive(const void* file, uint64_t bytes) {
+  check_archive(file, bytes);
+  memory_buffer buffer{file, bytes};
+  std::istream in{&buffer};
+  return torch::jit::load(in, at::kCPU);
+}
+
+/// Refuses a call of an operator that opens files: torch.save(...),
+/// ops.aten.from_file(...). TorchScript's own lexer sees through whatever
+/// stands between the words.
+void check_calls(const std::string& file, const std::string& program) {
+  static const std::set<std::string> places{"torch", "aten"};
+  static const std::set<std::string> calls{"from_file", "save"};
+  torch::jit::Lexer lexer{std::make_shared<torch::jit::Source>(program)};
+  std::string before_last, last;
+  while (lexer.cur().kind != torch::jit::TK_EOF) {
+    auto text = lexer.next().text();
+    if (last == "." && calls.count(text) != 0 && places.count(before_last) != 0)
+      throw std::runtime_error(
+        "its code (" + file + ") calls " + before_last + "." + text
+        + ", which opens files; expected code that only computes, or that its"
+          " model is marked as trusted");
+    before_last = std::exchange(last, std::move(text));
+  }
+}
+
 // -- the interface ------------------------------------------------------------
 
 const char* describe_backend() {
@@ -181,9 +217,7 @@ int load(const millrace_layer* layers, uint64_t count, millrace_stage** out,
     torch::jit::setGraphExecutorOptimize(false);
     auto stage = std::make_unique<millrace_stage>();
     for (uint64_t i = 0; i < count; ++i) {
-      memory_buffer buffer{layers[i].code, layers[i].code_bytes};
-      std::istream in{&buffer};
-      auto m = torch::jit::load(in, at::kCPU);
+      auto m = open_archive(layers[i].code, layers[i].code_bytes);
       m.eval();
       attach(m, layers[i]);
       stage->layers.push_back(std::move(m));
@@ -280,11 +314,11 @@ int run(millrace_stage* stage, const millrace_tensor* inputs,
   });
 }
 
-torch::jit::Module open_script(const void* file, uint64_t bytes) {
+/// What f reads of somebody's file.
+template <class F>
+auto read_script(F f) {
   try {
-    memory_buffer buffer{file, bytes};
-    std::istream in{&buffer};
-    return torch::jit::load(in, at::kCPU);
+    return f();
   } catch (const c10::Error& e) {
     throw std::runtime_error(
       "is not a TorchScript file; expected what torch.jit.script(module) or"
@@ -293,10 +327,37 @@ torch::jit::Module open_script(const void* file, uint64_t bytes) {
   }
 }
 
+/// The sources in an archive, by their files' names.
+std::map<std::string, std::string> programs_in(const void* file,
+                                               uint64_t bytes) {
+  constexpr char ending[] = ".py";
+  constexpr size_t n = sizeof ending - 1;
+  check_archive(file, bytes);
+  memory_buffer buffer{file, bytes};
+  std::istream in{&buffer};
+  caffe2::serialize::PyTorchStreamReader archive{&in};
+  std::map<std::string, std::string> out;
+  for (auto& name : archive.getAllRecords()) {
+    if (name.size() < n || name.compare(name.size() - n, n, ending) != 0)
+      continue;
+    auto [data, size] = archive.getRecord(name);
+    out.emplace(name, std::string{static_cast<const char*>(data.get()), size});
+  }
+  return out;
+}
+
+int check_code(const void* code, uint64_t bytes, millrace_error* failed) {
+  return guarded(failed, [&] {
+    for (auto& [name, program] :
+         read_script([&] { return programs_in(code, bytes); }))
+      check_calls(name, program);
+  });
+}
+
 int take_apart(const void* file, uint64_t bytes,
                const millrace_import_sink* sink, millrace_error* failed) {
   return guarded(failed, [&] {
-    auto m = open_script(file, bytes);
+    auto m = read_script([&] { return open_archive(file, bytes); });
     m.eval();
     auto schema = m.get_method("forward").function().getSchema();
     for (size_t i = 1; i < schema.arguments().size(); ++i) {
@@ -323,7 +384,7 @@ int take_apart(const void* file, uint64_t bytes,
 
 constexpr millrace_backend backend{
   MILLRACE_BACKEND_ABI, describe_backend, enter_thread, load, unload, run,
-  depends_on_values,    take_apart,
+  depends_on_values,    check_code,       take_apart,
 };
 
 } // namespace

@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include "runtime/sizes.hpp"
+
 namespace millrace::confined {
 
 /// Of one tensor, from the arena's beginning on.
@@ -21,7 +23,7 @@ namespace {
 constexpr size_t alignment = 64;
 
 constexpr size_t aligned(size_t n) {
-  return (n + alignment - 1) / alignment * alignment;
+  return rounded_up(n, alignment);
 }
 
 error system_error(const char* doing) {

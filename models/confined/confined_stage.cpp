@@ -213,6 +213,7 @@ private:
       files.push_back(ends.back().get());
     }
     life_order order;
+    order.trusted = settings_.trusted;
     order.manifest_bytes = manifest.size();
     order.first_layer = settings_.first_layer;
     order.last_layer = settings_.last_layer;

@@ -13,6 +13,7 @@ namespace millrace::confined {
 /// A stage to be loaded in a process of its own.
 struct stage_settings {
   std::shared_ptr<const bundle> content;
+  bool trusted = false; ///< somebody vouches for its code: it is not looked at
   size_t first_layer = 0;
   size_t last_layer = 0; ///< one past
   size_t max_batch = 1;  ///< rows; warmed up with these, 0: not at all

@@ -14,6 +14,8 @@ result<void> become_nobody();
 /// that are open stay so; beside them this process, and every thread that it
 /// starts from now on, can compute, and take so much more memory than it has.
 /// - Limits: address space, no file that grows, no core dump, few descriptors.
+///   None of processor time, for it may serve for months: what runs too long is
+///   ended by its deadline. None of processes, for it can make none.
 /// - Landlock, as far as the kernel knows it: no file, no TCP port, no signal
 ///   to others, no abstract socket. A kernel without it is not refused: what
 ///   follows is enough.

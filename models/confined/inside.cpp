@@ -185,6 +185,8 @@ private:
       if (!able)
         return able.failure();
       runner_.enter_thread(static_cast<int>(order_.threads));
+      if (auto fine = runner_.check_code(file->content.view()); !fine)
+        return fine.failure();
       return take_apart(runner_, *file);
     });
   }
@@ -204,6 +206,10 @@ private:
     auto begin = std::chrono::steady_clock::now();
     runner_.enter_thread(static_cast<int>(order_.threads));
     auto shared = std::make_shared<const bundle>(std::move(*content));
+    if (order_.trusted == 0)
+      for (auto i = order_.first_layer; i < order_.last_layer; ++i)
+        if (auto fine = runner_.check_code(shared->code[i].view()); !fine)
+          return fine;
     auto stage = runner_.load(shared, order_.first_layer, order_.last_layer);
     if (!stage)
       return stage.failure();

@@ -65,6 +65,7 @@ struct life_order {
     take_apart
   };
   kind what = load;
+  uint8_t trusted = 0; ///< 1: somebody vouches for the code
   uint64_t memory = 0; ///< bytes, beside the files'
   uint32_t threads = 1;
   uint32_t lanes = 1;

@@ -229,6 +229,7 @@ private:
   void load_confined(const load_request& x, instance& slot) {
     auto id = x.instance;
     confined::stage_settings settings{x.content,
+                                      x.trusted,
                                       x.first_layer,
                                       x.last_layer,
                                       x.max_batch,
@@ -258,6 +259,10 @@ private:
       return listener_.on_loaded(x.instance, done.failure());
     use_threads(x.threads);
     auto begin = now();
+    if (!x.trusted)
+      for (auto i = x.first_layer; i < x.last_layer; ++i)
+        if (auto fine = runner_->check_code(x.content->code[i].view()); !fine)
+          return listener_.on_loaded(x.instance, fine.failure());
     auto stage = runner_->load(x.content, x.first_layer, x.last_layer);
     if (!stage) {
       listener_.on_loaded(x.instance, stage.failure());

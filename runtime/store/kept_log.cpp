@@ -20,10 +20,13 @@ class journaled_log : public kept_log {
 public:
   explicit journaled_log(std::unique_ptr<audit_journal> to)
     : to_(std::move(to)) {
-    thread_.repeat(moment, [this] { write(); });
+    thread_->repeat(moment, [this] { write(); });
   }
 
-  ~journaled_log() override { write(); }
+  ~journaled_log() override {
+    thread_.reset(); // what it could not write is back then
+    write();
+  }
 
   void keep(std::string line) override {
     add(std::move(line), kept_, most_kept);
@@ -61,6 +64,20 @@ private:
       log_event(log_level::error, "store", "lines_not_kept",
                 {{"lines", lines.size()}, {"error", done.failure().text}});
     failing_ = !done;
+    if (failing_)
+      put_back(std::move(lines));
+  }
+
+  /// To be tried again, before what came meanwhile. What the disk took of them
+  /// after all is there twice then.
+  void put_back(std::vector<std::string> lines) {
+    std::lock_guard guard{mutex_};
+    std::move(waiting_.begin(), waiting_.end(), std::back_inserter(lines));
+    if (lines.size() > most_kept) {
+      more_ += lines.size() - most_kept;
+      lines.resize(most_kept);
+    }
+    waiting_ = std::move(lines);
   }
 
   std::mutex mutex_; // guards what follows
@@ -71,7 +88,8 @@ private:
   std::mutex writing_; // guards what follows
   std::unique_ptr<audit_journal> to_;
   bool failing_ = false;
-  worker_thread thread_{"kept lines"};
+  std::unique_ptr<worker_thread> thread_ =
+    std::make_unique<worker_thread>("kept lines");
 };
 
 } // namespace
@@ -89,7 +107,12 @@ result<std::unique_ptr<kept_log>> open_kept_log(const std::string& directory,
   auto where = open_directory(directory);
   if (!where)
     return where.failure();
-  auto journal = audit_journal::open(std::move(*where), part_max);
+  return open_kept_log(std::move(*where), part_max);
+}
+
+result<std::unique_ptr<kept_log>> open_kept_log(std::unique_ptr<disk> where,
+                                                size_t part_max) {
+  auto journal = audit_journal::open(std::move(where), part_max);
   if (!journal)
     return journal.failure();
   return std::unique_ptr<kept_log>{

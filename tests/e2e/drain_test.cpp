@@ -4,6 +4,7 @@
 #include <set>
 
 #include "tests/support/canary_load.hpp"
+#include "tests/support/http.hpp"
 #include "tests/support/live_cluster.hpp"
 
 using namespace millrace;
@@ -62,6 +63,32 @@ TEST_CASE("P16: a drain ends in time though a model never does, and so does its"
   std::multiset<int> statuses{c["w1"].wait(), c["w2"].wait()};
   CHECK(std::chrono::steady_clock::now() - begin < 10s);
   CHECK(statuses == std::multiset<int>{0, 1}); // who had it ends by force
+}
+
+TEST_CASE(
+  "P16: a gateway that drains says that it is not ready before it refuses"
+  " anything") {
+  auto http = free_port();
+  live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"
+                          "    devices: [{type: cpu, lanes: 2}]\n"
+                          "    http: 127.0.0.1:"
+                            + std::to_string(http) + "\n"}},
+                 "  - {model: identity}\n  - {model: lasting}\n",
+                 bundles};
+  auto gateway = c.start_and_meet(2);
+  // So that there is something to wait for.
+  gateway.submit(ask("lasting", floats({1, 4}, 1e10f)), 2s);
+  auto not_ready = [&] {
+    return http_get(http, "/readyz").find(" 503") != std::string::npos;
+  };
+  REQUIRE(eventually([&] { return !not_ready(); }, 5s));
+  c["all"].signal(SIGTERM);
+  auto status = ec::ok;
+  while (status == ec::ok)
+    status = gateway.infer_one(ask("identity", floats({1, 4})), 1s).status;
+  CHECK(status == ec::unavailable);
+  CHECK(not_ready());
+  CHECK(c["all"].wait() == 0);
 }
 
 TEST_CASE("P16: workers that are drained and started again by turns lose"

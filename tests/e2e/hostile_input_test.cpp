@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "runtime/bytes.hpp"
+#include "runtime/hash.hpp"
 #include "tests/support/builders.hpp"
 #include "tests/support/hostile_files.hpp"
 #include "tests/support/hostile_frames.hpp"
@@ -154,13 +155,28 @@ TEST_CASE("P12: a node among whose models are hostile ones serves the others") {
     write(bundle / "layers/model.pt", "code");
     write(bundle / "model.yaml", x.content);
   }
+  std::string served = "  - {model: identity}\n  - {model: m}\n";
+  size_t weights = 0;
+  for (auto& x : hostile_weights()) {
+    auto name = "weights" + std::to_string(++weights);
+    served += "  - {model: " + name + "}\n";
+    auto bundle = store / name / "1";
+    write(bundle / "layers/model.pt", "code");
+    write(bundle / "weights.safetensors", x.content);
+    auto manifest = good_manifest();
+    manifest.replace(manifest.find("name: m\n"), 8, "name: " + name + "\n");
+    manifest += "weights: {file: weights.safetensors, bytes: "
+                + std::to_string(x.content.size()) + ", sha256: "
+                + sha256_hex(std::as_bytes(std::span{x.content})) + "}\n";
+    write(bundle / "model.yaml", manifest);
+  }
   write(store / "m/1/layers/model.pt", "evil");
   write(store / "m/1/model.yaml", good_manifest());
   fs::create_directories(store / "pipe/1");
   REQUIRE(::mkfifo((store / "pipe/1/model.yaml").c_str(), 0600) == 0);
   fs::create_directory_symlink("/etc", store / "link");
   live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"}},
-                 "  - {model: identity}\n  - {model: m}\n",
+                 served,
                  folder.path()};
   c.start_all();
   auto honest = c.connect_client();
@@ -170,6 +186,9 @@ TEST_CASE("P12: a node among whose models are hostile ones serves the others") {
   CHECK(eventually([&] { return status_of("identity") == ec::ok; }, 30s));
   CHECK(eventually(
     [&] { return c.log_of("all").find("SHA-256") != std::string::npos; }, 10s));
+  CHECK(eventually([&] { return c.logged("all", "safetensors: ") >= weights; },
+                   10s));
   CHECK(status_of("m") == ec::unknown_model);
+  CHECK(status_of("weights1") == ec::unknown_model);
   CHECK(status_of("identity") == ec::ok);
 }

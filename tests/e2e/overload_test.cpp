@@ -30,6 +30,7 @@ struct step {
     microseconds at{0}; ///< submitted, after the step's begin
     microseconds took{0};
     ec status = ec::ok;
+    microseconds retry_after{0};
   };
   std::vector<answer> answers;
 
@@ -51,6 +52,20 @@ struct step {
         all.push_back(x.took);
     std::sort(all.begin(), all.end());
     return all.empty() ? 0us : all[(all.size() - 1) * 99 / 100];
+  }
+
+  /// Good answers to what was submitted in the second that begins then.
+  size_t good_in_second(microseconds from) const {
+    return static_cast<size_t>(
+      std::count_if(answers.begin(), answers.end(), [&](auto& x) {
+        return x.status == ec::ok && x.at >= from && x.at < from + 1s;
+      }));
+  }
+
+  bool refusals_say_when() const {
+    return std::all_of(answers.begin(), answers.end(), [](auto& x) {
+      return x.status != ec::overloaded || x.retry_after > 0us;
+    });
   }
 
   /// From when on all is answered well, and in that time.
@@ -102,7 +117,7 @@ private:
       return false;
     auto& its = open_.at(x->id);
     out[its.step].answers.push_back(
-      {its.at, to_us(now() - its.when), x->reply.status});
+      {its.at, to_us(now() - its.when), x->reply.status, x->reply.retry_after});
     open_.erase(x->id);
     return true;
   }
@@ -114,7 +129,7 @@ private:
 
 } // namespace
 
-TEST_CASE("P9: at three and ten times the capacity goodput stays, who is"
+TEST_CASE("P9: at 1.4, three and ten times the capacity goodput stays, who is"
           " accepted is in time, refusals are quick, and all is well again in a"
           " second") {
   // Devices so slow that two cores have time for the flood too; the figures
@@ -138,9 +153,11 @@ TEST_CASE("P9: at three and ten times the capacity goodput stays, who is"
   CHECK(capacity > 0.75 * said);
   // The promise is 5 ms for a refusal: two cores are also the client's.
   auto attempt = [&] {
-    auto steps = load.run(
-      {0.5 * capacity, 3 * capacity, 10 * capacity, 0.5 * capacity}, length);
-    auto &calm = steps[0], &storm = steps[1], &flood = steps[2];
+    auto steps = load.run({0.5 * capacity, 1.4 * capacity, 3 * capacity,
+                           10 * capacity, 0.5 * capacity},
+                          length);
+    auto &calm = steps[0], &gust = steps[1], &storm = steps[2],
+         &flood = steps[3];
     auto share = [&](auto& x) {
       return static_cast<double>(x.good()) / static_cast<double>(peak);
     };
@@ -149,7 +166,7 @@ TEST_CASE("P9: at three and ten times the capacity goodput stays, who is"
              / static_cast<double>(x.good() + x.late_or_otherwise());
     };
     // At half the capacity a batch may still wait for another one.
-    auto normal = steps[3].normal_after(2 * calm.p99(ec::ok));
+    auto normal = steps[4].normal_after(2 * calm.p99(ec::ok));
     for (auto& x : steps)
       MESSAGE("of " << x.answers.size() << ": " << x.good() << " good ("
                     << 100 * share(x) << " % of the peak), in "
@@ -160,10 +177,14 @@ TEST_CASE("P9: at three and ten times the capacity goodput stays, who is"
     MESSAGE("normal " << format_duration(normal) << " after the flood");
     return std::vector<std::pair<std::string, bool>>{
       {"calm", calm.good() == calm.answers.size()},
+      {"goodput at 1.4 times", share(gust) >= .95},
+      {"stable soon",
+       static_cast<double>(gust.good_in_second(100ms)) >= .9 * capacity},
       {"goodput at three times", share(storm) >= .95},
       {"goodput at ten times", share(flood) >= .9},
       {"accepted and in time", in_time(storm) >= .99 && in_time(flood) >= .99},
       {"refusals", flood.refused() > 0 && flood.p99(ec::overloaded) < 50ms},
+      {"when to try again", flood.refusals_say_when()},
       {"normal again", normal <= 1s}};
   };
   auto fine = [](auto& x) { return x.second; };
@@ -252,5 +273,5 @@ TEST_CASE("P10: a thousand clients that never read cost what the config allows"
                         << format_bytes(static_cast<uint64_t>(grown))
                         << " more");
   // An allocator keeps a part of what was given back.
-  CHECK(grown < static_cast<int64_t>(budget) * 3 / 2 + (64 << 20));
+  CHECK(grown < static_cast<int64_t>(budget) * 5 / 4 + (64 << 20));
 }

@@ -207,7 +207,7 @@ class Shell(ThreeNodes):
 
     def test_shell_converses_with_help_completion_and_history(self):
         terminal = self.at_terminal()
-        terminal.until(b"millrace> ")
+        terminal.prompt()
         terminal.type(b"help\n")
         terminal.until(b"take no new work, finish, end it")
         terminal.type(b"mod\t\n")
@@ -225,16 +225,16 @@ class Shell(ThreeNodes):
 
     def test_ctrl_c_ends_a_line_or_a_question_not_the_shell(self):
         terminal = self.at_terminal()
-        terminal.until(b"millrace> ")
+        terminal.prompt()
         terminal.type(b"drain w1")
         terminal.until(b"drain w1")
         terminal.type(b"\x03")
-        terminal.until(b"millrace> ")
+        terminal.prompt()
         terminal.type(b"unload affine\n")
         terminal.until(b"Go on? [y/N]")
         terminal.type(b"\x03")
         terminal.until(b"nothing was changed")
-        terminal.until(b"millrace> ")
+        terminal.prompt()
         terminal.type(b"nodes\n")
         terminal.until(b"UPTIME")
         terminal.type(b"exit\n")
@@ -263,7 +263,8 @@ class Shell(ThreeNodes):
     def test_lines_fit_a_terminal_of_80_columns(self):
         self.infer("--model", "affine", "--trace", "a name that is rather long for a request")
         for words in (("status",), ("nodes",), ("devices",), ("replicas",), ("models",),
-                      ("queue",), ("explain",), ("events",), ("doctor",), ("help",)):
+                      ("actors",), ("queue",), ("explain",), ("events",), ("doctor",),
+                      ("load", "affine", "1"), ("help",)):
             text = self.at_terminal(*words).everything()
             for line in re.split(r"[\r\n]+", text):
                 self.assertLessEqual(len(line), 80, (words, line))

@@ -7,6 +7,20 @@
 using namespace millrace;
 using namespace millrace::test;
 
+TEST_CASE(
+  "I4: a result that waited for a gateway that hung is no success when its"
+  " deadline has passed") {
+  virtual_cluster c{1, want(1), ten_ms};
+  c.request(1, c.ask(), 15ms);
+  c.advance(5ms);
+  c.front().pause();
+  c.advance(50ms);
+  CHECK(c.executions == 1);
+  c.front().resume();
+  c.drain();
+  CHECK(c.answers() == counts{{ec::deadline_exceeded, 1}});
+}
+
 TEST_CASE("scenario: a wanted model is deployed, ready and answers") {
   virtual_cluster c{2, want(2), ten_ms};
   c.request(1);

@@ -100,6 +100,15 @@ operator_client live_cluster::connect_operator(const std::string& node) {
   return std::move(*x);
 }
 
+size_t live_cluster::logged(const std::string& node,
+                            const std::string& what) const {
+  auto text = log_of(node);
+  size_t n = 0;
+  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; ++at)
+    ++n;
+  return n;
+}
+
 std::string live_cluster::log_of(const std::string& node) const {
   auto text = read_file(folder_ / (node + ".log"), 16u << 20);
   return text ? *text : text.failure().text;

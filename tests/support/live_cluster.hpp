@@ -77,6 +77,8 @@ public:
   operator_client connect_operator(const std::string& node);
   std::string endpoint(const std::string& node, const std::string& what) const;
   std::string log_of(const std::string& node) const;
+  /// How often its log has that.
+  size_t logged(const std::string& node, const std::string& what) const;
   const std::string& folder() const { return folder_.path(); }
   const std::string& config() const { return config_; }
 

@@ -3,7 +3,9 @@
 """Writes the small TorchScript files that tests import."""
 
 import pathlib
+import struct
 import sys
+import zipfile
 
 import torch
 
@@ -180,6 +182,33 @@ class Two(torch.nn.Module):
         return a + b, {"product": a * b}
 
 
+def rewritten(source, target, change):
+    """The same archive with other programs in it."""
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
+        for x in old.infolist():
+            text = old.read(x)
+            if x.filename.endswith(".py"):
+                text = change(text.decode()).encode()
+            new.writestr(x.filename, text, x.compress_type)
+
+
+def write_hostile(folder):
+    """Archives that nobody's torch.jit.save has written."""
+    prying = folder / "prying.pt"
+    rewritten(prying, folder / "disguised.pt",
+              lambda x: x.replace("torch.from_file", "torch.neg")
+              .replace("torch.save(", "ops . aten . save ("))
+    rewritten(prying, folder / "bomb.pt", lambda x: x + " " * (256 << 20))
+    claim = bytearray(prying.read_bytes())
+    with zipfile.ZipFile(prying) as archive:
+        for x in archive.infolist():
+            entry = claim.index(x.filename.encode(), archive.start_dir) - 46
+            for size in (x.header_offset + 22, entry + 24):
+                struct.pack_into("<I", claim, size, 0xfffffff0)
+    (folder / "claim.pt").write_bytes(claim)
+    (folder / "lite.pt").write_bytes(b"\x20\0\0\0PTMF" + bytes(1000))
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
@@ -190,6 +219,7 @@ def main():
                    Fatal(), Doomed(), Mute(), Forever(), Prying()):
         name = type(module).__name__.lower()
         torch.jit.script(module.eval()).save(str(folder / f"{name}.pt"))
+    write_hostile(folder)
 
 
 if __name__ == "__main__":

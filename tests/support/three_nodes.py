@@ -129,6 +129,13 @@ class Terminal:
         before, _, self.seen = self.seen.partition(text)
         return before.decode(errors="replace")
 
+    def prompt(self):
+        """Reads until the shell waits for a line: libedit shows that it does a
+        moment before."""
+        self.until(b"millrace> ")
+        self.test.assertTrue(eventually(
+            lambda: not termios.tcgetattr(self.file)[3] & termios.ECHO))
+
     def everything(self):
         """What it prints until it ends."""
         out = b""

@@ -17,12 +17,23 @@ MAY_INCLUDE["actors"].add("config")
 MAY_INCLUDE["tools"].update(
     {"config", "millrace", "client", "shell", "simulator", "trace"})
 
+# Files that take apart what strangers send, and what has no place in them: a
+# product of sizes that could overflow (runtime/sizes.hpp), a stack as deep as
+# somebody likes.
+DECODERS = [
+    "models/bundle.cpp", "models/confined/arena.cpp", "models/npy.cpp",
+    "models/safetensors.cpp", "models/signature.cpp", "models/tensor.cpp",
+    "transport/client_message.cpp", "transport/codec_kinds.hpp",
+    "transport/decode.cpp", "transport/wire.cpp",
+]
+NOT_IN_DECODERS = r"^[^/\"]*([A-Za-z_)\]]\w* \* (?!sizeof)[\w(]|\balloca\b)"
+
 MOST_LINES = 500
 MOST_COLUMNS = 80
 
 # What only some files may see or say, and which.
 ONLY_IN = {
-    r"#include <(torch|ATen|c10)/": ["models/backend/torch_backend.cpp"],
+    r"#include <(torch|ATen|c10|caffe2)/": ["models/backend/torch_backend.cpp"],
     r"#include <zmq": ["transport/zmq/"],
     r"#include <msgpack": ["transport/encode.cpp", "transport/decode.cpp", "tests/"],
     r"#include <prometheus/": ["runtime/metrics.cpp"],
@@ -83,6 +94,8 @@ def check_bans(path, text):
         for pattern, places in ONLY_IN.items():
             if re.search(pattern, line) and not any(map(path.startswith, places)):
                 yield f"{path}:{number}: '{pattern}' does not belong here"
+        if path in DECODERS and re.search(NOT_IN_DECODERS, line):
+            yield f"{path}:{number}: multiplies sizes, which product() is for"
 
 
 def check_form(path, text):

@@ -131,6 +131,44 @@ TEST_CASE("P14: what a file does while it is taken apart it does in vain") {
   }
 }
 
+TEST_CASE("P14: code that would open files is not even begun, however it is"
+          " written") {
+  temporary_directory dir;
+  auto runner = confined_runner({{uint64_t{256} << 20}, 10s});
+  struct row {
+    const char* file;
+    const char* says;
+  };
+  for (auto& [file, says] :
+       {row{"prying", "(code/__torch__.py) calls torch.from_file, which opens"
+                      " files; expected code that only computes"},
+        row{"disguised", "calls aten.save, which opens files"},
+        row{"lite", "is not a TorchScript file; expected what torch.jit.script"
+                    "(module) or torch.jit.trace saves"}}) {
+    auto done = import_with(*runner, dir, file, {rows_of_4});
+    REQUIRE_FALSE(done);
+    INFO(done.failure().text);
+    CHECK(done.failure().code == ec::bad_request);
+    CHECK(done.failure().text.find(says) != std::string::npos);
+  }
+  auto trusted = torch_backend();
+  REQUIRE(trusted);
+  CHECK(import_with(**trusted, dir, "prying", {rows_of_4}));
+}
+
+TEST_CASE("P14: an archive that grows beyond all bounds takes no more than an"
+          " import may") {
+  temporary_directory dir;
+  auto runner = confined_runner({{uint64_t{64} << 20}, 10s});
+  for (auto* file : {"bomb", "claim"}) {
+    INFO(file);
+    auto done = import_with(*runner, dir, file, {rows_of_4});
+    REQUIRE_FALSE(done);
+    MESSAGE(done.failure().text);
+  }
+  CHECK(import_with(*runner, dir, "identity", {rows_of_4}));
+}
+
 TEST_CASE("P14: a file that loops or ends its process stops nothing else") {
   auto loop = refusal(take_apart("loop", {{uint64_t{1} << 30}, 300ms}));
   CHECK(loop.find("was ended after 300 ms") != std::string::npos);

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <atomic>
+
 #include "runtime/bytes.hpp"
 #include "runtime/store/audit_journal.hpp"
 #include "runtime/store/kept_log.hpp"
 #include "runtime/virtual/disk.hpp"
+#include "tests/support/eventually.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 using namespace millrace;
 using namespace millrace::test;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -145,6 +149,32 @@ TEST_CASE("P6: a loss of power while parts move on loses no line of an audit"
     for (auto& line : acknowledged)
       CHECK(std::count(found.begin(), found.end(), line) == 1);
   }
+}
+
+TEST_CASE("P18: lines that a full disk refused are kept when it has room") {
+  audited x;
+  std::atomic<bool> full{false};
+  std::atomic<int> refused{0};
+  {
+    auto log = open_kept_log(x.disk().open());
+    REQUIRE(log);
+    x.disk().fail([&](disk_step what) {
+      return full && what == disk_step::append && ++refused > 0;
+    });
+    full = true;
+    for (int i = 0; i < 3; ++i)
+      (*log)->keep("line " + std::to_string(i));
+    CHECK(eventually([&] { return refused > 1; }, 10s));
+    (*log)->keep("line 3");
+    full = false;
+  }
+  x.disk().fail(nullptr);
+  auto [found, wrong] = x.read();
+  CHECK(wrong.empty());
+  for (int i = 0; i < 4; ++i) // maybe twice: a refused write may leave a part
+    CHECK(std::count(found.begin(), found.end(), "line " + std::to_string(i))
+          > 0);
+  CHECK(found.back() == "line 3");
 }
 
 TEST_CASE("audit: a storm of refusals is counted, not listed") {

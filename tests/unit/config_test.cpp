@@ -126,6 +126,17 @@ TEST_CASE("config: the operator's page lists every metric") {
   CHECK(page->find(metrics{recording::off}.reference()) != std::string::npos);
 }
 
+TEST_CASE("config: the operator's page tells what every status means") {
+  auto page = read_file(MILLRACE_SOURCE "/config/OPERATING.md", 1 << 20);
+  REQUIRE(page);
+  for (auto x = ec::ok; x <= ec::internal;
+       x = static_cast<ec>(static_cast<int>(x) + 1)) {
+    INFO(to_string(x));
+    CHECK(page->find("\n| `" + std::string{to_string(x)} + "` | ")
+          != std::string::npos);
+  }
+}
+
 TEST_CASE("config: a gateway without an address for clients is refused") {
   CHECK(refusal("    clients: tcp://127.0.0.1:7100\n", "")
           .find("is a gateway without an address for clients")

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "runtime/random.hpp"
 #include "transport/keys/key_file.hpp"
 #include "transport/zmq/curve.hpp"
 #include "transport/zmq/socket.hpp"
@@ -13,9 +14,11 @@ namespace millrace {
 
 namespace {
 
-/// How long to wait before another attempt after being turned away: a key that
-/// was suspended may be resumed.
-constexpr auto refused_pause = 1s;
+/// How long to wait before another attempt after being turned away, at least
+/// and at most: a key that was suspended may be resumed, and who was turned
+/// away together shall not come back together. After a lost connection it is
+/// libzmq that adds some time by chance.
+constexpr milliseconds refused_pauses[] = {500ms, 1500ms};
 
 class zmq_connection : public connection {
 public:
@@ -123,8 +126,15 @@ private:
     while (auto event = events_.next()) {
       lost_ = lost_ || event->kind == ZMQ_EVENT_DISCONNECTED;
       if ((event->kind & zeromq::failed_handshakes) != 0)
-        retry_at_ = now() + refused_pause; // libzmq itself tries no more
+        retry_at_ = now() + pause(); // libzmq itself tries no more
     }
+  }
+
+  milliseconds pause() {
+    auto [least, most] = refused_pauses;
+    return least
+           + milliseconds{
+             chance_.below(static_cast<uint64_t>((most - least).count()))};
   }
 
   std::optional<wire_frames> take() {
@@ -144,6 +154,8 @@ private:
   zeromq::socket_events events_; // after the socket: goes before it
   zeromq::frame_list frames_;
   bool lost_ = false;
+  random_stream chance_{
+    static_cast<uint64_t>(now().time_since_epoch().count())};
   std::optional<timestamp> retry_at_; ///< when it was turned away
 };
 

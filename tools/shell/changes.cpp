@@ -82,9 +82,13 @@ int load_model(shell& in, const arguments& args) {
     return complain(in, found.failure().text);
   set_model x; // what else is registered of it stays
   x.settings.model = args[0];
-  for (auto& m : found->list.models)
-    if (m.settings.model == args[0])
-      x = change_of(m);
+  for (auto& m : found->list.models) {
+    if (m.settings.model != args[0])
+      continue;
+    x = change_of(m);
+    if (*replicas == 0 && !confirmed(in, "This ends " + ready_text(m) + "."))
+      return exit_failed;
+  }
   if (args.size() > 2)
     x.settings.version = args[2];
   x.settings.replicas = *replicas;

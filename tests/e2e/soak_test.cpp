@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "tests/support/canary_load.hpp"
+#include "tests/support/children.hpp"
+#include "tests/support/live_cluster.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+
+namespace {
+
+/// What a node holds that it has to give back.
+struct holdings {
+  size_t descriptors = 0;
+  size_t threads = 0;
+  size_t actors = 0;
+  size_t processes = 0;  ///< of models
+  uint64_t reserved = 0; ///< bytes of its devices
+  uint64_t resident = 0;
+
+  bool same_but_memory(const holdings& x) const {
+    return descriptors == x.descriptors && threads == x.threads
+           && actors == x.actors && processes == x.processes
+           && reserved == x.reserved;
+  }
+};
+
+std::ostream& operator<<(std::ostream& out, const holdings& x) {
+  return out << x.descriptors << " descriptors, " << x.threads << " threads, "
+             << x.actors << " actors, " << x.processes << " processes, "
+             << format_bytes(x.reserved) << " reserved, "
+             << format_bytes(x.resident) << " resident";
+}
+
+size_t entries_of(const std::string& folder) {
+  std::filesystem::directory_iterator all{folder};
+  return static_cast<size_t>(std::distance(begin(all), end(all)));
+}
+
+/// A node that has all roles, whose models come and go.
+class soaked {
+public:
+  soaked() {
+    cluster_.start_all();
+    REQUIRE(cluster_.wait_ready());
+    operators_.emplace(cluster_.connect_operator("all"));
+  }
+
+  client connect() { return cluster_.connect_client(); }
+
+  /// Has a model loaded, asks it once, and has it unloaded.
+  void come_and_go(client& gateway) {
+    want(1);
+    CHECK(gateway.infer_one(ask("affine", floats({1, 4})), 10s).status
+          == ec::ok);
+    want(0);
+  }
+
+  /// What there is when nothing is on its way any more.
+  holdings look() {
+    auto pid = cluster_["all"].pid();
+    auto proc = "/proc/" + std::to_string(pid);
+    auto status = operators_->ask<node_status>("./supervisor", get_status{});
+    REQUIRE(status);
+    holdings out;
+    out.descriptors = entries_of(proc + "/fd");
+    out.threads = entries_of(proc + "/task");
+    out.actors = status->actors.size();
+    out.processes = grandchildren_of(pid).size();
+    for (auto& x : status->replicas)
+      out.reserved += x.memory;
+    std::ifstream in{proc + "/statm"};
+    uint64_t size = 0, pages = 0;
+    in >> size >> pages;
+    out.resident = pages * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+    return out;
+  }
+
+private:
+  void want(uint64_t replicas) {
+    set_model x;
+    x.settings.model = "affine";
+    x.settings.replicas = replicas;
+    REQUIRE(operators_->ask<done>("./registry", x));
+    REQUIRE(eventually(
+      [&] {
+        auto status =
+          operators_->ask<node_status>("./supervisor", get_status{});
+        return status && ready(*status) == replicas + 1;
+      },
+      20s));
+  }
+
+  static size_t ready(const node_status& x) {
+    size_t out = 0;
+    for (auto& r : x.replicas)
+      // One that still leaves is not gone.
+      out += r.state == replica_condition::ready ? 1 : 100;
+    return out;
+  }
+
+  live_cluster cluster_{
+    {{"all", "    roles: [gateway, controller, worker]\n"}},
+    "  - {model: identity}\n  - {model: affine, replicas: 0}\n",
+    TEST_BUNDLES};
+  std::optional<operator_client> operators_;
+};
+
+} // namespace
+
+TEST_CASE(
+  "P10: after many requests, and models that came and went, a node holds"
+  " what it held before") {
+  const size_t cycles = 20 * static_cast<size_t>(times());
+  const size_t requests = 20'000 * static_cast<size_t>(times());
+  soaked node;
+  auto other = node.connect();
+  canary_load load{node.connect(), "identity", 64};
+  auto soak = [&](size_t n, size_t until) {
+    load.start();
+    for (size_t i = 0; i < n; ++i)
+      node.come_and_go(other);
+    load.stop();
+    while (load.submitted < until)
+      load.run(100ms);
+    load.finish();
+  };
+  // Allocators and threads that are started once.
+  soak(10, 20'000);
+  auto before = node.look();
+  MESSAGE("before: " << before);
+  soak(cycles, load.submitted + requests);
+  auto after = node.look();
+  CHECK(eventually(
+    [&] {
+      after = node.look();
+      return after.same_but_memory(before);
+    },
+    5s));
+  report(load);
+  MESSAGE("after " << cycles << " loads and unloads and " << load.submitted
+                   << " requests: " << after);
+  CHECK(after.resident < before.resident + (10 << 20));
+  CHECK(load.statuses[ec::ok] == load.submitted);
+  CHECK(load.foreign == 0);
+}
