@@ -6,6 +6,7 @@
 
 #include <torch/script.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cstdio>
 #include <map>
@@ -327,22 +328,34 @@ auto read_script(F f) {
   }
 }
 
+/// Whether a file of an archive is one of its sources. LibTorch finds them by
+/// name whatever the case of their letters is.
+bool is_program(std::string name) {
+  constexpr char ending[] = ".py";
+  constexpr size_t n = sizeof ending - 1;
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
+  return name.size() > n && name.compare(name.size() - n, n, ending) == 0;
+}
+
 /// The sources in an archive, by their files' names.
 std::map<std::string, std::string> programs_in(const void* file,
                                                uint64_t bytes) {
-  constexpr char ending[] = ".py";
-  constexpr size_t n = sizeof ending - 1;
   check_archive(file, bytes);
   memory_buffer buffer{file, bytes};
   std::istream in{&buffer};
   caffe2::serialize::PyTorchStreamReader archive{&in};
+  if (archive.hasRecord("model.json"))
+    throw std::runtime_error("is of a format before PyTorch 1.4, in which code"
+                             " lies anywhere; expected what torch.jit.save"
+                             " writes since");
   std::map<std::string, std::string> out;
-  for (auto& name : archive.getAllRecords()) {
-    if (name.size() < n || name.compare(name.size() - n, n, ending) != 0)
-      continue;
-    auto [data, size] = archive.getRecord(name);
-    out.emplace(name, std::string{static_cast<const char*>(data.get()), size});
-  }
+  for (auto& name : archive.getAllRecords())
+    if (is_program(name)) {
+      auto [data, size] = archive.getRecord(name);
+      out.emplace(name,
+                  std::string{static_cast<const char*>(data.get()), size});
+    }
   return out;
 }
 

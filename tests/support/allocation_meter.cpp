@@ -6,19 +6,20 @@
 namespace {
 
 thread_local bool measuring = false;
-thread_local long held = 0;
+thread_local long taken = 0;
 thread_local long most = 0;
+thread_local size_t to_failure = 0; ///< allocations; 0: none fails
 
 void count_taken(size_t n) {
   if (!measuring)
     return;
-  held += static_cast<long>(n);
-  most = std::max(most, held);
+  taken += static_cast<long>(n);
+  most = std::max(most, taken);
 }
 
 void count_given_back(size_t n) {
   if (measuring)
-    held -= static_cast<long>(n);
+    taken -= static_cast<long>(n);
 }
 
 } // namespace
@@ -47,7 +48,11 @@ namespace {
 
 } // namespace
 
+const bool millrace::test::failing_allocation::possible = false;
+
 #else
+
+const bool millrace::test::failing_allocation::possible = true;
 
 #  include <malloc.h>
 
@@ -55,7 +60,8 @@ namespace {
 #  include <new>
 
 void* operator new(size_t n) {
-  auto* x = std::malloc(n);
+  auto fails = to_failure > 0 && --to_failure == 0;
+  auto* x = fails ? nullptr : std::malloc(n);
   if (x == nullptr)
     throw std::bad_alloc{};
   count_taken(malloc_usable_size(x));
@@ -76,7 +82,7 @@ void operator delete(void* x, size_t) noexcept {
 namespace millrace::test {
 
 allocation_meter::allocation_meter() {
-  held = 0;
+  taken = 0;
   most = 0;
   measuring = true;
 }
@@ -87,6 +93,22 @@ allocation_meter::~allocation_meter() {
 
 size_t allocation_meter::peak() const {
   return static_cast<size_t>(most);
+}
+
+size_t allocation_meter::held() const {
+  return static_cast<size_t>(taken);
+}
+
+failing_allocation::failing_allocation(size_t n) {
+  to_failure = n;
+}
+
+failing_allocation::~failing_allocation() {
+  to_failure = 0;
+}
+
+bool failing_allocation::happened() const {
+  return to_failure == 0;
 }
 
 } // namespace millrace::test

@@ -15,6 +15,20 @@ public:
 
   /// Bytes held at most since the meter was made, beyond what was held then.
   size_t peak() const;
+  /// Bytes held now beyond what was held then.
+  size_t held() const;
+};
+
+/// Has the n-th allocation of this thread by operator new fail, from 1, while
+/// this lives. Under AddressSanitizer, which owns the allocator, none does.
+class failing_allocation {
+public:
+  static const bool possible;
+
+  explicit failing_allocation(size_t n);
+  ~failing_allocation();
+
+  bool happened() const;
 };
 
 } // namespace millrace::test

@@ -182,14 +182,16 @@ class Two(torch.nn.Module):
         return a + b, {"product": a * b}
 
 
-def rewritten(source, target, change):
-    """The same archive with other programs in it."""
+def rewritten(source, target, change=str, ending=".py", more=()):
+    """The same archive with other programs, whose names end otherwise, and more files."""
     with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
         for x in old.infolist():
-            text = old.read(x)
-            if x.filename.endswith(".py"):
-                text = change(text.decode()).encode()
-            new.writestr(x.filename, text, x.compress_type)
+            text, name = old.read(x), x.filename
+            if name.endswith(".py"):
+                text, name = change(text.decode()).encode(), name[:-3] + ending
+            new.writestr(name, text, x.compress_type)
+        for name in more:
+            new.writestr(f"{source.stem}/{name}", "{}")
 
 
 def write_hostile(folder):
@@ -198,6 +200,8 @@ def write_hostile(folder):
     rewritten(prying, folder / "disguised.pt",
               lambda x: x.replace("torch.from_file", "torch.neg")
               .replace("torch.save(", "ops . aten . save ("))
+    rewritten(prying, folder / "shouting.pt", ending=".Py")
+    rewritten(prying, folder / "old.pt", ending=".txt", more=["model.json"])
     rewritten(prying, folder / "bomb.pt", lambda x: x + " " * (256 << 20))
     claim = bytearray(prying.read_bytes())
     with zipfile.ZipFile(prying) as archive:

@@ -143,6 +143,8 @@ TEST_CASE("P14: code that would open files is not even begun, however it is"
        {row{"prying", "(code/__torch__.py) calls torch.from_file, which opens"
                       " files; expected code that only computes"},
         row{"disguised", "calls aten.save, which opens files"},
+        row{"shouting", "calls torch.from_file, which opens files"},
+        row{"old", "is of a format before PyTorch 1.4"},
         row{"lite", "is not a TorchScript file; expected what torch.jit.script"
                     "(module) or torch.jit.trace saves"}}) {
     auto done = import_with(*runner, dir, file, {rows_of_4});

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "models/npy.hpp"
+#include "models/safetensors.hpp"
+#include "runtime/store/facts.hpp"
+#include "tests/fuzz/frames.hpp"
+#include "tests/support/allocation_meter.hpp"
+#include "tests/support/builders.hpp"
+#include "tests/support/temporary_directory.hpp"
+#include "transport/client_message.hpp"
+#include "transport/message_types.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path golden = MILLRACE_SOURCE "/tests/golden";
+
+std::string content_of(const fs::path& file) {
+  auto text = read_file(file.string(), 1 << 20);
+  REQUIRE(text);
+  return *text;
+}
+
+/// Has f run short of memory at each of its allocations by turns: it ends by
+/// std::bad_alloc, or well, and gives back what it took. Returns how many there
+/// are.
+template <class F>
+size_t run_short(F f) {
+  f(); // what is made once is made now
+  for (size_t n = 1;; ++n) {
+    CAPTURE(n);
+    allocation_meter meter;
+    bool failed = false;
+    {
+      failing_allocation fault{n};
+      try {
+        f();
+      } catch (const std::bad_alloc&) {
+      }
+      failed = fault.happened();
+    }
+    REQUIRE(meter.held() == 0);
+    if (!failed)
+      return n - 1;
+  }
+}
+
+struct nobodys_book : address_book {
+  std::string address_of(const caf::strong_actor_ptr&) override { return {}; }
+  caf::strong_actor_ptr resolve(std::string_view) override { return {}; }
+};
+
+} // namespace
+
+TEST_CASE("P18: a message whose decoding runs short of memory leaves nothing"
+          " behind") {
+  size_t total = 0;
+  for (auto& file : fs::directory_iterator{golden / "frames"}) {
+    INFO(file.path().filename().string());
+    auto text = content_of(file.path());
+    auto frames = fuzz::split_frames(std::as_bytes(std::span{text}));
+    auto opened = open_frame(frames.at(0).view(), fuzz::now());
+    REQUIRE(opened);
+    auto* type = find_message_type(opened->head.t);
+    if (type != nullptr)
+      total += run_short([&] {
+        nobodys_book book;
+        decode_context ctx{fuzz::now(), &book, std::span{frames}.subspan(1), 0};
+        static_cast<void>(type->decode(opened->body, ctx));
+      });
+    total += run_short([&] {
+      decode_client_frame(nullptr, {0, "c"}, frames[0].view(),
+                          std::span{frames}.subspan(1), fuzz::now());
+    });
+  }
+  CHECK((total > 200 || !failing_allocation::possible));
+}
+
+TEST_CASE(
+  "P18: a file that runs short of memory while it is read leaves nothing"
+  " behind") {
+  auto weights = shared_bytes::copy_of(
+    content_of(golden / "bundles/golden/7/weights.safetensors"));
+  auto array = shared_bytes::copy_of(*write_npy(floats({2, 3})));
+  auto journal = content_of(golden / "data/facts.journal");
+  auto total = run_short([&] { static_cast<void>(read_safetensors(weights)); });
+  total += run_short([&] { static_cast<void>(read_npy(array)); });
+  total += run_short([&] { static_cast<void>(read_facts(journal, "j")); });
+  CHECK((total > 20 || !failing_allocation::possible));
+}
