@@ -162,24 +162,40 @@ result<std::string> read_file_beneath(const std::string& directory,
   return read_open_file(*fd, whole, max);
 }
 
-result<void> write_file(const std::string& path, const_bytes content) {
-  auto temporary = path + ".tmp." + std::to_string(::getpid());
-  {
-    file_descriptor fd{::open(temporary.c_str(),
-                              O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
-    if (!fd)
-      return system_error(temporary, "create");
-    for (auto rest = content; !rest.empty();) {
-      auto n = ::write(fd.get(), rest.data(), rest.size());
-      if (n < 0)
-        return system_error(temporary, "write");
-      rest = rest.subspan(static_cast<size_t>(n));
-    }
-    if (::fsync(fd.get()) != 0)
-      return system_error(temporary, "sync");
+namespace {
+
+result<void> write_new_file(const std::string& path, const_bytes content) {
+  file_descriptor fd{
+    ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
+  if (!fd)
+    return system_error(path, "create");
+  for (auto rest = content; !rest.empty();) {
+    auto n = ::write(fd.get(), rest.data(), rest.size());
+    if (n < 0)
+      return system_error(path, "write");
+    rest = rest.subspan(static_cast<size_t>(n));
   }
-  if (::rename(temporary.c_str(), path.c_str()) != 0)
-    return system_error(path, "replace");
+  if (::fsync(fd.get()) != 0)
+    return system_error(path, "sync");
+  return {};
+}
+
+} // namespace
+
+result<void> write_file(const std::string& path, const_bytes content) {
+  std::error_code none;
+  auto there = std::filesystem::status(path, none);
+  if (std::filesystem::exists(there)
+      && !std::filesystem::is_regular_file(there))
+    return error{ec::unavailable, path + ": is not a regular file"};
+  auto temporary = path + ".tmp." + std::to_string(::getpid());
+  auto done = write_new_file(temporary, content);
+  if (done && ::rename(temporary.c_str(), path.c_str()) != 0)
+    done = system_error(path, "replace");
+  if (!done) {
+    ::unlink(temporary.c_str());
+    return done;
+  }
   auto folder = std::filesystem::path{path}.parent_path().string();
   file_descriptor dir{::open(folder.empty() ? "." : folder.c_str(),
                              O_RDONLY | O_DIRECTORY | O_CLOEXEC)};

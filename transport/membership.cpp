@@ -44,6 +44,8 @@ void membership::down(const peer_down& x, timestamp now) {
   // A link that never stood both ways says nothing of its node.
   if (up_.erase(x.peer.name) != 0 && !x.left)
     lost_.add(x.peer, x.reason, now);
+  if (x.left)
+    lost_.erase(x.peer.name);
 }
 
 void membership::tell_down(const peer_down& x) {

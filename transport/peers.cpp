@@ -268,6 +268,9 @@ peer_actions peer_table::on_hello(const hello& x, timestamp now) {
     return out;
   } else if (p.their_link != 0) {
     end(p, "started the link anew", out);
+    for (auto& y : out)
+      if (auto* down = std::get_if<report_down>(&y))
+        down->returns = true;
   }
   p.info = x.self;
   p.start = x.start;
@@ -317,11 +320,15 @@ peer_actions peer_table::on_beat(const origin& from, const beat& x,
 
 peer_actions peer_table::on_goodbye(const origin& from, timestamp now) {
   peer_actions out;
-  if (auto* p = known(from))
-    give_up(*p, "left", now, out);
+  auto* p = known(from);
+  if (p == nullptr)
+    return out;
+  give_up(*p, "left", now, out);
   for (auto& x : out)
     if (auto* down = std::get_if<report_down>(&x))
       down->left = true;
+  if (out.empty()) // its hanging up was heard before
+    out.push_back(report_down{p->info, "left", true});
   return out;
 }
 
@@ -335,7 +342,12 @@ peer_actions peer_table::on_refused(const refused& x) const {
 peer_actions peer_table::on_tick(timestamp now) {
   peer_actions out;
   tend_connections(now, out);
+  // Who stood still itself has not listened: what was said waits to be read.
+  auto stood_still = now - last_tick_ > settings_.timeout;
+  last_tick_ = now;
   for (auto& [name, p] : peers_) {
+    if (stood_still)
+      p.last_heard = now;
     if (p.their_link != 0 && now - p.last_heard > settings_.timeout)
       give_up(p, "no heartbeat for " + format_duration(settings_.timeout), now,
               out);

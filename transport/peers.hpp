@@ -71,7 +71,8 @@ struct report_up {
 struct report_down {
   member peer;
   std::string reason;
-  bool left = false; ///< on purpose
+  bool left = false;    ///< on purpose
+  bool returns = false; ///< it lives: it has begun a new link
 };
 struct report_stranger { ///< a hello was not accepted
   member peer;
@@ -174,6 +175,7 @@ private:
   std::string cluster_;
   member self_;
   link_settings settings_;
+  timestamp last_tick_;
   std::vector<node_address> seeds_;
   uint64_t start_;
   std::map<std::string, connection> connections_; ///< by address

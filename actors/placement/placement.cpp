@@ -57,9 +57,8 @@ void placement_state::on_inventory(inventory& x) {
   }
   known = std::move(x);
   view_.gone.erase(known.node.name);
-  if (lost_.contains(known.node.name))
-    settle_if_most_are_lost();
-  lost_.erase(known.node.name);
+  await_those_lost_with(known.node.name);
+  awaited_.erase(known.node.name);
   auto& orders = orders_[known.node.name];
   std::erase_if(orders, [&](auto& y) {
     return known.epoch == options_.epoch && y.sequence <= known.sequence;
@@ -121,14 +120,29 @@ void placement_state::on_peer_down(const peer_down& x) {
   view_.nodes.erase(i);
   orders_.erase(x.peer.name);
   told_.erase(x.peer.name);
-  lost_.insert(x.peer.name);
-  settle_if_most_are_lost();
+  if (x.returns)
+    await(x.peer.name);
+  else if (!x.left)
+    lost_.add(x.peer, x.reason, now());
   commit_soon();
 }
 
-void placement_state::settle_if_most_are_lost() {
-  if (lost_.size() >= 2 && lost_.size() >= view_.nodes.size())
-    settled_at_ = now() + options_.settle;
+void placement_state::await(const std::string& node) {
+  awaited_.insert(node);
+  awaited_until_ = now() + options_.settle;
+}
+
+void placement_state::await_those_lost_with(const std::string& node) {
+  auto all = lost_.list(now());
+  auto it = std::find_if(all.begin(), all.end(),
+                         [&](auto& x) { return x.node.name == node; });
+  if (it == all.end())
+    return;
+  lost_.erase(node);
+  for (auto& x : all)
+    if (x.node.name != node
+        && std::chrono::abs(x.ago - it->ago) < options_.settle)
+      await(x.node.name);
 }
 
 std::vector<model_settings> placement_state::wanted() const {
@@ -140,10 +154,13 @@ std::vector<model_settings> placement_state::wanted() const {
 
 void placement_state::on_tick() {
   due_ = false;
-  if (now() >= settled_at_)
+  auto may_begin = now() >= settled_at_;
+  if (may_begin && (awaited_.empty() || now() >= awaited_until_)) {
+    awaited_.clear();
     commit();
-  else
+  } else {
     commit_soon();
+  }
 }
 
 void placement_state::commit() {

@@ -7,6 +7,7 @@
 #include "actors/placement/placement.hpp"
 #include "actors/placement/quarantine.hpp"
 #include "actors/placement/reconcile.hpp"
+#include "transport/lost_nodes.hpp"
 
 namespace millrace {
 
@@ -40,10 +41,12 @@ private:
   timestamp now() const;
   std::vector<model_settings> wanted() const;
   void commit_soon();
-  /// When most nodes are lost it may be this one that stood still or was cut
-  /// off. It waits for what they say, as after its start: what they have is not
-  /// to be there twice.
-  void settle_if_most_are_lost();
+  /// Until a node has said what it has, which is not to be there twice, or for
+  /// as long as after the start.
+  void await(const std::string& node);
+  /// A node is back: those lost at the same time may be, too. It was this one,
+  /// or the network, that had failed.
+  void await_those_lost_with(const std::string& node);
   void commit();
   size_t replicas() const;
   void carry_out(const placement_plan& plan);
@@ -55,7 +58,9 @@ private:
   placement_actor::stateful_pointer<placement_state> self_ = nullptr;
   placement_options options_;
   timestamp settled_at_;
-  std::set<std::string> lost_; ///< nodes that were seen, and are not
+  lost_nodes lost_;
+  std::set<std::string> awaited_; ///< nodes
+  timestamp awaited_until_;
   cluster_view view_;
   std::map<std::string, std::vector<order>> orders_; ///< by node
   uint64_t last_order_ = 0;

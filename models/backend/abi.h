@@ -63,8 +63,9 @@ typedef struct millrace_backend {
   /* Once in each thread that will call run: threads of one operator. */
   void (*enter_thread)(int threads);
   /* Layers in order. Parameters are used in place: they must stay readable
-   * until unload. */
-  int (*load)(const millrace_layer* layers, uint64_t count,
+   * until unload. Code that nobody vouches for (trusted is 0) is refused when
+   * it calls an operator that opens files. */
+  int (*load)(const millrace_layer* layers, uint64_t count, int trusted,
               millrace_stage** out, millrace_error* failed);
   void (*unload)(millrace_stage* stage);
   /* One forward pass. Any thread; several at once on one stage are fine.
@@ -76,12 +77,8 @@ typedef struct millrace_backend {
   /* Whether what the inputs hold, and not their extents alone, may decide how
    * long a pass takes: loops, and numbers out of tensors that decide shapes. */
   int (*depends_on_values)(const millrace_stage* stage);
-  /* Whether code that nobody vouches for may be loaded: an archive whose
-   * program calls no operator that opens files. Called before load and
-   * take_apart, which look at nothing but whether it is an archive. */
-  int (*check_code)(const void* code, uint64_t bytes, millrace_error* failed);
-  /* Takes apart a model file that lies in memory. */
-  int (*take_apart)(const void* file, uint64_t bytes,
+  /* Takes apart a model file that lies in memory; trusted as above. */
+  int (*take_apart)(const void* file, uint64_t bytes, int trusted,
                     const millrace_import_sink* sink, millrace_error* failed);
 } millrace_backend;
 

@@ -108,18 +108,13 @@ struct parts_sink {
 
 class plugin_backend : public backend {
 public:
-  explicit plugin_backend(const millrace_backend* api) : api_(api) {}
+  plugin_backend(const millrace_backend* api, code_trust trust)
+    : api_(api),
+      trusted_(trust == code_trust::full) {}
 
   std::string describe() const override { return api_->describe(); }
 
   void enter_thread(int threads) override { api_->enter_thread(threads); }
-
-  result<void> check_code(const_bytes x) override {
-    millrace_error failed{};
-    if (api_->check_code(x.data(), x.size(), &failed) != 0)
-      return error{ec::bad_request, failed.text};
-    return {};
-  }
 
   result<std::unique_ptr<loaded_stage>>
   load(const std::shared_ptr<const bundle>& x, size_t first,
@@ -141,8 +136,11 @@ public:
     }
     millrace_stage* stage = nullptr;
     millrace_error failed{};
-    if (api_->load(layers.data(), layers.size(), &stage, &failed) != 0)
-      return error{ec::internal, x->directory + ": " + failed.text};
+    if (api_->load(layers.data(), layers.size(), trusted_, &stage, &failed)
+        != 0)
+      return error{ec::internal,
+                   (x->directory.empty() ? "" : x->directory + ": ")
+                     + failed.text};
     return std::unique_ptr<loaded_stage>{
       std::make_unique<plugin_stage>(api_, stage, x)};
   }
@@ -154,13 +152,15 @@ public:
                                &parts_sink::on_input};
     millrace_error failed{};
     auto& file = x.content;
-    if (api_->take_apart(file.data(), file.size(), &calls, &failed) != 0)
+    if (api_->take_apart(file.data(), file.size(), trusted_, &calls, &failed)
+        != 0)
       return error{ec::bad_request, failed.text};
     return std::move(sink.parts);
   }
 
 private:
   const millrace_backend* api_;
+  bool trusted_;
 };
 
 std::string plugin_path() {
@@ -169,7 +169,7 @@ std::string plugin_path() {
   return program_folder() + "/libmillrace_torch.so";
 }
 
-result<std::shared_ptr<backend>> load_plugin(const std::string& path) {
+result<const millrace_backend*> load_plugin(const std::string& path) {
   // OpenBLAS reads these when it is loaded; its idle threads would spin on the
   // cores that replicas need.
   ::setenv("OPENBLAS_NUM_THREADS", "1", 0);
@@ -188,22 +188,23 @@ result<std::shared_ptr<backend>> load_plugin(const std::string& path) {
   if (api->abi != MILLRACE_BACKEND_ABI)
     return refuse("speaks interface " + std::to_string(api->abi) + ", expected "
                   + std::to_string(MILLRACE_BACKEND_ABI));
-  return std::shared_ptr<backend>{std::make_shared<plugin_backend>(api)};
+  return api;
 }
 
 } // namespace
 
-result<std::shared_ptr<backend>> torch_backend() {
+result<std::shared_ptr<backend>> torch_backend(code_trust trust) {
   static std::mutex mutex;
-  static std::shared_ptr<backend> loaded;
+  static const millrace_backend* loaded;
   std::lock_guard guard{mutex};
-  if (!loaded) {
+  if (loaded == nullptr) {
     auto x = load_plugin(plugin_path());
     if (!x)
       return x.failure();
-    loaded = std::move(*x);
+    loaded = *x;
   }
-  return loaded;
+  return std::shared_ptr<backend>{
+    std::make_shared<plugin_backend>(loaded, trust)};
 }
 
 } // namespace millrace

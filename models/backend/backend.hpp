@@ -41,6 +41,13 @@ struct model_parts {
   std::vector<input> inputs;
 };
 
+/// Whether somebody vouches for the code that a backend loads. What nobody
+/// vouches for is refused when it calls an operator that opens files: by what
+/// its sources say before they are loaded, and by what they were compiled to
+/// after that. That is for who reads the error; what keeps code from files is
+/// the process it runs in.
+enum class code_trust : uint8_t { none, full };
+
 /// What runs models: LibTorch today, behind an interface so that another can
 /// stand beside it.
 class backend {
@@ -54,14 +61,9 @@ public:
   /// operator may use.
   virtual void enter_thread(int threads) = 0;
 
-  /// A first look at code that nobody vouches for, before it is loaded or taken
-  /// apart: whether it calls TorchScript's operators that open files. What it
-  /// finds could do nothing in a confined process anyway.
-  /// Errors: bad_request, with the call; or when the code cannot be read.
-  virtual result<void> check_code(const_bytes) { return {}; }
-
   /// Loads layers [first, last). Parameters are used where they are mapped.
-  /// Errors: internal when the code does not parse or names other parameters.
+  /// Errors: internal when the code does not parse, names other parameters, or
+  /// calls what only trusted code may.
   virtual result<std::unique_ptr<loaded_stage>>
   load(const std::shared_ptr<const bundle>& x, size_t first, size_t last) = 0;
 
@@ -73,6 +75,6 @@ public:
 /// from the program folder. Takes 0.5 s and 150 MB, so only nodes
 /// with a cpu device and `millrace model import` do it.
 /// Errors: unavailable, with the loader's reason.
-result<std::shared_ptr<backend>> torch_backend();
+result<std::shared_ptr<backend>> torch_backend(code_trust trust);
 
 } // namespace millrace

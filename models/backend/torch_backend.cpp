@@ -172,30 +172,107 @@ void check_archive(const void* file, uint64_t bytes) {
     C10_THROW_ERROR(ValueError, "not an archive (expected a zip file's start)");
 }
 
-torch::jit::Module open_archive(const void* file, uint64_t bytes) {
-  check_archive(file, bytes);
-  memory_buffer buffer{file, bytes};
-  std::istream in{&buffer};
-  return torch::jit::load(in, at::kCPU);
+/// Whether a file of an archive is one of its sources. LibTorch finds them by
+/// name whatever the case of their letters is.
+bool is_source(std::string name) {
+  constexpr char ending[] = ".py";
+  constexpr size_t n = sizeof ending - 1;
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
+  return name.size() > n && name.compare(name.size() - n, n, ending) == 0;
 }
 
-/// Refuses a call of an operator that opens files: torch.save(...),
-/// ops.aten.from_file(...). TorchScript's own lexer sees through whatever
-/// stands between the words.
-void check_calls(const std::string& file, const std::string& program) {
-  static const std::set<std::string> places{"torch", "aten"};
+/// The sources in an archive, by their files' names.
+std::map<std::string, std::string> sources_in(const void* file,
+                                              uint64_t bytes) {
+  memory_buffer buffer{file, bytes};
+  std::istream in{&buffer};
+  caffe2::serialize::PyTorchStreamReader archive{&in};
+  if (archive.hasRecord("model.json"))
+    throw std::runtime_error("is of a format before PyTorch 1.4, in which code"
+                             " lies anywhere; expected what torch.jit.save"
+                             " writes since");
+  std::map<std::string, std::string> out;
+  for (auto& name : archive.getAllRecords())
+    if (is_source(name)) {
+      auto [data, size] = archive.getRecord(name);
+      out.emplace(name,
+                  std::string{static_cast<const char*>(data.get()), size});
+    }
+  return out;
+}
+
+/// Whether some operator, at any depth of branches, is such a one.
+bool any_node(const torch::jit::Block* block,
+              bool (*is_such)(const torch::jit::Node&)) {
+  for (auto* node : block->nodes()) {
+    if (is_such(*node))
+      return true;
+    for (auto* inner : node->blocks())
+      if (any_node(inner, is_such))
+        return true;
+  }
+  return false;
+}
+
+/// What code that nobody vouches for may not call: operators that open files.
+[[noreturn]] void refuse_call(const std::string& what) {
+  throw std::runtime_error(
+    "its code " + what
+    + "; expected code that only computes, or that its model is marked as"
+      " trusted");
+}
+
+/// Looks for such calls in a source: torch.save(...), ops.aten.from_file(...),
+/// and for whatever would give these places another name. TorchScript's own
+/// lexer sees through what stands between the words.
+void check_source(const std::string& file, const std::string& source) {
   static const std::set<std::string> calls{"from_file", "save"};
-  torch::jit::Lexer lexer{std::make_shared<torch::jit::Source>(program)};
-  std::string before_last, last;
+  torch::jit::Lexer lexer{std::make_shared<torch::jit::Source>(source)};
+  std::string place; // that the next words belong to
+  std::string last;
   while (lexer.cur().kind != torch::jit::TK_EOF) {
     auto text = lexer.next().text();
-    if (last == "." && calls.count(text) != 0 && places.count(before_last) != 0)
-      throw std::runtime_error(
-        "its code (" + file + ") calls " + before_last + "." + text
-        + ", which opens files; expected code that only computes, or that its"
-          " model is marked as trusted");
-    before_last = std::exchange(last, std::move(text));
+    if (last == "." && !place.empty()) {
+      if (calls.count(text) != 0)
+        refuse_call("(" + file + ") calls " + place + "." + text
+                    + ", which opens files");
+      place = place == "ops" && text == "aten" ? "aten" : "";
+    } else if (!place.empty() && text != ".") {
+      refuse_call("(" + file + ") has another name for '" + place + "'");
+    } else if (last != "." && (text == "torch" || text == "ops")) {
+      place = text;
+    }
+    last = std::move(text);
   }
+}
+
+bool opens_files(const torch::jit::Node& x) {
+  std::string kind = x.kind().toQualString();
+  return kind == "aten::from_file" || kind == "aten::save";
+}
+
+/// The same in what the sources were compiled to.
+void check_graphs(const torch::jit::Module& m) {
+  for (auto* f : m._ivalue()->compilation_unit()->get_functions()) {
+    f->ensure_defined();
+    if (any_node(torch::jit::toGraphFunction(*f).graph()->block(), opens_files))
+      refuse_call("(" + f->qualname().qualifiedName()
+                  + ") calls an operator that opens files");
+  }
+}
+
+torch::jit::Module open_archive(const void* file, uint64_t bytes, int trusted) {
+  check_archive(file, bytes);
+  if (trusted == 0)
+    for (auto& [name, source] : sources_in(file, bytes))
+      check_source(name, source);
+  memory_buffer buffer{file, bytes};
+  std::istream in{&buffer};
+  auto out = torch::jit::load(in, at::kCPU);
+  if (trusted == 0)
+    check_graphs(out);
+  return out;
 }
 
 // -- the interface ------------------------------------------------------------
@@ -209,8 +286,8 @@ void enter_thread(int threads) {
   at::set_num_threads(threads);
 }
 
-int load(const millrace_layer* layers, uint64_t count, millrace_stage** out,
-         millrace_error* failed) {
+int load(const millrace_layer* layers, uint64_t count, int trusted,
+         millrace_stage** out, millrace_error* failed) {
   return guarded(failed, [&] {
     c10::InferenceMode inference;
     // The profiling executor makes the first calls 40 times slower and gains
@@ -218,7 +295,7 @@ int load(const millrace_layer* layers, uint64_t count, millrace_stage** out,
     torch::jit::setGraphExecutorOptimize(false);
     auto stage = std::make_unique<millrace_stage>();
     for (uint64_t i = 0; i < count; ++i) {
-      auto m = open_archive(layers[i].code, layers[i].code_bytes);
+      auto m = open_archive(layers[i].code, layers[i].code_bytes, trusted);
       m.eval();
       attach(m, layers[i]);
       stage->layers.push_back(std::move(m));
@@ -262,19 +339,6 @@ bool reads_values(const torch::jit::Node& x) {
                                            "aten::repeat_interleave",
                                            "aten::_local_scalar_dense"};
   return is_call(x) || kinds.count(x.kind().toQualString()) != 0;
-}
-
-/// Whether some operator, at any depth of branches, is such a one.
-bool any_node(const torch::jit::Block* block,
-              bool (*is_such)(const torch::jit::Node&)) {
-  for (auto* node : block->nodes()) {
-    if (is_such(*node))
-      return true;
-    for (auto* inner : node->blocks())
-      if (any_node(inner, is_such))
-        return true;
-  }
-  return false;
 }
 
 int depends_on_values(const millrace_stage* stage) {
@@ -328,49 +392,10 @@ auto read_script(F f) {
   }
 }
 
-/// Whether a file of an archive is one of its sources. LibTorch finds them by
-/// name whatever the case of their letters is.
-bool is_program(std::string name) {
-  constexpr char ending[] = ".py";
-  constexpr size_t n = sizeof ending - 1;
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return std::tolower(c); });
-  return name.size() > n && name.compare(name.size() - n, n, ending) == 0;
-}
-
-/// The sources in an archive, by their files' names.
-std::map<std::string, std::string> programs_in(const void* file,
-                                               uint64_t bytes) {
-  check_archive(file, bytes);
-  memory_buffer buffer{file, bytes};
-  std::istream in{&buffer};
-  caffe2::serialize::PyTorchStreamReader archive{&in};
-  if (archive.hasRecord("model.json"))
-    throw std::runtime_error("is of a format before PyTorch 1.4, in which code"
-                             " lies anywhere; expected what torch.jit.save"
-                             " writes since");
-  std::map<std::string, std::string> out;
-  for (auto& name : archive.getAllRecords())
-    if (is_program(name)) {
-      auto [data, size] = archive.getRecord(name);
-      out.emplace(name,
-                  std::string{static_cast<const char*>(data.get()), size});
-    }
-  return out;
-}
-
-int check_code(const void* code, uint64_t bytes, millrace_error* failed) {
-  return guarded(failed, [&] {
-    for (auto& [name, program] :
-         read_script([&] { return programs_in(code, bytes); }))
-      check_calls(name, program);
-  });
-}
-
-int take_apart(const void* file, uint64_t bytes,
+int take_apart(const void* file, uint64_t bytes, int trusted,
                const millrace_import_sink* sink, millrace_error* failed) {
   return guarded(failed, [&] {
-    auto m = read_script([&] { return open_archive(file, bytes); });
+    auto m = read_script([&] { return open_archive(file, bytes, trusted); });
     m.eval();
     auto schema = m.get_method("forward").function().getSchema();
     for (size_t i = 1; i < schema.arguments().size(); ++i) {
@@ -397,7 +422,7 @@ int take_apart(const void* file, uint64_t bytes,
 
 constexpr millrace_backend backend{
   MILLRACE_BACKEND_ABI, describe_backend, enter_thread, load, unload, run,
-  depends_on_values,    check_code,       take_apart,
+  depends_on_values,    take_apart,
 };
 
 } // namespace

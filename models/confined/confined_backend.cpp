@@ -9,6 +9,7 @@
 
 #include "models/confined/arena.hpp"
 #include "models/confined/confined_stage.hpp"
+#include "runtime/sizes.hpp"
 #include "runtime/text.hpp"
 
 namespace millrace::confined {
@@ -100,6 +101,9 @@ public:
   }
 
   result<model_parts> take_apart(const mapped_file& x) override {
+    auto parts_memory = product(copies, x.content.size());
+    if (!parts_memory)
+      return error{ec::too_large, "the file is too large to be taken apart"};
     auto life = make_connection();
     auto lane = make_connection();
     if (!life || !lane)
@@ -109,7 +113,7 @@ public:
       return process.failure();
     life_order order;
     order.what = life_order::take_apart;
-    order.memory = settings_.memory.value + copies * x.content.size();
+    order.memory = settings_.memory.value + *parts_memory;
     std::array files{x.file.get(), lane->second.get()};
     send_record(life->first, order, files);
     for (auto* end : {&life->second, &lane->second})

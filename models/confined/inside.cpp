@@ -152,9 +152,8 @@ private:
 class confined_process {
 public:
   /// `nobody` tells whether it is nobody's: else it runs nothing.
-  confined_process(file_descriptor life, backend& runner, result<void> nobody)
+  confined_process(file_descriptor life, result<void> nobody)
     : life_(std::move(life)),
-      runner_(runner),
       nobody_(std::move(nobody)) {}
 
   void live() {
@@ -184,10 +183,11 @@ private:
         return file.failure();
       if (!able)
         return able.failure();
-      runner_.enter_thread(static_cast<int>(order_.threads));
-      if (auto fine = runner_.check_code(file->content.view()); !fine)
-        return fine.failure();
-      return take_apart(runner_, *file);
+      auto runner = torch_backend(code_trust::none);
+      if (!runner)
+        return runner.failure();
+      (*runner)->enter_thread(static_cast<int>(order_.threads));
+      return take_apart(**runner, *file);
     });
   }
 
@@ -204,13 +204,14 @@ private:
     if (auto done = confine({order_.memory}); !done)
       return done;
     auto begin = std::chrono::steady_clock::now();
-    runner_.enter_thread(static_cast<int>(order_.threads));
+    auto runner =
+      torch_backend(order_.trusted == 0 ? code_trust::none : code_trust::full);
+    if (!runner)
+      return runner.failure();
+    runner_ = std::move(*runner);
+    runner_->enter_thread(static_cast<int>(order_.threads));
     auto shared = std::make_shared<const bundle>(std::move(*content));
-    if (order_.trusted == 0)
-      for (auto i = order_.first_layer; i < order_.last_layer; ++i)
-        if (auto fine = runner_.check_code(shared->code[i].view()); !fine)
-          return fine;
-    auto stage = runner_.load(shared, order_.first_layer, order_.last_layer);
+    auto stage = runner_->load(shared, order_.first_layer, order_.last_layer);
     if (!stage)
       return stage.failure();
     stage_ = std::move(*stage);
@@ -233,7 +234,7 @@ private:
       auto& to = *threads_.emplace_back(std::make_unique<worker_thread>(name));
       auto mine = std::make_shared<lane>(std::move(ends[i]));
       to.post([&, mine] {
-        runner_.enter_thread(static_cast<int>(order_.threads));
+        runner_->enter_thread(static_cast<int>(order_.threads));
         result<void> done;
         if (order_.max_batch > 0)
           done = warm_up(*stage_, s, order_.max_batch, nanoseconds{0},
@@ -253,7 +254,7 @@ private:
   }
 
   file_descriptor life_;
-  backend& runner_;
+  std::shared_ptr<backend> runner_; ///< the template has loaded it
   result<void> nobody_;
   life_order order_;
   std::unique_ptr<loaded_stage> stage_;
@@ -288,14 +289,13 @@ void close_all_but(file_descriptor& life) {
   ::close_range(kept + 1, ~0u, 0);
 }
 
-[[noreturn]] void be_confined(file_descriptor life, backend& runner,
-                              pid_t parent) {
+[[noreturn]] void be_confined(file_descriptor life, pid_t parent) {
   offer_itself();
   close_all_but(life);
   // Whose user it is comes first: a change of it cuts the tie to the parent.
   auto nobody = become_nobody();
   if (end_with(parent))
-    confined_process{std::move(life), runner, std::move(nobody)}.live();
+    confined_process{std::move(life), std::move(nobody)}.live();
   ::_exit(0); // the lanes' threads go with it, whatever they do
 }
 
@@ -326,7 +326,7 @@ int be_template(file_descriptor node) {
   for (auto x : {SIGINT, SIGTERM, SIGHUP})
     std::signal(x, SIG_IGN);
   greeting hello;
-  auto runner = torch_backend();
+  auto runner = torch_backend(code_trust::none);
   hello.able = static_cast<bool>(runner);
   say(hello.text, runner ? (*runner)->describe() : runner.failure().text);
   if (runner) // it reads what processor this is, which later nobody may
@@ -344,7 +344,7 @@ int be_template(file_descriptor node) {
     if (order.what == template_order::fork && files.size() == 1) {
       answer.process = ::fork();
       if (answer.process == 0)
-        be_confined(std::move(files.front()), **runner, self);
+        be_confined(std::move(files.front()), self);
     } else if (order.process > 0) {
       ending.forget(order.process, answer);
     }

@@ -47,14 +47,16 @@ private:
 
   void write() {
     std::vector<std::string> lines;
+    size_t more = 0;
     {
       std::lock_guard guard{mutex_};
       lines.swap(waiting_);
-      if (more_ > 0)
-        lines.push_back(wall_time() + " " + std::to_string(more_)
-                        + " more that are not listed");
-      kept_ = samples_ = more_ = 0;
+      more = std::exchange(more_, 0);
+      kept_ = samples_ = 0;
     }
+    if (more > 0)
+      lines.push_back(wall_time() + " " + std::to_string(more)
+                      + " more that are not listed");
     if (lines.empty())
       return;
     std::lock_guard guard{writing_};
@@ -64,14 +66,18 @@ private:
       log_event(log_level::error, "store", "lines_not_kept",
                 {{"lines", lines.size()}, {"error", done.failure().text}});
     failing_ = !done;
-    if (failing_)
-      put_back(std::move(lines));
+    if (!failing_)
+      return;
+    if (more > 0)
+      lines.pop_back();
+    put_back(std::move(lines), more);
   }
 
   /// To be tried again, before what came meanwhile. What the disk took of them
   /// after all is there twice then.
-  void put_back(std::vector<std::string> lines) {
+  void put_back(std::vector<std::string> lines, size_t more) {
     std::lock_guard guard{mutex_};
+    more_ += more;
     std::move(waiting_.begin(), waiting_.end(), std::back_inserter(lines));
     if (lines.size() > most_kept) {
       more_ += lines.size() - most_kept;

@@ -66,8 +66,8 @@ TEST_CASE("P16: a drain ends in time though a model never does, and so does its"
 }
 
 TEST_CASE(
-  "P16: a gateway that drains says that it is not ready before it refuses"
-  " anything") {
+  "P16: a gateway that refuses what comes because it drains says that it is"
+  " not ready") {
   auto http = free_port();
   live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"
                           "    devices: [{type: cpu, lanes: 2}]\n"

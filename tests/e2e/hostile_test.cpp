@@ -79,7 +79,9 @@ TEST_CASE("P14: a bundle whose code opens files is not served unless somebody"
       return c.logged("all", "calls torch.from_file, which opens files") > 0;
     },
     20s));
-  CHECK(gateway.infer_one(ask("identity", 0), 5s).status == ec::ok);
+  CHECK(eventually(
+    [&] { return gateway.infer_one(ask("identity", 0), 5s).status == ec::ok; },
+    10s));
   CHECK(gateway.infer_one(ask("prying", 0), 1s).status != ec::ok);
 }
 

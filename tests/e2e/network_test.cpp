@@ -197,7 +197,7 @@ TEST_CASE("P5: a controller that is cut off is missed by no warm request") {
 TEST_CASE("P17: whatever befalls a network that comes and goes, every request"
           " gets its one answer, and its own") {
   spread_cluster c;
-  random_stream random{static_cast<uint64_t>(times())};
+  auto random = chance();
   const int schedules = 6 * times();
   for (int i = 0; i < schedules; ++i) {
     // Between 100 ms and twice as long as a node may be silent.

@@ -137,6 +137,10 @@ class Store(unittest.TestCase):
         self.assertEqual(self.registered(), ["first"])
         self.store("restore", backup, self.data)
         self.assertIn("already", self.store("backup", backup, self.folder / "x", rc=1).stderr)
+        # Neither an earlier backup nor a device is replaced.
+        for there in (backup, "/dev/full"):
+            self.assertIn("expected a new file",
+                          self.store("backup", self.data, there, rc=1).stderr)
         self.start()
 
     def test_P6_a_backup_that_was_cut_anywhere_is_refused(self):

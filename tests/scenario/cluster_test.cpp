@@ -104,6 +104,20 @@ TEST_CASE("P15: inputs that ended their model's process twice are refused from"
   CHECK(c.replies[3][0].status == ec::ok);
 }
 
+TEST_CASE("P15: who only waited where a process ended has not been tried yet") {
+  auto wanted = want(1);
+  wanted.policy.batch = 1;
+  virtual_cluster c{1, wanted, ten_ms};
+  c.node("w1").faults().ending_executions = 1;
+  c.request(1);
+  c.request(2);
+  c.advance(1s); // by turns each of them ended a process, and waited at one
+  CHECK(c.given == 4);
+  c.node("w1").faults().ending_executions = 0;
+  c.advance(9s);
+  CHECK(c.answers() == counts{{ec::ok, 2}});
+}
+
 TEST_CASE("I5: what must not be run twice is not, when its replica is lost") {
   auto wanted = want(2);
   bool idempotent = true;

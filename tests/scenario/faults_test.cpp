@@ -93,6 +93,22 @@ TEST_CASE("P4: fault hang: silence is noticed, and what was there is run"
   CHECK(share_ok(run, 6200ms, 20s) == 1);
 }
 
+TEST_CASE(
+  "P5: a controller that stood still or was cut off starts nothing twice") {
+  for (std::string kind : {"hang", "partition"})
+    for (std::string lasts : {"450ms", "3s"}) {
+      CAPTURE(kind);
+      CAPTURE(lasts);
+      // The second worker is heard later than the first.
+      auto run =
+        with("{kind: " + kind + ", nodes: [front], at: 5s, lasts: " + lasts
+             + "}, {kind: delay, nodes: [w-2], at: 4s, lasts: 6s,"
+               " by: 100ms}");
+      CHECK(run.replicas.size() == 2);
+      CHECK(share_ok(run, 10s, 20s) == 1);
+    }
+}
+
 TEST_CASE("fault hang: a short one costs its time and nothing else") {
   auto run = with("{kind: hang, nodes: [w-1], at: 5s, lasts: 200ms}");
   CHECK(events(run, "bus.peer_down") == 0);

@@ -66,6 +66,22 @@ public:
   std::atomic<microseconds> longest_gap{}; ///< between two good answers
   std::atomic<microseconds> longest_wait{};
 
+  /// What each of these moments cost: the longest that a request waited for its
+  /// answer from then on, of those that were open then or submitted within a
+  /// second. Once all are answered.
+  std::vector<microseconds>
+  waits_from(const std::vector<timestamp>& moments) const {
+    std::vector<microseconds> out;
+    for (auto moment : moments) {
+      microseconds most{0};
+      for (auto& [from, to] : waits_)
+        if (to > moment && from < moment + std::chrono::seconds{1})
+          most = std::max(most, to_us(to - std::max(from, moment)));
+      out.push_back(most);
+    }
+    return out;
+  }
+
 private:
   static timestamp now() { return std::chrono::steady_clock::now(); }
 
@@ -96,6 +112,8 @@ private:
     ++statuses[x.reply.status];
     texts[x.reply.status] = x.reply.error;
     auto time = now();
+    if (time - i->second.second > worth_noting)
+      waits_.emplace_back(i->second.second, time);
     raise(longest_wait, to_us(time - i->second.second));
     if (x.reply.status == ec::ok) {
       if (x.reply.outputs.size() != 1
@@ -113,6 +131,8 @@ private:
       most = x;
   }
 
+  static constexpr milliseconds worth_noting{5};
+
   client gateway_;
   std::string model_;
   size_t window_;
@@ -121,6 +141,7 @@ private:
   std::thread thread_;
   std::unordered_map<uint64_t, std::pair<float, timestamp>> open_;
   timestamp last_good_;
+  std::vector<std::pair<timestamp, timestamp>> waits_; ///< those that are long
 };
 
 /// Says what came of it.

@@ -15,7 +15,7 @@ inline std::string distribution(std::vector<microseconds> xs) {
     return "none";
   std::sort(xs.begin(), xs.end());
   auto at = [&](size_t percent) {
-    return format_duration(xs[(xs.size() - 1) * percent / 100]);
+    return format_duration(xs[(xs.size() * percent + 99) / 100 - 1]);
   };
   return "median " + at(50) + ", p99 " + at(99) + ", most " + at(100);
 }

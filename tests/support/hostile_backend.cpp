@@ -39,7 +39,7 @@ void enter_thread(int) {
 }
 
 /// A layer's name says what loading it does.
-int load(const millrace_layer* layers, uint64_t, millrace_stage** out,
+int load(const millrace_layer* layers, uint64_t, int, millrace_stage** out,
          millrace_error*) {
   for (volatile bool loop = std::strcmp(layers[0].name, "loop") == 0; loop;)
     ;
@@ -125,7 +125,7 @@ int run(millrace_stage*, const millrace_tensor* inputs, uint32_t,
 }
 
 /// What a file says is done while it is taken apart.
-int take_apart(const void* file, uint64_t bytes,
+int take_apart(const void* file, uint64_t bytes, int,
                const millrace_import_sink* sink, millrace_error* failed) {
   std::string_view deed{static_cast<const char*>(file), bytes};
   for (volatile bool loop = deed == "loop"; loop;)
@@ -146,14 +146,9 @@ int take_apart(const void* file, uint64_t bytes,
   return deed == "scold";
 }
 
-/// It would be no stand-in for hostile code if it were found out.
-int check_code(const void*, uint64_t, millrace_error*) {
-  return 0;
-}
-
 constexpr millrace_backend backend{
-  MILLRACE_BACKEND_ABI, describe,   enter_thread, load, unload, run,
-  depends_on_values,    check_code, take_apart};
+  MILLRACE_BACKEND_ABI, describe,  enter_thread, load, unload, run,
+  depends_on_values,    take_apart};
 
 } // namespace
 

@@ -10,6 +10,7 @@
 
 #include "client/client.hpp"
 #include "client/operator_client.hpp"
+#include "runtime/random.hpp"
 #include "tests/support/bad_network.hpp"
 #include "tests/support/eventually.hpp"
 #include "tests/support/process.hpp"
@@ -98,6 +99,13 @@ private:
 inline int times() {
   auto* text = std::getenv("MILLRACE_TIMES");
   return text == nullptr ? 1 : std::atoi(text);
+}
+
+/// For what a test draws: the same each time, but in a campaign, which says
+/// with what it begins.
+inline random_stream chance() {
+  auto* text = std::getenv("MILLRACE_SEED");
+  return random_stream{text == nullptr ? 1 : std::strtoull(text, nullptr, 10)};
 }
 
 /// Lets this process have as many open files as the system allows.

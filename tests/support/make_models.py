@@ -202,9 +202,12 @@ def write_hostile(folder):
               .replace("torch.save(", "ops . aten . save ("))
     rewritten(prying, folder / "shouting.pt", ending=".Py")
     rewritten(prying, folder / "old.pt", ending=".txt", more=["model.json"])
-    rewritten(prying, folder / "bomb.pt", lambda x: x + " " * (256 << 20))
-    claim = bytearray(prying.read_bytes())
-    with zipfile.ZipFile(prying) as archive:
+    rewritten(prying, folder / "renaming.pt",
+              lambda x: x.replace("torch.from_file", 'getattr(torch, "from_file")'))
+    identity = folder / "identity.pt"
+    rewritten(identity, folder / "bomb.pt", lambda x: x + " " * (256 << 20))
+    claim = bytearray(identity.read_bytes())
+    with zipfile.ZipFile(identity) as archive:
         for x in archive.infolist():
             entry = claim.index(x.filename.encode(), archive.start_dir) - 46
             for size in (x.header_offset + 22, entry + 24):

@@ -21,8 +21,9 @@ MAY_INCLUDE["tools"].update(
 # product of sizes that could overflow (runtime/sizes.hpp), a stack as deep as
 # somebody likes.
 DECODERS = [
-    "models/bundle.cpp", "models/confined/arena.cpp", "models/npy.cpp",
-    "models/safetensors.cpp", "models/signature.cpp", "models/tensor.cpp",
+    "models/bundle.cpp", "models/confined/arena.cpp",
+    "models/confined/confined_backend.cpp", "models/confined/records.cpp",
+    "models/npy.cpp", "models/safetensors.cpp", "models/signature.cpp", "models/tensor.cpp",
     "transport/client_message.cpp", "transport/codec_kinds.hpp",
     "transport/decode.cpp", "transport/wire.cpp",
 ]

@@ -66,7 +66,7 @@ const tensor_spec rows_of_4{"x", dtype::f32, {-1, 4}};
 
 TEST_CASE("P14: a confined import makes the same bundle as any other") {
   temporary_directory here, there;
-  auto trusted = torch_backend();
+  auto trusted = torch_backend(code_trust::full);
   REQUIRE(trusted);
   auto confined = confined_runner();
   struct row {
@@ -144,6 +144,7 @@ TEST_CASE("P14: code that would open files is not even begun, however it is"
                       " files; expected code that only computes"},
         row{"disguised", "calls aten.save, which opens files"},
         row{"shouting", "calls torch.from_file, which opens files"},
+        row{"renaming", "has another name for 'torch'"},
         row{"old", "is of a format before PyTorch 1.4"},
         row{"lite", "is not a TorchScript file; expected what torch.jit.script"
                     "(module) or torch.jit.trace saves"}}) {
@@ -153,7 +154,7 @@ TEST_CASE("P14: code that would open files is not even begun, however it is"
     CHECK(done.failure().code == ec::bad_request);
     CHECK(done.failure().text.find(says) != std::string::npos);
   }
-  auto trusted = torch_backend();
+  auto trusted = torch_backend(code_trust::full);
   REQUIRE(trusted);
   CHECK(import_with(**trusted, dir, "prying", {rows_of_4}));
 }

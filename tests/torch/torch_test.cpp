@@ -2,9 +2,12 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <csignal>
 #include <filesystem>
 #include <future>
 #include <mutex>
+
+#include <sys/resource.h>
 
 #include "models/device/device.hpp"
 #include "models/import.hpp"
@@ -19,7 +22,7 @@ namespace {
 const std::string scripts = TEST_SCRIPTS;
 
 std::shared_ptr<backend> runner() {
-  auto x = torch_backend();
+  auto x = torch_backend(code_trust::full);
   REQUIRE(x);
   return *x;
 }
@@ -262,6 +265,29 @@ TEST_CASE("backend: code whose time its inputs' values can change is known") {
   CHECK_FALSE(depends("nested-affine"));
   CHECK_FALSE(depends("affine"));
   CHECK_FALSE(depends("ballast"));
+}
+
+TEST_CASE("P18: an import for which there is no room leaves nothing behind") {
+  temporary_directory dir;
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit usual{};
+  ::getrlimit(RLIMIT_FSIZE, &usual);
+  size_t refused = 0;
+  for (rlim_t most = 0;; most += 100) {
+    CAPTURE(most);
+    rlimit tight{most, usual.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &tight);
+    auto done = import_into(dir, asks("affine", {rows_of_4}));
+    ::setrlimit(RLIMIT_FSIZE, &usual);
+    if (done)
+      break;
+    ++refused;
+    REQUIRE(done.failure().text.find("cannot write: File too large")
+            != std::string::npos);
+    REQUIRE(std::filesystem::is_empty(dir.path()));
+  }
+  std::signal(SIGXFSZ, SIG_DFL);
+  CHECK(refused > 10);
 }
 
 TEST_CASE("import: a file that is no model is refused") {

@@ -1,158 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <functional>
-#include <set>
-
-#include "tests/support/builders.hpp"
-#include "transport/peers.hpp"
+#include "tests/support/peer_network.hpp"
 
 using namespace millrace;
 using namespace millrace::test;
 
-namespace {
-
-member make_member(const std::string& name, uint64_t incarnation = 1) {
-  return {name, incarnation, "tcp://" + name, {"worker"}, ""};
-}
-
-template <class T>
-const T* find(const peer_actions& xs) {
-  for (auto& x : xs)
-    if (auto* y = std::get_if<T>(&x))
-      return y;
-  return nullptr;
-}
-
-/// Tables that hear each other, as far as the wires between them are whole.
-class network {
-public:
-  peer_table& add(const std::string& name,
-                  const std::vector<std::string>& addresses,
-                  uint64_t incarnation = 1) {
-    nodes_.erase(name);
-    std::vector<node_address> seeds;
-    for (auto& x : addresses)
-      seeds.push_back({x, {}});
-    auto [i, fresh] = nodes_.emplace(
-      name, node{{name, incarnation, starts_ + 1},
-                 peer_table{
-                   "c", make_member(name, incarnation), {}, seeds, ++starts_},
-                 {},
-                 {},
-                 {}});
-    carry_out(name, i->second.table.start());
-    return i->second.table;
-  }
-
-  void remove(const std::string& name) {
-    nodes_.erase(name);
-    for (auto& [other, x] : nodes_)
-      if (x.connected.erase("tcp://" + name) != 0)
-        carry_out(other, x.table.on_disconnected("tcp://" + name, now_));
-  }
-
-  void run(microseconds time) {
-    for (auto end = now_ + time; now_ < end; now_ += 100ms) {
-      for (auto& [name, x] : nodes_)
-        if (!frozen.contains(name))
-          tick(name, x);
-    }
-  }
-
-  /// A connection that is reported again, as after a pause.
-  void connect_again(const std::string& name, const std::string& other) {
-    carry_out(name, nodes_.at(name).table.on_connected("tcp://" + other, now_));
-  }
-
-  bool linked(const std::string& a, const std::string& b) {
-    auto xs = nodes_.at(a).table.linked();
-    return std::any_of(xs.begin(), xs.end(),
-                       [&](auto& m) { return m.name == b; });
-  }
-
-  void expel(const std::string& name, const std::string& other) {
-    carry_out(name, nodes_.at(name).table.expel(other, "not allowed", now_));
-  }
-
-  std::set<std::string> frozen;    ///< say and hear nothing, keep TCP
-  std::set<std::string> unheard;   ///< what they say is not listened to
-  std::vector<std::string> events; ///< "a+b", "a-b: reason"
-
-private:
-  struct node {
-    origin start;
-    peer_table table;
-    std::set<std::string> wanted;
-    std::set<std::string> connected;
-    std::vector<std::function<void()>> inbox; ///< while frozen
-  };
-
-  void tick(const std::string& name, node& x) {
-    auto inbox = std::move(x.inbox);
-    x.inbox.clear();
-    for (auto& message : inbox)
-      message();
-    for (auto& address : std::set{x.wanted})
-      if (nodes_.contains(address.substr(6))
-          && x.connected.insert(address).second)
-        carry_out(name, x.table.on_connected(address, now_));
-    carry_out(name, x.table.on_tick(now_));
-  }
-
-  void carry_out(const std::string& name, const peer_actions& todo) {
-    for (auto& action : todo) {
-      auto& x = nodes_.at(name);
-      if (auto* c = std::get_if<connect_to>(&action))
-        x.wanted.insert(c->address);
-      if (auto* d = std::get_if<drop_connection>(&action)) {
-        x.wanted.erase(d->address);
-        x.connected.erase(d->address);
-      }
-      if (auto* h = std::get_if<send_hello>(&action))
-        send(x, h->address, [what = h->what](peer_table& to, timestamp now) {
-          return to.on_hello(what, now);
-        });
-      if (auto* b = std::get_if<send_beat>(&action))
-        send(x, b->address,
-             [what = b->what, from = x.start](peer_table& to, timestamp now) {
-               return to.on_beat(from, what, now);
-             });
-      if (auto* r = std::get_if<send_refusal>(&action))
-        send(x, r->address, [what = r->what](peer_table& to, timestamp) {
-          return to.on_refused(what);
-        });
-      if (auto* r = std::get_if<report_refused>(&action))
-        events.push_back(name + " refused: " + std::to_string(r->what.known)
-                         + (r->what.alive ? " alive" : ""));
-      if (auto* u = std::get_if<report_up>(&action))
-        events.push_back(name + "+" + u->peer.name);
-      if (auto* d = std::get_if<report_down>(&action))
-        events.push_back(name + "-" + d->peer.name + ": " + d->reason);
-    }
-  }
-
-  template <class F>
-  void send(node& from, const std::string& address, F f) {
-    auto to = address.substr(6);
-    auto i = nodes_.find(to);
-    if (i == nodes_.end() || !from.connected.contains(address)
-        || unheard.contains(from.start.node))
-      return;
-    i->second.inbox.push_back(
-      [this, to, f] { carry_out(to, f(nodes_.at(to).table, now_)); });
-  }
-
-  std::map<std::string, node> nodes_;
-  timestamp now_ = at(0s);
-  uint64_t starts_ = 0;
-};
-
-} // namespace
-
 TEST_CASE("peers: hellos that cross, or are said twice, come to an end") {
-  network net;
+  peer_network net;
   net.add("a", {"tcp://a"});
   net.add("b", {"tcp://a"});
   net.run(2s);
@@ -168,7 +23,7 @@ TEST_CASE("peers: hellos that cross, or are said twice, come to an end") {
 }
 
 TEST_CASE("peers: nodes that know one seed all meet") {
-  network net;
+  peer_network net;
   net.add("a", {"tcp://a"});
   net.add("b", {"tcp://a"});
   net.add("c", {"tcp://a"});
@@ -184,7 +39,7 @@ TEST_CASE("peers: nodes that know one seed all meet") {
 }
 
 TEST_CASE("peers: a lost connection ends the link at once") {
-  network net;
+  peer_network net;
   net.add("a", {});
   net.add("b", {"tcp://a"});
   net.run(1s);
@@ -195,7 +50,7 @@ TEST_CASE("peers: a lost connection ends the link at once") {
 
 TEST_CASE("peers: a node that comes back is a new start, and the old one's"
           " messages count no more") {
-  network net;
+  peer_network net;
   auto& a = net.add("a", {});
   net.add("b", {"tcp://a"});
   net.run(1s);
@@ -208,74 +63,6 @@ TEST_CASE("peers: a node that comes back is a new start, and the old one's"
   hello late{"c", make_member("b", 1), 99, 0, {}, 0};
   CHECK(find<report_up>(a.on_hello(late, at(9s))) == nullptr);
   CHECK(a.accepts({"b", 2, 3}));
-}
-
-TEST_CASE("P4: a silent node is given up after the timeout, and both sides"
-          " start anew when it wakes") {
-  network net;
-  net.add("a", {});
-  net.add("b", {"tcp://a"});
-  net.run(1s);
-  net.events.clear();
-  net.frozen.insert("b");
-  net.run(1500ms);
-  CHECK_FALSE(net.linked("a", "b"));
-  net.frozen.clear();
-  net.run(2s);
-  CHECK(net.linked("a", "b"));
-  CHECK(net.linked("b", "a"));
-  REQUIRE(net.events.size() == 4);
-  CHECK(net.events[0].find("a-b: no heartbeat for 400 ms") == 0);
-  CHECK(net.events[1].find("b-a: ") == 0);
-}
-
-TEST_CASE("peers: a node that was expelled and not listened to is met again"
-          " when it may be") {
-  for (auto lasting : {200ms, 2000ms}) { // not noticed, and noticed
-    CAPTURE(lasting.count());
-    network net;
-    net.add("a", {});
-    net.add("b", {"tcp://a"});
-    net.run(1s);
-    REQUIRE(net.linked("a", "b"));
-    net.unheard.insert("b");
-    net.expel("a", "b");
-    net.run(lasting);
-    CHECK_FALSE(net.linked("a", "b"));
-    net.unheard.clear();
-    net.run(6s);
-    CHECK(net.linked("a", "b"));
-    CHECK(net.linked("b", "a"));
-  }
-}
-
-TEST_CASE("peers: what a given-up node said before it knows is not accepted") {
-  peer_table a{"c", make_member("a"), {}, {}, 1};
-  a.on_hello({"c", make_member("b"), 5, 0, {}, 0}, at(0s));
-  a.on_connected("tcp://b", at(0s));
-  CHECK(a.accepts({"b", 1, 0}));
-  a.on_tick(at(5s));
-  CHECK_FALSE(a.accepts({"b", 1, 0}));
-  a.on_hello({"c", make_member("b"), 5, 0, {}, 0}, at(5s));
-  CHECK_FALSE(a.accepts({"b", 1, 0}));
-  a.on_hello({"c", make_member("b"), 6, 0, {}, 0}, at(5s));
-  CHECK(a.accepts({"b", 1, 0}));
-}
-
-TEST_CASE("peers: of two nodes that claim one address none stays connected when"
-          " one moves away") {
-  peer_table a{"c", make_member("a"), {}, {}, 1};
-  auto b = make_member("b"), c = make_member("c");
-  c.address = b.address;
-  a.on_hello({"c", b, 1, 0, {}, 0}, at(0s));
-  a.on_connected(b.address, at(0s));
-  a.on_hello({"c", c, 1, 0, {}, 0}, at(0s));
-  auto moved = make_member("b", 2);
-  moved.address = "tcp://elsewhere";
-  auto todo = a.on_hello({"c", moved, 1, 0, {}, 0}, at(0s));
-  CHECK(find<drop_connection>(todo) != nullptr);
-  CHECK(find<report_down>(a.on_tick(at(5s))) != nullptr); // greets nobody there
-  CHECK_FALSE(a.accepts({"c", 1, 0}));
 }
 
 TEST_CASE("peers: another cluster's node, and one with this node's name, are"
@@ -329,7 +116,7 @@ TEST_CASE("peers: a start that is not later than the last one known is told"
           " which one that is") {
   for (uint64_t again : {1u, 2u}) {
     CAPTURE(again);
-    network net;
+    peer_network net;
     net.add("a", {});
     net.add("b", {"tcp://a"}, 2);
     net.run(1s);
@@ -423,7 +210,7 @@ TEST_CASE("peers: a full table forgets who has been gone longest, and refuses"
 }
 
 TEST_CASE("peers: a beat that does not know our link any more ends it") {
-  network net;
+  peer_network net;
   auto& a = net.add("a", {});
   net.add("b", {"tcp://a"});
   net.run(1s);
@@ -442,18 +229,9 @@ TEST_CASE("peers: a beat that comes before our hello does not end the link") {
   CHECK_FALSE(a.on_beat({"b", 1, 0}, {0}, at(2s)).empty());
 }
 
-TEST_CASE("peers: what was heard before the link was up goes with it") {
-  peer_table a{"c", make_member("a"), {}, {}, 1};
-  a.on_hello({"c", make_member("b"), 1, 0, {}, 0}, at(0s));
-  CHECK(a.up_count() == 0);
-  auto todo = a.on_hello({"c", make_member("b"), 2, 0, {}, 0}, at(1s));
-  REQUIRE(find<report_down>(todo) != nullptr);
-  CHECK(find<report_down>(todo)->reason == "started the link anew");
-}
-
 TEST_CASE("peers: another start of the same name and count does not speak for"
           " the one that is linked") {
-  network net;
+  peer_network net;
   auto& a = net.add("a", {});
   net.add("b", {"tcp://a"});
   net.run(1s);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "runtime/text.hpp"
 #include "runtime/units.hpp"
 #include "transport/codec.hpp"
 
@@ -48,12 +49,18 @@ result<void> check_size(const wire_frames& x) {
 }
 
 void read_reply(infer_reply& out, frame_reader& in) {
+  auto type = in.head().t;
   if (auto done = in.read(out); !done)
     out = failed(ec::internal, "the gateway's answer: " + done.failure().text);
+  else if (type != infer_reply::record_name())
+    out =
+      failed(ec::bad_request,
+             "the answer is of type " + shown(type)
+               + ", expected infer_reply (is the address one for clients?)");
 }
 
 result<std::vector<model_info>> read_models(frame_reader& in) {
-  if (in.head().t == infer_reply::record_name()) {
+  if (in.head().t != model_list_reply::record_name()) {
     infer_reply refused;
     read_reply(refused, in);
     return error{refused.status, refused.error, {}};

@@ -52,7 +52,8 @@ public:
     if (x.head.t != T::record_name())
       return error{ec::internal,
                    "expected an answer of type " + std::string{T::record_name()}
-                     + ", got " + x.head.t,
+                     + ", got " + x.head.t
+                     + " (is the address one for operators?)",
                    {}};
     return decode<T>(x.body.view(), ctx);
   }

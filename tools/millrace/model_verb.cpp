@@ -56,7 +56,7 @@ result<std::shared_ptr<backend>> runner_for(const model_options& x) {
                    + format_bytes(least.value),
                  {}};
   if (x.trusted)
-    return torch_backend();
+    return torch_backend(code_trust::full);
   return confined::make_confined_backend({*memory, *limit});
 }
 

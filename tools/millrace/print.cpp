@@ -86,18 +86,29 @@ size_t length_of(const std::string& x) {
     x.begin(), x.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
-/// At most so many characters, the last an ellipsis where there were more.
-std::string cut(const std::string& x, size_t most) {
-  if (length_of(x) <= most)
-    return x;
+/// Some of the characters, of UTF-8.
+std::string part_of(const std::string& x, size_t from, size_t to) {
   std::string out;
-  size_t n = 0;
+  size_t n = 0; // begun
   for (auto c : x) {
-    if ((c & 0xC0) != 0x80 && ++n == most)
-      break;
-    out += c;
+    n += (c & 0xC0) != 0x80;
+    if (n > from && n <= to)
+      out += c;
   }
-  return out + "…";
+  return out;
+}
+
+/// At most so many characters, one of them an ellipsis where there were more:
+/// at the end of a sentence; in the middle of a name, whose end tells it from
+/// others.
+std::string cut(const std::string& x, size_t most) {
+  auto length = length_of(x);
+  if (length <= most)
+    return x;
+  auto is_name = x.find(' ') == std::string::npos;
+  auto behind = is_name ? (most - 1) / 2 : 0;
+  return part_of(x, 0, most - 1 - behind) + "…"
+         + part_of(x, length - behind, length);
 }
 
 constexpr size_t gap = 2;

@@ -2,6 +2,8 @@
 #include <filesystem>
 #include <iostream>
 
+#include <sys/stat.h>
+
 #include "millrace/print.hpp"
 #include "runtime/bytes.hpp"
 #include "runtime/store/fact_journal.hpp"
@@ -173,6 +175,11 @@ int run_backup(const store_options& x, const common_options& common) {
   if (found->is_sealed)
     return fail(common,
                 {ec::bad_request, found->path + ": is a backup already", {}});
+  if (std::filesystem::exists(x.file))
+    return fail(common, {ec::bad_request,
+                         x.file + ": is there already; expected a new file",
+                         {}});
+  ::umask(0077); // as its journal is
   auto records = content.end.records;
   auto text = found->text.substr(0, content.end.bytes)
               + next_record(content.end, seal_of(records));

@@ -89,8 +89,9 @@ struct peer_up {
 struct peer_down {
   member peer;
   std::string reason;
-  bool left = false; ///< on purpose
-  MILLRACE_FIELDS(peer_down, peer, reason, left)
+  bool left = false;    ///< on purpose
+  bool returns = false; ///< it lives: it has begun a new link
+  MILLRACE_FIELDS(peer_down, peer, reason, left, returns)
 };
 
 } // namespace millrace

@@ -257,6 +257,9 @@ private:
 
   void take_in() {
     guard_.answer(now());
+    // First what peers said: who said goodbye is not lost when it hangs up.
+    take_messages(from_peers_, peers_spoke_, traffic_,
+                  [this](frame_list& frames) { on_peer_frames(frames); });
     links_->take_events(
       [this](const std::string& address) {
         carry_out(table_->on_connected(address, now()));
@@ -270,8 +273,6 @@ private:
         log_event(log_level::warning, "bus", "not_let_in",
                   {{"address", address}});
       });
-    take_messages(from_peers_, peers_spoke_, traffic_,
-                  [this](frame_list& frames) { on_peer_frames(frames); });
     for (auto& endpoint : clients_)
       endpoint.take_in(now());
     if (operators_)
@@ -418,7 +419,7 @@ private:
     log_event(log_level::warning, "bus", "peer_down",
               {{"node", x.peer.name}, {"reason", x.reason}});
     peers_up_.set(static_cast<double>(table_->up_count()));
-    peer_down news{x.peer, x.reason, x.left};
+    peer_down news{x.peer, x.reason, x.left, x.returns};
     membership_.down(news, now());
     board_.peer_lost(x.peer, x.reason, &reactor_);
     membership_.tell_down(news);

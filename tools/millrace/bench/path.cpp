@@ -122,7 +122,7 @@ result<std::function<nanoseconds()>> direct_call(const std::string& bundles,
   auto content = bundle_store{bundles}.open(model, "", verify::sizes);
   if (!content)
     return content.failure();
-  auto runner = torch_backend();
+  auto runner = torch_backend(code_trust::full);
   if (!runner)
     return runner.failure();
   (*runner)->enter_thread(1);
