@@ -109,6 +109,7 @@ TEST_CASE("P16: workers that are drained and started again by turns lose"
   load.finish();
   report(load);
   MESSAGE(drains << " drains");
+  CHECK(c.logged("gw", "reason=left") == static_cast<size_t>(drains));
   CHECK(load.statuses[ec::ok] == load.submitted);
   CHECK(load.surprises == 0);
   CHECK(load.foreign == 0);
