@@ -163,7 +163,9 @@ TEST_CASE("P14: an archive that grows beyond all bounds takes no more than an"
           " import may") {
   temporary_directory dir;
   auto runner = confined_runner({{uint64_t{64} << 20}, 10s});
-  for (auto* file : {"bomb", "claim"}) {
+  for (std::string file : {"bomb", "claim"}) {
+    if (confined::sanitized && file == "bomb")
+      continue; // AddressSanitizer lets no process have a limit
     INFO(file);
     auto done = import_with(*runner, dir, file, {rows_of_4});
     REQUIRE_FALSE(done);
