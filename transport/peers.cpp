@@ -126,7 +126,7 @@ bool peer_table::make_room(peer_actions& out) {
       longest = i;
   if (longest == peers_.end())
     return false;
-  end(longest->second, "made room for others", out);
+  end(longest->second, {"made room for others"}, out);
   forget(longest->second.info.address, out);
   peers_.erase(longest);
   return true;
@@ -190,7 +190,7 @@ peer_actions peer_table::on_disconnected(const std::string& address,
   i->second.stands = false;
   if (auto* p = at_address(address)) {
     p->connected = false;
-    give_up(*p, "connection lost", now, out);
+    give_up(*p, {"connection lost"}, now, out);
   }
   return out;
 }
@@ -201,7 +201,7 @@ peer_actions peer_table::expel(const std::string& node, const std::string& why,
   auto i = peers_.find(node);
   if (i == peers_.end())
     return out;
-  end(i->second, why, out);
+  end(i->second, {why}, out);
   i->second.connected = false;
   i->second.our_link = 0;
   auto& address = i->second.info.address;
@@ -258,7 +258,7 @@ peer_actions peer_table::on_hello(const hello& x, timestamp now) {
     p.info = x.self;
   } else if (x.self.incarnation > p.info.incarnation) {
     p.connected = false; // to the earlier start
-    give_up(p, "started again", now, out);
+    give_up(p, {"started again"}, now, out);
     if (p.info.address != x.self.address)
       forget(p.info.address, out);
     p = peer{};
@@ -267,10 +267,7 @@ peer_actions peer_table::on_hello(const hello& x, timestamp now) {
       meet(x.members, now, out); // said again because there are new ones
     return out;
   } else if (p.their_link != 0) {
-    end(p, "started the link anew", out);
-    for (auto& y : out)
-      if (auto* down = std::get_if<report_down>(&y))
-        down->returns = true;
+    end(p, {.reason = "started the link anew", .returns = true}, out);
   }
   p.info = x.self;
   p.start = x.start;
@@ -311,9 +308,9 @@ peer_actions peer_table::on_beat(const origin& from, const beat& x,
     p.our_link_accepted = true;
     settle(p, out);
   } else if (p.our_link_accepted) {
-    give_up(p, "gave up the link", now, out);
+    give_up(p, {"gave up the link"}, now, out);
   } else if (p.connected && now - p.last_greeted > settings_.timeout) {
-    give_up(p, "does not accept the link", now, out); // our hello was lost
+    give_up(p, {"does not accept the link"}, now, out); // our hello was lost
   }
   return out;
 }
@@ -323,11 +320,9 @@ peer_actions peer_table::on_goodbye(const origin& from, timestamp now) {
   auto* p = known(from);
   if (p == nullptr)
     return out;
-  give_up(*p, "left", now, out);
-  for (auto& x : out)
-    if (auto* down = std::get_if<report_down>(&x))
-      down->left = true;
-  if (out.empty()) // its hanging up was heard before
+  auto was_linked = p->up || p->their_link != 0;
+  give_up(*p, {.reason = "left", .left = true}, now, out);
+  if (!was_linked) // its hanging up was heard before
     out.push_back(report_down{p->info, "left", true});
   return out;
 }
@@ -349,8 +344,8 @@ peer_actions peer_table::on_tick(timestamp now) {
     if (stood_still)
       p.last_heard = now;
     if (p.their_link != 0 && now - p.last_heard > settings_.timeout)
-      give_up(p, "no heartbeat for " + format_duration(settings_.timeout), now,
-              out);
+      give_up(p, {"no heartbeat for " + format_duration(settings_.timeout)},
+              now, out);
     else if (p.connected && p.their_link == 0
              && now - p.last_greeted > settings_.visit_time)
       greet(p, now, out); // our hello was lost, or not listened to
@@ -372,20 +367,20 @@ void peer_table::settle(peer& p, peer_actions& out) {
   }
 }
 
-void peer_table::end(peer& p, const std::string& reason, peer_actions& out) {
+void peer_table::end(peer& p, const parting& how, peer_actions& out) {
   // What it said before its link was up both ways has to go as well.
   auto heard = p.their_link != 0;
   p.given_up_link = std::max(p.given_up_link, p.their_link);
   p.their_link = 0;
   p.our_link_accepted = false;
   if (p.up || heard)
-    out.push_back(report_down{p.info, reason});
+    out.push_back(report_down{p.info, how.reason, how.left, how.returns});
   p.up = false;
 }
 
-void peer_table::give_up(peer& p, const std::string& reason, timestamp now,
+void peer_table::give_up(peer& p, const parting& how, timestamp now,
                          peer_actions& out) {
-  end(p, reason, out);
+  end(p, how, out);
   p.our_link = 0;
   if (p.connected)
     greet(p, now, out);

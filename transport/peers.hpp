@@ -168,9 +168,14 @@ private:
   void forget(const std::string& address, peer_actions& out);
   void greet(peer& p, timestamp now, peer_actions& out);
   void settle(peer& p, peer_actions& out);
-  void end(peer& p, const std::string& reason, peer_actions& out);
-  void give_up(peer& p, const std::string& reason, timestamp now,
-               peer_actions& out);
+  /// Why a link ends, and what that says of the other; see report_down.
+  struct parting {
+    std::string reason;
+    bool left = false;
+    bool returns = false;
+  };
+  void end(peer& p, const parting& how, peer_actions& out);
+  void give_up(peer& p, const parting& how, timestamp now, peer_actions& out);
 
   std::string cluster_;
   member self_;

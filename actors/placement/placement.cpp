@@ -110,6 +110,8 @@ void placement_state::note_failure(const replica_status& x) {
 }
 
 void placement_state::on_peer_down(const peer_down& x) {
+  if (x.left)
+    lost_.erase(x.peer.name);
   auto i = view_.nodes.find(x.peer.name);
   if (i == view_.nodes.end()
       || i->second.node.incarnation != x.peer.incarnation)
@@ -122,14 +124,17 @@ void placement_state::on_peer_down(const peer_down& x) {
   told_.erase(x.peer.name);
   if (x.returns)
     await(x.peer.name);
-  else if (!x.left)
+  else
+    awaited_.erase(x.peer.name);
+  if (!x.returns && !x.left)
     lost_.add(x.peer, x.reason, now());
   commit_soon();
 }
 
 void placement_state::await(const std::string& node) {
+  if (awaited_.empty()) // or who comes and goes would be awaited for ever
+    awaited_until_ = now() + options_.settle;
   awaited_.insert(node);
-  awaited_until_ = now() + options_.settle;
 }
 
 void placement_state::await_those_lost_with(const std::string& node) {
