@@ -297,7 +297,12 @@ result<uint64_t> bundle_store::rollback(const std::string& name,
   if (!file)
     return file.failure();
   auto i = file->aliases.find(alias);
-  if (i == file->aliases.end() || i->second.earlier.empty())
+  if (i == file->aliases.end())
+    return error{ec::bad_request, "model '" + name + "' has no alias "
+                                    + shown(alias) + "; there are "
+                                    + joined(file->aliases, ", ",
+                                             [](auto& x) { return x.first; })};
+  if (i->second.earlier.empty())
     return error{ec::bad_request, "alias " + shown(alias) + " of model '" + name
                                     + "' has no earlier version"};
   i->second.version = i->second.earlier.back();

@@ -11,6 +11,7 @@
 #include <link.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/timex.h>
 #include <unistd.h>
@@ -49,12 +50,15 @@ std::optional<uint64_t> named_number(const std::string& path,
 
 class examiner {
 public:
+  explicit examiner(const std::string& folder) : folder_(folder) {}
+
   std::vector<finding> run() {
     look_at_files();
     look_at_locked_memory();
     look_at_threads();
     look_at_cores();
     look_at_memory();
+    look_at_disk();
     look_at_huge_pages();
     look_at_landlock();
     look_at_clock();
@@ -146,6 +150,22 @@ private:
       "little is left: unload a model, or place fewer here (devices[].memory)");
   }
 
+  /// The journals of a node grow to about 80 MiB.
+  void look_at_disk() {
+    struct statvfs x {};
+    if (::statvfs(folder_.c_str(), &x) != 0)
+      return;
+    auto free = x.f_bavail * x.f_frsize;
+    add("disk",
+        free < (64u << 20) || x.f_favail == 0 ? verdict::bad
+        : free < (512u << 20)                 ? verdict::notice
+                                              : verdict::good,
+        format_bytes(free) + " of " + format_bytes(x.f_blocks * x.f_frsize)
+          + " free for " + folder_,
+        "a change is refused when it cannot be written, and what happens is"
+        " kept in memory for a while: make room");
+  }
+
   void look_at_huge_pages() {
     auto mode = first_line("/sys/kernel/mm/transparent_hugepage/enabled");
     if (!mode)
@@ -228,13 +248,14 @@ private:
       add("libraries", text);
   }
 
+  const std::string& folder_;
   std::vector<finding> out_;
 };
 
 } // namespace
 
-std::vector<finding> examine_host() {
-  return examiner{}.run();
+std::vector<finding> examine_host(const std::string& folder) {
+  return examiner{folder}.run();
 }
 
 } // namespace millrace

@@ -30,8 +30,9 @@ struct finding {
 };
 
 /// Looks at what this process may use and runs with: limits, memory, huge
-/// pages, threads, Landlock, clock, sockets, libraries. Reads /proc and /sys;
-/// what cannot be read is left out. Takes about a millisecond.
-std::vector<finding> examine_host();
+/// pages, threads, Landlock, clock, sockets, libraries, and the room in a
+/// folder. Reads /proc and /sys; what cannot be read is left out. Takes about a
+/// millisecond.
+std::vector<finding> examine_host(const std::string& folder);
 
 } // namespace millrace

@@ -17,17 +17,37 @@ concept limited =
   std::is_arithmetic_v<T> || std::is_same_v<T, microseconds> || std::is_same_v<
     T, byte_count> || std::is_same_v<T, bandwidth>;
 
+/// In seconds, bytes, or bytes per second.
+template <limited T>
+double plain_number(const T& x) {
+  if constexpr (std::is_same_v<T, microseconds>)
+    return to_seconds(x);
+  else if constexpr (std::is_same_v<T, byte_count>)
+    return static_cast<double>(x.value);
+  else if constexpr (std::is_same_v<T, bandwidth>)
+    return x.bytes_per_second;
+  else
+    return static_cast<double>(x);
+}
+
+/// A number with its unit.
+template <limited T>
+std::string number_text(const T& x) {
+  if constexpr (std::is_same_v<T, microseconds>)
+    return format_duration(x);
+  else if constexpr (std::is_same_v<T, byte_count>)
+    return format_bytes(x.value);
+  else if constexpr (std::is_same_v<T, bandwidth>)
+    return format_bandwidth(x);
+  else if constexpr (std::is_integral_v<T>)
+    return std::to_string(x);
+  else
+    return format_number(x);
+}
+
 template <limited T>
 bool within(const T& x, const note& limits) {
-  double y = 0;
-  if constexpr (std::is_same_v<T, microseconds>)
-    y = to_seconds(x);
-  else if constexpr (std::is_same_v<T, byte_count>)
-    y = static_cast<double>(x.value);
-  else if constexpr (std::is_same_v<T, bandwidth>)
-    y = x.bytes_per_second;
-  else
-    y = static_cast<double>(x);
+  auto y = plain_number(x);
   return y >= limits.least && y <= limits.most;
 }
 
@@ -37,13 +57,13 @@ std::string limits_text(const note& limits) {
   constexpr auto none = std::numeric_limits<double>::infinity();
   auto text = [](double x) {
     if constexpr (std::is_same_v<T, microseconds>)
-      return format_duration(microseconds{static_cast<int64_t>(x * 1e6)});
+      return number_text(microseconds{static_cast<int64_t>(x * 1e6)});
     else if constexpr (std::is_same_v<T, byte_count>)
-      return format_bytes(static_cast<uint64_t>(x));
+      return number_text(byte_count{static_cast<uint64_t>(x)});
     else if constexpr (std::is_same_v<T, bandwidth>)
-      return format_bandwidth({x});
+      return number_text(bandwidth{x});
     else
-      return format_number(x);
+      return number_text(x);
   };
   if (limits.least > -none && limits.most < none)
     return "between " + text(limits.least) + " and " + text(limits.most);
@@ -67,8 +87,10 @@ result<void> check_limits(const T& x, const std::string& path = {}) {
       out = check_limits(member, at);
     else if constexpr (limited<M>)
       if (!within(member, n))
-        out =
-          error{ec::bad_request, at + ": expected " + limits_text<M>(n), {}};
+        out = error{ec::bad_request,
+                    at + ": expected " + limits_text<M>(n) + ", found "
+                      + number_text(member),
+                    {}};
   });
   return out;
 }

@@ -96,6 +96,9 @@ struct metrics::impl {
     "millrace_actor_restarts_total", "Crashed actors started again, by actor.");
   Family<Gauge>& node_ready = gauge_family(
     "millrace_node_ready", "1 while this node takes work, else 0.");
+  Family<Gauge>& disk_refuses =
+    gauge_family("millrace_disk_refuses",
+                 "1 while the data directory takes no writes, else 0.");
   Family<Counter>& device_busy =
     counter_family("millrace_device_busy_seconds_total",
                    "Time a device spent executing, by device.");
@@ -202,6 +205,10 @@ counter metrics::actor_restarts(std::string_view actor) {
 
 gauge metrics::node_ready() {
   return handle<gauge>(&impl_->node_ready.Add({}));
+}
+
+gauge metrics::disk_refuses() {
+  return handle<gauge>(&impl_->disk_refuses.Add({}));
 }
 
 counter metrics::device_busy_seconds(std::string_view device) {

@@ -95,6 +95,23 @@ bool is_order(std::string_view type) {
   return in<operators_say>(type);
 }
 
+std::string order_text(const wire_message& x) {
+  auto body = x.body;
+  auto read = [&]<class T>(T*) {
+    decode_context ctx;
+    auto order = decode<T>(x.body.view(), ctx);
+    if (x.head.t != T::record_name() || !order)
+      return;
+    encoder whole{timestamp{}, nullptr};
+    whole.put(*order);
+    body = whole.take_body();
+  };
+  [&]<class... Ts>(std::tuple<Ts...>*) {
+    (read(static_cast<Ts*>(nullptr)), ...);
+  }(static_cast<operators_say*>(nullptr));
+  return printed(body.view());
+}
+
 std::string access_reference() {
   std::string out = "| message |", line = "|---|";
   for (auto name : names_of(role{})) {

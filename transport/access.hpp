@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "runtime/names.hpp"
+#include "transport/wire.hpp"
 
 namespace millrace {
 
@@ -29,6 +30,10 @@ bool may_say(role who, std::string_view type);
 /// Whether it changes what a cluster does: what operators say beyond what
 /// viewers do. Each is in the audit log.
 bool is_order(std::string_view type);
+
+/// An order for people, with all its fields; as it came where it does not
+/// decode.
+std::string order_text(const wire_message& x);
 
 /// The table as Markdown: a row per message, a column per role.
 std::string access_reference();

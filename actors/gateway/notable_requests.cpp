@@ -43,8 +43,7 @@ void notable_requests::keep(request_story x, timestamp arrived, timestamp now) {
 
 bool is_meant(const std::string& which, const std::string& trace,
               uint64_t number) {
-  return trace == which
-         || (number != 0 && number_in<uint64_t>(which) == number);
+  return trace == which || number_in<uint64_t>(which) == number;
 }
 
 std::vector<request_story> notable_requests::find(const std::string& which,

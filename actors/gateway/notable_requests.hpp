@@ -43,7 +43,7 @@ private:
   timestamp turned_;
 };
 
-/// Whether a request of that name and number (0: it has none) is meant.
+/// Whether a request of that name and number is meant.
 bool is_meant(const std::string& which, const std::string& trace,
               uint64_t number);
 

@@ -46,6 +46,7 @@ void gateway_state::remember(const client_request& x, const session& from,
                              const error& why) {
   auto time = now();
   request_story story;
+  story.number = ++last_key_;
   story.trace = first_of(x.trace, name_longest);
   story.tenant = options_.tenants.at(from.endpoint);
   story.asked = asked_for(x.request);

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "transport/messages/cluster.hpp"
 
@@ -29,11 +31,29 @@ public:
     return {state_, reason_};
   }
 
+  /// What does not keep the node from working and somebody should see to;
+  /// without text it is over.
+  void set_trouble(const std::string& with, std::string text) {
+    std::lock_guard guard{mutex_};
+    if (text.empty())
+      troubles_.erase(with);
+    else
+      troubles_[with] = std::move(text);
+  }
+  std::vector<std::string> troubles() const {
+    std::lock_guard guard{mutex_};
+    std::vector<std::string> out;
+    for (auto& [with, text] : troubles_)
+      out.push_back(with + ": " + text);
+    return out;
+  }
+
 private:
   told tell_;
   mutable std::mutex mutex_;
   node_condition state_ = node_condition::starting;
   std::string reason_;
+  std::map<std::string, std::string> troubles_;
 };
 
 } // namespace millrace

@@ -114,11 +114,17 @@ public:
     auto& mine = config_.nodes.at(name);
     counts_ = std::make_shared<metrics>(mine.http.empty() ? recording::off
                                                           : recording::on);
-    auto facts = open_store(mine.data);
+    auto folder = open_folder(mine.data);
+    if (!folder)
+      return folder.failure();
+    auto facts = open_store(std::move(*folder));
     if (!facts)
       return facts.failure();
     facts_ = std::move(*facts);
-    auto audit = open_kept_log(audit_directory(mine.data));
+    folder = open_folder(audit_directory(mine.data));
+    if (!folder)
+      return folder.failure();
+    auto audit = open_kept_log(std::move(*folder));
     if (!audit)
       return audit.failure();
     audit_ = std::move(*audit);
@@ -160,6 +166,19 @@ public:
 private:
   const node_config& mine() const { return config_.nodes.at(name_); }
 
+  /// A folder of this node's data, whose refusals show until it takes
+  /// something again.
+  result<std::unique_ptr<disk>> open_folder(const std::string& path) {
+    auto out = open_directory(path);
+    if (!out)
+      return out;
+    return watched(std::move(*out), [state = health_, counts = counts_](
+                                      const result<void>& done) {
+      counts->disk_refuses().set(done ? 0 : 1);
+      state->set_trouble("disk", done ? "" : done.failure().text);
+    });
+  }
+
   /// What happened to this node stays known: also to its next life.
   result<void> open_events(const std::string& data) {
     auto directory = event_directory(data);
@@ -167,7 +186,10 @@ private:
     if (auto before = read_kept_lines(directory))
       for (auto& line : before->lines)
         earlier.push_back(to_event(line));
-    auto kept = open_kept_log(directory, events_part);
+    auto folder = open_folder(directory);
+    if (!folder)
+      return folder.failure();
+    auto kept = open_kept_log(std::move(*folder), events_part);
     if (!kept)
       return kept.failure();
     events_ = std::move(*kept);
@@ -177,13 +199,16 @@ private:
         if (auto log = to.lock())
           log->keep(to_line(x));
       });
-    log_event(log_level::info, "node", "started", {{"node", name_}});
     return {};
   }
 
   /// Its host, and where it listens.
   std::vector<finding> examine_node() const {
-    auto out = examine_host();
+    auto out = examine_host(mine().data);
+    for (auto& text : health_->troubles())
+      out.push_back({"trouble", verdict::bad, text,
+                     "the node works on; what it was told or what happened may"
+                     " not be known after it ends"});
     out.push_back({"addresses", verdict::good, describe(), {}});
     auto guarded = !config_.keys.empty();
     out.push_back({"keys", guarded ? verdict::good : verdict::notice,
@@ -260,6 +285,8 @@ private:
           auto [state, reason] = health_->get();
           auto text = std::string{to_string(state)}
                       + (reason.empty() ? "" : ": " + reason) + "\n";
+          for (auto& trouble : health_->troubles())
+            text += "trouble: " + trouble + "\n";
           return http_answer{state == node_condition::ready ? 200u : 503u,
                              "text/plain", text};
         }}});
@@ -303,6 +330,7 @@ private:
       ended_ = true;
       ended_cv_.notify_all();
     };
+    log_event(log_level::info, "node", "started", {{"node", name_}});
     supervisor_ = system_->spawn(
       millrace::supervisor, compose_node(config_, name_, std::move(ground)));
     bus_->publish("supervisor",

@@ -370,6 +370,7 @@ node_status supervisor_state::on_get_status() const {
   out.node = options_.net->self();
   out.state = state_;
   out.reason = reason_;
+  out.troubles = options_.state->troubles();
   out.uptime = to_us(now() - started_);
   out.devices = options_.devices;
   out.replicas = replica_statuses();

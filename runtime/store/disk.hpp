@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -47,5 +48,11 @@ public:
 /// as long as it has it. Files are their owner's alone.
 /// Errors: unavailable as above; bad_config when another process has it.
 result<std::unique_ptr<disk>> open_directory(const std::string& path);
+
+/// That disk, of which somebody hears how each change went, on the thread that
+/// made it.
+std::unique_ptr<disk>
+watched(std::unique_ptr<disk> x,
+        std::function<void(const result<void>&)> how_it_went);
 
 } // namespace millrace

@@ -108,14 +108,6 @@ std::string event_directory(const std::string& data) {
   return data + "/events";
 }
 
-result<std::unique_ptr<kept_log>> open_kept_log(const std::string& directory,
-                                                size_t part_max) {
-  auto where = open_directory(directory);
-  if (!where)
-    return where.failure();
-  return open_kept_log(std::move(*where), part_max);
-}
-
 result<std::unique_ptr<kept_log>> open_kept_log(std::unique_ptr<disk> where,
                                                 size_t part_max) {
   auto journal = audit_journal::open(std::move(where), part_max);

@@ -31,9 +31,7 @@ std::string event_directory(const std::string& data);
 
 /// Nine files of at most that size are kept. Lines that a disk refuses are kept
 /// in memory, 10,000 of them, and offered again every half second. Errors:
-/// unavailable; bad_config when another process writes there.
-result<std::unique_ptr<kept_log>>
-open_kept_log(const std::string& directory, size_t part_max = audit_part_max);
+/// unavailable.
 result<std::unique_ptr<kept_log>>
 open_kept_log(std::unique_ptr<disk> where, size_t part_max = audit_part_max);
 

@@ -39,11 +39,8 @@ private:
 
 } // namespace
 
-result<std::unique_ptr<store>> open_store(const std::string& directory) {
-  auto where = open_directory(directory);
-  if (!where)
-    return where.failure();
-  auto facts = fact_journal::open(std::move(*where), facts_file);
+result<std::unique_ptr<store>> open_store(std::unique_ptr<disk> where) {
+  auto facts = fact_journal::open(std::move(where), facts_file);
   if (!facts)
     return facts.failure();
   if (auto& text = (*facts)->mended(); !text.empty())

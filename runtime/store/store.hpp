@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/error.hpp"
+#include "runtime/store/disk.hpp"
 
 namespace millrace {
 
@@ -47,6 +47,6 @@ constexpr auto facts_file = "facts.journal";
 /// A node's store: a journal in its data directory (fact_journal.hpp), synced
 /// at each write. Begins one where there is none. Errors: those of
 /// fact_journal::open.
-result<std::unique_ptr<store>> open_store(const std::string& directory);
+result<std::unique_ptr<store>> open_store(std::unique_ptr<disk> where);
 
 } // namespace millrace

@@ -6,7 +6,6 @@ import json
 import pathlib
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,9 @@ import urllib.parse
 import urllib.request
 
 import yaml
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "support"))
+from processes import free_port
 
 PROGRAM, BUNDLES, SOURCE = sys.argv.pop(1), sys.argv.pop(1), sys.argv.pop(1)
 FILES = pathlib.Path(SOURCE) / "config/monitoring"
@@ -32,12 +34,6 @@ nodes:
 models:
   - {{model: identity}}
 """
-
-
-def free_port():
-    with socket.socket() as x:
-        x.bind(("127.0.0.1", 0))
-        return x.getsockname()[1]
 
 
 def expressions():

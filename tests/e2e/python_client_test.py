@@ -258,7 +258,7 @@ class PythonClientWithKeys(unittest.TestCase):
     def test_a_key_lets_in_and_none_does_not(self):
         with tempfile.TemporaryDirectory() as folder:
             keys = f"{folder}/keys"
-            for name, role in (("all", "controller"), ("app", "client")):
+            for name, role in (("all", "controller"), ("app", "client"), ("ops", "operator")):
                 subprocess.run(
                     [PROGRAM, "keys", "new", keys, name, "--role", role],
                     check=True,
@@ -276,8 +276,16 @@ class PythonClientWithKeys(unittest.TestCase):
             try:
                 with millrace.Client(address, 20, key=f"{keys}/app.key") as client:
                     self.assertIsInstance(client.models(), list)
-                with self.assertRaises(millrace.Unavailable):
-                    millrace.Client(address, 0.5)
+                begin = time.monotonic()
+                with self.assertRaisesRegex(millrace.Forbidden, "only who has a key"):
+                    millrace.Client(address, 20)
+                with self.assertRaisesRegex(millrace.Forbidden, "another role's"):
+                    millrace.Client(address, 20, key=f"{keys}/ops.key")
+                with self.assertRaisesRegex(millrace.Forbidden, "another role's"):
+                    asyncio.run(
+                        millrace.AsyncClient(address, 20, key=f"{keys}/ops.key").connect()
+                    )
+                self.assertLess(time.monotonic() - begin, 10)
                 with self.assertRaises(ValueError):
                     millrace.Client(address, 0.5, key=f"{keys}/all.key")
                 with self.assertRaises(OSError):

@@ -10,7 +10,8 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "support"))
-from three_nodes import MILLRACE, SHELL, Terminal, ThreeNodes, call, eventually
+from processes import call, eventually
+from three_nodes import MILLRACE, SHELL, Terminal, ThreeNodes
 
 
 class Shell(ThreeNodes):
@@ -47,16 +48,20 @@ class Shell(ThreeNodes):
             self.assertRegex(told, line)
         story = self.ask("explain", "order 7")["requests"][0]
         self.assertEqual((story["status"], story["attempts"]), ("ok", 1))
-        self.assertGreaterEqual(story["total"], story["queue"] + story["execute"])
+        self.assertGreaterEqual(
+            story["total_us"], story["queue_us"] + story["execute_us"]
+        )
         by_number = self.ask("explain", str(story["number"]))["requests"]
         self.assertEqual([x["trace"] for x in by_number], ["order 7"])
 
     def test_explain_tells_why_a_request_was_refused(self):
         self.infer("--model", "no-such", "--trace", "bad")
         told = self.shell("explain", "bad").stdout
-        self.assertIn("request 'bad' at front: unknown_model", told)
+        self.assertRegex(told, r"request 'bad' \(number \d+\) at front: unknown_model")
         self.assertIn("refused before a model was chosen", told)
         self.assertIn("unknown_model", self.shell("explain").stdout)
+        number = re.search(r"number (\d+)", told).group(1)
+        self.assertIn("request 'bad'", self.shell("explain", number).stdout)
         answer = self.shell("explain", "never-heard-of")
         self.assertEqual(answer.returncode, 1)
         self.assertIn("no gateway remembers request 'never-heard-of'", answer.stderr)
@@ -73,8 +78,9 @@ class Shell(ThreeNodes):
         self.assertEqual(len(queue["replicas"]), 1)
         self.assertRegex(self.shell("queue").stdout, r"affine\.1 +front +\d+ of 4096")
         load.wait()
-        self.assertIn("no gateway has seen a replica of 'none'",
-                      self.shell("queue", "none").stdout)
+        answer = self.shell("queue", "none")
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn("no gateway has seen a replica of 'none'", answer.stderr)
 
     def test_trace_has_a_span_per_hop_and_arrows_between_nodes(self):
         self.load()

@@ -11,6 +11,10 @@ import sys
 import tempfile
 import time
 import unittest
+import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "support"))
+from processes import call, eventually, free_port
 
 MILLRACE, SHELL = (sys.argv.pop(1) for _ in range(2))
 
@@ -23,12 +27,6 @@ nodes:
     operators: ipc://{folder}/operators
     data: {folder}/data
 """
-
-
-def call(*words):
-    return subprocess.run(
-        [str(x) for x in words], text=True, capture_output=True, timeout=60
-    )
 
 
 class Store(unittest.TestCase):
@@ -90,6 +88,47 @@ class Store(unittest.TestCase):
             self.start()
         self.assertEqual(json.loads(self.ask("models", "--json").stdout)["models"][3]
                          ["settings"]["model"], "model-3")
+
+    def test_P18_a_full_disk_shows_until_there_is_room(self):
+        port = free_port()
+        self.config.write_text(CONFIG.format(folder=self.folder)
+                               + f"    http: 127.0.0.1:{port}\n")
+        self.data.mkdir()
+        self.start("unshare", "-m", "sh", "-c",
+                   f'mount -t tmpfs -o size=1m none {self.data} && exec "$@"', "sh")
+
+        def page(name):
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{name}") as answer:
+                return answer.read().decode()
+
+        self.assertEqual(page("readyz"), "ready\n")
+        filler = pathlib.Path(f"/proc/{self.node.pid}/root{self.data}/filler")
+        with open(filler, "wb", buffering=0) as file, self.assertRaises(OSError):
+            while True:
+                file.write(bytes(4096))
+        # The journal's last page has room for some changes.
+        taken = [f"model-{i}" for i in range(100)]
+        for n, name in enumerate(taken):
+            x = self.ask("load", name, 0)
+            if x.returncode != 0:
+                break
+        taken[n:] = []
+        self.assertIn("No space left on device", x.stderr)
+        trouble = r"disk: .*/data/.*No space left on device"
+        self.assertRegex(self.ask("status").stdout, "one: " + trouble)
+        self.assertRegex(page("readyz"), "^ready\ntrouble: " + trouble)
+        self.assertIn("\nmillrace_disk_refuses 1\n", page("metrics"))
+        x = self.ask("doctor")
+        self.assertEqual(x.returncode, 1)
+        self.assertRegex(x.stdout, "trouble +" + trouble)
+        filler.unlink()
+        self.assertTrue(eventually(lambda: page("readyz") == "ready\n"))
+        self.assertIn("\nmillrace_disk_refuses 0\n", page("metrics"))
+        self.register("with-room")
+        self.assertEqual(
+            [x["settings"]["model"]
+             for x in json.loads(self.ask("models", "--json").stdout)["models"]],
+            sorted([*taken, "with-room"]))
 
     def test_P6_nothing_is_acknowledged_before_it_is_synced(self):
         log = self.folder / "calls"
@@ -160,6 +199,11 @@ class Store(unittest.TestCase):
                 self.store("check", backup, rc=1)
                 self.store("restore", backup, self.data, rc=1)
         self.assertEqual(self.journal.read_bytes(), before)
+        # Unless somebody says so: what is whole of it is taken.
+        backup.write_bytes(content[:starts[4] + 7])
+        self.assertIn("--may-be-cut", self.store("restore", backup, self.data, rc=1).stderr)
+        self.store("restore", backup, self.data, "--may-be-cut")
+        self.assertEqual(self.registered(), ["first", "second"])
 
     def test_P6_what_power_tore_off_is_dropped(self):
         self.start()

@@ -14,7 +14,8 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "support"))
-from three_nodes import BUNDLES, MILLRACE, SHELL, Terminal, ThreeNodes, call, eventually
+from processes import call, eventually
+from three_nodes import BUNDLES, MILLRACE, SHELL, Terminal, ThreeNodes
 
 SCRIPTS = sys.argv.pop(1)
 
@@ -140,7 +141,7 @@ class Cluster(ThreeNodes):
         self.assertIn("no command 'loda'; there are status, top, nodes", answer.stderr)
         answer = self.shell("drain")
         self.assertEqual((answer.returncode, answer.stderr),
-                         (2, "actor-shell: usage: drain NODE\n"))
+                         (2, "actor-shell: usage: drain NODE; found no argument\n"))
         answer = self.shell("load", "affine", "many")
         self.assertEqual(answer.returncode, 2)
         self.assertIn("expected a number of replicas, found 'many'", answer.stderr)

@@ -398,7 +398,8 @@ TEST_CASE("registry: settings beyond their limits are refused by name") {
   many.settings.replicas = 20'000;
   auto x = c.ask_actor<done, registry_actor>("./registry", many);
   CHECK(x.failure().code == ec::bad_request);
-  CHECK(x.failure().text == "replicas: expected between 0 and 10000");
+  CHECK(x.failure().text
+        == "replicas: expected between 0 and 10000, found 20000");
 }
 
 TEST_CASE(

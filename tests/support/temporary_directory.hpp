@@ -3,7 +3,10 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <string>
+
+#include "runtime/store/disk.hpp"
 
 namespace millrace::test {
 
@@ -30,5 +33,10 @@ public:
 private:
   std::string path_;
 };
+
+/// A directory as a node has it.
+inline std::unique_ptr<disk> disk_at(const std::string& path) {
+  return std::move(*open_directory(path));
+}
 
 } // namespace millrace::test

@@ -17,6 +17,8 @@ import termios
 import time
 import unittest
 
+from processes import call, eventually
+
 MILLRACE, SHELL, BUNDLES = (sys.argv.pop(1) for _ in range(3))
 
 CONFIG = """
@@ -41,19 +43,6 @@ nodes:
 models:
   - {{model: affine, device: cpu}}
 """
-
-
-def call(*words, text=None):
-    return subprocess.run(words, input=text, text=True, capture_output=True, timeout=60)
-
-
-def eventually(holds, seconds=20):
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if holds():
-            return True
-        time.sleep(0.1)
-    return False
 
 
 class ThreeNodes(unittest.TestCase):

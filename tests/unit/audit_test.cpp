@@ -180,7 +180,7 @@ TEST_CASE("P18: lines that a full disk refused are kept when it has room") {
 TEST_CASE("audit: a storm of refusals is counted, not listed") {
   temporary_directory data;
   {
-    auto log = open_kept_log(audit_directory(data.path()));
+    auto log = open_kept_log(test::disk_at(audit_directory(data.path())));
     REQUIRE(log);
     for (int i = 0; i < 1000; ++i)
       (*log)->sample("eve said x");

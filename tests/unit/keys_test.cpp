@@ -13,6 +13,7 @@
 #include "transport/keys/misconduct.hpp"
 #include "transport/keys/node_keys.hpp"
 #include "transport/message_types.hpp"
+#include "transport/messages/all.hpp"
 
 using namespace millrace;
 using namespace millrace::test;
@@ -111,6 +112,23 @@ TEST_CASE("P13: each role may say its messages and no other: every cell") {
     cells += names_of(role{}).size();
   }
   CHECK(cells == 5 * message_names().size());
+}
+
+TEST_CASE("audit: an order is told with all its fields, defaults too") {
+  auto text = [](const auto& x) {
+    return order_text(make_wire_message(x, timestamp{}, nullptr));
+  };
+  CHECK(text(set_log{}) == R"({"level":"info"})");
+  set_model x;
+  x.settings.model = "affine";
+  x.settings.replicas = 0;
+  x.instead_of = x.settings;
+  x.instead_of->replicas = 4;
+  CHECK(text(x).find(R"("replicas":0)") != std::string::npos);
+  CHECK(text(x).find(R"("replicas":4)") != std::string::npos);
+  auto torn = make_wire_message(drain{}, timestamp{}, nullptr);
+  torn.body = torn.body.slice(0, 0);
+  CHECK(order_text(torn) == "(0 bytes)");
 }
 
 TEST_CASE("keys: the page has the table as it is") {

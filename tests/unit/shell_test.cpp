@@ -64,8 +64,10 @@ TEST_CASE("shell: an argument is completed as what it names") {
 }
 
 TEST_CASE("shell: a command that is wrongly called says how it is called") {
-  CHECK(command_of({"drain"}).failure().text == "usage: drain NODE");
-  CHECK(command_of({"nodes", "x"}).failure().text == "usage: nodes ");
+  CHECK(command_of({"drain"}).failure().text
+        == "usage: drain NODE; found no argument");
+  CHECK(command_of({"nodes", "x"}).failure().text
+        == "usage: nodes; found 1 argument(s)");
   CHECK(command_of({"dance"}).failure().text.starts_with(
     "no command 'dance'; there are status, top, "));
   CHECK((*command_of({"drain", "beta"}))->name == "drain");
@@ -93,10 +95,14 @@ TEST_CASE(
 
 TEST_CASE("shell: a sentence that is too wide goes on in the next line") {
   CHECK(wrapped("one two three", 0, 2) == "one two three");
-  CHECK(wrapped("one two three", 8, 2) == "one two\n  three");
-  CHECK(wrapped("a-word-that-is-longer x", 8, 1)
-        == "a-word-that-is-longer\n x");
+  CHECK(wrapped("one two three", 10, 2) == "one two\n  three");
+  CHECK(wrapped("one two", 9, 2) == "one two");
+  CHECK(wrapped("x a-word-that-is-longer y", 9, 1)
+        == "x\n a-word-t\n hat-is-l\n onger y");
   CHECK(wrapped("", 8, 1).empty());
+  table rows{{"NAME", "WHY"}, {"beta", "the link timed out after 3 seconds"}};
+  CHECK(table_text(rows, 32, last_column::wrapped)
+        == "NAME  WHY\nbeta  the link timed out after 3\n      seconds\n");
 }
 
 TEST_CASE("trace: what has quotes in it is JSON all the same") {

@@ -30,13 +30,13 @@ std::vector<stored_row> load(store& s) {
 TEST_CASE("store: a row is there after the process that wrote it") {
   test::temporary_directory dir;
   {
-    auto s = open_store(dir / "data");
+    auto s = open_store(test::disk_at(dir / "data"));
     REQUIRE(s);
     CHECK(*put(**s, "b", "two", 0) == 1);
     CHECK(*put(**s, "a", "one", 0) == 1);
     CHECK(*put(**s, "a", "uno", 1) == 2);
   }
-  auto s = open_store(dir / "data");
+  auto s = open_store(test::disk_at(dir / "data"));
   REQUIRE(s);
   auto rows = load(**s);
   REQUIRE(rows.size() == 2);
@@ -47,7 +47,7 @@ TEST_CASE("store: a row is there after the process that wrote it") {
 
 TEST_CASE("store: compare-and-set refuses a version that is not there") {
   test::temporary_directory dir;
-  auto s = open_store(dir.path());
+  auto s = open_store(test::disk_at(dir.path()));
   REQUIRE(s);
   CHECK(*put(**s, "a", "one", 0) == 1);
   CHECK(put(**s, "a", "x", 0).failure().code == ec::conflict);
@@ -59,7 +59,7 @@ TEST_CASE("store: compare-and-set refuses a version that is not there") {
 
 TEST_CASE("store: its file is its owner's alone") {
   test::temporary_directory dir;
-  REQUIRE(open_store(dir.path()));
+  REQUIRE(open_store(test::disk_at(dir.path())));
   struct stat info;
   REQUIRE(::stat((dir / facts_file).c_str(), &info) == 0);
   CHECK((info.st_mode & 0777) == 0600);
@@ -69,7 +69,7 @@ TEST_CASE("store: a file that is no journal is refused with its name") {
   test::temporary_directory dir;
   for (auto& junk : {std::string(4096, 'j'), std::string{}, std::string{"x"}}) {
     REQUIRE(write_file(dir / facts_file, std::as_bytes(std::span{junk})));
-    auto s = open_store(dir.path());
+    auto s = open_store(test::disk_at(dir.path()));
     REQUIRE_FALSE(s);
     CHECK(s.failure().code == ec::bad_config);
     CHECK(s.failure().text.find(dir / facts_file) == 0);
@@ -81,5 +81,5 @@ TEST_CASE("store: a link in the file's place is not followed") {
   REQUIRE(write_file(dir / "elsewhere", {}));
   REQUIRE(::symlink((dir / "elsewhere").c_str(), (dir / facts_file).c_str())
           == 0);
-  CHECK_FALSE(open_store(dir.path()));
+  CHECK_FALSE(open_store(test::disk_at(dir.path())));
 }

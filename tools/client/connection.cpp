@@ -85,7 +85,9 @@ private:
       return key.failure();
     if (key->cluster_key.empty())
       return error{ec::bad_config,
-                   path + ": is a node's; expected a client's or operator's",
+                   path
+                     + ": is no client's, viewer's or operator's key: it does"
+                       " not name the cluster's",
                    {}};
     key_ = std::move(*key);
     return {};

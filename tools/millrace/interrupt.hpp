@@ -16,6 +16,9 @@ public:
 
   bool happened() const;
 
+  /// Waits until there is input; false when ctrl-C came before.
+  bool wait_for_input() const;
+
 private:
   struct sigaction before_ {};
 };

@@ -98,6 +98,29 @@ std::string part_of(const std::string& x, size_t from, size_t to) {
   return out;
 }
 
+/// A text in lines of at most so many characters; longer words are broken.
+std::string in_lines(const std::string& text, size_t width,
+                     const std::string& end_of_line) {
+  if (length_of(text) <= width)
+    return text;
+  std::istringstream in{text};
+  std::string out;
+  size_t used = 0; // of the line
+  for (std::string word; in >> word;) {
+    auto length = length_of(word);
+    auto fits = used + (used > 0) + length <= width;
+    if (used > 0)
+      out += fits ? " " : end_of_line;
+    used = fits && used > 0 ? used + 1 : 0;
+    for (size_t from = 0; from < length; from += width) {
+      auto to = std::min(length, from + width);
+      out += (from > 0 ? end_of_line : "") + part_of(word, from, to);
+      used = (from > 0 ? 0 : used) + to - from;
+    }
+  }
+  return out;
+}
+
 /// At most so many characters, one of them an ellipsis where there were more:
 /// at the end of a sentence; in the middle of a name, whose end tells it from
 /// others.
@@ -113,8 +136,10 @@ std::string cut(const std::string& x, size_t most) {
 
 constexpr size_t gap = 2;
 constexpr size_t narrowest = 6;
+constexpr size_t narrowest_wrapped = 24;
 
-std::vector<size_t> widths_of(const table& rows, size_t width) {
+std::vector<size_t> widths_of(const table& rows, size_t width,
+                              last_column last) {
   std::vector<size_t> out;
   for (auto& row : rows)
     for (size_t i = 0; i < row.size(); ++i) {
@@ -130,6 +155,8 @@ std::vector<size_t> widths_of(const table& rows, size_t width) {
   };
   while (width > 0 && !out.empty() && total() > width) {
     auto widest = std::max_element(out.begin(), out.end());
+    if (last == last_column::wrapped && out.back() > narrowest_wrapped)
+      widest = out.end() - 1;
     if (*widest <= narrowest)
       break;
     --*widest;
@@ -139,44 +166,38 @@ std::vector<size_t> widths_of(const table& rows, size_t width) {
 
 } // namespace
 
-std::string table_text(const table& as_given, size_t width) {
+std::string table_text(const table& as_given, size_t width, last_column last) {
   auto rows = as_given;
   for (auto& row : rows)
     for (auto& cell : row) {
       cell = printable(cell);
       std::replace(cell.begin(), cell.end(), '\n', ' ');
     }
-  auto widths = widths_of(rows, width);
+  auto widths = widths_of(rows, width, last);
   std::string out;
   for (auto& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) {
+    size_t at = 0; // where the last column begins
+    for (size_t i = 0; i + 1 < row.size(); ++i) {
       auto cell = cut(row[i], widths[i]);
       out += cell;
-      if (i + 1 < row.size())
-        out.append(widths[i] - length_of(cell) + gap, ' ');
+      out.append(widths[i] - length_of(cell) + gap, ' ');
+      at += widths[i] + gap;
     }
+    if (!row.empty() && last == last_column::cut)
+      out += cut(row.back(), widths[row.size() - 1]);
+    else if (!row.empty())
+      out += in_lines(row.back(), widths[row.size() - 1],
+                      "\n" + std::string(at, ' '));
     out += "\n";
   }
   return out;
 }
 
 std::string wrapped(const std::string& text, size_t width, size_t indent) {
-  std::istringstream in{printable(text)};
-  std::string out, line;
-  auto fits = [&](const std::string& word) {
-    return line.empty() || length_of(line) + 1 + length_of(word) <= width;
-  };
-  if (width == 0)
-    return printable(text);
-  for (std::string word; in >> word;) {
-    if (!fits(word)) {
-      out += line + "\n";
-      line = std::string(indent, ' ') + word;
-    } else {
-      line += (line.empty() ? "" : " ") + word;
-    }
-  }
-  return out + line;
+  auto all = printable(text);
+  if (width <= indent)
+    return all;
+  return in_lines(all, width - indent, "\n" + std::string(indent, ' '));
 }
 
 size_t terminal_width() {
@@ -187,7 +208,8 @@ size_t terminal_width() {
 }
 
 void print_table(const table& rows) {
-  std::cout << table_text(rows, terminal_width()) << std::flush;
+  std::cout << table_text(rows, terminal_width(), last_column::wrapped)
+            << std::flush;
 }
 
 } // namespace millrace

@@ -16,6 +16,18 @@ namespace millrace {
 
 using json = nlohmann::ordered_json;
 
+template <class T>
+concept time_span = requires(const T& x) {
+  x.count();
+  x.zero();
+};
+
+/// What a member is called in JSON: a time says that it is in microseconds.
+template <class T>
+std::string json_name(std::string_view name, const T&) {
+  return std::string{name} + (time_span<T> ? "_us" : "");
+}
+
 /// A declared record as JSON; durations in microseconds, sizes in bytes,
 /// bandwidths in bytes per second.
 template <class T>
@@ -23,15 +35,12 @@ json to_json(const T& x) {
   if constexpr (declared<T>) {
     auto out = json::object();
     for_each_field(x, [&](std::string_view name, auto& member) {
-      out[std::string{name}] = to_json(member);
+      out[json_name(name, member)] = to_json(member);
     });
     return out;
   } else if constexpr (named_enum<T>) {
     return std::string{to_string(x)};
-  } else if constexpr (requires {
-                         x.count();
-                         x.zero();
-                       }) {
+  } else if constexpr (time_span<T>) {
     return x.count();
   } else if constexpr (std::is_same_v<T, byte_count>) {
     return x.value;
@@ -67,7 +76,7 @@ template <class T>
 void read_json(const json& from, T& to) {
   if constexpr (declared<T>)
     for_each_field(to, [&](std::string_view name, auto& member) {
-      if (auto i = from.find(name); i != from.end())
+      if (auto i = from.find(json_name(name, member)); i != from.end())
         read_json(*i, member);
     });
   else if constexpr (requires {
@@ -116,19 +125,24 @@ CLI::Validator whole_number(uint64_t min = 0, uint64_t max = UINT64_MAX);
 /// Rows of cells, the first a heading.
 using table = std::vector<std::vector<std::string>>;
 
+/// What does not fit in a table's last column.
+enum class last_column { cut, wrapped };
+
 /// Rows in aligned columns, a line each, in printable text. With a width, cells
-/// of the widest columns are cut short, with an ellipsis, until lines fit.
-std::string table_text(const table& rows, size_t width = 0);
+/// of the widest columns are cut short, with an ellipsis, until lines fit;
+/// those of the last may go on in lines of their own instead.
+std::string table_text(const table& rows, size_t width = 0,
+                       last_column last = last_column::cut);
 
 /// A printable text in lines of at most that width, those after the first
-/// indented; in one line for a width of 0. Words that are longer stay whole.
+/// indented; in one line for a width of 0. Words that are longer are broken.
 std::string wrapped(const std::string& text, size_t width, size_t indent);
 
 /// Columns of the terminal that stdout is; 0 when it is none, so that scripts
 /// get everything.
 size_t terminal_width();
 
-/// Prints it as wide as the terminal is.
+/// Prints it as wide as the terminal is, the last column wrapped.
 void print_table(const table& rows);
 
 } // namespace millrace

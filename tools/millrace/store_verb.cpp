@@ -222,7 +222,7 @@ int run_restore(const store_options& x, const common_options& common) {
   auto found = read_journal_at(x.file);
   if (!found)
     return fail(common, found.failure());
-  if (found->content.damage)
+  if (found->content.damage && !found->content.damage->torn)
     return fail(common, {ec::bad_config,
                          found->path + ": " + describe_damage(found->content),
                          {}});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shell/ask.hpp"
 
+#include <algorithm>
 #include <set>
 
 #include "runtime/text.hpp"
@@ -78,15 +79,21 @@ result<std::vector<member>> linked_nodes(operator_client& cluster) {
 result<std::vector<std::string>>
 node_names(operator_client& cluster, const std::vector<std::string>& args,
            size_t place) {
-  if (place < args.size())
-    return std::vector{args[place]};
   auto nodes = linked_nodes(cluster);
   if (!nodes)
     return nodes.failure();
   std::vector<std::string> names;
   for (auto& m : *nodes)
     names.push_back(m.name);
-  return names;
+  if (place >= args.size())
+    return names;
+  auto& wanted = args[place];
+  if (std::find(names.begin(), names.end(), wanted) == names.end())
+    return error{ec::unavailable,
+                 "no node " + shown(wanted) + " is linked; there are "
+                   + joined(names, ", ", [](auto& x) { return x; }),
+                 {}};
+  return std::vector{wanted};
 }
 
 std::string no_such_node(const cluster_status& x, const std::string& name) {

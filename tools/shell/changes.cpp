@@ -49,9 +49,28 @@ set_model change_of(const model_status& x) {
   return {x.settings, false, x.settings};
 }
 
-/// What would be missed, were a model's replicas not there.
-std::string ready_text(const model_status& x) {
-  return std::to_string(x.ready) + " ready replica(s) of " + x.settings.model;
+/// What would be missed, were only so many of a model's replicas left.
+std::string loss_text(const model_status& x, uint64_t left = 0) {
+  return "This ends " + std::to_string(x.ready - std::min(left, x.ready))
+         + (left > 0 ? " of " + std::to_string(x.ready) : "")
+         + " ready replica(s) of " + x.settings.model;
+}
+
+/// What keeps a model from having the replicas that are wanted, half a second
+/// after that was said; empty when they are there or begin.
+std::string obstacle(operator_client& cluster, const std::string& model) {
+  std::string note;
+  for (int i = 0; i < 10; ++i) {
+    cluster.idle(50ms);
+    auto found = find_model(cluster, model);
+    if (!found)
+      return {};
+    auto& x = found->what;
+    note = x.note;
+    if (note.empty() && (x.starting > 0 || x.ready >= x.settings.replicas))
+      return {};
+  }
+  return note;
 }
 
 /// Says whether somebody vouches for a model's code.
@@ -86,22 +105,26 @@ int load_model(shell& in, const arguments& args) {
     if (m.settings.model != args[0])
       continue;
     x = change_of(m);
-    if (*replicas == 0 && !confirmed(in, "This ends " + ready_text(m) + "."))
+    if (*replicas < m.ready && !confirmed(in, loss_text(m, *replicas) + "."))
       return exit_failed;
   }
   if (args.size() > 2)
     x.settings.version = args[2];
   x.settings.replicas = *replicas;
-  return report_done(in, in.cluster.ask<done>(found->node + "/registry", x),
-                     args[0] + ": " + std::to_string(*replicas)
-                       + " replica(s) wanted");
+  auto set = in.cluster.ask<done>(found->node + "/registry", x);
+  auto status = report_done(
+    in, set, args[0] + ": " + std::to_string(*replicas) + " replica(s) wanted");
+  if (status == exit_ok && *replicas > 0)
+    if (auto why = obstacle(in.cluster, args[0]); !why.empty())
+      warn_of(in, {{args[0], "not yet: " + why}});
+  return status;
 }
 
 int unload_model(shell& in, const arguments& args) {
   auto found = find_model(in.cluster, args[0]);
   if (!found)
     return complain(in, found.failure().text);
-  if (!confirmed(in, "This ends " + ready_text(found->what) + "."))
+  if (!confirmed(in, loss_text(found->what) + "."))
     return exit_failed;
   auto x = change_of(found->what);
   x.settings.replicas = 0;
@@ -121,7 +144,7 @@ int forget_model_of(shell& in, const arguments& args) {
   auto found = find_model(in.cluster, args[0]);
   if (!found)
     return complain(in, found.failure().text);
-  if (!confirmed(in, "This ends " + ready_text(found->what)
+  if (!confirmed(in, loss_text(found->what)
                        + ", and what is registered of it is gone."))
     return exit_failed;
   return report_done(

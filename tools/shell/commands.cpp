@@ -26,8 +26,16 @@ result<const shell_command*> find_command(const std::string& name) {
                {}};
 }
 
+/// How it is called.
+std::string call_of(const shell_command& x) {
+  return x.name + (x.usage.empty() ? "" : " ") + x.usage;
+}
+
 json help_json(const shell_command& x) {
-  return {{"command", x.name}, {"arguments", x.usage}, {"help", x.help}};
+  json out{{"command", x.name}, {"arguments", x.usage}, {"help", x.help}};
+  if (!x.more.empty())
+    out["more"] = x.more;
+  return out;
 }
 
 int show_help(shell& in, const arguments& args) {
@@ -45,8 +53,10 @@ int print_help(output_form form, const arguments& args) {
       return complain(form, x.failure().text, exit_wrong_call);
     if (form == output_form::json)
       return print_json(help_json(**x));
-    std::cout << (*x)->name << " " << (*x)->usage << "\n  " << (*x)->help
-              << std::endl;
+    std::cout << call_of(**x) << "\n  " << (*x)->help << "\n";
+    if (auto& more = (*x)->more; !more.empty())
+      std::cout << "  " << wrapped(more, 76, 2) << "\n";
+    std::cout << std::flush;
     return exit_ok;
   }
   if (form == output_form::json) {
@@ -127,21 +137,27 @@ const std::vector<shell_command>& shell_commands() {
      1,
      {},
      "what became of a request; or of which",
-     explain_request},
+     explain_request,
+     "REQUEST: its number, or the name its client gave it (--trace). Gateways"
+     " remember the last that failed, those with a name, and the slowest."},
     {"events",
      "[NODE] [COUNT]",
      0,
      2,
      {node},
      "why nodes, replicas, executors went",
-     show_events},
+     show_events,
+     "The last COUNT (100) of all nodes or of one, over its lives. On its host:"
+     " millrace store events DATA."},
     {"trace",
      "[SECONDS [FILE]]",
      0,
      2,
      {other, file},
      "record requests on all nodes, for Perfetto",
-     record_trace},
+     record_trace,
+     "Up to 60 SECONDS (1), to FILE (trace.json): a span per hop, with arrows"
+     " between nodes. Open it at https://ui.perfetto.dev."},
     {"doctor",
      "[NODE]",
      0,
@@ -155,14 +171,18 @@ const std::vector<shell_command>& shell_commands() {
      9,
      {command},
      "a command again and again",
-     watch_command},
+     watch_command,
+     "Every 0.1 to 3600 SECONDS (2)."},
     {"load",
      "MODEL [REPLICAS [VERSION]]",
      1,
      3,
      {model},
      "have replicas of a model",
-     load_model},
+     load_model,
+     "Registers it if need be. REPLICAS: 1 if not given; fewer than there are"
+     " ends some. VERSION: a number or an alias, which it keeps to; if not"
+     " given, what was said last, else the alias default, else the newest."},
     {"unload", "MODEL", 1, 1, {model}, "have none", unload_model},
     {"trust",
      "MODEL",
@@ -198,7 +218,9 @@ const std::vector<shell_command>& shell_commands() {
      2,
      {level, node},
      "log events from this level on",
-     set_log_of},
+     set_log_of,
+     "LEVEL: debug, info, warning, error or off; on all nodes or one, until it"
+     " ends."},
     {"help", "[COMMAND]", 0, 1, {command}, "this list", show_help},
   };
   return out;
@@ -238,7 +260,8 @@ bool confirmed(const shell& in, const std::string& what) {
   interruptible reading; // ctrl-C is a no
   std::cout << what << " Go on? [y/N] " << std::flush;
   std::string said;
-  std::getline(std::cin, said);
+  if (reading.wait_for_input())
+    std::getline(std::cin, said);
   std::cin.clear();
   std::clearerr(stdin); // the end of this answer is not that of the next
   if (said == "y" || said == "yes" || said == "Y")
@@ -255,7 +278,11 @@ result<const shell_command*> command_of(const std::vector<std::string>& words) {
   auto& x = **found;
   auto given = words.size() - 1;
   if (given < x.least || given > x.most)
-    return error{ec::bad_request, "usage: " + x.name + " " + x.usage, {}};
+    return error{
+      ec::bad_request,
+      "usage: " + call_of(x) + "; found "
+        + (given == 0 ? "no argument" : std::to_string(given) + " argument(s)"),
+      {}};
   return found;
 }
 

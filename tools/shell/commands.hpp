@@ -33,6 +33,7 @@ struct shell_command {
   std::string help;
   /// Runs it, prints what it found, and returns an exit status.
   int (*run)(shell& in, const arguments& args);
+  std::string more = {}; ///< what 'help COMMAND' adds
 };
 
 /// All commands, in the order help lists them.

@@ -46,7 +46,7 @@ result<memories> ask_gateways(operator_client& cluster,
 std::string name_of(const told& x) {
   if (!x.x.trace.empty())
     return shown(x.x.trace, 64);
-  return x.x.number == 0 ? "-" : std::to_string(x.x.number);
+  return std::to_string(x.x.number);
 }
 
 std::string state_of(const request_story& x) {
@@ -112,7 +112,7 @@ void print_answer(const request_story& x) {
 void print_story(const told& y) {
   auto& x = y.x;
   std::cout << "request " << name_of(y);
-  if (!x.trace.empty() && x.number != 0)
+  if (!x.trace.empty())
     std::cout << " (number " << x.number << ")";
   std::cout << " at " << y.gateway << ": " << state_of(x);
   if (x.open)

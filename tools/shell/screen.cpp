@@ -87,6 +87,10 @@ std::optional<microseconds> read_period(const std::string& text) {
   return *x;
 }
 
+std::string bad_period(const std::string& text) {
+  return "expected seconds between 0.1 and 3600, found " + shown(text);
+}
+
 /// What top shows, by the key that shows or hides it.
 struct section {
   char key;
@@ -126,7 +130,7 @@ std::string key_line(const std::set<char>& hidden) {
   for (auto& x : sections)
     out += std::string{", "} + x.key + (hidden.contains(x.key) ? " + " : " - ")
            + x.name;
-  return out + "\n";
+  return out;
 }
 
 } // namespace
@@ -140,9 +144,7 @@ int show_top(shell& in, const arguments& args) {
   auto period =
     args.empty() ? std::optional<microseconds>{1s} : read_period(args[0]);
   if (!period)
-    return complain(
-      in, "expected seconds between 0.1 and 3600, found " + shown(args[0]),
-      exit_wrong_call);
+    return complain(in, bad_period(args[0]), exit_wrong_call);
   std::set<char> hidden;
   if (!at_terminal()) {
     std::cout << top_text(in.cluster, hidden, 0) << std::flush;
@@ -151,7 +153,7 @@ int show_top(shell& in, const arguments& args) {
   full_screen screen;
   for (;;) {
     auto width = full_screen::size().columns;
-    full_screen::draw(key_line(hidden).substr(0, width)
+    full_screen::draw(key_line(hidden).substr(0, width) + "\n"
                       + top_text(in.cluster, hidden, width));
     auto key = read_key(*period);
     if (!key)
@@ -167,6 +169,8 @@ int show_top(shell& in, const arguments& args) {
 int watch_command(shell& in, const arguments& args) {
   auto words = args;
   auto period = read_period(words.front());
+  if (!period && read_seconds(words.front()))
+    return complain(in, bad_period(words.front()), exit_wrong_call);
   if (period)
     words.erase(words.begin());
   if (words.empty())

@@ -38,6 +38,9 @@ std::vector<std::string> troubles(const cluster_status& x) {
     if (n.state != node_condition::ready)
       out.push_back(n.node.name + " is " + std::string{to_string(n.state)}
                     + ": " + n.reason);
+  for (auto& n : x.nodes)
+    for (auto& text : n.troubles)
+      out.push_back(n.node.name + ": " + text);
   for (auto& n : x.lost)
     out.push_back(n.node.name + " is lost since " + format_duration(n.ago)
                   + ": " + n.reason);

@@ -167,6 +167,8 @@ int show_queues(shell& in, const arguments& args) {
   auto queues = ask_queues(in.cluster, *x);
   if (!args.empty())
     std::erase_if(queues, [&](auto& q) { return q.second.model != args[0]; });
+  if (!args.empty() && queues.empty())
+    return complain(in, "no gateway has seen a replica of " + shown(args[0]));
   if (in.form == output_form::json) {
     auto out = json::array();
     for (auto& [node, q] : queues) {
@@ -177,8 +179,7 @@ int show_queues(shell& in, const arguments& args) {
     return print_json(json{{"queues", out}});
   }
   if (queues.empty()) {
-    std::cout << "no gateway has seen a replica"
-              << (args.empty() ? "" : " of " + shown(args[0])) << std::endl;
+    std::cout << "no gateway has seen a replica" << std::endl;
     return exit_ok;
   }
   print_table(queue_table(queues));

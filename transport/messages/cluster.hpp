@@ -183,8 +183,9 @@ struct node_status {
   std::vector<replica_status> replicas;
   std::vector<actor_info> actors;
   std::vector<model_info> models;
+  std::vector<std::string> troubles; ///< to see to, while it works on
   MILLRACE_FIELDS(node_status, node, state, reason, uptime, devices, replicas,
-                  actors, models)
+                  actors, models, troubles)
 };
 
 struct get_models {

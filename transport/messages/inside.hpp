@@ -112,7 +112,7 @@ struct get_requests {
 
 /// What a gateway remembers of a request.
 struct request_story {
-  uint64_t number = 0; ///< the gateway's; 0: it was refused on arrival
+  uint64_t number = 0; ///< the gateway's
   std::string trace;   ///< the client's name for it
   std::string tenant;
   std::string asked; ///< for a model, or for an application and how good

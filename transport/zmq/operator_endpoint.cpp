@@ -6,6 +6,13 @@
 
 namespace millrace::zeromq {
 
+namespace {
+
+/// Of an order, in the audit log: a model's settings, twice.
+constexpr size_t order_longest = 2000;
+
+} // namespace
+
 operator_endpoint::operator_endpoint(surroundings all, zmq::socket_t socket)
   : bus_(std::move(all)),
     socket_(std::move(socket)),
@@ -59,7 +66,7 @@ void operator_endpoint::on_frames(frame_list& frames) {
   if (is_order(x->head.t))
     bus_.who.note(guard::notable::order, *who,
                   "said " + x->head.t + " to " + shown(x->head.to, 120) + ": "
-                    + shown(printed(x->body.view()), 400));
+                    + shown(order_text(*x), order_longest));
   auto reply_to = sessions_.of(connection);
   if (!reply_to)
     return refuse({ec::overloaded, "too many operators wait for answers", {}});

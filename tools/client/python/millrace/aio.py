@@ -7,7 +7,7 @@ import zmq
 import zmq.asyncio
 
 from .errors import Unavailable
-from .wire import GRACE, Numbered, Reply, close_socket, open_socket, why_unreachable
+from .wire import GRACE, Numbered, Reply, close_socket, is_refusal, open_socket, unreachable
 
 
 class AsyncClient:
@@ -29,19 +29,33 @@ class AsyncClient:
         self._tasks = []
 
     async def connect(self):
-        """Raises Unavailable when nobody listens there in time or the key is not
-        let in, and ValueError when it is no address or no key."""
+        """Raises Unavailable when nobody listens there in time, Forbidden when the
+        key is not let in or one is needed, and ValueError when it is no address or
+        no key."""
         self._socket, self._events = open_socket(
             zmq.asyncio.Context.instance(), self._address, self._key
         )
-        if not await self._socket.poll(int(self._timeout * 1000), zmq.POLLOUT):
+        refusal = asyncio.ensure_future(self._refusal())
+        connection = asyncio.ensure_future(
+            self._socket.poll(int(self._timeout * 1000), zmq.POLLOUT)
+        )
+        await asyncio.wait([refusal, connection], return_when=asyncio.FIRST_COMPLETED)
+        connected = connection.done() and connection.result()
+        refused = refusal.done()
+        for task in (refusal, connection):
+            task.cancel()
+        if not connected:
             await self.close()
-            raise Unavailable(why_unreachable(self._address, self._key))
+            raise unreachable(self._address, self._key, refused)
         self._tasks = [
             asyncio.ensure_future(self._receive()),
             asyncio.ensure_future(self._notice_losses()),
         ]
         return self
+
+    async def _refusal(self):
+        while not is_refusal(await self._events.recv_multipart()):
+            pass
 
     async def close(self):
         """Ends the connection; what is open raises Unavailable."""

@@ -6,7 +6,7 @@ import time
 import zmq
 
 from .errors import Unavailable
-from .wire import GRACE, Numbered, Reply, close_socket, open_socket, why_unreachable
+from .wire import GRACE, Numbered, Reply, close_socket, is_refusal, open_socket, unreachable
 
 
 class Client:
@@ -15,8 +15,8 @@ class Client:
     def __init__(self, address="tcp://127.0.0.1:7100", connect_timeout=5.0, *, key=None):
         """Connects, with the key in that file where the cluster has keys
         (`millrace keys new`). Raises Unavailable when nobody listens there in
-        time or the key is not let in, and ValueError when it is no address or
-        no key."""
+        time, Forbidden when the key is not let in or one is needed, and
+        ValueError when it is no address or no key."""
         self._socket, self._events = open_socket(zmq.Context.instance(), address, key)
         self._numbered = Numbered()
         self._lost = -1  # the last request on a connection that is lost
@@ -25,9 +25,24 @@ class Client:
         self._poller = zmq.Poller()
         self._poller.register(self._socket, zmq.POLLIN)
         self._poller.register(self._events, zmq.POLLIN)
-        if not self._socket.poll(int(connect_timeout * 1000), zmq.POLLOUT):
+        connected, refused = self._connect(connect_timeout)
+        if not connected:
             self.close()
-            raise Unavailable(why_unreachable(address, key))
+            raise unreachable(address, key, refused)
+
+    def _connect(self, seconds):
+        """Waits; whether it is connected, else whether it was refused."""
+        poller = zmq.Poller()
+        poller.register(self._socket, zmq.POLLOUT)
+        poller.register(self._events, zmq.POLLIN)
+        until = time.monotonic() + seconds
+        while True:
+            left = max(0.0, until - time.monotonic())
+            ready = dict(poller.poll(int(left * 1000)))
+            if self._socket in ready or not ready:
+                return bool(ready), False
+            if is_refusal(self._events.recv_multipart()):
+                return False, True
 
     def close(self):
         """Ends the connection; what is open is not answered any more."""

@@ -7,8 +7,16 @@ import typing
 import msgpack
 import numpy
 import zmq
+from zmq.utils.monitor import parse_monitor_message
 
-from .errors import BadRequest, InternalError, TooLarge, make_error
+from .errors import (
+    BadRequest,
+    Forbidden,
+    InternalError,
+    TooLarge,
+    Unavailable,
+    make_error,
+)
 
 PROTOCOL_VERSION = 1
 INLINE = 1024
@@ -18,6 +26,12 @@ MAX_FRAME = 256 << 20
 """A gateway takes no more, and closes the connection over a longer frame."""
 GRACE = 0.25
 """Seconds after its deadline that an answer is still waited for."""
+
+_REFUSED = (
+    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+)
 
 DTYPES = {
     "BOOL": numpy.bool_,
@@ -168,12 +182,12 @@ class Reply:
 
 def open_socket(context, address, key):
     """A socket on its way to a gateway, and one that tells when a connection of
-    it is lost. Raises ValueError for what is no address or no key, and OSError
-    for a key that cannot be read."""
+    it is lost or refused. Raises ValueError for what is no address or no key,
+    and OSError for a key that cannot be read."""
     socket = context.socket(zmq.DEALER)
     socket.linger = 200
     socket.immediate = True
-    events = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+    events = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED | _REFUSED)
     try:
         if key is not None:
             _use_key(socket, key)
@@ -196,10 +210,21 @@ def close_socket(socket, events):
     socket.close()
 
 
-def why_unreachable(address, key):
+def is_refusal(event):
+    """Whether the other side ended the handshake, by what its monitor said."""
+    return parse_monitor_message(event)["event"] & _REFUSED != 0
+
+
+def unreachable(address, key, refused):
+    """The error of who could not connect."""
+    if not refused:
+        return Unavailable(f"nobody answers at {address}")
     if key is None:
-        return f"{address}: nobody listens there, or a key is needed"
-    return f"{address}: nobody listens there, or the key {key} is not let in"
+        return Forbidden(f"{address} lets in only who has a key")
+    return Forbidden(
+        f"{address} does not let in the key of {key}: another role's, unknown,"
+        " suspended, or for a minute because it said what it may not"
+    )
 
 
 def _use_key(socket, path):
