@@ -91,6 +91,8 @@ void supervisor_state::on_child_down(child& x, const error& why) {
   options_.net->publish(x.spec.name, nullptr);
   if (state_ == node_condition::draining || state_ == node_condition::failed) {
     x.state = "ended";
+    if (x.spec.name == "gateway")
+      finish_replicas();
     return;
   }
   log_event(log_level::error, "supervisor", "child_down",
@@ -138,8 +140,7 @@ void supervisor_state::fail(std::string reason) {
   log_event(log_level::error, "supervisor", "out_of_service",
             {{"reason", reason}});
   set_state(node_condition::failed, std::move(reason));
-  for (auto& [replica, r] : replicas_)
-    self_->send(r.handle, finish{});
+  finish_replicas();
   for (auto& x : children_) {
     x.start_at = far_future;
     if (x.handle)
@@ -342,11 +343,17 @@ done supervisor_state::on_drain() {
   drain_until_ = now() + options_.drain_timeout;
   publish();
   arm();
-  for (auto& [replica, r] : replicas_)
-    self_->send(r.handle, finish{});
+  // What a gateway has taken may wait for replicas that are here.
   if (auto gateway = find_child("gateway"))
     self_->send(caf::actor_cast<gateway_actor>(gateway), finish{});
+  else
+    finish_replicas();
   return {};
+}
+
+void supervisor_state::finish_replicas() {
+  for (auto& [replica, r] : replicas_)
+    self_->send(r.handle, finish{});
 }
 
 void supervisor_state::drain_step() {

@@ -62,6 +62,7 @@ private:
   void tell_monitor();
   inventory make_inventory() const;
   std::vector<replica_status> replica_statuses() const;
+  void finish_replicas();
   void drain_step();
   void arm();
 

@@ -65,6 +65,24 @@ TEST_CASE("P16: a drain ends in time though a model never does, and so does its"
   CHECK(statuses == std::multiset<int>{0, 1}); // who had it ends by force
 }
 
+TEST_CASE("P16: a node that is all answers what it has taken before it ends") {
+  live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"}},
+                 "  - {model: lasting}\n",
+                 bundles};
+  auto gateway = c.start_and_meet();
+  const int requests = 50;
+  for (int i = 0; i < requests; ++i)
+    gateway.submit(ask("lasting", floats({1, 4}, 300)), 20s);
+  REQUIRE(gateway.receive(10s)); // the others wait behind it
+  c["all"].signal(SIGTERM);
+  for (int i = 1; i < requests; ++i) {
+    auto x = gateway.receive(10s);
+    REQUIRE(x);
+    CHECK(x->reply.status == ec::ok);
+  }
+  CHECK(c["all"].wait() == 0);
+}
+
 TEST_CASE(
   "P16: a gateway that refuses what comes because it drains says that it is"
   " not ready") {

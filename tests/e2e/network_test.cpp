@@ -32,7 +32,7 @@ network_faults draw(random_stream& random) {
     return random.below(2) == 0 ? 0 : most * random.uniform();
   };
   auto time = [&] { return microseconds{random.below(50'000)}; };
-  return {part(.3), part(.3), part(.1), time(), time()};
+  return {part(.3), part(.3), part(.1), false, time(), time()};
 }
 
 /// A process per role, each on a host of its own, and a client that always has
@@ -94,6 +94,24 @@ public:
     auto took = to_us(now() - begin);
     slowest_ = std::max(slowest_, took);
     return took;
+  }
+
+  /// A node's host loses power and is back: the others' connections with it
+  /// have ended, and nobody has told them.
+  void lose_power(const std::string& node) {
+    load->longest_wait = 0us;
+    network.out_of(node, {.unended = true});
+    (*cluster_)[node].end(SIGKILL);
+    cluster_->start(node);
+    auto begin = now();
+    CHECK(eventually([&] { return is_whole(); }, 20s));
+    auto took = to_us(now() - begin);
+    CHECK(took < 5s); // most of it is the node's start
+    network.heal();
+    MESSAGE(node << " lost power: longest wait "
+                 << format_duration(load->longest_wait.load())
+                 << ", whole again " << format_duration(took)
+                 << " after its start");
   }
 
   /// Ends the load: every request has had its one answer, and its own.
@@ -176,6 +194,16 @@ TEST_CASE("P17: a worker that is cut off, both ways or one, is done without,"
     c.network.out_of("w1", cut);
     c.suffer("w1 is cut off", 8800ms);
   }
+  c.settle();
+  CHECK(c.network.packets().lost > 0);
+  CHECK(c.success() == 1);
+}
+
+TEST_CASE("P17: a worker whose connections nobody ended, for its host lost"
+          " power, is done without, and is back once it runs") {
+  spread_cluster c;
+  for (int i = 0; i < 3 * times(); ++i)
+    c.lose_power(i % 2 == 0 ? "w1" : "w2");
   c.settle();
   CHECK(c.network.packets().lost > 0);
   CHECK(c.success() == 1);

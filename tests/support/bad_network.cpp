@@ -29,7 +29,15 @@ namespace {
 
 constexpr uint32_t most_held = 65'536; ///< packets of a host
 constexpr size_t ip_source_at = 12;    ///< in an IPv4 header
-constexpr size_t headers = 60; ///< longer than IP's and TCP's together are
+constexpr int headers = 40;            ///< IPv4's and TCP's, without options
+
+/// Whether it ends its TCP connection, or says that there is none.
+bool is_end(const unsigned char* packet) {
+  constexpr size_t flags_at = 13; // in a TCP header
+  constexpr unsigned char fin_or_rst = 5;
+  auto ip = 4u * (packet[0] & 15u);
+  return (packet[ip + flags_at] & fin_or_rst) != 0;
+}
 
 timestamp now() {
   return std::chrono::steady_clock::now();
@@ -124,7 +132,7 @@ private:
     unsigned char* bytes = nullptr;
     auto size = nfq_get_payload(x, &bytes);
     packet p{ntohl(nfq_get_msg_packet_hdr(x)->packet_id), {}, {}};
-    if (size < static_cast<int>(headers - 8))
+    if (size < headers)
       return let_go(p);
     auto faults = whole_.faults_of(bytes[ip_source_at + 3] - 1u, index_);
     auto happens = [&](double share, std::atomic<size_t>& count) {
@@ -133,7 +141,8 @@ private:
       return yes;
     };
     auto& counts = whole_.counts_;
-    if (happens(faults.lost, counts.lost)) {
+    auto lost = faults.unended && is_end(bytes) ? 1 : faults.lost;
+    if (happens(lost, counts.lost)) {
       nfq_set_verdict(queue_, p.id, NF_DROP, 0, nullptr);
       return;
     }

@@ -16,7 +16,8 @@ namespace millrace::test {
 struct network_faults {
   double lost = 0; ///< share of the packets; 1: the way is cut
   double doubled = 0;
-  double damaged = 0; ///< a byte is another one
+  double damaged = 0;   ///< a byte is another one
+  bool unended = false; ///< what ends a connection is lost: FIN and RST
   microseconds delay{0};
   microseconds jitter{0}; ///< up to so much more: they overtake each other
 };

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "millrace/interrupt.hpp"
 
-#include <cerrno>
-
-#include <poll.h>
+#include <sys/time.h>
 
 namespace millrace {
 
@@ -11,36 +9,38 @@ namespace {
 
 volatile std::sig_atomic_t interrupts = 0;
 
+/// Has a signal come every so often; 0: none.
+void repeat_alarm(suseconds_t period) {
+  itimerval x{{0, period}, {0, period}};
+  ::setitimer(ITIMER_REAL, &x, nullptr);
+}
+
+/// Again and again: a read that has not begun yet would miss the first.
+void on_ctrl_c(int) {
+  interrupts = 1;
+  repeat_alarm(20'000);
+}
+
 } // namespace
 
 interruptible::interruptible() {
   interrupts = 0;
-  struct sigaction x {};
-  x.sa_handler = [](int) { interrupts = 1; };
-  x.sa_flags = static_cast<int>(SA_RESETHAND); // no SA_RESTART: reads end
+  struct sigaction x {}; // without SA_RESTART: reads end
+  x.sa_handler = [](int) {};
+  ::sigaction(SIGALRM, &x, &alarm_before_);
+  x.sa_handler = on_ctrl_c;
+  x.sa_flags = static_cast<int>(SA_RESETHAND);
   ::sigaction(SIGINT, &x, &before_);
 }
 
 interruptible::~interruptible() {
   ::sigaction(SIGINT, &before_, nullptr);
+  repeat_alarm(0);
+  ::sigaction(SIGALRM, &alarm_before_, nullptr);
 }
 
 bool interruptible::happened() const {
   return interrupts != 0;
-}
-
-bool interruptible::wait_for_input() const {
-  sigset_t ctrl_c, before;
-  ::sigemptyset(&ctrl_c);
-  ::sigaddset(&ctrl_c, SIGINT);
-  // Let through while it waits and not before: else what comes between the look
-  // and the wait would end neither.
-  ::pthread_sigmask(SIG_BLOCK, &ctrl_c, &before);
-  pollfd in{0, POLLIN, 0};
-  while (!happened() && ::ppoll(&in, 1, nullptr, &before) < 0 && errno == EINTR)
-    ;
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return !happened();
 }
 
 } // namespace millrace

@@ -6,7 +6,8 @@
 namespace millrace {
 
 /// While it lives the first ctrl-C does not end the program but what it waits
-/// for, and is noticed; the second ends it. One at a time.
+/// for, and is noticed; the second ends it. One at a time; it has the process's
+/// timer (setitimer).
 class interruptible {
 public:
   interruptible();
@@ -16,11 +17,8 @@ public:
 
   bool happened() const;
 
-  /// Waits until there is input; false when ctrl-C came before.
-  bool wait_for_input() const;
-
 private:
-  struct sigaction before_ {};
+  struct sigaction before_ {}, alarm_before_{};
 };
 
 } // namespace millrace

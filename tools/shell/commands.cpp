@@ -260,8 +260,7 @@ bool confirmed(const shell& in, const std::string& what) {
   interruptible reading; // ctrl-C is a no
   std::cout << what << " Go on? [y/N] " << std::flush;
   std::string said;
-  if (reading.wait_for_input())
-    std::getline(std::cin, said);
+  std::getline(std::cin, said);
   std::cin.clear();
   std::clearerr(stdin); // the end of this answer is not that of the next
   if (said == "y" || said == "yes" || said == "Y")
