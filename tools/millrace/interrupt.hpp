@@ -18,7 +18,8 @@ public:
   bool happened() const;
 
 private:
-  struct sigaction before_ {}, alarm_before_{};
+  struct sigaction before_ {};
+  struct sigaction alarm_before_ {};
 };
 
 } // namespace millrace
