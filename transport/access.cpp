@@ -98,9 +98,11 @@ bool is_order(std::string_view type) {
 std::string order_text(const wire_message& x) {
   auto body = x.body;
   auto read = [&]<class T>(T*) {
+    if (x.head.t != T::record_name())
+      return;
     decode_context ctx;
     auto order = decode<T>(x.body.view(), ctx);
-    if (x.head.t != T::record_name() || !order)
+    if (!order)
       return;
     encoder whole{timestamp{}, nullptr};
     whole.put(*order);

@@ -121,10 +121,7 @@ public:
     if (!facts)
       return facts.failure();
     facts_ = std::move(*facts);
-    folder = open_folder(audit_directory(mine.data));
-    if (!folder)
-      return folder.failure();
-    auto audit = open_kept_log(std::move(*folder));
+    auto audit = open_lines(audit_directory(mine.data), audit_part_max);
     if (!audit)
       return audit.failure();
     audit_ = std::move(*audit);
@@ -179,6 +176,14 @@ private:
     });
   }
 
+  result<std::unique_ptr<kept_log>> open_lines(const std::string& path,
+                                               size_t part_max) {
+    auto folder = open_folder(path);
+    if (!folder)
+      return folder.failure();
+    return open_kept_log(std::move(*folder), part_max);
+  }
+
   /// What happened to this node stays known: also to its next life.
   result<void> open_events(const std::string& data) {
     auto directory = event_directory(data);
@@ -186,10 +191,7 @@ private:
     if (auto before = read_kept_lines(directory))
       for (auto& line : before->lines)
         earlier.push_back(to_event(line));
-    auto folder = open_folder(directory);
-    if (!folder)
-      return folder.failure();
-    auto kept = open_kept_log(std::move(*folder), events_part);
+    auto kept = open_lines(directory, events_part);
     if (!kept)
       return kept.failure();
     events_ = std::move(*kept);

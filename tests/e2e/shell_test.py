@@ -155,7 +155,10 @@ class Shell(ThreeNodes):
         answer = self.shell("log", "loud")
         self.assertEqual(answer.returncode, 2)
         self.assertIn("expected debug, info, warning, error or off, found 'loud'", answer.stderr)
-        self.assertEqual(self.shell("log", "info", "nobody").returncode, 1)
+        for words in (("log", "info", "nobody"), ("events", "nobody"), ("doctor", "nobody")):
+            answer = self.shell(*words)
+            self.assertEqual(answer.returncode, 1)
+            self.assertIn("no node 'nobody'; there are front, w1, w2", answer.stderr)
 
     def test_doctor_looks_at_every_host(self):
         answer = self.shell("doctor")

@@ -148,7 +148,7 @@ class Cluster(ThreeNodes):
         self.assertEqual(self.shell("drain", "nobody").returncode, 1)
         answer = self.shell("actors", "nobody")
         self.assertEqual(answer.returncode, 1)
-        self.assertIn("no node 'nobody' answers; there are front, w1, w2", answer.stderr)
+        self.assertIn("no node 'nobody'; there are front, w1, w2", answer.stderr)
         answer = self.shell("unload", "nobody")
         self.assertEqual(answer.returncode, 1)
         self.assertIn("model 'nobody' is not registered", answer.stderr)

@@ -89,16 +89,21 @@ node_names(operator_client& cluster, const std::vector<std::string>& args,
     return names;
   auto& wanted = args[place];
   if (std::find(names.begin(), names.end(), wanted) == names.end())
-    return error{ec::unavailable,
-                 "no node " + shown(wanted) + " is linked; there are "
-                   + joined(names, ", ", [](auto& x) { return x; }),
-                 {}};
+    return error{ec::unavailable, no_such_node(wanted, names), {}};
   return std::vector{wanted};
 }
 
-std::string no_such_node(const cluster_status& x, const std::string& name) {
-  return "no node " + shown(name) + " answers; there are "
-         + joined(x.nodes, ", ", [](auto& n) { return n.node.name; });
+std::vector<std::string> names_of(const cluster_status& x) {
+  std::vector<std::string> out;
+  for (auto& n : x.nodes)
+    out.push_back(n.node.name);
+  return out;
+}
+
+std::string no_such_node(const std::string& name,
+                         const std::vector<std::string>& there) {
+  return "no node " + shown(name) + "; there are "
+         + joined(there, ", ", [](auto& x) { return x; });
 }
 
 std::vector<router_queue> ask_queues(operator_client& cluster,

@@ -40,8 +40,12 @@ result<std::vector<std::string>>
 node_names(operator_client& cluster, const std::vector<std::string>& args = {},
            size_t place = 0);
 
-/// What to say where a node is named that does not answer.
-std::string no_such_node(const cluster_status& x, const std::string& name);
+/// The nodes that answered.
+std::vector<std::string> names_of(const cluster_status& x);
+
+/// What to say where a node is named that is not among them.
+std::string no_such_node(const std::string& name,
+                         const std::vector<std::string>& there);
 
 /// A router's queue, and its gateway's node.
 using router_queue = std::pair<std::string, queue_status>;

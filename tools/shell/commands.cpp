@@ -26,11 +26,6 @@ result<const shell_command*> find_command(const std::string& name) {
                {}};
 }
 
-/// How it is called.
-std::string call_of(const shell_command& x) {
-  return x.name + (x.usage.empty() ? "" : " ") + x.usage;
-}
-
 json help_json(const shell_command& x) {
   json out{{"command", x.name}, {"arguments", x.usage}, {"help", x.help}};
   if (!x.more.empty())
@@ -224,6 +219,10 @@ const std::vector<shell_command>& shell_commands() {
     {"help", "[COMMAND]", 0, 1, {command}, "this list", show_help},
   };
   return out;
+}
+
+std::string call_of(const shell_command& x) {
+  return x.name + (x.usage.empty() ? "" : " ") + x.usage;
 }
 
 int print_json(const json& x) {

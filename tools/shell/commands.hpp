@@ -39,6 +39,9 @@ struct shell_command {
 /// All commands, in the order help lists them.
 const std::vector<shell_command>& shell_commands();
 
+/// How it is called: its name and its arguments.
+std::string call_of(const shell_command& x);
+
 /// The command of a line of words, its arguments held against what it takes.
 /// Errors: bad_request.
 result<const shell_command*> command_of(const std::vector<std::string>& words);

@@ -115,12 +115,11 @@ int main(int argc, char** argv) {
   manual_words words_of_manual{
     "look into a running Millrace cluster, and change it", {}, {"millrace(1)"}};
   for (auto& x : shell_commands())
-    words_of_manual.commands.emplace_back(
-      x.name + (x.usage.empty() ? "" : " ") + x.usage, x.help);
+    words_of_manual.commands.emplace_back(call_of(x), x.help);
   add_manual(app, std::move(words_of_manual));
   std::string commands = "Commands:\n";
   for (auto& x : shell_commands()) {
-    auto call = "  " + x.name + " " + x.usage;
+    auto call = "  " + call_of(x);
     commands += call + std::string(36 - std::min<size_t>(35, call.size()), ' ')
                 + x.help + "\n";
   }
