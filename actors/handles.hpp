@@ -94,6 +94,12 @@ struct finish {
   MILLRACE_FIELDS(finish)
 };
 
+/// Take no more work from other nodes' gateways; your own node's goes on until
+/// it has answered what it took.
+struct finish_elsewhere {
+  MILLRACE_FIELDS(finish_elsewhere)
+};
+
 // -- the request path ---------------------------------------------------------
 
 /// The GATEWAY holds clients' requests until each has its one final answer.
@@ -154,6 +160,8 @@ using replica_actor = caf::typed_actor<
   caf::reacts_to<peer_up>, caf::reacts_to<peer_down>,
   // How busy it is.
   caf::replies_to<get_load>::with<replica_load>,
+  // Drains, but for its own node's gateway.
+  caf::reacts_to<finish_elsewhere>,
   // Drains, unloads and ends.
   caf::reacts_to<finish>,
   // Private: announces itself again where a gateway was restarted.

@@ -34,9 +34,10 @@ struct device_config {
   byte_count memory;
   isolation_mode isolation = isolation_mode::automatic;
   byte_count process_memory{uint64_t{4} << 30};
+  microseconds run_limit{600'000'000};
   emulation emulate;
   MILLRACE_FIELDS(device_config, type, id, kind, lanes, memory, isolation,
-                  process_memory, emulate)
+                  process_memory, run_limit, emulate)
   static constexpr auto notes() {
     return std::array{
       note{"what it is"},
@@ -48,6 +49,9 @@ struct device_config {
            " of the node, others each in a confined process; thread; process"},
       note{"what a confined process may take beside its weights", 64 << 20,
            1e15},
+      note{"what a batch may take in a confined process, whatever its deadline;"
+           " then that is ended, and the batch run elsewhere, once",
+           0.001, 86'400},
       note{"how an emulated device takes its time"}};
   }
 };
@@ -123,7 +127,8 @@ struct gateway_config {
     return std::array{
       note{"requests held at once; more are answered overloaded", 1, 1e9},
       note{"bytes of their inputs", least_bytes},
-      note{"bytes of one connection's inputs", least_bytes},
+      note{"bytes of one connection's inputs; a longer frame closes it",
+           least_bytes},
       note{"bytes of answers that clients have not read; more are dropped",
            least_bytes},
       note{"bytes of answers that one connection has not read", least_bytes},

@@ -156,10 +156,11 @@ private:
     if (::statvfs(folder_.c_str(), &x) != 0)
       return;
     auto free = x.f_bavail * x.f_frsize;
+    auto no_names = x.f_files != 0 && x.f_favail == 0; // some do not count
     add("disk",
-        free < (64u << 20) || x.f_favail == 0 ? verdict::bad
-        : free < (512u << 20)                 ? verdict::notice
-                                              : verdict::good,
+        free < (64u << 20) || no_names ? verdict::bad
+        : free < (512u << 20)          ? verdict::notice
+                                       : verdict::good,
         format_bytes(free) + " of " + format_bytes(x.f_blocks * x.f_frsize)
           + " free for " + folder_,
         "a change is refused when it cannot be written, and what happens is"

@@ -98,7 +98,7 @@ struct metrics::impl {
     "millrace_node_ready", "1 while this node takes work, else 0.");
   Family<Gauge>& disk_refuses =
     gauge_family("millrace_disk_refuses",
-                 "1 while the data directory takes no writes, else 0.");
+                 "1 while a folder of data takes no writes, else 0.");
   Family<Counter>& device_busy =
     counter_family("millrace_device_busy_seconds_total",
                    "Time a device spent executing, by device.");
@@ -207,8 +207,9 @@ gauge metrics::node_ready() {
   return handle<gauge>(&impl_->node_ready.Add({}));
 }
 
-gauge metrics::disk_refuses() {
-  return handle<gauge>(&impl_->disk_refuses.Add({}));
+gauge metrics::disk_refuses(std::string_view folder) {
+  return handle<gauge>(
+    &impl_->disk_refuses.Add({{"folder", std::string{folder}}}));
 }
 
 counter metrics::device_busy_seconds(std::string_view device) {

@@ -88,7 +88,7 @@ public:
   gauge peers();
   counter actor_restarts(std::string_view actor);
   gauge node_ready();
-  gauge disk_refuses();
+  gauge disk_refuses(std::string_view folder);
   counter device_busy_seconds(std::string_view device);
   gauge device_memory_bytes(std::string_view device);
   gauge process_cpu_seconds();

@@ -31,8 +31,8 @@ public:
     return {state_, reason_};
   }
 
-  /// What does not keep the node from working and somebody should see to;
-  /// without text it is over.
+  /// What somebody should see to though the node works; an empty text says that
+  /// there is nothing with that any more.
   void set_trouble(const std::string& with, std::string text) {
     std::lock_guard guard{mutex_};
     if (text.empty())
@@ -44,7 +44,7 @@ public:
     std::lock_guard guard{mutex_};
     std::vector<std::string> out;
     for (auto& [with, text] : troubles_)
-      out.push_back(with + ": " + text);
+      out.push_back(text);
     return out;
   }
 

@@ -4,6 +4,8 @@
 #include <condition_variable>
 #include <future>
 
+#include <sys/prctl.h>
+
 #include <caf/exit_reason.hpp>
 #include <caf/scoped_actor.hpp>
 
@@ -169,11 +171,13 @@ private:
     auto out = open_directory(path);
     if (!out)
       return out;
-    return watched(std::move(*out), [state = health_, counts = counts_](
-                                      const result<void>& done) {
-      counts->disk_refuses().set(done ? 0 : 1);
-      state->set_trouble("disk", done ? "" : done.failure().text);
-    });
+    auto refuses = counts_->disk_refuses(path);
+    refuses.set(0);
+    return watched(
+      std::move(*out), [=, state = health_](const result<void>& done) mutable {
+        refuses.set(done ? 0 : 1);
+        state->set_trouble(path, done ? "" : "disk: " + done.failure().text);
+      });
   }
 
   result<std::unique_ptr<kept_log>> open_lines(const std::string& path,
@@ -241,6 +245,8 @@ private:
     if (!keys)
       return keys.failure();
     settings.keys = std::move(*keys);
+    if (settings.keys) // nobody is to find them in a core file
+      ::prctl(PR_SET_DUMPABLE, 0);
     settings.on_notable = [this](auto kind, auto& who, auto& what) {
       auto line =
         wall_time() + " "
@@ -253,6 +259,7 @@ private:
       else
         audit_->sample(std::move(line));
     };
+    settings.longest_request = config_.gateway.max_client_bytes.value;
     settings.max_unread = {config_.gateway.max_client_unread_bytes.value,
                            config_.gateway.max_unread_bytes.value};
     settings.link = {config_.link.beat, config_.link.timeout,
@@ -321,7 +328,8 @@ private:
               device_listener& to) -> result<std::unique_ptr<device>> {
       if (d.type == device_type::cpu)
         return make_cpu_device(millrace::describe(d),
-                               {d.isolation, d.process_memory}, to);
+                               {d.isolation, d.process_memory, d.run_limit},
+                               to);
       return make_emulated_device(millrace::describe(d), d.emulate, to, times);
     };
     ground.probe = read_host;

@@ -341,13 +341,18 @@ done supervisor_state::on_drain() {
   log_event(log_level::info, "supervisor", "draining");
   set_state(node_condition::draining, "asked to drain");
   drain_until_ = now() + options_.drain_timeout;
+  for (auto& x : children_)
+    x.start_at = far_future;
   publish();
   arm();
   // What a gateway has taken may wait for replicas that are here.
-  if (auto gateway = find_child("gateway"))
+  if (auto gateway = find_child("gateway")) {
     self_->send(caf::actor_cast<gateway_actor>(gateway), finish{});
-  else
+    for (auto& [replica, r] : replicas_)
+      self_->send(r.handle, finish_elsewhere{});
+  } else {
     finish_replicas();
+  }
   return {};
 }
 

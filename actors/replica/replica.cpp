@@ -60,7 +60,7 @@ void replica_state::on_loaded(const stage_loaded& x) {
              {"device", options_.what.device},
              {"load_us", x.load.count()},
              {"warm_up_us", x.warm_up.count()}});
-  report(replica_condition::ready);
+  report(leaving_ ? replica_condition::draining : replica_condition::ready);
   announce_to(options_.node);
   bus_->subscribe(caf::actor_cast<caf::strong_actor_ptr>(self_->ctrl()),
                   "gateway");
@@ -84,8 +84,12 @@ void replica_state::report(replica_condition state, std::string reason) {
 
 // -- gateways -----------------------------------------------------------------
 
+bool replica_state::serves(const std::string& node) const {
+  return ready_ && !finishing_ && (!leaving_ || node == options_.node);
+}
+
 void replica_state::announce_to(const std::string& node) {
-  if (!ready_ || finishing_)
+  if (!serves(node))
     return;
   auto gateway = bus_->resolve(node + "/gateway");
   if (!gateway)
@@ -134,7 +138,7 @@ void replica_state::on_tick() {
   }
   bool missing = false;
   for (auto& [node, gateway] : gateways_) {
-    if (gateway)
+    if (gateway || !serves(node))
       continue;
     announce_to(node);
     missing = missing || !gateway;
@@ -195,21 +199,36 @@ replica_load replica_state::on_get_load() const {
   return {options_.what.replica, busy_, batches_, requests_, running_.size()};
 }
 
-void replica_state::tell_gateways_to_stop() {
-  finishing_ = true;
-  auto me = caf::actor_cast<caf::strong_actor_ptr>(self_->ctrl());
+void replica_state::tell_to_stop(const std::string& node,
+                                 const caf::actor& gateway) {
+  if (gateway && serves(node))
+    self_->send(
+      caf::actor_cast<gateway_actor>(gateway),
+      replica_draining{caf::actor_cast<caf::strong_actor_ptr>(self_->ctrl())});
+}
+
+void replica_state::stop_serving() {
   for (auto& [node, gateway] : gateways_)
-    if (gateway)
-      self_->send(caf::actor_cast<gateway_actor>(gateway),
-                  replica_draining{me});
+    tell_to_stop(node, gateway);
+  finishing_ = true;
   self_->delayed_send(self_, linger, tick::value);
+}
+
+void replica_state::on_finish_elsewhere() {
+  if (finishing_ || leaving_)
+    return;
+  report(replica_condition::draining);
+  for (auto& [node, gateway] : gateways_)
+    if (node != options_.node)
+      tell_to_stop(node, gateway);
+  leaving_ = true;
 }
 
 void replica_state::on_finish() {
   if (finishing_)
     return;
   report(replica_condition::draining);
-  tell_gateways_to_stop();
+  stop_serving();
 }
 
 void replica_state::on_lost(const stage_lost& x) {
@@ -220,7 +239,7 @@ void replica_state::on_lost(const stage_lost& x) {
             {{"replica", options_.what.replica}, {"error", x.text}});
   report(replica_condition::failed, x.text);
   if (!finishing_)
-    tell_gateways_to_stop();
+    stop_serving();
 }
 
 void replica_state::end_if_idle() {
@@ -240,6 +259,7 @@ replica(replica_actor::stateful_pointer<replica_state> self,
     [&s](const peer_up& x) { s.on_peer_up(x); },
     [](const peer_down&) { /* the gateway's proxy goes down itself */ },
     [&s](get_load) { return s.on_get_load(); },
+    [&s](finish_elsewhere) { s.on_finish_elsewhere(); },
     [&s](finish) { s.on_finish(); },
     [&s](tick) { s.on_tick(); },
   };

@@ -20,6 +20,7 @@ struct replica_state {
   void on_lost(const stage_lost& x);
   void on_peer_up(const peer_up& x);
   replica_load on_get_load() const;
+  void on_finish_elsewhere();
   void on_finish();
   void on_tick();
 
@@ -35,7 +36,9 @@ private:
   void on_loaded(const stage_loaded& x);
   void fail(const caf::error& why, const char* doing);
   void report(replica_condition state, std::string reason = {});
-  void tell_gateways_to_stop();
+  bool serves(const std::string& node) const;
+  void tell_to_stop(const std::string& node, const caf::actor& gateway);
+  void stop_serving();
   void announce_to(const std::string& node);
   void on_down(const caf::down_msg& x);
   void end_if_idle();
@@ -48,6 +51,7 @@ private:
   uint64_t instance_ = 0;
   stage_loaded loaded_;
   bool ready_ = false;
+  bool leaving_ = false; ///< all gateways but its own node's
   bool finishing_ = false;
   bool lingered_ = false;
   bool lost_ = false;                          ///< what it had loaded

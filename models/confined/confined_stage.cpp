@@ -378,7 +378,7 @@ private:
         return false;
       }
       if (now() >= until) {
-        lose("ran past the deadline of what it ran, and was ended");
+        lose("took too long for what it ran, and was ended");
         return false;
       }
     }

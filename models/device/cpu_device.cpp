@@ -236,7 +236,8 @@ private:
                                       x.threads,
                                       static_cast<uint32_t>(lanes_.size()),
                                       settings_.process_memory,
-                                      settings_.load_limit};
+                                      settings_.load_limit,
+                                      settings_.run_limit};
     auto memory = byte_count{weight_bytes(x)};
     auto stage = confined::make_confined_stage(
       template_, std::move(settings),

@@ -113,6 +113,7 @@ constexpr auto names_of(isolation_mode) {
 struct cpu_settings {
   isolation_mode isolation = isolation_mode::automatic;
   byte_count process_memory{uint64_t{4} << 30}; ///< beside the weights
+  nanoseconds run_limit{10min};                 ///< of a batch, in a process
   nanoseconds load_limit{60s};                  ///< in a process
 };
 

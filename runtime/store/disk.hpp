@@ -49,8 +49,8 @@ public:
 /// Errors: unavailable as above; bad_config when another process has it.
 result<std::unique_ptr<disk>> open_directory(const std::string& path);
 
-/// That disk, of which somebody hears how each change went, on the thread that
-/// made it.
+/// That disk, of which somebody hears when it refuses a change and when it has
+/// synced one, on the thread that made it.
 std::unique_ptr<disk>
 watched(std::unique_ptr<disk> x,
         std::function<void(const result<void>&)> how_it_went);

@@ -141,6 +141,10 @@ result<void> fact_journal::rewrite() {
   return done;
 }
 
+result<void> fact_journal::mend() {
+  return broken_ ? rewrite() : result<void>{};
+}
+
 result<uint64_t> fact_journal::stage(const std::string& table,
                                      const std::string& key,
                                      const std::string& value,

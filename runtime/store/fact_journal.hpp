@@ -30,9 +30,9 @@ constexpr size_t facts_file_max = 8 * facts_max;
 /// of: that one is dropped. Any other damage is a disk's or a person's, and
 /// opening refuses: see replace. (That the very last record was damaged later
 /// cannot be told from a torn one.) After a write that failed, whether it will
-/// be there after a restart is open; the next one begins with a new file, as
-/// does every start, so that a disk that is well again needs no restart and
-/// nothing stands on bytes that only seem to be there.
+/// be there after a restart is open; mend, or the next one, begins with a new
+/// file, as does every start, so that a disk that is well again needs no
+/// restart and nothing stands on bytes that only seem to be there.
 ///
 /// Blocks; one thread at a time.
 class fact_journal {
@@ -65,6 +65,10 @@ public:
   result<uint64_t> stage(const std::string& table, const std::string& key,
                          const std::string& value, uint64_t expected);
   result<void> commit();
+
+  /// After a write that failed: begins with a new file, if the disk lets it.
+  /// Errors: unavailable.
+  result<void> mend();
 
   /// Raises a counter by one, or to `least`: the number of a start.
   /// Errors: unavailable.

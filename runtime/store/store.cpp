@@ -9,11 +9,16 @@ namespace millrace {
 
 namespace {
 
+/// How soon a disk that refused is tried again.
+constexpr milliseconds mend_pause{1000};
+
 class journal_store : public store {
 public:
   explicit journal_store(std::unique_ptr<fact_journal> facts)
     : facts_(std::move(facts)),
-      thread_("store") {}
+      thread_("store") {
+    thread_.repeat(mend_pause, [this] { static_cast<void>(facts_->mend()); });
+  }
 
   void load(std::string table, loaded done) override {
     thread_.post([this, table = std::move(table), done = std::move(done)] {

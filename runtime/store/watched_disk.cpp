@@ -20,21 +20,29 @@ public:
     return disk_->read(name, most);
   }
   result<void> create(const std::string& name) override {
-    return told(disk_->create(name));
+    return told_failure(disk_->create(name));
   }
   result<void> append(const std::string& name,
                       std::string_view bytes) override {
-    return told(disk_->append(name, bytes));
+    return told_failure(disk_->append(name, bytes));
   }
   result<void> sync(const std::string& name) override {
     return told(disk_->sync(name));
   }
   result<void> rename(const std::string& from, const std::string& to) override {
-    return told(disk_->rename(from, to));
+    return told_failure(disk_->rename(from, to));
   }
   result<void> sync_names() override { return told(disk_->sync_names()); }
 
 private:
+  /// Of what may only have reached the system's memory: a disk that refuses it
+  /// does refuse, one that takes it has written nothing yet.
+  result<void> told_failure(result<void> x) const {
+    if (!x)
+      tell_(x);
+    return x;
+  }
+
   result<void> told(result<void> x) const {
     tell_(x);
     return x;

@@ -71,6 +71,22 @@ infer small() {
 
 } // namespace
 
+TEST_CASE("client: who asks once the gateway is back has lost nothing by what"
+          " was before") {
+  listener at;
+  at.vanish();
+  at.come_back();
+  uint64_t id = 0;
+  REQUIRE(eventually(
+    [&] {
+      id = at.gateway.submit(small(), 60s);
+      return at.next_frame() == 1;
+    },
+    5s));
+  while (auto x = at.gateway.receive(200ms))
+    CHECK(x->id != id);
+}
+
 TEST_CASE("client: what was on a connection that is lost is unavailable at"
           " once, and the next request goes on a new one") {
   listener at;

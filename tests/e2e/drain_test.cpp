@@ -83,6 +83,47 @@ TEST_CASE("P16: a node that is all answers what it has taken before it ends") {
   CHECK(c["all"].wait() == 0);
 }
 
+TEST_CASE("P16: a node that waits for its own gateway takes no other's work") {
+  auto both = "    roles: [gateway, controller, worker]\n"
+              "    devices: [{type: cpu, lanes: 2}]\n";
+  live_cluster c{
+    {{"a", both}, {"b", both}},
+    "  - {model: identity, replicas: 2}\n  - {model: lasting, replicas: 2}\n",
+    bundles};
+  c.start_all();
+  REQUIRE(c.wait_ready());
+  auto at = [&](const std::string& node) {
+    auto out = client::connect(c.endpoint(node, "clients"), 10s);
+    REQUIRE(out);
+    return std::move(*out);
+  };
+  auto at_a = at("a"), at_b = at("b");
+  REQUIRE(eventually(
+    [&] {
+      auto list = at_b.models();
+      return list && list->size() == 2;
+    },
+    10s));
+  auto replicas_that_answer = [&] {
+    std::set<std::string> out;
+    for (int i = 0; i < 64; ++i)
+      at_b.submit(ask("identity", floats({1, 4})), 5s);
+    for (int i = 0; i < 64; ++i)
+      if (auto x = at_b.receive(10s); x && x->reply.status == ec::ok)
+        out.insert(x->reply.replica);
+    return out;
+  };
+  REQUIRE(eventually([&] { return replicas_that_answer().size() == 2; }, 10s));
+  at_a.submit(ask("lasting", floats({1, 4}, 1e10f)), 4s);
+  c["a"].signal(SIGTERM);
+  CHECK(eventually([&] { return replicas_that_answer().size() == 1; }, 2s));
+  CHECK_FALSE(at_a.receive(100ms)); // that is what it waits for
+  auto x = at_a.receive(10s);
+  REQUIRE(x);
+  CHECK(x->reply.status == ec::deadline_exceeded);
+  CHECK(c["a"].wait() == 0);
+}
+
 TEST_CASE(
   "P16: a gateway that refuses what comes because it drains says that it is"
   " not ready") {

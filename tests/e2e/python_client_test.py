@@ -2,22 +2,29 @@
 """The Python client and the HTTP endpoint of a running node; run by CTest."""
 
 import asyncio
+import contextlib
 import pathlib
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 import urllib.error
 import urllib.request
 
+import msgpack
 import numpy
 import zmq
 
 import millrace
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "support"))
+from processes import eventually, free_port
 
 PROGRAM, BUNDLES = sys.argv.pop(1), sys.argv.pop(1)
 
@@ -235,7 +242,107 @@ class AsyncPythonClientAlone(unittest.IsolatedAsyncioTestCase):
                     await asyncio.wait_for(task, 10)
 
 
+def answer_as_cancelled(gateway):
+    """Waits for a request, and answers as if it had been cancelled."""
+    connection, first, *_ = gateway.recv_multipart()
+    maps = msgpack.Unpacker()
+    maps.feed(first)
+    number = maps.unpack()["id"]
+    answer = {"t": "infer_reply", "id": number}, {"status": "cancelled"}
+    gateway.send_multipart([connection, b"".join(map(msgpack.packb, answer))])
+
+
+def is_bound(socket, address):
+    """Another socket that had the address may take a moment to go."""
+    try:
+        return socket.bind(address) or True
+    except zmq.ZMQError:
+        return False
+
+
+@contextlib.contextmanager
+def restarted_gateway():
+    """Its address, and what starts it again and waits for one to come back."""
+    with zmq.Context() as context:
+        sockets, monitors = [], []
+
+        def start(address):
+            sockets.append(context.socket(zmq.ROUTER))
+            monitors.append(sockets[-1].get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED))
+            eventually(lambda: is_bound(sockets[-1], address))
+            return sockets[-1]
+
+        def stop():
+            sockets[-1].disable_monitor()
+            monitors[-1].close()
+            sockets[-1].close(linger=0)
+
+        address = start("tcp://127.0.0.1:*").last_endpoint.decode()
+
+        def restart():
+            stop()
+            start(address)
+            monitors[-1].recv_multipart()  # somebody has come
+            return sockets[-1]
+
+        yield address, restart
+        stop()
+
+
+@contextlib.contextmanager
+def cut_off(seconds):
+    """Where connections are ended as soon as they are made, and then a gateway
+    listens."""
+    with zmq.Context() as context, context.socket(zmq.ROUTER) as gateway:
+        port = free_port()
+
+        def run():
+            with socket.create_server(("127.0.0.1", port)) as listener:
+                listener.settimeout(seconds)
+                until = time.monotonic() + seconds
+                while time.monotonic() < until:
+                    with contextlib.suppress(TimeoutError):
+                        listener.accept()[0].close()
+            gateway.bind(f"tcp://127.0.0.1:{port}")
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        yield f"tcp://127.0.0.1:{port}"
+        thread.join()
+
+
 class PythonClientAlone(unittest.TestCase):
+    def test_who_comes_back_before_a_request_loses_nothing(self):
+        with restarted_gateway() as (address, restart):
+            with millrace.Client(address) as client:
+                gateway = restart()
+                number = client.submit("m", numpy.zeros((1, 4), "f4"), 60)
+                answer_as_cancelled(gateway)
+                with self.assertRaises(millrace.Cancelled):
+                    client.result(number)
+
+    def test_who_comes_back_before_a_request_loses_nothing_in_asyncio(self):
+        async def run():
+            async with millrace.AsyncClient(address) as client:
+                gateway = restart()  # the loop sees nothing of it
+                task = asyncio.ensure_future(client.infer("m", numpy.zeros((1, 4), "f4"), 60))
+                await asyncio.sleep(0.2)
+                answer_as_cancelled(gateway)
+                with self.assertRaises(millrace.Cancelled):
+                    await task
+
+        with restarted_gateway() as (address, restart):
+            asyncio.run(run())
+
+    def test_who_is_cut_off_comes_again(self):
+        async def run(address):
+            await (await millrace.AsyncClient(address, 20).connect()).close()
+
+        with cut_off(0.5) as address:
+            millrace.Client(address, 20).close()
+        with cut_off(0.5) as address:
+            asyncio.run(run(address))
+
     def test_what_was_on_a_lost_connection_is_unavailable_at_once(self):
         context = zmq.Context()
         gateway = context.socket(zmq.ROUTER)
@@ -255,6 +362,41 @@ class PythonClientAlone(unittest.TestCase):
 
 
 class PythonClientWithKeys(unittest.TestCase):
+    def check_that_a_key_comes_back(self, address, keys):
+        def change(verb):
+            subprocess.run([PROGRAM, "keys", verb, keys, "app"], check=True)
+
+        def is_answered(client):
+            try:
+                return isinstance(client.models(), list)
+            except millrace.Unavailable:
+                return False
+
+        async def is_answered_in_time(client):
+            for _ in range(200):
+                try:
+                    return isinstance(await client.models(), list)
+                except millrace.Unavailable:
+                    await asyncio.sleep(0.1)
+
+        async def suspend_and_resume():
+            async with millrace.AsyncClient(address, 20, key=f"{keys}/app.key") as client:
+                change("suspend")
+                await asyncio.sleep(3)
+                with self.assertRaises(millrace.Unavailable):
+                    await client.models()
+                change("resume")
+                self.assertTrue(await is_answered_in_time(client))
+
+        with millrace.Client(address, 20, key=f"{keys}/app.key") as client:
+            change("suspend")
+            self.assertTrue(eventually(lambda: not is_answered(client)))
+            time.sleep(2)  # until it was refused
+            self.assertFalse(is_answered(client))
+            change("resume")
+            self.assertTrue(eventually(lambda: is_answered(client)))
+        asyncio.run(suspend_and_resume())
+
     def test_a_key_lets_in_and_none_does_not(self):
         with tempfile.TemporaryDirectory() as folder:
             keys = f"{folder}/keys"
@@ -286,6 +428,7 @@ class PythonClientWithKeys(unittest.TestCase):
                         millrace.AsyncClient(address, 20, key=f"{keys}/ops.key").connect()
                     )
                 self.assertLess(time.monotonic() - begin, 10)
+                self.check_that_a_key_comes_back(address, keys)
                 with self.assertRaises(ValueError):
                     millrace.Client(address, 0.5, key=f"{keys}/all.key")
                 with self.assertRaises(OSError):

@@ -162,7 +162,9 @@ class Shell(ThreeNodes):
 
     def test_doctor_looks_at_every_host(self):
         answer = self.shell("doctor")
-        for what in ("open files", "clock", "libraries", "versions", "wall clocks"):
+        for what in ("open files", "clock", "libraries", "versions", "wall clocks",
+                     "locked memory", "threads", "cores", "disk", "huge pages", "landlock",
+                     "connections that wait", "ports for connections"):
             self.assertRegex(answer.stdout, rf"(?m)(w1|all) +{what}")
         self.assertIn("libzmq.so", answer.stdout)
         found = json.loads(self.shell("--json", "doctor", "w1").stdout)
@@ -176,6 +178,11 @@ class Shell(ThreeNodes):
         self.assertEqual(answer.returncode, 1)
         self.assertIn("This ends node w1 and its 1 replica(s).", answer.stderr)
         self.assertIn("--yes", answer.stderr)
+        self.shell("load", "identity", "2")
+        answer = self.shell("load", "identity", "1")
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn("1 instead of 2 replica(s) of identity", answer.stderr)
+        self.assertEqual(self.shell("load", "identity", "2").returncode, 0)
         for words in (("unload", "affine"), ("forget", "affine")):
             terminal = self.at_terminal(*words)
             terminal.until(b"Go on? [y/N]")

@@ -56,7 +56,7 @@ class Cluster(ThreeNodes):
         self.assertTrue(eventually(lambda: self.model("identity")["ready"] == 2))
         self.assertEqual(self.shell("unload", "identity", "--yes").returncode, 0)
         self.assertTrue(eventually(lambda: self.model("identity")["ready"] == 0))
-        self.shell("load", "no-such-model")
+        self.assertIn("not yet: no node has a bundle", self.ask("load", "no-such-model")["note"])
         self.assertTrue(eventually(lambda: "no node has a bundle" in
                                    self.model("no-such-model").get("note", "")))
 

@@ -109,6 +109,35 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("P5: a controller of a hundred nodes knows within two seconds what"
+          " there is, and starts nothing twice") {
+  auto run = run_of(scenario_of(
+    "length: 20s\n"
+    "warm_up: 10s\n"
+    "hosts:\n"
+    "  - {name: front, roles: [gateway]}\n"
+    "  - {name: ctl, roles: [controller]}\n"
+    "  - {name: w, count: 98, roles: [worker], devices: [{kind: d}]}\n"
+    "bundles:\n"
+    "  m: {input: 1kB, execute: {d: {1: 4ms, 8: 10ms}}, load: {d: 100ms}}\n"
+    "models: [{model: m, replicas: 97, policy: {batch: 8}}]\n"
+    "workload: [{model: m, rate: 500, deadline: 500ms}]\n"
+    "faults:\n"
+    "  - {kind: kill, nodes: [ctl], at: 5s, lasts: 5s}\n"
+    // It has to know by then who has one, and who has none.
+    "  - {kind: kill, nodes: [w-1], at: 12s, lasts: 8s}\n"));
+  CHECK(share_ok(run, 0s, 20s) == 1);
+  CHECK(run.replicas.size() == 98);
+  CHECK(events(run, "placement.deploy") == 98);
+  CHECK(events(run, "placement.evict") == 0);
+  microseconds last{0};
+  for (auto& x : run.events)
+    if (x.what.starts_with("placement.deploy"))
+      last = x.at;
+  CHECK(last >= 12s);
+  CHECK(last < 13s);
+}
+
 TEST_CASE("fault hang: a short one costs its time and nothing else") {
   auto run = with("{kind: hang, nodes: [w-1], at: 5s, lasts: 200ms}");
   CHECK(events(run, "bus.peer_down") == 0);

@@ -146,6 +146,7 @@ private:
 
 /// Says what came of it.
 inline void report(const canary_load& load) {
+  CHECK(load.submitted > 100); // else nothing was shown
   for (auto& [status, n] : load.statuses)
     MESSAGE(to_string(status) << ": " << n << " " << load.texts.at(status));
   MESSAGE("longest gap " << format_duration(load.longest_gap.load())

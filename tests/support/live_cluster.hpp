@@ -10,8 +10,8 @@
 
 #include "client/client.hpp"
 #include "client/operator_client.hpp"
-#include "runtime/random.hpp"
 #include "tests/support/bad_network.hpp"
+#include "tests/support/campaign.hpp"
 #include "tests/support/eventually.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/temporary_directory.hpp"
@@ -93,20 +93,6 @@ private:
   std::string client_key_;
   std::map<std::string, process> processes_;
 };
-
-/// How many times as many kills and pauses as usual a test is to make: what
-/// tools/campaign says.
-inline int times() {
-  auto* text = std::getenv("MILLRACE_TIMES");
-  return text == nullptr ? 1 : std::atoi(text);
-}
-
-/// For what a test draws: the same each time, but in a campaign, which says
-/// with what it begins.
-inline random_stream chance() {
-  auto* text = std::getenv("MILLRACE_SEED");
-  return random_stream{text == nullptr ? 1 : std::strtoull(text, nullptr, 10)};
-}
 
 /// Lets this process have as many open files as the system allows.
 inline void raise_file_limit() {

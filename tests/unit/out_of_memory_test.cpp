@@ -3,6 +3,8 @@
 
 #include <filesystem>
 
+#include "config/config.hpp"
+#include "models/bundle.hpp"
 #include "models/npy.hpp"
 #include "models/safetensors.hpp"
 #include "runtime/store/facts.hpp"
@@ -11,6 +13,8 @@
 #include "tests/support/builders.hpp"
 #include "tests/support/temporary_directory.hpp"
 #include "transport/client_message.hpp"
+#include "transport/keys/key_book.hpp"
+#include "transport/keys/key_file.hpp"
 #include "transport/message_types.hpp"
 
 using namespace millrace;
@@ -94,4 +98,38 @@ TEST_CASE(
   total += run_short([&] { static_cast<void>(read_npy(array)); });
   total += run_short([&] { static_cast<void>(read_facts(journal, "j")); });
   CHECK((total > 20 || !failing_allocation::possible));
+}
+
+TEST_CASE("P18: a bundle that is opened when memory is short leaves nothing"
+          " behind, not even an open file") {
+  auto open_files = [] {
+    return std::distance(fs::directory_iterator{"/proc/self/fd"}, {});
+  };
+  auto before = open_files();
+  auto total = run_short([] {
+    static_cast<void>(open_bundle(golden / "bundles/golden/7", verify::hashes));
+  });
+  CHECK((total > 20 || !failing_allocation::possible));
+  CHECK(open_files() == before);
+}
+
+TEST_CASE("P18: a config, a list of keys or a key that is read when memory is"
+          " short leaves nothing behind") {
+  temporary_directory folder;
+  auto pair = make_key_pair();
+  auto key = folder.path() + "/ops.key";
+  REQUIRE(write_key_file(key, {"ops",
+                               role::operating,
+                               {},
+                               pair.public_key,
+                               pair.secret_key,
+                               pair.public_key}));
+  allowed_keys allowed;
+  allowed.keys["ops"] = {role::operating, {}, pair.public_key, false};
+  auto list = print_allowed_keys(allowed);
+  auto config = content_of(MILLRACE_SOURCE "/config/quickstart.yaml");
+  auto total = run_short([&] { static_cast<void>(read_key_file(key)); });
+  total += run_short([&] { static_cast<void>(parse_allowed_keys(list, "l")); });
+  total += run_short([&] { static_cast<void>(parse_config(config, "c")); });
+  CHECK((total > 100 || !failing_allocation::possible));
 }

@@ -105,10 +105,15 @@ void client::fail(uint64_t id, const error& why) {
     ready_.push_back({id, failed(why.code, why.text)});
 }
 
+/// What went out on a connection that was lost is not answered any more. To be
+/// called before a request goes out: on the next connection it loses nothing.
 bool client::settle_lost() {
   if (!link_->was_lost())
     return false;
-  std::vector<uint64_t> ids{outstanding_.begin(), outstanding_.end()};
+  std::vector<uint64_t> ids;
+  for (auto id : outstanding_)
+    if (!std::binary_search(grouped_ids_.begin(), grouped_ids_.end(), id))
+      ids.push_back(id);
   std::sort(ids.begin(), ids.end());
   for (auto id : ids)
     fail(id, {ec::unavailable, "the connection to the gateway was lost", {}});
@@ -118,14 +123,17 @@ bool client::settle_lost() {
 void client::flush() {
   if (grouped_ids_.empty())
     return;
+  settle_lost();
+  auto done = send(grouped_);
   auto ids = std::exchange(grouped_ids_, {});
-  if (auto done = send(grouped_); !done)
+  if (!done)
     for (auto id : ids)
       fail(id, done.failure());
 }
 
 uint64_t client::submit(const infer& x, microseconds deadline, int32_t priority,
                         std::string trace) {
+  settle_lost();
   auto now = link_->now();
   header head;
   auto id = head.id = ++last_;

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <iostream>
 #include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "millrace/print.hpp"
 #include "runtime/bytes.hpp"
@@ -25,6 +27,15 @@ struct keys_options {
   std::string tenant;
 };
 
+/// Root acts for the owner of the folder: the user that nodes run as must be
+/// able to read what is in it, and nobody else may.
+bool act_for_owner(int folder) {
+  struct stat info;
+  return ::geteuid() != 0
+         || (::fstat(folder, &info) == 0 && ::setegid(info.st_gid) == 0
+             && ::seteuid(info.st_uid) == 0);
+}
+
 /// A folder of keys, for one writer at a time.
 class key_folder {
 public:
@@ -32,7 +43,7 @@ public:
   static result<key_folder> open(const std::string& path) {
     file_descriptor fd{
       ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-    if (!fd || ::flock(fd.get(), LOCK_EX) != 0)
+    if (!fd || ::flock(fd.get(), LOCK_EX) != 0 || !act_for_owner(fd.get()))
       return error{ec::unavailable,
                    path + ": cannot be opened: " + std::strerror(errno),
                    {}};

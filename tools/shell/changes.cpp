@@ -51,9 +51,13 @@ set_model change_of(const model_status& x) {
 
 /// What would be missed, were only so many of a model's replicas left.
 std::string loss_text(const model_status& x, uint64_t left = 0) {
-  return "This ends " + std::to_string(x.ready - std::min(left, x.ready))
-         + (left > 0 ? " of " + std::to_string(x.ready) : "")
-         + " ready replica(s) of " + x.settings.model;
+  auto ends = std::to_string(x.ready - std::min(left, x.ready));
+  if (left == 0)
+    return "This ends " + ends + " ready replica(s) of " + x.settings.model;
+  return std::to_string(left) + " instead of "
+         + std::to_string(x.settings.replicas) + " replica(s) of "
+         + x.settings.model + ": this ends " + ends + " of "
+         + std::to_string(x.ready) + " that are ready";
 }
 
 /// What keeps a model from having the replicas that are wanted, half a second
@@ -105,19 +109,26 @@ int load_model(shell& in, const arguments& args) {
     if (m.settings.model != args[0])
       continue;
     x = change_of(m);
-    if (*replicas < m.ready && !confirmed(in, loss_text(m, *replicas) + "."))
+    if (*replicas < m.settings.replicas
+        && !confirmed(in, loss_text(m, *replicas) + "."))
       return exit_failed;
   }
   if (args.size() > 2)
     x.settings.version = args[2];
   x.settings.replicas = *replicas;
-  auto set = in.cluster.ask<done>(found->node + "/registry", x);
-  auto status = report_done(
-    in, set, args[0] + ": " + std::to_string(*replicas) + " replica(s) wanted");
-  if (status == exit_ok && *replicas > 0)
-    if (auto why = obstacle(in.cluster, args[0]); !why.empty())
-      warn_of(in, {{args[0], "not yet: " + why}});
-  return status;
+  if (auto set = in.cluster.ask<done>(found->node + "/registry", x); !set)
+    return complain(in, set.failure().text);
+  if (in.form == output_form::text)
+    std::cout << args[0] << ": " << *replicas << " replica(s) wanted"
+              << std::endl;
+  auto why = *replicas > 0 ? obstacle(in.cluster, args[0]) : std::string{};
+  if (!why.empty())
+    why = "not yet: " + why;
+  if (in.form == output_form::json)
+    return print_json(json{{"ok", true}, {"note", why}});
+  if (!why.empty())
+    warn_of(in, {{args[0], why}});
+  return exit_ok;
 }
 
 int unload_model(shell& in, const arguments& args) {

@@ -112,7 +112,7 @@ std::string top_text(operator_client& cluster, const std::set<char>& hidden,
   auto out = wall_time() + "  " + summary(*x) + ", " + fixed(requests, 0)
              + " requests/s\n";
   for (auto& line : troubles(*x))
-    out += "! " + line.substr(0, width - 2) + "\n";
+    out += wrapped("! " + line, width, 4) + "\n";
   auto add = [&](char key, const table& rows) {
     if (!hidden.contains(key) && rows.size() > 1)
       out += "\n" + table_text(rows, width);

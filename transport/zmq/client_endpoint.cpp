@@ -14,7 +14,7 @@ void client_endpoint::take_in(timestamp now) {
     connections_.look();
   tell_who_left();
   for (auto& frames : batch_)
-    on_frames(frames, now);
+    counts_.take_in([&] { on_frames(frames, now); });
   batch_.clear();
   tell_who_left(); // those whose last words these were
 }

@@ -38,8 +38,9 @@ void operator_endpoint::answer(const std::string& connection,
 }
 
 void operator_endpoint::take_in() {
-  take_messages(socket_, said_, bus_.counts,
-                [this](frame_list& frames) { on_frames(frames); });
+  take_messages(socket_, said_, bus_.counts, [this](frame_list& frames) {
+    bus_.counts.take_in([&] { on_frames(frames); });
+  });
 }
 
 void operator_endpoint::on_frames(frame_list& frames) {

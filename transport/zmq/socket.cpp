@@ -21,8 +21,7 @@ void set_common(zmq::socket_t& x, const socket_options& o) {
   x.set(zmq::sockopt::linger, 200);
   x.set(zmq::sockopt::sndhwm, o.send_limit);
   x.set(zmq::sockopt::rcvhwm, o.receive_limit);
-  x.set(zmq::sockopt::maxmsgsize,
-        static_cast<int64_t>(wire_limits::message_bytes));
+  x.set(zmq::sockopt::maxmsgsize, static_cast<int64_t>(o.longest_frame));
   x.set(zmq::sockopt::heartbeat_ivl, o.heartbeat_ms);
   x.set(zmq::sockopt::heartbeat_timeout, o.heartbeat_timeout_ms);
   x.set(zmq::sockopt::heartbeat_ttl, o.heartbeat_timeout_ms);

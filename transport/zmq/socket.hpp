@@ -22,6 +22,8 @@ struct socket_options {
   int heartbeat_ms = 100; ///< ZMTP pings, so that a dead host is noticed
   int heartbeat_timeout_ms = 1000; ///< at least; a client may be slow
   int reconnect_max_ms = 1000;     ///< longest pause between two attempts
+  /// A connection that sends a longer frame is closed before it is read.
+  size_t longest_frame = wire_limits::message_bytes;
 
   /// A connection on which nothing comes for so long is lost. What its node
   /// thinks of a silent peer is another matter.
@@ -32,9 +34,10 @@ struct socket_options {
 
   /// For those who may send faster than we read: what waits in ZeroMQ is
   /// counted in no budget.
-  socket_options for_strangers() const {
+  socket_options for_strangers(size_t longest) const {
     auto out = *this;
     out.receive_limit = 64;
+    out.longest_frame = std::min(longest, longest_frame);
     return out;
   }
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <new>
 #include <string_view>
 
 #include "runtime/metrics.hpp"
@@ -15,7 +16,8 @@ public:
       sent_(counts.bus_messages("sent")),
       received_(counts.bus_messages("received")),
       sent_bytes_(counts.bus_bytes("sent")),
-      received_bytes_(counts.bus_bytes("received")) {}
+      received_bytes_(counts.bus_bytes("received")),
+      no_memory_(counts.bus_dropped("no_memory")) {}
 
   void sent(size_t messages, size_t bytes) {
     sent_.add(static_cast<double>(messages));
@@ -29,9 +31,23 @@ public:
     counts_.bus_dropped(why).add(static_cast<double>(messages));
   }
 
+  /// Has a message taken in; false when there was no memory for it, and it is
+  /// lost.
+  template <class F>
+  bool take_in(F f) {
+    try {
+      f();
+      return true;
+    } catch (const std::bad_alloc&) {
+      no_memory_.add();
+      return false;
+    }
+  }
+
 private:
   metrics& counts_;
   counter sent_, received_, sent_bytes_, received_bytes_;
+  counter no_memory_; // that counting it takes none
 };
 
 } // namespace millrace::zeromq

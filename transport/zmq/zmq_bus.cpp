@@ -30,6 +30,8 @@ using namespace zeromq;
 constexpr size_t runs_per_turn = 1024;
 /// Three for each link, which is what a process may open that asks for more.
 constexpr int max_sockets = 65'535;
+/// Bytes of an operator's order: it has no tensors.
+constexpr size_t longest_order = 2 * codec_limits::body_bytes;
 /// A controller that is back waits a second for who was there before.
 constexpr int reconnect_max_ms = 250;
 
@@ -51,7 +53,6 @@ public:
     socket_options options;
     options.silent_for(settings_.link.timeout);
     options.reconnect_max_ms = reconnect_max_ms;
-    auto outside = options.for_strangers();
     auto peers = bind_router(context_, settings_.peers, options,
                              guard_.secured(from_whom_));
     if (!peers)
@@ -61,7 +62,9 @@ public:
       settings_.self.address = bound_address(from_peers_);
     for (auto& [tenant, address] : settings_.clients) {
       auto whose = guard::clients(tenant);
-      auto x = bind_router(context_, address, outside, guard_.secured(whose));
+      auto x = bind_router(context_, address,
+                           options.for_strangers(settings_.longest_request),
+                           guard_.secured(whose));
       if (!x)
         return x.failure();
       address = bound_address(*x);
@@ -71,7 +74,8 @@ public:
                             guard_, traffic_);
     }
     if (!settings_.operators.empty()) {
-      auto x = bind_router(context_, settings_.operators, outside,
+      auto x = bind_router(context_, settings_.operators,
+                           options.for_strangers(longest_order),
                            guard_.secured(guard::operators()));
       if (!x)
         return x.failure();
@@ -259,7 +263,7 @@ private:
     guard_.answer(now());
     // First what peers said: who said goodbye is not lost when it hangs up.
     take_messages(from_peers_, peers_spoke_, traffic_,
-                  [this](frame_list& frames) { on_peer_frames(frames); });
+                  [this](frame_list& frames) { take_in(frames); });
     links_->take_events(
       [this](const std::string& address) {
         carry_out(table_->on_connected(address, now()));
@@ -280,6 +284,14 @@ private:
   }
 
   // -- peers ------------------------------------------------------------------
+
+  /// A link that lost a message is none: what hangs on it begins again.
+  void take_in(frame_list& frames) {
+    if (traffic_.take_in([&] { on_peer_frames(frames); }))
+      return;
+    if (auto from = parse_routing_id(frames[0].to_string_view()))
+      carry_out(table_->expel(from->node, "no memory for what it said", now()));
+  }
 
   void on_peer_frames(frame_list& frames) {
     auto* who = guard_.speaker(from_whom_, frames[1], now());

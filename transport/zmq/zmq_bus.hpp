@@ -26,7 +26,8 @@ struct zmq_bus_settings {
   std::vector<tenant_address> clients;
   std::vector<node_address> seeds; ///< nodes to meet first; with keys, named
   std::optional<node_keys> keys;   ///< none: everything is on this host
-  zeromq::loan_limits max_unread;  ///< answers that clients have not read
+  size_t longest_request = wire_limits::message_bytes; ///< a frame of it
+  zeromq::loan_limits max_unread; ///< answers that clients have not read
   link_settings link;
   /// Called on the bus thread when another start stands in this one's way:
   /// the cluster will not listen to it.

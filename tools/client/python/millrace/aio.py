@@ -4,10 +4,18 @@
 import asyncio
 
 import zmq
-import zmq.asyncio
 
 from .errors import Unavailable
-from .wire import GRACE, Numbered, Reply, close_socket, is_refusal, open_socket, unreachable
+from .wire import (
+    GRACE,
+    Numbered,
+    Reply,
+    close_socket,
+    is_refusal,
+    open_socket,
+    pause_after_refusal,
+    unreachable,
+)
 
 
 class AsyncClient:
@@ -23,48 +31,55 @@ class AsyncClient:
         """Says where to; `async with`, or connect(), goes there. key is a file of
         `millrace keys new`, where the cluster has keys."""
         self._address, self._timeout, self._key = address, connect_timeout, key
-        self._socket = None
+        self._socket = self._retry = None
         self._numbered = Numbered()
         self._open = {}  # futures, by number
-        self._tasks = []
 
     async def connect(self):
         """Raises Unavailable when nobody listens there in time, Forbidden when the
         key is not let in or one is needed, and ValueError when it is no address or
         no key."""
-        self._socket, self._events = open_socket(
-            zmq.asyncio.Context.instance(), self._address, self._key
-        )
-        refusal = asyncio.ensure_future(self._refusal())
-        connection = asyncio.ensure_future(
-            self._socket.poll(int(self._timeout * 1000), zmq.POLLOUT)
-        )
-        await asyncio.wait([refusal, connection], return_when=asyncio.FIRST_COMPLETED)
-        connected = connection.done() and connection.result()
-        refused = refusal.done()
-        for task in (refusal, connection):
-            task.cancel()
+        self._loop = asyncio.get_running_loop()
+        self._begin()
+        connected = refused = False
+        try:
+            connected = await asyncio.wait_for(self._outcome, self._timeout)
+            refused = not connected
+        except asyncio.TimeoutError:
+            pass
         if not connected:
             await self.close()
             raise unreachable(self._address, self._key, refused)
-        self._tasks = [
-            asyncio.ensure_future(self._receive()),
-            asyncio.ensure_future(self._notice_losses()),
-        ]
         return self
 
-    async def _refusal(self):
-        while not is_refusal(await self._events.recv_multipart()):
-            pass
+    def _begin(self):
+        """Opens the socket, which another one may have been before."""
+        fresh = open_socket(zmq.Context.instance(), self._address, self._key)
+        self._end()
+        self._socket, self._events = fresh
+        self._outcome = self._loop.create_future()  # whether it was let in
+        for socket, take in self._readers():
+            self._loop.add_reader(socket.fd, take)
+            self._loop.call_soon(take)  # the descriptor tells what is new only
+
+    def _readers(self):
+        return (self._socket, self._take_answers), (self._events, self._take_events)
+
+    def _end(self):
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+        if self._is_open():
+            for socket, _ in self._readers():
+                self._loop.remove_reader(socket.fd)
+            close_socket(self._socket, self._events)
+
+    def _is_open(self):
+        return self._socket is not None and not self._socket.closed
 
     async def close(self):
         """Ends the connection; what is open raises Unavailable."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks = []
-        if self._socket is not None:
-            close_socket(self._socket, self._events)
+        self._end()
         self._fail_all("this client is closed")
 
     async def __aenter__(self):
@@ -87,47 +102,70 @@ class AsyncClient:
 
     async def _ask(self, message, seconds, on_cancelled=None):
         number, parts = message
-        future = asyncio.get_running_loop().create_future()
-        self._open[number] = future
+        if self._is_open():
+            self._take_events()  # who asks on the next connection has lost nothing
+        future = self._open[number] = asyncio.get_running_loop().create_future()
         try:
-            await self._send(parts)
+            self._send(parts)
             return await asyncio.wait_for(asyncio.shield(future), seconds)
         except asyncio.TimeoutError:
             raise Unavailable("no answer came from the gateway") from None
         except asyncio.CancelledError:
             if on_cancelled is not None:
-                await on_cancelled(number)
+                on_cancelled(number)
             raise
         finally:
             del self._open[number]
 
-    async def _send(self, parts):
-        if self._socket is None or self._socket.closed:
+    def _send(self, parts):
+        if not self._is_open():
             raise Unavailable("this client is not connected")
         try:
-            await self._socket.send_multipart(parts, zmq.DONTWAIT, copy=False)
+            self._socket.send_multipart(parts, zmq.DONTWAIT, copy=False)
         except zmq.Again:
             raise Unavailable("the gateway is not connected") from None
+        self._take_answers()  # sending may have taken the news from the descriptor
 
-    async def _cancel(self, number):
+    def _cancel(self, number):
         _, parts = self._numbered.message("cancel", {}, {}, number=number)
         try:
-            await self._send(parts)
+            self._send(parts)
         except Unavailable:
             pass  # who has left is cancelled anyway
 
-    async def _receive(self):
+    def _take_answers(self):
+        if not self._is_open():
+            return
+        if not self._outcome.done() and self._socket.events & zmq.POLLOUT:
+            self._outcome.set_result(True)
         while True:
-            reply = Reply(await self._socket.recv_multipart(copy=False))
+            try:
+                reply = Reply(self._socket.recv_multipart(zmq.DONTWAIT, copy=False))
+            except zmq.Again:
+                return
             future = self._open.get(reply.number)
             if future is not None and not future.done():
                 future.set_result(reply)
 
-    async def _notice_losses(self):
-        """ZeroMQ connects again by itself; what was asked before is lost."""
-        while True:
-            await self._events.recv_multipart()
+    def _take_events(self):
+        """Takes in what befell the connection: what was asked on it is lost. One
+        that is lost is made again by ZeroMQ, one that was refused by us."""
+        while self._is_open() and self._events.poll(0):
+            refused = is_refusal(self._events.recv_multipart())
             self._fail_all("the connection to the gateway was lost")
+            if refused and self._retry is None:
+                self._begin_later()
+                if not self._outcome.done():
+                    self._outcome.set_result(False)
+
+    def _begin_later(self):
+        self._retry = self._loop.call_later(pause_after_refusal(), self._begin_again)
+
+    def _begin_again(self):
+        try:
+            self._begin()
+        except (OSError, ValueError):  # without its key, for now
+            self._begin_later()
 
     def _fail_all(self, why):
         for future in self._open.values():

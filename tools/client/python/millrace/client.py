@@ -6,7 +6,16 @@ import time
 import zmq
 
 from .errors import Unavailable
-from .wire import GRACE, Numbered, Reply, close_socket, is_refusal, open_socket, unreachable
+from .wire import (
+    GRACE,
+    Numbered,
+    Reply,
+    close_socket,
+    is_refusal,
+    open_socket,
+    pause_after_refusal,
+    unreachable,
+)
 
 
 class Client:
@@ -17,18 +26,27 @@ class Client:
         (`millrace keys new`). Raises Unavailable when nobody listens there in
         time, Forbidden when the key is not let in or one is needed, and
         ValueError when it is no address or no key."""
-        self._socket, self._events = open_socket(zmq.Context.instance(), address, key)
+        self._address, self._key = address, key
+        self._socket = self._events = None
+        self._open()
         self._numbered = Numbered()
-        self._lost = -1  # the last request on a connection that is lost
+        self._sent = -1  # the last request that went out
+        self._lost = -1  # the last one on a connection that is lost
         self._waiting = {}
         self._ready = {}
-        self._poller = zmq.Poller()
-        self._poller.register(self._socket, zmq.POLLIN)
-        self._poller.register(self._events, zmq.POLLIN)
         connected, refused = self._connect(connect_timeout)
         if not connected:
             self.close()
             raise unreachable(address, key, refused)
+
+    def _open(self):
+        fresh = open_socket(zmq.Context.instance(), self._address, self._key)
+        self.close()
+        self._socket, self._events = fresh
+        self._retry_at = None  # when it is to be opened again
+        self._poller = zmq.Poller()
+        self._poller.register(self._socket, zmq.POLLIN)
+        self._poller.register(self._events, zmq.POLLIN)
 
     def _connect(self, seconds):
         """Waits; whether it is connected, else whether it was refused."""
@@ -46,7 +64,8 @@ class Client:
 
     def close(self):
         """Ends the connection; what is open is not answered any more."""
-        close_socket(self._socket, self._events)
+        if self._socket is not None:
+            close_socket(self._socket, self._events)
 
     def __enter__(self):
         return self
@@ -96,11 +115,24 @@ class Client:
         number, parts = message
         if self._socket.closed:
             raise Unavailable("this client is closed")
+        self._take_events()  # who asks on the next connection has lost nothing
         try:
             self._socket.send_multipart(parts, zmq.DONTWAIT, copy=False)
         except zmq.Again:
             raise Unavailable("the gateway is not connected") from None
+        self._sent = max(self._sent, number)
         return number
+
+    def _take_events(self):
+        """Takes in what befell the connection. One that is lost is made again
+        by ZeroMQ, one that was refused by us."""
+        while self._events.poll(0):
+            refused = is_refusal(self._events.recv_multipart())
+            self._lost = self._sent
+            if refused:
+                self._retry_at = time.monotonic() + pause_after_refusal()
+        if self._retry_at is not None and time.monotonic() >= self._retry_at:
+            self._open()
 
     def _await(self, number, until):
         while number not in self._ready:
@@ -122,8 +154,7 @@ class Client:
         if not ready:
             return False
         if self._socket not in ready:
-            self._events.recv_multipart()
-            self._lost = self._numbered.last
+            self._take_events()
             return True
         reply = Reply(self._socket.recv_multipart(copy=False))
         if self._waiting.pop(reply.number, None) is not None:

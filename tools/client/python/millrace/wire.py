@@ -2,6 +2,7 @@
 """What goes over the wire, for the clients: no socket, no waiting."""
 
 import dataclasses
+import random
 import typing
 
 import msgpack
@@ -27,11 +28,12 @@ MAX_FRAME = 256 << 20
 GRACE = 0.25
 """Seconds after its deadline that an answer is still waited for."""
 
-_REFUSED = (
-    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
-    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
-    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
-)
+_REFUSED = zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+"""ZeroMQ gives such a connection up for good; all others it makes again."""
+_REFUSED_PAUSES = 0.5, 1.5
+"""Seconds until another is made all the same, at least and at most: a key that
+was suspended may be resumed, and who was turned away together shall not come
+back together."""
 
 DTYPES = {
     "BOOL": numpy.bool_,
@@ -187,6 +189,8 @@ def open_socket(context, address, key):
     socket = context.socket(zmq.DEALER)
     socket.linger = 200
     socket.immediate = True
+    socket.reconnect_ivl = 50  # milliseconds, and some more by chance
+    socket.reconnect_ivl_max = 1000
     events = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED | _REFUSED)
     try:
         if key is not None:
@@ -211,8 +215,12 @@ def close_socket(socket, events):
 
 
 def is_refusal(event):
-    """Whether the other side ended the handshake, by what its monitor said."""
+    """Whether the other side will not have us, by what the monitor said."""
     return parse_monitor_message(event)["event"] & _REFUSED != 0
+
+
+def pause_after_refusal():
+    return random.uniform(*_REFUSED_PAUSES)
 
 
 def unreachable(address, key, refused):
