@@ -5,6 +5,7 @@
 #include <atomic>
 #include <bit>
 #include <condition_variable>
+#include <new>
 #include <optional>
 #include <sstream>
 #include <unistd.h>
@@ -106,14 +107,11 @@ public:
   bool depends_on_values() const override { return true; }
 
   result<tensor_list> run(const tensor_list& inputs, timestamp until) override {
-    auto& mine = take_lane();
-    auto out = run_on(mine, inputs, until);
-    {
-      std::lock_guard guard{mutex_};
-      free_.push_back(&mine);
-    }
-    freed_.notify_one();
-    return out;
+    lease mine{*this};
+    auto answer = try_on(*mine, inputs, until);
+    if (!answer)
+      return answer.failure();
+    return mine->memory.copy(answer->tensors);
   }
 
 private:
@@ -265,19 +263,50 @@ private:
 
   // -- runs, on a thread of the device's --------------------------------------
 
-  lane& take_lane() {
-    std::unique_lock guard{mutex_};
-    freed_.wait(guard, [this] { return !free_.empty(); });
-    auto* out = free_.back();
-    free_.pop_back();
-    return *out;
-  }
+  /// A lane, waited for, and free again whatever happens.
+  class lease {
+  public:
+    explicit lease(stage_with_process& from) : from_(from) {
+      std::unique_lock guard{from.mutex_};
+      from.freed_.wait(guard, [&] { return !from.free_.empty(); });
+      lane_ = from.free_.back();
+      from.free_.pop_back();
+    }
+    ~lease() {
+      {
+        std::lock_guard guard{from_.mutex_};
+        from_.free_.push_back(lane_);
+      }
+      from_.freed_.notify_one();
+    }
+    lease(const lease&) = delete;
+    lease& operator=(const lease&) = delete;
+
+    lane& operator*() const { return *lane_; }
+    lane* operator->() const { return lane_; }
+
+  private:
+    stage_with_process& from_;
+    lane* lane_;
+  };
 
   static error ended_before() {
     return {ec::unavailable, "the model's process has ended"};
   }
 
-  result<tensor_list> run_on(lane& on, const tensor_list& inputs,
+  /// What a process says that was not listened to for want of memory would be
+  /// taken for the answer to the next order.
+  result<lane_answer> try_on(lane& on, const tensor_list& inputs,
+                             timestamp until) {
+    try {
+      return run_on(on, inputs, until);
+    } catch (const std::bad_alloc&) {
+      lose("gave what there was no memory for, and was ended");
+      return ended_before();
+    }
+  }
+
+  result<lane_answer> run_on(lane& on, const tensor_list& inputs,
                              timestamp until) {
     if (lost_)
       return ended_before();
@@ -331,7 +360,7 @@ private:
         on.memory = arena{};
       return error{ec::internal, text_of(answer.text)};
     }
-    return on.memory.copy(answer.tensors);
+    return answer;
   }
 
   result<void> widen(lane& on, size_t bytes) {

@@ -61,26 +61,6 @@ struct landlock_rules {
   uint64_t scopes = 0;
 };
 
-/// All rights that a version of Landlock knows are asked for and none is given.
-void deny_files() {
-  constexpr uint64_t by_version[] = {0, 13, 14, 15, 15, 16};
-  auto version = ::syscall(SYS_landlock_create_ruleset, nullptr, 0, 1);
-  if (version < 1)
-    return;
-  landlock_rules rules;
-  auto rights = by_version[std::min<long>(version, 5)];
-  rules.files = (uint64_t{1} << rights) - 1;
-  rules.network = version >= 4 ? 3 : 0;
-  rules.scopes = version >= 6 ? 3 : 0;
-  auto known = version >= 6   ? sizeof rules
-               : version >= 4 ? 2 * sizeof(uint64_t)
-                              : sizeof(uint64_t);
-  file_descriptor set{
-    static_cast<int>(::syscall(SYS_landlock_create_ruleset, &rules, known, 0))};
-  if (set)
-    ::syscall(SYS_landlock_restrict_self, set.get(), 0);
-}
-
 /// What a thread needs to compute, to wait, to start and end threads of its own
 /// process, and to use connections that are open.
 constexpr int allowed_calls[] = {
@@ -166,6 +146,26 @@ result<void> deny_calls() {
 
 } // namespace
 
+result<void> deny_files() {
+  constexpr uint64_t by_version[] = {0, 13, 14, 15, 15, 16};
+  auto version = ::syscall(SYS_landlock_create_ruleset, nullptr, 0, 1);
+  if (version < 1)
+    return {};
+  landlock_rules rules;
+  auto rights = by_version[std::min<long>(version, 5)];
+  rules.files = (uint64_t{1} << rights) - 1;
+  rules.network = version >= 4 ? 3 : 0;
+  rules.scopes = version >= 6 ? 3 : 0;
+  auto known = version >= 6   ? sizeof rules
+               : version >= 4 ? 2 * sizeof(uint64_t)
+                              : sizeof(uint64_t);
+  file_descriptor set{
+    static_cast<int>(::syscall(SYS_landlock_create_ruleset, &rules, known, 0))};
+  if (!set || ::syscall(SYS_landlock_restrict_self, set.get(), 0) != 0)
+    return refused("Landlock");
+  return {};
+}
+
 result<void> become_nobody() {
   if (::geteuid() != 0)
     return {};
@@ -181,7 +181,8 @@ result<void> confine(byte_count memory) {
   if (::prctl(PR_SET_DUMPABLE, 0) != 0
       || ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
     return refused("no new privileges");
-  deny_files();
+  if (auto done = deny_files(); !done)
+    return done;
   return deny_calls();
 }
 

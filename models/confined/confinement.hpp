@@ -10,19 +10,25 @@ namespace millrace::confined {
 /// Errors: unavailable, with the system's reason.
 result<void> become_nobody();
 
+/// By Landlock, of which all rights that its version here knows are asked for
+/// and none is given: from now on no file can be opened, no TCP port used, no
+/// process but its own signalled. Nothing where the kernel is without it. The
+/// process must have given up new privileges.
+/// Errors: unavailable, with the system's reason.
+result<void> deny_files();
+
 /// Gives up for good what a model has no need of. The files and connections
 /// that are open stay so; beside them this process, and every thread that it
 /// starts from now on, can compute, and take so much more memory than it has.
 /// - Limits: address space, no file that grows, no core dump, few descriptors.
 ///   None of processor time, for it may serve for months: what runs too long is
 ///   ended by its deadline. None of processes, for it can make none.
-/// - Landlock, as far as the kernel knows it: no file, no TCP port, no signal
-///   to others, no abstract socket. A kernel without it is not refused: what
-///   follows is enough.
+/// - Landlock (deny_files). A kernel without it is not refused: what follows is
+///   enough.
 /// - seccomp(2): only the calls on a short list; others answer EPERM. Not on
 ///   it is whatever opens, names or makes a file, a socket, a process or a
 ///   program, looks into or signals another process, or changes the system.
-/// Errors: unavailable when the system refuses one of these but Landlock.
+/// Errors: unavailable when the system refuses one of these.
 result<void> confine(byte_count memory);
 
 } // namespace millrace::confined

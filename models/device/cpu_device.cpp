@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <new>
 #include <optional>
 
 #include "models/confined/confined_stage.hpp"
@@ -66,7 +67,7 @@ size_t bytes_of(const std::vector<tensor_list>& items) {
   return n;
 }
 
-result<std::vector<tensor_list>> run_batch(instance& x, const execution& job) {
+result<std::vector<tensor_list>> compute(instance& x, const execution& job) {
   if (now() >= job.until)
     return error{ec::deadline_exceeded, "waited too long for the device"};
   auto& s = x.content->info.signature;
@@ -84,6 +85,14 @@ result<std::vector<tensor_list>> run_batch(instance& x, const execution& job) {
     rows.push_back(static_cast<size_t>(
       item.front().extents[static_cast<size_t>(s.batch_axis)]));
   return scatter(*outputs, rows, s.batch_axis);
+}
+
+result<std::vector<tensor_list>> run_batch(instance& x, const execution& job) {
+  try {
+    return compute(x, job);
+  } catch (const std::bad_alloc&) {
+    return error{ec::overloaded, "no memory left"};
+  }
 }
 
 class cpu_device : public device {

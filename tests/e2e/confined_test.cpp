@@ -4,17 +4,23 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <fcntl.h>
 #include <fstream>
 #include <future>
 #include <poll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <thread>
 
 #include "models/bundle_store.hpp"
 #include "models/confined/confined_stage.hpp"
+#include "models/confined/confinement.hpp"
 #include "models/confined/sanitized.hpp"
 #include "tests/support/attempts.hpp"
 #include "tests/support/builders.hpp"
 #include "tests/support/children.hpp"
+#include "tests/support/http.hpp"
 
 using namespace millrace;
 using namespace millrace::test;
@@ -180,6 +186,27 @@ TEST_CASE("P15: a model that ends its process while it is loaded says how") {
   auto loaded = model.loaded();
   REQUIRE_FALSE(loaded);
   CHECK(loaded.failure().text.find("while it loaded") != std::string::npos);
+}
+
+TEST_CASE("P14: Landlock alone keeps a process from files, ports and others") {
+  auto child = ::fork();
+  if (child == 0) {
+    ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (!confined::deny_files())
+      ::_exit(1);
+    if (::open("/etc/passwd", O_RDONLY) >= 0 || errno != EACCES)
+      ::_exit(2);
+    auto to = loopback(1);
+    if (::connect(::socket(AF_INET, SOCK_STREAM, 0),
+                  reinterpret_cast<sockaddr*>(&to), sizeof to)
+          == 0
+        || errno != EACCES)
+      ::_exit(3);
+    ::_exit(::kill(::getppid(), 0) != 0 && errno == EPERM ? 0 : 4);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(WEXITSTATUS(status) == 0);
 }
 
 TEST_CASE("P14: a loop is stopped when its deadline has passed") {

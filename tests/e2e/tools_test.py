@@ -296,6 +296,51 @@ class Calls(unittest.TestCase):
         self.assertEqual(answer.returncode, 1)
         self.assertIn("--input", answer.stderr)
 
+    def test_P13_a_node_listens_to_its_own_host_and_user_alone(self):
+        path = self.config(
+            "nodes:\n  a:\n    roles: [gateway, controller, worker]\n"
+            f"    clients: ipc://{self.path}/clients\n"
+            f"    operators: ipc://{self.path}/operators\n    http: 127.0.0.1:0\n")
+        node = subprocess.Popen([MILLRACE, "node", "--config", path],
+                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        try:
+            node.stdout.readline()
+            files = {os.readlink(f"/proc/{node.pid}/fd/{fd}")
+                     for fd in os.listdir(f"/proc/{node.pid}/fd")}
+            rows = [x.split() for table in ("tcp", "tcp6")
+                    for x in pathlib.Path(f"/proc/{node.pid}/net/{table}").read_text()
+                    .splitlines()[1:]]
+            listening = [x[1].split(":")[0] for x in rows
+                         if x[3] == "0A" and f"socket:[{x[9]}]" in files]
+            self.assertEqual(listening, ["0100007F"] * 2)  # peers, and http
+            for name in ("clients", "operators"):
+                self.assertEqual((self.path / name).stat().st_mode & 0o077, 0)
+        finally:
+            node.send_signal(signal.SIGTERM)
+            self.assertEqual(node.wait(20), 0)
+            node.stdout.close()
+
+    def test_P13_without_keys_no_other_host_is_listened_to(self):
+        for key in ("clients", "operators", "peers"):
+            path = self.config(f"nodes:\n  a:\n    roles: [gateway, controller]\n"
+                               f"    {key}: tcp://0.0.0.0:7100\n")
+            answer = call(MILLRACE, "node", "--config", path)
+            self.assertEqual(answer.returncode, 78)
+            self.assertEqual(len(answer.stderr.splitlines()), 1)
+            self.assertRegex(answer.stderr, rf"{path}:4: nodes\.a\.{key}: .*keys")
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root gives files to others")
+    def test_what_root_writes_into_a_folder_of_keys_is_its_owners(self):
+        self.path.chmod(0o755)
+        keys = self.path / "keys"
+        keys.mkdir(0o700)
+        os.chown(keys, 65534, 65534)
+        for words in (["new", keys, "ops", "--role", "operator"], ["suspend", keys, "ops"]):
+            self.assertEqual(call(MILLRACE, "keys", *words).returncode, 0)
+        files = sorted(keys.iterdir())
+        self.assertEqual([f.name for f in files], ["allowed.yaml", "cluster.key", "ops.key"])
+        self.assertEqual({f.stat().st_uid for f in files}, {65534})
+
     def test_an_alias_moves_and_goes_back(self):
         store = self.store()
         for _ in range(2):

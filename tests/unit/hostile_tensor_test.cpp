@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <cstring>
+
 #include "models/npy.hpp"
 #include "models/safetensors.hpp"
 #include "tests/support/decode_hostile.hpp"
@@ -32,6 +34,23 @@ TEST_CASE("P11: each hostile weights file is refused with what is wrong") {
     CHECK(why->text == "safetensors: " + x.says);
     CHECK(why->code == ec::bad_request);
   }
+}
+
+TEST_CASE("P11: weights of more than a hundred thousand tensors are refused") {
+  auto refusal = [](int tensors) {
+    std::string header = "{";
+    for (int i = 0; i < tensors; ++i)
+      header += "\"" + std::to_string(i)
+                + R"(":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},)";
+    header.back() = '}';
+    uint64_t n = header.size();
+    std::string file(sizeof n, '\0');
+    std::memcpy(file.data(), &n, sizeof n);
+    auto x = read_safetensors(shared_bytes::copy_of(file + header));
+    return x ? std::string{} : x.failure().text;
+  };
+  CHECK(refusal(100'000) == "");
+  CHECK(refusal(100'001) == "safetensors: more than 100000 tensors");
 }
 
 TEST_CASE("P11: arrays of Python objects are refused, whatever they hold") {
