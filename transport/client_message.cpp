@@ -11,13 +11,17 @@ namespace millrace {
 request_group::~request_group() {
   if (via == nullptr)
     return;
-  for (auto& x : requests) {
-    if (x.taken)
-      continue;
-    infer_reply y;
-    y.status = ec::unavailable;
-    y.error = "the gateway is not in service";
-    via->answer(from, x.tag, std::move(y));
+  try {
+    for (auto& x : requests) {
+      if (x.taken)
+        continue;
+      infer_reply y;
+      y.status = ec::unavailable;
+      y.error = "the gateway is not in service";
+      via->answer(from, x.tag, std::move(y));
+    }
+  } catch (const std::bad_alloc&) {
+    // Whoever asked hears nothing, as when the gateway is gone.
   }
 }
 

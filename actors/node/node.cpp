@@ -259,7 +259,8 @@ private:
       else
         audit_->sample(std::move(line));
     };
-    settings.longest_request = config_.gateway.max_client_bytes.value;
+    // What is not much too large is still told so.
+    settings.longest_request = 2 * config_.gateway.max_client_bytes.value;
     settings.max_unread = {config_.gateway.max_client_unread_bytes.value,
                            config_.gateway.max_unread_bytes.value};
     settings.link = {config_.link.beat, config_.link.timeout,

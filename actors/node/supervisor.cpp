@@ -15,6 +15,8 @@ namespace {
 
 /// Inventories that change together travel together.
 constexpr auto tick_time = 20ms;
+/// What waits at a client when its connection ends, libzmq drops.
+constexpr auto reading_time = 500ms;
 constexpr size_t failed_kept = 16;
 
 } // namespace
@@ -91,8 +93,10 @@ void supervisor_state::on_child_down(child& x, const error& why) {
   options_.net->publish(x.spec.name, nullptr);
   if (state_ == node_condition::draining || state_ == node_condition::failed) {
     x.state = "ended";
-    if (x.spec.name == "gateway")
+    if (x.spec.name == "gateway") {
+      stay_until_ = now() + reading_time;
       finish_replicas();
+    }
     return;
   }
   log_event(log_level::error, "supervisor", "child_down",
@@ -362,7 +366,8 @@ void supervisor_state::finish_replicas() {
 }
 
 void supervisor_state::drain_step() {
-  auto idle = replicas_.empty() && !find_child("gateway");
+  auto idle =
+    replicas_.empty() && !find_child("gateway") && now() >= stay_until_;
   if (ended_ || (!idle && now() < drain_until_))
     return;
   ended_ = true;

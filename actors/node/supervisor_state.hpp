@@ -78,6 +78,7 @@ private:
   timestamp started_;
   timestamp publish_at_ = far_future;
   timestamp armed_ = far_future;
+  timestamp stay_until_; ///< for clients to read what they got last
   timestamp drain_until_ = far_future;
   uint64_t epoch_ = 0;    ///< of the newest controller heard
   uint64_t sequence_ = 0; ///< of its last order

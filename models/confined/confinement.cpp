@@ -28,10 +28,10 @@ error refused(const char* what) {
 }
 
 /// What this process has mapped now.
-uint64_t mapped_bytes() {
+result<uint64_t> mapped_bytes() {
   auto text = read_file("/proc/self/statm", 4096);
   if (!text)
-    return 0;
+    return text.failure();
   return std::strtoull(text->c_str(), nullptr, 10)
          * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
 }
@@ -44,8 +44,11 @@ result<void> limit(int what, rlim_t most) {
 }
 
 result<void> set_limits(byte_count memory) {
+  auto mapped = mapped_bytes();
+  if (!mapped)
+    return std::move(mapped.failure()).within("cannot confine a process");
   if (!sanitized)
-    if (auto done = limit(RLIMIT_AS, mapped_bytes() + memory.value); !done)
+    if (auto done = limit(RLIMIT_AS, *mapped + memory.value); !done)
       return done;
   for (auto what : {RLIMIT_FSIZE, RLIMIT_CORE, RLIMIT_MSGQUEUE, RLIMIT_MEMLOCK})
     if (auto done = limit(what, 0); !done)

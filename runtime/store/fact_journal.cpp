@@ -123,6 +123,7 @@ bool fact_journal::is_long() const {
 
 /// Begins the journal anew, with what there is.
 result<void> fact_journal::rewrite() {
+  unfinished_ = true;
   journal_end end;
   auto file = next_record(end, pack_schema(schema_));
   for (auto& [table, rows] : facts_.tables())
@@ -137,12 +138,12 @@ result<void> fact_journal::rewrite() {
   end_ = end;
   compact_from_ = short_journal;
   done = disk_->sync_names();
-  broken_ = !done;
+  broken_ = unfinished_ = !done;
   return done;
 }
 
 result<void> fact_journal::mend() {
-  return broken_ ? rewrite() : result<void>{};
+  return broken_ || unfinished_ ? rewrite() : result<void>{};
 }
 
 result<uint64_t> fact_journal::stage(const std::string& table,

@@ -66,8 +66,8 @@ public:
                          const std::string& value, uint64_t expected);
   result<void> commit();
 
-  /// After a write that failed: begins with a new file, if the disk lets it.
-  /// Errors: unavailable.
+  /// After a write or a new beginning that failed: begins anew, if the disk
+  /// lets it. Errors: unavailable.
   result<void> mend();
 
   /// Raises a counter by one, or to `least`: the number of a start.
@@ -92,7 +92,8 @@ private:
   facts facts_;
   journal_end end_;
   size_t compact_from_;
-  bool broken_ = false; ///< the file's end is not known
+  bool broken_ = false;     ///< the file's end is not known
+  bool unfinished_ = false; ///< it was to begin anew, and did not
   std::optional<fact> staged_;
   journal_end staged_end_;
   std::string mended_;

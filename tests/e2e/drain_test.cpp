@@ -83,6 +83,23 @@ TEST_CASE("P16: a node that is all answers what it has taken before it ends") {
   CHECK(c["all"].wait() == 0);
 }
 
+TEST_CASE("P16: an answer that a client has not read yet is there though its"
+          " gateway drains") {
+  live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"}},
+                 "  - {model: identity}\n",
+                 bundles};
+  auto gateway = c.start_and_meet();
+  gateway.submit(ask("identity", floats({1, 4})), 5s);
+  ::usleep(100'000);
+  c["all"].signal(SIGTERM);
+  REQUIRE(eventually([&] { return c.logged("all", "draining") == 1; }, 5s));
+  ::usleep(200'000);
+  auto x = gateway.receive(1s);
+  REQUIRE(x);
+  CHECK(x->reply.status == ec::ok);
+  CHECK(c["all"].wait() == 0);
+}
+
 TEST_CASE("P16: a node that waits for its own gateway takes no other's work") {
   auto both = "    roles: [gateway, controller, worker]\n"
               "    devices: [{type: cpu, lanes: 2}]\n";
@@ -115,6 +132,8 @@ TEST_CASE("P16: a node that waits for its own gateway takes no other's work") {
   };
   REQUIRE(eventually([&] { return replicas_that_answer().size() == 2; }, 10s));
   at_a.submit(ask("lasting", floats({1, 4}, 1e10f)), 4s);
+  // What came after it is answered: it has been taken.
+  REQUIRE(at_a.infer_one(ask("identity", floats({1, 4}))).status == ec::ok);
   c["a"].signal(SIGTERM);
   CHECK(eventually([&] { return replicas_that_answer().size() == 1; }, 2s));
   CHECK_FALSE(at_a.receive(100ms)); // that is what it waits for

@@ -240,6 +240,23 @@ TEST_CASE("P13: a key that is suspended is not listened to, until it is"
     2s));
 }
 
+TEST_CASE(
+  "P13: who was refused because its key was suspended is let in once it is"
+  " resumed, though it asks one thing at a time") {
+  guarded_cluster c;
+  auto app = c.cluster.connect_client();
+  c.keys({"suspend", "app"});
+  c.cluster["gw"].end(SIGKILL);
+  c.cluster.start("gw");
+  // Longer than it takes to come back, and be refused.
+  for (int i = 0; i < 300; ++i, ::usleep(10'000))
+    REQUIRE(app.infer_one(ask("identity"), 100ms).status == ec::unavailable);
+  c.keys({"resume", "app"});
+  CHECK(eventually(
+    [&] { return app.infer_one(ask("identity"), 200ms).status == ec::ok; },
+    10s));
+}
+
 TEST_CASE("P13: a node whose key is taken off the list is lost, and back with"
           " it") {
   guarded_cluster c;

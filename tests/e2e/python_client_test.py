@@ -262,27 +262,27 @@ def is_bound(socket, address):
 
 @contextlib.contextmanager
 def restarted_gateway():
-    """Its address, and what starts it again and waits for one to come back."""
+    """Its address, and what starts it again and waits for a client to be back,
+    which has not looked what befell it meanwhile."""
     with zmq.Context() as context:
-        sockets, monitors = [], []
+        sockets = []
 
         def start(address):
             sockets.append(context.socket(zmq.ROUTER))
-            monitors.append(sockets[-1].get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED))
+            sockets[-1].rcvtimeo = 10_000
             eventually(lambda: is_bound(sockets[-1], address))
             return sockets[-1]
 
         def stop():
-            sockets[-1].disable_monitor()
-            monitors[-1].close()
             sockets[-1].close(linger=0)
 
         address = start("tcp://127.0.0.1:*").last_endpoint.decode()
 
-        def restart():
+        def restart(client):
             stop()
+            time.sleep(0.1)  # until the client's socket knows
             start(address)
-            monitors[-1].recv_multipart()  # somebody has come
+            client._socket.poll(10_000, zmq.POLLOUT)
             return sockets[-1]
 
         yield address, restart
@@ -315,7 +315,7 @@ class PythonClientAlone(unittest.TestCase):
     def test_who_comes_back_before_a_request_loses_nothing(self):
         with restarted_gateway() as (address, restart):
             with millrace.Client(address) as client:
-                gateway = restart()
+                gateway = restart(client)
                 number = client.submit("m", numpy.zeros((1, 4), "f4"), 60)
                 answer_as_cancelled(gateway)
                 with self.assertRaises(millrace.Cancelled):
@@ -324,7 +324,7 @@ class PythonClientAlone(unittest.TestCase):
     def test_who_comes_back_before_a_request_loses_nothing_in_asyncio(self):
         async def run():
             async with millrace.AsyncClient(address) as client:
-                gateway = restart()  # the loop sees nothing of it
+                gateway = restart(client)  # the loop sees nothing of it
                 task = asyncio.ensure_future(client.infer("m", numpy.zeros((1, 4), "f4"), 60))
                 await asyncio.sleep(0.2)
                 answer_as_cancelled(gateway)
@@ -362,81 +362,105 @@ class PythonClientAlone(unittest.TestCase):
 
 
 class PythonClientWithKeys(unittest.TestCase):
-    def check_that_a_key_comes_back(self, address, keys):
-        def change(verb):
-            subprocess.run([PROGRAM, "keys", verb, keys, "app"], check=True)
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(self.scratch.cleanup)
+        folder = pathlib.Path(self.scratch.name)
+        self.folder, self.address = folder / "keys", f"ipc://{folder}/clients"
+        for name, role in (("all", "controller"), ("app", "client"), ("ops", "operator")):
+            self.keys("new", name, "--role", role)
+        self.config = folder / "cluster.yaml"
+        self.config.write_text("keys: keys" + CONFIG.format(folder=folder, bundles=BUNDLES))
+        self.start()
+        self.addCleanup(self.stop)
 
-        def is_answered(client):
+    def keys(self, verb, *words):
+        subprocess.run(
+            [PROGRAM, "keys", verb, self.folder, *words], check=True, stdout=subprocess.DEVNULL
+        )
+
+    def key(self, name):
+        return self.folder / f"{name}.key"
+
+    def start(self):
+        self.node = subprocess.Popen(
+            [PROGRAM, "node", "--config", str(self.config)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        self.node.stdout.readline()
+
+    def stop(self):
+        self.node.send_signal(signal.SIGTERM)
+        self.node.wait()
+        self.node.stdout.close()
+
+    def suspend(self):
+        """The key that is there now, and who comes with it is refused."""
+        self.keys("suspend", "app")
+        self.stop()
+        self.start()
+
+    def test_a_key_lets_in_and_none_does_not(self):
+        with millrace.Client(self.address, 20, key=self.key("app")) as client:
+            self.assertIsInstance(client.models(), list)
+        begin = time.monotonic()
+        with self.assertRaisesRegex(millrace.Forbidden, "only who has a key"):
+            millrace.Client(self.address, 3)
+        with self.assertRaisesRegex(millrace.Forbidden, "another role's"):
+            millrace.Client(self.address, 20, key=self.key("ops"))
+        with self.assertRaisesRegex(millrace.Forbidden, "another role's"):
+            asyncio.run(millrace.AsyncClient(self.address, 20, key=self.key("ops")).connect())
+        self.assertLess(time.monotonic() - begin, 10)
+        with self.assertRaises(ValueError):
+            millrace.Client(self.address, 0.5, key=self.key("all"))
+        with self.assertRaises(OSError):
+            millrace.Client(self.address, 0.5, key=self.key("nobody"))
+
+    def test_who_was_refused_comes_back_once_the_key_is_resumed(self):
+        def is_answered():
             try:
                 return isinstance(client.models(), list)
             except millrace.Unavailable:
                 return False
 
-        async def is_answered_in_time(client):
-            for _ in range(200):
-                try:
-                    return isinstance(await client.models(), list)
-                except millrace.Unavailable:
-                    await asyncio.sleep(0.1)
+        def is_refused():
+            self.assertFalse(is_answered())
+            return client._retry_at is not None
 
-        async def suspend_and_resume():
-            async with millrace.AsyncClient(address, 20, key=f"{keys}/app.key") as client:
-                change("suspend")
-                await asyncio.sleep(3)
-                with self.assertRaises(millrace.Unavailable):
-                    await client.models()
-                change("resume")
-                self.assertTrue(await is_answered_in_time(client))
+        with millrace.Client(self.address, 20, key=self.key("app")) as client:
+            self.suspend()
+            self.assertTrue(eventually(is_refused))
+            self.keys("resume", "app")
+            self.assertTrue(eventually(is_answered))
 
-        with millrace.Client(address, 20, key=f"{keys}/app.key") as client:
-            change("suspend")
-            self.assertTrue(eventually(lambda: not is_answered(client)))
-            time.sleep(2)  # until it was refused
-            self.assertFalse(is_answered(client))
-            change("resume")
-            self.assertTrue(eventually(lambda: is_answered(client)))
-        asyncio.run(suspend_and_resume())
-
-    def test_a_key_lets_in_and_none_does_not(self):
-        with tempfile.TemporaryDirectory() as folder:
-            keys = f"{folder}/keys"
-            for name, role in (("all", "controller"), ("app", "client"), ("ops", "operator")):
-                subprocess.run(
-                    [PROGRAM, "keys", "new", keys, name, "--role", role],
-                    check=True,
-                    stdout=subprocess.DEVNULL,
-                )
-            config = pathlib.Path(folder) / "cluster.yaml"
-            config.write_text("keys: keys" + CONFIG.format(folder=folder, bundles=BUNDLES))
-            node = subprocess.Popen(
-                [PROGRAM, "node", "--config", str(config)],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-            )
-            node.stdout.readline()
-            address = f"ipc://{folder}/clients"
+    def test_who_was_refused_comes_back_in_asyncio(self):
+        async def is_answered(client):
             try:
-                with millrace.Client(address, 20, key=f"{keys}/app.key") as client:
-                    self.assertIsInstance(client.models(), list)
-                begin = time.monotonic()
-                with self.assertRaisesRegex(millrace.Forbidden, "only who has a key"):
-                    millrace.Client(address, 20)
-                with self.assertRaisesRegex(millrace.Forbidden, "another role's"):
-                    millrace.Client(address, 20, key=f"{keys}/ops.key")
-                with self.assertRaisesRegex(millrace.Forbidden, "another role's"):
-                    asyncio.run(
-                        millrace.AsyncClient(address, 20, key=f"{keys}/ops.key").connect()
-                    )
-                self.assertLess(time.monotonic() - begin, 10)
-                self.check_that_a_key_comes_back(address, keys)
-                with self.assertRaises(ValueError):
-                    millrace.Client(address, 0.5, key=f"{keys}/all.key")
-                with self.assertRaises(OSError):
-                    millrace.Client(address, 0.5, key=f"{keys}/nobody.key")
-            finally:
-                node.send_signal(signal.SIGTERM)
-                node.wait()
-                node.stdout.close()
+                return isinstance(await client.models(), list)
+            except millrace.Unavailable:
+                return False
+
+        async def eventually_is(holds):
+            for _ in range(200):
+                if await holds():
+                    return True
+                await asyncio.sleep(0.1)
+            return False
+
+        async def run():
+            async with millrace.AsyncClient(self.address, 20, key=self.key("app")) as client:
+
+                async def is_refused():
+                    self.assertFalse(await is_answered(client))
+                    return client._retry is not None
+
+                self.suspend()
+                self.assertTrue(await eventually_is(is_refused))
+                self.keys("resume", "app")
+                self.assertTrue(await eventually_is(lambda: is_answered(client)))
+
+        asyncio.run(run())
 
 
 if __name__ == "__main__":

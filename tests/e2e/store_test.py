@@ -94,8 +94,10 @@ class Store(unittest.TestCase):
         self.config.write_text(CONFIG.format(folder=self.folder)
                                + f"    http: 127.0.0.1:{port}\n")
         self.data.mkdir()
-        self.start("unshare", "-m", "sh", "-c",
-                   f'mount -t tmpfs -o size=1m none {self.data} && exec "$@"', "sh")
+        # In a chroot no mount is the root's: nothing to make private there.
+        self.start("unshare", "-m", "--propagation", "unchanged", "sh", "-c",
+                   "mount --make-rprivate / 2>/dev/null;"
+                   f' mount -t tmpfs -o size=1m none {self.data} && exec "$@"', "sh")
 
         def page(name):
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/{name}") as answer:

@@ -2,6 +2,7 @@
 """millrace and actor-shell as a person uses them, on a cluster of three nodes;
 run by CTest with Debian's Python alone."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -305,8 +306,10 @@ class Calls(unittest.TestCase):
                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         try:
             node.stdout.readline()
-            files = {os.readlink(f"/proc/{node.pid}/fd/{fd}")
-                     for fd in os.listdir(f"/proc/{node.pid}/fd")}
+            files = set()
+            for fd in os.listdir(f"/proc/{node.pid}/fd"):
+                with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+                    files.add(os.readlink(f"/proc/{node.pid}/fd/{fd}"))
             rows = [x.split() for table in ("tcp", "tcp6")
                     for x in pathlib.Path(f"/proc/{node.pid}/net/{table}").read_text()
                     .splitlines()[1:]]
@@ -340,6 +343,13 @@ class Calls(unittest.TestCase):
         files = sorted(keys.iterdir())
         self.assertEqual([f.name for f in files], ["allowed.yaml", "cluster.key", "ops.key"])
         self.assertEqual({f.stat().st_uid for f in files}, {65534})
+        # Who is root looks, and who owns them runs.
+        config = self.config("keys: keys\nnodes:\n  n:\n    roles: [worker]\n")
+        call(MILLRACE, "keys", "new", keys, "n", "--role", "controller")
+        check = [MILLRACE, "node", "--config", config, "--check"]
+        for words in (check, ["setpriv", "--reuid=65534", "--clear-groups", *check]):
+            answer = call(*words)
+            self.assertEqual(answer.returncode, 0, answer.stderr)
 
     def test_an_alias_moves_and_goes_back(self):
         store = self.store()

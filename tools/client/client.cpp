@@ -85,6 +85,7 @@ result<void> client::send(frame_writer& x) {
   auto out = x.take();
   if (auto fine = check_size(out); !fine)
     return fine;
+  settle_lost(); // what goes out now loses nothing by what was before
   if (!link_->send(out))
     return error{
       ec::unavailable, "the gateway is not connected or takes no more", {}};
@@ -105,8 +106,7 @@ void client::fail(uint64_t id, const error& why) {
     ready_.push_back({id, failed(why.code, why.text)});
 }
 
-/// What went out on a connection that was lost is not answered any more. To be
-/// called before a request goes out: on the next connection it loses nothing.
+/// What went out on a connection that was lost is not answered any more.
 bool client::settle_lost() {
   if (!link_->was_lost())
     return false;
@@ -123,7 +123,6 @@ bool client::settle_lost() {
 void client::flush() {
   if (grouped_ids_.empty())
     return;
-  settle_lost();
   auto done = send(grouped_);
   auto ids = std::exchange(grouped_ids_, {});
   if (!done)
@@ -133,22 +132,23 @@ void client::flush() {
 
 uint64_t client::submit(const infer& x, microseconds deadline, int32_t priority,
                         std::string trace) {
-  settle_lost();
   auto now = link_->now();
   header head;
   auto id = head.id = ++last_;
   head.left = {now + deadline};
   head.prio = priority;
   head.trace = std::move(trace);
-  outstanding_.insert(id);
   deadlines_.push(head.left.at + grace, id);
   if (grouping_ == 0 || !is_small(x)) {
     frame_writer alone;
     alone.add(std::move(head), x, now);
-    if (auto done = send(alone); !done)
+    auto done = send(alone);
+    outstanding_.insert(id);
+    if (!done)
       fail(id, done.failure());
     return id;
   }
+  outstanding_.insert(id);
   grouped_.add(std::move(head), x, now);
   grouped_ids_.push_back(id);
   if (grouped_.full())

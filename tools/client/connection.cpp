@@ -31,12 +31,20 @@ public:
       return done;
     // With IMMEDIATE set, a socket takes messages once it is connected.
     for (auto until = now() + longest; now() < until && !retry_at_;) {
-      if ((poll(ZMQ_POLLOUT, to_us(until - now())) & ZMQ_POLLOUT) != 0)
+      if ((poll(ZMQ_POLLOUT, to_us(until - now())) & ZMQ_POLLOUT) != 0) {
+        connected_once_ = true;
         return {};
+      }
       take_events();
     }
-    if (!retry_at_)
+    if (!retry_at_ && !cut_off_)
       return error{ec::unavailable, "nobody answers at " + address, {}};
+    if (!retry_at_) // which of the two ends it first is chance
+      return error{ec::forbidden,
+                   address + " ends each connection at once"
+                     + (key_ ? ": is " + key + " of another cluster?"
+                             : ", as who lets in only who has a key"),
+                   {}};
     if (!key_)
       return error{ec::forbidden, address + " lets in only who has a key", {}};
     return error{ec::forbidden,
@@ -60,12 +68,10 @@ public:
       poll(ZMQ_POLLIN, to_us(wake - now()));
       x = take();
       if (x)
-        return x; // what came before the connection was lost counts
+        return x;
       take_events();
       if (lost_ || now() >= until)
         return std::nullopt;
-      if (retry_at_ && now() >= *retry_at_)
-        static_cast<void>(connect());
     }
   }
 
@@ -102,10 +108,10 @@ private:
     socket_ = zeromq::make_dealer(context_, {}, options);
     if (key_)
       zeromq::connect_with(socket_, key_->pair(), key_->cluster_key);
-    events_ = zeromq::socket_events{context_, socket_,
-                                    ZMQ_EVENT_HANDSHAKE_SUCCEEDED
-                                      | ZMQ_EVENT_DISCONNECTED
-                                      | zeromq::failed_handshakes};
+    events_ = zeromq::socket_events{
+      context_, socket_,
+      ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED
+        | zeromq::broken_handshake | zeromq::failed_handshakes};
     return zeromq::connect(socket_, address_);
   }
 
@@ -127,9 +133,12 @@ private:
   void take_events() {
     while (auto event = events_.next()) {
       lost_ = lost_ || event->kind == ZMQ_EVENT_DISCONNECTED;
+      cut_off_ = cut_off_ || event->kind == zeromq::broken_handshake;
       if ((event->kind & zeromq::failed_handshakes) != 0)
         retry_at_ = now() + pause(); // libzmq itself tries no more
     }
+    if (connected_once_ && retry_at_ && now() >= *retry_at_)
+      static_cast<void>(connect());
   }
 
   milliseconds pause() {
@@ -156,6 +165,8 @@ private:
   zeromq::socket_events events_; // after the socket: goes before it
   zeromq::frame_list frames_;
   bool lost_ = false;
+  bool cut_off_ = false; ///< some connection, before it began
+  bool connected_once_ = false;
   random_stream chance_{
     static_cast<uint64_t>(now().time_since_epoch().count())};
   std::optional<timestamp> retry_at_; ///< when it was turned away

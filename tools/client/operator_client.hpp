@@ -27,6 +27,7 @@ public:
     head.id = ++last_;
     head.to = to;
     out.add(std::move(head), x, link_->now());
+    link_->was_lost(); // this goes out on what is there now
     link_->send(out.take());
     return last_;
   }

@@ -38,14 +38,15 @@ error failed(ec code, const std::string& path, const char* what) {
   return {code, path + ": cannot be " + what + ": " + std::strerror(errno), {}};
 }
 
-/// Reads a file that only its owner may read.
+/// Reads a file that only its owner may read: this user's, or one that root has
+/// for this user's group, or, for root, anybody's.
 result<std::string> read_secret(const std::string& path) {
   file_descriptor fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   struct stat info;
   if (!fd || ::fstat(fd.get(), &info) != 0)
     return failed(ec::bad_config, path, "opened");
   auto by_root = info.st_uid == 0;
-  if (!by_root && info.st_uid != ::geteuid())
+  if (!by_root && info.st_uid != ::geteuid() && ::geteuid() != 0)
     return refusal(path, "belongs to another user");
   auto others = info.st_mode & (by_root ? 0037 : 0077);
   if (others != 0)

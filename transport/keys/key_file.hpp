@@ -41,8 +41,9 @@ std::string allowed_path(const std::string& folder);
 constexpr auto cluster_key_name = "cluster";
 
 /// Errors: bad_config when the file is not there, others than its owner can
-/// read it (a group may where root owns it), it is no key file, or the pair
-/// is one of those printed in manuals.
+/// read it (a group may where root owns it), it is another user's and this one
+/// is not root, it is no key file, or the pair is one of those printed in
+/// manuals.
 result<key_file> read_key_file(const std::string& path);
 
 /// Writes it for its owner's eyes only; what is there is left as it is.

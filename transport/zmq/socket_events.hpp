@@ -12,6 +12,9 @@ namespace millrace::zeromq {
 constexpr int failed_handshakes =
   ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
 
+/// The other side ended a connection before it began; libzmq tries again.
+constexpr int broken_handshake = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
+
 /// What befalls the connections of a socket (zmq_socket_monitor(3)). To be gone
 /// before the socket is: libzmq's I/O thread would wait for ever to tell who
 /// does not listen any more.

@@ -289,8 +289,10 @@ private:
   void take_in(frame_list& frames) {
     if (traffic_.take_in([&] { on_peer_frames(frames); }))
       return;
-    if (auto from = parse_routing_id(frames[0].to_string_view()))
-      carry_out(table_->expel(from->node, "no memory for what it said", now()));
+    traffic_.take_in([&] {
+      if (auto from = parse_routing_id(frames[0].to_string_view()))
+        carry_out(table_->expel(from->node, "no memory left", now()));
+    });
   }
 
   void on_peer_frames(frame_list& frames) {

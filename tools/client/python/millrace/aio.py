@@ -11,6 +11,7 @@ from .wire import (
     Numbered,
     Reply,
     close_socket,
+    is_cut_off,
     is_refusal,
     open_socket,
     pause_after_refusal,
@@ -32,6 +33,7 @@ class AsyncClient:
         `millrace keys new`, where the cluster has keys."""
         self._address, self._timeout, self._key = address, connect_timeout, key
         self._socket = self._retry = None
+        self._cut_off = False
         self._numbered = Numbered()
         self._open = {}  # futures, by number
 
@@ -41,16 +43,18 @@ class AsyncClient:
         no key."""
         self._loop = asyncio.get_running_loop()
         self._begin()
-        connected = refused = False
+        refused = False
         try:
-            connected = await asyncio.wait_for(self._outcome, self._timeout)
-            refused = not connected
+            if await asyncio.wait_for(self._outcome, self._timeout):
+                return self
+            refused = True
         except asyncio.TimeoutError:
             pass
-        if not connected:
-            await self.close()
-            raise unreachable(self._address, self._key, refused)
-        return self
+        except BaseException:
+            self._end()
+            raise
+        self._end()
+        raise unreachable(self._address, self._key, refused, self._cut_off)
 
     def _begin(self):
         """Opens the socket, which another one may have been before."""
@@ -124,7 +128,8 @@ class AsyncClient:
             self._socket.send_multipart(parts, zmq.DONTWAIT, copy=False)
         except zmq.Again:
             raise Unavailable("the gateway is not connected") from None
-        self._take_answers()  # sending may have taken the news from the descriptor
+        finally:  # sending takes the news from the descriptor, too
+            self._take_answers()
 
     def _cancel(self, number):
         _, parts = self._numbered.message("cancel", {}, {}, number=number)
@@ -134,15 +139,14 @@ class AsyncClient:
             pass  # who has left is cancelled anyway
 
     def _take_answers(self):
-        if not self._is_open():
-            return
-        if not self._outcome.done() and self._socket.events & zmq.POLLOUT:
-            self._outcome.set_result(True)
-        while True:
-            try:
-                reply = Reply(self._socket.recv_multipart(zmq.DONTWAIT, copy=False))
-            except zmq.Again:
+        while self._is_open():
+            # Asking takes the news from the descriptor: until there is none.
+            ready = self._socket.events
+            if ready & zmq.POLLOUT and not self._outcome.done():
+                self._outcome.set_result(True)
+            if not ready & zmq.POLLIN:
                 return
+            reply = Reply(self._socket.recv_multipart(zmq.DONTWAIT, copy=False))
             future = self._open.get(reply.number)
             if future is not None and not future.done():
                 future.set_result(reply)
@@ -151,7 +155,9 @@ class AsyncClient:
         """Takes in what befell the connection: what was asked on it is lost. One
         that is lost is made again by ZeroMQ, one that was refused by us."""
         while self._is_open() and self._events.poll(0):
-            refused = is_refusal(self._events.recv_multipart())
+            event = self._events.recv_multipart()
+            refused = is_refusal(event)
+            self._cut_off = self._cut_off or is_cut_off(event)
             self._fail_all("the connection to the gateway was lost")
             if refused and self._retry is None:
                 self._begin_later()
@@ -164,7 +170,7 @@ class AsyncClient:
     def _begin_again(self):
         try:
             self._begin()
-        except (OSError, ValueError):  # without its key, for now
+        except (OSError, ValueError, zmq.ZMQError):  # without its key, for now
             self._begin_later()
 
     def _fail_all(self, why):

@@ -11,6 +11,7 @@ from .wire import (
     Numbered,
     Reply,
     close_socket,
+    is_cut_off,
     is_refusal,
     open_socket,
     pause_after_refusal,
@@ -34,10 +35,7 @@ class Client:
         self._lost = -1  # the last one on a connection that is lost
         self._waiting = {}
         self._ready = {}
-        connected, refused = self._connect(connect_timeout)
-        if not connected:
-            self.close()
-            raise unreachable(address, key, refused)
+        self._connect(connect_timeout)
 
     def _open(self):
         fresh = open_socket(zmq.Context.instance(), self._address, self._key)
@@ -49,18 +47,24 @@ class Client:
         self._poller.register(self._events, zmq.POLLIN)
 
     def _connect(self, seconds):
-        """Waits; whether it is connected, else whether it was refused."""
+        """Waits until it is connected; closes it and raises when it is not."""
         poller = zmq.Poller()
         poller.register(self._socket, zmq.POLLOUT)
         poller.register(self._events, zmq.POLLIN)
         until = time.monotonic() + seconds
-        while True:
+        refused = cut_off = False
+        while not refused:
             left = max(0.0, until - time.monotonic())
             ready = dict(poller.poll(int(left * 1000)))
-            if self._socket in ready or not ready:
-                return bool(ready), False
-            if is_refusal(self._events.recv_multipart()):
-                return False, True
+            if self._socket in ready:
+                return
+            if not ready:
+                break
+            event = self._events.recv_multipart()
+            refused = is_refusal(event)
+            cut_off = cut_off or is_cut_off(event)
+        self.close()
+        raise unreachable(self._address, self._key, refused, cut_off)
 
     def close(self):
         """Ends the connection; what is open is not answered any more."""
@@ -132,7 +136,10 @@ class Client:
             if refused:
                 self._retry_at = time.monotonic() + pause_after_refusal()
         if self._retry_at is not None and time.monotonic() >= self._retry_at:
-            self._open()
+            try:
+                self._open()
+            except (OSError, ValueError, zmq.ZMQError):  # without its key, for now
+                self._retry_at = time.monotonic() + pause_after_refusal()
 
     def _await(self, number, until):
         while number not in self._ready:

@@ -30,6 +30,7 @@ GRACE = 0.25
 
 _REFUSED = zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
 """ZeroMQ gives such a connection up for good; all others it makes again."""
+_CUT_OFF = zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
 _REFUSED_PAUSES = 0.5, 1.5
 """Seconds until another is made all the same, at least and at most: a key that
 was suspended may be resumed, and who was turned away together shall not come
@@ -191,7 +192,7 @@ def open_socket(context, address, key):
     socket.immediate = True
     socket.reconnect_ivl = 50  # milliseconds, and some more by chance
     socket.reconnect_ivl_max = 1000
-    events = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED | _REFUSED)
+    events = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED | _CUT_OFF | _REFUSED)
     try:
         if key is not None:
             _use_key(socket, key)
@@ -219,14 +220,24 @@ def is_refusal(event):
     return parse_monitor_message(event)["event"] & _REFUSED != 0
 
 
+def is_cut_off(event):
+    """Whether the other side ended a connection before it began."""
+    return parse_monitor_message(event)["event"] == _CUT_OFF
+
+
 def pause_after_refusal():
     return random.uniform(*_REFUSED_PAUSES)
 
 
-def unreachable(address, key, refused):
+def unreachable(address, key, refused, cut_off):
     """The error of who could not connect."""
-    if not refused:
+    if not refused and not cut_off:
         return Unavailable(f"nobody answers at {address}")
+    if not refused:  # which of the two ends it first is chance
+        why = ", as who lets in only who has a key"
+        if key is not None:
+            why = f": is {key} of another cluster?"
+        return Forbidden(f"{address} ends each connection at once{why}")
     if key is None:
         return Forbidden(f"{address} lets in only who has a key")
     return Forbidden(
