@@ -20,6 +20,10 @@ namespace {
 /// libzmq that adds some time by chance.
 constexpr milliseconds refused_pauses[] = {500ms, 1500ms};
 
+/// Looking what befell a connection is a call to the system. No other is there
+/// sooner than libzmq's first pause, of 50 ms.
+constexpr auto look_again = 25ms;
+
 class zmq_connection : public connection {
 public:
   result<void> open(const std::string& address, microseconds longest,
@@ -76,6 +80,8 @@ public:
   }
 
   bool was_lost() override {
+    if (!lost_ && now() - looked_ < look_again)
+      return false;
     take_events();
     return std::exchange(lost_, false);
   }
@@ -131,6 +137,7 @@ private:
   }
 
   void take_events() {
+    looked_ = now();
     while (auto event = events_.next()) {
       lost_ = lost_ || event->kind == ZMQ_EVENT_DISCONNECTED;
       cut_off_ = cut_off_ || event->kind == zeromq::broken_handshake;
@@ -165,6 +172,7 @@ private:
   zeromq::socket_events events_; // after the socket: goes before it
   zeromq::frame_list frames_;
   bool lost_ = false;
+  timestamp looked_;     ///< for events
   bool cut_off_ = false; ///< some connection, before it began
   bool connected_once_ = false;
   random_stream chance_{
