@@ -227,6 +227,23 @@ TEST_CASE("P10: what a client does not read is not kept for it without end") {
   CHECK(grown < (32 + 8 + 64) << 20);
 }
 
+TEST_CASE("P10: a request that is too large is told so, and a frame of twice as"
+          " much is not read") {
+  live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"}},
+                 "  - {model: identity}\n",
+                 bundles,
+                 "gateway: {max_client_bytes: 1MiB}\n"};
+  auto gateway = c.start_and_meet();
+  auto status_of = [&](int64_t kib) {
+    auto x = ask("identity", floats({64 * kib, 4}));
+    return gateway.infer_one(x, 2s).status;
+  };
+  CHECK(status_of(512) == ec::ok);
+  CHECK(status_of(1536) == ec::too_large);
+  CHECK(status_of(3072) == ec::unavailable); // with its connection
+  CHECK(eventually([&] { return status_of(1) == ec::ok; }, 5s));
+}
+
 TEST_CASE("P10: a thousand clients that never read cost what the config allows"
           " them") {
   constexpr size_t rude = 1000, each = 20, budget = 128 << 20;

@@ -88,6 +88,34 @@ void end_at(virtual_disk& d, uint64_t n) {
   d.fail([left = n](disk_step) mutable { return left == 0 || --left == 0; });
 }
 
+/// A journal to which something was written until the n-th step of its disk
+/// failed, and that step alone.
+struct failed_journal {
+  failed_journal(uint64_t seed, uint64_t n, bool large)
+    : d(make_disk(seed)),
+      random(seed * 1000 + n) {
+    auto opened = open(d);
+    REQUIRE(opened);
+    j = std::move(*opened);
+    d->fail([left = n](disk_step) mutable { return --left == 0; });
+    write_some(*j, random, rows, 10, large);
+  }
+
+  /// What is found on the disk then.
+  std::unique_ptr<fact_journal> after_power_loss() const {
+    d->fail({});
+    d->lose_power();
+    auto again = open(d);
+    REQUIRE(again);
+    return std::move(*again);
+  }
+
+  disk_ptr d;
+  random_stream random;
+  expected_rows rows;
+  std::unique_ptr<fact_journal> j;
+};
+
 } // namespace
 
 TEST_CASE("P6: what was acknowledged is there after a loss of power at every"
@@ -243,28 +271,18 @@ TEST_CASE("P18: whichever step fails, nobody is told a lie, and the next write"
           " succeeds without a restart") {
   for (auto seed : seeds(60))
     for (uint64_t step = 1; step <= 60; ++step) {
-      auto d = make_disk(seed);
-      random_stream random{seed * 1000 + step};
-      expected_rows rows;
-      auto j = open(d);
-      REQUIRE(j);
-      d->fail([left = step](disk_step) mutable { return --left == 0; });
-      write_some(**j, random, rows, 10, seed % 8 == 0);
       CAPTURE(seed);
       CAPTURE(step);
+      failed_journal x{seed, step, seed % 8 == 0};
       // What failed did not happen, as far as anybody can see.
-      auto failed = rows;
+      auto failed = x.rows;
       failed.key.clear();
-      REQUIRE(failed.fits(**j));
-      rows.key.clear();
-      write_some(**j, random, rows, 10, seed % 8 == 0);
-      if (rows.key.empty() && step <= 20)
-        REQUIRE(rows.fits(**j));
-      d->fail({});
-      d->lose_power();
-      auto again = open(d);
-      REQUIRE(again);
-      REQUIRE(rows.fits(**again));
+      REQUIRE(failed.fits(*x.j));
+      x.rows.key.clear();
+      write_some(*x.j, x.random, x.rows, 10, seed % 8 == 0);
+      if (x.rows.key.empty() && step <= 20)
+        REQUIRE(x.rows.fits(*x.j));
+      REQUIRE(x.rows.fits(*x.after_power_loss()));
     }
 }
 
@@ -273,25 +291,31 @@ TEST_CASE("P18: what a write that failed has left is gone once the disk takes"
   size_t failures = 0;
   for (auto seed : seeds(60))
     for (uint64_t step = 1; step <= 30; ++step) {
-      auto d = make_disk(seed);
-      random_stream random{seed * 1000 + step};
-      expected_rows rows;
-      auto j = open(d);
-      REQUIRE(j);
-      d->fail([left = step](disk_step) mutable { return --left == 0; });
-      write_some(**j, random, rows, 10, false);
       CAPTURE(seed);
       CAPTURE(step);
-      failures += !rows.key.empty();
-      d->fail({});
-      REQUIRE((*j)->mend());
-      d->lose_power();
-      auto again = open(d);
-      REQUIRE(again);
-      rows.key.clear(); // it did not happen
-      REQUIRE(rows.fits(**again));
+      failed_journal x{seed, step, false};
+      failures += !x.rows.key.empty();
+      x.d->fail({});
+      REQUIRE(x.j->mend());
+      x.rows.key.clear(); // it did not happen
+      REQUIRE(x.rows.fits(*x.after_power_loss()));
     }
   CHECK(failures > 500);
+}
+
+TEST_CASE("P18: a journal that could not begin anew takes writes, and does so"
+          " once the disk lets it") {
+  auto d = make_disk();
+  auto j = open(d);
+  REQUIRE(j);
+  d->fail([](disk_step x) { return x == disk_step::rename; });
+  for (uint64_t version = 0; version < 10; ++version)
+    REQUIRE(put(**j, "k", std::string(100'000, 'x'), version));
+  CHECK(d->content("j")->size() > 900'000);
+  CHECK_FALSE((*j)->mend());
+  d->fail({});
+  REQUIRE((*j)->mend());
+  CHECK(d->content("j")->size() < 200'000);
 }
 
 TEST_CASE("P6: damage in the middle is refused with its place, and what is"

@@ -35,10 +35,8 @@ public:
       return done;
     // With IMMEDIATE set, a socket takes messages once it is connected.
     for (auto until = now() + longest; now() < until && !retry_at_;) {
-      if ((poll(ZMQ_POLLOUT, to_us(until - now())) & ZMQ_POLLOUT) != 0) {
-        connected_once_ = true;
+      if ((poll(ZMQ_POLLOUT, to_us(until - now())) & ZMQ_POLLOUT) != 0)
         return {};
-      }
       take_events();
     }
     if (!retry_at_ && !cut_off_)
@@ -144,7 +142,7 @@ private:
       if ((event->kind & zeromq::failed_handshakes) != 0)
         retry_at_ = now() + pause(); // libzmq itself tries no more
     }
-    if (connected_once_ && retry_at_ && now() >= *retry_at_)
+    if (retry_at_ && now() >= *retry_at_)
       static_cast<void>(connect());
   }
 
@@ -174,7 +172,6 @@ private:
   bool lost_ = false;
   timestamp looked_;     ///< for events
   bool cut_off_ = false; ///< some connection, before it began
-  bool connected_once_ = false;
   random_stream chance_{
     static_cast<uint64_t>(now().time_since_epoch().count())};
   std::optional<timestamp> retry_at_; ///< when it was turned away

@@ -30,9 +30,10 @@ public:
   /// The next message, waited for at most so long.
   virtual std::optional<wire_frames> receive(microseconds longest) = 0;
 
-  /// Whether the connection was lost since the last call: what was sent on it
-  /// will not be answered. It is made again by itself, with pauses that grow
-  /// from 50 ms to a second and are never quite the same.
+  /// Whether the connection was lost since the last call, known before another
+  /// one is there: what was sent on it will not be answered. It is made again
+  /// by itself, with pauses that grow from 50 ms to a second and are never
+  /// quite the same.
   virtual bool was_lost() = 0;
 
   virtual timestamp now() const = 0;

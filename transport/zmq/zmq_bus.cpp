@@ -263,7 +263,7 @@ private:
     guard_.answer(now());
     // First what peers said: who said goodbye is not lost when it hangs up.
     take_messages(from_peers_, peers_spoke_, traffic_,
-                  [this](frame_list& frames) { take_in(frames); });
+                  [this](frame_list& frames) { take_from_peer(frames); });
     links_->take_events(
       [this](const std::string& address) {
         carry_out(table_->on_connected(address, now()));
@@ -286,7 +286,7 @@ private:
   // -- peers ------------------------------------------------------------------
 
   /// A link that lost a message is none: what hangs on it begins again.
-  void take_in(frame_list& frames) {
+  void take_from_peer(frame_list& frames) {
     if (traffic_.take_in([&] { on_peer_frames(frames); }))
       return;
     traffic_.take_in([&] {

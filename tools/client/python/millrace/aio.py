@@ -5,18 +5,8 @@ import asyncio
 
 import zmq
 
+from . import wire
 from .errors import Unavailable
-from .wire import (
-    GRACE,
-    Numbered,
-    Reply,
-    close_socket,
-    is_cut_off,
-    is_refusal,
-    open_socket,
-    pause_after_refusal,
-    unreachable,
-)
 
 
 class AsyncClient:
@@ -33,8 +23,8 @@ class AsyncClient:
         `millrace keys new`, where the cluster has keys."""
         self._address, self._timeout, self._key = address, connect_timeout, key
         self._socket = self._retry = None
-        self._cut_off = False
-        self._numbered = Numbered()
+        self._befell = set()
+        self._numbered = wire.Numbered()
         self._open = {}  # futures, by number
 
     async def connect(self):
@@ -43,25 +33,23 @@ class AsyncClient:
         no key."""
         self._loop = asyncio.get_running_loop()
         self._begin()
-        refused = False
         try:
-            if await asyncio.wait_for(self._outcome, self._timeout):
+            if await asyncio.wait_for(self._connected, self._timeout):
                 return self
-            refused = True
         except asyncio.TimeoutError:
             pass
         except BaseException:
             self._end()
             raise
         self._end()
-        raise unreachable(self._address, self._key, refused, self._cut_off)
+        raise wire.unreachable(self._address, self._key, self._befell)
 
     def _begin(self):
         """Opens the socket, which another one may have been before."""
-        fresh = open_socket(zmq.Context.instance(), self._address, self._key)
+        fresh = wire.open_socket(zmq.Context.instance(), self._address, self._key)
         self._end()
         self._socket, self._events = fresh
-        self._outcome = self._loop.create_future()  # whether it was let in
+        self._connected = self._loop.create_future()
         for socket, take in self._readers():
             self._loop.add_reader(socket.fd, take)
             self._loop.call_soon(take)  # the descriptor tells what is new only
@@ -76,7 +64,7 @@ class AsyncClient:
         if self._is_open():
             for socket, _ in self._readers():
                 self._loop.remove_reader(socket.fd)
-            close_socket(self._socket, self._events)
+            wire.close_socket(self._socket, self._events)
 
     def _is_open(self):
         return self._socket is not None and not self._socket.closed
@@ -96,7 +84,7 @@ class AsyncClient:
         """One request and its answer. The arguments are Client.submit's; raises
         what became of the request, if it has no result."""
         message = self._numbered.infer(model, inputs, deadline, **wishes)
-        reply = await self._ask(message, deadline + GRACE, self._cancel)
+        reply = await self._ask(message, deadline + wire.GRACE, self._cancel)
         return reply.answer()
 
     async def models(self, timeout=5.0):
@@ -142,11 +130,11 @@ class AsyncClient:
         while self._is_open():
             # Asking takes the news from the descriptor: until there is none.
             ready = self._socket.events
-            if ready & zmq.POLLOUT and not self._outcome.done():
-                self._outcome.set_result(True)
+            if ready & zmq.POLLOUT and not self._connected.done():
+                self._connected.set_result(True)
             if not ready & zmq.POLLIN:
                 return
-            reply = Reply(self._socket.recv_multipart(zmq.DONTWAIT, copy=False))
+            reply = wire.Reply(self._socket.recv_multipart(zmq.DONTWAIT, copy=False))
             future = self._open.get(reply.number)
             if future is not None and not future.done():
                 future.set_result(reply)
@@ -155,22 +143,21 @@ class AsyncClient:
         """Takes in what befell the connection: what was asked on it is lost. One
         that is lost is made again by ZeroMQ, one that was refused by us."""
         while self._is_open() and self._events.poll(0):
-            event = self._events.recv_multipart()
-            refused = is_refusal(event)
-            self._cut_off = self._cut_off or is_cut_off(event)
+            befell = wire.what_befell(self._events.recv_multipart())
+            self._befell.add(befell)
             self._fail_all("the connection to the gateway was lost")
-            if refused and self._retry is None:
+            if befell == wire.REFUSED and self._retry is None:
                 self._begin_later()
-                if not self._outcome.done():
-                    self._outcome.set_result(False)
+                if not self._connected.done():
+                    self._connected.set_result(False)
 
     def _begin_later(self):
-        self._retry = self._loop.call_later(pause_after_refusal(), self._begin_again)
+        self._retry = self._loop.call_later(wire.pause_after_refusal(), self._begin_again)
 
     def _begin_again(self):
         try:
             self._begin()
-        except (OSError, ValueError, zmq.ZMQError):  # without its key, for now
+        except wire.CANNOT_OPEN:  # its key may be away
             self._begin_later()
 
     def _fail_all(self, why):

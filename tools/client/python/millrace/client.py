@@ -5,18 +5,8 @@ import time
 
 import zmq
 
+from . import wire
 from .errors import Unavailable
-from .wire import (
-    GRACE,
-    Numbered,
-    Reply,
-    close_socket,
-    is_cut_off,
-    is_refusal,
-    open_socket,
-    pause_after_refusal,
-    unreachable,
-)
 
 
 class Client:
@@ -30,7 +20,7 @@ class Client:
         self._address, self._key = address, key
         self._socket = self._events = None
         self._open()
-        self._numbered = Numbered()
+        self._numbered = wire.Numbered()
         self._sent = -1  # the last request that went out
         self._lost = -1  # the last one on a connection that is lost
         self._waiting = {}
@@ -38,7 +28,7 @@ class Client:
         self._connect(connect_timeout)
 
     def _open(self):
-        fresh = open_socket(zmq.Context.instance(), self._address, self._key)
+        fresh = wire.open_socket(zmq.Context.instance(), self._address, self._key)
         self.close()
         self._socket, self._events = fresh
         self._retry_at = None  # when it is to be opened again
@@ -52,24 +42,22 @@ class Client:
         poller.register(self._socket, zmq.POLLOUT)
         poller.register(self._events, zmq.POLLIN)
         until = time.monotonic() + seconds
-        refused = cut_off = False
-        while not refused:
+        befell = set()
+        while wire.REFUSED not in befell:
             left = max(0.0, until - time.monotonic())
             ready = dict(poller.poll(int(left * 1000)))
             if self._socket in ready:
                 return
             if not ready:
                 break
-            event = self._events.recv_multipart()
-            refused = is_refusal(event)
-            cut_off = cut_off or is_cut_off(event)
+            befell.add(wire.what_befell(self._events.recv_multipart()))
         self.close()
-        raise unreachable(self._address, self._key, refused, cut_off)
+        raise wire.unreachable(self._address, self._key, befell)
 
     def close(self):
         """Ends the connection; what is open is not answered any more."""
         if self._socket is not None:
-            close_socket(self._socket, self._events)
+            wire.close_socket(self._socket, self._events)
 
     def __enter__(self):
         return self
@@ -92,7 +80,7 @@ class Client:
         under which "actor-shell explain" tells later what became of it.
         """
         number = self._send(self._numbered.infer(model, inputs, deadline, **wishes))
-        self._waiting[number] = time.monotonic() + deadline + GRACE
+        self._waiting[number] = time.monotonic() + deadline + wire.GRACE
         return number
 
     def result(self, number):
@@ -131,15 +119,15 @@ class Client:
         """Takes in what befell the connection. One that is lost is made again
         by ZeroMQ, one that was refused by us."""
         while self._events.poll(0):
-            refused = is_refusal(self._events.recv_multipart())
+            befell = wire.what_befell(self._events.recv_multipart())
             self._lost = self._sent
-            if refused:
-                self._retry_at = time.monotonic() + pause_after_refusal()
+            if befell == wire.REFUSED:
+                self._retry_at = time.monotonic() + wire.pause_after_refusal()
         if self._retry_at is not None and time.monotonic() >= self._retry_at:
             try:
                 self._open()
-            except (OSError, ValueError, zmq.ZMQError):  # without its key, for now
-                self._retry_at = time.monotonic() + pause_after_refusal()
+            except wire.CANNOT_OPEN:  # its key may be away
+                self._retry_at = time.monotonic() + wire.pause_after_refusal()
 
     def _await(self, number, until):
         while number not in self._ready:
@@ -163,7 +151,7 @@ class Client:
         if self._socket not in ready:
             self._take_events()
             return True
-        reply = Reply(self._socket.recv_multipart(copy=False))
+        reply = wire.Reply(self._socket.recv_multipart(copy=False))
         if self._waiting.pop(reply.number, None) is not None:
             self._ready[reply.number] = reply
         return True

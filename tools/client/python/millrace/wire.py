@@ -19,6 +19,8 @@ from .errors import (
     make_error,
 )
 
+CANNOT_OPEN = OSError, ValueError, zmq.ZMQError
+"""What open_socket may raise."""
 PROTOCOL_VERSION = 1
 INLINE = 1024
 """Tensors of up to so many bytes go into the message's body."""
@@ -28,7 +30,8 @@ MAX_FRAME = 256 << 20
 GRACE = 0.25
 """Seconds after its deadline that an answer is still waited for."""
 
-_REFUSED = zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+LOST, CUT_OFF, REFUSED = "lost", "cut off", "refused"
+_REFUSALS = zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
 """ZeroMQ gives such a connection up for good; all others it makes again."""
 _CUT_OFF = zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
 _REFUSED_PAUSES = 0.5, 1.5
@@ -192,7 +195,7 @@ def open_socket(context, address, key):
     socket.immediate = True
     socket.reconnect_ivl = 50  # milliseconds, and some more by chance
     socket.reconnect_ivl_max = 1000
-    events = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED | _CUT_OFF | _REFUSED)
+    events = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED | _CUT_OFF | _REFUSALS)
     try:
         if key is not None:
             _use_key(socket, key)
@@ -215,35 +218,32 @@ def close_socket(socket, events):
     socket.close()
 
 
-def is_refusal(event):
-    """Whether the other side will not have us, by what the monitor said."""
-    return parse_monitor_message(event)["event"] & _REFUSED != 0
-
-
-def is_cut_off(event):
-    """Whether the other side ended a connection before it began."""
-    return parse_monitor_message(event)["event"] == _CUT_OFF
+def what_befell(event):
+    """Of a connection, by what its monitor said: LOST; CUT_OFF, by the other side
+    before it began; or REFUSED, for good."""
+    kind = parse_monitor_message(event)["event"]
+    return REFUSED if kind & _REFUSALS else CUT_OFF if kind == _CUT_OFF else LOST
 
 
 def pause_after_refusal():
     return random.uniform(*_REFUSED_PAUSES)
 
 
-def unreachable(address, key, refused, cut_off):
-    """The error of who could not connect."""
-    if not refused and not cut_off:
-        return Unavailable(f"nobody answers at {address}")
-    if not refused:  # which of the two ends it first is chance
+def unreachable(address, key, befell):
+    """The error of who could not connect, by all that befell its connections."""
+    if REFUSED in befell and key is None:
+        return Forbidden(f"{address} lets in only who has a key")
+    if REFUSED in befell:
+        return Forbidden(
+            f"{address} does not let in the key of {key}: another role's, unknown,"
+            " suspended, or for a minute because it said what it may not"
+        )
+    if CUT_OFF in befell:  # which of the two ends it first is chance
         why = ", as who lets in only who has a key"
         if key is not None:
             why = f": is {key} of another cluster?"
         return Forbidden(f"{address} ends each connection at once{why}")
-    if key is None:
-        return Forbidden(f"{address} lets in only who has a key")
-    return Forbidden(
-        f"{address} does not let in the key of {key}: another role's, unknown,"
-        " suspended, or for a minute because it said what it may not"
-    )
+    return Unavailable(f"nobody answers at {address}")
 
 
 def _use_key(socket, path):
