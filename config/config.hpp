@@ -127,7 +127,8 @@ struct gateway_config {
     return std::array{
       note{"requests held at once; more are answered overloaded", 1, 1e9},
       note{"bytes of their inputs", least_bytes},
-      note{"bytes of one connection's inputs; a frame of twice as many ends it",
+      note{"bytes of one connection's inputs; a frame of more than 4 MiB and"
+           " twice as many ends it",
            least_bytes},
       note{"bytes of answers that clients have not read; more are dropped",
            least_bytes},

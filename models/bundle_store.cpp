@@ -298,10 +298,11 @@ result<uint64_t> bundle_store::rollback(const std::string& name,
     return file.failure();
   auto i = file->aliases.find(alias);
   if (i == file->aliases.end())
-    return error{ec::bad_request, "model '" + name + "' has no alias "
-                                    + shown(alias) + "; there are "
-                                    + joined(file->aliases, ", ",
-                                             [](auto& x) { return x.first; })};
+    return error{
+      ec::bad_request,
+      "model '" + name + "' has no alias " + shown(alias) + "; "
+        + (file->aliases.empty() ? "it has none" : "there are ")
+        + joined(file->aliases, ", ", [](auto& x) { return x.first; })};
   if (i->second.earlier.empty())
     return error{ec::bad_request, "alias " + shown(alias) + " of model '" + name
                                     + "' has no earlier version"};

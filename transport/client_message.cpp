@@ -105,12 +105,13 @@ private:
     }
     // Decoded where it stays: a request is many small moves.
     auto& x = group->requests.emplace_back();
+    x.tag.id = in_.head().id; // who is answered, whatever happens
     if (auto done = in_.read(x.request); !done) {
       group->requests.pop_back();
       return done;
     }
     auto head = in_.take_head();
-    x.tag = {head.id, grouped()};
+    x.tag.grouped = grouped();
     x.due = head.left;
     x.priority = head.prio;
     x.trace = std::move(head.trace);

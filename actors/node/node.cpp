@@ -5,6 +5,7 @@
 #include <future>
 
 #include <sys/prctl.h>
+#include <sys/resource.h>
 
 #include <caf/exit_reason.hpp>
 #include <caf/scoped_actor.hpp>
@@ -247,6 +248,10 @@ private:
     settings.keys = std::move(*keys);
     if (settings.keys) // nobody is to find them in a core file
       ::prctl(PR_SET_DUMPABLE, 0);
+    if (!clients_of(mine()).empty()) { // nor what they sent
+      rlimit none{};
+      ::setrlimit(RLIMIT_CORE, &none);
+    }
     settings.on_notable = [this](auto kind, auto& who, auto& what) {
       auto line =
         wall_time() + " "
@@ -259,8 +264,11 @@ private:
       else
         audit_->sample(std::move(line));
     };
-    // What is not much too large is still told so.
-    settings.longest_request = 2 * config_.gateway.max_client_bytes.value;
+    // What is not much too large is still told so, and who keeps to
+    // PROTOCOL.md's limit of messages is never cut off for what they carry.
+    settings.longest_request =
+      std::max<size_t>(2 * config_.gateway.max_client_bytes.value,
+                       wire_limits::header_bytes + codec_limits::body_bytes);
     settings.max_unread = {config_.gateway.max_client_unread_bytes.value,
                            config_.gateway.max_unread_bytes.value};
     settings.link = {config_.link.beat, config_.link.timeout,

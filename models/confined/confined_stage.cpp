@@ -247,11 +247,12 @@ private:
     return process.id == 0 ? std::nullopt : parent_.end(process);
   }
 
-  /// Its process is of no more use; whoever finds that out first says why.
-  void lose(const std::string& why) {
+  /// Its process is of no more use; whoever finds that out first says why. Ends
+  /// it before it asks for any memory.
+  void lose(std::string_view why) {
     std::call_once(lost_once_, [&] {
       auto status = end_process();
-      auto text = "the model's process " + why;
+      auto text = "the model's process " + std::string{why};
       if (why == "ended")
         text += " with " + end_text(status);
       lost_text_ = text;

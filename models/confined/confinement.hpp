@@ -22,7 +22,8 @@ result<void> deny_files();
 /// starts from now on, can compute, and take so much more memory than it has.
 /// - Limits: address space, no file that grows, no core dump, few descriptors.
 ///   None of processor time, for it may serve for months: what runs too long is
-///   ended by its deadline. None of processes, for it can make none.
+///   ended by its deadline or the device's run_limit. None of processes, for it
+///   can make none.
 /// - Landlock (deny_files). A kernel without it is not refused: what follows is
 ///   enough.
 /// - seccomp(2): only the calls on a short list; others answer EPERM. Not on

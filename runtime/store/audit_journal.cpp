@@ -61,11 +61,7 @@ result<void> audit_journal::recover() {
 /// Makes the part to write to as a whole, or leaves what there is.
 result<void> audit_journal::replace(std::string_view text) {
   const auto fresh = std::string{audit_file} + ".new";
-  auto done = disk_->create(fresh);
-  if (done)
-    done = disk_->append(fresh, text);
-  if (done)
-    done = disk_->sync(fresh);
+  auto done = write_whole(*disk_, fresh, text);
   if (done)
     done = disk_->rename(fresh, audit_file);
   if (done)

@@ -49,6 +49,11 @@ public:
 /// Errors: unavailable as above; bad_config when another process has it.
 result<std::unique_ptr<disk>> open_directory(const std::string& path);
 
+/// Writes a file as a whole and syncs it. One that was not written is left
+/// without bytes: a disk that is full has no room for it.
+result<void> write_whole(disk& where, const std::string& name,
+                         std::string_view bytes);
+
 /// That disk, of which somebody hears when it refuses a change and when it has
 /// synced one, on the thread that made it.
 std::unique_ptr<disk>

@@ -19,23 +19,13 @@ constexpr size_t short_journal = 256u << 10;
 /// And one that has not so many times what is left.
 constexpr size_t worth_compacting = 4;
 
-/// The steps of writing a file that is not there yet.
-result<void> write_new(disk& where, const std::string& name,
-                       std::string_view bytes) {
-  auto done = where.create(name);
-  if (done)
-    done = where.append(name, bytes);
-  return done ? where.sync(name) : done;
-}
-
 } // namespace
 
 fact_journal::fact_journal(std::unique_ptr<disk> where, std::string name,
                            uint32_t schema)
   : disk_(std::move(where)),
     name_(std::move(name)),
-    schema_(schema),
-    compact_from_(short_journal) {
+    schema_(schema) {
 }
 
 // -- opening ------------------------------------------------------------------
@@ -99,9 +89,9 @@ result<fact_content> fact_journal::replace(disk& where, const std::string& name,
   if (!old)
     return old.failure();
   auto fresh = name + ".new";
-  auto done = *old ? write_new(where, kept, **old) : result<void>{};
+  auto done = *old ? write_whole(where, kept, **old) : result<void>{};
   if (done)
-    done = write_new(where, fresh, by.substr(0, found->end.bytes));
+    done = write_whole(where, fresh, by.substr(0, found->end.bytes));
   if (done)
     done = where.sync_names();
   if (done)
@@ -117,7 +107,7 @@ result<fact_content> fact_journal::replace(disk& where, const std::string& name,
 
 /// Worth to be begun anew.
 bool fact_journal::is_long() const {
-  return end_.bytes > compact_from_
+  return end_.bytes > short_journal
          && end_.bytes > worth_compacting * facts_.bytes();
 }
 
@@ -130,13 +120,12 @@ result<void> fact_journal::rewrite() {
     for (auto& [key, row] : rows)
       file += next_record(end, pack({table, row}));
   auto fresh = name_ + ".new";
-  auto done = write_new(*disk_, fresh, file);
+  auto done = write_whole(*disk_, fresh, file);
   if (done)
     done = disk_->rename(fresh, name_);
   if (!done)
     return done;
   end_ = end;
-  compact_from_ = short_journal;
   done = disk_->sync_names();
   broken_ = unfinished_ = !done;
   return done;
@@ -191,10 +180,9 @@ result<void> fact_journal::commit() {
   }
   end_ = staged_end_;
   facts_.apply(std::move(next));
-  if (is_long())
+  if (!unfinished_ && is_long())
     if (auto done = rewrite(); !done) {
-      // What was written is safe where it is.
-      compact_from_ = 2 * end_.bytes;
+      // What was written is safe where it is; mend tries again.
       log_event(log_level::warning, "store", "not_compacted",
                 {{"error", to_string(done.failure())}});
     }

@@ -9,6 +9,7 @@
 
 #include "runtime/store/disk.hpp"
 #include "runtime/store/facts.hpp"
+#include "runtime/time.hpp"
 
 namespace millrace {
 
@@ -20,6 +21,9 @@ constexpr size_t facts_max = 16u << 20;
 
 /// What a journal may grow to, should it be impossible to begin it anew.
 constexpr size_t facts_file_max = 8 * facts_max;
+
+/// How often who has a journal has it mended.
+constexpr milliseconds mend_pause{1000};
 
 /// A node's durable facts: in memory, and as a journal (journal.hpp) on a disk,
 /// whose first record names the schema and whose others are a row each. A
@@ -91,7 +95,6 @@ private:
   uint32_t schema_;
   facts facts_;
   journal_end end_;
-  size_t compact_from_;
   bool broken_ = false;     ///< the file's end is not known
   bool unfinished_ = false; ///< it was to begin anew, and did not
   std::optional<fact> staged_;

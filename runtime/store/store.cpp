@@ -9,9 +9,6 @@ namespace millrace {
 
 namespace {
 
-/// How soon a disk that refused is tried again.
-constexpr milliseconds mend_pause{1000};
-
 class journal_store : public store {
 public:
   explicit journal_store(std::unique_ptr<fact_journal> facts)

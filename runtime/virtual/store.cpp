@@ -12,7 +12,9 @@ class virtual_store : public store {
 public:
   virtual_store(virtual_process& process, std::unique_ptr<fact_journal> facts,
                 microseconds takes)
-    : work_(std::make_shared<work>(process, std::move(facts), takes)) {}
+    : work_(std::make_shared<work>(process, std::move(facts), takes)) {
+    work_->mend_later();
+  }
 
   void load(std::string table, loaded done) override {
     work_->add({[w = work_.get(), table = std::move(table)] {
@@ -69,6 +71,18 @@ private:
                  if (!me->steps.empty())
                    me->begin();
                });
+    }
+
+    void mend_later() {
+      auto& world = process.world();
+      world.at(world.now() + mend_pause, process, [me = shared_from_this()] {
+        me->add({[w = me.get()] {
+                   static_cast<void>(w->facts->mend());
+                   return false;
+                 },
+                 [] {}});
+        me->mend_later();
+      });
     }
 
     virtual_process& process;

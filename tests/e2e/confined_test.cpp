@@ -212,7 +212,7 @@ TEST_CASE("P14: Landlock alone keeps a process from files, ports and others") {
   }
   int status = 0;
   REQUIRE(::waitpid(child, &status, 0) == child);
-  CHECK(WEXITSTATUS(status) == 0);
+  CHECK(status == 0); // by itself, and what was denied is counted out above
 }
 
 TEST_CASE("P14: a loop is stopped when its deadline has passed") {

@@ -227,8 +227,9 @@ TEST_CASE("P10: what a client does not read is not kept for it without end") {
   CHECK(grown < (32 + 8 + 64) << 20);
 }
 
-TEST_CASE("P10: a request that is too large is told so, and a frame of twice as"
-          " much is not read") {
+TEST_CASE(
+  "P10: a request that is too large is told so, and a frame of 4 MiB and"
+  " twice as much is not read") {
   live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"}},
                  "  - {model: identity}\n",
                  bundles,
@@ -240,7 +241,8 @@ TEST_CASE("P10: a request that is too large is told so, and a frame of twice as"
   };
   CHECK(status_of(512) == ec::ok);
   CHECK(status_of(1536) == ec::too_large);
-  CHECK(status_of(3072) == ec::unavailable); // with its connection
+  CHECK(status_of(4096) == ec::too_large);   // as large as any without tensors
+  CHECK(status_of(5120) == ec::unavailable); // with its connection
   CHECK(eventually([&] { return status_of(1) == ec::ok; }, 5s));
 }
 

@@ -318,6 +318,24 @@ TEST_CASE("P18: a journal that could not begin anew takes writes, and does so"
   CHECK(d->content("j")->size() < 200'000);
 }
 
+TEST_CASE("P18: a journal for which there is no room to begin anew leaves the"
+          " others what there is") {
+  auto d = make_disk();
+  auto j = open(d);
+  REQUIRE(j);
+  // The append after it, to the new file, is the one that fails.
+  int created = 0;
+  d->fail([&](disk_step x) {
+    created += x == disk_step::create;
+    return x == disk_step::append && created == 1;
+  });
+  for (uint64_t version = 0; version < 10; ++version)
+    REQUIRE(put(**j, "k", std::string(100'000, 'x'), version));
+  REQUIRE(created == 2);
+  REQUIRE(d->content("j.new") != nullptr);
+  CHECK(d->content("j.new")->empty());
+}
+
 TEST_CASE("P6: damage in the middle is refused with its place, and what is"
           " before it can be kept") {
   auto d = make_disk();

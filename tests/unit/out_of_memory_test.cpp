@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <set>
 
 #include "config/config.hpp"
 #include "models/bundle.hpp"
@@ -11,11 +12,14 @@
 #include "tests/fuzz/frames.hpp"
 #include "tests/support/allocation_meter.hpp"
 #include "tests/support/builders.hpp"
+#include "tests/support/eventually.hpp"
 #include "tests/support/temporary_directory.hpp"
+#include "transport/bus.hpp"
 #include "transport/client_message.hpp"
 #include "transport/keys/key_book.hpp"
 #include "transport/keys/key_file.hpp"
 #include "transport/message_types.hpp"
+#include "transport/zmq/socket.hpp"
 
 using namespace millrace;
 using namespace millrace::test;
@@ -56,6 +60,31 @@ size_t run_short(F f) {
   }
 }
 
+/// Who is answered, on behalf of a gateway that takes nothing.
+class answered_ids : public bus {
+public:
+  const std::set<uint64_t>& ids() const { return ids_; }
+
+  const member& self() const override { return self_; }
+  void publish(const std::string&, caf::strong_actor_ptr) override {}
+  std::vector<std::string> published(const std::string&) const override {
+    return {};
+  }
+  void subscribe(caf::strong_actor_ptr, std::string) override {}
+  member_list members() const override { return {}; }
+  void serve_clients(caf::strong_actor_ptr) override {}
+  void answer(const session&, client_tag tag, infer_reply) override {
+    ids_.insert(tag.id);
+  }
+  void answer(const session&, client_tag, model_list_reply) override {}
+  std::string address_of(const caf::strong_actor_ptr&) override { return {}; }
+  caf::strong_actor_ptr resolve(std::string_view) override { return {}; }
+
+private:
+  member self_;
+  std::set<uint64_t> ids_;
+};
+
 struct nobodys_book : address_book {
   std::string address_of(const caf::strong_actor_ptr&) override { return {}; }
   caf::strong_actor_ptr resolve(std::string_view) override { return {}; }
@@ -85,6 +114,79 @@ TEST_CASE("P18: a message whose decoding runs short of memory leaves nothing"
     });
   }
   CHECK((total > 200 || !failing_allocation::possible));
+}
+
+TEST_CASE("P18: whose request runs short of memory is answered itself, or"
+          " nobody is") {
+  infer x;
+  x.model = std::string(100, 'm');
+  x.inputs.push_back({"", floats({1, 4})});
+  for (size_t n = 1;; ++n) {
+    CAPTURE(n);
+    answered_ids net;
+    header head;
+    head.id = 7;
+    frame_writer alone;
+    alone.add(std::move(head), x, fuzz::now());
+    auto sent = alone.take();
+    failing_allocation fault{n};
+    try {
+      decode_client_frame(&net, {0, "c"}, sent.first.view(), sent.raw,
+                          fuzz::now());
+    } catch (const std::bad_alloc&) {
+    }
+    for (auto id : net.ids())
+      CHECK(id == 7);
+    if (!fault.happened()) {
+      CHECK(net.ids() == std::set<uint64_t>{7}); // for the gateway was away
+      break;
+    }
+  }
+}
+
+TEST_CASE("P18: an answer that runs short of memory while it is sent goes to"
+          " nobody, nor does any of it to the next") {
+  zmq::context_t context;
+  auto router = zeromq::bind_router(context, "tcp://127.0.0.1:*", {});
+  REQUIRE(router);
+  auto come = [&](const char* name) {
+    auto out = zeromq::make_dealer(context, name, {});
+    REQUIRE(zeromq::connect(out, zeromq::bound_address(*router)));
+    zeromq::frame_list heard;
+    out.send(zmq::str_buffer("hello"), zmq::send_flags::none);
+    REQUIRE(eventually([&] { return zeromq::receive(*router, heard); }, 5s));
+    return out;
+  };
+  auto a = come("a"), b = come("b");
+  auto bytes = [](size_t n) {
+    return shared_bytes::copy_of(std::string(n, 'x'));
+  };
+  wire_frames large{bytes(10), {bytes(100'000), bytes(100'000)}};
+  wire_frames small{bytes(20), {}};
+  for (size_t n = 1;; ++n) {
+    CAPTURE(n);
+    auto sent = false, failed = false;
+    {
+      failing_allocation fault{n};
+      try {
+        sent = zeromq::send(*router, "a", large);
+      } catch (const std::bad_alloc&) {
+      }
+      failed = fault.happened();
+    }
+    CHECK(sent == !failed);
+    REQUIRE(zeromq::send(*router, "b", small));
+    zeromq::frame_list got;
+    REQUIRE(eventually([&] { return zeromq::receive(b, got); }, 5s));
+    CHECK(got.size() == 1);
+    CHECK(got[0].size() == 20);
+    if (!failed)
+      break;
+  }
+  zeromq::frame_list got;
+  REQUIRE(eventually([&] { return zeromq::receive(a, got); }, 5s));
+  CHECK(got.size() == 3);
+  CHECK_FALSE(zeromq::receive(a, got));
 }
 
 TEST_CASE(

@@ -106,10 +106,13 @@ void client::fail(uint64_t id, const error& why) {
     ready_.push_back({id, failed(why.code, why.text)});
 }
 
-/// What went out on a connection that was lost is not answered any more.
+/// What went out on a connection that was lost is not answered any more, but
+/// for the answers that came before.
 bool client::settle_lost() {
   if (!link_->was_lost())
     return false;
+  while (auto x = link_->receive(microseconds{0}))
+    take(*x, link_->now());
   std::vector<uint64_t> ids;
   for (auto id : outstanding_)
     if (!std::binary_search(grouped_ids_.begin(), grouped_ids_.end(), id))

@@ -39,13 +39,12 @@ public:
         return {};
       take_events();
     }
-    if (!retry_at_ && !cut_off_)
-      return error{ec::unavailable, "nobody answers at " + address, {}};
-    if (!retry_at_) // which of the two ends it first is chance
-      return error{ec::forbidden,
-                   address + " ends each connection at once"
-                     + (key_ ? ": is " + key + " of another cluster?"
-                             : ", as who lets in only who has a key"),
+    if (!retry_at_)
+      return error{ec::unavailable,
+                   cut_off_
+                     ? address + " takes connections, but nobody speaks: "
+                         + silent_because()
+                     : "nobody answers at " + address,
                    {}};
     if (!key_)
       return error{ec::forbidden, address + " lets in only who has a key", {}};
@@ -132,6 +131,12 @@ private:
         <= 0)
       return 0;
     return items[0].revents;
+  }
+
+  /// Who has keys may end a connection before it could say so.
+  std::string silent_because() const {
+    return std::string{"a node that hangs, a balancer without nodes, or "}
+           + (key_ ? "another cluster's" : "who lets in only who has a key");
   }
 
   void take_events() {

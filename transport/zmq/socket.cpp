@@ -57,10 +57,13 @@ zmq::message_t lend(const shared_bytes& x, loan_terms& terms) {
   if (x.size() <= copy_up_to && terms.copied == 0)
     return zmq::message_t{x.data(), x.size()};
   auto charge = x.size() + std::exchange(terms.copied, 0);
+  auto lent = std::make_unique<loan>(x, terms.account, charge);
+  zmq::message_t out{const_cast<std::byte*>(x.data()), x.size(), take_back,
+                     lent.get()};
   if (terms.account)
     *terms.account += charge;
-  return zmq::message_t{const_cast<std::byte*>(x.data()), x.size(), take_back,
-                        new loan{x, terms.account, charge}};
+  static_cast<void>(lent.release()); // the message's, from now on
+  return out;
 }
 
 bool send_frame(zmq::socket_t& to, zmq::message_t&& x, bool more) {
@@ -74,14 +77,20 @@ bool send_parts(zmq::socket_t& to, std::string_view routing_id,
                 zmq::message_t&& first, const std::vector<shared_bytes>& raw,
                 loan_terms terms) {
   try {
+    // Before anything is sent: a message that ends in the middle, for want of
+    // memory, would go on with the next, whosever that is.
+    std::vector<zmq::message_t> parts;
+    parts.reserve(raw.size());
+    for (auto& part : raw)
+      parts.push_back(lend(part, terms));
     if (!routing_id.empty()
         && !send_frame(to, zmq::message_t{routing_id}, true))
       return false;
-    auto left = raw.size();
+    auto left = parts.size();
     if (!send_frame(to, std::move(first), left > 0))
       return false;
-    for (auto& part : raw)
-      if (!send_frame(to, lend(part, terms), --left > 0))
+    for (auto& part : parts)
+      if (!send_frame(to, std::move(part), --left > 0))
         return false;
     return true;
   } catch (const zmq::error_t&) { // the receiver is not there

@@ -12,7 +12,8 @@ namespace millrace::zeromq {
 constexpr int failed_handshakes =
   ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
 
-/// The other side ended a connection before it began; libzmq tries again.
+/// A connection ended before it began, or the other side took too long to begin
+/// it; libzmq tries again.
 constexpr int broken_handshake = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
 
 /// What befalls the connections of a socket (zmq_socket_monitor(3)). To be gone

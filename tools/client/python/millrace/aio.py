@@ -32,6 +32,7 @@ class AsyncClient:
         key is not let in or one is needed, and ValueError when it is no address or
         no key."""
         self._loop = asyncio.get_running_loop()
+        self._befell = set()
         self._begin()
         try:
             if await asyncio.wait_for(self._connected, self._timeout):
@@ -145,6 +146,7 @@ class AsyncClient:
         while self._is_open() and self._events.poll(0):
             befell = wire.what_befell(self._events.recv_multipart())
             self._befell.add(befell)
+            self._take_answers()  # what came before it was lost
             self._fail_all("the connection to the gateway was lost")
             if befell == wire.REFUSED and self._retry is None:
                 self._begin_later()

@@ -120,6 +120,7 @@ class Client:
         by ZeroMQ, one that was refused by us."""
         while self._events.poll(0):
             befell = wire.what_befell(self._events.recv_multipart())
+            self._take_answers()  # what came before it was lost
             self._lost = self._sent
             if befell == wire.REFUSED:
                 self._retry_at = time.monotonic() + wire.pause_after_refusal()
@@ -148,10 +149,14 @@ class Client:
         ready = dict(self._poller.poll(max(0, int(seconds * 1000))))
         if not ready:
             return False
-        if self._socket not in ready:
+        if self._socket in ready:
+            self._take_answers()
+        else:
             self._take_events()
-            return True
-        reply = wire.Reply(self._socket.recv_multipart(copy=False))
-        if self._waiting.pop(reply.number, None) is not None:
-            self._ready[reply.number] = reply
         return True
+
+    def _take_answers(self):
+        while self._socket.events & zmq.POLLIN:
+            reply = wire.Reply(self._socket.recv_multipart(copy=False))
+            if self._waiting.pop(reply.number, None) is not None:
+                self._ready[reply.number] = reply

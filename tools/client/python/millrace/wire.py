@@ -219,8 +219,8 @@ def close_socket(socket, events):
 
 
 def what_befell(event):
-    """Of a connection, by what its monitor said: LOST; CUT_OFF, by the other side
-    before it began; or REFUSED, for good."""
+    """Of a connection, by what its monitor said: LOST; CUT_OFF, before it began;
+    or REFUSED, for good."""
     kind = parse_monitor_message(event)["event"]
     return REFUSED if kind & _REFUSALS else CUT_OFF if kind == _CUT_OFF else LOST
 
@@ -238,11 +238,12 @@ def unreachable(address, key, befell):
             f"{address} does not let in the key of {key}: another role's, unknown,"
             " suspended, or for a minute because it said what it may not"
         )
-    if CUT_OFF in befell:  # which of the two ends it first is chance
-        why = ", as who lets in only who has a key"
-        if key is not None:
-            why = f": is {key} of another cluster?"
-        return Forbidden(f"{address} ends each connection at once{why}")
+    if CUT_OFF in befell:  # who has keys may do so before it could say why
+        return Unavailable(
+            f"{address} takes connections, but nobody speaks: a node that hangs, a"
+            " balancer without nodes, or "
+            + ("who lets in only who has a key" if key is None else "another cluster's")
+        )
     return Unavailable(f"nobody answers at {address}")
 
 
