@@ -79,6 +79,19 @@ public:
     return out;
   }
 
+  /// The same, once the last that came and went is gone: its process ends
+  /// after it is said to have left.
+  holdings settled() {
+    auto out = look();
+    REQUIRE(eventually(
+      [&] {
+        auto before = std::exchange(out, look());
+        return out.processes == 1 && out.same_but_memory(before);
+      },
+      5s));
+    return out;
+  }
+
 private:
   void want(uint64_t replicas) {
     set_model x;
@@ -130,7 +143,7 @@ TEST_CASE(
   };
   // Allocators and threads that are started once.
   soak(10, 20'000);
-  auto before = node.look();
+  auto before = node.settled();
   MESSAGE("before: " << before);
   soak(cycles, load.submitted + requests);
   auto after = node.look();
