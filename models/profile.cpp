@@ -39,10 +39,11 @@ double curve::at(double batch) const {
 }
 
 curve curve_of(const profile& x, const std::string& metric,
-               const std::string& device) {
+               const std::string& device,
+               const std::map<std::string, double>& dimensions) {
   curve out;
   for (auto& p : x.points)
-    if (p.device == device && p.dimensions.empty()
+    if (p.device == device && p.dimensions == dimensions
         && p.metrics.contains(metric))
       out.add(p.batch, p.metrics.at(metric));
   return out;

@@ -45,10 +45,11 @@ private:
   std::vector<std::pair<double, double>> points_; ///< by size
 };
 
-/// A metric on a kind of device, of points without other dimensions; empty
+/// A metric on a kind of device, of points with just these dimensions; empty
 /// when there are none.
 curve curve_of(const profile& x, const std::string& metric,
-               const std::string& device);
+               const std::string& device,
+               const std::map<std::string, double>& dimensions = {});
 
 /// Reads a profile from a YAML file. Errors: bad_config with file and line.
 result<profile> read_profile(const std::string& path);

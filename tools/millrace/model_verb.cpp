@@ -257,6 +257,7 @@ void add_model_verb(CLI::App& app, common_options& common, verb_action& run) {
   verify->add_option("version", x->version,
                      "Version or alias; default: default");
   add_confinement(verify);
+  add_plan_verb(*model, common, run);
   auto* alias = add("alias", "Point an alias at a version",
                     [](auto& y, auto& c) { return run_alias(y, c, false); });
   alias->add_option("name", x->name, "Model")->required();

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/partition/layer_costs.hpp"
+
+#include <numeric>
+
+namespace millrace {
+
+namespace {
+
+using dimensions = std::map<std::string, double>;
+
+/// How many layers a device's points speak of.
+size_t layers_in(const profile& x, const std::string& device) {
+  constexpr double most = 100'000;
+  double out = 0;
+  for (auto& p : x.points)
+    if (auto i = p.dimensions.find("layer");
+        p.device == device && i != p.dimensions.end())
+      out = std::max(out, std::min(i->second + 1, most));
+  return static_cast<size_t>(out);
+}
+
+} // namespace
+
+result<layer_costs> layer_costs_of(const profile& x, const std::string& device,
+                                   double rows, const host_link& link) {
+  auto metric = [&](const char* name, const dimensions& of) {
+    auto found = curve_of(x, name, device, of);
+    return found.empty() ? 0 : found.at(rows);
+  };
+  auto over_link = [&](double bytes) {
+    return bytes / link.rate.bytes_per_second;
+  };
+  layer_costs out;
+  auto layers = layers_in(x, device);
+  for (size_t i = 0; i < layers; ++i) {
+    dimensions layer{{"layer", static_cast<double>(i)}};
+    auto run = curve_of(x, "execute_seconds", device, layer);
+    if (run.empty())
+      return error{ec::unavailable,
+                   "the profile of " + x.model + " has no execute_seconds of"
+                     + " layer " + std::to_string(i) + " on " + device,
+                   {}};
+    out.execute.push_back(run.at(rows));
+    auto send = metric("send_seconds", layer);
+    out.cold.push_back(over_link(metric("parameter_bytes", layer))
+                       + metric("attach_seconds", layer) + send);
+    out.primed_cold += send;
+    out.transfer.push_back(to_seconds(link.latency)
+                           + over_link(rows * metric("output_bytes", layer)));
+  }
+  if (std::accumulate(out.execute.begin(), out.execute.end(), 0.0) <= 0)
+    return error{ec::unavailable,
+                 "the profile of " + x.model + " has no layers on " + device,
+                 {}};
+  auto send = metric("part_send_seconds", {});
+  out.fixed_cold = over_link(metric("part_parameter_bytes", {}))
+                   + metric("part_attach_seconds", {}) + send;
+  out.primed_cold += send;
+  return out;
+}
+
+} // namespace millrace

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <iostream>
+#include <numeric>
+#include <set>
+
+#include "millrace/print.hpp"
+#include "models/partition/deployment.hpp"
+#include "runtime/program_folder.hpp"
+
+namespace millrace {
+
+namespace {
+
+struct plan_options {
+  std::string model;
+  std::string profiles;
+  std::string device;
+  std::string requests = "1..3000";
+  uint64_t devices = 8;
+  uint64_t primed = 0;
+  double rows = 1;
+  std::string network = "10Gbit/s";
+  std::string latency = "100us";
+  std::string mode = "overlapped";
+};
+
+/// Numbers of requests, from the first to the last.
+struct request_range {
+  uint64_t first, last;
+};
+
+result<request_range> parse_range(const std::string& text) {
+  constexpr uint64_t most = 1'000'000;
+  auto dots = text.find("..");
+  auto first = number_in<uint64_t>(text.substr(0, dots));
+  auto last = dots == std::string::npos
+                ? first
+                : number_in<uint64_t>(text.substr(dots + 2));
+  if (!first || !last || *first == 0 || *last < *first || *last > most)
+    return error{ec::bad_request,
+                 "--requests " + shown(text)
+                   + ": expected one number, or two like 1..3000, from 1 to "
+                   + std::to_string(most),
+                 {}};
+  return request_range{*first, *last};
+}
+
+std::string seconds(double x) {
+  return format_duration(nanoseconds{std::llround(1e9 * x)});
+}
+
+/// "0-12 13-27 28-54": the layers of each part.
+std::string layers_of(const partition& x, size_t layers) {
+  std::string out;
+  for (size_t i = 0; i <= x.cuts.size(); ++i) {
+    auto first = i == 0 ? 0 : x.cuts[i - 1];
+    auto last = (i < x.cuts.size() ? x.cuts[i] : layers) - 1;
+    out += (i > 0 ? " " : "") + std::to_string(first);
+    if (last > first)
+      out += "-" + std::to_string(last);
+  }
+  return out;
+}
+
+/// The model from its first layer to its last, as long as what each adds to a
+/// cold start, with a bar at each cut: "[=====|====|======]".
+std::string drawing_of(const partition& x, const layer_costs& costs,
+                       size_t width) {
+  std::vector<double> until(costs.layers());
+  std::partial_sum(costs.cold.begin(), costs.cold.end(), until.begin());
+  auto scale = static_cast<double>(width) / std::max(until.back(), 1e-12);
+  std::string out(width, '=');
+  for (auto cut : x.cuts) {
+    auto at = static_cast<size_t>(until[cut - 1] * scale);
+    out[std::min(at, width - 1)] = '|';
+  }
+  return "[" + out + "]";
+}
+
+/// A plan and how long it takes so many requests.
+json plan_json(const partition& x, uint64_t requests, uint64_t devices) {
+  return {{"parts", x.parts()},
+          {"cuts", x.cuts},
+          {"cold_seconds", x.cold},
+          {"period_seconds", x.period},
+          {"inference_seconds", x.inference},
+          {"mean_response_seconds", mean_response(x, requests, devices)}};
+}
+
+json plan_json(const deployment& x) {
+  json out{{"primed_replicas", x.primed},
+           {"groups", x.groups},
+           {"full_replicas", x.full},
+           {"mean_response_seconds", x.mean_response}};
+  if (x.plan)
+    out["cuts"] = x.plan->cuts;
+  return out;
+}
+
+/// What a verb prints of one model's plans.
+class plan_printer {
+public:
+  plan_printer(const plan_options& x, const layer_costs& costs,
+               const partition_planner& plans)
+    : x_(x),
+      costs_(costs),
+      plans_(plans) {}
+
+  json ranges_json(request_range of) const {
+    auto out = json::array();
+    for (auto& r : ranges(of)) {
+      auto entry = plan_json(*r.plan, r.last, x_.devices);
+      entry["first_requests"] = r.first;
+      entry["last_requests"] = r.last;
+      out.push_back(std::move(entry));
+    }
+    return out;
+  }
+
+  void print_ranges(request_range of) const {
+    table rows{{"REQUESTS", "PARTS", "COLD", "PERIOD", "ONE", "MEAN", "WHOLE",
+                "LAYERS"}};
+    for (auto& r : ranges(of))
+      rows.push_back(
+        row(std::to_string(r.first)
+              + (r.last > r.first ? "-" + std::to_string(r.last) : ""),
+            *r.plan, r.last));
+    print_table(rows);
+    std::cout
+      << "\nMEAN: from now to an answer, of the last number of requests;"
+      << " WHOLE: with uncut\nreplicas. ONE: a request alone; PERIOD:"
+      << " between two answers of a group.\n\n";
+    for (auto& r : ranges(of))
+      std::cout << drawing_of(*r.plan, costs_, drawing_width) << " from "
+                << r.first << "\n";
+    std::cout << std::flush;
+  }
+
+  json parts_json(uint64_t requests) const {
+    auto out = json::array();
+    for (size_t parts = 1; parts <= most_parts(); ++parts)
+      out.push_back(plan_json(plans_.best_of(parts, requests, x_.devices),
+                              requests, x_.devices));
+    return out;
+  }
+
+  void print_parts(uint64_t requests) const {
+    auto* best = &plans_.best(requests, x_.devices);
+    table rows{
+      {"", "PARTS", "COLD", "PERIOD", "ONE", "MEAN", "WHOLE", "LAYERS"}};
+    for (size_t parts = 1; parts <= most_parts(); ++parts) {
+      auto& plan = plans_.best_of(parts, requests, x_.devices);
+      rows.push_back(row(&plan == best ? "best" : "", plan, requests));
+    }
+    print_table(rows);
+    std::cout << "\n" << drawing_of(*best, costs_, drawing_width) << "\n";
+  }
+
+  void print(const deployment& x) const {
+    std::cout << "On " << x_.devices << " devices: ";
+    if (x.primed > 0)
+      std::cout << x.primed << " full where the model is in memory, ";
+    if (x.groups > 0)
+      std::cout << x.groups << (x.groups == 1 ? " group" : " groups") << " of "
+                << x.plan->parts() << " parts, ";
+    if (x.full > 0)
+      std::cout << x.full << " full, ";
+    std::cout << "a mean answer after " << seconds(x.mean_response)
+              << std::endl;
+  }
+
+private:
+  static constexpr size_t drawing_width = 60;
+
+  size_t most_parts() const {
+    return std::min<uint64_t>(plans_.max_parts(), x_.devices);
+  }
+
+  std::vector<partition_planner::range> ranges(request_range of) const {
+    auto out = plans_.ranges(x_.devices, of.last);
+    std::erase_if(out, [&](auto& r) { return r.last < of.first; });
+    out.front().first = of.first;
+    return out;
+  }
+
+  std::vector<std::string> row(std::string name, const partition& plan,
+                               uint64_t requests) const {
+    auto whole =
+      mean_response(plans_.plans_of(1).front(), requests, x_.devices);
+    return {std::move(name),
+            std::to_string(plan.parts()),
+            seconds(plan.cold),
+            seconds(plan.period),
+            seconds(plan.inference),
+            seconds(mean_response(plan, requests, x_.devices)),
+            seconds(whole),
+            layers_of(plan, costs_.layers())};
+  }
+
+  const plan_options& x_;
+  const layer_costs& costs_;
+  const partition_planner& plans_;
+};
+
+result<profile> profile_for(const plan_options& x) {
+  auto path = x.profiles.empty()
+                ? program_folder() + "/profiles/flashpoint.yaml"
+                : x.profiles;
+  auto book = read_profiles(path);
+  if (!book)
+    return book.failure();
+  if (auto i = book->find(x.model); i != book->end())
+    return i->second;
+  return error{ec::bad_request,
+               path + " has no model " + shown(x.model) + "; it has "
+                 + joined(*book, ", ", [](auto& m) { return m.first; }),
+               {}};
+}
+
+/// The kind of device that was said, or the only one that a profile is of.
+result<std::string> device_for(const plan_options& x, const profile& of) {
+  std::set<std::string> kinds;
+  for (auto& p : of.points)
+    kinds.insert(p.device);
+  if (x.device.empty() ? kinds.size() == 1 : kinds.contains(x.device))
+    return x.device.empty() ? *kinds.begin() : x.device;
+  return error{ec::bad_request,
+               "--device " + shown(x.device) + ": the profile of " + x.model
+                 + " is of "
+                 + joined(kinds, ", ", [](auto& kind) { return kind; }),
+               {}};
+}
+
+result<layer_costs> costs_for(const plan_options& x) {
+  auto rate = parse_bandwidth(x.network);
+  if (!rate)
+    return std::move(rate.failure()).within("--network");
+  auto latency = parse_duration(x.latency);
+  if (!latency)
+    return std::move(latency.failure()).within("--latency");
+  auto found = profile_for(x);
+  if (!found)
+    return found.failure();
+  auto device = device_for(x, *found);
+  if (!device)
+    return device.failure();
+  return layer_costs_of(*found, *device, x.rows, {*rate, *latency});
+}
+
+int run_plan(const plan_options& x, const common_options& common) {
+  auto range = parse_range(x.requests);
+  if (!range)
+    return wrong_call(common, range.failure());
+  auto costs = costs_for(x);
+  if (!costs)
+    return fail(common, costs.failure());
+  auto mode = from_string<pipelining>(x.mode);
+  partition_planner plans{*costs, mode.value_or(pipelining::overlapped)};
+  plan_printer printer{x, *costs, plans};
+  auto use = best_deployment(plans, {.requests = range->last,
+                                     .devices = x.devices,
+                                     .primed = x.primed,
+                                     .primed_cold = costs->primed_cold});
+  if (common.json)
+    std::cout << json{{"model", x.model},
+                      {"devices", x.devices},
+                      {"ranges", printer.ranges_json(*range)},
+                      {"by_parts", printer.parts_json(range->last)},
+                      {"deployment", plan_json(use)}}
+                   .dump()
+              << std::endl;
+  else if (range->first == range->last)
+    printer.print_parts(range->last);
+  else
+    printer.print_ranges(*range);
+  if (!common.json)
+    printer.print(use);
+  return exit_ok;
+}
+
+} // namespace
+
+void add_plan_verb(CLI::App& model, common_options& common, verb_action& run) {
+  auto x = std::make_shared<plan_options>();
+  auto* verb = add_subverb(
+    model, "plan", "Where to cut a model, by how much there is to do", common,
+    run, [=, &common] { return run_plan(*x, common); });
+  verb->add_option("model", x->model, "Model of the profiles")->required();
+  verb->add_option(
+    "--profiles", x->profiles,
+    "File of profiles with layers; default: Flashpoint's models");
+  verb->add_option("--device", x->device,
+                   "Kind of the devices; default: the profile's only one");
+  verb
+    ->add_option("--requests", x->requests,
+                 "How many wait: a range, or one number for each number of"
+                 " parts")
+    ->capture_default_str();
+  verb->add_option("--devices", x->devices, "On how many devices it may start")
+    ->transform(whole_number(1, 100'000))
+    ->capture_default_str();
+  verb
+    ->add_option("--primed", x->primed,
+                 "How many of them are where the model is in memory")
+    ->transform(whole_number(0, 100'000))
+    ->capture_default_str();
+  verb->add_option("--rows", x->rows, "Rows of a request")
+    ->check(CLI::Range(1.0, 1048576.0))
+    ->capture_default_str();
+  verb->add_option("--network", x->network, "Between two hosts")
+    ->capture_default_str();
+  verb->add_option("--latency", x->latency, "Between two hosts")
+    ->capture_default_str();
+  verb
+    ->add_option("--pipelining", x->mode,
+                 "What stages do at once: none, handed_on or overlapped")
+    ->check(CLI::IsMember({"none", "handed_on", "overlapped"}))
+    ->capture_default_str();
+}
+
+} // namespace millrace
