@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/partition/layer_costs.hpp"
 
+#include <cmath>
 #include <numeric>
 
 namespace millrace {
@@ -20,6 +21,10 @@ size_t layers_in(const profile& x, const std::string& device) {
   return static_cast<size_t>(out);
 }
 
+bool is_cost(double seconds) {
+  return std::isfinite(seconds) && seconds >= 0;
+}
+
 } // namespace
 
 result<layer_costs> layer_costs_of(const profile& x, const std::string& device,
@@ -33,6 +38,12 @@ result<layer_costs> layer_costs_of(const profile& x, const std::string& device,
   };
   layer_costs out;
   auto layers = layers_in(x, device);
+  if (layers > max_planned_layers)
+    return error{ec::bad_request,
+                 "the profile of " + x.model + " has more layers than the "
+                   + std::to_string(max_planned_layers)
+                   + " that can be planned for",
+                 {}};
   for (size_t i = 0; i < layers; ++i) {
     dimensions layer{{"layer", static_cast<double>(i)}};
     auto run = curve_of(x, "execute_seconds", device, layer);
@@ -57,6 +68,19 @@ result<layer_costs> layer_costs_of(const profile& x, const std::string& device,
   out.fixed_cold = over_link(metric("part_parameter_bytes", {}))
                    + metric("part_attach_seconds", {}) + send;
   out.primed_cold += send;
+  for (auto* costs : {&out.cold, &out.execute, &out.transfer})
+    for (auto& cost : *costs)
+      if (!is_cost(cost))
+        return error{ec::bad_request,
+                     "the profile of " + x.model + " says that layer "
+                       + std::to_string(&cost - costs->data()) + " takes "
+                       + format_number(cost) + " s",
+                     {}};
+  if (!is_cost(out.fixed_cold))
+    return error{ec::bad_request,
+                 "the profile of " + x.model + " says that each part takes "
+                   + format_number(out.fixed_cold) + " s",
+                 {}};
   return out;
 }
 

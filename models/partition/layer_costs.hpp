@@ -21,6 +21,10 @@ struct layer_costs {
   size_t layers() const { return cold.size(); }
 };
 
+/// Planning takes seconds for so many, and longer with more than their fourth
+/// power.
+constexpr size_t max_planned_layers = 128;
+
 /// What lies between two hosts.
 struct host_link {
   bandwidth rate{1.25e9};
@@ -34,8 +38,10 @@ struct host_link {
 /// cut behind it, of one row). A part's parameters come over the link: the
 /// start far from them that the thesis plans for. What each part needs whatever
 /// its layers are is said in metrics of the same names, but with part_ before
-/// them, of a point without the dimension. Errors: unavailable when it has no
-/// layers on that device, or not all of them.
+/// them, of a point without the dimension.
+/// Errors: unavailable when it has no layers on that device, or not all of
+/// them; bad_request when they are too many to plan for, or cost what cannot
+/// be.
 result<layer_costs> layer_costs_of(const profile& x, const std::string& device,
                                    double rows, const host_link& link);
 

@@ -22,7 +22,7 @@ struct plan_options {
   double rows = 1;
   std::string network = "10Gbit/s";
   std::string latency = "100us";
-  std::string mode = "overlapped";
+  std::string mode{to_string(pipelining::overlapped)};
 };
 
 /// Numbers of requests, from the first to the last.
@@ -255,8 +255,7 @@ int run_plan(const plan_options& x, const common_options& common) {
   auto costs = costs_for(x);
   if (!costs)
     return fail(common, costs.failure());
-  auto mode = from_string<pipelining>(x.mode);
-  partition_planner plans{*costs, mode.value_or(pipelining::overlapped)};
+  partition_planner plans{*costs, *from_string<pipelining>(x.mode)};
   plan_printer printer{x, *costs, plans};
   auto use = best_deployment(plans, {.requests = range->last,
                                      .devices = x.devices,
@@ -312,10 +311,13 @@ void add_plan_verb(CLI::App& model, common_options& common, verb_action& run) {
     ->capture_default_str();
   verb->add_option("--latency", x->latency, "Between two hosts")
     ->capture_default_str();
+  std::vector<std::string> modes;
+  for (auto name : names_of(pipelining{}))
+    modes.emplace_back(name);
   verb
     ->add_option("--pipelining", x->mode,
-                 "What stages do at once: none, handed_on or overlapped")
-    ->check(CLI::IsMember({"none", "handed_on", "overlapped"}))
+                 "What the stages of a group do at once")
+    ->check(CLI::IsMember(modes))
     ->capture_default_str();
 }
 
