@@ -366,11 +366,12 @@ TEST_CASE("e2e: processes of one host share one physical copy of a model's"
   for (std::string worker : {"w1", "w2"}) {
     mapped_memory held;
     // Each bears half of the pages that both map. Where one was there long
-    // before the other, it may have had both replicas.
+    // before the other, it may have had both replicas. A host that is short
+    // of memory may take back a page of a file that nobody reads just now.
     CHECK(eventually(
       [&] {
         held = memory_of(c[worker].pid(), "weights.safetensors");
-        return held.resident >= weights
+        return held.resident >= weights * 9 / 10
                && held.proportional <= weights * 6 / 10;
       },
       20s));

@@ -152,7 +152,9 @@ std::string bound_address(zmq::socket_t& x) {
 }
 
 bool receive(zmq::socket_t& from, frame_list& out) {
+  constexpr size_t usual = 4; // an id, a message, a tensor or two
   out.clear();
+  out.reserve(usual);
   for (;;) {
     zmq::message_t part;
     if (!undisturbed(
