@@ -2,6 +2,7 @@
 #include "models/bundle.hpp"
 
 #include <filesystem>
+#include <set>
 
 #include "runtime/hash.hpp"
 #include "runtime/name.hpp"
@@ -23,6 +24,42 @@ bool stays_inside(const std::string& path) {
     if (!check_name("file", part))
       return false;
   return true;
+}
+
+/// Whether each layer takes what there is by then, and gives what is new.
+result<void> check_passing(const manifest& x) {
+  constexpr size_t most = 64; // what a stage takes at once
+  if (x.layers.size() == 1) {
+    auto& all = x.layers[0];
+    if (all.takes.empty() && all.gives.empty())
+      return {};
+    return error{ec::bad_config,
+                 "layers: " + shown(all.name)
+                   + " is the whole model, and names what it takes or gives",
+                 {}};
+  }
+  std::set<std::string> there;
+  for (auto& input : x.signature.inputs)
+    there.insert(input.name);
+  for (auto& layer : x.layers) {
+    auto refuse = [&](const std::string& why) {
+      return error{
+        ec::bad_config, "layers: " + shown(layer.name) + " " + why, {}};
+    };
+    if (layer.takes.size() > most || layer.gives.size() > most)
+      return refuse("takes or gives more than 64 tensors");
+    for (auto& name : layer.takes)
+      if (!there.contains(name))
+        return refuse("takes " + shown(name) + ", which no layer before gives");
+    auto last = &layer == &x.layers.back();
+    if (last != layer.gives.empty())
+      return refuse(last ? "is the last and gives what has a name"
+                         : "gives nothing to those behind it");
+    for (auto& name : layer.gives)
+      if (!there.insert(name).second)
+        return refuse("gives " + shown(name) + ", which is there already");
+  }
+  return {};
 }
 
 result<void> check(const manifest& x, const std::string& file) {
@@ -50,11 +87,19 @@ result<void> check(const manifest& x, const std::string& file) {
       return refuse("layers: name more than 100000 parameters");
     parameters += layer.parameters;
   }
+  if (auto fine = check_passing(x); !fine)
+    return refuse(fine.failure().text);
   if (!x.weights.file.empty() && !stays_inside(x.weights.file))
     return refuse("weights: file " + shown(x.weights.file)
                   + " is not a plain path inside the bundle");
+  if (x.samples && !stays_inside(x.samples->file))
+    return refuse("samples: file " + shown(x.samples->file)
+                  + " is not a plain path inside the bundle");
   return {};
 }
+
+/// Of samples, which are mapped to be looked at only.
+constexpr size_t max_samples = 1u << 30;
 
 /// Maps a file of a bundle and holds it against what the manifest says of it.
 result<mapped_file> open_part(const std::string& directory,
@@ -93,6 +138,42 @@ std::string print_manifest(const manifest& x) {
   return yaml_writer::write(x);
 }
 
+std::vector<std::string> crossing(const manifest& x, size_t layer) {
+  MILLRACE_ASSERT(layer <= x.layers.size());
+  std::vector<std::string> out;
+  if (layer == x.layers.size()) {
+    for (auto& output : x.signature.outputs)
+      out.push_back(output.name);
+    return out;
+  }
+  std::set<std::string> taken;
+  for (auto i = layer; i < x.layers.size(); ++i)
+    taken.insert(x.layers[i].takes.begin(), x.layers[i].takes.end());
+  for (auto& input : x.signature.inputs)
+    if (layer == 0 || taken.contains(input.name))
+      out.push_back(input.name);
+  for (size_t i = 0; i < layer; ++i)
+    for (auto& name : x.layers[i].gives)
+      if (taken.contains(name))
+        out.push_back(name);
+  return out;
+}
+
+result<std::vector<named_tensor>> open_samples(const bundle& x) {
+  if (!x.info.samples)
+    return std::vector<named_tensor>{};
+  auto& [file, bytes, sha256] = *x.info.samples;
+  if (bytes > max_samples)
+    return error{ec::too_large, x.directory + ": more than 1 GiB of samples"};
+  auto content = open_part(x.directory, file, bytes, sha256, verify::hashes);
+  if (!content)
+    return content.failure();
+  auto tensors = read_safetensors(content->content);
+  if (!tensors)
+    return std::move(tensors.failure()).within(x.directory + "/" + file);
+  return tensors;
+}
+
 result<bundle> open_bundle(const std::string& directory, verify how) {
   auto file = directory + "/model.yaml";
   auto text = read_file_beneath(directory, "model.yaml", max_manifest);
@@ -128,6 +209,9 @@ result<bundle> open_bundle(const std::string& directory, verify how) {
     out.weights_file =
       std::make_shared<const file_descriptor>(std::move(weights->file));
   }
+  if (out.info.samples && how == verify::hashes)
+    if (auto fine = open_samples(out); !fine)
+      return fine.failure();
   if (out.weights.size() != expected)
     return error{ec::bad_config, directory + ": the layers name "
                                    + std::to_string(expected)

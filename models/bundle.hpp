@@ -12,7 +12,10 @@
 namespace millrace {
 
 /// One layer of a model: its code as TorchScript without parameters, and where
-/// its parameters lie in the weights file.
+/// its parameters lie in the weights file. What passes between layers goes by
+/// names: the signature's inputs, and what layers before have given; the last
+/// layer gives the signature's outputs and says nothing of that. A layer that
+/// is the whole model takes all inputs, and says nothing either.
 struct layer_info {
   std::string name;
   std::string code; ///< file, relative to the bundle
@@ -21,8 +24,10 @@ struct layer_info {
   /// Hash of the layer's parameter bytes: caches are keyed by it.
   std::string parameters_sha256;
   uint64_t parameters = 0; ///< how many tensors of the weights file, in order
+  std::vector<std::string> takes;
+  std::vector<std::string> gives;
   MILLRACE_FIELDS(layer_info, name, code, code_bytes, code_sha256,
-                  parameters_sha256, parameters)
+                  parameters_sha256, parameters, takes, gives)
 };
 
 /// A quality that somebody measured, and on what.
@@ -33,11 +38,12 @@ struct accuracy_info {
   MILLRACE_FIELDS(accuracy_info, value, metric, data)
 };
 
-struct weights_info {
+/// A file of tensors.
+struct tensors_info {
   std::string file;
   uint64_t bytes = 0;
   std::string sha256;
-  MILLRACE_FIELDS(weights_info, file, bytes, sha256)
+  MILLRACE_FIELDS(tensors_info, file, bytes, sha256)
 };
 
 /// What model.yaml says: everything about a model but its bytes.
@@ -55,13 +61,21 @@ struct manifest {
   std::vector<std::string> labels;
   struct signature signature;
   std::vector<layer_info> layers;
-  weights_info weights;
+  tensors_info weights;
+  /// What the whole model made of which inputs when it was imported:
+  /// "input/NAME" and "output/NAME" of each.
+  std::optional<tensors_info> samples;
   MILLRACE_FIELDS(manifest, format, name, version, application, description,
                   accuracy, licence, precision, parent, generator, labels,
-                  signature, layers, weights)
+                  signature, layers, weights, samples)
 };
 
 inline constexpr uint32_t bundle_format = 1;
+
+/// The names of the tensors that cross a cut: what a stage that begins with
+/// this layer is given, and one that ends before it gives. Before the first
+/// layer the inputs, behind the last the outputs.
+std::vector<std::string> crossing(const manifest& x, size_t layer);
 
 /// Reads a manifest and checks what needs no other file: format, names, sizes,
 /// paths that stay inside the bundle. `file` is how errors name it.
@@ -91,6 +105,10 @@ enum class verify : uint8_t {
 /// Opens NAME/VERSION/. Errors: unavailable when a file is missing; bad_config
 /// when the manifest is wrong or bytes differ from it, naming the file.
 result<bundle> open_bundle(const std::string& directory, verify how);
+
+/// What the manifest calls samples; none where it has none.
+/// Errors: as open_bundle's with hashes.
+result<std::vector<named_tensor>> open_samples(const bundle& x);
 
 /// The weights of layers [first, last), in order.
 std::span<const named_tensor> weights_of(const bundle& x, size_t first,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,7 @@ struct named_tensor {
 };
 
 /// Of their elements, all together.
-inline size_t bytes_of(const std::vector<named_tensor>& xs) {
+inline size_t bytes_of(std::span<const named_tensor> xs) {
   size_t n = 0;
   for (auto& x : xs)
     n += x.value.data.size();

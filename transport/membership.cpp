@@ -69,6 +69,10 @@ member_list membership::list(timestamp now) const {
 
 void membership::subscribe(const caf::strong_actor_ptr& x, std::string role) {
   std::lock_guard guard{mutex_};
+  // On a node whose peers stay the same nobody else would.
+  std::erase_if(subscribers_, [](auto& s) {
+    return caf::actor_cast<caf::strong_actor_ptr>(s.who) == nullptr;
+  });
   for (auto& [name, m] : up_)
     if (role.empty() || m.has_role(role))
       enqueue(x, peer_up{m}, host_);

@@ -38,6 +38,16 @@ void replica_state::start(replica_actor::stateful_pointer<replica_state> self,
           [this](const caf::error& x) { fail(x, "fetch"); });
 }
 
+replica_state::~replica_state() {
+  if (self_ == nullptr)
+    return;
+  self_->demonitor(options_.executor.address());
+  self_->demonitor(options_.cache.address());
+  for (auto& [node, gateway] : gateways_)
+    if (gateway)
+      self_->demonitor(gateway.address());
+}
+
 void replica_state::load(const fetched& x) {
   content_ = x.content;
   info_ = x.info;

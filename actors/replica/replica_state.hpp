@@ -12,6 +12,13 @@ namespace millrace {
 struct replica_state {
   const char* name = "replica";
 
+  replica_state() = default;
+  replica_state(const replica_state&) = delete;
+  replica_state& operator=(const replica_state&) = delete;
+  /// Those that it watched live on, and would keep its memory: CAF's actors
+  /// have a weak reference to who monitors them until that is taken back.
+  ~replica_state();
+
   void start(replica_actor::stateful_pointer<replica_state> self,
              replica_options options, bus* net);
 

@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-#define MILLRACE_BACKEND_ABI 5
+#define MILLRACE_BACKEND_ABI 6
 #define MILLRACE_MAX_RANK 8
 
 typedef struct millrace_tensor {
@@ -43,18 +43,45 @@ typedef struct millrace_layer {
   uint64_t code_bytes;
   const millrace_parameter* parameters;
   uint64_t parameter_count;
+  /* Which values its forward takes and returns, by number: 0, 1, ... are what
+   * the stage is given, others what its layers return. No takes: all that the
+   * stage is given. No gives, of the last layer: what it returns is the
+   * stage's. */
+  const uint32_t* takes;
+  uint64_t take_count;
+  const uint32_t* gives;
+  uint64_t give_count;
 } millrace_layer;
 
 typedef struct millrace_stage millrace_stage;
 
-/* What a model file is taken apart into: code without parameters, each
- * parameter, and the names of what forward takes. */
+/* Values by name: inputs of the model, or what a layer gives. */
+typedef struct millrace_names {
+  const char* const* names;
+  uint64_t count;
+} millrace_names;
+
+/* What a model file is taken apart into: the names of what forward takes; then
+ * for each layer its name, code without parameters, and each parameter. */
 typedef struct millrace_import_sink {
   void* self;
+  void (*input)(void* self, const char* name, const char* type);
+  void (*layer)(void* self, const char* name, millrace_names takes,
+                millrace_names gives);
   void (*code)(void* self, const void* data, uint64_t bytes);
   void (*parameter)(void* self, const millrace_parameter* x);
-  void (*input)(void* self, const char* name, const char* type);
 } millrace_import_sink;
+
+/* How a model is cut into layers: where it enters and leaves parts of itself,
+ * down to so many names; of these layers, each whose number is among `firsts`
+ * begins one (none: each does). Takes the first `inputs` arguments of forward.
+ */
+typedef struct millrace_split {
+  uint32_t depth;
+  uint32_t inputs;
+  const uint32_t* firsts;
+  uint64_t first_count;
+} millrace_split;
 
 typedef struct millrace_backend {
   uint32_t abi;
@@ -62,10 +89,12 @@ typedef struct millrace_backend {
   const char* (*describe)(void);
   /* Once in each thread that will call run: threads of one operator. */
   void (*enter_thread)(int threads);
-  /* Layers in order. Parameters are used in place: they must stay readable
-   * until unload. Code that nobody vouches for (trusted is 0) is refused when
-   * it calls an operator that opens files. */
-  int (*load)(const millrace_layer* layers, uint64_t count, int trusted,
+  /* Layers in order, and which values the stage gives (none: what the last
+   * layer returns). Parameters are used in place: they must stay readable until
+   * unload. Code that nobody vouches for (trusted is 0) is refused when it
+   * calls an operator that opens files. */
+  int (*load)(const millrace_layer* layers, uint64_t count,
+              const uint32_t* gives, uint64_t give_count, int trusted,
               millrace_stage** out, millrace_error* failed);
   void (*unload)(millrace_stage* stage);
   /* One forward pass. Any thread; several at once on one stage are fine.
@@ -77,8 +106,10 @@ typedef struct millrace_backend {
   /* Whether what the inputs hold, and not their extents alone, may decide how
    * long a pass takes: loops, and numbers out of tensors that decide shapes. */
   int (*depends_on_values)(const millrace_stage* stage);
-  /* Takes apart a model file that lies in memory; trusted as above. */
+  /* Takes apart a model file that lies in memory; trusted as above. Without a
+   * split it is one layer, which takes and gives all. */
   int (*take_apart)(const void* file, uint64_t bytes, int trusted,
+                    const millrace_split* split,
                     const millrace_import_sink* sink, millrace_error* failed);
 } millrace_backend;
 

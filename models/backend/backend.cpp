@@ -2,7 +2,9 @@
 #include "models/backend/backend.hpp"
 
 #include <cstdlib>
+#include <deque>
 #include <dlfcn.h>
+#include <map>
 #include <mutex>
 
 #include "models/backend/abi.h"
@@ -88,9 +90,19 @@ private:
 struct parts_sink {
   model_parts parts;
 
+  static std::vector<std::string> texts(millrace_names xs) {
+    return {xs.names, xs.names + xs.count};
+  }
+  static model_parts::layer& last(void* self) {
+    return static_cast<parts_sink*>(self)->parts.layers.back();
+  }
+  static void on_layer(void* self, const char* name, millrace_names takes,
+                       millrace_names gives) {
+    static_cast<parts_sink*>(self)->parts.layers.push_back(
+      {name, texts(takes), texts(gives), {}, {}});
+  }
   static void on_code(void* self, const void* data, uint64_t bytes) {
-    static_cast<parts_sink*>(self)->parts.code.assign(
-      static_cast<const char*>(data), bytes);
+    last(self).code.assign(static_cast<const char*>(data), bytes);
   }
   static void on_parameter(void* self, const millrace_parameter* x) {
     auto view =
@@ -98,12 +110,30 @@ struct parts_sink {
              *shape::of({x->value.extents, static_cast<size_t>(x->value.rank)}),
              shared_bytes::copy_of(const_bytes{
                static_cast<const std::byte*>(x->value.data), x->value.bytes})};
-    static_cast<parts_sink*>(self)->parts.parameters.push_back(
-      {x->name, std::move(view)});
+    last(self).parameters.push_back({x->name, std::move(view)});
   }
   static void on_input(void* self, const char* name, const char* type) {
     static_cast<parts_sink*>(self)->parts.inputs.push_back({name, type});
   }
+};
+
+/// The values that pass between layers, as the numbers a backend knows them by.
+class value_numbers {
+public:
+  /// Those that a stage is given come first.
+  explicit value_numbers(const std::vector<std::string>& given) { of(given); }
+
+  std::vector<uint32_t> of(const std::vector<std::string>& names) {
+    std::vector<uint32_t> out;
+    for (auto& x : names)
+      out.push_back(
+        numbers_.try_emplace(x, static_cast<uint32_t>(numbers_.size()))
+          .first->second);
+    return out;
+  }
+
+private:
+  std::map<std::string, uint32_t> numbers_;
 };
 
 class plugin_backend : public backend {
@@ -119,7 +149,10 @@ public:
   result<std::unique_ptr<loaded_stage>>
   load(const std::shared_ptr<const bundle>& x, size_t first,
        size_t last) override {
+    auto count = x->info.layers.size();
+    value_numbers numbers{crossing(x->info, first)};
     std::vector<std::vector<millrace_parameter>> parameters;
+    std::deque<std::vector<uint32_t>> values; // which do not move
     std::vector<millrace_layer> layers;
     for (size_t i = first; i < last; ++i) {
       auto& list = parameters.emplace_back();
@@ -131,12 +164,24 @@ public:
                                          + "' is not named LAYER/NAME"};
         list.push_back({w.name.c_str() + prefix, lend(w.value)});
       }
-      layers.push_back({x->info.layers[i].name.c_str(), x->code[i].data(),
-                        x->code[i].size(), list.data(), list.size()});
+      static constexpr uint32_t none = 0;
+      auto& info = x->info.layers[i];
+      auto& takes = values.emplace_back(numbers.of(info.takes));
+      auto& gives = values.emplace_back(numbers.of(info.gives));
+      layers.push_back({info.name.c_str(), x->code[i].data(), x->code[i].size(),
+                        list.data(), list.size(),
+                        count == 1      ? nullptr // all
+                        : takes.empty() ? &none
+                                        : takes.data(),
+                        takes.size(), gives.data(), gives.size()});
     }
+    std::vector<uint32_t> given;
+    if (last < count)
+      given = numbers.of(crossing(x->info, last));
     millrace_stage* stage = nullptr;
     millrace_error failed{};
-    if (api_->load(layers.data(), layers.size(), trusted_, &stage, &failed)
+    if (api_->load(layers.data(), layers.size(), given.data(), given.size(),
+                   trusted_, &stage, &failed)
         != 0)
       return error{ec::internal,
                    (x->directory.empty() ? "" : x->directory + ": ")
@@ -145,14 +190,20 @@ public:
       std::make_unique<plugin_stage>(api_, stage, x)};
   }
 
-  result<model_parts> take_apart(const mapped_file& x) override {
+  result<model_parts>
+  take_apart(const mapped_file& x,
+             const std::optional<layer_split>& how) override {
     parts_sink sink;
-    millrace_import_sink calls{&sink, &parts_sink::on_code,
-                               &parts_sink::on_parameter,
-                               &parts_sink::on_input};
+    millrace_import_sink calls{&sink, &parts_sink::on_input,
+                               &parts_sink::on_layer, &parts_sink::on_code,
+                               &parts_sink::on_parameter};
+    millrace_split split{};
+    if (how)
+      split = {how->depth, how->inputs, how->firsts.data(), how->firsts.size()};
     millrace_error failed{};
     auto& file = x.content;
-    if (api_->take_apart(file.data(), file.size(), trusted_, &calls, &failed)
+    if (api_->take_apart(file.data(), file.size(), trusted_,
+                         how ? &split : nullptr, &calls, &failed)
         != 0)
       return error{ec::bad_request, failed.text};
     return std::move(sink.parts);

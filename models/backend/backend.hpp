@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,13 +33,28 @@ public:
 
 /// A model file taken apart for import.
 struct model_parts {
-  std::string code;
-  std::vector<named_tensor> parameters; ///< in memory that nobody else writes
   struct input {
     std::string name; ///< letters, digits, '_' and '.'
     std::string type; ///< as the model's language prints it
   };
+  /// As layer_info has it, but for the inputs' names, which are those above.
+  struct layer {
+    std::string name;
+    std::vector<std::string> takes, gives;
+    std::string code;
+    std::vector<named_tensor> parameters; ///< in memory that nobody else writes
+  };
   std::vector<input> inputs;
+  std::vector<layer> layers;
+};
+
+/// How a model file is cut into layers: where the model enters and leaves parts
+/// of itself, down to so many names ("encoder.layer.3" has three).
+struct layer_split {
+  uint32_t depth = 4;
+  uint32_t inputs = 1; ///< of forward's arguments, so many are given
+  /// Of these layers, those that begin one; empty: each does.
+  std::vector<uint32_t> firsts;
 };
 
 /// Whether somebody vouches for the code that a backend loads. What nobody
@@ -67,8 +83,12 @@ public:
   virtual result<std::unique_ptr<loaded_stage>>
   load(const std::shared_ptr<const bundle>& x, size_t first, size_t last) = 0;
 
-  /// Errors: bad_request when the file is no model of this backend.
-  virtual result<model_parts> take_apart(const mapped_file& x) = 0;
+  /// Without a split the model is one layer.
+  /// Errors: bad_request when the file is no model of this backend, or cannot
+  /// be cut.
+  virtual result<model_parts>
+  take_apart(const mapped_file& x,
+             const std::optional<layer_split>& how = {}) = 0;
 };
 
 /// Loads the LibTorch plugin, once per process: from $MILLRACE_BACKEND, or

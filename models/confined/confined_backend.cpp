@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/confined/confined_backend.hpp"
 
-#include <algorithm>
 #include <array>
-#include <cctype>
 #include <future>
 #include <optional>
 
 #include "models/confined/arena.hpp"
 #include "models/confined/confined_stage.hpp"
+#include "models/confined/parts.hpp"
 #include "runtime/sizes.hpp"
-#include "runtime/text.hpp"
 
 namespace millrace::confined {
 
@@ -22,49 +20,6 @@ constexpr uint64_t copies = 4;
 
 error lost(const std::string& how) {
   return {ec::unavailable, "the process that took it apart " + how};
-}
-
-/// Of what forward takes; longer is no list of arguments.
-constexpr size_t most_input_text = 64 << 10;
-
-/// What TorchScript calls an argument.
-bool is_argument_name(std::string_view x) {
-  return !x.empty() && x.size() <= 255
-         && std::all_of(x.begin(), x.end(), [](unsigned char c) {
-              return std::isalnum(c) || c == '_' || c == '.';
-            });
-}
-
-/// Lines "NAME TYPE". A model may have written them, or anything else.
-result<std::vector<model_parts::input>> read_inputs(std::string_view text) {
-  if (text.size() > most_input_text)
-    return error{ec::bad_request, "forward takes more than can be read"};
-  std::vector<model_parts::input> out;
-  for (auto line : split(text, '\n')) {
-    if (line.empty())
-      continue;
-    auto name = line.substr(0, line.find(' '));
-    if (!is_argument_name(name) || name.size() == line.size())
-      return error{ec::bad_request, "forward takes " + shown(line)
-                                      + " (expected a name and a type)"};
-    out.push_back(
-      {std::string{name}, std::string{line.substr(name.size() + 1)}});
-  }
-  return out;
-}
-
-result<model_parts> read_parts(const tensor_list& xs) {
-  if (xs.size() != part_kinds)
-    return error{ec::internal, "a confined process gave "
-                                 + std::to_string(xs.size()) + " parts"};
-  auto weights = read_safetensors(xs[weights_part].data);
-  if (!weights)
-    return weights.failure();
-  auto inputs = read_inputs(xs[inputs_part].data.text());
-  if (!inputs)
-    return inputs.failure();
-  return model_parts{std::string{xs[code_part].data.text()},
-                     std::move(*weights), std::move(*inputs)};
 }
 
 class confined_backend : public backend {
@@ -100,7 +55,9 @@ public:
     return std::unique_ptr<loaded_stage>{std::move(stage)};
   }
 
-  result<model_parts> take_apart(const mapped_file& x) override {
+  result<model_parts>
+  take_apart(const mapped_file& x,
+             const std::optional<layer_split>& how) override {
     auto parts_memory = product(copies, x.content.size());
     if (!parts_memory)
       return error{ec::too_large, "the file is too large to be taken apart"};
@@ -113,6 +70,14 @@ public:
       return process.failure();
     life_order order;
     order.what = life_order::take_apart;
+    if (how) {
+      if (how->firsts.size() > most_firsts)
+        return error{ec::too_large, "more than 1024 layers"};
+      order.depth = how->depth;
+      order.inputs = how->inputs;
+      order.first_count = static_cast<uint32_t>(how->firsts.size());
+      std::copy(how->firsts.begin(), how->firsts.end(), order.firsts);
+    }
     order.memory = settings_.memory.value + *parts_memory;
     std::array files{x.file.get(), lane->second.get()};
     send_record(life->first, order, files);

@@ -15,6 +15,7 @@
 #include "models/confined/arena.hpp"
 #include "models/confined/confinement.hpp"
 #include "models/confined/orders.hpp"
+#include "models/confined/parts.hpp"
 #include "models/confined/records.hpp"
 #include "models/confined/sanitized.hpp"
 #include "models/device/warm_up.hpp"
@@ -55,25 +56,15 @@ result<bundle> receive_bundle(const life_order& order,
 }
 
 /// A model's file as what it is taken apart into.
-result<tensor_list> take_apart(backend& runner, const mapped_file& file) {
-  auto parts = runner.take_apart(file);
-  if (!parts)
-    return parts.failure();
-  auto weights = write_safetensors(parts->parameters);
-  if (!weights)
-    return weights.failure();
-  std::string texts[part_kinds];
-  texts[code_part] = std::move(parts->code);
-  texts[weights_part] = std::move(*weights);
-  for (auto& x : parts->inputs)
-    texts[inputs_part] += x.name + " " + x.type + "\n";
-  tensor_list out;
-  for (auto& x : texts) {
-    auto text = std::make_shared<const std::string>(std::move(x));
-    auto n = static_cast<int64_t>(text->size());
-    out.push_back({dtype::u8, {n}, {std::as_bytes(std::span{*text}), text}});
-  }
-  return out;
+result<tensor_list> take_apart(backend& runner, const mapped_file& file,
+                               const life_order& order) {
+  std::optional<layer_split> how;
+  if (order.depth > 0)
+    how = {order.depth,
+           order.inputs,
+           {order.firsts, order.firsts + order.first_count}};
+  auto parts = runner.take_apart(file, how);
+  return parts ? write_parts(std::move(*parts)) : parts.failure();
 }
 
 /// Runs what the node orders on one lane, on a thread of its own.
@@ -187,7 +178,7 @@ private:
       if (!runner)
         return runner.failure();
       (*runner)->enter_thread(static_cast<int>(order_.threads));
-      return take_apart(**runner, *file);
+      return take_apart(**runner, *file, order_);
     });
   }
 

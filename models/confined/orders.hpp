@@ -53,6 +53,9 @@ struct template_answer {
 
 // -- node and process, on its life line ---------------------------------------
 
+/// Layers that a model may be cut into.
+constexpr size_t most_firsts = 1024;
+
 /// The one thing that a process is there for.
 struct life_order {
   enum kind : uint8_t {
@@ -60,8 +63,8 @@ struct life_order {
     /// the weights, if there are any; the process's end of each lane. Answered
     /// by a load_answer.
     load,
-    /// Comes with a model's file and one lane, on which it is answered: by a
-    /// tensor of bytes for each part_kind.
+    /// Comes with a model's file and one lane, on which it is answered: by
+    /// what parts.hpp writes.
     take_apart
   };
   kind what = load;
@@ -73,14 +76,11 @@ struct life_order {
   uint64_t first_layer = 0;
   uint64_t last_layer = 0;
   uint64_t max_batch = 0; ///< rows to warm up with; 0: not at all
-};
-
-/// What a model's file is taken apart into, in this order.
-enum part_kind : uint8_t {
-  code_part,    ///< without its parameters
-  weights_part, ///< the parameters, as safetensors
-  inputs_part,  ///< a line "NAME TYPE" for each
-  part_kinds
+  // A layer_split, to take apart with.
+  uint32_t depth = 0; ///< 0: none
+  uint32_t inputs = 0;
+  uint32_t first_count = 0;
+  uint32_t firsts[most_firsts] = {};
 };
 
 struct load_answer {

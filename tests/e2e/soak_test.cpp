@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <map>
 
 #include "tests/support/canary_load.hpp"
 #include "tests/support/children.hpp"
@@ -40,6 +41,32 @@ size_t entries_of(const std::string& folder) {
   return static_cast<size_t>(std::distance(begin(all), end(all)));
 }
 
+/// What a process has open, and how often: "socket", "anon_inode:[eventfd]".
+std::map<std::string, size_t> open_of(pid_t pid) {
+  std::map<std::string, size_t> out;
+  for (auto& x : std::filesystem::directory_iterator{
+         "/proc/" + std::to_string(pid) + "/fd"}) {
+    std::error_code gone;
+    auto what = std::filesystem::read_symlink(x.path(), gone).string();
+    // "socket:[4711]", but not "anon_inode:[eventfd]"
+    ++out[what.starts_with("socket:") ? "socket" : what];
+  }
+  return out;
+}
+
+/// "2 more of socket; "
+std::string difference(const std::map<std::string, size_t>& before,
+                       const std::map<std::string, size_t>& after) {
+  std::string out;
+  for (auto& [what, n] : after) {
+    auto i = before.find(what);
+    auto had = i == before.end() ? 0 : i->second;
+    if (n > had)
+      out += std::to_string(n - had) + " more of " + what + "; ";
+  }
+  return out;
+}
+
 /// A node that has all roles, whose models come and go.
 class soaked {
 public:
@@ -50,6 +77,7 @@ public:
   }
 
   client connect() { return cluster_.connect_client(); }
+  pid_t process() { return cluster_["all"].pid(); }
 
   /// Has a model loaded, asks it once, and has it unloaded.
   void come_and_go(client& gateway) {
@@ -144,6 +172,7 @@ TEST_CASE(
   // Allocators and threads that are started once.
   soak(10, 20'000);
   auto before = node.settled();
+  auto open_before = open_of(node.process());
   MESSAGE("before: " << before);
   soak(cycles, load.submitted + requests);
   auto after = node.look();
@@ -153,6 +182,8 @@ TEST_CASE(
       return after.same_but_memory(before);
     },
     5s));
+  INFO(difference(open_before, open_of(node.process())));
+  CHECK(after.descriptors == before.descriptors);
   report(load);
   MESSAGE("after " << cycles << " loads and unloads and " << load.submitted
                    << " requests: " << after);

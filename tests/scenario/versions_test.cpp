@@ -170,3 +170,23 @@ TEST_CASE(
   REQUIRE(c.replies[1].size() == 1);
   CHECK(c.replies[1][0].status == ec::ok);
 }
+
+TEST_CASE("P10: nothing is kept of a replica that has ended") {
+  virtual_cluster c{1, one_by_one(1), ten_ms};
+  auto status =
+    c.ask_actor<node_status, supervisor_actor>("w1/supervisor", get_status{});
+  REQUIRE(status);
+  auto& name = status->replicas.at(0).what.replica;
+  c.request(1);
+  c.advance(1s);
+  auto replica = caf::actor_cast<caf::actor_addr>(
+    c.node("w1").bus()->resolve("w1/replica/" + name));
+  REQUIRE(replica);
+  have(c, one_by_one(0));
+  c.advance(10s);
+  have(c, one_by_one(1)); // the next that subscribes
+  c.advance(10s);
+  auto* block = replica.get();
+  CHECK(block->strong_refs.load() == 0);
+  CHECK(block->weak_refs.load() == 1); // ours
+}

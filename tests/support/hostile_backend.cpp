@@ -39,8 +39,8 @@ void enter_thread(int) {
 }
 
 /// A layer's name says what loading it does.
-int load(const millrace_layer* layers, uint64_t, int, millrace_stage** out,
-         millrace_error*) {
+int load(const millrace_layer* layers, uint64_t, const uint32_t*, uint64_t, int,
+         millrace_stage** out, millrace_error*) {
   for (volatile bool loop = std::strcmp(layers[0].name, "loop") == 0; loop;)
     ;
   if (std::strcmp(layers[0].name, "crash") == 0)
@@ -125,8 +125,9 @@ int run(millrace_stage*, const millrace_tensor* inputs, uint32_t,
 }
 
 /// What a file says is done while it is taken apart.
-int take_apart(const void* file, uint64_t bytes, int,
+int take_apart(const void* file, uint64_t bytes, int, const millrace_split*,
                const millrace_import_sink* sink, millrace_error* failed) {
+  sink->layer(sink->self, "model", {}, {});
   std::string_view deed{static_cast<const char*>(file), bytes};
   for (volatile bool loop = deed == "loop"; loop;)
     ;

@@ -129,6 +129,46 @@ std::string with(const std::string& from, const std::string& to) {
   return out.replace(out.find(from), from.size(), to);
 }
 
+/// A good one of two layers, but for what is said of them.
+std::string two_layers(const std::string& first, const std::string& second) {
+  std::string end = code_sha256;
+  return with(end, end + ", " + first)
+         + "  - {name: other, code: layers/model.pt, " + second + "}\n";
+}
+
+/// What passes between layers.
+files passing() {
+  auto many = [] {
+    std::string out;
+    for (int i = 0; i < 65; ++i)
+      out += ", h" + std::to_string(i);
+    return "gives: [" + out.substr(2) + "]";
+  };
+  return {
+    {"an only layer that names what it takes",
+     with(code_sha256, code_sha256 + ", takes: [x]"s),
+     "model.yaml: layers: 'model' is the whole model, and names what it takes"
+     " or gives"},
+    {"takes what nobody gives", two_layers("gives: [h]", "takes: [g]"),
+     "model.yaml: layers: 'other' takes 'g', which no layer before gives"},
+    {"takes what comes later",
+     two_layers("takes: [h], gives: [h]", "takes: []"),
+     "model.yaml: layers: 'model' takes 'h', which no layer before gives"},
+    {"gives what is there", two_layers("gives: [x]", "takes: [x]"),
+     "model.yaml: layers: 'model' gives 'x', which is there already"},
+    {"gives one thing twice", two_layers("gives: [h, h]", "takes: [h]"),
+     "model.yaml: layers: 'model' gives 'h', which is there already"},
+    {"gives nothing", two_layers("takes: [x]", "takes: [x]"),
+     "model.yaml: layers: 'model' gives nothing to those behind it"},
+    {"the last gives", two_layers("gives: [h]", "takes: [h], gives: [y]"),
+     "model.yaml: layers: 'other' is the last and gives what has a name"},
+    {"gives more than a stage has", two_layers(many(), "takes: [h0]"),
+     "model.yaml: layers: 'model' takes or gives more than 64 tensors"},
+    {"samples out of the bundle", good_manifest() + "samples: {file: ../x}\n",
+     "model.yaml: samples: file '../x' is not a plain path inside the bundle"},
+  };
+}
+
 files paths() {
   files out;
   auto add = [&](std::string item, const std::string& yaml,
@@ -193,14 +233,11 @@ files sizes_and_hashes() {
      good_manifest()
        + "weights: {file: layers/model.pt, bytes: 9223372036854775808}\n",
      "layers/model.pt: has 4 bytes, the manifest says 9223372036854775808"},
-    {"two files of one name",
-     good_manifest()
-       + "  - {name: other, code: layers/model.pt, code_bytes: 9}\n",
+    {"two files of one name", two_layers("gives: [h]", "code_bytes: 9"),
      "layers/model.pt: has 4 bytes, the manifest says 9"},
     {"two files of one name, of one size",
-     good_manifest()
-       + "  - {name: other, code: layers/model.pt, code_bytes: 4, code_sha256: "
-       + std::string(64, '0') + "}\n",
+     two_layers("gives: [h]",
+                "code_bytes: 4, code_sha256: " + std::string(64, '0')),
      hash},
     {"parameters of 2^64 - 1",
      with("code_bytes: 4", "parameters: 18446744073709551615"),
@@ -210,7 +247,7 @@ files sizes_and_hashes() {
     {"hash that is cut", sha256(std::string{code_sha256}.substr(0, 8)), hash},
     {"hash algorithm of its own", with("code_sha256", "code_md5"),
      "model.yaml:10: layers[0]: unknown key 'code_md5'; known here: name code"
-     " code_bytes code_sha256 parameters_sha256 parameters"},
+     " code_bytes code_sha256 parameters_sha256 parameters takes gives"},
   };
 }
 
@@ -249,7 +286,7 @@ files texts() {
     {"unknown key", good_manifest() + "pipeline: [m]\n",
      "model.yaml:11: unknown key 'pipeline'; known here: format name version"
      " application description accuracy licence precision parent generator"
-     " labels signature layers weights"},
+     " labels signature layers weights samples"},
     {"no manifest", "", "model.yaml: expected a map, found nothing"},
     {"aliases that multiply a text",
      start + labels + list_of_aliases("labels", "*long", 20),
@@ -284,7 +321,7 @@ std::string good_manifest() {
 
 files hostile_manifests() {
   auto out = paths();
-  for (auto part : {sizes_and_hashes, texts})
+  for (auto part : {passing, sizes_and_hashes, texts})
     for (auto& x : part())
       out.push_back(std::move(x));
   return out;

@@ -182,6 +182,75 @@ class Two(torch.nn.Module):
         return a + b, {"product": a * b}
 
 
+class Residual(torch.nn.Module):
+    """Six blocks one after the other, past each of which its input goes, too."""
+
+    def __init__(self):
+        super().__init__()
+        linear = torch.nn.Linear
+        self.stem = linear(4, 32)
+        self.blocks = torch.nn.ModuleList(
+            torch.nn.Sequential(linear(32, 64), torch.nn.ReLU(), linear(64, 32))
+            for _ in range(6))
+        self.head = linear(32, 3)
+
+    def forward(self, x):
+        x = self.stem(x)
+        for block in self.blocks:
+            x = x + block(x)
+        return self.head(x)
+
+
+class Encoder(torch.nn.Module):
+    """Two layers of attention under a mask, which reaches the second, too, as do
+    what comes of the positions and, for one output, of the first."""
+
+    class Layer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.query, self.key, self.value = (
+                torch.nn.Linear(16, 16) for _ in range(3))
+
+        def forward(self, x, bias):
+            weights = self.query(x) @ self.key(x).transpose(-1, -2) + bias
+            return x + weights.softmax(-1) @ self.value(x)
+
+    def __init__(self):
+        super().__init__()
+        self.words = torch.nn.Embedding(50, 16)
+        self.places = torch.nn.Embedding(64, 16)
+        self.layers = torch.nn.ModuleList(self.Layer() for _ in range(2))
+        self.pooler = torch.nn.Linear(16, 8)
+
+    def forward(self, ids, mask):
+        bias = (1 - mask.unsqueeze(1)) * -1e4
+        places = self.places(torch.arange(ids.size(1)))
+        first = self.layers[0](self.words(ids) + places, bias)
+        x = self.layers[1](first + places, bias)
+        return {"hidden": x + first, "pooled": self.pooler(x[:, 0])}
+
+
+class Deciding(torch.nn.Module):
+    """Does one thing with few rows, and another with more."""
+
+    def forward(self, x):
+        return x * 2 if x.size(0) > 2 else x
+
+
+class Counting(torch.nn.Module):
+    """Changes itself while it runs, so that it is not one thing after another."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(4, 4)
+        self.second = torch.nn.Linear(4, 4)
+        self.runs: int = 0
+
+    def forward(self, x):
+        self.runs += 1
+        return self.second(self.first(x))
+
+
 def rewritten(source, target, change=str, ending=".py", more=()):
     """The same archive with other programs, whose names end otherwise, and more files."""
     with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
@@ -219,11 +288,13 @@ def write_hostile(folder):
 def main():
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(1)
     torch.jit.script(Nested(Sized())).save(str(folder / "nested-sized.pt"))
     torch.jit.script(Nested(Affine())).save(str(folder / "nested-affine.pt"))
     for module in (Identity(), Affine(), Centred(), Picky(), Two(), Ballast(), Lasting(),
                    Deceptive(), Sized(), Double(), Halves(), Wide(),
-                   Fatal(), Doomed(), Mute(), Forever(), Prying()):
+                   Fatal(), Doomed(), Mute(), Forever(), Prying(),
+                   Residual(), Encoder(), Counting()):
         name = type(module).__name__.lower()
         torch.jit.script(module.eval()).save(str(folder / f"{name}.pt"))
     write_hostile(folder)

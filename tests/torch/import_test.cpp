@@ -11,7 +11,7 @@
 
 #include "models/confined/confined_backend.hpp"
 #include "models/confined/sanitized.hpp"
-#include "models/import.hpp"
+#include "models/import/import.hpp"
 #include "tests/support/attempts.hpp"
 #include "tests/support/builders.hpp"
 #include "tests/support/children.hpp"

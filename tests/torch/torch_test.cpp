@@ -10,7 +10,7 @@
 #include <sys/resource.h>
 
 #include "models/device/device.hpp"
-#include "models/import.hpp"
+#include "models/import/import.hpp"
 #include "tests/support/builders.hpp"
 #include "tests/support/temporary_directory.hpp"
 

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "models/partition/deployment.hpp"
+#include "models/partition/granularity.hpp"
 #include "tests/support/campaign.hpp"
 
 using namespace millrace;
@@ -393,4 +394,50 @@ TEST_CASE("planner: a profile that costs what cannot be, or has too many "
   CHECK(less.failure().text == "the profile of m says that layer 1 takes -5 s");
   x.points[1].metrics["attach_seconds"] = 5;
   CHECK_FALSE(layer_costs_of(x, "a10", 1, {{0}, 1ms})); // nothing gets through
+}
+
+TEST_CASE("granularity: an activation is no layer, a cut is where least crosses"
+          " it") {
+  // linear, relu, linear, add: behind the add one tensor crosses, before it two
+  const std::vector<fine_layer> xs{{100, 0}, {0, 64},   {100, 64},
+                                   {0, 64},  {100, 32}, {0, 32}};
+  CHECK(choose_layers(xs, 64) == std::vector<uint32_t>{0, 2, 4});
+}
+
+TEST_CASE("granularity: what is small joins the lighter of its neighbours") {
+  const std::vector<fine_layer> xs{{5, 0},   {100, 1}, {90, 1}, {5, 1},
+                                   {100, 1}, {100, 1}, {5, 1}};
+  CHECK(choose_layers(xs, 64, 50) == std::vector<uint32_t>{0, 2, 4, 5});
+}
+
+TEST_CASE("granularity: too many become as few as are wished, as even as they"
+          " can be") {
+  const std::vector<fine_layer> xs{{10, 0}, {10, 1}, {30, 1}, {10, 1}, {10, 1}};
+  CHECK(choose_layers(xs, 3) == std::vector<uint32_t>{0, 2, 3});
+  CHECK(choose_layers(xs, 1) == std::vector<uint32_t>{0});
+  CHECK(choose_layers(xs, 0) == std::vector<uint32_t>{0});
+}
+
+TEST_CASE("granularity: whatever the layers, there are as many as allowed, the"
+          " first begins one, and what each has is enough") {
+  random_stream random{7};
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<fine_layer> xs(1 + random.below(40));
+    for (auto& x : xs)
+      x = {random.below(3) == 0 ? 0 : random.below(1000), random.below(100)};
+    auto most = 1 + random.below(20);
+    auto least = random.below(500);
+    auto firsts = choose_layers(xs, most, least);
+    REQUIRE(!firsts.empty());
+    CHECK(firsts[0] == 0);
+    CHECK(firsts.size() <= most);
+    CHECK(std::is_sorted(firsts.begin(), firsts.end()));
+    for (size_t i = 0; firsts.size() > 1 && i < firsts.size(); ++i) {
+      auto end = i + 1 < firsts.size() ? firsts[i + 1] : xs.size();
+      uint64_t has = 0;
+      for (size_t k = firsts[i]; k < end; ++k)
+        has += xs[k].parameters;
+      CHECK(has >= least);
+    }
+  }
 }

@@ -5,7 +5,8 @@
 
 #include "millrace/print.hpp"
 #include "models/confined/confined_backend.hpp"
-#include "models/import.hpp"
+#include "models/import/import.hpp"
+#include "models/import/verification.hpp"
 #include "runtime/text.hpp"
 
 namespace millrace {
@@ -24,6 +25,7 @@ struct model_options {
   bool trusted = false;
   std::string memory = "4GiB";
   std::string limit = "2min";
+  std::string layer_size = "64KiB";
   import_request request;
 };
 
@@ -76,6 +78,10 @@ int run_import(model_options& x, const common_options& common) {
   if (x.accuracy)
     x.request.accuracy = accuracy_info{*x.accuracy, "top-1", x.accuracy_data};
   x.request.name = x.name;
+  auto least = parse_bytes(x.layer_size);
+  if (!least)
+    return fail(common, std::move(least.failure()).within("--layer-size"));
+  x.request.layers.least = least->value;
   auto runner = runner_for(x);
   if (!runner)
     return fail(common, runner.failure());
@@ -99,7 +105,8 @@ int run_import(model_options& x, const common_options& common) {
   std::cout << done->directory << "\n  inputs   "
             << specs(done->info.signature.inputs) << "\n  outputs  "
             << specs(done->info.signature.outputs) << "\n  weights  "
-            << format_bytes(done->info.weights.bytes) << std::endl;
+            << format_bytes(done->info.weights.bytes) << "\n  layers   "
+            << done->info.layers.size() << std::endl;
   for (auto& remark : done->remarks)
     std::cout << "  note: " << remark << std::endl;
   return exit_ok;
@@ -156,15 +163,27 @@ int run_verify(const model_options& x, const common_options& common) {
   if (!runner)
     return fail(common, runner.failure());
   auto shared = std::make_shared<bundle>(std::move(*content));
-  auto stage = (*runner)->load(shared, 0, shared->info.layers.size());
-  if (!stage)
-    return fail(common, stage.failure());
-  if (common.json)
-    std::cout << json{{"directory", *directory}, {"ok", true}}.dump()
+  auto compared = verify_by_running(**runner, shared);
+  if (!compared)
+    return fail(common, compared.failure());
+  auto layers = shared->info.layers.size();
+  if (common.json) {
+    std::cout << json{{"directory", *directory},
+                      {"ok", true},
+                      {"layers", layers},
+                      {"compared", *compared}}
+                   .dump()
               << std::endl;
-  else
-    std::cout << *directory << ": every byte is as the manifest says, and it"
-              << " loads" << std::endl;
+    return exit_ok;
+  }
+  std::cout << *directory << ": every byte is as the manifest says, and it"
+            << " runs";
+  if (layers > 1)
+    std::cout << "; its " << layers << " layers, one after the other, compute"
+              << " what they do at once";
+  if (*compared)
+    std::cout << "; it computes what the model did when it was imported";
+  std::cout << std::endl;
   return exit_ok;
 }
 
@@ -249,24 +268,40 @@ void add_model_verb(CLI::App& app, common_options& common, verb_action& run) {
                      "What the accuracy was measured on");
   import->add_option("--licence", x->request.licence, "Licence of the model");
   import->add_option("--description", x->request.description, "One sentence");
-  add_confinement(import);
-  add("list", "List bundles", run_list);
-  auto* verify =
-    add("verify", "Check a bundle's every byte, and load it", run_verify);
-  verify->add_option("name", x->name, "Model")->required();
-  verify->add_option("version", x->version,
-                     "Version or alias; default: default");
-  add_confinement(verify);
-  add_plan_verb(*model, common, run);
-  auto* alias = add("alias", "Point an alias at a version",
-                    [](auto& y, auto& c) { return run_alias(y, c, false); });
-  alias->add_option("name", x->name, "Model")->required();
-  alias->add_option("alias", x->alias, "Alias, like stable")->required();
-  alias->add_option("version", x->version, "Version")->required();
-  auto* rollback = add("rollback", "Point an alias back where it pointed",
-                       [](auto& y, auto& c) { return run_alias(y, c, true); });
-  rollback->add_option("name", x->name, "Model")->required();
-  rollback->add_option("alias", x->alias, "Alias")->capture_default_str();
-}
+  import
+    ->add_option("--depth", x->request.layers.depth,
+                 "Down to how many names of its parts the model is cut into"
+                 " layers; 0: it is one layer")
+    ->capture_default_str()
+    ->check(CLI::Range(0, 64))
+    ->each([x](const std::string&) { x->request.must_cut = true;
+});
+import
+  ->add_option("--most-layers", x->request.layers.most,
+               "How many layers it may have; neighbours become one")
+  ->capture_default_str()
+  ->check(CLI::Range(1, 128));
+import
+  ->add_option("--layer-size", x->layer_size,
+               "How many bytes of parameters a layer has at least")
+  ->capture_default_str();
+add_confinement(import);
+add("list", "List bundles", run_list);
+auto* verify =
+  add("verify", "Check a bundle's every byte, and that it runs", run_verify);
+verify->add_option("name", x->name, "Model")->required();
+verify->add_option("version", x->version, "Version or alias; default: default");
+add_confinement(verify);
+add_plan_verb(*model, common, run);
+auto* alias = add("alias", "Point an alias at a version",
+                  [](auto& y, auto& c) { return run_alias(y, c, false); });
+alias->add_option("name", x->name, "Model")->required();
+alias->add_option("alias", x->alias, "Alias, like stable")->required();
+alias->add_option("version", x->version, "Version")->required();
+auto* rollback = add("rollback", "Point an alias back where it pointed",
+                     [](auto& y, auto& c) { return run_alias(y, c, true); });
+rollback->add_option("name", x->name, "Model")->required();
+rollback->add_option("alias", x->alias, "Alias")->capture_default_str();
+} // namespace millrace
 
 } // namespace millrace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/import.hpp"
+#include "models/import/import.hpp"
 
-#include "models/trial.hpp"
+#include "models/import/trial.hpp"
 #include "runtime/hash.hpp"
 #include "runtime/name.hpp"
 #include "runtime/text.hpp"
@@ -11,9 +11,7 @@ namespace millrace {
 
 namespace {
 
-constexpr auto layer_name = "model";
-constexpr auto code_file = "layers/model.pt";
-constexpr auto weights_file = "weights.safetensors";
+constexpr auto samples_file = "samples.safetensors";
 
 /// Beyond what JSON's numbers carry nothing counts versions.
 constexpr uint64_t max_version = uint64_t{1} << 53;
@@ -67,7 +65,7 @@ result<std::vector<tensor_spec>> choose_inputs(const import_request& x,
     return error{ec::bad_request,
                  "forward takes no tensor: there would be nothing to ask it"};
   if (parts.inputs.size() == 1)
-    for (auto& p : parts.parameters)
+    for (auto& p : parts.layers.at(0).parameters)
       if (p.value.extents.rank() > 1) {
         if (p.value.extents.rank() != 2)
           break;
@@ -111,46 +109,50 @@ result<void> check_labels(const import_request& x, const signature& s) {
                                   + std::to_string(columns) + " columns"};
 }
 
-bundle assemble(const import_request& x, uint64_t version, model_parts& parts) {
-  bundle out;
-  for (auto& p : parts.parameters)
-    out.weights.push_back(
-      {std::string{layer_name} + "/" + p.name, std::move(p.value)});
-  out.code.push_back(shared_bytes::copy_of(parts.code));
-  auto& info = out.info;
-  info.format = bundle_format;
-  info.name = x.name;
-  info.version = version;
-  info.application = x.application;
-  info.description = x.description;
-  info.accuracy = x.accuracy;
-  info.licence = x.licence;
-  info.labels = x.labels;
-  info.generator = "millrace model import";
-  info.precision = out.weights.empty()
-                     ? "F32"
-                     : std::string{to_string(out.weights.front().value.type)};
-  info.layers.push_back({layer_name, code_file, parts.code.size(),
-                         sha256_hex(out.code[0].view()), "",
-                         out.weights.size()});
+/// What is known before the model has run.
+manifest begin_manifest(const import_request& x, uint64_t version) {
+  manifest out;
+  out.format = bundle_format;
+  out.name = x.name;
+  out.version = version;
+  out.application = x.application;
+  out.description = x.description;
+  out.accuracy = x.accuracy;
+  out.licence = x.licence;
+  out.labels = x.labels;
+  out.generator = "millrace model import";
   return out;
 }
 
-/// Writes the weights' file, and gives it to the bundle as if that had been
-/// opened from it.
-result<void> add_weights(bundle& x, std::string& file) {
-  auto text = write_safetensors(x.weights);
+/// A run of the whole to hold its layers against, now and later: of several
+/// numbers along each axis that may have any, where the model takes that.
+/// Nothing where it never computes the same twice.
+std::optional<sample_run> sample(loaded_stage& whole, const signature& s) {
+  for (auto others : {5, 1}) {
+    random_stream random{2};
+    auto inputs = sample_inputs(s, random, s.batch_axis < 0 ? 1 : 2, others);
+    if (!inputs)
+      continue;
+    auto outputs = whole.run(*inputs);
+    auto again = outputs ? whole.run(*inputs) : outputs;
+    if (again && are_close(*again, *outputs))
+      return sample_run{std::move(*inputs), std::move(*outputs)};
+  }
+  return {};
+}
+
+/// Puts samples into a bundle that have a reasonable size.
+result<void> add_samples(draft& x, const sample_run& samples) {
+  constexpr size_t most = 16u << 20;
+  auto& info = x.content->info;
+  auto text = write_samples(info.signature, samples);
   if (!text)
     return text.failure();
-  file = std::move(*text);
-  auto bytes = std::as_bytes(std::span{file});
-  x.info.weights = {weights_file, bytes.size(), sha256_hex(bytes)};
-  x.info.layers[0].parameters_sha256 = x.info.weights.sha256;
-  const_bytes parts[] = {bytes};
-  auto sealed = seal_in_memory(parts);
-  if (!sealed)
-    return sealed.failure();
-  x.weights_file = std::make_shared<const file_descriptor>(std::move(*sealed));
+  if (text->size() > most)
+    return {};
+  auto bytes = std::as_bytes(std::span{*text});
+  info.samples = {samples_file, bytes.size(), sha256_hex(bytes)};
+  x.files[samples_file] = std::move(*text);
   return {};
 }
 
@@ -179,39 +181,57 @@ import_torchscript(backend& runner, const import_request& x,
   if (!inputs)
     return std::move(inputs.failure()).within(x.path);
   import_report out;
-  auto content = std::make_shared<bundle>(assemble(x, version, *parts));
-  auto& info = content->info;
-  info.signature.inputs = std::move(*inputs);
-  info.signature.batch_axis = x.batch_axis;
-  if (auto fine = check_samples(info.signature); !fine)
+  auto known = begin_manifest(x, version);
+  known.signature.inputs = std::move(*inputs);
+  known.signature.batch_axis = x.batch_axis;
+  if (auto fine = check_samples(known.signature); !fine)
     return fine.failure();
-  if (content->weights.empty())
+  if (parts->layers[0].parameters.empty())
     out.remarks.push_back("the file has no parameters of its own (a frozen"
                           " module?), so replicas cannot share them");
-  std::map<std::string, std::string> files{
-    {code_file, std::string{content->code[0].text()}}};
-  if (!content->weights.empty())
-    if (auto done = add_weights(*content, files[weights_file]); !done)
-      return done.failure();
+  auto done = make_draft(known, std::move(*parts));
+  if (!done)
+    return done.failure();
   progress("running it to learn its outputs");
-  auto stage = runner.load(content, 0, 1);
+  auto stage = runner.load(done->content, 0, 1);
   if (!stage)
     return stage.failure();
-  auto learned = learn_outputs(**stage, x.output_names, info.signature);
+  auto learned = learn_outputs(**stage, x.output_names, known.signature);
   if (!learned)
     return std::move(learned.failure()).within(x.path);
   out.remarks.insert(out.remarks.end(), learned->begin(), learned->end());
-  if (auto fine = check_signature(info.signature); !fine)
+  if (auto fine = check_signature(known.signature); !fine)
     return std::move(fine.failure()).within(x.path);
-  if (auto fine = check_labels(x, info.signature); !fine)
+  if (auto fine = check_labels(x, known.signature); !fine)
     return fine.failure();
+  auto samples = sample(**stage, known.signature);
+  if (!samples)
+    out.remarks.push_back("it never computes the same twice, so that nothing"
+                          " can be held against it: it is one layer");
+  (*stage).reset();
+  if (samples && x.layers.depth > 0) {
+    progress("cutting it into layers");
+    auto layers =
+      cut_into_layers(runner, *file, known, x.layers, *samples, progress);
+    if (!layers && x.must_cut)
+      return std::move(layers.failure()).within(x.path);
+    if (!layers)
+      out.remarks.push_back("it is one layer: " + layers.failure().text);
+    else if (*layers)
+      done = std::move(**layers);
+  }
+  auto& info = done->content->info;
+  info.signature = known.signature;
+  if (samples)
+    if (auto added = add_samples(*done, *samples); !added)
+      return added.failure();
   progress("writing the bundle");
-  auto directory = target.add(info, files);
+  auto directory = target.add(info, done->files);
   if (!directory)
     return directory.failure();
-  if (auto known = target.aliases(x.name);
-      known && (*known)["default"] != version)
-    out.remarks.push_back("version " + std::to_string((*known)["default"])
+  if (auto names = target.aliases(x.name);
+      names && (*names)["default"] != version)
+    out.remarks.push_back("version " + std::to_string((*names)["default"])
                           + " stays the default; millrace model alias " + x.name
                           + " default " + std::to_string(version)
                           + " moves it");

@@ -1,33 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// The LibTorch backend, 1.13 to 2.x: the one file of the project that sees
-/// LibTorch. Compiled as C++17 into a plugin; speaks only abi.h.
+/// The LibTorch backend, 1.13 to 2.x. This folder alone sees LibTorch; it is
+/// compiled as C++17 into a plugin, which speaks only abi.h.
 
 #include <torch/script.h>
 
-#include <algorithm>
 #include <cctype>
 #include <cstdio>
-#include <map>
 #include <set>
 #include <sstream>
-#include <streambuf>
 
 #include <ATen/Parallel.h>
-#include <caffe2/serialize/inline_container.h>
-#include <torch/csrc/jit/frontend/lexer.h>
 #include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/version.h>
 
 #include "models/backend/abi.h"
+#include "models/backend/torch/archive.hpp"
+#include "models/backend/torch/layer_splitter.hpp"
 
 struct millrace_stage {
-  std::vector<torch::jit::Module> layers;
+  struct layer {
+    torch::jit::Module module;
+    bool takes_all = false;
+    std::vector<uint32_t> takes, gives;
+    std::vector<uint32_t> done; ///< values that nobody takes after it
+  };
+  std::vector<layer> layers;
+  std::vector<uint32_t> gives; ///< none: what the last layer returns
+  size_t values = 0;
 };
 
 namespace {
+
+using millrace::any_node;
+using millrace::open_archive;
 
 /// In the order of millrace::dtype.
 constexpr at::ScalarType scalar_types[] = {
@@ -41,30 +49,6 @@ int dtype_of(at::ScalarType x) {
   throw std::runtime_error(std::string{"dtype "} + at::toString(x)
                            + " is not supported");
 }
-
-/// Reads code that lies in memory without copying it.
-class memory_buffer : public std::streambuf {
-public:
-  memory_buffer(const void* data, uint64_t bytes) {
-    auto* p = const_cast<char*>(static_cast<const char*>(data));
-    setg(p, p, p + bytes);
-  }
-
-protected:
-  pos_type seekoff(off_type off, std::ios_base::seekdir dir,
-                   std::ios_base::openmode) override {
-    auto* base = dir == std::ios_base::beg   ? eback()
-                 : dir == std::ios_base::cur ? gptr()
-                                             : egptr();
-    if (base + off < eback() || base + off > egptr())
-      return pos_type(off_type(-1));
-    setg(eback(), base + off, egptr());
-    return gptr() - eback();
-  }
-  pos_type seekpos(pos_type at, std::ios_base::openmode which) override {
-    return seekoff(at, std::ios_base::beg, which);
-  }
-};
 
 /// The one line of an error that says why: the last of a TorchScript
 /// traceback, else the first.
@@ -164,117 +148,6 @@ void attach(torch::jit::Module& m, const millrace_layer& layer) {
                              + given.begin()->first + "'");
 }
 
-/// LibTorch would take other formats, too: the lite interpreter's is read
-/// without a check of its offsets.
-void check_archive(const void* file, uint64_t bytes) {
-  constexpr char magic[] = {'P', 'K', 3, 4};
-  if (bytes < sizeof magic || std::memcmp(file, magic, sizeof magic) != 0)
-    C10_THROW_ERROR(ValueError, "not an archive (expected a zip file's start)");
-}
-
-/// Whether a file of an archive is one of its sources. LibTorch finds them by
-/// name whatever the case of their letters is.
-bool is_source(std::string name) {
-  constexpr char ending[] = ".py";
-  constexpr size_t n = sizeof ending - 1;
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return std::tolower(c); });
-  return name.size() > n && name.compare(name.size() - n, n, ending) == 0;
-}
-
-/// The sources in an archive, by their files' names.
-std::map<std::string, std::string> sources_in(const void* file,
-                                              uint64_t bytes) {
-  memory_buffer buffer{file, bytes};
-  std::istream in{&buffer};
-  caffe2::serialize::PyTorchStreamReader archive{&in};
-  if (archive.hasRecord("model.json"))
-    throw std::runtime_error("is of a format before PyTorch 1.4, in which code"
-                             " lies anywhere; expected what torch.jit.save"
-                             " writes since");
-  std::map<std::string, std::string> out;
-  for (auto& name : archive.getAllRecords())
-    if (is_source(name)) {
-      auto [data, size] = archive.getRecord(name);
-      out.emplace(name,
-                  std::string{static_cast<const char*>(data.get()), size});
-    }
-  return out;
-}
-
-/// Whether some operator, at any depth of branches, is such a one.
-bool any_node(const torch::jit::Block* block,
-              bool (*is_such)(const torch::jit::Node&)) {
-  for (auto* node : block->nodes()) {
-    if (is_such(*node))
-      return true;
-    for (auto* inner : node->blocks())
-      if (any_node(inner, is_such))
-        return true;
-  }
-  return false;
-}
-
-/// What code that nobody vouches for may not call: operators that open files.
-[[noreturn]] void refuse_call(const std::string& what) {
-  throw std::runtime_error(
-    "its code " + what
-    + "; expected code that only computes, or that its model is marked as"
-      " trusted");
-}
-
-/// Looks for such calls in a source: torch.save(...), ops.aten.from_file(...),
-/// and for whatever would give these places another name. TorchScript's own
-/// lexer sees through what stands between the words.
-void check_source(const std::string& file, const std::string& source) {
-  static const std::set<std::string> calls{"from_file", "save"};
-  torch::jit::Lexer lexer{std::make_shared<torch::jit::Source>(source)};
-  std::string place; // that the next words belong to
-  std::string last;
-  while (lexer.cur().kind != torch::jit::TK_EOF) {
-    auto text = lexer.next().text();
-    if (last == "." && !place.empty()) {
-      if (calls.count(text) != 0)
-        refuse_call("(" + file + ") calls " + place + "." + text
-                    + ", which opens files");
-      place = place == "ops" && text == "aten" ? "aten" : "";
-    } else if (!place.empty() && text != ".") {
-      refuse_call("(" + file + ") has another name for '" + place + "'");
-    } else if (last != "." && (text == "torch" || text == "ops")) {
-      place = text;
-    }
-    last = std::move(text);
-  }
-}
-
-bool opens_files(const torch::jit::Node& x) {
-  std::string kind = x.kind().toQualString();
-  return kind == "aten::from_file" || kind == "aten::save";
-}
-
-/// The same in what the sources were compiled to.
-void check_graphs(const torch::jit::Module& m) {
-  for (auto* f : m._ivalue()->compilation_unit()->get_functions()) {
-    f->ensure_defined();
-    if (any_node(torch::jit::toGraphFunction(*f).graph()->block(), opens_files))
-      refuse_call("(" + f->qualname().qualifiedName()
-                  + ") calls an operator that opens files");
-  }
-}
-
-torch::jit::Module open_archive(const void* file, uint64_t bytes, int trusted) {
-  check_archive(file, bytes);
-  if (trusted == 0)
-    for (auto& [name, source] : sources_in(file, bytes))
-      check_source(name, source);
-  memory_buffer buffer{file, bytes};
-  std::istream in{&buffer};
-  auto out = torch::jit::load(in, at::kCPU);
-  if (trusted == 0)
-    check_graphs(out);
-  return out;
-}
-
 // -- the interface ------------------------------------------------------------
 
 const char* describe_backend() {
@@ -286,8 +159,21 @@ void enter_thread(int threads) {
   at::set_num_threads(threads);
 }
 
-int load(const millrace_layer* layers, uint64_t count, int trusted,
-         millrace_stage** out, millrace_error* failed) {
+/// Each value is let go once no layer takes it any more.
+void find_last_uses(millrace_stage& x) {
+  std::set<uint32_t> needed{x.gives.begin(), x.gives.end()};
+  for (auto i = x.layers.rbegin(); i != x.layers.rend(); ++i)
+    for (auto* values : {&i->takes, &i->gives})
+      for (auto v : *values) {
+        x.values = std::max<size_t>(x.values, v + 1);
+        if (needed.insert(v).second)
+          i->done.push_back(v);
+      }
+}
+
+int load(const millrace_layer* layers, uint64_t count, const uint32_t* gives,
+         uint64_t give_count, int trusted, millrace_stage** out,
+         millrace_error* failed) {
   return guarded(failed, [&] {
     c10::InferenceMode inference;
     // The profiling executor makes the first calls 40 times slower and gains
@@ -298,8 +184,15 @@ int load(const millrace_layer* layers, uint64_t count, int trusted,
       auto m = open_archive(layers[i].code, layers[i].code_bytes, trusted);
       m.eval();
       attach(m, layers[i]);
-      stage->layers.push_back(std::move(m));
+      auto& x = layers[i];
+      stage->layers.push_back({std::move(m),
+                               x.take_count == 0 && x.takes == nullptr,
+                               {x.takes, x.takes + x.take_count},
+                               {x.gives, x.gives + x.give_count},
+                               {}});
     }
+    stage->gives.assign(gives, gives + give_count);
+    find_last_uses(*stage);
     *out = stage.release();
   });
 }
@@ -342,8 +235,8 @@ bool reads_values(const torch::jit::Node& x) {
 }
 
 int depends_on_values(const millrace_stage* stage) {
-  for (auto& m : stage->layers) {
-    auto graph = m.get_method("forward").graph()->copy();
+  for (auto& layer : stage->layers) {
+    auto graph = layer.module.get_method("forward").graph()->copy();
     // A pass inlines one level of calls where graphs are not optimised.
     for (int level = 0; level < max_calls && any_node(graph->block(), is_call);
          ++level)
@@ -361,14 +254,33 @@ int run(millrace_stage* stage, const millrace_tensor* inputs,
   return guarded(failed, [&] {
     c10::InferenceMode inference;
     torch::jit::setGraphExecutorOptimize(false);
-    std::vector<at::Tensor> xs;
+    std::vector<at::Tensor> given, xs;
     for (uint32_t i = 0; i < input_count; ++i)
-      xs.push_back(borrow(inputs[i]));
-    for (auto& m : stage->layers) {
-      std::vector<c10::IValue> arguments{xs.begin(), xs.end()};
-      auto y = m.forward(std::move(arguments));
+      given.push_back(borrow(inputs[i]));
+    auto values = given;
+    values.resize(std::max(values.size(), stage->values));
+    for (auto& layer : stage->layers) {
+      std::vector<c10::IValue> arguments{given.begin(), given.end()};
+      if (!layer.takes_all) {
+        arguments.clear();
+        for (auto i : layer.takes)
+          arguments.emplace_back(values[i]);
+      }
+      auto y = layer.module.forward(std::move(arguments));
       xs.clear();
       flatten(y, xs);
+      if (xs.size() < layer.gives.size())
+        throw std::runtime_error(
+          "a layer returned fewer tensors than it gives");
+      for (size_t i = 0; i < layer.gives.size(); ++i)
+        values[layer.gives[i]] = xs[i];
+      for (auto i : layer.done)
+        values[i].reset();
+    }
+    if (!stage->gives.empty()) {
+      xs.clear();
+      for (auto i : stage->gives)
+        xs.push_back(values[i]);
     }
     if (xs.size() > output_capacity)
       throw std::runtime_error("the model returned more tensors than fit");
@@ -392,8 +304,35 @@ auto read_script(F f) {
   }
 }
 
+/// Hands on a layer's parameters and its code without them.
+void hand_on(torch::jit::Module& m, const millrace_import_sink& sink) {
+  for_each_parameter(m, [&](const std::string& name, at::Tensor slot) {
+    auto whole = slot.detach().contiguous();
+    millrace_parameter x{name.c_str(), {}};
+    describe(whole, x.value);
+    sink.parameter(sink.self, &x);
+    // One element stretched over the shape: the code keeps what it needs to
+    // know of the parameter without its bytes.
+    slot.set_data(slot.dim() == 0
+                    ? at::zeros({}, slot.options())
+                    : at::zeros({1}, slot.options()).expand(slot.sizes()));
+  });
+  std::ostringstream code;
+  m.save(code);
+  auto text = code.str();
+  sink.code(sink.self, text.data(), text.size());
+}
+
+std::vector<const char*> pointers_to(const std::vector<std::string>& xs) {
+  std::vector<const char*> out;
+  for (auto& x : xs)
+    out.push_back(x.c_str());
+  return out;
+}
+
 int take_apart(const void* file, uint64_t bytes, int trusted,
-               const millrace_import_sink* sink, millrace_error* failed) {
+               const millrace_split* split, const millrace_import_sink* sink,
+               millrace_error* failed) {
   return guarded(failed, [&] {
     auto m = read_script([&] { return open_archive(file, bytes, trusted); });
     m.eval();
@@ -402,21 +341,19 @@ int take_apart(const void* file, uint64_t bytes, int trusted,
       auto& x = schema.arguments()[i];
       sink->input(sink->self, x.name().c_str(), x.type()->str().c_str());
     }
-    for_each_parameter(m, [&](const std::string& name, at::Tensor slot) {
-      auto whole = slot.detach().contiguous();
-      millrace_parameter x{name.c_str(), {}};
-      describe(whole, x.value);
-      sink->parameter(sink->self, &x);
-      // One element stretched over the shape: the code keeps what it needs to
-      // know of the parameter without its bytes.
-      slot.set_data(slot.dim() == 0
-                      ? at::zeros({}, slot.options())
-                      : at::zeros({1}, slot.options()).expand(slot.sizes()));
-    });
-    std::ostringstream code;
-    m.save(code);
-    auto text = code.str();
-    sink->code(sink->self, text.data(), text.size());
+    if (split == nullptr) {
+      sink->layer(sink->self, "model", {}, {});
+      return hand_on(m, *sink);
+    }
+    std::vector<size_t> firsts{split->firsts,
+                               split->firsts + split->first_count};
+    for (auto& x :
+         millrace::split_into_layers(m, split->inputs, split->depth, firsts)) {
+      auto takes = pointers_to(x.takes), gives = pointers_to(x.gives);
+      sink->layer(sink->self, x.name.c_str(), {takes.data(), takes.size()},
+                  {gives.data(), gives.size()});
+      hand_on(x.module, *sink);
+    }
   });
 }
 

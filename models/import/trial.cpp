@@ -1,116 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/trial.hpp"
-
-#include <bit>
-#include <cmath>
+#include "models/import/trial.hpp"
 
 #include "models/batching.hpp"
-#include "runtime/random.hpp"
+#include "models/import/samples.hpp"
 #include "runtime/units.hpp"
 
 namespace millrace {
 
 namespace {
-
-/// Of one input.
-constexpr size_t max_sample_bytes = size_t{1} << 30;
-
-template <class T, class F>
-void fill(byte_buffer& out, F draw) {
-  for (size_t i = 0; i < out.size() / sizeof(T); ++i)
-    reinterpret_cast<T*>(out.data())[i] = static_cast<T>(draw());
-}
-
-/// Reproducible content for a trial run: small numbers, whole ones for
-/// integers so that they are valid as indices.
-tensor sample(const tensor_spec& spec, const shape& extents,
-              random_stream& random) {
-  byte_buffer out{*dense_bytes(spec.type, extents)};
-  auto real = [&] { return random.uniform() * 2 - 1; };
-  auto bit = [&] { return random.below(2); };
-  // 1, 0.5, -1 and 2 in their bits.
-  constexpr uint16_t half[] = {0x3c00, 0x3800, 0xbc00, 0x4000};
-  constexpr uint16_t brain_half[] = {0x3f80, 0x3f00, 0xbf80, 0x4000};
-  switch (spec.type) {
-  case dtype::f32:
-    fill<float>(out, real);
-    break;
-  case dtype::f64:
-    fill<double>(out, real);
-    break;
-  case dtype::i32:
-    fill<int32_t>(out, bit);
-    break;
-  case dtype::i64:
-    fill<int64_t>(out, bit);
-    break;
-  case dtype::boolean:
-  case dtype::u8:
-  case dtype::i8:
-    fill<uint8_t>(out, bit);
-    break;
-  case dtype::i16:
-    fill<int16_t>(out, bit);
-    break;
-  case dtype::f16:
-    fill<uint16_t>(out, [&] { return half[random.below(4)]; });
-    break;
-  case dtype::bf16:
-    fill<uint16_t>(out, [&] { return brain_half[random.below(4)]; });
-    break;
-  }
-  return {spec.type, extents, std::move(out).freeze()};
-}
-
-/// IEEE 754 binary16 in its bits.
-double from_half(uint16_t x) {
-  auto exponent = (x >> 10) & 31;
-  auto fraction = x & 1023;
-  auto sign = (x & 0x8000) != 0 ? -1.0 : 1.0;
-  if (exponent == 31)
-    return fraction != 0 ? NAN : sign * INFINITY;
-  return exponent == 0 ? sign * std::ldexp(fraction, -24)
-                       : sign * std::ldexp(fraction + 1024, exponent - 25);
-}
-
-/// The upper half of a float's bits.
-double from_brain_half(uint16_t x) {
-  return std::bit_cast<float>(uint32_t{x} << 16);
-}
-
-/// Whether all numbers are the same but for rounding, which may differ with
-/// the number of rows.
-template <class T, class Read>
-bool close_numbers(const tensor& a, const tensor& b, double tolerance,
-                   Read read) {
-  auto* x = reinterpret_cast<const T*>(a.data.data());
-  auto* y = reinterpret_cast<const T*>(b.data.data());
-  for (size_t i = 0; i < a.data.size() / sizeof *x; ++i) {
-    double u = read(x[i]), v = read(y[i]);
-    auto same = u == v || (std::isnan(u) && std::isnan(v));
-    if (!same && !(std::abs(u - v) <= tolerance * (0.1 + std::abs(v))))
-      return false;
-  }
-  return true;
-}
-
-bool close(const tensor& a, const tensor& b) {
-  if (a.type != b.type || !(a.extents == b.extents))
-    return false;
-  auto same = [](auto x) { return static_cast<double>(x); };
-  switch (a.type) {
-  case dtype::f64:
-    return close_numbers<double>(a, b, 1e-9, same);
-  case dtype::f32:
-    return close_numbers<float>(a, b, 1e-3, same);
-  case dtype::f16:
-    return close_numbers<uint16_t>(a, b, 1e-2, from_half);
-  case dtype::bf16:
-    return close_numbers<uint16_t>(a, b, 5e-2, from_brain_half);
-  default:
-    return a.data == b.data;
-  }
-}
 
 /// The trial runs of one model.
 class trial {
@@ -120,18 +17,14 @@ public:
   result<std::vector<std::string>>
   run(const std::vector<std::string>& output_names) {
     std::vector<std::string> remarks;
-    tensor_list two, three;
-    for (auto& spec : s_.inputs) {
-      auto take = [&](int64_t rows) {
-        return sample(spec, with_rows(spec, s_.batch_axis, rows), random_);
-      };
-      two.push_back(take(2));
-      three.push_back(take(3));
-    }
-    auto y2 = stage_.run(two);
+    auto two = sample_inputs(s_, random_, 2);
+    auto three = sample_inputs(s_, random_, 3);
+    if (!two || !three)
+      return (two ? three : two).failure();
+    auto y2 = stage_.run(*two);
     if (!y2)
       return does_not_run(y2.failure());
-    auto y3 = stage_.run(three);
+    auto y3 = stage_.run(*three);
     if (!y3)
       return does_not_run(y3.failure());
     if (y2->size() != y3->size())
@@ -148,7 +41,7 @@ public:
                      + " output names were given, the model has "
                      + std::to_string(y2->size()) + " output(s)"};
     if (s_.batch_axis >= 0) {
-      auto independent = rows_are_independent(two, *y2);
+      auto independent = rows_are_independent(*two, *y2);
       if (!independent)
         return independent.failure();
       if (!*independent) {
@@ -166,19 +59,15 @@ private:
   /// that follow them are free, too. A model that does not run so has none. The
   /// last of the runs: it may end the model's process.
   void free_what_follows(const tensor_list& y) {
-    tensor_list wide;
-    auto differs = false;
-    for (auto& spec : s_.inputs) {
-      auto extents = with_rows(spec, s_.batch_axis, 2, 2);
-      auto bytes = dense_bytes(spec.type, extents);
-      if (!bytes || *bytes > max_sample_bytes)
-        return;
-      differs |= !(extents == with_rows(spec, s_.batch_axis, 2));
-      wide.push_back(sample(spec, extents, random_));
-    }
-    if (!differs)
+    auto differs =
+      std::any_of(s_.inputs.begin(), s_.inputs.end(), [&](auto& spec) {
+        return !(with_rows(spec, s_.batch_axis, 2, 2)
+                 == with_rows(spec, s_.batch_axis, 2));
+      });
+    auto wide = sample_inputs(s_, random_, 2, 2);
+    if (!differs || !wide)
       return;
-    auto z = stage_.run(wide);
+    auto z = stage_.run(*wide);
     for (size_t i = 0; z && i < std::min(z->size(), y.size()); ++i) {
       auto found = spec_of(y[i], (*z)[i], {});
       for (size_t k = 0; k < found.extents.size(); ++k)
@@ -229,7 +118,7 @@ private:
       if (!alone || alone->size() != y.size())
         return false;
       for (size_t k = 0; k < y.size(); ++k)
-        if (!close((*alone)[k], (*expected)[i][k]))
+        if (!are_close((*alone)[k], (*expected)[i][k]))
           return false;
     }
     return true;

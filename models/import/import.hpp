@@ -3,8 +3,8 @@
 
 #include <functional>
 
-#include "models/backend/backend.hpp"
 #include "models/bundle_store.hpp"
+#include "models/import/layers.hpp"
 
 namespace millrace {
 
@@ -22,6 +22,8 @@ struct import_request {
   std::optional<accuracy_info> accuracy;
   std::string licence;
   std::vector<std::string> labels;
+  layer_settings layers; ///< depth 0: it is one
+  bool must_cut = false; ///< else one that cannot be cut is one layer
 };
 
 struct import_report {
@@ -31,12 +33,12 @@ struct import_report {
   std::vector<std::string> remarks;
 };
 
-/// Turns a TorchScript file into a bundle of one layer: takes the parameters
-/// out, runs the model to learn its outputs and whether rows of a batch are
-/// independent, and puts the bundle in place. `progress` gets a sentence per
-/// step.
-/// Errors: bad_request when the inputs have to be given, or do not run; the
-/// text says what to give. conflict when the version exists.
+/// Turns a TorchScript file into a bundle: takes the parameters out, runs the
+/// model to learn its outputs and whether rows of a batch are independent, cuts
+/// it into layers if that is wished, sees that they compute what it does, and
+/// puts the bundle in place. `progress` gets a sentence per step. Errors:
+/// bad_request when the inputs have to be given, or do not run, or the model
+/// cannot be cut; the text says what to give. conflict when the version exists.
 result<import_report>
 import_torchscript(backend& runner, const import_request& x,
                    bundle_store& target,

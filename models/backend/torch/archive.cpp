@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/backend/torch/archive.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+#include <map>
+#include <set>
+#include <streambuf>
+
+#include <caffe2/serialize/inline_container.h>
+#include <torch/csrc/jit/frontend/lexer.h>
+
+namespace millrace {
+
+namespace {
+
+/// Reads code that lies in memory without copying it.
+class memory_buffer : public std::streambuf {
+public:
+  memory_buffer(const void* data, uint64_t bytes) {
+    auto* p = const_cast<char*>(static_cast<const char*>(data));
+    setg(p, p, p + bytes);
+  }
+
+protected:
+  pos_type seekoff(off_type off, std::ios_base::seekdir dir,
+                   std::ios_base::openmode) override {
+    auto* base = dir == std::ios_base::beg   ? eback()
+                 : dir == std::ios_base::cur ? gptr()
+                                             : egptr();
+    if (base + off < eback() || base + off > egptr())
+      return pos_type(off_type(-1));
+    setg(eback(), base + off, egptr());
+    return gptr() - eback();
+  }
+  pos_type seekpos(pos_type at, std::ios_base::openmode which) override {
+    return seekoff(at, std::ios_base::beg, which);
+  }
+};
+
+/// LibTorch would take other formats, too: the lite interpreter's is read
+/// without a check of its offsets.
+void check_archive(const void* file, uint64_t bytes) {
+  constexpr char magic[] = {'P', 'K', 3, 4};
+  if (bytes < sizeof magic || std::memcmp(file, magic, sizeof magic) != 0)
+    C10_THROW_ERROR(ValueError, "not an archive (expected a zip file's start)");
+}
+
+/// Whether a file of an archive is one of its sources. LibTorch finds them by
+/// name whatever the case of their letters is.
+bool is_source(std::string name) {
+  constexpr char ending[] = ".py";
+  constexpr size_t n = sizeof ending - 1;
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
+  return name.size() > n && name.compare(name.size() - n, n, ending) == 0;
+}
+
+/// The sources in an archive, by their files' names.
+std::map<std::string, std::string> sources_in(const void* file,
+                                              uint64_t bytes) {
+  memory_buffer buffer{file, bytes};
+  std::istream in{&buffer};
+  caffe2::serialize::PyTorchStreamReader archive{&in};
+  if (archive.hasRecord("model.json"))
+    throw std::runtime_error("is of a format before PyTorch 1.4, in which code"
+                             " lies anywhere; expected what torch.jit.save"
+                             " writes since");
+  std::map<std::string, std::string> out;
+  for (auto& name : archive.getAllRecords())
+    if (is_source(name)) {
+      auto [data, size] = archive.getRecord(name);
+      out.emplace(name,
+                  std::string{static_cast<const char*>(data.get()), size});
+    }
+  return out;
+}
+
+/// What code that nobody vouches for may not call: operators that open files.
+[[noreturn]] void refuse_call(const std::string& what) {
+  throw std::runtime_error(
+    "its code " + what
+    + "; expected code that only computes, or that its model is marked as"
+      " trusted");
+}
+
+/// Looks for such calls in a source: torch.save(...), ops.aten.from_file(...),
+/// and for whatever would give these places another name. TorchScript's own
+/// lexer sees through what stands between the words.
+void check_source(const std::string& file, const std::string& source) {
+  static const std::set<std::string> calls{"from_file", "save"};
+  torch::jit::Lexer lexer{std::make_shared<torch::jit::Source>(source)};
+  std::string place; // that the next words belong to
+  std::string last;
+  while (lexer.cur().kind != torch::jit::TK_EOF) {
+    auto text = lexer.next().text();
+    if (last == "." && !place.empty()) {
+      if (calls.count(text) != 0)
+        refuse_call("(" + file + ") calls " + place + "." + text
+                    + ", which opens files");
+      place = place == "ops" && text == "aten" ? "aten" : "";
+    } else if (!place.empty() && text != ".") {
+      refuse_call("(" + file + ") has another name for '" + place + "'");
+    } else if (last != "." && (text == "torch" || text == "ops")) {
+      place = text;
+    }
+    last = std::move(text);
+  }
+}
+
+bool opens_files(const torch::jit::Node& x) {
+  std::string kind = x.kind().toQualString();
+  return kind == "aten::from_file" || kind == "aten::save";
+}
+
+/// The same in what the sources were compiled to.
+void check_graphs(const torch::jit::Module& m) {
+  for (auto* f : m._ivalue()->compilation_unit()->get_functions()) {
+    f->ensure_defined();
+    if (any_node(torch::jit::toGraphFunction(*f).graph()->block(), opens_files))
+      refuse_call("(" + f->qualname().qualifiedName()
+                  + ") calls an operator that opens files");
+  }
+}
+
+} // namespace
+
+bool any_node(const torch::jit::Block* block,
+              bool (*is_such)(const torch::jit::Node&)) {
+  for (auto* node : block->nodes()) {
+    if (is_such(*node))
+      return true;
+    for (auto* inner : node->blocks())
+      if (any_node(inner, is_such))
+        return true;
+  }
+  return false;
+}
+
+torch::jit::Module open_archive(const void* file, uint64_t bytes, int trusted) {
+  check_archive(file, bytes);
+  if (trusted == 0)
+    for (auto& [name, source] : sources_in(file, bytes))
+      check_source(name, source);
+  memory_buffer buffer{file, bytes};
+  std::istream in{&buffer};
+  auto out = torch::jit::load(in, at::kCPU);
+  if (trusted == 0)
+    check_graphs(out);
+  return out;
+}
+
+} // namespace millrace

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/script.h>
+
+namespace millrace {
+
+/// Loads a TorchScript file that lies in memory, and that nothing of is copied
+/// but tensors. Code that nobody vouches for (trusted is 0) is refused when it
+/// calls an operator that opens files, by what its sources say and by what they
+/// were compiled to.
+/// Throws c10::Error for what is no such file, std::runtime_error for what is
+/// refused.
+torch::jit::Module open_archive(const void* file, uint64_t bytes, int trusted);
+
+/// Whether some operator, at any depth of branches, is such a one.
+bool any_node(const torch::jit::Block* block,
+              bool (*is_such)(const torch::jit::Node&));
+
+} // namespace millrace

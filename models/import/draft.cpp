@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/import/draft.hpp"
+
+#include "runtime/hash.hpp"
+
+namespace millrace {
+
+namespace {
+
+constexpr auto weights_file = "weights.safetensors";
+
+/// "layers/007.pt"
+std::string code_file(size_t layer) {
+  auto number = std::to_string(layer);
+  number.insert(0, 3 - std::min<size_t>(3, number.size()), '0');
+  return "layers/" + number + ".pt";
+}
+
+/// What layers call the model's inputs, as its signature does.
+void rename_inputs(model_parts& x, const signature& s) {
+  std::map<std::string, std::string> names;
+  for (size_t i = 0; i < s.inputs.size() && i < x.inputs.size(); ++i)
+    names[x.inputs[i].name] = s.inputs[i].name;
+  for (auto& layer : x.layers)
+    for (auto& name : layer.takes)
+      if (auto i = names.find(name); i != names.end())
+        name = i->second;
+}
+
+/// Writes the weights' file, and gives it to the bundle as if that had been
+/// opened from it. Each layer's lie one after the other at the file's end.
+result<void> add_weights(draft& x) {
+  auto& [content, files] = x;
+  auto text = write_safetensors(content->weights);
+  if (!text)
+    return text.failure();
+  auto& file = files[weights_file] = std::move(*text);
+  auto bytes = std::as_bytes(std::span{file});
+  content->info.weights = {weights_file, bytes.size(), sha256_hex(bytes)};
+  auto rest = bytes.last(bytes_of(content->weights));
+  auto next = content->weights.begin();
+  for (auto& layer : content->info.layers) {
+    size_t n = 0;
+    for (uint64_t i = 0; i < layer.parameters; ++i)
+      n += (next++)->value.data.size();
+    layer.parameters_sha256 = sha256_hex(rest.first(n));
+    rest = rest.subspan(n);
+  }
+  const_bytes parts[] = {bytes};
+  auto sealed = seal_in_memory(parts);
+  if (!sealed)
+    return sealed.failure();
+  content->weights_file =
+    std::make_shared<const file_descriptor>(std::move(*sealed));
+  return {};
+}
+
+} // namespace
+
+result<draft> make_draft(manifest info, model_parts parts) {
+  rename_inputs(parts, info.signature);
+  draft out{std::make_shared<bundle>(), {}};
+  auto& content = *out.content;
+  for (auto& layer : parts.layers) {
+    for (auto& p : layer.parameters)
+      content.weights.push_back(
+        {layer.name + "/" + p.name, std::move(p.value)});
+    auto file = code_file(info.layers.size());
+    auto code = shared_bytes::copy_of(layer.code);
+    info.layers.push_back({layer.name, file, code.size(),
+                           sha256_hex(code.view()), "", layer.parameters.size(),
+                           layer.takes, layer.gives});
+    content.code.push_back(std::move(code));
+    out.files[file] = std::move(layer.code);
+  }
+  info.precision =
+    content.weights.empty()
+      ? "F32"
+      : std::string{to_string(content.weights.front().value.type)};
+  content.info = std::move(info);
+  if (!content.weights.empty())
+    if (auto done = add_weights(out); !done)
+      return done.failure();
+  return out;
+}
+
+} // namespace millrace

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/import/layers.hpp"
+
+#include "models/partition/granularity.hpp"
+#include "runtime/text.hpp"
+#include "runtime/units.hpp"
+
+namespace millrace {
+
+namespace {
+
+uint64_t bytes_of(const tensor_list& xs) {
+  uint64_t n = 0;
+  for (auto& x : xs)
+    n += x.data.size();
+  return n;
+}
+
+/// A part of the work of cutting one model.
+class cutting {
+public:
+  cutting(backend& runner, const mapped_file& file, const manifest& known,
+          const sample_run& samples,
+          const std::function<void(std::string)>& progress)
+    : runner_(runner),
+      file_(file),
+      known_(known),
+      samples_(samples),
+      progress_(progress) {}
+
+  /// Cut at these of the finest layers; at all where there are none.
+  result<draft> cut(uint32_t depth, std::vector<uint32_t> firsts) {
+    auto inputs = static_cast<uint32_t>(known_.signature.inputs.size());
+    auto parts =
+      runner_.take_apart(file_, layer_split{depth, inputs, std::move(firsts)});
+    return parts ? make_draft(known_, std::move(*parts)) : parts.failure();
+  }
+
+  /// What each layer has, by running it.
+  result<std::vector<fine_layer>> measure(const draft& x) {
+    auto& content = x.content;
+    auto n = content->info.layers.size();
+    std::vector<fine_layer> out(n);
+    for (size_t i = 0; i < n; ++i)
+      out[i].parameters = millrace::bytes_of(weights_of(*content, i, i + 1));
+    auto done = run(x, [&](size_t i, const tensor_list& behind) {
+      if (i + 1 < n)
+        out[i + 1].crossing = bytes_of(behind);
+      if ((i + 1) % steps_told == 0)
+        progress_("ran " + std::to_string(i + 1) + " of " + std::to_string(n)
+                  + " parts");
+    });
+    return done ? result<std::vector<fine_layer>>{std::move(out)}
+                : done.failure();
+  }
+
+  /// Errors: bad_request when the layers do not compute what the whole does.
+  result<void>
+  run(const draft& x,
+      const std::function<void(size_t, const tensor_list&)>& told = {}) {
+    auto y = run_by_layers(runner_, x.content, samples_.inputs, told);
+    if (!y)
+      return y.failure();
+    if (!are_close(*y, samples_.outputs))
+      return error{ec::bad_request,
+                   "cannot be cut into layers: one after the other they"
+                   " compute something else than the whole"};
+    return {};
+  }
+
+private:
+  static constexpr size_t steps_told = 50;
+
+  backend& runner_;
+  const mapped_file& file_;
+  const manifest& known_;
+  const sample_run& samples_;
+  const std::function<void(std::string)>& progress_;
+};
+
+} // namespace
+
+result<std::optional<draft>>
+cut_into_layers(backend& runner, const mapped_file& file, const manifest& known,
+                const layer_settings& how, const sample_run& samples,
+                const std::function<void(std::string)>& progress) {
+  cutting work{runner, file, known, samples, progress};
+  auto finest = work.cut(how.depth, {});
+  if (!finest)
+    return finest.failure();
+  if (finest->content->info.layers.size() == 1)
+    return std::optional<draft>{};
+  progress("running each of its "
+           + std::to_string(finest->content->info.layers.size())
+           + " parts to see what passes between them");
+  auto measured = work.measure(*finest);
+  if (!measured)
+    return measured.failure();
+  auto firsts = choose_layers(*measured, how.most, how.least);
+  if (firsts.size() == 1)
+    return std::optional<draft>{};
+  auto out = work.cut(how.depth, std::move(firsts));
+  if (!out)
+    return out.failure();
+  progress("comparing its " + std::to_string(out->content->info.layers.size())
+           + " layers with the whole");
+  if (auto same = work.run(*out); !same)
+    return same.failure();
+  return std::optional{std::move(*out)};
+}
+
+result<tensor_list>
+run_by_layers(backend& runner, const std::shared_ptr<const bundle>& x,
+              tensor_list inputs,
+              const std::function<void(size_t, const tensor_list&)>& behind) {
+  auto crossing = std::move(inputs);
+  for (size_t i = 0; i < x->info.layers.size(); ++i) {
+    auto in_layer = [&](error why) {
+      return std::move(why).within("layer " + shown(x->info.layers[i].name));
+    };
+    auto stage = runner.load(x, i, i + 1);
+    if (!stage)
+      return in_layer(std::move(stage.failure()));
+    auto y = (*stage)->run(crossing);
+    if (!y)
+      return in_layer(std::move(y.failure()));
+    crossing = std::move(*y);
+    if (behind)
+      behind(i, crossing);
+  }
+  return crossing;
+}
+
+} // namespace millrace

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/import/samples.hpp"
+
+#include <bit>
+#include <cmath>
+
+#include "runtime/units.hpp"
+
+namespace millrace {
+
+namespace {
+
+template <class T, class F>
+void fill(byte_buffer& out, F draw) {
+  for (size_t i = 0; i < out.size() / sizeof(T); ++i)
+    reinterpret_cast<T*>(out.data())[i] = static_cast<T>(draw());
+}
+
+/// Reproducible content for a trial run: small numbers, whole ones for
+/// integers so that they are valid as indices.
+tensor sample(const tensor_spec& spec, const shape& extents,
+              random_stream& random) {
+  byte_buffer out{*dense_bytes(spec.type, extents)};
+  auto real = [&] { return random.uniform() * 2 - 1; };
+  auto bit = [&] { return random.below(2); };
+  // 1, 0.5, -1 and 2 in their bits.
+  constexpr uint16_t half[] = {0x3c00, 0x3800, 0xbc00, 0x4000};
+  constexpr uint16_t brain_half[] = {0x3f80, 0x3f00, 0xbf80, 0x4000};
+  switch (spec.type) {
+  case dtype::f32:
+    fill<float>(out, real);
+    break;
+  case dtype::f64:
+    fill<double>(out, real);
+    break;
+  case dtype::i32:
+    fill<int32_t>(out, bit);
+    break;
+  case dtype::i64:
+    fill<int64_t>(out, bit);
+    break;
+  case dtype::boolean:
+  case dtype::u8:
+  case dtype::i8:
+    fill<uint8_t>(out, bit);
+    break;
+  case dtype::i16:
+    fill<int16_t>(out, bit);
+    break;
+  case dtype::f16:
+    fill<uint16_t>(out, [&] { return half[random.below(4)]; });
+    break;
+  case dtype::bf16:
+    fill<uint16_t>(out, [&] { return brain_half[random.below(4)]; });
+    break;
+  }
+  return {spec.type, extents, std::move(out).freeze()};
+}
+
+/// IEEE 754 binary16 in its bits.
+double from_half(uint16_t x) {
+  auto exponent = (x >> 10) & 31;
+  auto fraction = x & 1023;
+  auto sign = (x & 0x8000) != 0 ? -1.0 : 1.0;
+  if (exponent == 31)
+    return fraction != 0 ? NAN : sign * INFINITY;
+  return exponent == 0 ? sign * std::ldexp(fraction, -24)
+                       : sign * std::ldexp(fraction + 1024, exponent - 25);
+}
+
+/// The upper half of a float's bits.
+double from_brain_half(uint16_t x) {
+  return std::bit_cast<float>(uint32_t{x} << 16);
+}
+
+/// Whether all numbers are the same but for rounding, which may differ with
+/// the number of rows.
+template <class T, class Read>
+bool close_numbers(const tensor& a, const tensor& b, double tolerance,
+                   Read read) {
+  auto* x = reinterpret_cast<const T*>(a.data.data());
+  auto* y = reinterpret_cast<const T*>(b.data.data());
+  for (size_t i = 0; i < a.data.size() / sizeof *x; ++i) {
+    double u = read(x[i]), v = read(y[i]);
+    auto same = u == v || (std::isnan(u) && std::isnan(v));
+    if (!same && !(std::abs(u - v) <= tolerance * (0.1 + std::abs(v))))
+      return false;
+  }
+  return true;
+}
+
+/// "input/x"
+void add_named(std::vector<named_tensor>& out, const std::string& prefix,
+               const std::vector<tensor_spec>& specs, const tensor_list& xs) {
+  for (size_t i = 0; i < xs.size(); ++i)
+    out.push_back({prefix + specs[i].name, xs[i]});
+}
+
+/// Those of that prefix, in the order of the specs; fewer where one is missing.
+tensor_list find_named(const std::vector<named_tensor>& all,
+                       const std::string& prefix,
+                       const std::vector<tensor_spec>& specs) {
+  tensor_list out;
+  for (auto& spec : specs)
+    for (auto& x : all)
+      if (x.name == prefix + spec.name)
+        out.push_back(x.value);
+  return out;
+}
+
+} // namespace
+
+result<std::string> write_samples(const signature& s, const sample_run& x) {
+  std::vector<named_tensor> out;
+  add_named(out, "input/", s.inputs, x.inputs);
+  add_named(out, "output/", s.outputs, x.outputs);
+  return write_safetensors(out);
+}
+
+result<std::optional<sample_run>> read_samples(const bundle& x) {
+  if (!x.info.samples)
+    return std::optional<sample_run>{};
+  auto all = open_samples(x);
+  if (!all)
+    return all.failure();
+  auto& s = x.info.signature;
+  sample_run out{find_named(*all, "input/", s.inputs),
+                 find_named(*all, "output/", s.outputs)};
+  if (out.inputs.size() != s.inputs.size()
+      || out.outputs.size() != s.outputs.size())
+    return error{ec::bad_config,
+                 x.directory + "/" + x.info.samples->file
+                   + ": has not each input and output of the signature"};
+  return std::optional{std::move(out)};
+}
+
+bool are_close(const tensor& a, const tensor& b) {
+  if (a.type != b.type || !(a.extents == b.extents))
+    return false;
+  auto same = [](auto x) { return static_cast<double>(x); };
+  switch (a.type) {
+  case dtype::f64:
+    return close_numbers<double>(a, b, 1e-9, same);
+  case dtype::f32:
+    return close_numbers<float>(a, b, 1e-3, same);
+  case dtype::f16:
+    return close_numbers<uint16_t>(a, b, 1e-2, from_half);
+  case dtype::bf16:
+    return close_numbers<uint16_t>(a, b, 5e-2, from_brain_half);
+  default:
+    return a.data == b.data;
+  }
+}
+
+bool are_close(const tensor_list& a, const tensor_list& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](auto& x, auto& y) { return are_close(x, y); });
+}
+
+result<tensor_list> sample_inputs(const signature& s, random_stream& random,
+                                  int64_t rows, int64_t others) {
+  tensor_list out;
+  for (auto& spec : s.inputs) {
+    auto extents = with_rows(spec, s.batch_axis, rows, others);
+    auto bytes = dense_bytes(spec.type, extents);
+    if (!bytes || *bytes > max_sample_bytes)
+      return error{ec::too_large,
+                   "input " + to_string(spec) + ": " + std::to_string(rows)
+                     + " rows are more than " + format_bytes(max_sample_bytes)};
+    out.push_back(sample(spec, extents, random));
+  }
+  return out;
+}
+
+} // namespace millrace

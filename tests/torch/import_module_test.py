@@ -1,0 +1,110 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""import_module_test.py MILLRACE: imports modules as a person does."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+TOOL = HERE.parent.parent / "tools/import-module"
+MILLRACE = ""
+
+
+class ImportModule(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.store = pathlib.Path(folder.name)
+
+    def millrace(self, *words):
+        return subprocess.run([MILLRACE, *words, "--store", self.store],
+                              capture_output=True, text=True)
+
+    def imported(self, module, *words, inputs=("x:F32:-1,4",), rest=()):
+        command = [TOOL, f"make_models:{module}", "--name", "m",
+                   "--millrace", MILLRACE]
+        for x in inputs:
+            command += ["--input", x]
+        return subprocess.run(
+            [*command, *words, "--", "--store", self.store, *rest],
+            capture_output=True, text=True, cwd=HERE.parent / "support")
+
+    def refusal(self, *words, **options):
+        x = self.imported(*words, **options)
+        self.assertEqual(x.returncode, 1, x.stderr)
+        return x.stderr.splitlines()[-1]
+
+    def layers_of(self, x):
+        self.assertEqual(x.returncode, 0, x.stderr)
+        verified = self.millrace("model", "verify", "m")
+        self.assertEqual(verified.returncode, 0, verified.stderr)
+        manifest = (self.store / "m/1/model.yaml").read_text()
+        start = manifest.index("\nlayers:")
+        return [line.split('"')[1] for line in manifest[start:].splitlines()
+                if line.startswith("  - name:")]
+
+    def test_a_module_is_traced_and_cut(self):
+        x = self.imported("Residual", rest=["--layer-size", "0"])
+        names = self.layers_of(x)
+        self.assertEqual((names[0], names[-1], len(names)),
+                         ("stem", "head", 14))
+
+    def test_several_inputs_and_outputs(self):
+        x = self.imported("Encoder", rest=["--layer-size", "0"],
+                          inputs=["ids:I64:-1,-1", "mask:F32:-1,-1"])
+        self.assertGreater(len(self.layers_of(x)), 5)
+
+    def test_a_file_names_the_layers(self):
+        layers = self.store / "layers.yaml"
+        layers.write_text("layers:\n"
+                          "- {part: stem, takes: x, gives: h}\n"
+                          "- {part: [blocks.0, head], takes: h, name: rest}\n")
+        x = self.imported("Residual", "--layers", layers)
+        self.assertEqual(self.layers_of(x), ["stem", "rest"])
+
+    def test_what_changes_itself_is_cut_by_a_file(self):
+        layers = self.store / "layers.yaml"
+        layers.write_text("layers:\n"
+                          "- {part: first, takes: x, gives: h}\n"
+                          "- {part: second, takes: h}\n")
+        x = self.imported("Counting", "--layers", layers)
+        self.assertEqual(self.layers_of(x), ["first", "second"])
+
+    def test_what_a_file_of_layers_says_wrong(self):
+        layers = self.store / "layers.yaml"
+        for text, says in (
+                ("- {part: first, takes: y, gives: h}\n"
+                 "- {part: second, takes: h}", "layer first takes 'y'"),
+                ("- {part: third, takes: x}", "has no part 'third' (it has"),
+                ("- {part: first, takes: x, gives: h}", "have no name here"),
+                ("- {part: first, takes: x, as: h}", "'as' is not known"),
+                ("- {part: first}", "layer 1: takes is missing"),
+                ("- {part: first, takes: x, name: a b}", "'a b': expected a")):
+            layers.write_text("layers:\n" + text)
+            self.assertIn(says, self.refusal("Counting", "--layers", layers))
+
+    def test_a_forward_that_decides_by_its_inputs_is_not_traced(self):
+        says = self.refusal("Deciding")
+        self.assertIn("computes something else than the module", says)
+
+    def test_numbers_that_a_trace_fixes_are_pointed_out(self):
+        x = self.imported("Sized")
+        self.assertIn("make_models.py:", x.stderr)
+        self.assertIn("note:", x.stderr)
+
+    def test_what_is_said_wrong(self):
+        for words, inputs, says in (
+                (["Nothing"], ["x:F32:-1,4"], "has no attribute 'Nothing'"),
+                (["Nested"], ["x:F32:-1,4"], "cannot be called so"),
+                (["Affine"], ["x:float:-1,4"], "expected NAME:DTYPE:EXTENTS"),
+                (["Affine"], ["x:F32:-1,5"], "cannot be traced: mat1 and mat2"),
+                (["Affine", "--arg", "x"], ["x:F32:-1,4"], "KEY=VALUE")):
+            self.assertIn(says, self.refusal(*words, inputs=inputs))
+
+
+if __name__ == "__main__":
+    MILLRACE = str(pathlib.Path(sys.argv.pop(1)).resolve())
+    unittest.main()
