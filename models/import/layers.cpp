@@ -33,7 +33,15 @@ public:
     auto inputs = static_cast<uint32_t>(known_.signature.inputs.size());
     auto parts =
       runner_.take_apart(file_, layer_split{depth, inputs, std::move(firsts)});
-    return parts ? make_draft(known_, std::move(*parts)) : parts.failure();
+    if (!parts)
+      return parts.failure();
+    auto out = make_draft(known_, std::move(*parts));
+    if (!out || out->content->info.layers.size() == 1)
+      return out;
+    // As whoever opens it will read it.
+    auto manifest = print_manifest(out->content->info);
+    auto read = parse_manifest(manifest, "model.yaml");
+    return read ? std::move(out) : read.failure();
   }
 
   /// What each layer has, by running it.

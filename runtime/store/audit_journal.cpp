@@ -72,7 +72,7 @@ result<void> audit_journal::replace(std::string_view text) {
 
 result<void> audit_journal::begin_part() {
   for (int i = audit_parts - 1; i >= 0; --i) {
-    auto there = disk_->read(audit_part(i), audit_part_most);
+    auto there = disk_->has(audit_part(i));
     if (!there)
       return there.failure();
     if (!*there)

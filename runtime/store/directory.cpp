@@ -27,6 +27,15 @@ public:
     return path_ + "/" + name;
   }
 
+  result<bool> has(const std::string& name) override {
+    struct stat info;
+    if (::fstatat(fd_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0)
+      return true;
+    if (errno == ENOENT)
+      return false;
+    return failed(name, "looked at");
+  }
+
   result<std::optional<std::string>> read(const std::string& name,
                                           size_t most) override {
     auto x = open(name, O_RDWR | O_APPEND);
@@ -90,8 +99,11 @@ public:
   result<void> rename(const std::string& from, const std::string& to) override {
     if (::renameat(fd_.get(), from.c_str(), fd_.get(), to.c_str()) != 0)
       return failed(from, "renamed");
-    open_[to] = std::move(open_.at(from));
-    open_.erase(from);
+    open_.erase(to);
+    if (auto x = open_.extract(from)) {
+      x.key() = to;
+      open_.insert(std::move(x));
+    }
     return {};
   }
 

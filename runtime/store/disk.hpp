@@ -22,6 +22,8 @@ public:
   /// A file's name as a person would look for it.
   virtual std::string path_of(const std::string& name) const = 0;
 
+  virtual result<bool> has(const std::string& name) = 0;
+
   /// A whole file; none when there is none of that name.
   /// Errors: too_large over `most` bytes.
   virtual result<std::optional<std::string>> read(const std::string& name,

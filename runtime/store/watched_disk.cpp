@@ -15,6 +15,9 @@ public:
   std::string path_of(const std::string& name) const override {
     return disk_->path_of(name);
   }
+  result<bool> has(const std::string& name) override {
+    return disk_->has(name);
+  }
   result<std::optional<std::string>> read(const std::string& name,
                                           size_t most) override {
     return disk_->read(name, most);

@@ -23,6 +23,12 @@ public:
 
   std::string path_of(const std::string& name) const override { return name; }
 
+  result<bool> has(const std::string& name) override {
+    if (disk_->fails(disk_step::read))
+      return refused(name, "looked at");
+    return disk_->names_.contains(name);
+  }
+
   result<std::optional<std::string>> read(const std::string& name,
                                           size_t most) override {
     if (disk_->fails(disk_step::read))

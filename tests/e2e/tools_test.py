@@ -260,6 +260,28 @@ class Calls(unittest.TestCase):
         verify = [MILLRACE, "model", "verify", "affine", "--store", store]
         self.assertEqual(call(*verify).returncode, 0)
 
+    def test_cuts_of_a_model_with_a_profile_are_planned(self):
+        plan = [MILLRACE, "model", "plan", "t5-3b", "--devices", "8"]
+        found = json.loads(call(*plan, "--json").stdout)
+        ranges = found["ranges"]
+        self.assertEqual((ranges[0]["first_requests"], ranges[-1]["last_requests"]), (1, 3000))
+        for x, y in zip(ranges, ranges[1:]):
+            self.assertEqual(x["last_requests"] + 1, y["first_requests"])
+        self.assertEqual([x["parts"] for x in found["by_parts"]], list(range(1, 9)))
+        whole, cut = found["by_parts"][0], found["by_parts"][7]
+        self.assertLess(cut["cold_seconds"], whole["cold_seconds"] / 7)
+        self.assertEqual(len(cut["cuts"]), 7)
+        text = call(*plan, "--requests", "20").stdout
+        self.assertRegex(text, r"best +8 +3\.42 s")
+        self.assertIn("[=====", text)
+        self.assertIn("it has albert-xxlarge", call(MILLRACE, "model", "plan", "m").stderr)
+
+    def test_planning_is_measured(self):
+        found = json.loads(call(MILLRACE, "bench", "planner", "--rounds", "1", "--json").stdout)
+        for x in found["results"]:
+            self.assertGreater(x["value"], 0)
+            self.assertGreater(x["floor"], 0)
+
     def test_a_store_that_is_not_there_or_cannot_be_written_is_named(self):
         nowhere = str(self.path / "nowhere")
         answer = call(MILLRACE, "model", "list", "--store", nowhere)

@@ -85,8 +85,14 @@ manifest golden_manifest() {
   out.signature.outputs = {{"y", dtype::i64, {2, -1}}};
   out.signature.batch_axis = 1;
   auto parameter = golden_parameter();
-  out.layers = {{"model", "layers/model.pt", code.size(), hash_of(code),
-                 hash_of(parameter.data.text()), 1}};
+  out.layers = {{"model",
+                 "layers/model.pt",
+                 code.size(),
+                 hash_of(code),
+                 hash_of(parameter.data.text()),
+                 1,
+                 {},
+                 {}}};
   auto file = weights();
   out.weights = {"weights.safetensors", file.size(), hash_of(file)};
   return out;

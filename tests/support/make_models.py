@@ -230,6 +230,29 @@ class Encoder(torch.nn.Module):
         return {"hidden": x + first, "pooled": self.pooler(x[:, 0])}
 
 
+class Container(torch.nn.Sequential):
+    """Hands two tensors to parts whose names are numbers, as such tensors' are."""
+
+    def __init__(self):
+        super().__init__(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
+
+    def forward(self, x):
+        bias = self[0].bias
+        doubled, more = x * 2 + bias, x + bias
+        return self[1](self[0](doubled) + more)
+
+
+class Around(torch.nn.Module):
+    """A container within a model."""
+
+    def __init__(self):
+        super().__init__()
+        self.parts = Container()
+
+    def forward(self, x):
+        return self.parts(x)
+
+
 class Deciding(torch.nn.Module):
     """Does one thing with few rows, and another with more."""
 
@@ -294,7 +317,7 @@ def main():
     for module in (Identity(), Affine(), Centred(), Picky(), Two(), Ballast(), Lasting(),
                    Deceptive(), Sized(), Double(), Halves(), Wide(),
                    Fatal(), Doomed(), Mute(), Forever(), Prying(),
-                   Residual(), Encoder(), Counting()):
+                   Residual(), Encoder(), Counting(), Around()):
         name = type(module).__name__.lower()
         torch.jit.script(module.eval()).save(str(folder / f"{name}.pt"))
     write_hostile(folder)

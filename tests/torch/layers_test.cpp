@@ -111,7 +111,8 @@ TEST_CASE("FP-23, QU-03: layers on their own compute together what the whole"
     const std::vector<tensor_spec>& inputs;
   };
   for (auto& [file, inputs] :
-       {row{"residual", rows_of_4}, row{"encoder", words}}) {
+       {row{"residual", rows_of_4}, row{"encoder", words},
+        row{"around", rows_of_4}}) {
     INFO(file);
     auto x = opened(cut(dir, file, inputs));
     auto n = x->info.layers.size();

@@ -98,6 +98,26 @@ TEST_CASE("audit: parts that are full follow each other, and the oldest goes") {
   CHECK(found.front() == "line " + std::to_string(2 * audit_parts - 1));
 }
 
+TEST_CASE("audit: parts of an earlier life move on, too, in a directory") {
+  temporary_directory dir;
+  constexpr int lives = audit_parts + 3;
+  for (int i = 0; i < lives; ++i) {
+    auto where = open_directory(dir.path());
+    REQUIRE(where);
+    auto log = audit_journal::open(std::move(*where), 0);
+    REQUIRE(log);
+    REQUIRE((*log)->append({"line " + std::to_string(i)}));
+  }
+  lines parts, found;
+  for (int i = audit_parts; i >= 0; --i) {
+    auto text = read_file(dir / audit_part(i), 4096);
+    REQUIRE(text);
+    parts.push_back(*text);
+  }
+  CHECK(read_audit(parts, found).empty());
+  CHECK(found.back() == "line " + std::to_string(lives - 1));
+}
+
 TEST_CASE("P18: a write of the audit log that fails loses nothing before it") {
   size_t part_max = audit_part_max;
   SUBCASE("within a part") {

@@ -77,7 +77,9 @@ flat_model::flat_model(const jit::Module& whole, size_t inputs)
   bind_rest(inputs);
   inline_calls(graph_->block());
   leave_training(graph_->block());
-  jit::ConstantPropagation(graph_);
+  // Of numbers and None alone: tensors would be made by running the model's own
+  // operators, also those in branches that are never taken.
+  jit::ConstantPropagationImmutableTypes(graph_);
   lift_parameters(graph_->block());
   jit::RemoveTensorMutation(graph_);
   jit::EliminateDeadCode(graph_);

@@ -369,7 +369,7 @@ private:
       for (auto* x : outputs) {
         auto number = out.gives.size();
         names_[x] = runs_[i].name
-                    + (outputs.size() > 1 ? "." + std::to_string(number) : "");
+                    + (outputs.size() > 1 ? ":" + std::to_string(number) : "");
         out.gives.push_back(names_[x]);
       }
     out.module = maker.finish(outputs);

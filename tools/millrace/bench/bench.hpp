@@ -53,6 +53,10 @@ void print_report(const bench_report& x, const common_options& common);
 void add_simulator_bench(CLI::App& bench, common_options& common,
                          verb_action& run);
 
+/// Adds `bench planner`.
+void add_planner_bench(CLI::App& bench, common_options& common,
+                       verb_action& run);
+
 /// Adds `bench decisions`.
 void add_decisions_bench(CLI::App& bench, common_options& common,
                          verb_action& run);

@@ -417,6 +417,7 @@ void add_bench_verb(CLI::App& app, common_options& common, verb_action& run) {
   });
   add_simulator_bench(*bench, common, run);
   add_decisions_bench(*bench, common, run);
+  add_planner_bench(*bench, common, run);
 }
 
 } // namespace millrace

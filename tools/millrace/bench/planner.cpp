@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "millrace/bench/bench.hpp"
+#include "millrace/print.hpp"
+#include "millrace/progress.hpp"
+#include "models/partition/planner.hpp"
+#include "runtime/program_folder.hpp"
+#include "runtime/random.hpp"
+#include "runtime/time.hpp"
+
+namespace millrace {
+
+namespace {
+
+struct planner_options {
+  std::string model = "t5-3b";
+  int rounds = 11;
+};
+
+constexpr uint64_t most_requests = 3000;
+constexpr size_t lookups = 100'000;
+
+template <class F>
+double seconds_of(F f) {
+  auto begun = std::chrono::steady_clock::now();
+  f();
+  return to_seconds(std::chrono::steady_clock::now() - begun);
+}
+
+result<layer_costs> costs_of(const std::string& model) {
+  auto book = read_profiles(program_folder() + "/profiles/flashpoint.yaml");
+  if (!book)
+    return book.failure();
+  auto found = book->find(model);
+  if (found == book->end())
+    return error{ec::bad_request, "there is no profile of " + model, {}};
+  return layer_costs_of(found->second, found->second.points.at(0).device, 1,
+                        {});
+}
+
+/// Keeps what is computed from being left out.
+class checksum {
+public:
+  void add(double x) { sum_ += x; }
+  ~checksum() {
+    if (std::isnan(sum_))
+      std::abort();
+  }
+
+private:
+  double sum_ = 0;
+};
+
+/// What reading the answer off takes once it is known: the mean response of one
+/// plan with each number of parts, for each number of requests.
+double read_off(const partition_planner& x) {
+  return seconds_of([&] {
+    checksum sum;
+    for (size_t parts = 1; parts <= x.max_parts(); ++parts)
+      for (uint64_t n = 1; n <= most_requests; ++n)
+        sum.add(mean_response(x.plans_of(parts).front(), n, x.max_parts()));
+  });
+}
+
+double look_up(const partition_planner& x, uint64_t seed) {
+  random_stream random{seed};
+  return seconds_of([&] {
+    checksum sum;
+    for (size_t i = 0; i < lookups; ++i) {
+      auto n = 1 + random.below(most_requests);
+      sum.add(x.best(n, 1 + random.below(x.max_parts())).cold);
+    }
+  });
+}
+
+/// As many searches, in a table that has a line for each number of requests.
+double search(uint64_t seed) {
+  std::vector<double> table(most_requests);
+  for (size_t i = 0; i < table.size(); ++i)
+    table[i] = static_cast<double>(i);
+  random_stream random{seed};
+  return seconds_of([&] {
+    checksum sum;
+    for (size_t i = 0; i < lookups; ++i) {
+      auto n = static_cast<double>(random.below(most_requests));
+      sum.add(*std::lower_bound(table.begin(), table.end(), n));
+      sum.add(static_cast<double>(random.below(2)));
+    }
+  });
+}
+
+/// As many layers, of which each differs from all others: the most that can be
+/// worth a look.
+layer_costs unlike(size_t layers, uint64_t seed) {
+  random_stream random{seed};
+  layer_costs out;
+  for (size_t i = 0; i < layers; ++i) {
+    out.cold.push_back(random.uniform());
+    out.execute.push_back(0.01 * random.uniform());
+    out.transfer.push_back(0.005 * random.uniform());
+  }
+  return out;
+}
+
+/// Planning for one model, and asking for its plans.
+struct planner_times {
+  paired planned, found;
+
+  void measure(const layer_costs& costs, uint64_t seed) {
+    std::optional<partition_planner> plans;
+    auto planning = seconds_of([&] {
+      plans.emplace(costs);
+      if (plans->ranges(plans->max_parts(), most_requests).empty())
+        std::abort();
+    });
+    planned.add(1e3 * planning, 1e3 * read_off(*plans));
+    constexpr auto each = 1e6 / lookups;
+    found.add(each * look_up(*plans, seed), each * search(seed));
+  }
+
+  void add_to(bench_report& out, const std::string& model) const {
+    out.results.push_back(planned.row(model + ", all p, all x to 3000", "ms",
+                                      "mean response of each x and p"));
+    out.results.push_back(
+      found.row(model + ", one lookup", "us", "a search in 3000 lines"));
+  }
+};
+
+int run_bench(const planner_options& x, const common_options& common) {
+  auto costs = costs_of(x.model);
+  if (!costs)
+    return fail(common, costs.failure());
+  progress_bar bar{"bench planner", !common.json};
+  planner_times profiled, random;
+  for (int i = 0; i < x.rounds; ++i) {
+    bar.show(static_cast<double>(i) / x.rounds);
+    auto seed = static_cast<uint64_t>(i);
+    profiled.measure(*costs, seed);
+    random.measure(unlike(costs->layers(), seed), seed);
+  }
+  bar.done();
+  bench_report out{"planner", {}};
+  auto layers = " (" + std::to_string(costs->layers()) + " layers)";
+  profiled.add_to(out, x.model + layers);
+  random.add_to(out, "random" + layers);
+  print_report(out, common);
+  return exit_ok;
+}
+
+} // namespace
+
+void add_planner_bench(CLI::App& bench, common_options& common,
+                       verb_action& run) {
+  auto x = std::make_shared<planner_options>();
+  auto* verb = bench.add_subcommand(
+    "planner", "How long planning a model's cuts takes, and looking one up");
+  verb->add_option("--model", x->model, "One of the bundled profiles")
+    ->capture_default_str();
+  verb->add_option("--rounds", x->rounds, "Interleaved rounds")
+    ->transform(whole_number(1, 1000))
+    ->capture_default_str();
+  verb->add_flag("--json", common.json, "Print JSON");
+  verb->callback([=, &common, &run] {
+    run = [=, &common] { return run_bench(*x, common); };
+  });
+}
+
+} // namespace millrace
