@@ -57,21 +57,13 @@ class ImportModule(unittest.TestCase):
                           inputs=["ids:I64:-1,-1", "mask:F32:-1,-1"])
         self.assertGreater(len(self.layers_of(x)), 5)
 
-    def test_a_file_names_the_layers(self):
-        layers = self.store / "layers.yaml"
-        layers.write_text("layers:\n"
-                          "- {part: stem, takes: x, gives: h}\n"
-                          "- {part: [blocks.0, head], takes: h, name: rest}\n")
-        x = self.imported("Residual", "--layers", layers)
-        self.assertEqual(self.layers_of(x), ["stem", "rest"])
-
-    def test_what_changes_itself_is_cut_by_a_file(self):
+    def test_what_changes_itself_is_cut_by_a_file_that_names_its_layers(self):
         layers = self.store / "layers.yaml"
         layers.write_text("layers:\n"
                           "- {part: first, takes: x, gives: h}\n"
-                          "- {part: second, takes: h}\n")
+                          "- {part: [second], takes: h, name: last}\n")
         x = self.imported("Counting", "--layers", layers)
-        self.assertEqual(self.layers_of(x), ["first", "second"])
+        self.assertEqual(self.layers_of(x), ["first", "last"])
 
     def test_what_a_file_of_layers_says_wrong(self):
         layers = self.store / "layers.yaml"
@@ -85,6 +77,15 @@ class ImportModule(unittest.TestCase):
                 ("- {part: first, takes: x, name: a b}", "'a b': expected a")):
             layers.write_text("layers:\n" + text)
             self.assertIn(says, self.refusal("Counting", "--layers", layers))
+
+    def test_layers_that_compute_something_else_are_refused(self):
+        layers = self.store / "layers.yaml"
+        for text, says in (
+                ("- {part: first, takes: x}", "something else than the module"),
+                ("- {part: blocks.0, takes: x}", "do not run one after the")):
+            layers.write_text("layers:\n" + text)
+            module = "Residual" if "blocks" in text else "Counting"
+            self.assertIn(says, self.refusal(module, "--layers", layers))
 
     def test_a_forward_that_decides_by_its_inputs_is_not_traced(self):
         says = self.refusal("Deciding")
