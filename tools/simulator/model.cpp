@@ -23,7 +23,7 @@ manifest manifest_of(const std::string& name, const simulated_model& x) {
   }
   out.signature.inputs.push_back(row("x", x.input.value));
   out.signature.outputs.push_back(row("y", x.output.value));
-  out.layers.push_back({"model", "model.pt", 0, "", "", 0});
+  out.layers.push_back({"model", "model.pt", 0, "", "", 0, {}, {}});
   out.weights.bytes = x.bytes.value;
   return out;
 }
