@@ -34,9 +34,8 @@ result<void> add_weights(draft& x) {
   auto text = write_safetensors(content->weights);
   if (!text)
     return text.failure();
-  auto& file = files[weights_file] = std::move(*text);
-  auto bytes = std::as_bytes(std::span{file});
-  content->info.weights = {weights_file, bytes.size(), sha256_hex(bytes)};
+  content->info.weights = add_tensors(x, weights_file, std::move(*text));
+  auto bytes = std::as_bytes(std::span{files[weights_file]});
   auto rest = bytes.last(bytes_of(content->weights));
   auto next = content->weights.begin();
   for (auto& layer : content->info.layers) {
@@ -56,6 +55,12 @@ result<void> add_weights(draft& x) {
 }
 
 } // namespace
+
+tensors_info add_tensors(draft& x, const std::string& file, std::string text) {
+  auto& kept = x.files[file] = std::move(text);
+  auto bytes = std::as_bytes(std::span{kept});
+  return {file, bytes.size(), sha256_hex(bytes)};
+}
 
 result<draft> make_draft(manifest info, model_parts parts) {
   rename_inputs(parts, info.signature);

@@ -11,9 +11,10 @@ namespace millrace {
 
 /// A bundle in the making.
 struct draft {
-  std::shared_ptr<bundle> content; ///< as if it had been opened
-  std::map<std::string, std::string>
-    files; ///< to be written beside its manifest
+  /// As if it had been opened.
+  std::shared_ptr<bundle> content;
+  /// To be written beside its manifest.
+  std::map<std::string, std::string> files;
 };
 
 /// A bundle of a model's parts, which are its layers. `info` is what is known
@@ -21,5 +22,8 @@ struct draft {
 /// those of its inputs.
 /// Errors: bad_request for what no bundle can be made of.
 result<draft> make_draft(manifest info, model_parts parts);
+
+/// Adds a file of tensors; returns what its manifest is to say of it.
+tensors_info add_tensors(draft& x, const std::string& file, std::string text);
 
 } // namespace millrace

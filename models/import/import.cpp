@@ -2,7 +2,6 @@
 #include "models/import/import.hpp"
 
 #include "models/import/trial.hpp"
-#include "runtime/hash.hpp"
 #include "runtime/name.hpp"
 #include "runtime/text.hpp"
 #include "runtime/units.hpp"
@@ -150,9 +149,7 @@ result<void> add_samples(draft& x, const sample_run& samples) {
     return text.failure();
   if (text->size() > most)
     return {};
-  auto bytes = std::as_bytes(std::span{*text});
-  info.samples = {samples_file, bytes.size(), sha256_hex(bytes)};
-  x.files[samples_file] = std::move(*text);
+  info.samples = add_tensors(x, samples_file, std::move(*text));
   return {};
 }
 
@@ -208,7 +205,7 @@ import_torchscript(backend& runner, const import_request& x,
   if (!samples)
     out.remarks.push_back("it never computes the same twice, so that nothing"
                           " can be held against it: it is one layer");
-  (*stage).reset();
+  stage->reset(); // its process goes before those of layers come
   if (samples && x.layers.depth > 0) {
     progress("cutting it into layers");
     auto layers =

@@ -36,9 +36,10 @@ struct import_report {
 /// Turns a TorchScript file into a bundle: takes the parameters out, runs the
 /// model to learn its outputs and whether rows of a batch are independent, cuts
 /// it into layers if that is wished, sees that they compute what it does, and
-/// puts the bundle in place. `progress` gets a sentence per step. Errors:
-/// bad_request when the inputs have to be given, or do not run, or the model
-/// cannot be cut; the text says what to give. conflict when the version exists.
+/// puts the bundle in place. `progress` gets a sentence per step.
+/// Errors: bad_request when the inputs have to be given, or do not run, or the
+/// model cannot be cut; the text says what to give. conflict when the version
+/// exists.
 result<import_report>
 import_torchscript(backend& runner, const import_request& x,
                    bundle_store& target,

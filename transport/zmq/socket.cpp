@@ -57,7 +57,7 @@ zmq::message_t lend(const shared_bytes& x, loan_terms& terms) {
   if (x.size() <= copy_up_to && terms.copied == 0)
     return zmq::message_t{x.data(), x.size()};
   auto charge = x.size() + std::exchange(terms.copied, 0);
-  auto lent = std::make_unique<loan>(x, terms.account, charge);
+  auto lent = std::make_unique<loan>(loan{x, terms.account, charge});
   zmq::message_t out{const_cast<std::byte*>(x.data()), x.size(), take_back,
                      lent.get()};
   if (terms.account)

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
 #include "millrace/verbs.hpp"
 #include "runtime/fields.hpp"
+#include "runtime/time.hpp"
 
 namespace millrace {
 
@@ -42,6 +44,14 @@ public:
 private:
   std::vector<double> values_, floors_, ratios_;
 };
+
+/// How long it takes.
+template <class F>
+double seconds_of(F f) {
+  auto begun = std::chrono::steady_clock::now();
+  f();
+  return to_seconds(std::chrono::steady_clock::now() - begun);
+}
 
 /// The median; 0 of nothing.
 double median(std::vector<double> xs);

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 
 #include "actors/placement/reconcile.hpp"
 #include "millrace/bench/bench.hpp"
 #include "millrace/print.hpp"
 #include "millrace/progress.hpp"
-#include "runtime/time.hpp"
 
 namespace millrace {
 
@@ -38,13 +36,6 @@ cluster_view empty_cluster(uint64_t devices) {
     node.devices.push_back(device);
   }
   return out;
-}
-
-template <class F>
-double seconds_of(F f) {
-  auto begun = std::chrono::steady_clock::now();
-  f();
-  return to_seconds(std::chrono::steady_clock::now() - begun);
 }
 
 bench_row measure(uint64_t replicas, int rounds) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include "millrace/bench/bench.hpp"
@@ -9,7 +8,6 @@
 #include "models/partition/planner.hpp"
 #include "runtime/program_folder.hpp"
 #include "runtime/random.hpp"
-#include "runtime/time.hpp"
 
 namespace millrace {
 
@@ -22,13 +20,6 @@ struct planner_options {
 
 constexpr uint64_t most_requests = 3000;
 constexpr size_t lookups = 100'000;
-
-template <class F>
-double seconds_of(F f) {
-  auto begun = std::chrono::steady_clock::now();
-  f();
-  return to_seconds(std::chrono::steady_clock::now() - begun);
-}
 
 result<layer_costs> costs_of(const std::string& model) {
   auto book = read_profiles(program_folder() + "/profiles/flashpoint.yaml");
@@ -87,7 +78,7 @@ double search(uint64_t seed) {
     for (size_t i = 0; i < lookups; ++i) {
       auto n = static_cast<double>(random.below(most_requests));
       sum.add(*std::lower_bound(table.begin(), table.end(), n));
-      sum.add(static_cast<double>(random.below(2)));
+      sum.add(static_cast<double>(random.below(2))); // as for the devices
     }
   });
 }
