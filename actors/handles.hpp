@@ -137,6 +137,9 @@ using router_actor = caf::typed_actor<
   caf::reacts_to<unroute>,
   // Results of a batch, and the replica's credit back.
   caf::reacts_to<batch_done>,
+  // A batch is at its next stage; has left one; may be lost between two.
+  caf::reacts_to<batch_taken>, caf::reacts_to<not_held>,
+  caf::reacts_to<cannot_reach>,
   // A replica of this model can take batches.
   caf::reacts_to<replica_ready>,
   // It takes no new ones.
@@ -148,10 +151,13 @@ using router_actor = caf::typed_actor<
   // Private: the oldest request is due, or may wait no longer for a batch.
   caf::reacts_to<tick>>;
 
-/// A REPLICA is a loaded copy of a model on a device, as routers see it.
+/// A REPLICA is a loaded copy of a model, or of a part of it, on a device, as
+/// routers see it.
 using replica_actor = caf::typed_actor<
-  // Runs a batch; answers the sender with batch_done.
+  // Runs a batch; answers its router with batch_done, or hands it on.
   caf::reacts_to<run_batch>,
+  // Where to; or it is not wanted any more.
+  caf::reacts_to<pass_on>, caf::reacts_to<drop_batch>,
   // The executor's result.
   caf::reacts_to<executed>,
   // What it had loaded is lost: it ends when what it has is answered.
@@ -162,6 +168,8 @@ using replica_actor = caf::typed_actor<
   caf::replies_to<get_load>::with<replica_load>,
   // Drains, but for its own node's gateway.
   caf::reacts_to<finish_elsewhere>,
+  // A gateway has nothing more for it.
+  caf::reacts_to<released>,
   // Drains, unloads and ends.
   caf::reacts_to<finish>,
   // Private: announces itself again where a gateway was restarted.

@@ -29,6 +29,8 @@ struct simulated_model {
   byte_count bytes{1u << 20};
   byte_count input{64};
   byte_count output{64};
+  uint64_t layers = 1;
+  byte_count passed{0};
   std::string profile;
   std::map<std::string, std::map<std::string, microseconds>> execute;
   std::map<std::string, microseconds> load;
@@ -38,7 +40,8 @@ struct simulated_model {
   bool broken = false;
   uint64_t versions = 1;
   MILLRACE_FIELDS(simulated_model, application, accuracy, bytes, input, output,
-                  profile, execute, load, like, times, at, broken, versions)
+                  layers, passed, profile, execute, load, like, times, at,
+                  broken, versions)
   static constexpr auto notes() {
     return std::array{
       note{"what it is a variant of"},
@@ -46,6 +49,8 @@ struct simulated_model {
       note{"of its weights"},
       note{"of one row of its input", 1, 1e9},
       note{"of one row of its output", 1, 1e9},
+      note{"that it can be cut into, of as many bytes each", 1, 1024},
+      note{"of one row, from each layer to the next; 0: as its input", 0, 1e9},
       note{"file with its measured times"},
       note{"its times as a table: device kind, rows, time of a batch; between"
            " two sizes on a straight line, beyond them on the last one"},

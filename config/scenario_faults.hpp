@@ -81,10 +81,12 @@ enum class variation : uint8_t {
   policies, ///< batches, delays, drops, dispatch
   lanes,    ///< of devices
   disks,    ///< what a sync takes
+  parts,    ///< that models of several layers are cut into, and their overlap
 };
 
 constexpr auto names_of(variation) {
-  return name_table{"link", "network", "limits", "policies", "lanes", "disks"};
+  return name_table{"link",  "network", "limits", "policies",
+                    "lanes", "disks",   "parts"};
 }
 
 /// How seeds of a scenario are explored.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/batching.hpp"
 
-#include <numeric>
-
 namespace millrace {
 
 namespace {
@@ -82,12 +80,23 @@ tensor cut(const tensor& x, size_t axis, size_t at, size_t n) {
 
 } // namespace
 
+size_t bytes_of(const tensor_list& xs) {
+  size_t n = 0;
+  for (auto& x : xs)
+    n += x.data.size();
+  return n;
+}
+
 result<tensor_list> gather(std::span<const tensor_list> requests,
                            int batch_axis) {
   MILLRACE_ASSERT(!requests.empty());
   if (requests.size() == 1)
     return requests.front();
   MILLRACE_ASSERT(batch_axis >= 0);
+  for (auto& x : requests)
+    if (x.size() != requests.front().size() || x.empty())
+      return error{ec::bad_request, "requests of " + std::to_string(x.size())
+                                      + " inputs cannot share a batch"};
   tensor_list out;
   for (size_t i = 0; i < requests.front().size(); ++i) {
     auto x = gather_one(requests, i, static_cast<size_t>(batch_axis));
@@ -104,7 +113,10 @@ result<std::vector<tensor_list>> scatter(const tensor_list& outputs,
   if (rows.size() == 1)
     return std::vector<tensor_list>{outputs};
   auto axis = static_cast<size_t>(batch_axis);
-  auto total = std::accumulate(rows.begin(), rows.end(), size_t{0});
+  size_t total = 0;
+  for (auto n : rows)
+    if (__builtin_add_overflow(total, n, &total))
+      return error{ec::bad_request, "a batch of more rows than there can be"};
   for (auto& x : outputs)
     if (axis >= x.extents.rank()
         || static_cast<size_t>(x.extents[axis]) != total)

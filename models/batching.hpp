@@ -11,6 +11,8 @@ namespace millrace {
 /// The inputs or outputs of one request, in the signature's order.
 using tensor_list = std::vector<tensor>;
 
+size_t bytes_of(const tensor_list& xs);
+
 /// Joins the inputs of several requests along the batch axis: one copy of each
 /// byte, none when there is one request. All must have passed check_inputs and
 /// agree in every other extent.

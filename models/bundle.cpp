@@ -26,6 +26,27 @@ bool stays_inside(const std::string& path) {
   return true;
 }
 
+/// What is wrong with what it says of its size; empty: nothing.
+std::string objection(const passed_value& x) {
+  constexpr size_t most_row_bytes = size_t{1} << 30;
+  auto more = shape::of(x.per_row);
+  if (!shape::of(x.extents) || !more)
+    return "has more axes than a tensor can have";
+  if (more->rank() != 0 && more->rank() != x.extents.size())
+    return "has " + std::to_string(x.extents.size()) + " axes, and rows add to "
+           + std::to_string(more->rank());
+  auto grown = *shape::of(x.extents);
+  for (size_t i = 0; i < grown.rank(); ++i) {
+    constexpr int64_t most = int64_t{1} << 40;
+    auto each = more->rank() == 0 ? 0 : x.per_row[i];
+    if (x.extents[i] < 0 || x.extents[i] > most || each < 0 || each > most)
+      return "has extents that no tensor has";
+    grown[i] += each;
+  }
+  auto bytes = dense_bytes(x.type, grown);
+  return bytes && *bytes <= most_row_bytes ? "" : "has rows of more than 1 GiB";
+}
+
 /// Whether each layer takes what there is by then, and gives what is new.
 result<void> check_passing(const manifest& x) {
   constexpr size_t most = 64; // what a stage takes at once
@@ -55,9 +76,13 @@ result<void> check_passing(const manifest& x) {
     if (last != layer.gives.empty())
       return refuse(last ? "is the last and gives what has a name"
                          : "gives nothing to those behind it");
-    for (auto& name : layer.gives)
-      if (!there.insert(name).second)
-        return refuse("gives " + shown(name) + ", which is there already");
+    for (auto& value : layer.gives) {
+      if (!there.insert(value.name).second)
+        return refuse("gives " + shown(value.name)
+                      + ", which is there already");
+      if (auto why = objection(value); !why.empty())
+        return refuse("gives " + shown(value.name) + ", which " + why);
+    }
   }
   return {};
 }
@@ -138,27 +163,6 @@ std::string print_manifest(const manifest& x) {
   return yaml_writer::write(x);
 }
 
-std::vector<std::string> crossing(const manifest& x, size_t layer) {
-  MILLRACE_ASSERT(layer <= x.layers.size());
-  std::vector<std::string> out;
-  if (layer == x.layers.size()) {
-    for (auto& output : x.signature.outputs)
-      out.push_back(output.name);
-    return out;
-  }
-  std::set<std::string> taken;
-  for (auto i = layer; i < x.layers.size(); ++i)
-    taken.insert(x.layers[i].takes.begin(), x.layers[i].takes.end());
-  for (auto& input : x.signature.inputs)
-    if (layer == 0 || taken.contains(input.name))
-      out.push_back(input.name);
-  for (size_t i = 0; i < layer; ++i)
-    for (auto& name : x.layers[i].gives)
-      if (taken.contains(name))
-        out.push_back(name);
-  return out;
-}
-
 result<std::vector<named_tensor>> open_samples(const bundle& x) {
   if (!x.info.samples)
     return std::vector<named_tensor>{};
@@ -217,6 +221,14 @@ result<bundle> open_bundle(const std::string& directory, verify how) {
                                    + std::to_string(expected)
                                    + " parameters, the weights file has "
                                    + std::to_string(out.weights.size())};
+  for (size_t i = 0; out.info.layers.size() > 1 && i < out.info.layers.size();
+       ++i) {
+    auto& layer = out.info.layers[i];
+    if (bytes_of(weights_of(out, i, i + 1)) != layer.parameter_bytes)
+      return error{ec::bad_config,
+                   directory + ": the parameters of layer " + shown(layer.name)
+                     + " have not the bytes that the manifest says"};
+  }
   return out;
 }
 

@@ -11,6 +11,16 @@
 
 namespace millrace {
 
+/// What a layer gives to those behind it. For a request of one row, whose other
+/// free extents are 1, it has these extents; each further row adds `per_row`.
+struct passed_value {
+  std::string name;
+  dtype type = dtype::f32;
+  std::vector<int64_t> extents;
+  std::vector<int64_t> per_row; ///< as many; empty: it adds nothing
+  MILLRACE_FIELDS(passed_value, name, type, extents, per_row)
+};
+
 /// One layer of a model: its code as TorchScript without parameters, and where
 /// its parameters lie in the weights file. What passes between layers goes by
 /// names: the signature's inputs, and what layers before have given; the last
@@ -24,10 +34,11 @@ struct layer_info {
   /// Hash of the layer's parameter bytes: caches are keyed by it.
   std::string parameters_sha256;
   uint64_t parameters = 0; ///< how many tensors of the weights file, in order
+  uint64_t parameter_bytes = 0;
   std::vector<std::string> takes;
-  std::vector<std::string> gives;
+  std::vector<passed_value> gives;
   MILLRACE_FIELDS(layer_info, name, code, code_bytes, code_sha256,
-                  parameters_sha256, parameters, takes, gives)
+                  parameters_sha256, parameters, parameter_bytes, takes, gives)
 };
 
 /// A quality that somebody measured, and on what.
@@ -71,11 +82,6 @@ struct manifest {
 };
 
 inline constexpr uint32_t bundle_format = 1;
-
-/// The names of the tensors that cross a cut: what a stage that begins with
-/// this layer is given, and one that ends before it gives. Before the first
-/// layer the inputs, behind the last the outputs.
-std::vector<std::string> crossing(const manifest& x, size_t layer);
 
 /// Reads a manifest and checks what needs no other file: format, names, sizes,
 /// paths that stay inside the bundle. `file` is how errors name it.

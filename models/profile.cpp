@@ -38,6 +38,22 @@ double curve::at(double batch) const {
   return left->second + slope * (batch - left->first);
 }
 
+curve& curve::operator+=(const curve& x) {
+  if (empty() || x.empty())
+    return empty() ? *this = x : *this;
+  curve sum;
+  for (const curve* one : {static_cast<const curve*>(this), &x})
+    for (auto& [batch, value] : one->points_)
+      sum.add(batch, at(batch) + x.at(batch));
+  return *this = std::move(sum);
+}
+
+curve& curve::operator*=(double factor) {
+  for (auto& [batch, value] : points_)
+    value *= factor;
+  return *this;
+}
+
 curve curve_of(const profile& x, const std::string& metric,
                const std::string& device,
                const std::map<std::string, double>& dimensions) {
@@ -46,6 +62,21 @@ curve curve_of(const profile& x, const std::string& metric,
     if (p.device == device && p.dimensions == dimensions
         && p.metrics.contains(metric))
       out.add(p.batch, p.metrics.at(metric));
+  return out;
+}
+
+curve curve_of_layers(const profile& x, const std::string& metric,
+                      const std::string& device, size_t first, size_t last,
+                      size_t layers) {
+  curve out;
+  for (auto i = first; i < last; ++i)
+    out += curve_of(x, metric, device, {{"layer", static_cast<double>(i)}});
+  auto whole = curve_of(x, metric, device);
+  auto all = last - first == layers;
+  if (!whole.empty() && (all || out.empty())) {
+    out = std::move(whole);
+    out *= static_cast<double>(last - first) / static_cast<double>(layers);
+  }
   return out;
 }
 

@@ -39,6 +39,9 @@ public:
   bool empty() const { return points_.empty(); }
   /// Only of one that is not empty.
   double at(double batch) const;
+  /// Adds one to it, at all sizes that either was measured at.
+  curve& operator+=(const curve& x);
+  curve& operator*=(double factor);
   friend bool operator==(const curve&, const curve&) = default;
 
 private:
@@ -50,6 +53,13 @@ private:
 curve curve_of(const profile& x, const std::string& metric,
                const std::string& device,
                const std::map<std::string, double>& dimensions = {});
+
+/// A metric of layers [first, last) of so many, together: the sum of points
+/// with the dimension `layer`, from 0; where there are none, as much of the
+/// whole model's as these layers are of all.
+curve curve_of_layers(const profile& x, const std::string& metric,
+                      const std::string& device, size_t first, size_t last,
+                      size_t layers);
 
 /// Reads a profile from a YAML file. Errors: bad_config with file and line.
 result<profile> read_profile(const std::string& path);

@@ -32,7 +32,8 @@ using nodes_say = std::tuple<
   // links
   hello, refused, beat, goodbye, watch, gone,
   // the request path
-  replica_ready, replica_draining, run_batch, batch_done,
+  replica_ready, replica_draining, released, run_batch, batch_taken, pass_on,
+  drop_batch, not_held, cannot_reach, batch_done,
   // to controllers
   replica_status, inventory>;
 

@@ -16,6 +16,8 @@ model_info describe(const manifest& x, std::vector<std::string> aliases) {
   if (x.accuracy)
     out.accuracy = x.accuracy->value;
   out.bytes = x.weights.bytes;
+  for (auto& layer : x.layers)
+    out.layer_bytes.push_back(layer.parameter_bytes);
   out.labels = x.labels;
   out.signature = x.signature;
   out.aliases = std::move(aliases);

@@ -162,7 +162,8 @@ void executor_state::feed() {
       continue;
     }
     device_->execute({*id, w.what.instance, w.what.share, w.what.priority,
-                      w.what.until.at, std::move(w.what.items)},
+                      w.what.until.at, std::move(w.what.items),
+                      std::move(w.what.rows)},
                      now());
   }
   arm();

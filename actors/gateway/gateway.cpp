@@ -224,7 +224,7 @@ void gateway_state::refuse(client_request& x, const session& from,
 // -- the end of a request -----------------------------------------------------
 
 void gateway_state::finish_request(uint64_t key, request& r, infer_reply x,
-                                   timestamp time) {
+                                   timestamp time, const settled* by) {
   auto& model = models_[r.model];
   x.model = model.info.model;
   x.version = model.info.version;
@@ -237,7 +237,7 @@ void gateway_state::finish_request(uint64_t key, request& r, infer_reply x,
         .first;
   status->second.add();
   model.total_time->observe(to_seconds(x.total));
-  remember(key, r, x, time);
+  remember(key, r, x, time, by);
   auto& [from, open] = *r.from;
   bus_->answer(from, r.tag, std::move(x));
   --model.open;
@@ -309,7 +309,7 @@ void gateway_state::settle(outcome& x, const settled& with, timestamp time) {
     model.queue_time->observe(to_seconds(x.queue));
     model.execute_time->observe(to_seconds(with.execute));
   }
-  finish_request(x.key, r, std::move(y), time);
+  finish_request(x.key, r, std::move(y), time, &with);
 }
 
 void gateway_state::on_tick() {

@@ -104,11 +104,13 @@ private:
   void refuse(client_request& x, const session& from, const error& why);
   void settle(outcome& x, const settled& with, timestamp time);
   void cancel(uint64_t key, const char* why);
-  void finish_request(uint64_t key, request& r, infer_reply x, timestamp time);
+  /// `by`: who computed it, if anybody did.
+  void finish_request(uint64_t key, request& r, infer_reply x, timestamp time,
+                      const settled* by = nullptr);
   static std::unique_ptr<const words> words_of(const client_request& x);
   void remember(const client_request& x, const session& from, const error& why);
   void remember(uint64_t key, const request& r, const infer_reply& x,
-                timestamp time);
+                timestamp time, const settled* by);
   request_story story_of(uint64_t key, const request& r) const;
   void forget_idle(const session& x);
   void end_if_finished();

@@ -61,8 +61,9 @@ gateway_state::served* gateway_state::model_of(const replica_ready& x) {
   auto seed = random_stream{here.incarnation}.fork(here.name + "/" + name);
   m.router = self_->spawn<caf::linked>(
     router,
-    router_options{x.info.model, x.info.version, x.info.signature.batch_axis,
-                   x.policy, seed.next(), options_.spans},
+    router_options{here.name, x.info.model, x.info.version,
+                   x.info.signature.batch_axis, x.policy, seed.next(),
+                   options_.spans},
     gateway_actor{self_}, counts_);
   bus_->publish(name, caf::actor_cast<caf::strong_actor_ptr>(m.router));
   m.queue_time.emplace(counts_->request_seconds(x.info.model, phase::queue));
@@ -133,8 +134,10 @@ void gateway_state::on_draining(const replica_draining& x) {
   for (auto& m : models_)
     if (m.replicas.erase(x.handle->id()) != 0) {
       self_->send(m.router, x);
-      end_what_nobody_waits_for(m.info.model);
+      return end_what_nobody_waits_for(m.info.model);
     }
+  self_->send(caf::actor_cast<replica_actor>(x.handle),
+              released{bus_->self().name});
 }
 
 void gateway_state::on_down(const caf::down_msg& x) {

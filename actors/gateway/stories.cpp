@@ -72,7 +72,8 @@ request_story gateway_state::story_of(uint64_t key, const request& r) const {
 }
 
 void gateway_state::remember(uint64_t key, const request& r,
-                             const infer_reply& x, timestamp time) {
+                             const infer_reply& x, timestamp time,
+                             const settled* by) {
   if (options_.spans->on())
     options_.spans->add("gateway", "", x.model, r.arrived, time, key, 0,
                         std::string{to_string(x.status)}
@@ -87,6 +88,8 @@ void gateway_state::remember(uint64_t key, const request& r,
   story.queue = x.queue;
   story.execute = x.execute;
   story.total = x.total;
+  if (by != nullptr)
+    story.visits = by->visits;
   notable_.keep(std::move(story), r.arrived, time);
 }
 

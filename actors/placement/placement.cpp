@@ -242,14 +242,8 @@ void placement_state::carry_out(const placement_plan& plan) {
 model_list placement_state::on_get_models() const {
   model_list out;
   for (auto& x : wanted()) {
-    model_status y{x, 0, 0, {}};
-    for (auto& [name, node] : view_.nodes)
-      for (auto& r : node.replicas) {
-        if (r.what.model != x.model)
-          continue;
-        y.ready += r.state == replica_condition::ready;
-        y.starting += r.state == replica_condition::starting;
-      }
+    auto [ready, starting] = count_copies(view_, x);
+    model_status y{x, ready, starting, {}};
     if (auto i = notes_.find(x.model); i != notes_.end())
       y.note = i->second;
     out.models.push_back(std::move(y));

@@ -6,6 +6,8 @@
 #include <set>
 #include <unordered_set>
 
+#include "actors/placement/parts.hpp"
+
 namespace millrace {
 
 namespace {
@@ -20,6 +22,15 @@ const model_info* bundle_on(const inventory& node, const std::string& model,
   for (auto& x : node.models)
     if (x.model == model && x.version == version)
       return &x;
+  return nullptr;
+}
+
+/// Of some node's bundle; null where none has it.
+const model_info* bundle_of(const cluster_view& view, const std::string& model,
+                            uint64_t version) {
+  for (auto& [name, node] : view.nodes)
+    if (auto* found = bundle_on(node, model, version))
+      return found;
   return nullptr;
 }
 
@@ -78,7 +89,8 @@ private:
     // One that starts does not know yet what it takes, one that drains has it
     // still.
     auto* its = bundle_on(*to.node, r.what.model, r.what.version);
-    to.used += std::max(r.memory, its == nullptr ? 0 : its->bytes);
+    to.used +=
+      std::max(r.memory, its == nullptr ? 0 : bytes_of(*its, r.what.layers));
   }
 
   std::string why_nowhere(const model_settings& x) const {
@@ -104,23 +116,53 @@ private:
       plan_.notes[x.model] = why_nowhere(x);
       return;
     }
-    std::vector<placed> right, wrong;
-    for (auto& r : there_[x.model])
-      (is_as_wanted(r.status->what, x, version) ? right : wrong).push_back(r);
-    while (right.size() > x.replicas)
-      evict(take_surplus(right));
-    if (right.size() < x.replicas)
-      put(x, version, x.replicas - right.size());
-    auto ready = std::count_if(right.begin(), right.end(), [](auto& r) {
-      return r.status->state == replica_condition::ready;
-    });
-    if (static_cast<uint64_t>(ready) < x.replicas)
+    std::vector<layer_range> parts;
+    if (auto* info = bundle_of(view_, x.model, version)) {
+      auto found = parts_of(x, *info);
+      if (!found) {
+        plan_.notes[x.model] = found.failure().text;
+        return;
+      }
+      parts = std::move(*found);
+    }
+    std::map<layer_range, std::vector<placed>> right;
+    std::vector<placed> wrong;
+    for (auto& part : parts)
+      right[part];
+    for (auto& r : there_[x.model]) {
+      auto part = right.find(r.status->what.layers);
+      auto fits =
+        part != right.end() && is_as_wanted(r.status->what, x, version);
+      (fits ? part->second : wrong).push_back(r);
+    }
+    auto all_ready = true;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      auto& there = right[parts[i]];
+      auto count = wanted_of(x, i);
+      while (there.size() > count)
+        evict(take_surplus(there));
+      if (there.size() < count)
+        put({&x, version, parts[i]}, count - there.size());
+      auto ready = std::count_if(there.begin(), there.end(), [](auto& r) {
+        return r.status->state == replica_condition::ready;
+      });
+      all_ready &= static_cast<uint64_t>(ready) >= count;
+    }
+    if (!all_ready)
       return;
     for (auto& r : wrong)
       evict(r);
-    if (crowded(right))
-      put(x, version, 1, *right.front().node);
+    for (auto& [part, there] : right)
+      if (crowded(there))
+        put({&x, version, part}, 1, *there.front().node);
   }
+
+  /// What a replica is to be.
+  struct wish {
+    const model_settings* settings;
+    uint64_t version;
+    layer_range layers;
+  };
 
   static bool is_as_wanted(const assignment& is, const model_settings& x,
                            uint64_t version) {
@@ -169,25 +211,26 @@ private:
         return name;
   }
 
-  /// The places that a model can go to, by number.
-  std::vector<size_t> places_for(const model_settings& x, uint64_t version,
+  /// The places that a replica can go to, by number.
+  std::vector<size_t> places_for(const wish& what,
                                  const std::string& except) const {
+    auto& x = *what.settings;
     std::vector<size_t> out;
     for (size_t i = 0; i < places_.size(); ++i) {
       auto& p = places_[i];
       auto fits = x.device.empty() || x.device == p.device->id
                   || x.device == p.device->kind;
       if (fits && !p.node->draining && p.node->node.name != except
-          && bundle_on(*p.node, x.model, version) != nullptr)
+          && bundle_on(*p.node, x.model, what.version) != nullptr)
         out.push_back(i);
     }
     return out;
   }
 
   /// Adds replicas, each on the emptiest device there is, except on one node.
-  void put(const model_settings& x, uint64_t version, uint64_t count,
-           const std::string& except = {}) {
-    auto open = places_for(x, version, except);
+  void put(const wish& what, uint64_t count, const std::string& except = {}) {
+    auto& x = *what.settings;
+    auto open = places_for(what, except);
     auto note = open.empty() ? "no ready node has the bundle and the device"
                              : "no device has room";
     auto fuller = [this](size_t a, size_t b) {
@@ -197,7 +240,8 @@ private:
     while (count > 0 && !open.empty()) {
       std::pop_heap(open.begin(), open.end(), fuller);
       auto& p = places_[open.back()];
-      auto bytes = bundle_on(*p.node, x.model, version)->bytes;
+      auto bytes =
+        bytes_of(*bundle_on(*p.node, x.model, what.version), what.layers);
       auto limit = p.device->memory.value;
       if (limit != 0 && p.used + bytes > limit) {
         open.pop_back();
@@ -207,9 +251,10 @@ private:
       ++p.load;
       std::push_heap(open.begin(), open.end(), fuller);
       --count;
-      plan_.deploy.push_back({fresh_name(x, version), x.model, version,
-                              p.node->node.name, p.device->id, x.share,
-                              x.threads, x.trusted, x.tenants, x.policy});
+      plan_.deploy.push_back({fresh_name(x, what.version), x.model,
+                              what.version, what.layers, p.node->node.name,
+                              p.device->id, x.share, x.threads, x.trusted,
+                              x.tenants, x.policy});
     }
     if (count > 0 && except.empty())
       plan_.notes[x.model] = note;
@@ -224,6 +269,37 @@ private:
 };
 
 } // namespace
+
+copy_count count_copies(const cluster_view& view, const model_settings& x) {
+  std::map<layer_range, copy_count> by_part;
+  for (auto& [name, node] : view.nodes)
+    for (auto& r : node.replicas) {
+      if (r.what.model != x.model || !is_there(r))
+        continue;
+      auto& n = by_part[r.what.layers];
+      ++(r.state == replica_condition::ready ? n.ready : n.starting);
+    }
+  auto* info = bundle_of(view, x.model, resolve_version(view, x));
+  result<std::vector<layer_range>> parts = std::vector<layer_range>{};
+  if (info != nullptr)
+    parts = parts_of(x, *info);
+  copy_count out;
+  if (!parts || parts->size() <= 1) {
+    for (auto& [part, n] : by_part) {
+      out.ready += n.ready;
+      out.starting += n.starting;
+    }
+    return out;
+  }
+  out.ready = UINT64_MAX;
+  for (auto& part : *parts) {
+    auto& n = by_part[part];
+    out.ready = std::min(out.ready, n.ready);
+    out.starting = std::max(out.starting, n.ready + n.starting);
+  }
+  out.starting -= std::min(out.starting, out.ready);
+  return out;
+}
 
 uint64_t resolve_version(const cluster_view& view, const model_settings& x) {
   uint64_t newest = 0, named = 0;

@@ -32,13 +32,21 @@ struct placement_plan {
 /// First fit: replicas that are there stay; missing ones go to the first device
 /// that has the bundle on its node, is asked for, and has room, fewest replicas
 /// first; surplus ones go, from the node that has most of them, as do those of
-/// models or versions not wanted. Replicas of a model that are all on one node
-/// are spread when another comes. What replaces a replica of another version,
-/// policy or share is ready before that one goes. Nodes that drain get nothing,
-/// and what they have does not count. No name is given that a replica in sight
-/// or gone has.
+/// models, versions or parts not wanted. Replicas of a model that are all on
+/// one node are spread when another comes. What replaces a replica of another
+/// version, policy or share is ready before that one goes. Nodes that drain get
+/// nothing, and what they have does not count. No name is given that a replica
+/// in sight or gone has.
 placement_plan reconcile(const cluster_view& view,
                          const std::vector<model_settings>& wanted);
+
+/// How many copies of a model there are. One in parts is ready when all its
+/// parts are; what is there of one that is not counts as starting.
+struct copy_count {
+  uint64_t ready = 0;
+  uint64_t starting = 0;
+};
+copy_count count_copies(const cluster_view& view, const model_settings& x);
 
 /// The concrete version settings mean, by what nodes hold; 0: none has it.
 uint64_t resolve_version(const cluster_view& view, const model_settings& x);

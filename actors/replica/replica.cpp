@@ -14,10 +14,6 @@ constexpr auto load_timeout = 10min;
 /// restarted.
 constexpr auto announce_again = 200ms;
 
-/// How long batches that were sent before their router heard of the drain may
-/// still arrive.
-constexpr auto linger = 300ms;
-
 } // namespace
 
 void replica_state::start(replica_actor::stateful_pointer<replica_state> self,
@@ -44,16 +40,32 @@ replica_state::~replica_state() {
   self_->demonitor(options_.executor.address());
   self_->demonitor(options_.cache.address());
   for (auto& [node, gateway] : gateways_)
-    if (gateway)
-      self_->demonitor(gateway.address());
+    if (gateway.handle)
+      self_->demonitor(gateway.handle.address());
+  for (auto& [id, router] : routers_)
+    self_->demonitor(router->address());
+  for (auto& [id, next] : next_)
+    self_->demonitor(next.handle->address());
 }
 
 void replica_state::load(const fetched& x) {
   content_ = x.content;
   info_ = x.info;
+  layers_ = options_.what.layers;
+  auto all = content_->info.layers.size();
+  if (layers_.last == 0)
+    layers_.last = all;
+  if (layers_.first >= layers_.last || layers_.last > all)
+    return fail(to_caf({ec::bad_request,
+                        "it has " + std::to_string(all)
+                          + " layers, and was to be loaded from "
+                          + std::to_string(layers_.first) + " to "
+                          + std::to_string(layers_.last),
+                        {}}),
+                "load");
   self_
     ->request(options_.executor, load_timeout,
-              load_stage{instance_, content_, 0, content_->info.layers.size(),
+              load_stage{instance_, content_, layers_.first, layers_.last,
                          options_.what.policy.batch, options_.what.threads,
                          options_.what.trusted})
     .then([this](const stage_loaded& y) { on_loaded(y); },
@@ -109,13 +121,16 @@ void replica_state::announce_to(const std::string& node) {
   x.node = options_.node;
   x.device = options_.what.device;
   x.info = info_;
+  x.layers = layers_;
   x.tenants = options_.what.tenants;
   x.policy = options_.what.policy;
-  x.credit = options_.lanes + 1;
+  x.credit =
+    options_.lanes + static_cast<uint32_t>(options_.what.policy.overlap);
   x.handle = caf::actor_cast<caf::strong_actor_ptr>(self_->ctrl());
   auto to = caf::actor_cast<caf::actor>(gateway);
   self_->monitor(to);
-  gateways_[node] = to;
+  x.promise = ++last_promise_;
+  gateways_[node] = {to, x.promise, false, false};
   self_->send(caf::actor_cast<gateway_actor>(gateway), std::move(x));
 }
 
@@ -133,25 +148,25 @@ void replica_state::on_down(const caf::down_msg& x) {
     return;
   }
   auto lost = std::find_if(gateways_.begin(), gateways_.end(), [&](auto& g) {
-    return g.second.address() == x.source;
+    return g.second.handle.address() == x.source;
   });
-  if (lost == gateways_.end())
-    return;
-  lost->second = nullptr;
+  if (lost == gateways_.end()) {
+    if (auto next = next_.extract(x.source.id()))
+      return on_next_down(next.mapped().replica);
+    return on_router_down(x.source.id());
+  }
+  lost->second = {};
   self_->delayed_send(self_, announce_again, tick::value);
+  end_if_idle();
 }
 
 void replica_state::on_tick() {
-  if (finishing_) {
-    lingered_ = true;
-    return end_if_idle();
-  }
   bool missing = false;
   for (auto& [node, gateway] : gateways_) {
-    if (gateway || !serves(node))
+    if (gateway.handle || !serves(node))
       continue;
     announce_to(node);
-    missing = missing || !gateway;
+    missing = missing || !gateway.handle;
   }
   if (missing)
     self_->delayed_send(self_, announce_again, tick::value);
@@ -160,11 +175,16 @@ void replica_state::on_tick() {
 // -- work ---------------------------------------------------------------------
 
 void replica_state::on_run(run_batch& x) {
+  auto& through = x.through;
+  auto sent_on = through && !through->visits.empty(); // by the stage before
+  if (through && !(sent_on ? through->router : self_->current_sender()))
+    return; // its router is out of sight, and has it run by others
+  if (sent_on && is_void(x.id, *through))
+    return;
   auto id = ++last_;
-  batch mine{x.id, self_->current_sender(), x.trace, {}};
+  batch mine{x.id, self_->current_sender(), x.trace, {}, nullptr};
   if (x.trace != 0)
     mine.arrived = self_->clock().now();
-  running_.emplace(id, std::move(mine));
   execute y;
   y.id = id;
   y.instance = instance_;
@@ -178,6 +198,11 @@ void replica_state::on_run(run_batch& x) {
   }
   if (options_.what.policy.drop == drop_policy::late)
     y.until = {last};
+  if (through) {
+    y.rows = through->rows;
+    begin_journey(id, mine, std::move(*through), {last});
+  }
+  running_.emplace(id, std::move(mine));
   self_->send(options_.executor, std::move(y));
 }
 
@@ -191,37 +216,62 @@ void replica_state::on_executed(executed& x) {
                         i->second.trace);
   busy_ += x.run;
   ++batches_;
-  requests_ += x.outputs.size();
+  auto& through = i->second.through;
+  requests_ += through ? through->way.rows.size() : x.outputs.size();
+  if (through && through->dropped)
+    cancel(i);
+  else if (through && x.status == ec::ok && !is_last_stage())
+    hold(i, x);
+  else
+    answer(i, x);
+}
+
+/// To the router; the batch is done with.
+void replica_state::answer(batch_map::iterator x, executed& result) {
   batch_done y;
-  y.id = i->second.id;
-  y.status = x.status;
-  y.text = std::move(x.text);
-  y.outputs = std::move(x.outputs);
-  y.queue = x.queue;
-  y.execute = x.run;
+  y.id = x->second.id;
+  y.status = result.status;
+  y.text = std::move(result.text);
+  y.outputs = std::move(result.outputs);
+  y.queue = result.queue;
+  y.execute = result.run;
   y.credit = lost_ ? 0 : 1;
-  self_->send(caf::actor_cast<router_actor>(i->second.from), std::move(y));
-  running_.erase(i);
-  end_if_idle();
+  if (x->second.through)
+    y.visits = std::move(x->second.through->way.visits);
+  self_->send(caf::actor_cast<router_actor>(x->second.from), std::move(y));
+  end(x);
 }
 
 replica_load replica_state::on_get_load() const {
   return {options_.what.replica, busy_, batches_, requests_, running_.size()};
 }
 
-void replica_state::tell_to_stop(const std::string& node,
-                                 const caf::actor& gateway) {
-  if (gateway && serves(node))
-    self_->send(
-      caf::actor_cast<gateway_actor>(gateway),
-      replica_draining{caf::actor_cast<caf::strong_actor_ptr>(self_->ctrl())});
+void replica_state::tell_to_stop(const std::string& node, gateway_link& x) {
+  if (!x.handle || !serves(node))
+    return;
+  x.told_to_stop = true;
+  self_->send(caf::actor_cast<gateway_actor>(x.handle),
+              replica_draining{
+                caf::actor_cast<caf::strong_actor_ptr>(self_->ctrl()), lost_});
+}
+
+bool replica_state::is_released() const {
+  return std::all_of(gateways_.begin(), gateways_.end(), [](auto& g) {
+    return !g.second.told_to_stop || g.second.released;
+  });
+}
+
+void replica_state::on_released(const released& x) {
+  if (auto i = gateways_.find(x.node); i != gateways_.end())
+    i->second.released = true;
+  end_if_idle();
 }
 
 void replica_state::stop_serving() {
   for (auto& [node, gateway] : gateways_)
     tell_to_stop(node, gateway);
   finishing_ = true;
-  self_->delayed_send(self_, linger, tick::value);
+  end_if_idle();
 }
 
 void replica_state::on_finish_elsewhere() {
@@ -253,7 +303,7 @@ void replica_state::on_lost(const stage_lost& x) {
 }
 
 void replica_state::end_if_idle() {
-  if (lingered_ && running_.empty())
+  if (finishing_ && running_.empty() && is_released())
     self_->quit();
 }
 
@@ -264,12 +314,15 @@ replica(replica_actor::stateful_pointer<replica_state> self,
   s.start(self, std::move(options), net);
   return {
     [&s](run_batch& x) { s.on_run(x); },
+    [&s](pass_on& x) { s.on_pass_on(x); },
+    [&s](const drop_batch& x) { s.on_drop(x); },
     [&s](executed& x) { s.on_executed(x); },
     [&s](const stage_lost& x) { s.on_lost(x); },
     [&s](const peer_up& x) { s.on_peer_up(x); },
     [](const peer_down&) { /* the gateway's proxy goes down itself */ },
     [&s](get_load) { return s.on_get_load(); },
     [&s](finish_elsewhere) { s.on_finish_elsewhere(); },
+    [&s](const released& x) { s.on_released(x); },
     [&s](finish) { s.on_finish(); },
     [&s](tick) { s.on_tick(); },
   };

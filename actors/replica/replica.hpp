@@ -16,11 +16,13 @@ struct replica_options {
   std::shared_ptr<span_recorder> spans;
 };
 
-/// A loaded copy of a model. Fetches the bundle, has it loaded and warmed up,
-/// then announces itself to every gateway there is and comes to be. Each
-/// gateway gets its own credit, so that its queue here is bounded by gateways
-/// times (lanes + 1). Tells the supervisor how it is; ends when the bundle
-/// cannot be had or loaded.
+/// A loaded copy of a model, or of some of its layers. Fetches the bundle, has
+/// it loaded and warmed up, then announces itself to every gateway there is and
+/// comes to be. Each gateway gets its own credit, so that its queue here is
+/// bounded by gateways times (lanes + overlap). What it has computed of layers
+/// that are not the last goes straight to the replica that the router names;
+/// until then it is kept, for the credit that it has. Tells the supervisor how
+/// it is; ends when the bundle cannot be had or loaded.
 replica_actor::behavior_type
 replica(replica_actor::stateful_pointer<struct replica_state> self,
         replica_options options, bus* net);

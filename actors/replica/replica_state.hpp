@@ -2,13 +2,17 @@
 #pragma once
 
 #include <map>
+#include <memory>
+#include <optional>
+#include <set>
 #include <unordered_map>
 
 #include "actors/replica/replica.hpp"
 
 namespace millrace {
 
-/// State of a REPLICA; see replica.hpp.
+/// State of a REPLICA; see replica.hpp. What goes to another stage is in
+/// stages.cpp.
 struct replica_state {
   const char* name = "replica";
 
@@ -24,31 +28,66 @@ struct replica_state {
 
   void on_run(run_batch& x);
   void on_executed(executed& x);
+  void on_pass_on(pass_on& x);
+  void on_drop(const drop_batch& x);
   void on_lost(const stage_lost& x);
   void on_peer_up(const peer_up& x);
   replica_load on_get_load() const;
   void on_finish_elsewhere();
   void on_finish();
+  void on_released(const released& x);
   void on_tick();
 
 private:
-  struct batch {
-    uint64_t id = 0; ///< the router's
-    caf::strong_actor_ptr from;
-    uint64_t trace = 0; ///< as in run_batch
-    timestamp arrived;  ///< of one that is traced
+  /// Of a batch that passes through several stages.
+  struct journey {
+    passage way;
+    deadline due; ///< the last of its requests'
+    bool dropped = false;
+    std::optional<executed> held; ///< its results, until they go on
+    timestamp since;
   };
+
+  struct batch {
+    uint64_t id = 0;            ///< the router's
+    caf::strong_actor_ptr from; ///< the router
+    uint64_t trace = 0;         ///< as in run_batch
+    timestamp arrived;          ///< of one that is traced
+    std::unique_ptr<journey> through;
+  };
+  using batch_map = std::unordered_map<uint64_t, batch>;
 
   void load(const fetched& x);
   void on_loaded(const stage_loaded& x);
   void fail(const caf::error& why, const char* doing);
   void report(replica_condition state, std::string reason = {});
+  /// A gateway that was told of this replica, while it is there.
+  struct gateway_link {
+    caf::actor handle;
+    uint64_t promise = 0; ///< of room, by which it was told
+    bool told_to_stop = false;
+    bool released = false; ///< nothing more will come from there
+  };
+
   bool serves(const std::string& node) const;
-  void tell_to_stop(const std::string& node, const caf::actor& gateway);
+  void tell_to_stop(const std::string& node, gateway_link& x);
+  bool is_released() const;
   void stop_serving();
   void announce_to(const std::string& node);
   void on_down(const caf::down_msg& x);
   void end_if_idle();
+  void answer(batch_map::iterator x, executed& result);
+  // stages.cpp
+  bool is_last_stage() const;
+  bool is_void(uint64_t id, const passage& way) const;
+  void begin_journey(uint64_t id, batch& x, passage&& way, deadline due);
+  batch_map::iterator find(uint64_t id);
+  void end(batch_map::iterator x);
+  void hold(batch_map::iterator x, executed& result);
+  void go_on(batch_map::iterator x);
+  void cancel(batch_map::iterator x);
+  void on_next_down(const std::string& replica);
+  void on_router_down(caf::actor_id router);
 
   replica_actor::stateful_pointer<replica_state> self_ = nullptr;
   replica_options options_;
@@ -60,14 +99,21 @@ private:
   bool ready_ = false;
   bool leaving_ = false; ///< all gateways but its own node's
   bool finishing_ = false;
-  bool lingered_ = false;
-  bool lost_ = false;                          ///< what it had loaded
-  std::map<std::string, caf::actor> gateways_; ///< by node
-  std::unordered_map<uint64_t, batch> running_;
+  bool lost_ = false;                            ///< what it had loaded
+  std::map<std::string, gateway_link> gateways_; ///< by node
+  layer_range layers_;                           ///< that it has
+  batch_map running_;
+  uint64_t last_promise_ = 0;
   uint64_t last_ = 0;
   microseconds busy_{0};
   uint64_t batches_ = 0; ///< executed
   uint64_t requests_ = 0;
+  // Of stages: those on a journey, by router and its number; the routers they
+  // are from; the replicas they go to.
+  std::map<std::pair<caf::actor_id, uint64_t>, uint64_t> journeys_;
+  std::set<std::pair<caf::actor_id, uint64_t>> given_up_; ///< by their routers
+  std::map<caf::actor_id, caf::strong_actor_ptr> routers_;
+  std::map<caf::actor_id, next_stage> next_;
 };
 
 } // namespace millrace

@@ -11,13 +11,6 @@ namespace {
 
 constexpr size_t seen_of_ends = 64; ///< bytes
 
-size_t bytes_of(const tensor_list& xs) {
-  size_t n = 0;
-  for (auto& x : xs)
-    n += x.data.size();
-  return n;
-}
-
 std::string ends_of(const tensor_list& xs) {
   if (xs.empty())
     return {};

@@ -16,8 +16,7 @@ void router_state::start(router_actor::stateful_pointer<router_state> self,
   counts_ = std::move(counts);
   options_ = std::move(options);
   queue_.emplace(options_.policy, options_.batch_axis);
-  dispatcher_ =
-    make_dispatcher(options_.policy.dispatch, random_stream{options_.seed});
+  stages_.emplace(options_.policy.dispatch, random_stream{options_.seed});
   queue_length_.emplace(counts_->queue_length(options_.model));
   replicas_ready_.emplace(counts_->replicas_ready(options_.model));
   batch_size_.emplace(counts_->batch_size(options_.model));
@@ -82,8 +81,10 @@ void router_state::on_unroute(const unroute& x) {
     return;
   for (auto& [id, flight] : in_flight_)
     for (auto& request : flight.requests)
-      if (request.key == x.key)
+      if (request.key == x.key) {
         request.settled = true; // not to be run again
+        return drop_if_useless(id, flight);
+      }
 }
 
 void router_state::on_ready(const replica_ready& x) {
@@ -91,17 +92,19 @@ void router_state::on_ready(const replica_ready& x) {
   auto& r = i->second;
   r.handle = caf::actor_cast<replica_actor>(x.handle);
   r.name = x.name;
+  r.layers = x.layers;
+  r.promise = x.promise;
   r.draining = false;
+  draining_.erase(i->first);
+  layers_ = std::max<uint64_t>(1, x.info.layer_bytes.size());
+  stages_->add(i->first, r.layers, layers_);
   retired_ = false;
   if (std::exchange(version_, x.info.version) != x.info.version)
     poisons_.clear();
   if (x.policy != options_.policy) {
     options_.policy = x.policy;
     queue_->adopt(x.policy);
-    dispatcher_ =
-      make_dispatcher(x.policy.dispatch, random_stream{options_.seed});
-    for (auto& [id, other] : replicas_)
-      set_credit(id, other, other.credit);
+    stages_->adopt(x.policy.dispatch);
   }
   set_credit(i->first, r, fresh ? x.credit : r.credit);
   if (fresh) {
@@ -117,9 +120,13 @@ void router_state::on_ready(const replica_ready& x) {
 void router_state::on_draining(const replica_draining& x) {
   auto i = replicas_.find(x.handle->id());
   if (i == replicas_.end())
-    return;
+    return self_->send(caf::actor_cast<replica_actor>(x.handle),
+                       released{options_.node});
   i->second.draining = true;
-  set_credit(i->first, i->second, i->second.credit);
+  draining_.insert(i->first);
+  x.lost ? stages_->release(i->first) : stages_->close(i->first);
+  release_drained();
+  drop_stranded();
   report();
 }
 
@@ -142,24 +149,32 @@ void router_state::drop_late(microseconds expected) {
 
 void router_state::set_credit(caf::actor_id id, replica& x, uint32_t credit) {
   x.credit = credit;
-  dispatcher_->set_credit(id, x.draining ? 0 : credit);
+  stages_->set_credit(id, credit);
+}
+
+void router_state::give_credit(caf::actor_id id, uint32_t credit) {
+  if (auto r = replicas_.find(id); r != replicas_.end())
+    set_credit(id, r->second, r->second.credit + credit);
 }
 
 void router_state::pump() {
   if (retired_)
     hand_back();
+  bind_waiting();
   // With a replica free the next ones are tried, whatever is expected of them:
   // nothing else could correct an estimate that is too high.
-  auto able = dispatcher_->next();
+  auto able = stages_->next(0);
   drop_late(able ? microseconds{0} : expected_);
   while (able) {
     auto batch = queue_->take(now());
     if (batch.empty())
       break;
     dispatch(replicas_.at(*able), std::move(batch));
-    able = dispatcher_->next();
+    able = stages_->next(0);
   }
   queue_length_->set(static_cast<double>(queue_->size()));
+  if (!draining_.empty())
+    release_drained();
   arm();
 }
 
@@ -183,11 +198,23 @@ void router_state::dispatch(replica& to, std::vector<queued_request> batch) {
     ++request.attempts;
     x.items.push_back({request.due, request.inputs});
   }
-  dispatcher_->given(to.handle->id());
+  stages_->given(to.handle->id());
   set_credit(to.handle->id(), to, to.credit - 1);
   batch_size_->observe(static_cast<double>(batch.size()));
-  in_flight_.emplace(
-    id, flight{to.handle->id(), to.name, now(), std::move(batch), x.trace});
+  auto& mine = in_flight_
+                 .emplace(id, flight{to.handle->id(),
+                                     to.name,
+                                     now(),
+                                     std::move(batch),
+                                     x.trace,
+                                     to.layers.last,
+                                     0,
+                                     {},
+                                     false,
+                                     false})
+                 .first->second;
+  if (passes_on(mine))
+    x.through = begin_passage(id, mine);
   self_->send(to.handle, std::move(x));
 }
 
@@ -204,19 +231,22 @@ uint64_t router_state::record_waits(uint64_t id,
 void router_state::on_batch_done(batch_done& x) {
   auto i = in_flight_.find(x.id);
   if (i == in_flight_.end())
-    return; // of a replica that was given up meanwhile
+    return on_orphan(x.id);
   auto done = std::move(i->second);
   in_flight_.erase(i);
+  unbind(done);
   if (done.trace != 0 && options_.spans->on())
     options_.spans->add("router/", options_.model, "given", done.sent, now(), 0,
                         done.trace, done.replica_name);
   drop_late(expected_);
-  if (auto r = replicas_.find(done.replica_id); r != replicas_.end())
-    set_credit(r->first, r->second, r->second.credit + x.credit);
+  give_credit(done.replica_id, x.credit);
   if (x.status == ec::ok && x.outputs.size() == done.requests.size())
     settle_batch(done, x);
-  else if (x.status == ec::unavailable)
+  else if (x.status == ec::unavailable && x.visits.empty())
     take_back(done);
+  else if (x.status == ec::unavailable
+           || (x.status == ec::cancelled && done.dropped))
+    give_back(done, ec::unavailable);
   else if (x.status == ec::poison) {
     for (auto& request : done.requests)
       ++request.crashes;
@@ -227,11 +257,16 @@ void router_state::on_batch_done(batch_done& x) {
 }
 
 void router_state::settle_batch(flight& done, batch_done& x) {
-  learn(execution_, x.execute);
-  learn(expected_, to_us(now() - done.sent));
   settled y;
   y.replica = std::move(done.replica_name);
+  y.visits = std::move(x.visits);
   y.execute = x.execute;
+  for (auto& visit : y.visits) {
+    y.execute += visit.execute;
+    x.queue += visit.queue + visit.held;
+  }
+  learn(execution_, y.execute);
+  learn(expected_, to_us(now() - done.sent));
   y.outcomes.reserve(done.requests.size());
   for (size_t i = 0; i < done.requests.size(); ++i) {
     auto& request = done.requests[i];
@@ -288,29 +323,36 @@ void router_state::on_down(const caf::down_msg& down) {
                {"replica", i->second.name},
                {"reason", from_caf(down.reason).text}});
   auto id = i->first;
-  dispatcher_->remove(id);
+  stages_->remove(id);
+  draining_.erase(id);
   replicas_.erase(i);
   std::vector<flight> lost;
-  std::erase_if(in_flight_, [&](auto& entry) {
-    if (entry.second.replica_id != id)
-      return false;
-    lost.push_back(std::move(entry.second));
-    return true;
-  });
+  std::erase_if(orphans_, [&](auto& x) { return x.second == id; });
+  for (auto entry = in_flight_.begin(); entry != in_flight_.end();) {
+    if (entry->second.replica_id != id) {
+      ++entry;
+      continue;
+    }
+    orphan(entry->first, entry->second);
+    lost.push_back(std::move(entry->second));
+    entry = in_flight_.erase(entry);
+  }
   for (auto& x : lost)
     give_back(x);
+  leave(id);
+  drop_stranded();
   report();
   // Not at once: other replicas of a lost node may be next in the mailbox.
   self_->send(self_, tick::value);
 }
 
-void router_state::give_back(flight& lost) {
+void router_state::give_back(flight& lost, ec last_word) {
   // From the last one, so that the first is in front again.
   for (auto i = lost.requests.rbegin(); i != lost.requests.rend(); ++i) {
     if (i->settled)
       continue;
     if (is_last_attempt(*i)) {
-      give_up(*i, lost.replica_name);
+      give_up(*i, lost.replica_name, last_word);
       continue;
     }
     redispatched_->add();
@@ -319,14 +361,19 @@ void router_state::give_back(flight& lost) {
   }
 }
 
-void router_state::give_up(const queued_request& x,
-                           const std::string& replica) {
+void router_state::give_up(const queued_request& x, const std::string& replica,
+                           ec last_word) {
   auto name = "replica " + replica;
   if (x.attempts < max_attempts)
     return settle_as(x.key, ec::unavailable,
                      name
                        + " was lost, and may have run this request, which must"
                          " not be run twice");
+  if (last_word == ec::unavailable)
+    return settle_as(x.key, ec::unavailable,
+                     name
+                       + " could hand on to nobody what it had computed of this"
+                         " request, which had failed before");
   settle_as(x.key, ec::poison,
             name
               + " was lost while it ran this request, which had failed"
@@ -346,9 +393,10 @@ queue_status router_state::on_get_queue() const {
     out.oldest = to_us(now() - first);
   out.expected = expected_;
   out.poisons = poisons_.size();
+  out.layers = layers_;
   std::map<caf::actor_id, served_replica> by_id;
   for (auto& [id, r] : replicas_)
-    by_id[id] = {r.name, r.credit, 0, 0, r.draining};
+    by_id[id] = {r.name, r.credit, 0, 0, r.draining, r.layers, 0};
   for (auto& [id, flight] : in_flight_) {
     out.running += flight.requests.size();
     auto i = by_id.find(flight.replica_id);
@@ -356,6 +404,7 @@ queue_status router_state::on_get_queue() const {
       continue;
     ++i->second.batches;
     i->second.requests += flight.requests.size();
+    i->second.unbound += passes_on(flight) && flight.next_id == 0;
   }
   for (auto& [id, r] : by_id)
     out.replicas.push_back(std::move(r));
@@ -369,7 +418,7 @@ void router_state::report() {
 }
 
 void router_state::arm() {
-  auto due = queue_->next_due(dispatcher_->next().has_value());
+  auto due = queue_->next_due(stages_->next(0).has_value());
   if (due >= armed_ || due == far_future)
     return;
   armed_ = due;
@@ -386,6 +435,9 @@ router(router_actor::stateful_pointer<router_state> self,
     [&s](route& x) { s.on_route(x); },
     [&s](const unroute& x) { s.on_unroute(x); },
     [&s](batch_done& x) { s.on_batch_done(x); },
+    [&s](const batch_taken& x) { s.on_batch_taken(x); },
+    [&s](const not_held& x) { s.on_not_held(x); },
+    [&s](const cannot_reach& x) { s.on_cannot_reach(x); },
     [&s](const replica_ready& x) { s.on_ready(x); },
     [&s](const replica_draining& x) { s.on_draining(x); },
     [&s](retire) { s.on_retire(); },

@@ -9,6 +9,7 @@
 namespace millrace {
 
 struct router_options {
+  std::string node;
   std::string model;
   uint64_t version = 0;
   int batch_axis = 0;

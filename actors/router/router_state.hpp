@@ -4,16 +4,18 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <unordered_map>
 
-#include "actors/router/dispatch.hpp"
 #include "actors/router/poison_list.hpp"
 #include "actors/router/request_queue.hpp"
 #include "actors/router/router.hpp"
+#include "actors/router/stage_map.hpp"
 
 namespace millrace {
 
-/// State of a ROUTER; see router.hpp.
+/// State of a ROUTER; see router.hpp. What passes through several stages is in
+/// pipelines.cpp.
 struct router_state {
   const char* name = "router";
 
@@ -24,6 +26,9 @@ struct router_state {
   void on_route(route& x);
   void on_unroute(const unroute& x);
   void on_batch_done(batch_done& x);
+  void on_batch_taken(const batch_taken& x);
+  void on_not_held(const not_held& x);
+  void on_cannot_reach(const cannot_reach& x);
   void on_ready(const replica_ready& x);
   void on_draining(const replica_draining& x);
   void on_retire();
@@ -34,6 +39,8 @@ private:
   struct replica {
     replica_actor handle;
     std::string name;
+    layer_range layers;
+    uint64_t promise = 0;
     uint32_t credit = 0;
     bool draining = false;
   };
@@ -45,7 +52,14 @@ private:
     timestamp sent;
     std::vector<queued_request> requests;
     uint64_t trace = 0; ///< as in run_batch
+    // Of one that has layers before it, see pipelines.cpp:
+    uint64_t next_layer = 0;   ///< behind those of the replica that has it
+    caf::actor_id next_id = 0; ///< who has a credit for it; 0: nobody yet
+    std::string next_name;
+    bool in_doubt = false; ///< it may be lost between two stages
+    bool dropped = false;  ///< who has it was told to give it up
   };
+  using flight_map = std::unordered_map<uint64_t, flight>;
 
   timestamp now() const;
   void on_down(const caf::down_msg& x);
@@ -53,6 +67,7 @@ private:
                  microseconds retry_after = microseconds{0});
   void drop_late(microseconds expected);
   void set_credit(caf::actor_id id, replica& x, uint32_t credit);
+  void give_credit(caf::actor_id id, uint32_t credit);
   void pump();
   void hand_back();
   void dispatch(replica& to, std::vector<queued_request> batch);
@@ -62,9 +77,26 @@ private:
   bool is_last_attempt(const queued_request& x) const;
   /// What a replica could not run.
   void take_back(flight& unused);
-  /// What was lost with its replica, which may have been a crash over it.
-  void give_back(flight& lost);
-  void give_up(const queued_request& x, const std::string& replica);
+  /// What was lost with its replica, which may have been a crash over it; or
+  /// between two stages: then it is answered unavailable in the end.
+  void give_back(flight& lost, ec last_word = ec::poison);
+  void give_up(const queued_request& x, const std::string& replica,
+               ec last_word);
+  // pipelines.cpp
+  bool passes_on(const flight& x) const { return x.next_layer < layers_; }
+  std::optional<passage> begin_passage(uint64_t id, flight& x);
+  std::optional<next_stage> bind(flight& x);
+  void unbind(flight& x);
+  void orphan(uint64_t id, flight& x);
+  void on_orphan(uint64_t id);
+  void bind_waiting();
+  void go_on(uint64_t id, flight& x);
+  void drop_if_useless(uint64_t id, flight& x);
+  void drop(uint64_t id, flight& x);
+  void leave(caf::actor_id gone);
+  void drop_stranded();
+  void release_drained();
+  bool may_need(const flight& x, caf::actor_id id) const;
   void report();
   void arm();
 
@@ -74,10 +106,17 @@ private:
   router_options options_;
   std::optional<request_queue> queue_;
   std::map<caf::actor_id, replica> replicas_;
-  std::unique_ptr<dispatcher> dispatcher_;
-  std::unordered_map<uint64_t, flight> in_flight_;
+  std::optional<stage_map> stages_;
+  std::set<caf::actor_id> draining_; ///< those not released yet
+  flight_map in_flight_;
+  /// Given up, and perhaps with this replica, which is asked.
+  std::unordered_map<uint64_t, caf::actor_id> orphans_;
+  /// By their next layer, those that wait for somebody with credit to run it;
+  /// among them some that do not any more.
+  std::map<uint64_t, std::deque<uint64_t>> between_;
   poison_list poisons_;
   uint64_t version_ = 0; ///< of the model, that they are poison to
+  uint64_t layers_ = 1;  ///< of the model
   uint64_t last_batch_ = 0;
   // Moving averages of a batch's execution, and of its time from here and back,
   // with what it waits for in its replica.

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "models/backend/abi.h"
+#include "models/crossing.hpp"
 #include "runtime/program_folder.hpp"
 
 namespace millrace {
@@ -48,10 +49,11 @@ tensor adopt(const millrace_tensor& x, const tensor_list& inputs,
 class plugin_stage : public loaded_stage {
 public:
   plugin_stage(const millrace_backend* api, millrace_stage* stage,
-               std::shared_ptr<const bundle> content)
+               std::shared_ptr<const bundle> content, size_t inputs)
     : api_(api),
       stage_(stage),
-      content_(std::move(content)) {}
+      content_(std::move(content)),
+      inputs_(inputs) {}
 
   ~plugin_stage() override { api_->unload(stage_); }
 
@@ -59,6 +61,10 @@ public:
     constexpr uint32_t max_tensors = 64;
     if (inputs.size() > max_tensors)
       return error{ec::too_large, "more than 64 inputs"};
+    if (inputs.size() != inputs_)
+      return error{ec::bad_request, "it takes " + std::to_string(inputs_)
+                                      + " tensors, and got "
+                                      + std::to_string(inputs.size())};
     millrace_tensor in[max_tensors];
     millrace_tensor out[max_tensors];
     for (size_t i = 0; i < inputs.size(); ++i)
@@ -84,6 +90,7 @@ private:
   const millrace_backend* api_;
   millrace_stage* stage_;
   std::shared_ptr<const bundle> content_; // its mapping holds the parameters
+  size_t inputs_;
 };
 
 /// Keeps parts as a plugin hands them out.
@@ -150,7 +157,8 @@ public:
   load(const std::shared_ptr<const bundle>& x, size_t first,
        size_t last) override {
     auto count = x->info.layers.size();
-    value_numbers numbers{crossing(x->info, first)};
+    auto taken = crossing(x->info, first);
+    value_numbers numbers{taken};
     std::vector<std::vector<millrace_parameter>> parameters;
     std::deque<std::vector<uint32_t>> values; // which do not move
     std::vector<millrace_layer> layers;
@@ -167,7 +175,7 @@ public:
       static constexpr uint32_t none = 0;
       auto& info = x->info.layers[i];
       auto& takes = values.emplace_back(numbers.of(info.takes));
-      auto& gives = values.emplace_back(numbers.of(info.gives));
+      auto& gives = values.emplace_back(numbers.of(value_names(info.gives)));
       layers.push_back({info.name.c_str(), x->code[i].data(), x->code[i].size(),
                         list.data(), list.size(),
                         count == 1      ? nullptr // all
@@ -187,7 +195,7 @@ public:
                    (x->directory.empty() ? "" : x->directory + ": ")
                      + failed.text};
     return std::unique_ptr<loaded_stage>{
-      std::make_unique<plugin_stage>(api_, stage, x)};
+      std::make_unique<plugin_stage>(api_, stage, x, taken.size())};
   }
 
   result<model_parts>

@@ -208,7 +208,7 @@ private:
     stage_ = std::move(*stage);
     auto loaded = std::chrono::steady_clock::now();
     answer.load_ns = nanoseconds{loaded - begin}.count();
-    auto done = start_lanes(std::move(ends), shared->info.signature);
+    auto done = start_lanes(std::move(ends), shared->info);
     answer.warm_up_ns =
       nanoseconds{std::chrono::steady_clock::now() - loaded}.count();
     return done;
@@ -216,7 +216,7 @@ private:
 
   /// Each lane pays its own first calls before it serves.
   result<void> start_lanes(std::vector<file_descriptor> ends,
-                           const signature& s) {
+                           const manifest& of) {
     std::latch warm{static_cast<std::ptrdiff_t>(ends.size())};
     std::mutex mutex;
     result<void> outcome;
@@ -228,8 +228,8 @@ private:
         runner_->enter_thread(static_cast<int>(order_.threads));
         result<void> done;
         if (order_.max_batch > 0)
-          done = warm_up(*stage_, s, order_.max_batch, nanoseconds{0},
-                         [](size_t, size_t, nanoseconds) {});
+          done = warm_up(*stage_, of, order_.first_layer, order_.max_batch,
+                         nanoseconds{0}, [](size_t, size_t, nanoseconds) {});
         std::lock_guard guard{mutex};
         if (!done)
           outcome = std::move(done);

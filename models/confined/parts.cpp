@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "models/crossing.hpp"
 #include "models/safetensors.hpp"
 #include "runtime/yaml_record.hpp"
 
@@ -74,7 +75,7 @@ read_layers(const std::string& text, std::string_view code,
     out.push_back(
       {std::move(x.name),
        std::move(x.takes),
-       std::move(x.gives),
+       value_names(x.gives),
        std::string{code.substr(0, x.code_bytes)},
        {std::make_move_iterator(next), std::make_move_iterator(end)}});
     code.remove_prefix(x.code_bytes);
@@ -99,7 +100,8 @@ result<tensor_list> write_parts(model_parts x) {
     info.code_bytes = layer.code.size();
     info.parameters = layer.parameters.size();
     info.takes = std::move(layer.takes);
-    info.gives = std::move(layer.gives);
+    for (auto& value : layer.gives)
+      info.gives.push_back({std::move(value), {}, {}, {}});
     texts[code_part] += layer.code;
     // Names are unique in a file; those of layers need not be.
     auto prefix = std::to_string(list.layers.size()) + "/";

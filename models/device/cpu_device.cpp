@@ -38,6 +38,7 @@ struct instance {
   std::unique_ptr<loaded_stage> stage;
   confined::confined_stage* process = nullptr; ///< the stage, if it has one
   std::shared_ptr<const bundle> content;
+  bool is_last = true; ///< what it gives are the model's outputs
   uint32_t threads = 1;
   bool depends_on_values = true;
   short_runs alone{short_alone};
@@ -70,6 +71,8 @@ size_t bytes_of(const std::vector<tensor_list>& items) {
 result<std::vector<tensor_list>> compute(instance& x, const execution& job) {
   if (now() >= job.until)
     return error{ec::deadline_exceeded, "waited too long for the device"};
+  if (job.items.empty())
+    return error{ec::bad_request, "a batch of nothing"};
   auto& s = x.content->info.signature;
   auto inputs = gather(job.items, s.batch_axis);
   if (!inputs)
@@ -78,12 +81,13 @@ result<std::vector<tensor_list>> compute(instance& x, const execution& job) {
     *inputs, job.until == far_future ? far_future : job.until + overtime);
   if (!outputs)
     return outputs.failure();
-  if (job.items.size() == 1)
+  if (job.requests() == 1 || !x.is_last)
     return std::vector<tensor_list>{std::move(*outputs)};
-  std::vector<size_t> rows;
-  for (auto& item : job.items)
-    rows.push_back(static_cast<size_t>(
-      item.front().extents[static_cast<size_t>(s.batch_axis)]));
+  auto rows = job.rows;
+  if (rows.empty())
+    for (auto& item : job.items)
+      rows.push_back(static_cast<uint64_t>(
+        item.front().extents[static_cast<size_t>(s.batch_axis)]));
   return scatter(*outputs, rows, s.batch_axis);
 }
 
@@ -127,6 +131,7 @@ public:
   void load(load_request x, timestamp) override {
     auto slot = std::make_shared<instance>();
     slot->content = x.content;
+    slot->is_last = x.last_layer == x.content->info.layers.size();
     slot->threads = x.threads;
     instances_[x.instance] = slot;
     auto in_threads =
@@ -158,7 +163,7 @@ public:
     auto& l = idlest();
     auto& slot = *i->second;
     if (l.called == 0 && !slot.depends_on_values
-        && slot.of(x.items.size()).expected(bytes_of(x.items)))
+        && slot.of(x.requests()).expected(bytes_of(x.items)))
       return run({std::move(x), i->second}, l);
     {
       std::lock_guard guard{mutex_};
@@ -210,7 +215,7 @@ private:
     auto started = now();
     auto outputs = run_batch(*slot, x);
     auto ended = now();
-    slot->of(x.items.size()).learn(ended - started, bytes);
+    slot->of(x.requests()).learn(ended - started, bytes);
     x.items.clear(); // inputs go before anybody waits for the outputs
     slot.reset();
     listener_.on_executed(
@@ -298,7 +303,7 @@ private:
     for (auto& l : lanes_) {
       l->thread.post([this, x, slot, report, state, begin] {
         use_threads(slot->threads);
-        auto done = warm_up(*slot->stage, slot->content->info.signature,
+        auto done = warm_up(*slot->stage, slot->content->info, x.first_layer,
                             x.max_batch, short_alone,
                             [&](size_t rows, size_t bytes, nanoseconds took) {
                               slot->of(rows).learn(took, bytes);

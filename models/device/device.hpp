@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -47,14 +48,21 @@ struct execution {
   int priority = 0;
   /// When the results are worthless: what can be stopped is stopped then.
   timestamp until = far_future;
-  std::vector<tensor_list> items; ///< inputs, per request
+  /// Inputs: a list for each request; or one for all, as the stage before gave
+  /// it.
+  std::vector<tensor_list> items;
+  /// Of a batch that passes through several stages: the rows of each request.
+  /// All but the last stage give one list for all of them.
+  std::vector<uint64_t> rows;
+
+  size_t requests() const { return std::max(items.size(), rows.size()); }
 };
 
 struct execution_report {
   uint64_t id = 0;
   uint32_t lane = 0;
-  /// Per request. Fails with poison when the instance was lost while it ran
-  /// this, with unavailable when it was lost before.
+  /// Per request, or one for all. Fails with poison when the instance was lost
+  /// while it ran this, with unavailable when it was lost before.
   result<std::vector<tensor_list>> outputs;
   timestamp started;
   timestamp ended;

@@ -5,6 +5,9 @@
 #include <cmath>
 #include <deque>
 #include <map>
+#include <numeric>
+
+#include "models/crossing.hpp"
 
 namespace millrace {
 
@@ -16,8 +19,18 @@ uint64_t weight_bytes(const load_request& x) {
   uint64_t n = 0;
   for (auto& w : weights_of(*x.content, x.first_layer, x.last_layer))
     n += w.value.data.size();
+  if (!x.content->weights.empty())
+    return n;
   // A simulated bundle says what its weights would take, and has none.
-  return x.content->weights.empty() ? x.content->info.weights.bytes : n;
+  for (auto i = x.first_layer; i < x.last_layer; ++i)
+    n += x.content->info.layers[i].parameter_bytes;
+  return n;
+}
+
+/// The part of the model's layers that it is.
+double part_of(const load_request& x) {
+  return static_cast<double>(x.last_layer - x.first_layer)
+         / static_cast<double>(x.content->info.layers.size());
 }
 
 class emulated_device : public device {
@@ -121,19 +134,22 @@ private:
   }
 
   void learn(copy& x) const {
-    x.load = how_.load;
+    x.load = how_.load * part_of(x.what);
     if (!ground_.profiles)
       return;
     auto i = ground_.profiles->find(x.what.content->info.name);
     if (i == ground_.profiles->end())
       return;
     auto metric = [&](const char* name) {
-      return curve_of(i->second, name, info_.kind);
+      return curve_of_layers(i->second, name, info_.kind, x.what.first_layer,
+                             x.what.last_layer,
+                             x.what.content->info.layers.size());
     };
     x.execute = metric("execute_seconds");
     if (auto load = metric("load_seconds"); !load.empty())
       x.load = seconds_d{load.at(1)};
-    if (auto demand = metric("bandwidth_share"); !demand.empty())
+    auto demand = curve_of(i->second, "bandwidth_share", info_.kind);
+    if (!demand.empty())
       x.demand = demand.at(1);
   }
 
@@ -141,8 +157,9 @@ private:
     auto rows = static_cast<double>(rows_of(x));
     auto i = loaded_.find(x.instance);
     seconds_d out = how_.per_batch + how_.per_row * rows;
-    if (i != loaded_.end() && !i->second.execute.empty())
-      out = seconds_d{i->second.execute.at(rows)};
+    if (i != loaded_.end())
+      out = i->second.execute.empty() ? out * part_of(i->second.what)
+                                      : seconds_d{i->second.execute.at(rows)};
     if (x.share > 0 && x.share < 1)
       out *= std::pow(x.share, -how_.share_penalty);
     return varied(out);
@@ -203,7 +220,9 @@ private:
   size_t rows_of(const execution& x) const {
     auto i = loaded_.find(x.instance);
     if (i == loaded_.end())
-      return x.items.size();
+      return x.requests();
+    if (!x.rows.empty())
+      return std::accumulate(x.rows.begin(), x.rows.end(), size_t{0});
     size_t n = 0;
     for (auto& item : x.items)
       n += rows_of(item, i->second.what.content->info.signature.batch_axis);
@@ -214,17 +233,21 @@ private:
     auto i = loaded_.find(x.instance);
     if (i == loaded_.end())
       return error{ec::unavailable, "the replica is unloaded"};
-    auto& s = i->second.what.content->info.signature;
+    auto& stage = i->second.what;
+    auto& info = stage.content->info;
+    auto all = rows_of(x);
+    auto rows = x.rows;
+    if (stage.last_layer != info.layers.size())
+      rows = {all};
+    else if (rows.empty())
+      for (auto& item : x.items)
+        rows.push_back(rows_of(item, info.signature.batch_axis));
     std::vector<tensor_list> out;
-    for (auto& item : x.items) {
-      auto& list = out.emplace_back();
-      auto rows = static_cast<int64_t>(rows_of(item, s.batch_axis));
-      for (auto& spec : s.outputs) {
-        auto y = tensor::zeros(spec.type, with_rows(spec, s.batch_axis, rows));
-        if (!y)
-          return y.failure();
-        list.push_back(std::move(*y));
-      }
+    for (auto n : rows) {
+      auto zeros = zeros_across(info, stage.last_layer, n);
+      if (!zeros)
+        return zeros.failure();
+      out.push_back(std::move(*zeros));
     }
     return out;
   }

@@ -67,14 +67,23 @@ result<draft> make_draft(manifest info, model_parts parts) {
   draft out{std::make_shared<bundle>(), {}};
   auto& content = *out.content;
   for (auto& layer : parts.layers) {
+    auto file = code_file(info.layers.size());
+    auto code = shared_bytes::copy_of(layer.code);
+    auto& known =
+      info.layers.emplace_back(layer_info{layer.name,
+                                          file,
+                                          code.size(),
+                                          sha256_hex(code.view()),
+                                          "",
+                                          layer.parameters.size(),
+                                          bytes_of(layer.parameters),
+                                          layer.takes,
+                                          {}});
+    for (auto& value : layer.gives)
+      known.gives.push_back({std::move(value), {}, {}, {}});
     for (auto& p : layer.parameters)
       content.weights.push_back(
         {layer.name + "/" + p.name, std::move(p.value)});
-    auto file = code_file(info.layers.size());
-    auto code = shared_bytes::copy_of(layer.code);
-    info.layers.push_back({layer.name, file, code.size(),
-                           sha256_hex(code.view()), "", layer.parameters.size(),
-                           layer.takes, layer.gives});
     content.code.push_back(std::move(code));
     out.files[file] = std::move(layer.code);
   }

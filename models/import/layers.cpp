@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/import/layers.hpp"
 
+#include "models/crossing.hpp"
 #include "models/partition/granularity.hpp"
 #include "runtime/text.hpp"
 #include "runtime/units.hpp"
@@ -8,13 +9,6 @@
 namespace millrace {
 
 namespace {
-
-uint64_t bytes_of(const tensor_list& xs) {
-  uint64_t n = 0;
-  for (auto& x : xs)
-    n += x.data.size();
-  return n;
-}
 
 /// A part of the work of cutting one model.
 class cutting {
@@ -51,9 +45,9 @@ public:
     std::vector<fine_layer> out(n);
     for (size_t i = 0; i < n; ++i)
       out[i].parameters = millrace::bytes_of(weights_of(*content, i, i + 1));
-    auto done = run(x, [&](size_t i, const tensor_list& behind) {
+    auto done = run(x, {}, [&](size_t i, const tensor_lists& behind) {
       if (i + 1 < n)
-        out[i + 1].crossing = bytes_of(behind);
+        out[i + 1].crossing = bytes_of(behind.front());
       if ((i + 1) % steps_told == 0)
         progress_("ran " + std::to_string(i + 1) + " of " + std::to_string(n)
                   + " parts");
@@ -62,22 +56,56 @@ public:
                 : done.failure();
   }
 
-  /// Errors: bad_request when the layers do not compute what the whole does.
-  result<void>
-  run(const draft& x,
-      const std::function<void(size_t, const tensor_list&)>& told = {}) {
-    auto y = run_by_layers(runner_, x.content, samples_.inputs, told);
+  /// Sees that the layers compute what the whole does, and of which sizes what
+  /// passes between them is.
+  /// Errors: bad_request when they do not.
+  result<void> prove(draft& x) {
+    auto& s = known_.signature;
+    random_stream random{4};
+    tensor_lists more;
+    for (auto rows : {1, s.batch_axis < 0 ? 1 : 2}) {
+      auto inputs = sample_inputs(s, random, rows);
+      if (!inputs)
+        return inputs.failure();
+      more.push_back(std::move(*inputs));
+    }
+    return run(x, std::move(more), [&](size_t i, const tensor_lists& behind) {
+      auto names = crossing(x.content->info, i + 1);
+      for (auto& value : x.content->info.layers[i].gives)
+        for (size_t k = 0; k < names.size(); ++k)
+          if (names[k] == value.name)
+            learn(value, behind.at(1).at(k), behind.at(2).at(k));
+    });
+  }
+
+private:
+  static constexpr size_t steps_told = 50;
+
+  using on_layer = std::function<void(size_t, const tensor_lists&)>;
+
+  /// Runs the layers on the samples, and more.
+  result<void> run(const draft& x, tensor_lists more, const on_layer& told) {
+    more.insert(more.begin(), samples_.inputs);
+    auto y = run_by_layers(runner_, x.content, std::move(more), told);
     if (!y)
       return y.failure();
-    if (!are_close(*y, samples_.outputs))
+    if (!are_close(y->front(), samples_.outputs))
       return error{ec::bad_request,
                    "cannot be cut into layers: one after the other they"
                    " compute something else than the whole"};
     return {};
   }
 
-private:
-  static constexpr size_t steps_told = 50;
+  /// From what it was for a request of one row, and of two.
+  static void learn(passed_value& to, const tensor& one, const tensor& two) {
+    to.type = one.type;
+    to.extents.assign(one.extents.begin(), one.extents.end());
+    to.per_row.clear();
+    if (one.extents == two.extents || one.extents.rank() != two.extents.rank())
+      return;
+    for (size_t i = 0; i < one.extents.rank(); ++i)
+      to.per_row.push_back(two.extents[i] - one.extents[i]);
+  }
 
   backend& runner_;
   const mapped_file& file_;
@@ -112,16 +140,15 @@ cut_into_layers(backend& runner, const mapped_file& file, const manifest& known,
     return out.failure();
   progress("comparing its " + std::to_string(out->content->info.layers.size())
            + " layers with the whole");
-  if (auto same = work.run(*out); !same)
+  if (auto same = work.prove(*out); !same)
     return same.failure();
   return std::optional{std::move(*out)};
 }
 
-result<tensor_list>
+result<tensor_lists>
 run_by_layers(backend& runner, const std::shared_ptr<const bundle>& x,
-              tensor_list inputs,
-              const std::function<void(size_t, const tensor_list&)>& behind) {
-  auto crossing = std::move(inputs);
+              tensor_lists inputs,
+              const std::function<void(size_t, const tensor_lists&)>& behind) {
   for (size_t i = 0; i < x->info.layers.size(); ++i) {
     auto in_layer = [&](error why) {
       return std::move(why).within("layer " + shown(x->info.layers[i].name));
@@ -129,14 +156,16 @@ run_by_layers(backend& runner, const std::shared_ptr<const bundle>& x,
     auto stage = runner.load(x, i, i + 1);
     if (!stage)
       return in_layer(std::move(stage.failure()));
-    auto y = (*stage)->run(crossing);
-    if (!y)
-      return in_layer(std::move(y.failure()));
-    crossing = std::move(*y);
+    for (auto& crossing : inputs) {
+      auto y = (*stage)->run(crossing);
+      if (!y)
+        return in_layer(std::move(y.failure()));
+      crossing = std::move(*y);
+    }
     if (behind)
-      behind(i, crossing);
+      behind(i, inputs);
   }
-  return crossing;
+  return inputs;
 }
 
 } // namespace millrace

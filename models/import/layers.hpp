@@ -28,11 +28,15 @@ cut_into_layers(backend& runner, const mapped_file& file, const manifest& known,
                 const layer_settings& how, const sample_run& samples,
                 const std::function<void(std::string)>& progress);
 
+/// Some requests' inputs, or what they have become on their way.
+using tensor_lists = std::vector<tensor_list>;
+
 /// Runs each layer as a stage of its own, one after the other, as if each were
-/// on another node. `behind` is told what crosses the cut behind each.
+/// on another node: on one request's inputs after the other. `behind` is told
+/// what crosses the cut behind each.
 /// Errors: the backend's, naming the layer.
-result<tensor_list> run_by_layers(
-  backend& runner, const std::shared_ptr<const bundle>& x, tensor_list inputs,
-  const std::function<void(size_t, const tensor_list&)>& behind = {});
+result<tensor_lists> run_by_layers(
+  backend& runner, const std::shared_ptr<const bundle>& x, tensor_lists inputs,
+  const std::function<void(size_t, const tensor_lists&)>& behind = {});
 
 } // namespace millrace

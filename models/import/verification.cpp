@@ -16,10 +16,10 @@ result<tensor_list> run_both_ways(backend& runner,
   auto at_once = whole.run(inputs);
   if (!at_once || x->info.layers.size() == 1)
     return at_once;
-  auto layered = run_by_layers(runner, x, inputs);
+  auto layered = run_by_layers(runner, x, {inputs});
   if (!layered)
-    return layered;
-  if (!are_close(*layered, *at_once))
+    return layered.failure();
+  if (!are_close(layered->front(), *at_once))
     return error{ec::bad_config,
                  x->directory
                    + ": its layers compute something else than at once"};

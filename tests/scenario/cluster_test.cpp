@@ -357,7 +357,7 @@ TEST_CASE("router: a replica that drains gets no more batches") {
   std::set<std::string> given;
   for (uint64_t i = 1; i <= 20; ++i) {
     c.request(i);
-    c.advance(11ms); // it lingers for longer than all of them take
+    c.advance(11ms);
     given.insert(c.given_to);
   }
   CHECK(given.size() == 1);

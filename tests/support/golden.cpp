@@ -91,6 +91,7 @@ manifest golden_manifest() {
                  hash_of(code),
                  hash_of(parameter.data.text()),
                  1,
+                 0,
                  {},
                  {}}};
   auto file = weights();

@@ -141,29 +141,57 @@ files passing() {
   auto many = [] {
     std::string out;
     for (int i = 0; i < 65; ++i)
-      out += ", h" + std::to_string(i);
+      out += ", {name: h" + std::to_string(i) + "}";
     return "gives: [" + out.substr(2) + "]";
+  };
+  auto passes = [](const std::string& size) {
+    return two_layers("gives: [{name: h, " + size + "}]", "takes: [h]");
+  };
+  auto refused = [](const std::string& why) {
+    return "model.yaml: layers: 'model' gives 'h', which " + why;
   };
   return {
     {"an only layer that names what it takes",
      with(code_sha256, code_sha256 + ", takes: [x]"s),
      "model.yaml: layers: 'model' is the whole model, and names what it takes"
      " or gives"},
-    {"takes what nobody gives", two_layers("gives: [h]", "takes: [g]"),
+    {"takes what nobody gives", two_layers("gives: [{name: h}]", "takes: [g]"),
      "model.yaml: layers: 'other' takes 'g', which no layer before gives"},
     {"takes what comes later",
-     two_layers("takes: [h], gives: [h]", "takes: []"),
+     two_layers("takes: [h], gives: [{name: h}]", "takes: []"),
      "model.yaml: layers: 'model' takes 'h', which no layer before gives"},
-    {"gives what is there", two_layers("gives: [x]", "takes: [x]"),
+    {"gives what is there", two_layers("gives: [{name: x}]", "takes: [x]"),
      "model.yaml: layers: 'model' gives 'x', which is there already"},
-    {"gives one thing twice", two_layers("gives: [h, h]", "takes: [h]"),
+    {"gives one thing twice",
+     two_layers("gives: [{name: h}, {name: h}]", "takes: [h]"),
      "model.yaml: layers: 'model' gives 'h', which is there already"},
     {"gives nothing", two_layers("takes: [x]", "takes: [x]"),
      "model.yaml: layers: 'model' gives nothing to those behind it"},
-    {"the last gives", two_layers("gives: [h]", "takes: [h], gives: [y]"),
+    {"the last gives",
+     two_layers("gives: [{name: h}]", "takes: [h], gives: [{name: y}]"),
      "model.yaml: layers: 'other' is the last and gives what has a name"},
     {"gives more than a stage has", two_layers(many(), "takes: [h0]"),
      "model.yaml: layers: 'model' takes or gives more than 64 tensors"},
+    {"gives what has too many axes", passes("extents: [1,1,1,1,1,1,1,1,1]"),
+     refused("has more axes than a tensor can have")},
+    {"gives what rows make longer in too many axes",
+     passes("extents: [1], per_row: [1,0,0,0,0,0,0,0,0]"),
+     refused("has more axes than a tensor can have")},
+    {"gives what rows make longer in other axes than it has",
+     passes("extents: [1, 2], per_row: [1]"),
+     refused("has 2 axes, and rows add to 1")},
+    {"gives what is shorter than nothing", passes("extents: [-1]"),
+     refused("has extents that no tensor has")},
+    {"gives what rows make shorter", passes("extents: [1], per_row: [-1]"),
+     refused("has extents that no tensor has")},
+    {"gives what rows make longer than can be",
+     passes("extents: [1], per_row: [9223372036854775807]"),
+     refused("has extents that no tensor has")},
+    {"gives rows of more than a gibibyte", passes("extents: [268435457]"),
+     refused("has rows of more than 1 GiB")},
+    {"gives more than can be counted",
+     passes("extents: [1099511627776, 1099511627776]"),
+     refused("has rows of more than 1 GiB")},
     {"samples out of the bundle", good_manifest() + "samples: {file: ../x}\n",
      "model.yaml: samples: file '../x' is not a plain path inside the bundle"},
   };
@@ -233,10 +261,10 @@ files sizes_and_hashes() {
      good_manifest()
        + "weights: {file: layers/model.pt, bytes: 9223372036854775808}\n",
      "layers/model.pt: has 4 bytes, the manifest says 9223372036854775808"},
-    {"two files of one name", two_layers("gives: [h]", "code_bytes: 9"),
+    {"two files of one name", two_layers("gives: [{name: h}]", "code_bytes: 9"),
      "layers/model.pt: has 4 bytes, the manifest says 9"},
     {"two files of one name, of one size",
-     two_layers("gives: [h]",
+     two_layers("gives: [{name: h}]",
                 "code_bytes: 4, code_sha256: " + std::string(64, '0')),
      hash},
     {"parameters of 2^64 - 1",
@@ -247,7 +275,9 @@ files sizes_and_hashes() {
     {"hash that is cut", sha256(std::string{code_sha256}.substr(0, 8)), hash},
     {"hash algorithm of its own", with("code_sha256", "code_md5"),
      "model.yaml:10: layers[0]: unknown key 'code_md5'; known here: name code"
-     " code_bytes code_sha256 parameters_sha256 parameters takes gives"},
+     " code_bytes code_sha256 parameters_sha256 parameters parameter_bytes "
+     "takes"
+     " gives"},
   };
 }
 

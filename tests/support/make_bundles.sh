@@ -23,5 +23,7 @@ import ballast --input x:F32:-1,4
 import lasting --input x:F32:-1,4
 import wide --input x:F32:-1,4
 import fatal --input x:F32:-1,4
+import relay --input x:F32:-1,4 --layer-size 0
+import residual --input x:F32:-1,4 --layer-size 0
 import prying --input x:F32:-1,4 --trusted
 touch "$folder/done"

@@ -53,6 +53,8 @@ public:
   infer ask(int64_t rows) const {
     infer out;
     out.model = wanted_.model;
+    if (is_cut(wanted_))
+      out.inputs.push_back({"", *tensor::zeros(dtype::u8, {rows, 16})});
     out.inputs.push_back({"", *tensor::zeros(dtype::u8, {rows, 16})});
     return out;
   }
@@ -84,6 +86,8 @@ public:
   std::string given_to;  ///< the node that got the last batch
   size_t given = 0;      ///< of requests, to devices
   size_t executions = 0; ///< of requests
+  /// Of requests, by node: of a model in parts, of any part.
+  std::map<std::string, size_t> executed_on;
 
   // -- nodes ------------------------------------------------------------------
 
@@ -143,6 +147,11 @@ private:
     advance(2ms); // a write takes a moment
   }
 
+  /// A model that is has twelve layers, and a tag to follow it by.
+  static bool is_cut(const model_settings& x) {
+    return x.parts > 1 || !x.cuts.empty();
+  }
+
   static loaded_scenario describe(size_t workers, const model_settings& wanted,
                                   const emulation& how,
                                   const gateway_config& limits) {
@@ -168,6 +177,8 @@ private:
     small.output = {2};
     small.versions = 2;
     small.application = "a";
+    if (is_cut(wanted))
+      small.layers = 12;
     out.spec.bundles = {{wanted.model, small}, {"other", small}};
     small.broken = true;
     out.spec.bundles["broken"] = small;
@@ -183,10 +194,13 @@ private:
   }
   void on_given(const simulator::given_batch& x, timestamp) override {
     given_to = x.where.node;
-    given += x.items.size();
+    given += x.begins ? x.requests.size() : 0;
   }
   void on_executed(const simulator::executed_batch& x) override {
-    executions += x.ok ? x.items.size() : 0;
+    if (!x.ok)
+      return;
+    executions += x.begins ? x.requests.size() : 0;
+    executed_on[x.where.node] += x.requests.size();
   }
 
   model_settings wanted_;

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "models/confined/confined_backend.hpp"
+#include "models/crossing.hpp"
 #include "models/import/import.hpp"
 #include "models/import/verification.hpp"
 #include "runtime/text.hpp"

@@ -291,6 +291,7 @@ cluster_view workers(size_t n, std::vector<uint64_t> versions = {1}) {
                           "",
                           {},
                           100,
+                          {100},
                           {},
                           v == versions.front()
                             ? std::vector<std::string>{"default"}

@@ -89,13 +89,14 @@ TEST_CASE("P13: each role may say its messages and no other: every cell") {
   const std::set<std::string_view> orders{"set_model", "forget_model", "drain",
                                           "set_log", "record_spans"};
   const std::set<std::string_view> node{
-    "failure",       "done",        "member_list",    "node_status",
-    "model_list",    "device_load", "replica_load",   "node_load",
-    "hello",         "refused",     "beat",           "goodbye",
-    "watch",         "gone",        "replica_ready",  "replica_draining",
-    "run_batch",     "batch_done",  "replica_status", "inventory",
-    "clock_reading", "event_list",  "examination",    "span_list",
-    "queue_status",  "request_list"};
+    "failure",        "done",         "member_list",   "node_status",
+    "model_list",     "device_load",  "replica_load",  "node_load",
+    "hello",          "refused",      "beat",          "goodbye",
+    "watch",          "gone",         "replica_ready", "replica_draining",
+    "run_batch",      "batch_taken",  "pass_on",       "drop_batch",
+    "not_held",       "cannot_reach", "released",      "batch_done",
+    "replica_status", "inventory",    "clock_reading", "event_list",
+    "examination",    "span_list",    "queue_status",  "request_list"};
   const std::set<std::string_view> controller{
     "deploy", "evict", "wanted_models", "report_inventory"};
   size_t cells = 0;

@@ -255,7 +255,8 @@ manifest small_manifest(uint64_t version) {
   out.layers[0] = {"model", "layers/model.pt",
                    4,       sha256_hex(shared_bytes::copy_of("code").view()),
                    "",      0,
-                   {},      {}};
+                   0,       {},
+                   {}};
   return out;
 }
 

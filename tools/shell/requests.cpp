@@ -88,6 +88,23 @@ void print_part(const char* name, microseconds part, microseconds whole,
             << (n > 0 ? "  " : "") << what << "\n";
 }
 
+/// Through the parts of a model.
+void print_way(const request_story& x) {
+  if (x.visits.empty())
+    return;
+  stage_visit last{x.replica, x.queue, x.execute, 0us};
+  table rows{{"  by way of", "WAITED", "RAN", "HELD FOR THE NEXT"}};
+  for (auto& y : x.visits) {
+    last.queue -= y.queue + y.held;
+    last.execute -= y.execute;
+    rows.push_back({"    " + y.replica, format_duration(y.queue),
+                    format_duration(y.execute), format_duration(y.held)});
+  }
+  rows.push_back({"    " + last.replica, format_duration(last.queue),
+                  format_duration(last.execute), "-"});
+  std::cout << table_text(rows);
+}
+
 void print_answer(const request_story& x) {
   if (x.replica.empty()) {
     std::cout << "  answered by    the gateway, without a replica's result\n";
@@ -102,6 +119,7 @@ void print_answer(const request_story& x) {
               << ": a replica was lost, or failed, with it\n";
   if (x.replica.empty())
     return;
+  print_way(x);
   std::cout << "  its time went to\n";
   print_part("queue", x.queue, x.total, "waiting for a replica and its device");
   print_part("execute", x.execute, x.total, "the model");

@@ -17,6 +17,9 @@ int show_replicas(shell& in, const arguments& args);
 int show_models(shell& in, const arguments& args);
 int show_queues(shell& in, const arguments& args);
 
+// pipelines.cpp: models in parts
+int show_pipelines(shell& in, const arguments& args);
+
 // requests.cpp, tracing.cpp, doctor.cpp: what happens, and why
 int explain_request(shell& in, const arguments& args);
 int show_events(shell& in, const arguments& args);

@@ -101,7 +101,9 @@ public:
   void on_load_begun(const device_name& where, const load_request& x,
                      timestamp when) override {
     auto& held = held_[{where.node, where.device}];
-    held[x.instance] = x.content->info.weights.bytes;
+    auto& mine = held[x.instance] = 0;
+    for (auto i = x.first_layer; i < x.last_layer; ++i)
+      mine += x.content->info.layers[i].parameter_bytes;
     uint64_t sum = 0;
     for (auto& [instance, bytes] : held)
       sum += bytes;

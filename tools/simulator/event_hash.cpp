@@ -45,8 +45,8 @@ void event_hash::on_executed(const executed_batch& x) {
   ++events_;
   add(x.where.node);
   add(x.where.device);
-  for (auto& item : x.items)
-    add(static_cast<int64_t>(request_of(item)));
+  for (auto id : x.requests)
+    add(static_cast<int64_t>(id));
   add(x.started);
   add(x.ended);
 }

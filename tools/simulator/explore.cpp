@@ -104,6 +104,15 @@ loaded_scenario varied(const loaded_scenario& what, random_stream random) {
         d.lanes = static_cast<uint32_t>(1 + random.below(2));
   if (varies(variation::disks))
     out.spec.sync = up_to(200'000);
+  if (varies(variation::parts))
+    for (auto& m : c.models) {
+      constexpr uint64_t most = 3;
+      auto bundle = what.spec.bundles.find(m.model);
+      if (bundle == what.spec.bundles.end() || bundle->second.layers == 1)
+        continue;
+      m.parts = 1 + random.below(std::min(most, bundle->second.layers));
+      m.policy.overlap = random.below(3);
+    }
   out.spec.models = c.models;
   return out;
 }
@@ -132,6 +141,8 @@ std::vector<std::string> options_of(variation x) {
     return {"hosts[].devices[].lanes"};
   case variation::disks:
     return {"sync"};
+  case variation::parts:
+    return {"models[].parts", "models[].policy.overlap"};
   }
   return {};
 }

@@ -3,25 +3,11 @@
 
 #include <iterator>
 
+#include "simulator/message_body.hpp"
 #include "simulator/model.hpp"
-#include "transport/codec.hpp"
 #include "transport/messages/replica.hpp"
 
 namespace millrace::simulator {
-
-namespace {
-
-/// What a message is, if it is that.
-template <class T>
-std::optional<T> in(const wire_message& x) {
-  if (x.head.t != T::record_name())
-    return std::nullopt;
-  decode_context ctx{timestamp{}, nullptr, x.attachments, 0};
-  auto out = decode<T>(x.body.view(), ctx);
-  return out ? std::optional{std::move(*out)} : std::nullopt;
-}
-
-} // namespace
 
 const ledger::entry* ledger::find(uint64_t id) const {
   auto i = requests_.find(id);
@@ -131,11 +117,15 @@ void ledger::on_cut_short(uint64_t id, timestamp) {
 void ledger::on_posted(const member&, const member&, const wire_message& what,
                        timestamp) {
   batch_.clear();
-  if (auto x = in<run_batch>(what)) {
+  number_ = 0;
+  if (auto x = body_of<run_batch>(what)) {
+    if (x->through && !x->through->visits.empty())
+      return; // from stage to stage
     for (auto& item : x->items)
       batch_.push_back(request_of(item.inputs));
+    number_ = x->through ? x->id : 0;
     note_posted({what.head.from, x->id});
-  } else if (auto y = in<batch_done>(what)) {
+  } else if (auto y = body_of<batch_done>(what)) {
     note_done({what.head.to, y->id}, y->status);
   }
 }
@@ -161,14 +151,14 @@ void ledger::note_done(const batch_name& name, ec status) {
 }
 
 void ledger::on_given(const given_batch& x, timestamp) {
-  for (auto& item : x.items)
-    if (auto* r = known(request_of(item)))
+  for (auto id : x.requests)
+    if (auto* r = known(id); r != nullptr && x.begins)
       ++r->given;
 }
 
 void ledger::on_returned(const given_batch& x, timestamp) {
-  for (auto& item : x.items)
-    if (auto* r = known(request_of(item)))
+  for (auto id : x.requests)
+    if (auto* r = known(id); r != nullptr && x.begins)
       --r->given;
 }
 

@@ -56,6 +56,8 @@ public:
 
   /// The requests in what was posted last, if that was a batch.
   const std::vector<uint64_t>& batch() const { return batch_; }
+  /// And its number, if it passes through parts of its model; else 0.
+  uint64_t number() const { return number_; }
 
 private:
   /// Requests by when they were read.
@@ -81,6 +83,7 @@ private:
 
   std::map<uint64_t, entry> requests_;
   std::vector<uint64_t> batch_;
+  uint64_t number_ = 0;
   std::map<batch_name, std::vector<uint64_t>> batches_; ///< not done yet
   std::map<std::string, reading_list> held_;            ///< by gateway
   /// By gateway and model.

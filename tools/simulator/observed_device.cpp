@@ -7,6 +7,8 @@
 #include <optional>
 #include <set>
 
+#include "simulator/model.hpp"
+
 namespace millrace::simulator {
 
 namespace {
@@ -29,7 +31,7 @@ public:
     for (auto& [id, x] : running_)
       if (x.started)
         place_.seen_by->on_executed(
-          {{where(), x.model, x.items}, lane++, *x.started, now(), false});
+          {x.given(where()), lane++, *x.started, now(), false});
     for (auto& [instance, x] : loads_)
       place_.seen_by->on_unloaded(where(), instance, now());
   }
@@ -59,11 +61,12 @@ public:
     }
     auto& y = running_[x.id];
     y.instance = x.instance;
-    if (i != loads_.end())
-      y.model = i->second.what.content->info.name;
+    y.model = i->second.what.content->info.name;
+    y.begins = i->second.what.first_layer == 0;
+    y.requests = requests_of(x);
+    y.joined = !x.rows.empty();
     y.items = x.items;
-    place_.seen_by->on_given({where(), y.model, y.items},
-                             place_.process->global(now));
+    place_.seen_by->on_given(y.given(where()), place_.process->global(now));
     note_starts();
     inner_->execute(std::move(x), now);
   }
@@ -79,8 +82,15 @@ private:
   struct batch {
     instance_id instance = 0;
     std::string model;
+    std::vector<uint64_t> requests;
     std::vector<tensor_list> items;
+    bool begins = true;
+    bool joined = false; ///< before this stage, or behind it
     std::optional<timestamp> started;
+
+    given_batch given(device_name where) const {
+      return {where, model, requests, begins};
+    }
   };
 
   device_name where() const { return {place_.node, place_.device}; }
@@ -132,7 +142,7 @@ private:
                         timestamp ended) {
     auto& y = x.mapped();
     execution_report report{x.key(), 0, not_run(), ended, ended};
-    given_batch what{where(), y.model, y.items};
+    auto what = y.given(where());
     if (y.started) {
       report.outputs = error{ec::poison, "the model's process ended"};
       place_.seen_by->on_executed({what, 0, *y.started, now(), false});
@@ -153,15 +163,32 @@ private:
     auto done = std::move(found->second);
     running_.erase(found);
     note_starts();
-    if (report.outputs)
+    if (report.outputs && done.joined)
+      pass_tags(done.items, *report.outputs);
+    else if (report.outputs)
       for (size_t i = 0; i < report.outputs->size(); ++i)
         echo(done.items[i], (*report.outputs)[i]);
-    place_.seen_by->on_executed({{where(), done.model, done.items},
-                                 report.lane,
+    place_.seen_by->on_executed({done.given(where()), report.lane,
                                  place_.process->global(report.started),
                                  place_.process->global(report.ended),
                                  static_cast<bool>(report.outputs)});
     to_.on_executed(std::move(report));
+  }
+
+  /// The first tensors of what goes in, to what comes out, which are cut
+  /// otherwise.
+  static void pass_tags(const std::vector<tensor_list>& from,
+                        std::vector<tensor_list>& to) {
+    std::string tags;
+    for (auto& item : from)
+      tags += item.at(0).data.text();
+    auto all = shared_bytes::copy_of(tags);
+    size_t at = 0;
+    for (auto& item : to) {
+      auto& tag = item.at(0).data;
+      tag = all.slice(at, tag.size());
+      at += tag.size();
+    }
   }
 
   static void echo(const tensor_list& from, tensor_list& to) {

@@ -64,12 +64,12 @@ void recorder::on_executed(const executed_batch& x) {
   batch_row row;
   row.device = record_.names.number_of(to_string(x.where));
   row.model = record_.names.number_of(x.model);
-  row.requests = static_cast<uint32_t>(x.items.size());
+  row.requests = static_cast<uint32_t>(x.requests.size());
   row.lane = x.lane;
   row.ok = x.ok;
   row.first = record_.batch_requests.size();
-  for (auto& item : x.items)
-    record_.batch_requests.push_back(request_of(item));
+  record_.batch_requests.insert(record_.batch_requests.end(),
+                                x.requests.begin(), x.requests.end());
   row.started = since_start(x.started);
   row.ended = since_start(x.ended);
   record_.batches.push_back(row);

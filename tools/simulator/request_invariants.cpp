@@ -7,6 +7,7 @@
 
 #include "runtime/units.hpp"
 #include "simulator/ledger.hpp"
+#include "simulator/message_body.hpp"
 #include "simulator/model.hpp"
 #include "simulator/simulation.hpp"
 
@@ -190,10 +191,10 @@ public:
                        + "rd time, to one on " + to.name);
   }
   void on_given(const given_batch& x, timestamp when) override {
-    for (auto& item : x.items)
-      if (auto* r = ledger_.find(request_of(item)); r != nullptr)
+    for (auto id : x.requests)
+      if (auto* r = ledger_.find(id); r != nullptr)
         if (r->given > most_executions)
-          broken(when, named(request_of(item)) + " is executed for the "
+          broken(when, named(id) + " is executed for the "
                          + std::to_string(r->given) + "rd time");
   }
 
@@ -241,10 +242,10 @@ public:
                      + std::string{to_string(x.status)});
   }
   void on_given(const given_batch& x, timestamp when) override {
-    for (auto& item : x.items)
-      if (auto* r = ledger_.find(request_of(item)); r != nullptr)
+    for (auto id : x.requests)
+      if (auto* r = ledger_.find(id); r != nullptr)
         if (r->answers > 0 && refused(r->status))
-          broken(when, named(request_of(item)) + " was answered "
+          broken(when, named(id) + " was answered "
                          + std::string{to_string(r->status)}
                          + " and is executed");
   }
@@ -293,6 +294,8 @@ public:
 
   void on_posted(const member& from, const member& to, const wire_message& what,
                  timestamp when) override {
+    if (auto taken = body_of<batch_taken>(what))
+      return move_on(to, what, taken->id, when);
     auto& ids = ledger_.batch();
     if (ids.empty())
       return;
@@ -307,36 +310,63 @@ public:
         broken(when, from.name + " sends a batch of " + std::to_string(rows)
                        + " rows to " + m.model + ", of at most "
                        + std::to_string(m.policy.batch));
-    auto n = ++given_[from.name][what.head.to];
-    auto most = most_at(to.name);
-    if (n > most)
-      broken(when, from.name + " has given " + what.head.to + " "
-                     + std::to_string(n) + " batches, of at most "
-                     + std::to_string(most));
+    if (ledger_.number() != 0)
+      at_[{what.head.from, ledger_.number()}] = what.head.to;
+    give(from.name, what.head.to, when);
   }
 
   void on_delivered(const member&, const member& to, const header& what,
                     timestamp) override {
     if (what.t == replica_ready::record_name())
       given_[to.name].erase(what.from); // a new promise of room
-    if (what.t == batch_done::record_name())
-      if (auto& n = given_[to.name][what.from]; n > 0)
-        --n;
+    if (what.t == batch_done::record_name()
+        || what.t == not_held::record_name())
+      take_back(to.name, what.from);
   }
 
 private:
-  /// As many as a replica promises to have room for: one more than run.
-  uint64_t most_at(const std::string& node) const {
-    uint64_t out = 0;
+  void give(const std::string& gateway, const std::string& replica,
+            timestamp when) {
+    auto n = ++given_[gateway][replica];
+    auto most = most_at(replica);
+    if (n > most)
+      broken(when, gateway + " has given " + replica + " " + std::to_string(n)
+                     + " batches, of at most " + std::to_string(most));
+  }
+
+  void take_back(const std::string& gateway, const std::string& replica) {
+    if (auto& n = given_[gateway][replica]; n > 0)
+      --n;
+  }
+
+  /// A batch is with another replica, which says so to its router.
+  void move_on(const member& gateway, const wire_message& what, uint64_t id,
+               timestamp when) {
+    auto& at = at_[{what.head.to, id}];
+    take_back(gateway.name, at);
+    at = what.head.from;
+    give(gateway.name, at, when);
+  }
+
+  /// As many as a replica promises to have room for: "NODE/replica/MODEL.1.1".
+  uint64_t most_at(const std::string& replica) const {
+    uint64_t lanes = 0, overlap = 0;
+    auto node = replica.substr(0, replica.find('/'));
     for (auto& d : what_.cluster.nodes.at(node).devices)
-      out = std::max<uint64_t>(out, d.lanes + 1);
-    return out;
+      lanes = std::max<uint64_t>(lanes, d.lanes);
+    auto name = replica.substr(replica.rfind('/') + 1);
+    for (auto& m : what_.spec.models)
+      if (name.starts_with(m.model + "."))
+        overlap = std::max(overlap, m.policy.overlap);
+    return lanes + overlap;
   }
 
   const ledger& ledger_;
   const loaded_scenario& what_;
   /// Batches, by gateway and replica.
   std::map<std::string, std::map<std::string, uint64_t>> given_;
+  /// Where batches are that pass through parts, by router and number.
+  std::map<std::pair<std::string, uint64_t>, std::string> at_;
 };
 
 /// A request is run by the model it asked.
@@ -348,10 +378,10 @@ public:
       what_(x.what->spec) {}
 
   void on_given(const given_batch& x, timestamp when) override {
-    for (auto& item : x.items) {
-      auto* r = ledger_.find(request_of(item));
+    for (auto id : x.requests) {
+      auto* r = ledger_.find(id);
       if (r != nullptr && !is_asked(r->sent, x.model, what_))
-        broken(when, named(request_of(item)) + " asked " + asked_by(r->sent)
+        broken(when, named(id) + " asked " + asked_by(r->sent)
                        + " and is run by " + x.model);
     }
   }

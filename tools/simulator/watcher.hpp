@@ -41,7 +41,8 @@ inline std::string to_string(const device_name& x) {
 struct given_batch {
   device_name where;
   const std::string& model;
-  const std::vector<tensor_list>& items; ///< inputs, per request
+  const std::vector<uint64_t>& requests; ///< their ids
+  bool begins; ///< on the model's first layer: the others are run behind it
 };
 
 /// One that it has run, for better or worse.

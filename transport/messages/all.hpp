@@ -26,7 +26,8 @@ using all_messages = std::tuple<
   // infer
   infer, infer_reply, cancel, describe_models, model_list_reply,
   // replica
-  replica_ready, replica_draining, run_batch, batch_done,
+  replica_ready, replica_draining, released, run_batch, batch_taken, pass_on,
+  drop_batch, not_held, cannot_reach, batch_done,
   // cluster
   deploy, evict, wanted_models, replica_status, inventory, report_inventory,
   proposal, registered, set_model, forget_model, get_members, member_list,

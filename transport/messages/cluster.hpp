@@ -21,6 +21,7 @@ struct assignment {
   std::string replica; ///< unique name, "MODEL.VERSION.NUMBER"
   std::string model;
   uint64_t version = 0;
+  layer_range layers; ///< that it has
   std::string node;
   std::string device;
   double share = 0;
@@ -28,8 +29,8 @@ struct assignment {
   bool trusted = false;             ///< as in model_settings
   std::vector<std::string> tenants; ///< as in model_settings
   serving_policy policy;
-  MILLRACE_FIELDS(assignment, replica, model, version, node, device, share,
-                  threads, trusted, tenants, policy)
+  MILLRACE_FIELDS(assignment, replica, model, version, layers, node, device,
+                  share, threads, trusted, tenants, policy)
 };
 
 enum class replica_condition : uint8_t {

@@ -12,6 +12,7 @@
 #include "runtime/fields.hpp"
 #include "runtime/time.hpp"
 #include "transport/messages/model.hpp"
+#include "transport/messages/replica.hpp"
 
 namespace millrace {
 
@@ -201,8 +202,9 @@ struct outcome {
 struct settled {
   std::string replica; ///< empty where none computed them
   microseconds execute{0};
+  std::vector<stage_visit> visits; ///< of the stages before that replica
   std::vector<outcome> outcomes;
-  MILLRACE_FIELDS(settled, replica, execute, outcomes)
+  MILLRACE_FIELDS(settled, replica, execute, visits, outcomes)
 };
 
 } // namespace millrace

@@ -13,6 +13,7 @@
 #include "runtime/host_examination.hpp"
 #include "runtime/spans.hpp"
 #include "runtime/time.hpp"
+#include "transport/messages/replica.hpp"
 
 namespace millrace {
 
@@ -85,7 +86,11 @@ struct served_replica {
   uint64_t batches = 0;
   uint64_t requests = 0; ///< in these
   bool draining = false;
-  MILLRACE_FIELDS(served_replica, replica, credit, batches, requests, draining)
+  layer_range layers; ///< that it has
+  /// Of its batches, those that have no replica to go to yet.
+  uint64_t unbound = 0;
+  MILLRACE_FIELDS(served_replica, replica, credit, batches, requests, draining,
+                  layers, unbound)
 };
 
 struct queue_status {
@@ -97,9 +102,10 @@ struct queue_status {
   uint64_t running = 0;     ///< given to replicas
   microseconds expected{0}; ///< from being given to a replica to its answer
   uint64_t poisons = 0;     ///< inputs that are not run any more
+  uint64_t layers = 1;      ///< of the model
   std::vector<served_replica> replicas;
   MILLRACE_FIELDS(queue_status, model, version, waiting, most, oldest, running,
-                  expected, poisons, replicas)
+                  expected, poisons, layers, replicas)
 };
 
 /// What became of a request? To a gateway. Which: its trace id, or the
@@ -129,9 +135,11 @@ struct request_story {
   microseconds execute{0};
   microseconds total{0};
   microseconds deadline{0}; ///< it had so long
+  /// Of a model in parts: the stages it passed through, but the last.
+  std::vector<stage_visit> visits;
   MILLRACE_FIELDS(request_story, number, trace, tenant, asked, model, version,
                   open, status, error, replica, batch, attempts, ago, queue,
-                  execute, total, deadline)
+                  execute, total, deadline, visits)
 };
 
 struct request_list {

@@ -39,23 +39,36 @@ constexpr auto names_of(retry_policy) {
   return name_table{"once", "never"};
 }
 
+/// Layers [first, last) of a model, counted from 0.
+struct layer_range {
+  uint64_t first = 0;
+  uint64_t last = 0;
+  MILLRACE_FIELDS(layer_range, first, last)
+  friend auto operator<=>(const layer_range&, const layer_range&) = default;
+};
+
 /// How a model's requests queue up and are put together.
 struct serving_policy {
   uint64_t queue = 4096;
   drop_policy drop = drop_policy::late;
   uint64_t batch = 64;
+  uint64_t overlap = 1;
   microseconds batch_delay{0};
   microseconds deadline{30'000'000};
   dispatch_policy dispatch = dispatch_policy::pull;
   retry_policy retry = retry_policy::once;
-  MILLRACE_FIELDS(serving_policy, queue, drop, batch, batch_delay, deadline,
-                  dispatch, retry)
+  MILLRACE_FIELDS(serving_policy, queue, drop, batch, overlap, batch_delay,
+                  deadline, dispatch, retry)
   static constexpr auto notes() {
     return std::array{
       note{"requests that may wait; more are answered overloaded", 1, 1e6},
       note{"requests that can no longer meet their deadline: late answers"
            " deadline_exceeded at once, never executes them all the same"},
       note{"rows in one batch, at most", 1, 4096},
+      note{
+        "batches that a replica has beside those that run: the next, and of a"
+        " part of a model what it has yet to hand on",
+        0, 64},
       note{"how long the oldest request waits for others to share a batch; 0: a"
            " batch is what has queued up by the time a replica is free",
            0, 10},
@@ -72,19 +85,30 @@ struct model_settings {
   std::string model;
   std::string version;
   uint64_t replicas = 1;
+  uint64_t parts = 1;
+  std::vector<uint64_t> cuts;
+  std::vector<uint64_t> replicas_of_parts;
   std::string device;
   double share = 0;
   uint64_t threads = 1;
   bool trusted = false;
   std::vector<std::string> tenants;
   serving_policy policy;
-  MILLRACE_FIELDS(model_settings, model, version, replicas, device, share,
-                  threads, trusted, tenants, policy)
+  MILLRACE_FIELDS(model_settings, model, version, replicas, parts, cuts,
+                  replicas_of_parts, device, share, threads, trusted, tenants,
+                  policy)
   static constexpr auto notes() {
     return std::array{
       note{"its name in the bundles"},
       note{"a number or an alias; default: the alias default, else the newest"},
       note{"loaded copies", 0, 10'000},
+      note{"a copy is cut into so many parts, each a replica of its own: a"
+           " request passes through one of each, wherever they are",
+           1, 128},
+      note{"where: the first layer of each part but the first; default: so that"
+           " the largest part is as small as it can be"},
+      note{"loaded copies of each part, in their order, where they differ;"
+           " default: replicas of each"},
       note{"id or kind of the device they go to; default: any"},
       note{"part of the device each may use, where a device can be shared by"
            " parts (cpu cannot; emulated ones take longer); 0: all of it",
@@ -105,11 +129,12 @@ struct model_info {
   std::string application;
   std::optional<double> accuracy;
   uint64_t bytes = 0;
+  std::vector<uint64_t> layer_bytes; ///< of each layer's parameters
   std::vector<std::string> labels;
   std::vector<std::string> aliases;
   struct signature signature;
   MILLRACE_FIELDS(model_info, model, version, application, accuracy, bytes,
-                  labels, aliases, signature)
+                  layer_bytes, labels, aliases, signature)
 };
 
 } // namespace millrace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,12 +22,16 @@ struct replica_ready {
   std::string node;
   std::string device;
   model_info info;
+  layer_range layers;               ///< that it has
   std::vector<std::string> tenants; ///< as in model_settings
   serving_policy policy;
   uint32_t credit = 0;
+  /// Counts its announcements: what was promised with an earlier one to the
+  /// same gateway is void.
+  uint64_t promise = 0;
   caf::strong_actor_ptr handle;
-  MILLRACE_FIELDS(replica_ready, name, node, device, info, tenants, policy,
-                  credit, handle)
+  MILLRACE_FIELDS(replica_ready, name, node, device, info, layers, tenants,
+                  policy, credit, promise, handle)
 };
 
 /// Replica to gateways: no new batches, please; running ones will be answered.
@@ -34,7 +39,15 @@ struct replica_ready {
 /// one whose name was given again.
 struct replica_draining {
   caf::strong_actor_ptr handle;
-  MILLRACE_FIELDS(replica_draining, handle)
+  bool lost = false; ///< what it had loaded: it runs nothing more at all
+  MILLRACE_FIELDS(replica_draining, handle, lost)
+};
+
+/// Gateway or router to a draining replica: nothing more will come from here.
+/// To one of a part once no batch is on its way that may need it.
+struct released {
+  std::string node; ///< the gateway's
+  MILLRACE_FIELDS(released, node)
 };
 
 /// One request in a batch.
@@ -44,14 +57,76 @@ struct batch_item {
   MILLRACE_FIELDS(batch_item, due, inputs)
 };
 
-/// Router to replica: run these together. Costs one credit.
+/// Who runs a batch next.
+struct next_stage {
+  std::string replica;
+  uint64_t promise = 0;         ///< by which it has a credit for it
+  caf::strong_actor_ptr handle; ///< null where its node is out of sight
+  MILLRACE_FIELDS(next_stage, replica, promise, handle)
+};
+
+/// What became of a batch at one stage of several.
+struct stage_visit {
+  std::string replica;
+  microseconds queue{0};
+  microseconds execute{0};
+  microseconds held{0}; ///< until it was known who runs it next
+  MILLRACE_FIELDS(stage_visit, replica, queue, execute, held)
+};
+
+/// What a batch takes along that passes through several stages.
+struct passage {
+  caf::strong_actor_ptr router; ///< null: the sender
+  std::vector<uint64_t> rows;   ///< of each request
+  std::optional<next_stage> next;
+  std::vector<stage_visit> visits; ///< of the stages before
+  uint64_t promise = 0; ///< the receiver's, where it is from a stage before
+  MILLRACE_FIELDS(passage, router, rows, next, visits, promise)
+};
+
+/// Router to replica: run these together. Costs one credit. From stage to
+/// stage, too: then the one item has what all requests have become so far.
 struct run_batch {
   uint64_t id = 0; ///< the router's
   std::vector<batch_item> items;
   /// Not to be put together with other batches on the way.
   bool never_merge = false;
   uint64_t trace = 0; ///< its spans' name for it; 0: nobody records them
-  MILLRACE_FIELDS(run_batch, id, items, never_merge, trace)
+  std::optional<passage> through;
+  MILLRACE_FIELDS(run_batch, id, items, never_merge, trace, through)
+};
+
+/// Replica to router: I have this batch, from the stage before me, and that has
+/// its credit back.
+struct batch_taken {
+  uint64_t id = 0;
+  MILLRACE_FIELDS(batch_taken, id)
+};
+
+/// Router to replica: once it has run, this batch goes to that one.
+struct pass_on {
+  uint64_t id = 0;
+  next_stage to;
+  MILLRACE_FIELDS(pass_on, id, to)
+};
+
+/// Router to replica: give this batch up. Answered by batch_done with
+/// cancelled, unless the answer to it is on its way.
+struct drop_batch {
+  uint64_t id = 0;
+  MILLRACE_FIELDS(drop_batch, id)
+};
+
+/// Replica to router, to a pass_on or drop_batch: it has gone on already.
+struct not_held {
+  uint64_t id = 0;
+  MILLRACE_FIELDS(not_held, id)
+};
+
+/// Replica to router: what was to go from me to that one may be lost.
+struct cannot_reach {
+  std::string replica;
+  MILLRACE_FIELDS(cannot_reach, replica)
 };
 
 /// Replica to router: the results, and the credit back.
@@ -65,7 +140,9 @@ struct batch_done {
   microseconds queue{0};            ///< in the replica
   microseconds execute{0};
   uint32_t credit = 0;
-  MILLRACE_FIELDS(batch_done, id, status, text, outputs, queue, execute, credit)
+  std::vector<stage_visit> visits; ///< of the stages before
+  MILLRACE_FIELDS(batch_done, id, status, text, outputs, queue, execute, credit,
+                  visits)
 };
 
 // -- between a replica and its device's executor ------------------------------
@@ -86,8 +163,10 @@ struct execute {
   int32_t priority = 0;
   deadline until; ///< when nobody needs the results any more
   std::vector<tensor_list> items;
-  uint64_t trace = 0; ///< as in run_batch
-  MILLRACE_FIELDS(execute, id, instance, share, priority, until, items, trace)
+  std::vector<uint64_t> rows; ///< as in passage
+  uint64_t trace = 0;         ///< as in run_batch
+  MILLRACE_FIELDS(execute, id, instance, share, priority, until, items, rows,
+                  trace)
 };
 
 /// Executor to replica: what you had loaded is lost. What you gave me fails:

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/placement/parts.hpp"
+
+#include <algorithm>
+
+#include "models/partition/even_cuts.hpp"
+
+namespace millrace {
+
+layer_range whole_of(const model_info& x) {
+  return {0, std::max<uint64_t>(1, x.layer_bytes.size())};
+}
+
+uint64_t bytes_of(const model_info& x, const layer_range& layers) {
+  auto& all = x.layer_bytes;
+  if (layers == whole_of(x))
+    return x.bytes;
+  uint64_t out = 0;
+  for (auto i = layers.first; i < layers.last && i < all.size(); ++i)
+    out += all[i];
+  return out;
+}
+
+result<std::vector<layer_range>> parts_of(const model_settings& x,
+                                          const model_info& info) {
+  auto layers = whole_of(info).last;
+  auto has = "it has " + std::to_string(layers) + " layers";
+  if (x.cuts.empty() && x.parts > layers)
+    return error{ec::bad_request,
+                 has + ", which make no " + std::to_string(x.parts) + " parts",
+                 {}};
+  if (!x.cuts.empty() && x.parts != 1 && x.parts != x.cuts.size() + 1)
+    return error{ec::bad_request,
+                 std::to_string(x.cuts.size()) + " cuts do not make "
+                   + std::to_string(x.parts) + " parts",
+                 {}};
+  auto cuts = x.cuts;
+  if (cuts.empty() && x.parts > 1)
+    cuts = even_cuts(info.layer_bytes, x.parts);
+  std::vector<layer_range> out;
+  uint64_t first = 0;
+  for (auto cut : cuts) {
+    if (cut <= first || cut >= layers)
+      return error{ec::bad_request,
+                   has + ", and cannot be cut at " + std::to_string(cut),
+                   {}};
+    out.push_back({first, cut});
+    first = cut;
+  }
+  out.push_back({first, layers});
+  auto& counts = x.replicas_of_parts;
+  if (!counts.empty() && counts.size() != out.size())
+    return error{ec::bad_request,
+                 "replicas_of_parts: has " + std::to_string(counts.size())
+                   + " numbers for " + std::to_string(out.size()) + " parts",
+                 {}};
+  return out;
+}
+
+uint64_t wanted_of(const model_settings& x, size_t part) {
+  return x.replicas == 0 || x.replicas_of_parts.empty()
+           ? x.replicas
+           : x.replicas_of_parts[part];
+}
+
+} // namespace millrace

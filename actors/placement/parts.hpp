@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "transport/messages/model.hpp"
+
+namespace millrace {
+
+/// What one copy of a model is made of: its layers, whole or cut as its
+/// settings say.
+/// Errors: bad_request when it cannot be cut so.
+result<std::vector<layer_range>> parts_of(const model_settings& x,
+                                          const model_info& info);
+
+/// The replicas wanted of a part; 0 replicas are none of any part.
+uint64_t wanted_of(const model_settings& x, size_t part);
+
+/// All of its layers.
+layer_range whole_of(const model_info& x);
+
+/// Of the parameters of some layers.
+uint64_t bytes_of(const model_info& x, const layer_range& layers);
+
+} // namespace millrace

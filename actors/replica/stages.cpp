@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// \file
+/// How a REPLICA that has a part of a model hands on what it has computed.
+
+#include <algorithm>
+
+#include "actors/replica/replica_state.hpp"
+
+namespace millrace {
+
+bool replica_state::is_last_stage() const {
+  return layers_.last == content_->info.layers.size();
+}
+
+/// Whether its router has given it up before it came, or has lost sight of this
+/// replica meanwhile, and was promised room anew.
+bool replica_state::is_void(uint64_t id, const passage& way) const {
+  auto promised =
+    std::any_of(gateways_.begin(), gateways_.end(), [&](auto& entry) {
+      return entry.second.handle && entry.second.promise == way.promise;
+    });
+  return !promised || given_up_.contains({way.router->id(), id});
+}
+
+/// A batch has come that goes through several stages. Its router learns from
+/// here that it has left the stage before.
+void replica_state::begin_journey(uint64_t id, batch& x, passage&& way,
+                                  deadline due) {
+  if (way.router) {
+    x.from = std::move(way.router);
+    self_->send(caf::actor_cast<router_actor>(x.from), batch_taken{x.id});
+  }
+  journeys_[{x.from->id(), x.id}] = id;
+  if (routers_.emplace(x.from->id(), x.from).second)
+    self_->monitor(caf::actor_cast<caf::actor>(x.from));
+  x.through = std::make_unique<journey>();
+  x.through->way = std::move(way);
+  x.through->due = due;
+}
+
+/// The sender's batch of that number; the end when it is not here.
+replica_state::batch_map::iterator replica_state::find(uint64_t id) {
+  auto from = self_->current_sender();
+  auto i = from ? journeys_.find({from->id(), id}) : journeys_.end();
+  return i == journeys_.end() ? running_.end() : running_.find(i->second);
+}
+
+void replica_state::end(batch_map::iterator x) {
+  if (x->second.through)
+    journeys_.erase({x->second.from->id(), x->second.id});
+  running_.erase(x);
+  end_if_idle();
+}
+
+/// It has run here, and goes on once it is known where to.
+void replica_state::hold(batch_map::iterator x, executed& result) {
+  auto& y = *x->second.through;
+  y.held = std::move(result);
+  y.since = self_->clock().now();
+  if (y.way.next)
+    go_on(x);
+}
+
+void replica_state::go_on(batch_map::iterator x) {
+  auto& y = *x->second.through;
+  auto to = std::move(*y.way.next);
+  y.way.next.reset();
+  if (!to.handle) {
+    self_->send(caf::actor_cast<router_actor>(x->second.from),
+                cannot_reach{to.replica});
+    return;
+  }
+  if (next_.emplace(to.handle->id(), to).second)
+    self_->monitor(caf::actor_cast<caf::actor>(to.handle));
+  y.way.visits.push_back({options_.what.replica, y.held->queue, y.held->run,
+                          to_us(self_->clock().now() - y.since)});
+  y.way.router = x->second.from;
+  y.way.promise = to.promise;
+  run_batch next;
+  next.id = x->second.id;
+  next.trace = x->second.trace;
+  for (auto& outputs : y.held->outputs)
+    next.items.push_back({y.due, std::move(outputs)});
+  next.through = std::move(y.way);
+  self_->send(caf::actor_cast<replica_actor>(to.handle), std::move(next));
+  end(x);
+}
+
+void replica_state::on_pass_on(pass_on& x) {
+  auto i = find(x.id);
+  if (i == running_.end()) {
+    if (auto from = self_->current_sender())
+      self_->send(caf::actor_cast<router_actor>(from), not_held{x.id});
+    return;
+  }
+  auto& y = *i->second.through;
+  y.way.next = std::move(x.to);
+  if (y.held)
+    go_on(i);
+}
+
+void replica_state::on_drop(const drop_batch& x) {
+  auto i = find(x.id);
+  auto from = self_->current_sender();
+  if (i == running_.end() && from) {
+    constexpr size_t most = 256; // later than so many others none comes
+    given_up_.insert({from->id(), x.id});
+    if (given_up_.size() > most)
+      given_up_.erase(given_up_.begin());
+    self_->send(caf::actor_cast<router_actor>(from), not_held{x.id});
+  }
+  if (i == running_.end())
+    return;
+  if (i->second.through->held)
+    cancel(i);
+  else
+    i->second.through->dropped = true;
+}
+
+void replica_state::cancel(batch_map::iterator x) {
+  executed nothing;
+  nothing.id = x->first;
+  nothing.status = ec::cancelled;
+  answer(x, nothing);
+}
+
+/// What was sent there may not have arrived; what was to go there stays here
+/// until its router has another word on it.
+void replica_state::on_next_down(const std::string& replica) {
+  for (auto& [id, x] : running_)
+    if (x.through && x.through->way.next
+        && x.through->way.next->replica == replica)
+      x.through->way.next.reset();
+  for (auto& [id, router] : routers_)
+    self_->send(caf::actor_cast<router_actor>(router), cannot_reach{replica});
+}
+
+/// What it would have to lead on is nobody's any more.
+void replica_state::on_router_down(caf::actor_id router) {
+  if (routers_.erase(router) == 0)
+    return;
+  for (auto i = running_.begin(); i != running_.end();) {
+    auto& [id, x] = *i;
+    auto lost = x.through && x.from->id() == router;
+    if (lost)
+      journeys_.erase({router, x.id});
+    if (lost && x.through->held) {
+      i = running_.erase(i);
+      continue;
+    }
+    if (lost)
+      x.through->dropped = true;
+    ++i;
+  }
+  end_if_idle();
+}
+
+} // namespace millrace

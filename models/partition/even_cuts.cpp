@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/partition/even_cuts.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "runtime/error.hpp"
+
+namespace millrace {
+
+namespace {
+
+/// Parts of at most so many bytes, each as large as it may be; but no part is
+/// left without a layer. The last has what remains.
+std::vector<uint64_t> fill(const std::vector<uint64_t>& layer_bytes,
+                           size_t parts, uint64_t most) {
+  std::vector<uint64_t> cuts;
+  uint64_t sum = 0;
+  for (size_t i = 0; i < layer_bytes.size(); ++i) {
+    auto others = parts - 1 - cuts.size();
+    auto needed = layer_bytes.size() - i <= others;
+    auto full = sum + layer_bytes[i] > most && others > 0;
+    if (i > 0 && (needed || full)) {
+      cuts.push_back(i);
+      sum = 0;
+    }
+    sum += layer_bytes[i];
+  }
+  return cuts;
+}
+
+uint64_t largest(const std::vector<uint64_t>& layer_bytes,
+                 const std::vector<uint64_t>& cuts) {
+  uint64_t out = 0, sum = 0;
+  auto next = cuts.begin();
+  for (size_t i = 0; i < layer_bytes.size(); ++i) {
+    if (next != cuts.end() && *next == i) {
+      sum = 0;
+      ++next;
+    }
+    sum += layer_bytes[i];
+    out = std::max(out, sum);
+  }
+  return out;
+}
+
+} // namespace
+
+std::vector<uint64_t> even_cuts(const std::vector<uint64_t>& layer_bytes,
+                                size_t parts) {
+  MILLRACE_ASSERT(parts > 0 && parts <= layer_bytes.size());
+  uint64_t too_few = 0;
+  auto enough =
+    std::accumulate(layer_bytes.begin(), layer_bytes.end(), uint64_t{1});
+  while (enough - too_few > 1) {
+    auto most = too_few + (enough - too_few) / 2;
+    auto fits = largest(layer_bytes, fill(layer_bytes, parts, most)) <= most;
+    (fits ? enough : too_few) = most;
+  }
+  return fill(layer_bytes, parts, enough);
+}
+
+} // namespace millrace

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+#include "tests/support/virtual_cluster.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+
+namespace {
+
+/// One request a batch, so that times are plain.
+model_settings in_parts(uint64_t parts, uint64_t replicas = 1) {
+  auto out = want(replicas);
+  out.parts = parts;
+  out.policy.batch = 1;
+  return out;
+}
+
+/// A request that can be told from others behind the last part, as well.
+infer marked(const virtual_cluster& c, uint64_t id) {
+  auto out = c.ask();
+  std::string tag(16, '\0');
+  std::memcpy(tag.data(), &id, sizeof id);
+  out.inputs[0].value.data = shared_bytes::copy_of(tag);
+  return out;
+}
+
+void send(virtual_cluster& c, uint64_t first, uint64_t last) {
+  for (auto id = first; id <= last; ++id)
+    c.request(id, marked(c, id));
+}
+
+/// Whether each was answered with what its own input became.
+bool all_are_right(virtual_cluster& c) {
+  return std::all_of(c.replies.begin(), c.replies.end(), [](auto& x) {
+    uint64_t mark = 0;
+    auto& y = x.second.at(0);
+    if (y.status != ec::ok || y.outputs.empty())
+      return false;
+    std::memcpy(&mark, y.outputs[0].value.data.data(), sizeof mark);
+    return mark == x.first;
+  });
+}
+
+void have(virtual_cluster& c, const model_settings& x) {
+  REQUIRE(
+    c.ask_actor<done, registry_actor>("./registry", set_model{x, false, {}}));
+}
+
+/// The nodes that have each part, in the parts' order.
+std::vector<std::string> nodes_of(virtual_cluster& c, size_t workers) {
+  std::map<uint64_t, std::string> out;
+  for (size_t i = 1; i <= workers; ++i) {
+    auto name = "w" + std::to_string(i);
+    auto status = *c.ask_actor<node_status, supervisor_actor>(
+      name + "/supervisor", get_status{});
+    for (auto& r : status.replicas)
+      if (r.state == replica_condition::ready)
+        out[r.what.layers.first] = name;
+  }
+  std::vector<std::string> names;
+  for (auto& [first, name] : out)
+    names.push_back(name);
+  return names;
+}
+
+queue_status queue_of(virtual_cluster& c) {
+  return *c.ask_actor<queue_status, router_actor>("./router/m.1", get_queue{});
+}
+
+} // namespace
+
+TEST_CASE("QU-03: a model in parts gives what the whole gives, through one"
+          " replica of each") {
+  for (uint64_t parts : {2, 3, 4}) {
+    CAPTURE(parts);
+    virtual_cluster c{4, in_parts(parts), ten_ms};
+    send(c, 1, 1);
+    c.advance(9ms);
+    CHECK(c.replies.empty());
+    c.advance(2ms);
+    REQUIRE(c.replies.contains(1));
+    CHECK(all_are_right(c));
+    CHECK(c.replies[1][0].execute >= 10ms - 10us); // each rounded
+    CHECK(c.replies[1][0].execute <= 10ms + 10us);
+    CHECK(c.executed_on.size() == parts);
+  }
+}
+
+TEST_CASE("FP-21: stages work at the same time, on requests one behind the"
+          " other") {
+  virtual_cluster c{2, in_parts(2), ten_ms};
+  send(c, 1, 100);
+  c.advance(100 * 5ms);
+  CHECK(c.answers() == counts{{ec::ok, 99}});
+  c.advance(6ms);
+  CHECK(c.answers() == counts{{ec::ok, 100}});
+  CHECK(all_are_right(c));
+  CHECK(c.executed_on
+        == std::map<std::string, size_t>{{"w1", 100}, {"w2", 100}});
+}
+
+TEST_CASE("QU-02: requests visit each stage once, in order") {
+  virtual_cluster c{3, in_parts(3), ten_ms};
+  send(c, 1, 30);
+  c.advance(1s);
+  for (auto& [node, n] : c.executed_on)
+    CHECK(n == 30);
+  auto stories =
+    c.ask_actor<request_list, gateway_actor>("./gateway", get_requests{});
+  REQUIRE(stories);
+  REQUIRE_FALSE(stories->requests.empty()); // the slowest are remembered
+  auto nodes = nodes_of(c, 3);
+  REQUIRE(nodes.size() == 3);
+  for (auto& x : stories->requests)
+    CHECK(x.visits.size() == 2);
+  CHECK(all_are_right(c));
+}
+
+TEST_CASE("pipelines: a batch stays together, and each request gets its own"
+          " rows") {
+  auto wanted = in_parts(3);
+  wanted.policy.batch = 64;
+  virtual_cluster c{3, wanted, ten_ms};
+  c.request(1, c.ask(3));
+  send(c, 2, 40);
+  c.advance(1s);
+  CHECK(c.answers() == counts{{ec::ok, 40}});
+  CHECK(c.replies[1][0].outputs[0].value.extents == shape{3, 16});
+  c.replies.erase(1);
+  CHECK(all_are_right(c));
+  CHECK(c.replies[40][0].batch > 1);
+}
+
+TEST_CASE("FP-22: a stage takes no more than it may have beside what it runs,"
+          " until what it has computed is taken from it") {
+  for (uint64_t overlap : {0, 1, 3}) {
+    CAPTURE(overlap);
+    auto wanted = in_parts(2);
+    wanted.policy.overlap = overlap;
+    virtual_cluster c{2, wanted, ten_ms};
+    auto nodes = nodes_of(c, 2);
+    REQUIRE(nodes.size() == 2);
+    c.node(nodes[1]).pause();
+    send(c, 1, 20);
+    c.advance(100ms);
+    auto q = queue_of(c);
+    CHECK(q.running == 1 + overlap); // the second has not taken any
+    CHECK(q.waiting == 20 - q.running);
+    CHECK(c.executed_on[nodes[0]] == q.running);
+    c.node(nodes[1]).resume();
+    c.advance(1s);
+    CHECK(c.answers() == counts{{ec::ok, 20}});
+    CHECK(all_are_right(c));
+  }
+}
+
+TEST_CASE("QU-01: parts have as many replicas as each is given, and QU-07: four"
+          " replicas serve four times what one does") {
+  auto wanted = in_parts(2);
+  wanted.cuts = {2}; // a sixth of the model, and the rest
+  wanted.replicas_of_parts = {1, 4};
+  virtual_cluster c{5, wanted, ten_ms};
+  send(c, 1, 600);
+  c.advance(1s);
+  auto n = static_cast<double>(c.replies.size()); // 4 / (10 ms * 10 / 12)
+  CHECK(n == doctest::Approx(480).epsilon(0.05));
+  c.advance(1s);
+  CHECK(all_are_right(c));
+  CHECK(c.replies.size() == 600);
+  CHECK(c.executed_on.size() == 5);
+}
+
+TEST_CASE("FP-20: parts are loaded at the same time, and FP-19: what waits is"
+          " answered once the last of them is") {
+  auto wanted = in_parts(2);
+  wanted.cuts = {3};
+  virtual_cluster c{2, wanted, emulation{120ms, 0us, 0us}};
+  have(c, want(0));
+  c.advance(1s);
+  have(c, wanted);
+  c.request(1, marked(c, 1));
+  auto begun = c.inside().world().now();
+  while (c.replies.empty() && c.inside().world().now() - begun < 2s)
+    c.advance(1ms);
+  if (c.replies[1].at(0).status != ec::ok) { // nobody had it yet
+    c.replies.clear();
+    c.advance(95ms);
+    c.request(1, marked(c, 1));
+    c.advance(1ms);
+  }
+  CHECK(all_are_right(c));
+}
+
+TEST_CASE("P3: when a stage dies, what it had is run again by another, and what"
+          " had not begun is run once") {
+  virtual_cluster c{6, in_parts(3, 2), ten_ms};
+  send(c, 1, 200);
+  c.advance(100ms);
+  auto status = queue_of(c);
+  c.kill("w3");
+  c.advance(3s);
+  CHECK(c.answers() == counts{{ec::ok, 200}});
+  CHECK(all_are_right(c));
+  // At most what one of six has: one that runs, one that waits.
+  CHECK(c.executions >= 200);
+  CHECK(c.executions <= 202);
+}
+
+TEST_CASE("P3: when the only replica of a part dies, its requests wait for the"
+          " next") {
+  virtual_cluster c{4, in_parts(3), ten_ms};
+  auto nodes = nodes_of(c, 4);
+  REQUIRE(nodes.size() == 3);
+  send(c, 1, 50);
+  c.advance(20ms);
+  SUBCASE("the first") {
+    c.kill(nodes[0]);
+  }
+  SUBCASE("the middle one") {
+    c.kill(nodes[1]);
+  }
+  SUBCASE("the last") {
+    c.kill(nodes[2]);
+  }
+  c.advance(9s);
+  CHECK(c.answers() == counts{{ec::ok, 50}});
+  CHECK(all_are_right(c));
+}
+
+TEST_CASE("pipelines: who has been cut off from the next stage alone loses"
+          " nothing of what it hands on") {
+  virtual_cluster c{3, in_parts(2), ten_ms};
+  auto nodes = nodes_of(c, 3);
+  REQUIRE(nodes.size() == 2);
+  auto& net = c.inside().network();
+  auto from = c.node(nodes[0]).host(), to = c.node(nodes[1]).host();
+  send(c, 1, 50);
+  c.advance(22ms);
+  net.block(from, to);
+  net.block(to, from);
+  c.advance(3s);
+  net.unblock(from, to);
+  net.unblock(to, from);
+  c.advance(7s);
+  CHECK(c.replies.size() == 50);
+  for (auto& [id, xs] : c.replies) {
+    REQUIRE(xs.size() == 1);
+    auto fine = xs[0].status == ec::ok || xs[0].status == ec::unavailable;
+    CHECK(fine);
+  }
+  c.replies.clear();
+  send(c, 101, 120);
+  c.advance(1s);
+  CHECK(c.answers() == counts{{ec::ok, 20}});
+  CHECK(queue_of(c).running == 0);
+}
+
+TEST_CASE("P1: what is cancelled, or too late, between two stages is not run"
+          " by the next") {
+  virtual_cluster c{2, in_parts(2), ten_ms};
+  auto nodes = nodes_of(c, 2);
+  REQUIRE(nodes.size() == 2);
+  SUBCASE("cancelled") {
+    c.request(1, marked(c, 1));
+    c.advance(2ms);
+    c.cancel(1);
+    c.advance(20ms);
+    CHECK(c.answers() == counts{{ec::cancelled, 1}});
+  }
+  SUBCASE("too late") {
+    c.request(1, marked(c, 1), 4ms);
+    c.advance(20ms);
+    CHECK(c.answers() == counts{{ec::deadline_exceeded, 1}});
+  }
+  CHECK(c.executed_on[nodes[0]] == 1);
+  CHECK(c.executed_on[nodes[1]] == 0);
+  c.replies.clear();
+  send(c, 2, 21); // no credit is lost with it
+  c.advance(1s);
+  CHECK(c.answers() == counts{{ec::ok, 20}});
+  CHECK(queue_of(c).running == 0);
+}
+
+TEST_CASE("FP-64: whole replicas and parts serve one queue, and no request is"
+          " lost or doubled from one to the other") {
+  virtual_cluster c{3, in_parts(2), ten_ms};
+  auto whole = in_parts(1);
+  uint64_t id = 0;
+  auto serve_while = [&](const model_settings& x) {
+    have(c, x);
+    for (int i = 0; i < 200; ++i) {
+      ++id;
+      c.request(id, marked(c, id));
+      c.advance(6ms);
+    }
+  };
+  serve_while(whole);
+  serve_while(in_parts(3));
+  serve_while(in_parts(2));
+  c.advance(2s);
+  CHECK(c.answers() == counts{{ec::ok, id}});
+  CHECK(all_are_right(c));
+  CHECK(c.executions == id);
+}
+
+TEST_CASE("pipelines: what cannot be cut so is said") {
+  auto wanted = in_parts(2);
+  virtual_cluster c{2, wanted, ten_ms};
+  auto note = [&] {
+    c.advance(100ms);
+    return c
+      .ask_actor<model_list, placement_actor>("./placement", get_models{})
+      ->models[0]
+      .note;
+  };
+  CHECK(note().empty());
+  wanted.parts = 13;
+  have(c, wanted);
+  CHECK(note() == "it has 12 layers, which make no 13 parts");
+  wanted.parts = 1;
+  wanted.cuts = {5, 5};
+  have(c, wanted);
+  CHECK(note() == "it has 12 layers, and cannot be cut at 5");
+  wanted.parts = 2;
+  have(c, wanted);
+  CHECK(note() == "2 cuts do not make 2 parts");
+  wanted.parts = 3;
+  wanted.cuts = {5, 6};
+  wanted.replicas_of_parts = {1, 2};
+  have(c, wanted);
+  CHECK(note() == "replicas_of_parts: has 2 numbers for 3 parts");
+}

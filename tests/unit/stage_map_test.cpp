@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <bit>
+
+#include "actors/router/stage_map.hpp"
+#include "models/partition/even_cuts.hpp"
+#include "runtime/random.hpp"
+
+using namespace millrace;
+
+namespace {
+
+struct stages {
+  stage_map map{dispatch_policy::pull, random_stream{1}};
+
+  void add(uint64_t id, uint64_t first, uint64_t last, uint32_t credit = 1) {
+    map.add(id, {first, last}, 10);
+    map.set_credit(id, credit);
+  }
+};
+
+} // namespace
+
+TEST_CASE("FP-19: a pipeline is there once all its parts are") {
+  stages s;
+  s.add(1, 0, 4);
+  CHECK_FALSE(s.map.next(0));
+  s.add(2, 7, 10);
+  CHECK_FALSE(s.map.next(0));
+  CHECK(s.map.next(7) == 2);
+  s.add(3, 4, 7);
+  CHECK(s.map.next(0) == 1);
+  CHECK(s.map.next(4) == 3);
+  s.map.remove(2);
+  CHECK_FALSE(s.map.next(0));
+  CHECK_FALSE(s.map.leads_on(4));
+  CHECK(s.map.leads_on(10));
+}
+
+TEST_CASE("FP-64: whole replicas and those of parts are of one kind") {
+  stages s;
+  s.add(1, 0, 5);
+  s.add(2, 5, 10);
+  s.add(3, 0, 10, 2);
+  CHECK(s.map.next(0) == 3); // the one with most credit
+  s.map.set_credit(3, 0);
+  CHECK(s.map.next(0) == 1);
+  s.map.close(2);
+  CHECK_FALSE(s.map.next(0)); // nothing leads on from there
+  CHECK(s.map.next(5) == 2);  // but for what is on its way
+  s.map.release(2);
+  CHECK_FALSE(s.map.next(5));
+  CHECK_FALSE(s.map.leads_on(5));
+  s.map.set_credit(3, 1);
+  CHECK(s.map.next(0) == 3);
+}
+
+TEST_CASE("stage_map: who has no credit leads on all the same") {
+  stages s;
+  s.add(1, 0, 5);
+  s.add(2, 5, 10, 0);
+  CHECK(s.map.next(0) == 1);
+  CHECK_FALSE(s.map.next(5));
+  CHECK(s.map.leads_on(5));
+}
+
+TEST_CASE("stage_map: parts that were cut otherwise make ways of their own") {
+  stages s;
+  s.add(1, 0, 5);
+  s.add(2, 6, 10); // of another cut: no way leads there
+  CHECK_FALSE(s.map.next(0));
+  s.add(3, 5, 6);
+  CHECK(s.map.next(0) == 1);
+  CHECK(s.map.next(5) == 3);
+  s.add(4, 5, 10);
+  s.map.close(3);
+  CHECK(s.map.next(5) == 4);
+}
+
+TEST_CASE("even_cuts: the largest part is as small as it can be, and none is"
+          " empty") {
+  CHECK(even_cuts({1, 1, 1, 1}, 2) == std::vector<uint64_t>{2});
+  CHECK(even_cuts({9, 1, 1, 1}, 2) == std::vector<uint64_t>{1});
+  CHECK(even_cuts({0, 0, 0}, 3) == std::vector<uint64_t>{1, 2});
+  CHECK(even_cuts({5}, 1).empty());
+  random_stream random{3};
+  for (int i = 0; i < 2000; ++i) {
+    std::vector<uint64_t> bytes(1 + random.below(8));
+    for (auto& x : bytes)
+      x = random.below(20);
+    auto parts = 1 + random.below(bytes.size());
+    // All ways to cut it, as sets of layers that begin a part.
+    uint64_t best = UINT64_MAX, got = 0;
+    auto largest = [&](uint64_t firsts) {
+      uint64_t out = 0, sum = 0;
+      for (size_t k = 0; k < bytes.size(); ++k) {
+        sum = (firsts >> k & 1) != 0 ? bytes[k] : sum + bytes[k];
+        out = std::max(out, sum);
+      }
+      return out;
+    };
+    for (uint64_t firsts = 0; firsts < uint64_t{1} << bytes.size(); ++firsts)
+      if ((firsts & 1) == 0
+          && std::popcount(firsts) == static_cast<int>(parts) - 1)
+        best = std::min(best, largest(firsts));
+    auto cuts = even_cuts(bytes, parts);
+    REQUIRE(cuts.size() + 1 == parts);
+    uint64_t chosen = 0;
+    for (auto cut : cuts)
+      chosen |= uint64_t{1} << cut;
+    got = largest(chosen);
+    CHECK(std::popcount(chosen) == static_cast<int>(parts) - 1);
+    CHECK(got == best);
+  }
+}

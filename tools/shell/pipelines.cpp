@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// \file
+/// The command `pipelines`: models in parts, and what moves through these.
+
+#include <algorithm>
+#include <iostream>
+
+#include "runtime/text.hpp"
+#include "shell/ask.hpp"
+#include "shell/tables.hpp"
+#include "shell/views.hpp"
+
+namespace millrace {
+
+namespace {
+
+/// A replica of a part, as its router and its node see it.
+struct stage_replica {
+  std::string replica;
+  std::string node; ///< empty: it did not answer
+  std::string device;
+  uint64_t credit = 0;
+  uint64_t batches = 0;
+  uint64_t requests = 0;
+  uint64_t unbound = 0;
+  bool draining = false;
+  double busy = 0;
+  double requests_per_second = 0;
+  MILLRACE_FIELDS(stage_replica, replica, node, device, credit, batches,
+                  requests, unbound, draining, busy, requests_per_second)
+};
+
+/// Replicas of the same layers.
+struct stage {
+  layer_range layers;
+  std::vector<stage_replica> replicas;
+  MILLRACE_FIELDS(stage, layers, replicas)
+};
+
+/// A model as one gateway's router leads requests through its parts.
+struct pipeline {
+  std::string model;
+  uint64_t version = 0;
+  std::string gateway;
+  uint64_t layers = 1;
+  uint64_t waiting = 0;
+  uint64_t most = 0;
+  uint64_t running = 0;
+  std::vector<stage> stages;
+  MILLRACE_FIELDS(pipeline, model, version, gateway, layers, waiting, most,
+                  running, stages)
+};
+
+stage_replica describe(const served_replica& r, const cluster_status& of) {
+  stage_replica out;
+  out.replica = r.replica;
+  out.credit = r.credit;
+  out.batches = r.batches;
+  out.requests = r.requests;
+  out.unbound = r.unbound;
+  out.draining = r.draining;
+  for (auto& n : of.nodes)
+    for (auto& status : n.replicas) {
+      if (status.what.replica != r.replica)
+        continue;
+      out.node = n.node.name;
+      out.device = status.what.device;
+      auto load = of.load.find(n.node.name);
+      if (load == of.load.end())
+        continue;
+      for (auto& u : load->second.replicas)
+        if (u.replica == r.replica) {
+          out.busy = u.busy;
+          out.requests_per_second = u.requests_per_second;
+        }
+    }
+  return out;
+}
+
+pipeline describe(const router_queue& x, const cluster_status& of) {
+  auto& q = x.second;
+  pipeline out{q.model,   q.version, x.first,   q.layers,
+               q.waiting, q.most,    q.running, {}};
+  std::map<layer_range, stage> stages;
+  for (auto& r : q.replicas) {
+    auto& s = stages[r.layers];
+    s.layers = r.layers;
+    s.replicas.push_back(describe(r, of));
+  }
+  for (auto& [layers, s] : stages)
+    out.stages.push_back(std::move(s));
+  return out;
+}
+
+bool is_in_parts(const pipeline& x) {
+  return std::any_of(x.stages.begin(), x.stages.end(), [&](auto& s) {
+    return s.layers != layer_range{0, x.layers};
+  });
+}
+
+/// Layers that nobody has, though others behind or before them are there.
+std::string gap_between(uint64_t first, uint64_t last) {
+  return first < last ? "  |\n  !  nobody has layers " + std::to_string(first)
+                          + " to " + std::to_string(last - 1) + "\n"
+                      : "";
+}
+
+std::string bar(double part) {
+  constexpr double widest = 10;
+  auto n = static_cast<size_t>(std::clamp(part, 0.0, 1.0) * widest + 0.5);
+  return "[" + std::string(n, '#')
+         + std::string(static_cast<size_t>(widest) - n, ' ') + "]";
+}
+
+std::string state_of(const stage_replica& x) {
+  if (x.draining)
+    return "drains";
+  if (x.unbound > 0)
+    return std::to_string(x.unbound) + " cannot go on";
+  return x.credit == 0 ? "is full" : "";
+}
+
+std::string drawing(const pipeline& x, size_t width) {
+  auto out = x.model + "." + std::to_string(x.version) + " at " + x.gateway
+             + ": " + std::to_string(x.waiting) + " of "
+             + std::to_string(x.most) + " requests wait, "
+             + std::to_string(x.running) + " are on their way\n";
+  uint64_t reached = 0;
+  double rate = 0;
+  for (auto& s : x.stages) {
+    out += gap_between(reached, s.layers.first);
+    reached = std::max(reached, s.layers.last);
+    out += "  |\n  v  layers " + std::to_string(s.layers.first) + " to "
+           + std::to_string(s.layers.last - 1) + " of "
+           + std::to_string(x.layers) + "\n";
+    table rows;
+    for (auto& r : s.replicas) {
+      if (s.layers.last == x.layers)
+        rate += r.requests_per_second;
+      rows.push_back({"  |  " + r.replica,
+                      r.node.empty() ? "?" : r.node + "/" + r.device,
+                      bar(r.busy), fixed(r.requests_per_second, 0) + " req/s",
+                      "has " + std::to_string(r.requests) + " in "
+                        + std::to_string(r.batches)
+                        + (r.batches == 1 ? " batch" : " batches"),
+                      "room for " + std::to_string(r.credit), state_of(r)});
+    }
+    out += table_text(rows, width);
+  }
+  return out + gap_between(reached, x.layers) + "  |\n  v  answers, "
+         + fixed(rate, 0) + " a second\n";
+}
+
+} // namespace
+
+int show_pipelines(shell& in, const arguments& args) {
+  auto x = ask_all(in.cluster);
+  if (!x)
+    return complain(in, x.failure().text);
+  std::vector<pipeline> all;
+  for (auto& queue : ask_queues(in.cluster, *x)) {
+    auto y = describe(queue, *x);
+    if (args.empty() ? is_in_parts(y) : y.model == args[0])
+      all.push_back(std::move(y));
+  }
+  if (!args.empty() && all.empty())
+    return complain(in, "no gateway has seen a replica of " + shown(args[0]));
+  if (in.form == output_form::json)
+    return print_json(json{{"pipelines", to_json(all)}});
+  if (all.empty())
+    std::cout << "no model is served in parts\n";
+  for (auto& y : all)
+    std::cout << drawing(y, terminal_width());
+  std::cout << std::flush;
+  return exit_ok;
+}
+
+} // namespace millrace
