@@ -244,9 +244,8 @@ void router_state::on_batch_done(batch_done& x) {
     settle_batch(done, x);
   else if (x.status == ec::unavailable && x.visits.empty())
     take_back(done);
-  else if (x.status == ec::unavailable
-           || (x.status == ec::cancelled && done.dropped))
-    give_back(done, ec::unavailable);
+  else if (x.status == ec::unavailable || x.status == ec::cancelled)
+    give_back(done, ec::unavailable); // given up here or between stages
   else if (x.status == ec::poison) {
     for (auto& request : done.requests)
       ++request.crashes;
@@ -292,7 +291,7 @@ void router_state::fail_batch(flight& done, const batch_done& x) {
   for (auto i = done.requests.rbegin(); i != done.requests.rend(); ++i) {
     if (i->settled)
       continue;
-    if (alone || is_last_attempt(*i) || status == ec::cancelled) {
+    if (alone || is_last_attempt(*i)) {
       settle_as(i->key, status, x.text);
     } else { // one of them may be to blame
       i->alone = true;

@@ -106,16 +106,21 @@ private:
   const scenario& what_;
 };
 
-/// Nobody is answered who did not ask, or cannot hear.
+/// Nobody is answered who did not ask, or cannot hear; nobody is told of a
+/// cancellation who did not cancel.
 class asked_for : public invariant {
 public:
   explicit asked_for(const ledger& l) : invariant("I3"), ledger_(l) {}
 
-  void on_answered(const member& gateway, uint64_t id, const infer_reply&,
+  void on_answered(const member& gateway, uint64_t id, const infer_reply& x,
                    timestamp when) override {
-    if (auto* r = ledger_.find(id); r != nullptr && !r->read)
+    auto* r = ledger_.find(id);
+    if (r != nullptr && !r->read)
       broken(when, gateway.name + " answers " + named(id)
                      + ", which it has not read");
+    if (r != nullptr && !r->cancelled && x.status == ec::cancelled)
+      broken(when, gateway.name + " answers that " + named(id)
+                     + " was cancelled, which nobody did");
   }
   void on_reply(const session&, uint64_t id, const infer_reply&,
                 timestamp when) override {
