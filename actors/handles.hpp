@@ -69,8 +69,9 @@ struct load_stage {
   uint64_t max_batch = 1;
   uint64_t threads = 1;
   bool trusted = false;
+  uint64_t completes = 0; ///< as in load_request
   MILLRACE_FIELDS(load_stage, instance, content, first_layer, last_layer,
-                  max_batch, threads, trusted)
+                  max_batch, threads, trusted, completes)
 };
 
 /// What a device's threads tell its executor.

@@ -2,12 +2,15 @@
 #include "runtime/worker_thread.hpp"
 
 #include <pthread.h>
+#include <sys/resource.h>
 
 namespace millrace {
 
-worker_thread::worker_thread(const std::string& name)
-  : thread_([this, name] {
+worker_thread::worker_thread(const std::string& name, thread_priority priority)
+  : thread_([this, name, priority] {
       name_this_thread(name);
+      if (priority == thread_priority::least) // of this thread alone, on Linux
+        ::setpriority(PRIO_PROCESS, 0, 19);
       run();
     }) {
 }

@@ -12,6 +12,10 @@
 
 namespace millrace {
 
+/// When a thread gets a processor: with the others, or when nobody else wants
+/// it.
+enum class thread_priority : uint8_t { normal, least };
+
 /// A thread with a queue of jobs, for adapters whose calls block (a disk, a
 /// device). Jobs run in order. The destructor lets the running job end, drops
 /// the others and joins.
@@ -20,7 +24,8 @@ public:
   using job = std::function<void()>;
 
   /// The name (15 characters are kept) is what top and perf show.
-  explicit worker_thread(const std::string& name);
+  explicit worker_thread(const std::string& name,
+                         thread_priority priority = thread_priority::normal);
   ~worker_thread();
 
   void post(job x);

@@ -76,9 +76,10 @@ caf::result<stage_loaded> executor_state::on_load(const load_stage& x) {
     owners_[x.instance] = owner;
   }
   auto promise = self_->make_response_promise<stage_loaded>();
-  loading_[x.instance] = promise;
+  loading_[x.instance] = {promise, x.completes};
   device_->load({x.instance, x.content, x.first_layer, x.last_layer,
-                 x.max_batch, static_cast<uint32_t>(x.threads), x.trusted},
+                 x.max_batch, static_cast<uint32_t>(x.threads), x.trusted,
+                 x.completes},
                 now());
   arm();
   return promise;
@@ -88,7 +89,7 @@ void executor_state::on_device_loaded(const device_loaded& x) {
   auto i = loading_.find(x.instance);
   if (i == loading_.end())
     return;
-  auto promise = i->second;
+  auto [promise, completes] = i->second;
   loading_.erase(i);
   if (!*x.report) {
     device_->unload(x.instance);
@@ -96,7 +97,7 @@ void executor_state::on_device_loaded(const device_loaded& x) {
     return;
   }
   auto& report = **x.report;
-  memory_[x.instance] = report.memory.value;
+  memory_[x.instance] = {report.memory.value, completes};
   report_memory();
   promise.deliver(stage_loaded{x.instance, report.memory.value,
                                to_us(report.load), to_us(report.warm_up)});
@@ -125,8 +126,11 @@ void executor_state::forget(instance_id x) {
 
 uint64_t executor_state::memory_held() const {
   uint64_t n = 0;
-  for (auto& [id, bytes] : memory_)
-    n += bytes;
+  for (auto& [id, x] : memory_) {
+    n += x.bytes;
+    if (auto shared = memory_.find(x.completes); shared != memory_.end())
+      n -= std::min(n, shared->second.bytes);
+  }
   return n;
 }
 

@@ -52,7 +52,14 @@ private:
     caf::strong_actor_ptr from;
     timestamp arrived;
   };
-  using load_promise = caf::typed_response_promise<stage_loaded>;
+  struct load {
+    caf::typed_response_promise<stage_loaded> promise;
+    instance_id completes;
+  };
+  struct held {
+    uint64_t bytes = 0; ///< with those of the one that it completes
+    instance_id completes = 0;
+  };
 
   timestamp now() const;
   void forget(instance_id x);
@@ -69,8 +76,8 @@ private:
   std::unique_ptr<device> device_; // after its listener: ends before it
   std::optional<run_queue> queue_;
   std::unordered_map<uint64_t, work> work_; ///< by our own number
-  std::map<instance_id, load_promise> loading_;
-  std::map<instance_id, uint64_t> memory_;
+  std::map<instance_id, load> loading_;
+  std::map<instance_id, held> memory_;
   std::map<instance_id, caf::strong_actor_ptr> owners_; ///< their replicas
   uint64_t last_ = 0;
   nanoseconds busy_{0};

@@ -198,7 +198,10 @@ void supervisor_state::on_deploy(const deploy& x) {
                           caf::actor_cast<cache_actor>(cache),
                           supervisor_actor{self_},
                           device->lanes,
+                          0,
                           options_.spans};
+  if (auto i = replicas_.find(x.what.completes); i != replicas_.end())
+    options.completes = i->second.handle.id();
   auto handle = self_->spawn(replica, std::move(options), options_.net);
   self_->monitor(handle);
   options_.net->publish("replica/" + x.what.replica,

@@ -2,6 +2,7 @@
 #include "actors/placement/parts.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "models/partition/even_cuts.hpp"
 
@@ -61,6 +62,40 @@ uint64_t wanted_of(const model_settings& x, size_t part) {
   return x.replicas == 0 || x.replicas_of_parts.empty()
            ? x.replicas
            : x.replicas_of_parts[part];
+}
+
+copy_count count_copies(const cluster_view& view, const model_settings& x) {
+  std::map<layer_range, copy_count> by_part;
+  for (auto& [name, node] : view.nodes)
+    for (auto& r : node.replicas) {
+      if (r.what.model != x.model || !is_there(r))
+        continue;
+      auto& n = by_part[r.what.layers];
+      ++(r.state == replica_condition::ready ? n.ready : n.starting);
+    }
+  auto* info = bundle_of(view, x.model, resolve_version(view, x));
+  result<std::vector<layer_range>> parts = std::vector<layer_range>{};
+  if (info != nullptr)
+    parts = parts_of(x, *info);
+  copy_count out;
+  if (!parts || parts->size() <= 1) {
+    for (auto& [part, n] : by_part) {
+      out.ready += n.ready;
+      out.starting += n.starting;
+    }
+    return out;
+  }
+  out.ready = UINT64_MAX;
+  for (auto& part : *parts) {
+    auto& n = by_part[part];
+    out.ready = std::min(out.ready, n.ready);
+    out.starting = std::max(out.starting, n.starting);
+  }
+  if (auto whole = by_part.find(whole_of(*info)); whole != by_part.end()) {
+    out.ready += whole->second.ready;
+    out.starting += whole->second.starting;
+  }
+  return out;
 }
 
 } // namespace millrace

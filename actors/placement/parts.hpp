@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "transport/messages/model.hpp"
+#include "actors/placement/cluster_view.hpp"
 
 namespace millrace {
 
@@ -21,5 +21,14 @@ layer_range whole_of(const model_info& x);
 
 /// Of the parameters of some layers.
 uint64_t bytes_of(const model_info& x, const layer_range& layers);
+
+/// How many copies of a model there are. One in parts is ready when all its
+/// parts are, and starts while one of them does. Whole ones that take the place
+/// of parts count beside these.
+struct copy_count {
+  uint64_t ready = 0;
+  uint64_t starting = 0;
+};
+copy_count count_copies(const cluster_view& view, const model_settings& x);
 
 } // namespace millrace

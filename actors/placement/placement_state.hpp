@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "actors/placement/parts.hpp"
 #include "actors/placement/placement.hpp"
 #include "actors/placement/quarantine.hpp"
 #include "actors/placement/reconcile.hpp"

@@ -7,73 +7,140 @@
 #include <unordered_set>
 
 #include "actors/placement/parts.hpp"
+#include "actors/placement/places.hpp"
 
 namespace millrace {
 
 namespace {
 
-bool is_there(const replica_status& x) {
-  return x.state == replica_condition::ready
-         || x.state == replica_condition::starting;
+/// Whether each of its parts is to become a whole replica where it is.
+bool is_completed(const model_settings& x) {
+  return x.complete && (x.parts > 1 || !x.cuts.empty());
 }
 
-const model_info* bundle_on(const inventory& node, const std::string& model,
-                            uint64_t version) {
-  for (auto& x : node.models)
-    if (x.model == model && x.version == version)
-      return &x;
-  return nullptr;
+std::set<std::string> completed_among(const std::vector<model_settings>& xs) {
+  std::set<std::string> out;
+  for (auto& x : xs)
+    if (is_completed(x))
+      out.insert(x.model);
+  return out;
 }
 
-/// Of some node's bundle; null where none has it.
-const model_info* bundle_of(const cluster_view& view, const std::string& model,
-                            uint64_t version) {
-  for (auto& [name, node] : view.nodes)
-    if (auto* found = bundle_on(node, model, version))
-      return found;
-  return nullptr;
+bool is_ready(const placed& r) {
+  return r.status->state == replica_condition::ready;
 }
 
-/// A replica on a node, while the plan is being made.
-struct placed {
-  const std::string* node;
-  const replica_status* status;
+uint64_t count_ready(const std::vector<placed>& xs) {
+  return static_cast<uint64_t>(std::count_if(xs.begin(), xs.end(), is_ready));
+}
+
+/// What a replica is to be.
+struct wish {
+  const model_settings* settings;
+  uint64_t version;
+  layer_range layers;
 };
 
-/// A device that can get replicas, and what it has.
-struct place {
-  const inventory* node;
-  const device_info* device;
-  size_t load = 0;   ///< replicas
-  uint64_t used = 0; ///< bytes
+/// What there is of a model, and what is wanted of it.
+struct layout {
+  wish whole;
+  std::vector<layer_range> parts; ///< that one copy is made of
+  std::map<layer_range, std::vector<placed>> right; ///< of each part
+  std::vector<placed> wholes; ///< that take, or have taken, the place of parts
+  std::vector<placed> wrong;
+  bool all_ready = false; ///< as many copies as are wanted
+
+  const model_settings& settings() const { return *whole.settings; }
+
+  wish of(const layer_range& part) const {
+    return {whole.settings, whole.version, part};
+  }
+
+  /// The copies that are wanted.
+  uint64_t copies() const {
+    uint64_t n = 0;
+    for (size_t i = 0; i < parts.size(); ++i)
+      n = std::max(n, wanted_of(settings(), i));
+    return n;
+  }
+
+  /// What parts become: a whole replica each.
+  uint64_t completed() const {
+    uint64_t n = 0;
+    for (size_t i = 0; i < parts.size(); ++i)
+      n += wanted_of(settings(), i);
+    return n;
+  }
+
+  /// The whole replica that is to take the place of one of a part; null when
+  /// there is none.
+  const placed* completing(const placed& part) const {
+    auto i = std::find_if(wholes.begin(), wholes.end(), [&](auto& r) {
+      return r.status->what.completes == part.status->what.replica;
+    });
+    return i == wholes.end() ? nullptr : &*i;
+  }
+
+  /// Whether the part is there that one is to take the place of.
+  bool is_completing(const placed& whole) const {
+    return std::any_of(right.begin(), right.end(), [&](auto& entry) {
+      return std::any_of(
+        entry.second.begin(), entry.second.end(), [&](auto& r) {
+          return r.status->what.replica == whole.status->what.completes;
+        });
+    });
+  }
+
+  /// Whole replicas beyond the copies that are wanted.
+  std::vector<placed> spare() const {
+    std::vector<placed> out;
+    auto needed = copies();
+    for (auto& r : wholes)
+      if (is_ready(r) && needed > 0)
+        --needed;
+      else
+        out.push_back(r);
+    return out;
+  }
+
+  /// Whether some part has no replica.
+  bool is_broken() const {
+    return std::any_of(right.begin(), right.end(),
+                       [](auto& entry) { return entry.second.empty(); });
+  }
 };
 
 class planner {
 public:
-  explicit planner(const cluster_view& view) : view_(view) {
+  planner(const cluster_view& view, const std::vector<model_settings>& wanted)
+    : view_(view),
+      wanted_(wanted),
+      places_(view, completed_among(wanted)) {
     for (auto& [node, names] : view.gone)
       names_.insert(names.begin(), names.end());
-    for (auto& [name, node] : view.nodes) {
-      auto first = places_.size();
-      for (auto& device : node.devices)
-        places_.push_back({&node, &device, 0, 0});
+    for (auto& [name, node] : view.nodes)
       for (auto& r : node.replicas) {
         names_.insert(r.what.replica);
+        names_.insert(r.what.completes); // which another would be taken for
         if (is_there(r) && !node.draining)
           there_[r.what.model].push_back({&name, &r});
-        for (auto i = first; i < places_.size(); ++i)
-          if (places_[i].device->id == r.what.device)
-            add(places_[i], r);
       }
-    }
   }
 
-  placement_plan run(const std::vector<model_settings>& wanted) {
+  placement_plan run() {
     std::set<std::string> models;
-    for (auto& x : wanted) {
+    for (auto& x : wanted_) {
       models.insert(x.model);
-      plan_model(x);
+      survey(x);
     }
+    for (auto& x : layouts_)
+      plan_copies(x);
+    for (auto& x : layouts_)
+      if (is_completed(x.settings()))
+        plan_completion(x);
+    for (auto& x : layouts_)
+      if (x.all_ready)
+        tidy_up(x);
     for (auto& [model, replicas] : there_)
       if (!models.contains(model))
         for (auto& r : replicas)
@@ -82,17 +149,6 @@ public:
   }
 
 private:
-  static void add(place& to, const replica_status& r) {
-    if (r.state == replica_condition::failed)
-      return;
-    to.load += is_there(r);
-    // One that starts does not know yet what it takes, one that drains has it
-    // still.
-    auto* its = bundle_on(*to.node, r.what.model, r.what.version);
-    to.used +=
-      std::max(r.memory, its == nullptr ? 0 : bytes_of(*its, r.what.layers));
-  }
-
   std::string why_nowhere(const model_settings& x) const {
     auto workers = false, has_it = false;
     for (auto& [name, node] : view_.nodes) {
@@ -108,7 +164,8 @@ private:
            + (x.version.empty() ? "default" : x.version) + "'";
   }
 
-  void plan_model(const model_settings& x) {
+  /// Finds out what there is of a model.
+  void survey(const model_settings& x) {
     auto version = resolve_version(view_, x);
     if (x.replicas > 0)
       plan_.serve.push_back({x.model, version});
@@ -116,53 +173,37 @@ private:
       plan_.notes[x.model] = why_nowhere(x);
       return;
     }
-    std::vector<layer_range> parts;
+    layout out{{&x, version, {}}, {}, {}, {}, {}};
     if (auto* info = bundle_of(view_, x.model, version)) {
-      auto found = parts_of(x, *info);
-      if (!found) {
-        plan_.notes[x.model] = found.failure().text;
+      auto parts = parts_of(x, *info);
+      if (!parts) {
+        plan_.notes[x.model] = parts.failure().text;
         return;
       }
-      parts = std::move(*found);
+      out.parts = std::move(*parts);
+      out.whole.layers = whole_of(*info);
     }
-    std::map<layer_range, std::vector<placed>> right;
-    std::vector<placed> wrong;
-    for (auto& part : parts)
-      right[part];
-    for (auto& r : there_[x.model]) {
-      auto part = right.find(r.status->what.layers);
-      auto fits =
-        part != right.end() && is_as_wanted(r.status->what, x, version);
-      (fits ? part->second : wrong).push_back(r);
-    }
-    auto all_ready = true;
-    for (size_t i = 0; i < parts.size(); ++i) {
-      auto& there = right[parts[i]];
-      auto count = wanted_of(x, i);
-      while (there.size() > count)
-        evict(take_surplus(there));
-      if (there.size() < count)
-        put({&x, version, parts[i]}, count - there.size());
-      auto ready = std::count_if(there.begin(), there.end(), [](auto& r) {
-        return r.status->state == replica_condition::ready;
-      });
-      all_ready &= static_cast<uint64_t>(ready) >= count;
-    }
-    if (!all_ready)
-      return;
-    for (auto& r : wrong)
-      evict(r);
-    for (auto& [part, there] : right)
-      if (crowded(there))
-        put({&x, version, part}, 1, *there.front().node);
+    for (auto& part : out.parts)
+      out.right[part];
+    for (auto& r : there_[x.model])
+      sort_in(r, out);
+    while (out.wholes.size() > out.completed())
+      evict(take_surplus(out.wholes));
+    layouts_.push_back(std::move(out));
   }
 
-  /// What a replica is to be.
-  struct wish {
-    const model_settings* settings;
-    uint64_t version;
-    layer_range layers;
-  };
+  static void sort_in(const placed& r, layout& to) {
+    auto& is = r.status->what;
+    auto part = to.right.find(is.layers);
+    if (!is_as_wanted(is, to.settings(), to.whole.version))
+      to.wrong.push_back(r);
+    else if (part != to.right.end())
+      part->second.push_back(r);
+    else if (is_completed(to.settings()) && is.layers == to.whole.layers)
+      to.wholes.push_back(r);
+    else
+      to.wrong.push_back(r);
+  }
 
   static bool is_as_wanted(const assignment& is, const model_settings& x,
                            uint64_t version) {
@@ -171,12 +212,94 @@ private:
            && is.tenants == x.tenants && is.policy == x.policy;
   }
 
-  /// Whether several replicas stand or fall with one node. One more elsewhere,
+  /// As many replicas of each part as are wanted, but for those that whole ones
+  /// have taken the place of.
+  void plan_copies(layout& all) {
+    auto whole = count_ready(all.wholes);
+    all.all_ready = true;
+    for (size_t i = 0; i < all.parts.size(); ++i) {
+      auto& there = all.right[all.parts[i]];
+      auto count = wanted_of(all.settings(), i);
+      while (there.size() > count)
+        evict(take_surplus(there));
+      count -= std::min(count, whole);
+      if (there.size() < count)
+        put(all.of(all.parts[i]), count - there.size());
+      all.all_ready &= count_ready(there) >= count;
+    }
+  }
+
+  /// A whole replica is loaded beside each part that is ready. Once enough of
+  /// them serve, those that no part is to become are put anywhere, and the
+  /// parts go when all are ready; where they make up no pipeline any more each
+  /// goes as soon as it waits for nothing.
+  void plan_completion(layout& all) {
+    std::set<const replica_status*> waiting;
+    for (auto& [part, replicas] : all.right)
+      for (auto& r : replicas)
+        if (is_to_be_completed(all, r))
+          waiting.insert(r.status);
+    auto ready = count_ready(all.wholes);
+    if (all.copies() == 0 || ready < all.copies())
+      return;
+    auto done = ready >= all.completed();
+    auto broken = all.is_broken();
+    for (auto& [part, replicas] : all.right)
+      for (auto& r : replicas)
+        if (done || (broken && !waiting.contains(r.status)))
+          evict(r);
+    // Some of those that wait are starting already.
+    auto others = static_cast<uint64_t>(
+      std::count_if(all.wholes.begin(), all.wholes.end(), [&](auto& r) {
+        return is_ready(r) || !all.is_completing(r);
+      }));
+    auto coming = others + waiting.size();
+    if (!done && coming < all.completed())
+      put_where_room(all.whole, all.completed() - coming);
+    if (done) {
+      all.right.clear();
+      spread(all.whole, all.wholes);
+    }
+  }
+
+  /// Whether a replica of a part may yet become a whole one. Has one loaded
+  /// beside it, where it is ready and there is room.
+  bool is_to_be_completed(const layout& all, const placed& part) {
+    if (auto* its = all.completing(part))
+      return !is_ready(*its);
+    auto at = places_.of(part);
+    if (!is_ready(part) || at == places_.size())
+      return !is_ready(part);
+    auto& p = places_[at];
+    auto more =
+      footprint_of(all.whole, p).beside(places_.of(*p.node, *part.status));
+    if (!p.has_room(p.held, more.bytes)) {
+      plan_.notes[all.settings().model] =
+        "no room for whole replicas where its parts are";
+      return false;
+    }
+    p.take(more);
+    plan_.deploy.push_back(assign(all.whole, p, part.status->what.replica));
+    return true;
+  }
+
+  /// All that is wanted is there.
+  void tidy_up(const layout& all) {
+    for (auto& r : all.wrong)
+      evict(r);
+    for (auto& [part, there] : all.right)
+      spread(all.of(part), there);
+  }
+
+  /// Where several replicas stand or fall with one node: one more elsewhere,
   /// and the next plan finds a surplus here.
-  static bool crowded(const std::vector<placed>& xs) {
-    return xs.size() > 1 && std::all_of(xs.begin(), xs.end(), [&](auto& r) {
-             return *r.node == *xs.front().node;
-           });
+  void spread(const wish& what, const std::vector<placed>& xs) {
+    auto crowded =
+      xs.size() > 1 && std::all_of(xs.begin(), xs.end(), [&](auto& r) {
+        return *r.node == *xs.front().node;
+      });
+    if (crowded)
+      put_where_room(what, 1, *xs.front().node);
   }
 
   /// Takes one out: of the node that has most of them, the newest.
@@ -211,9 +334,26 @@ private:
         return name;
   }
 
+  assignment assign(const wish& what, const place& to,
+                    const std::string& completes = {}) {
+    auto& x = *what.settings;
+    return {fresh_name(x, what.version),
+            x.model,
+            what.version,
+            what.layers,
+            to.node->node.name,
+            to.device->id,
+            x.share,
+            x.threads,
+            x.trusted,
+            x.tenants,
+            x.policy,
+            completes};
+  }
+
   /// The places that a replica can go to, by number.
   std::vector<size_t> places_for(const wish& what,
-                                 const std::string& except) const {
+                                 const std::string& except = {}) const {
     auto& x = *what.settings;
     std::vector<size_t> out;
     for (size_t i = 0; i < places_.size(); ++i) {
@@ -227,41 +367,105 @@ private:
     return out;
   }
 
-  /// Adds replicas, each on the emptiest device there is, except on one node.
-  void put(const wish& what, uint64_t count, const std::string& except = {}) {
-    auto& x = *what.settings;
+  footprint footprint_of(const wish& what, const place& on) const {
+    assignment x;
+    x.model = what.settings->model;
+    x.version = what.version;
+    x.layers = what.layers;
+    return places_.of(*on.node, x);
+  }
+
+  /// Adds replicas, each on the emptiest device there is, except on one node;
+  /// best where they can become whole ones. Returns how many have no room.
+  uint64_t put_where_room(const wish& what, uint64_t count,
+                          const std::string& except = {}) {
     auto open = places_for(what, except);
-    auto note = open.empty() ? "no ready node has the bundle and the device"
-                             : "no device has room";
-    auto fuller = [this](size_t a, size_t b) {
-      return std::pair{places_[a].load, a} > std::pair{places_[b].load, b};
+    auto add = [&](place& p) {
+      p.take(footprint_of(what, p));
+      plan_.deploy.push_back(assign(what, p));
     };
-    std::make_heap(open.begin(), open.end(), fuller);
-    while (count > 0 && !open.empty()) {
-      std::pop_heap(open.begin(), open.end(), fuller);
-      auto& p = places_[open.back()];
-      auto bytes =
-        bytes_of(*bundle_on(*p.node, x.model, what.version), what.layers);
-      auto limit = p.device->memory.value;
-      if (limit != 0 && p.used + bytes > limit) {
-        open.pop_back();
-        continue;
-      }
-      p.used += bytes;
-      ++p.load;
-      std::push_heap(open.begin(), open.end(), fuller);
+    count = places_.take_emptiest(
+      open, count,
+      [&](const place& p) {
+        return p.has_room(p.reserved, footprint_of(what, p).whole);
+      },
+      add);
+    return places_.take_emptiest(
+      std::move(open), count,
+      [&](const place& p) {
+        return p.has_room(p.held, footprint_of(what, p).bytes);
+      },
+      add);
+  }
+
+  /// Adds replicas that must be there: what no copy is wanted of makes way.
+  void put(const wish& what, uint64_t count) {
+    count = put_where_room(what, count);
+    if (count == 0)
+      return;
+    auto open = places_for(what);
+    plan_.notes[what.settings->model] =
+      open.empty() ? "no ready node has the bundle and the device"
+                   : "no device has room";
+    count = places_.take_emptiest(
+      open, count,
+      [&](const place& p) {
+        return p.has_room(p.held - p.leaving, footprint_of(what, p).bytes);
+      },
+      [&](place& p) { wait_for_room(p, footprint_of(what, p)); });
+    while (count > 0 && make_way(what, open))
       --count;
-      plan_.deploy.push_back({fresh_name(x, what.version), x.model,
-                              what.version, what.layers, p.node->node.name,
-                              p.device->id, x.share, x.threads, x.trusted,
-                              x.tenants, x.policy});
+  }
+
+  /// Nothing else gets what leaves a place.
+  static void wait_for_room(place& p, const footprint& x) {
+    p.take(x);
+    p.leaving -= std::min(p.leaving, x.bytes);
+  }
+
+  /// Evicts spare replicas where that makes room for one more.
+  bool make_way(const wish& what, const std::vector<size_t>& among) {
+    for (auto at : among) {
+      auto& p = places_[at];
+      auto needs = footprint_of(what, p);
+      uint64_t freed = 0;
+      std::vector<placed> out;
+      for (auto& r : spare_on(at)) {
+        if (p.has_room(p.held - p.leaving - freed, needs.bytes))
+          break;
+        freed += places_.of(*p.node, *r.status).bytes;
+        out.push_back(r);
+      }
+      if (!p.has_room(p.held - p.leaving - freed, needs.bytes))
+        continue;
+      for (auto& r : out)
+        let_go(r);
+      p.leaving += freed;
+      wait_for_room(p, needs);
+      return true;
     }
-    if (count > 0 && except.empty())
-      plan_.notes[x.model] = note;
+    return false;
+  }
+
+  std::vector<placed> spare_on(size_t place) const {
+    std::vector<placed> out;
+    for (auto& x : layouts_)
+      for (auto& r : x.spare())
+        if (places_.of(r) == place)
+          out.push_back(r);
+    return out;
+  }
+
+  void let_go(const placed& r) {
+    evict(r);
+    for (auto& x : layouts_)
+      std::erase_if(x.wholes, [&](auto& y) { return y.status == r.status; });
   }
 
   const cluster_view& view_;
-  std::vector<place> places_;
+  const std::vector<model_settings>& wanted_;
+  places places_;
+  std::vector<layout> layouts_;
   std::map<std::string, std::vector<placed>> there_; ///< by model
   std::unordered_set<std::string> names_;
   std::map<std::string, uint64_t> next_number_; ///< below it all are taken
@@ -270,55 +474,9 @@ private:
 
 } // namespace
 
-copy_count count_copies(const cluster_view& view, const model_settings& x) {
-  std::map<layer_range, copy_count> by_part;
-  for (auto& [name, node] : view.nodes)
-    for (auto& r : node.replicas) {
-      if (r.what.model != x.model || !is_there(r))
-        continue;
-      auto& n = by_part[r.what.layers];
-      ++(r.state == replica_condition::ready ? n.ready : n.starting);
-    }
-  auto* info = bundle_of(view, x.model, resolve_version(view, x));
-  result<std::vector<layer_range>> parts = std::vector<layer_range>{};
-  if (info != nullptr)
-    parts = parts_of(x, *info);
-  copy_count out;
-  if (!parts || parts->size() <= 1) {
-    for (auto& [part, n] : by_part) {
-      out.ready += n.ready;
-      out.starting += n.starting;
-    }
-    return out;
-  }
-  out.ready = UINT64_MAX;
-  for (auto& part : *parts) {
-    auto& n = by_part[part];
-    out.ready = std::min(out.ready, n.ready);
-    out.starting = std::max(out.starting, n.ready + n.starting);
-  }
-  out.starting -= std::min(out.starting, out.ready);
-  return out;
-}
-
-uint64_t resolve_version(const cluster_view& view, const model_settings& x) {
-  uint64_t newest = 0, named = 0;
-  auto wanted = x.version.empty() ? "default" : x.version;
-  for (auto& [name, node] : view.nodes)
-    for (auto& m : node.models) {
-      if (m.model != x.model)
-        continue;
-      newest = std::max(newest, m.version);
-      if (std::to_string(m.version) == wanted
-          || std::count(m.aliases.begin(), m.aliases.end(), wanted) != 0)
-        named = m.version;
-    }
-  return named != 0 ? named : x.version.empty() ? newest : 0;
-}
-
 placement_plan reconcile(const cluster_view& view,
                          const std::vector<model_settings>& wanted) {
-  return planner{view}.run(wanted);
+  return planner{view, wanted}.run();
 }
 
 } // namespace millrace

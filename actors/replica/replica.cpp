@@ -67,7 +67,7 @@ void replica_state::load(const fetched& x) {
     ->request(options_.executor, load_timeout,
               load_stage{instance_, content_, layers_.first, layers_.last,
                          options_.what.policy.batch, options_.what.threads,
-                         options_.what.trusted})
+                         options_.what.trusted, options_.completes})
     .then([this](const stage_loaded& y) { on_loaded(y); },
           [this](const caf::error& y) { fail(y, "load"); });
 }
@@ -176,11 +176,8 @@ void replica_state::on_tick() {
 
 void replica_state::on_run(run_batch& x) {
   auto& through = x.through;
-  auto sent_on = through && !through->visits.empty(); // by the stage before
-  if (through && !(sent_on ? through->router : self_->current_sender()))
-    return; // its router is out of sight, and has it run by others
-  if (sent_on && is_void(x.id, *through))
-    return;
+  if (through && (!through->router || is_void(x.id, *through)))
+    return; // its router is out of sight, or has it run by others
   auto id = ++last_;
   batch mine{x.id, self_->current_sender(), x.trace, {}, nullptr};
   if (x.trace != 0)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <unordered_map>
 
 #include "actors/replica/replica.hpp"
@@ -111,7 +111,8 @@ private:
   // Of stages: those on a journey, by router and its number; the routers they
   // are from; the replicas they go to.
   std::map<std::pair<caf::actor_id, uint64_t>, uint64_t> journeys_;
-  std::set<std::pair<caf::actor_id, uint64_t>> given_up_; ///< by their routers
+  std::deque<std::pair<caf::actor_id, uint64_t>>
+    given_up_; ///< by their routers
   std::map<caf::actor_id, caf::strong_actor_ptr> routers_;
   std::map<caf::actor_id, next_stage> next_;
 };

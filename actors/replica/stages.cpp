@@ -13,24 +13,28 @@ bool replica_state::is_last_stage() const {
   return layers_.last == content_->info.layers.size();
 }
 
-/// Whether its router has given it up before it came, or has lost sight of this
-/// replica meanwhile, and was promised room anew.
+/// Whether a batch from the stage before was given up before it came, or its
+/// router has lost sight of this replica meanwhile, and was promised room anew.
 bool replica_state::is_void(uint64_t id, const passage& way) const {
+  if (way.visits.empty())
+    return false;
   auto promised =
     std::any_of(gateways_.begin(), gateways_.end(), [&](auto& entry) {
       return entry.second.handle && entry.second.promise == way.promise;
     });
-  return !promised || given_up_.contains({way.router->id(), id});
+  return !promised
+         || std::count(given_up_.begin(), given_up_.end(),
+                       std::pair{way.router->id(), id})
+              != 0;
 }
 
 /// A batch has come that goes through several stages. Its router learns from
 /// here that it has left the stage before.
 void replica_state::begin_journey(uint64_t id, batch& x, passage&& way,
                                   deadline due) {
-  if (way.router) {
-    x.from = std::move(way.router);
+  x.from = way.router;
+  if (!way.visits.empty())
     self_->send(caf::actor_cast<router_actor>(x.from), batch_taken{x.id});
-  }
   journeys_[{x.from->id(), x.id}] = id;
   if (routers_.emplace(x.from->id(), x.from).second)
     self_->monitor(caf::actor_cast<caf::actor>(x.from));
@@ -75,7 +79,6 @@ void replica_state::go_on(batch_map::iterator x) {
     self_->monitor(caf::actor_cast<caf::actor>(to.handle));
   y.way.visits.push_back({options_.what.replica, y.held->queue, y.held->run,
                           to_us(self_->clock().now() - y.since)});
-  y.way.router = x->second.from;
   y.way.promise = to.promise;
   run_batch next;
   next.id = x->second.id;
@@ -105,9 +108,9 @@ void replica_state::on_drop(const drop_batch& x) {
   auto from = self_->current_sender();
   if (i == running_.end() && from) {
     constexpr size_t most = 256; // later than so many others none comes
-    given_up_.insert({from->id(), x.id});
+    given_up_.push_back({from->id(), x.id});
     if (given_up_.size() > most)
-      given_up_.erase(given_up_.begin());
+      given_up_.pop_front();
     self_->send(caf::actor_cast<router_actor>(from), not_held{x.id});
   }
   if (i == running_.end())

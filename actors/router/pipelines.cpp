@@ -23,6 +23,7 @@ bool is_settled(const std::vector<queued_request>& xs) {
 /// What a batch takes along that is given to its first stage.
 std::optional<passage> router_state::begin_passage(uint64_t id, flight& x) {
   passage out;
+  out.router = caf::actor_cast<caf::strong_actor_ptr>(self_->ctrl());
   for (auto& request : x.requests)
     out.rows.push_back(request.rows);
   out.next = bind(x);

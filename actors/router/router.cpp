@@ -17,6 +17,9 @@ void router_state::start(router_actor::stateful_pointer<router_state> self,
   options_ = std::move(options);
   queue_.emplace(options_.policy, options_.batch_axis);
   stages_.emplace(options_.policy.dispatch, random_stream{options_.seed});
+  // Another router that comes in this one's place is taken for it by those who
+  // know it by its address: no batch of either has a number of the other's.
+  last_batch_ = uint64_t{self->id()} << 32;
   queue_length_.emplace(counts_->queue_length(options_.model));
   replicas_ready_.emplace(counts_->replicas_ready(options_.model));
   batch_size_.emplace(counts_->batch_size(options_.model));

@@ -212,6 +212,7 @@ private:
     }
     life_order order;
     order.trusted = settings_.trusted;
+    order.in_background = settings_.in_background;
     order.manifest_bytes = manifest.size();
     order.first_layer = settings_.first_layer;
     order.last_layer = settings_.last_layer;

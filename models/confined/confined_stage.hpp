@@ -22,6 +22,7 @@ struct stage_settings {
   byte_count memory;     ///< what it may take beside its weights
   nanoseconds load_limit{0};
   nanoseconds run_limit{10min}; ///< whatever `until` says
+  bool in_background = false;   ///< loaded when nobody else has work
 };
 
 struct load_times {

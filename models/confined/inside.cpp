@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 #include <fcntl.h>
+#include <future>
 #include <latch>
 #include <mutex>
 #include <sys/prctl.h>
@@ -202,16 +203,36 @@ private:
     runner_ = std::move(*runner);
     runner_->enter_thread(static_cast<int>(order_.threads));
     auto shared = std::make_shared<const bundle>(std::move(*content));
-    auto stage = runner_->load(shared, order_.first_layer, order_.last_layer);
-    if (!stage)
-      return stage.failure();
-    stage_ = std::move(*stage);
+    auto done =
+      order_.in_background == 0 ? load_stage(shared) : load_aside(shared);
+    if (!done)
+      return done;
     auto loaded = std::chrono::steady_clock::now();
     answer.load_ns = nanoseconds{loaded - begin}.count();
-    auto done = start_lanes(std::move(ends), shared->info);
+    done = start_lanes(std::move(ends), shared->info);
     answer.warm_up_ns =
       nanoseconds{std::chrono::steady_clock::now() - loaded}.count();
     return done;
+  }
+
+  result<void> load_stage(const std::shared_ptr<const bundle>& content) {
+    auto found = runner_->load(content, order_.first_layer, order_.last_layer);
+    if (!found)
+      return found.failure();
+    stage_ = std::move(*found);
+    return {};
+  }
+
+  /// When nobody else wants the processor: on a thread, for one that has given
+  /// its turn away does not get it back.
+  result<void> load_aside(const std::shared_ptr<const bundle>& content) {
+    std::promise<result<void>> outcome;
+    worker_thread loader{"load", thread_priority::least};
+    loader.post([&] {
+      runner_->enter_thread(static_cast<int>(order_.threads));
+      outcome.set_value(load_stage(content));
+    });
+    return outcome.get_future().get();
   }
 
   /// Each lane pays its own first calls before it serves.

@@ -68,8 +68,9 @@ struct life_order {
     take_apart
   };
   kind what = load;
-  uint8_t trusted = 0; ///< 1: somebody vouches for the code
-  uint64_t memory = 0; ///< bytes, beside the files'
+  uint8_t trusted = 0;       ///< 1: somebody vouches for the code
+  uint8_t in_background = 0; ///< 1: to be loaded when nobody else has work
+  uint64_t memory = 0;       ///< bytes, beside the files'
   uint32_t threads = 1;
   uint32_t lanes = 1;
   uint64_t manifest_bytes = 0;

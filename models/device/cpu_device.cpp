@@ -139,7 +139,8 @@ public:
       || (settings_.isolation == isolation_mode::automatic && x.trusted);
     if (!in_threads)
       return load_confined(x, *slot);
-    loader_.post([this, x = std::move(x), slot] { load_now(x, slot); });
+    auto& loader = x.completes == 0 ? loader_ : background_loader();
+    loader.post([this, x = std::move(x), slot] { load_now(x, slot); });
   }
 
   void unload(instance_id x) override {
@@ -230,7 +231,9 @@ private:
     used = n;
   }
 
+  /// The first load alone has something to do.
   result<void> open_backend() {
+    std::lock_guard guard{opening_};
     if (runner_)
       return {};
     auto found = torch_backend(code_trust::none);
@@ -238,6 +241,12 @@ private:
       return found.failure();
     runner_ = std::move(*found);
     return {};
+  }
+
+  worker_thread& background_loader() {
+    if (!background_)
+      background_.emplace(info_.id + ".fill", thread_priority::least);
+    return *background_;
   }
 
   void load_confined(const load_request& x, instance& slot) {
@@ -251,7 +260,8 @@ private:
                                       static_cast<uint32_t>(lanes_.size()),
                                       settings_.process_memory,
                                       settings_.load_limit,
-                                      settings_.run_limit};
+                                      settings_.run_limit,
+                                      x.completes != 0};
     auto memory = byte_count{weight_bytes(x)};
     auto stage = confined::make_confined_stage(
       template_, std::move(settings),
@@ -267,7 +277,7 @@ private:
     slot.stage = std::move(stage);
   }
 
-  /// On the loader's thread; what it sets there the lanes see, for they are
+  /// On a loader's thread; what it sets there the lanes see, for they are
   /// posted to by it.
   void load_now(const load_request& x, const instance_ptr& slot) {
     if (auto done = open_backend(); !done)
@@ -320,6 +330,7 @@ private:
 
   device_info info_;
   cpu_settings settings_;
+  std::mutex opening_;
   std::shared_ptr<backend> runner_; ///< from the first load in threads on
   confined::template_process template_;
   device_listener& listener_;
@@ -327,8 +338,9 @@ private:
   std::mutex mutex_;
   std::deque<work> waiting_; ///< for the lane that is free first
   std::vector<std::unique_ptr<lane>> lanes_;
-  worker_thread loader_; // ends before the lanes: it posts to them
-  worker_thread reaper_; ///< ends processes
+  worker_thread loader_; // ends before the lanes, as the next: they post there
+  std::optional<worker_thread> background_; ///< loads, too
+  worker_thread reaper_;                    ///< ends processes
 };
 
 } // namespace

@@ -32,10 +32,13 @@ struct load_request {
   size_t max_batch = 1;  ///< rows; warmed up with these
   uint32_t threads = 1;  ///< of one execution
   bool trusted = false;  ///< somebody vouches for its code
+  /// It has the layers of that one, and others, which are loaded when nobody
+  /// else has work: what both have is there once, while both are. 0: of none.
+  instance_id completes = 0;
 };
 
 struct load_report {
-  byte_count memory;
+  byte_count memory; ///< with what it shares
   nanoseconds load{0};
   nanoseconds warm_up{0};
 };

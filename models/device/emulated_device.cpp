@@ -52,6 +52,10 @@ public:
     auto& y = loaded_[id];
     y.what = std::move(x);
     learn(y);
+    y.load = load_time(y.what);
+    // The layers of the one that it completes are there.
+    if (auto part = loaded_.find(y.what.completes); part != loaded_.end())
+      y.load -= std::min(y.load, load_time(part->second.what));
     y.load = varied(y.load);
     move_on(now);
     loading_.push_back({id, y.load});
@@ -133,24 +137,35 @@ private:
     return mean * ground_.random->gamma(shape) / shape;
   }
 
-  void learn(copy& x) const {
-    x.load = how_.load * part_of(x.what);
+  const profile* profile_of(const load_request& x) const {
     if (!ground_.profiles)
-      return;
-    auto i = ground_.profiles->find(x.what.content->info.name);
-    if (i == ground_.profiles->end())
-      return;
-    auto metric = [&](const char* name) {
-      return curve_of_layers(i->second, name, info_.kind, x.what.first_layer,
-                             x.what.last_layer,
-                             x.what.content->info.layers.size());
-    };
-    x.execute = metric("execute_seconds");
-    if (auto load = metric("load_seconds"); !load.empty())
-      x.load = seconds_d{load.at(1)};
-    auto demand = curve_of(i->second, "bandwidth_share", info_.kind);
-    if (!demand.empty())
-      x.demand = demand.at(1);
+      return nullptr;
+    auto i = ground_.profiles->find(x.content->info.name);
+    return i == ground_.profiles->end() ? nullptr : &i->second;
+  }
+
+  /// Of its layers; empty when nothing is known of it here.
+  curve metric(const char* name, const load_request& x) const {
+    auto* known = profile_of(x);
+    return known == nullptr
+             ? curve{}
+             : curve_of_layers(*known, name, info_.kind, x.first_layer,
+                               x.last_layer, x.content->info.layers.size());
+  }
+
+  void learn(copy& x) const {
+    x.execute = metric("execute_seconds", x.what);
+    if (auto* known = profile_of(x.what))
+      if (auto demand = curve_of(*known, "bandwidth_share", info_.kind);
+          !demand.empty())
+        x.demand = demand.at(1);
+  }
+
+  /// With nothing of it there, on the average.
+  seconds_d load_time(const load_request& x) const {
+    auto known = metric("load_seconds", x);
+    return known.empty() ? seconds_d{how_.load} * part_of(x)
+                         : seconds_d{known.at(1)};
   }
 
   seconds_d time_of(const execution& x) {

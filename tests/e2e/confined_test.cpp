@@ -9,6 +9,7 @@
 #include <future>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -37,7 +38,8 @@ timestamp now() {
 class confined_model {
 public:
   explicit confined_model(std::shared_ptr<const bundle> content,
-                          uint32_t lanes = 1, nanoseconds load_limit = 20s) {
+                          uint32_t lanes = 1, nanoseconds load_limit = 20s,
+                          bool in_background = false) {
     REQUIRE(parent_.start());
     confined::stage_settings settings;
     settings.content = std::move(content);
@@ -46,6 +48,7 @@ public:
     settings.lanes = lanes;
     settings.memory = {uint64_t{2} << 30};
     settings.load_limit = load_limit;
+    settings.in_background = in_background;
     stage_ = confined::make_confined_stage(
       parent_, std::move(settings),
       {[this](auto x) { loaded_.set_value(std::move(x)); },
@@ -53,8 +56,9 @@ public:
   }
 
   /// One of the tests' bundles.
-  explicit confined_model(const std::string& name, uint32_t lanes = 1)
-    : confined_model(open(name), lanes) {}
+  explicit confined_model(const std::string& name, uint32_t lanes = 1,
+                          bool in_background = false)
+    : confined_model(open(name), lanes, 20s, in_background) {}
 
   result<confined::load_times> loaded() { return loaded_.get_future().get(); }
 
@@ -262,6 +266,17 @@ TEST_CASE("confined: to give a stage up ends its process, whatever it does") {
   model.give_up();
   CHECK(::kill(process, 0) != 0);
   CHECK(errno == ESRCH);
+}
+
+TEST_CASE("confined: what is loaded in the background serves like others") {
+  confined_model model{"affine", 2, true};
+  model.ready();
+  CHECK(model.run(floats({2, 4})));
+  for (auto& entry : std::filesystem::directory_iterator{
+         "/proc/" + std::to_string(model.process()) + "/task"})
+    CHECK(::getpriority(PRIO_PROCESS, static_cast<id_t>(std::stoul(
+                                        entry.path().filename().string())))
+          == 0);
 }
 
 TEST_CASE("confined: two lanes of a process run at once") {

@@ -117,3 +117,31 @@ TEST_CASE("e2e: P3: through the death of nodes with middle stages under load"
   CHECK(load.statuses[ec::ok] == load.submitted);
   CHECK(most_of(waits) < 2s);
 }
+
+TEST_CASE(
+  "e2e: FP-24: parts become whole replicas under load, and every request"
+  " gets its one answer, and its own") {
+  live_cluster c{four_workers(),
+                 "  - {model: relay, parts: 3, complete: true}\n", bundles};
+  c.start_all();
+  auto gateway = c.connect_client();
+  REQUIRE(eventually([&] { return gateway.models()->size() == 1; }, 20s));
+  canary_load load{c.connect_client(), "relay", 32};
+  load.start();
+  auto whole = [](auto& r) { return r.layers == layer_range{0, 6}; };
+  CHECK(eventually(
+    [&] {
+      auto all = replicas_of(c);
+      return all.size() == 3 && std::all_of(all.begin(), all.end(), whole);
+    },
+    20s));
+  ::usleep(300'000);
+  load.stop();
+  load.finish();
+  report(load);
+  CHECK(load.submitted > 500);
+  CHECK(load.answered == load.submitted);
+  CHECK(load.surprises == 0);
+  CHECK(load.foreign == 0);
+  CHECK(load.statuses[ec::ok] == load.submitted);
+}

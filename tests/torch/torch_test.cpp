@@ -360,6 +360,23 @@ TEST_CASE("cpu_device: an execution has as many threads as its replica") {
   CHECK(threads_with(4) >= alone + 3);
 }
 
+TEST_CASE("cpu_device: a whole replica is loaded beside the part that it"
+          " completes, and serves when that is gone") {
+  temporary_directory dir;
+  auto shared = imported(dir, "affine");
+  waiting_listener part;
+  auto cpu = make_cpu_device({"cpu0", "cpu", 1, {}}, in_threads, part);
+  REQUIRE(cpu);
+  (*cpu)->load({1, shared, 0, 1, 1, 1}, {});
+  REQUIRE(part.loaded.get_future().get());
+  part.loaded = {};
+  (*cpu)->load({2, shared, 0, 1, 1, 1, false, 1}, {});
+  REQUIRE(part.loaded.get_future().get());
+  (*cpu)->unload(1);
+  (*cpu)->execute({1, 2, 0, 0, far_future, {{floats({1, 4})}}, {}}, {});
+  CHECK(part.executed.get_future().get());
+}
+
 TEST_CASE("cpu_device: what waits is run by the lane that is free first") {
   temporary_directory dir;
   order_listener listener;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <future>
+#include <sys/resource.h>
 #include <thread>
 
 #include "actors/node/restart_budget.hpp"
@@ -14,6 +16,7 @@
 #include "runtime/random.hpp"
 #include "runtime/text.hpp"
 #include "runtime/units.hpp"
+#include "runtime/worker_thread.hpp"
 #include "tests/support/builders.hpp"
 #include "tests/support/temporary_directory.hpp"
 
@@ -227,4 +230,17 @@ TEST_CASE("number_in: a number from the first character to the last") {
   CHECK(number_in<double>("0.5") == 0.5);
   for (auto x : {"", "12x", " 12", "+12", "0x10", "99999"})
     CHECK(number_in<int16_t>(x) == std::nullopt);
+}
+
+TEST_CASE("worker_thread: the least priority is its own alone") {
+  auto niceness = [](thread_priority x) {
+    std::promise<int> out;
+    worker_thread thread{"test", x};
+    thread.post([&] { out.set_value(::getpriority(PRIO_PROCESS, 0)); });
+    return out.get_future().get();
+  };
+  auto mine = ::getpriority(PRIO_PROCESS, 0);
+  CHECK(niceness(thread_priority::least) == 19);
+  CHECK(niceness(thread_priority::normal) == mine);
+  CHECK(::getpriority(PRIO_PROCESS, 0) == mine);
 }

@@ -25,10 +25,12 @@ struct stage_replica {
   uint64_t requests = 0;
   uint64_t unbound = 0;
   bool draining = false;
+  bool completing = false; ///< its other layers are being loaded
   double busy = 0;
   double requests_per_second = 0;
   MILLRACE_FIELDS(stage_replica, replica, node, device, credit, batches,
-                  requests, unbound, draining, busy, requests_per_second)
+                  requests, unbound, draining, completing, busy,
+                  requests_per_second)
 };
 
 /// Replicas of the same layers.
@@ -62,6 +64,8 @@ stage_replica describe(const served_replica& r, const cluster_status& of) {
   out.draining = r.draining;
   for (auto& n : of.nodes)
     for (auto& status : n.replicas) {
+      out.completing |= status.what.completes == r.replica
+                        && status.state == replica_condition::starting;
       if (status.what.replica != r.replica)
         continue;
       out.node = n.node.name;
@@ -118,6 +122,8 @@ std::string state_of(const stage_replica& x) {
     return "drains";
   if (x.unbound > 0)
     return std::to_string(x.unbound) + " cannot go on";
+  if (x.completing)
+    return "becomes whole";
   return x.credit == 0 ? "is full" : "";
 }
 

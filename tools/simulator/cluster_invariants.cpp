@@ -101,12 +101,15 @@ public:
   void on_load_begun(const device_name& where, const load_request& x,
                      timestamp when) override {
     auto& held = held_[{where.node, where.device}];
-    auto& mine = held[x.instance] = 0;
+    auto& mine = held[x.instance] = {0, x.completes};
     for (auto i = x.first_layer; i < x.last_layer; ++i)
-      mine += x.content->info.layers[i].parameter_bytes;
+      mine.bytes += x.content->info.layers[i].parameter_bytes;
     uint64_t sum = 0;
-    for (auto& [instance, bytes] : held)
-      sum += bytes;
+    for (auto& [instance, copy] : held) {
+      sum += copy.bytes;
+      if (auto part = held.find(copy.completes); part != held.end())
+        sum -= part->second.bytes;
+    }
     for (auto& d : what_.cluster.nodes.at(where.node).devices)
       if (d.id == where.device && d.memory.value > 0 && sum > d.memory.value)
         broken(when, to_string(where) + " holds " + format_bytes(sum) + " of "
@@ -141,8 +144,13 @@ public:
   }
 
 private:
+  struct copy {
+    uint64_t bytes = 0;
+    instance_id completes = 0; ///< whose bytes are its own, too
+  };
+
   const loaded_scenario& what_;
-  std::map<std::pair<std::string, std::string>, std::map<instance_id, uint64_t>>
+  std::map<std::pair<std::string, std::string>, std::map<instance_id, copy>>
     held_;
 };
 
@@ -294,7 +302,10 @@ private:
     for (auto& m : list.models) {
       if (m.settings.model != wanted.model)
         continue;
-      if (m.ready != wanted.replicas || m.starting != 0)
+      // Parts that are completed become more copies than they made up.
+      auto right = wanted.complete ? m.ready >= wanted.replicas
+                                   : m.ready == wanted.replicas;
+      if (!right || m.starting != 0)
         broken(now, wanted.model + " has " + std::to_string(m.ready)
                       + " replicas ready and " + std::to_string(m.starting)
                       + " starting, wanted are "

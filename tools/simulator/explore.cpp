@@ -112,6 +112,7 @@ loaded_scenario varied(const loaded_scenario& what, random_stream random) {
         continue;
       m.parts = 1 + random.below(std::min(most, bundle->second.layers));
       m.policy.overlap = random.below(3);
+      m.complete = random.below(2) == 0;
     }
   out.spec.models = c.models;
   return out;
@@ -142,7 +143,7 @@ std::vector<std::string> options_of(variation x) {
   case variation::disks:
     return {"sync"};
   case variation::parts:
-    return {"models[].parts", "models[].policy.overlap"};
+    return {"models[].parts", "models[].policy.overlap", "models[].complete"};
   }
   return {};
 }

@@ -29,8 +29,12 @@ struct assignment {
   bool trusted = false;             ///< as in model_settings
   std::vector<std::string> tenants; ///< as in model_settings
   serving_policy policy;
+  /// The replica there of a part that this one, of the whole model, is to take
+  /// the place of: it has the other layers loaded while that one serves. Empty:
+  /// none.
+  std::string completes;
   MILLRACE_FIELDS(assignment, replica, model, version, layers, node, device,
-                  share, threads, trusted, tenants, policy)
+                  share, threads, trusted, tenants, policy, completes)
 };
 
 enum class replica_condition : uint8_t {

@@ -88,6 +88,7 @@ struct model_settings {
   uint64_t parts = 1;
   std::vector<uint64_t> cuts;
   std::vector<uint64_t> replicas_of_parts;
+  bool complete = false;
   std::string device;
   double share = 0;
   uint64_t threads = 1;
@@ -95,8 +96,8 @@ struct model_settings {
   std::vector<std::string> tenants;
   serving_policy policy;
   MILLRACE_FIELDS(model_settings, model, version, replicas, parts, cuts,
-                  replicas_of_parts, device, share, threads, trusted, tenants,
-                  policy)
+                  replicas_of_parts, complete, device, share, threads, trusted,
+                  tenants, policy)
   static constexpr auto notes() {
     return std::array{
       note{"its name in the bundles"},
@@ -109,6 +110,8 @@ struct model_settings {
            " the largest part is as small as it can be"},
       note{"loaded copies of each part, in their order, where they differ;"
            " default: replicas of each"},
+      note{"where a part is ready, the other layers are loaded as well, in the"
+           " background; once each has become a whole copy these serve alone"},
       note{"id or kind of the device they go to; default: any"},
       note{"part of the device each may use, where a device can be shared by"
            " parts (cpu cannot; emulated ones take longer); 0: all of it",

@@ -76,7 +76,7 @@ struct stage_visit {
 
 /// What a batch takes along that passes through several stages.
 struct passage {
-  caf::strong_actor_ptr router; ///< null: the sender
+  caf::strong_actor_ptr router; ///< whose batch it is
   std::vector<uint64_t> rows;   ///< of each request
   std::optional<next_stage> next;
   std::vector<stage_visit> visits; ///< of the stages before

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/placement/cluster_view.hpp"
+
+#include <algorithm>
+
+namespace millrace {
+
+bool is_there(const replica_status& x) {
+  return x.state == replica_condition::ready
+         || x.state == replica_condition::starting;
+}
+
+const model_info* bundle_on(const inventory& node, const std::string& model,
+                            uint64_t version) {
+  for (auto& x : node.models)
+    if (x.model == model && x.version == version)
+      return &x;
+  return nullptr;
+}
+
+const model_info* bundle_of(const cluster_view& view, const std::string& model,
+                            uint64_t version) {
+  for (auto& [name, node] : view.nodes)
+    if (auto* found = bundle_on(node, model, version))
+      return found;
+  return nullptr;
+}
+
+uint64_t resolve_version(const cluster_view& view, const model_settings& x) {
+  uint64_t newest = 0, named = 0;
+  auto wanted = x.version.empty() ? "default" : x.version;
+  for (auto& [name, node] : view.nodes)
+    for (auto& m : node.models) {
+      if (m.model != x.model)
+        continue;
+      newest = std::max(newest, m.version);
+      if (std::to_string(m.version) == wanted
+          || std::count(m.aliases.begin(), m.aliases.end(), wanted) != 0)
+        named = m.version;
+    }
+  return named != 0 ? named : x.version.empty() ? newest : 0;
+}
+
+} // namespace millrace

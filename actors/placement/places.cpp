@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/placement/places.hpp"
+
+#include <algorithm>
+
+#include "actors/placement/parts.hpp"
+
+namespace millrace {
+
+namespace {
+
+/// The one there that it completes; null when that is gone.
+const replica_status* completed_by(const inventory& node,
+                                   const replica_status& x) {
+  if (x.what.completes.empty())
+    return nullptr;
+  auto i =
+    std::find_if(node.replicas.begin(), node.replicas.end(), [&](auto& y) {
+      return y.what.replica == x.what.completes
+             && y.state != replica_condition::failed;
+    });
+  return i == node.replicas.end() ? nullptr : &*i;
+}
+
+} // namespace
+
+places::places(const cluster_view& view, std::set<std::string> completed)
+  : completed_(std::move(completed)) {
+  for (auto& [name, node] : view.nodes) {
+    auto first = all_.size();
+    for (auto& device : node.devices)
+      all_.push_back({&node, &device});
+    for (auto& r : node.replicas)
+      for (auto i = first; i < all_.size(); ++i) {
+        auto& p = all_[i];
+        if (p.device->id != r.what.device
+            || r.state == replica_condition::failed)
+          continue;
+        auto takes = of(node, r);
+        p.take(takes);
+        p.load += is_there(r) && completed_by(node, r) == nullptr;
+        if (!is_there(r))
+          p.leaving += takes.bytes;
+      }
+  }
+}
+
+size_t places::of(const placed& x) const {
+  auto i = std::find_if(all_.begin(), all_.end(), [&](auto& p) {
+    return p.node->node.name == *x.node
+           && p.device->id == x.status->what.device;
+  });
+  return static_cast<size_t>(i - all_.begin());
+}
+
+footprint places::of(const inventory& node, const assignment& x) const {
+  auto* its = bundle_on(node, x.model, x.version);
+  if (its == nullptr)
+    return {};
+  auto bytes = bytes_of(*its, x.layers);
+  return {bytes, completed_.contains(x.model) ? its->bytes : bytes};
+}
+
+footprint places::of(const inventory& node, const replica_status& x) const {
+  // One that starts does not know yet what it takes, one that drains has it
+  // still.
+  auto out = of(node, x.what);
+  out.bytes = std::max(out.bytes, x.memory);
+  out.whole = std::max(out.whole, x.memory);
+  auto* part = completed_by(node, x);
+  return part == nullptr ? out : out.beside(of(node, *part));
+}
+
+uint64_t places::take_emptiest(std::vector<size_t> among, uint64_t count,
+                               const std::function<bool(const place&)>& fits,
+                               const std::function<void(place&)>& f) {
+  auto fuller = [this](size_t a, size_t b) {
+    return std::pair{all_[a].load, a} > std::pair{all_[b].load, b};
+  };
+  std::make_heap(among.begin(), among.end(), fuller);
+  while (count > 0 && !among.empty()) {
+    std::pop_heap(among.begin(), among.end(), fuller);
+    auto& p = all_[among.back()];
+    if (!fits(p)) {
+      among.pop_back();
+      continue;
+    }
+    f(p);
+    ++p.load;
+    std::push_heap(among.begin(), among.end(), fuller);
+    --count;
+  }
+  return count;
+}
+
+} // namespace millrace

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "actors/placement/cluster_view.hpp"
+
+namespace millrace {
+
+/// What a replica takes of a device's memory.
+struct footprint {
+  uint64_t bytes = 0;
+  uint64_t whole = 0; ///< once it has become a whole replica, where it is to
+
+  /// Beside one that it shares everything with which that has.
+  footprint beside(const footprint& x) const {
+    return {bytes - std::min(bytes, x.bytes), whole - std::min(whole, x.whole)};
+  }
+};
+
+/// A device that can get replicas, and how full it is.
+struct place {
+  const inventory* node;
+  const device_info* device;
+  size_t load = 0;       ///< replicas
+  uint64_t held = 0;     ///< bytes
+  uint64_t reserved = 0; ///< and what parts need to become whole replicas
+  uint64_t leaving = 0;  ///< of held: what drains
+
+  /// Whether it has so much beside those, of so many bytes.
+  bool has_room(uint64_t taken, uint64_t bytes) const {
+    auto limit = device->memory.value;
+    return limit == 0 || taken + bytes <= limit;
+  }
+
+  void take(const footprint& x) {
+    held += x.bytes;
+    reserved += x.whole;
+  }
+};
+
+/// The devices of a cluster, by number.
+class places {
+public:
+  /// With the names of models whose parts are to become whole replicas.
+  places(const cluster_view& view, std::set<std::string> completed);
+
+  size_t size() const { return all_.size(); }
+  place& operator[](size_t i) { return all_[i]; }
+  const place& operator[](size_t i) const { return all_[i]; }
+
+  /// Its device, by number; size() when its node does not say it has that.
+  size_t of(const placed& x) const;
+
+  /// What a replica of these layers takes on a node that has the bundle.
+  footprint of(const inventory& node, const assignment& x) const;
+
+  /// What a replica takes that is there. One that completes another is as large
+  /// as what they do not share.
+  footprint of(const inventory& node, const replica_status& x) const;
+
+  /// Takes count times the emptiest of some with room, as `fits` has it, and
+  /// calls f with it. Returns how many are left.
+  uint64_t take_emptiest(std::vector<size_t> among, uint64_t count,
+                         const std::function<bool(const place&)>& fits,
+                         const std::function<void(place&)>& f);
+
+private:
+  std::set<std::string> completed_;
+  std::vector<place> all_;
+};
+
+} // namespace millrace
