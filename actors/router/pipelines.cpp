@@ -14,6 +14,9 @@ namespace millrace {
 
 namespace {
 
+/// Within so long of each other two nodes hear of the death of a third.
+constexpr auto death_notice = 250ms;
+
 bool is_settled(const std::vector<queued_request>& xs) {
   return std::all_of(xs.begin(), xs.end(), [](auto& x) { return x.settled; });
 }
@@ -188,15 +191,37 @@ void router_state::on_not_held(const not_held& x) {
   pump();
 }
 
+/// Most likely that one has died, which this router is about to hear as well:
+/// then what was to go there goes to another. If not, the link between the two
+/// has broken alone.
 void router_state::on_cannot_reach(const cannot_reach& x) {
   auto from = self_->current_sender();
-  for (auto& [id, y] : in_flight_)
-    if (from && y.replica_id == from->id() && y.next_id != 0
-        && y.next_name == x.replica) {
-      y.in_doubt = true;
-      drop(id, y);
+  if (!from)
+    return;
+  doubt y{now() + death_notice, from->id(), {}};
+  for (auto& [id, batch] : in_flight_)
+    if (batch.replica_id == y.at && batch.next_id != 0
+        && batch.next_name == x.replica)
+      y.batches.emplace_back(id, batch.next_id);
+  if (!y.batches.empty())
+    doubts_.push_back(std::move(y));
+  arm();
+}
+
+/// Gives up what could not go on, and still cannot.
+void router_state::resolve_doubts() {
+  while (!doubts_.empty() && doubts_.front().due <= now()) {
+    auto x = std::move(doubts_.front());
+    doubts_.pop_front();
+    for (auto& [id, next] : x.batches) {
+      auto i = in_flight_.find(id);
+      if (i == in_flight_.end() || i->second.replica_id != x.at
+          || i->second.next_id != next)
+        continue;
+      i->second.in_doubt = true;
+      drop(id, i->second);
     }
-  pump();
+  }
 }
 
 } // namespace millrace

@@ -163,6 +163,7 @@ void router_state::give_credit(caf::actor_id id, uint32_t credit) {
 void router_state::pump() {
   if (retired_)
     hand_back();
+  resolve_doubts();
   bind_waiting();
   // With a replica free the next ones are tried, whatever is expected of them:
   // nothing else could correct an estimate that is too high.
@@ -421,6 +422,8 @@ void router_state::report() {
 
 void router_state::arm() {
   auto due = queue_->next_due(stages_->next(0).has_value());
+  if (!doubts_.empty())
+    due = std::min(due, doubts_.front().due);
   if (due >= armed_ || due == far_future)
     return;
   armed_ = due;

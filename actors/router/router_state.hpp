@@ -59,6 +59,12 @@ private:
     bool in_doubt = false; ///< it may be lost between two stages
     bool dropped = false;  ///< who has it was told to give it up
   };
+  /// Batches that a replica could not hand on, each with whom to.
+  struct doubt {
+    timestamp due;
+    caf::actor_id at;
+    std::vector<std::pair<uint64_t, caf::actor_id>> batches;
+  };
   using flight_map = std::unordered_map<uint64_t, flight>;
 
   timestamp now() const;
@@ -95,6 +101,7 @@ private:
   void drop(uint64_t id, flight& x);
   void leave(caf::actor_id gone);
   void drop_stranded();
+  void resolve_doubts();
   void release_drained();
   bool may_need(const flight& x, caf::actor_id id) const;
   void report();
@@ -114,6 +121,7 @@ private:
   /// By their next layer, those that wait for somebody with credit to run it;
   /// among them some that do not any more.
   std::map<uint64_t, std::deque<uint64_t>> between_;
+  std::deque<doubt> doubts_; ///< by their due
   poison_list poisons_;
   uint64_t version_ = 0; ///< of the model, that they are poison to
   uint64_t layers_ = 1;  ///< of the model

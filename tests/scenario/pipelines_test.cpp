@@ -309,20 +309,29 @@ TEST_CASE("P3: when the only replica of a part dies, its requests wait for the"
   CHECK(all_are_right(c));
 }
 
+namespace {
+
+/// Cuts two nodes off from each other, or joins them again.
+void part(virtual_cluster& c, const std::string& a, const std::string& b,
+          bool cut) {
+  auto x = c.node(a).host(), y = c.node(b).host();
+  auto& links = c.inside().links();
+  for (auto [from, to] : {std::pair{x, y}, std::pair{y, x}})
+    cut ? links.cut(from, to) : links.mend(from, to);
+}
+
+} // namespace
+
 TEST_CASE("pipelines: who has been cut off from the next stage alone loses"
           " nothing of what it hands on") {
   virtual_cluster c{3, in_parts(2), ten_ms};
   auto nodes = nodes_of(c, 3);
   REQUIRE(nodes.size() == 2);
-  auto& net = c.inside().network();
-  auto from = c.node(nodes[0]).host(), to = c.node(nodes[1]).host();
   send(c, 1, 50);
   c.advance(22ms);
-  net.block(from, to);
-  net.block(to, from);
+  part(c, nodes[0], nodes[1], true);
   c.advance(3s);
-  net.unblock(from, to);
-  net.unblock(to, from);
+  part(c, nodes[0], nodes[1], false);
   c.advance(7s);
   CHECK(c.replies.size() == 50);
   for (auto& [id, xs] : c.replies) {
@@ -330,10 +339,28 @@ TEST_CASE("pipelines: who has been cut off from the next stage alone loses"
     auto fine = xs[0].status == ec::ok || xs[0].status == ec::unavailable;
     CHECK(fine);
   }
+  CHECK(c.answers()[ec::unavailable] > 0); // there is no other way
   c.replies.clear();
   send(c, 101, 120);
   c.advance(1s);
   CHECK(c.answers() == counts{{ec::ok, 20}});
+  CHECK(queue_of(c).running == 0);
+}
+
+TEST_CASE(
+  "P3: a stage that hears of the next one's death before the router does"
+  " keeps what it has for another") {
+  virtual_cluster c{3, in_parts(2), ten_ms};
+  auto nodes = nodes_of(c, 3);
+  REQUIRE(nodes.size() == 2);
+  send(c, 1, 50);
+  c.advance(22ms);
+  part(c, nodes[0], nodes[1], true);
+  c.advance(400ms); // they have given each other up by now, 100 ms ago at most
+  c.kill(nodes[1]);
+  c.advance(9s);
+  CHECK(c.answers() == counts{{ec::ok, 50}});
+  CHECK(all_are_right(c));
   CHECK(queue_of(c).running == 0);
 }
 
