@@ -74,6 +74,11 @@ struct load_stage {
                   max_batch, threads, trusted, completes)
 };
 
+struct unload_stage {
+  uint64_t instance = 0;
+  MILLRACE_FIELDS(unload_stage, instance)
+};
+
 /// What a device's threads tell its executor.
 struct device_loaded {
   uint64_t instance = 0;
@@ -182,8 +187,9 @@ using executor_actor = caf::typed_actor<
   caf::reacts_to<execute>,
   // Private: a batch has run.
   caf::reacts_to<device_executed>,
-  // Loads and warms up. When the sender ends the memory is given back.
-  caf::replies_to<load_stage>::with<stage_loaded>,
+  // Loads and warms up. When the sender ends the memory is given back; or
+  // before, when it says so.
+  caf::replies_to<load_stage>::with<stage_loaded>, caf::reacts_to<unload_stage>,
   // How busy the device is.
   caf::replies_to<get_load>::with<device_load>,
   // Private: a stage is loaded, or lost; an emulated device is due.
@@ -245,6 +251,8 @@ using supervisor_actor = caf::typed_actor<
   caf::reacts_to<peer_up>, caf::reacts_to<peer_down>,
   // One of them has to be told again.
   caf::reacts_to<report_inventory>,
+  // Has a model measured on a device of this node.
+  caf::replies_to<measure>::with<measured>,
   // For people: this node and the others, and everything in this one.
   caf::replies_to<get_members>::with<member_list>,
   caf::replies_to<get_status>::with<node_status>,
@@ -253,7 +261,37 @@ using supervisor_actor = caf::typed_actor<
   // Private: looks after restarts, bundles and the end of a drain.
   caf::reacts_to<tick>>;
 
+/// A MEASURER finds out what a model costs on an idle device, once.
+using measurer_actor =
+  caf::typed_actor<caf::replies_to<measure>::with<measured>,
+                   // The executor's results, and bad news.
+                   caf::reacts_to<executed>, caf::reacts_to<stage_lost>>;
+
 // -- the controller -----------------------------------------------------------
+
+/// What a store tells the profiler.
+struct stored_profiles {
+  std::shared_ptr<result<std::vector<stored_row>>> rows;
+  MILLRACE_FIELDS(stored_profiles, rows)
+};
+struct profile_written {
+  std::shared_ptr<result<uint64_t>> version;
+  MILLRACE_FIELDS(profile_written, version)
+};
+
+/// The PROFILER knows what models cost.
+using profiler_actor = caf::typed_actor<
+  // Has one measured; keeps what was measured elsewhere. Both are on disk then.
+  caf::replies_to<measure_model>::with<done>,
+  caf::replies_to<keep_profile>::with<done>,
+  // What is known of models, and where to cut them.
+  caf::replies_to<get_profiles>::with<profile_list>,
+  caf::replies_to<get_plans>::with<plan_list>,
+  // What nodes have; they come (with that) and go.
+  caf::reacts_to<inventory>, caf::reacts_to<peer_up>, caf::reacts_to<peer_down>,
+  // Private: rows as read at the start, or written; asks monitors again.
+  caf::reacts_to<stored_profiles>, caf::reacts_to<profile_written>,
+  caf::reacts_to<tick>>;
 
 struct placement_plan;
 

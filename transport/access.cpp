@@ -19,16 +19,17 @@ using clients_say = std::tuple<infer, cancel, describe_models>;
 
 using viewers_say =
   std::tuple<get_members, get_status, get_load, get_models, get_clock,
-             get_events, examine, get_spans, get_queue, get_requests>;
+             get_events, examine, get_spans, get_queue, get_requests,
+             get_profiles, get_plans>;
 
-using operators_say =
-  std::tuple<set_model, forget_model, drain, set_log, record_spans>;
+using operators_say = std::tuple<set_model, forget_model, drain, set_log,
+                                 record_spans, measure_model, keep_profile>;
 
 using nodes_say = std::tuple<
   // answers
   failure, done, member_list, node_status, model_list, device_load,
   replica_load, node_load, clock_reading, event_list, examination, span_list,
-  queue_status, request_list,
+  queue_status, request_list, profile_list, plan_list, measured,
   // links
   hello, refused, beat, goodbye, watch, gone,
   // the request path
@@ -38,7 +39,7 @@ using nodes_say = std::tuple<
   replica_status, inventory>;
 
 using controllers_say =
-  std::tuple<deploy, evict, wanted_models, report_inventory>;
+  std::tuple<deploy, evict, wanted_models, report_inventory, measure>;
 
 /// Gateways' answers go out on the clients' endpoints and come in nowhere; the
 /// others pass between actors of one controller.

@@ -1,12 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/cache/cache_state.hpp"
 
+#include <filesystem>
 #include <set>
 
+#include "runtime/hash.hpp"
 #include "runtime/log.hpp"
+#include "runtime/text.hpp"
 #include "runtime/worker_thread.hpp"
 
 namespace millrace {
+
+namespace {
+
+/// All that costs depend on: not the parameters' values.
+std::string key_of(const std::vector<layer_info>& layers) {
+  constexpr size_t digits = 16;
+  std::string text;
+  for (auto& layer : layers)
+    text += layer.name + '\n' + layer.code_sha256 + '\n'
+            + std::to_string(layer.parameter_bytes) + '\n'
+            + joined(layer.takes, " ", [](auto& x) { return x; }) + '\n';
+  return sha256_hex(std::as_bytes(std::span{text})).substr(0, digits);
+}
+
+} // namespace
 
 model_info describe(const manifest& x, std::vector<std::string> aliases) {
   model_info out;
@@ -20,6 +38,7 @@ model_info describe(const manifest& x, std::vector<std::string> aliases) {
     out.layer_bytes.push_back(layer.parameter_bytes);
   out.labels = x.labels;
   out.signature = x.signature;
+  out.layers_key = key_of(x.layers);
   out.aliases = std::move(aliases);
   return out;
 }
@@ -32,7 +51,8 @@ constexpr auto look_again = 2000ms;
 class directory_reader : public bundle_reader {
 public:
   explicit directory_reader(std::string directory)
-    : store_(std::move(directory)),
+    : folder_(directory),
+      store_(std::move(directory)),
       thread_("cache") {}
 
   void open(const std::string& model, uint64_t version, opened done) override {
@@ -43,6 +63,7 @@ public:
 
   void watch(changed tell) override {
     thread_.repeat(look_again, [this, tell = std::move(tell)] {
+      look_for_folder();
       auto found = store_.list();
       report(found.broken);
       std::vector<model_info> now;
@@ -67,6 +88,16 @@ private:
     return fetched{std::make_shared<bundle>(std::move(*x)), std::move(info)};
   }
 
+  /// Says once that there is no such folder: nothing will ever be found there.
+  void look_for_folder() {
+    std::error_code none;
+    auto there = std::filesystem::is_directory(folder_, none);
+    if (!there && !missed_)
+      log_event(log_level::warning, "cache", "no_folder",
+                {{"folder", folder_}});
+    missed_ = !there;
+  }
+
   /// Says once what is wrong with a bundle that nobody will get.
   void report(const std::vector<error>& broken) {
     std::set<std::string> now;
@@ -79,6 +110,8 @@ private:
     reported_ = std::move(now);
   }
 
+  std::string folder_;
+  bool missed_ = false; ///< on the thread
   bundle_store store_;
   std::set<std::string> reported_;              ///< on the thread
   std::optional<std::vector<model_info>> told_; ///< on the thread

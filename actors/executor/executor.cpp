@@ -85,6 +85,13 @@ caf::result<stage_loaded> executor_state::on_load(const load_stage& x) {
   return promise;
 }
 
+void executor_state::on_unload(const unload_stage& x) {
+  auto from = self_->current_sender();
+  auto owner = owners_.find(x.instance);
+  if (from && owner != owners_.end() && owner->second->id() == from->id())
+    forget(x.instance);
+}
+
 void executor_state::on_device_loaded(const device_loaded& x) {
   auto i = loading_.find(x.instance);
   if (i == loading_.end())
@@ -237,6 +244,7 @@ executor(executor_actor::stateful_pointer<executor_state> self,
     [&s](execute& x) { s.on_execute(x); },
     [&s](const device_executed& x) { s.on_device_executed(x); },
     [&s](const load_stage& x) { return s.on_load(x); },
+    [&s](const unload_stage& x) { s.on_unload(x); },
     [&s](get_load) { return s.on_get_load(); },
     [&s](const device_loaded& x) { s.on_device_loaded(x); },
     [&s](const device_lost& x) { s.on_device_lost(x); },

@@ -39,6 +39,7 @@ struct executor_state {
              std::shared_ptr<span_recorder> spans);
 
   caf::result<stage_loaded> on_load(const load_stage& x);
+  void on_unload(const unload_stage& x);
   void on_execute(execute& x);
   void on_device_loaded(const device_loaded& x);
   void on_device_lost(const device_lost& x);

@@ -90,12 +90,16 @@ void gateway_state::forget_idle(const session& x) {
     clients_.erase(i);
 }
 
+bool gateway_state::is_for(const std::vector<std::string>& tenants,
+                           const session& who) const {
+  return tenants.empty()
+         || std::count(tenants.begin(), tenants.end(),
+                       options_.tenants.at(who.endpoint))
+              != 0;
+}
+
 bool gateway_state::is_for(const served& x, const session& who) const {
-  return !x.ended
-         && (x.tenants.empty()
-             || std::count(x.tenants.begin(), x.tenants.end(),
-                           options_.tenants.at(who.endpoint))
-                  != 0);
+  return !x.ended && is_for(x.tenants, who);
 }
 
 result<size_t> gateway_state::choose(const infer& x, const session& who) const {
@@ -126,7 +130,34 @@ result<size_t> gateway_state::choose(const infer& x, const session& who) const {
                      known ? m.latency : microseconds{0}, m.replicas.size()});
   }
   auto chosen = choose_variant(views, x);
-  return chosen ? result<size_t>{places[*chosen]} : chosen;
+  if (chosen)
+    return places[*chosen];
+  if (chosen.failure().code == ec::unknown_model)
+    if (auto why = why_not_yet(x, who))
+      return std::move(*why);
+  return chosen;
+}
+
+/// Why a model that no replica has told of may be served all the same: this
+/// gateway has just begun, or the model has.
+std::optional<error> gateway_state::why_not_yet(const infer& x,
+                                                const session& who) const {
+  constexpr microseconds soon = 100ms;
+  if (wanted_.epoch == 0)
+    return error{ec::unavailable,
+                 "no controller has said yet which models are served", soon};
+  for (auto& y : wanted_.models) {
+    auto named =
+      x.model.empty()
+        ? y.application == x.application
+        : y.model == x.model
+            && (x.version.empty() || x.version == std::to_string(y.version));
+    if (named && is_for(y.tenants, who))
+      return error{
+        ec::unavailable,
+        "no replica of model " + shown(y.model) + " has been ready yet", soon};
+  }
+  return std::nullopt;
 }
 
 result<void> gateway_state::check_room(const client_request& x,
@@ -304,7 +335,8 @@ void gateway_state::settle(outcome& x, const settled& with, timestamp time) {
     for (size_t k = 0; k < x.outputs.size(); ++k)
       y.outputs.push_back({k < names.size() ? names[k].name : std::string{},
                            std::move(x.outputs[k])});
-    model.latency += (with.execute - model.latency) / 8;
+    auto is_first = model.latency_learned == timestamp{};
+    model.latency += (with.execute - model.latency) / (is_first ? 1 : 8);
     model.latency_learned = time;
     model.queue_time->observe(to_seconds(x.queue));
     model.execute_time->observe(to_seconds(with.execute));

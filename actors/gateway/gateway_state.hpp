@@ -88,8 +88,11 @@ private:
   };
 
   timestamp now() const;
+  bool is_for(const std::vector<std::string>& tenants,
+              const session& who) const;
   bool is_for(const served& x, const session& who) const;
   result<size_t> choose(const infer& x, const session& who) const;
+  std::optional<error> why_not_yet(const infer& x, const session& who) const;
   result<void> admit(client_request& x, client_map::value_type& from,
                      timestamp time);
   result<void> check_room(const client_request& x, const client& from,

@@ -10,6 +10,7 @@
 #include "actors/inspector/inspector_state.hpp"
 #include "actors/monitor/monitor_state.hpp"
 #include "actors/placement/placement_state.hpp"
+#include "actors/profiler/profiler_state.hpp"
 #include "actors/registry/registry_state.hpp"
 
 namespace millrace {
@@ -114,6 +115,11 @@ private:
     add("autoscaler", "controller", [made](supervisor_actor::pointer self) {
       return made->autoscaler = self->spawn(fixed_autoscaler, made->placement);
     });
+    add("profiler", "",
+        [net = ground_.net,
+         facts = ground_.facts](supervisor_actor::pointer self) {
+          return self->spawn(profiler, profiler_options{net, facts, 5s, {}});
+        });
     add("registry", "controller",
         [made, facts = ground_.facts,
          wanted = config_.models](supervisor_actor::pointer self) {

@@ -5,6 +5,7 @@
 
 #include <caf/exit_reason.hpp>
 
+#include "actors/profiler/measurer_state.hpp"
 #include "actors/replica/replica.hpp"
 #include "actors/replica/replica_state.hpp"
 #include "runtime/log.hpp"
@@ -129,7 +130,7 @@ void supervisor_state::restart_due() {
     if (x.start_at <= now()) {
       start_child(x);
       publish_soon();
-      if (x.spec.name == "placement")
+      if (x.spec.name == "placement" || x.spec.name == "profiler")
         ask_for_inventories();
     }
 }
@@ -182,7 +183,7 @@ void supervisor_state::on_deploy(const deploy& x) {
     return;
   auto refuse = [&](std::string why) {
     on_replica_status(
-      {x.what, replica_condition::failed, std::move(why), 0, {}, {}});
+      {x.what, replica_condition::failed, std::move(why), 0, {}, {}, {}});
   };
   if (state_ != node_condition::ready)
     return refuse("the node is " + std::string{to_string(state_)});
@@ -207,7 +208,7 @@ void supervisor_state::on_deploy(const deploy& x) {
   options_.net->publish("replica/" + x.what.replica,
                         caf::actor_cast<caf::strong_actor_ptr>(handle));
   replicas_[x.what.replica] = {
-    handle, {x.what, replica_condition::starting, {}, 0, {}, {}}};
+    handle, {x.what, replica_condition::starting, {}, 0, {}, {}, {}}};
 }
 
 void supervisor_state::on_evict(const evict& x) {
@@ -215,6 +216,24 @@ void supervisor_state::on_evict(const evict& x) {
     return;
   if (auto i = replicas_.find(x.replica); i != replicas_.end())
     self_->send(i->second.handle, finish{});
+}
+
+caf::result<measured> supervisor_state::on_measure(const measure& x) {
+  auto device = std::find_if(options_.devices.begin(), options_.devices.end(),
+                             [&](auto& d) { return d.id == x.device; });
+  auto executor = find_child("executor/" + x.device);
+  auto cache = find_child("cache");
+  if (state_ != node_condition::ready || device == options_.devices.end()
+      || !executor || !cache)
+    return to_caf(
+      error{ec::unavailable, "no device '" + x.device + "' is in service", {}});
+  auto by = self_->spawn(
+    measurer, measurer_options{options_.net->self().name + "/" + x.device,
+                               device->kind,
+                               caf::actor_cast<executor_actor>(executor),
+                               caf::actor_cast<cache_actor>(cache),
+                               {}});
+  return self_->delegate(by, x);
 }
 
 void supervisor_state::on_replica_status(const replica_status& x) {
@@ -265,6 +284,8 @@ void supervisor_state::on_peer_down(const peer_down& x) {
   peers_.erase(x.peer.name);
   if (auto placement = find_child("placement"))
     self_->send(caf::actor_cast<placement_actor>(placement), x);
+  if (auto profiler = find_child("profiler"))
+    self_->send(caf::actor_cast<profiler_actor>(profiler), x);
 }
 
 inventory supervisor_state::make_inventory() const {
@@ -301,6 +322,8 @@ void supervisor_state::publish() {
   auto tell = [&](const std::string& node) {
     if (auto to = options_.net->resolve(node + "/placement"))
       self_->send(caf::actor_cast<placement_actor>(to), make_inventory());
+    if (auto to = options_.net->resolve(node + "/profiler"))
+      self_->send(caf::actor_cast<profiler_actor>(to), make_inventory());
   };
   tell(options_.net->self().name);
   for (auto& [node, peer] : peers_)
@@ -419,6 +442,7 @@ supervisor(supervisor_actor::stateful_pointer<supervisor_state> self,
     [&s](const peer_down& x) { s.on_peer_down(x); },
     [&s](bundle_list& x) { s.on_bundles(x); },
     [&s](report_inventory) { s.publish_soon(); },
+    [&s](const measure& x) { return s.on_measure(x); },
     [&s](get_members) { return s.on_get_members(); },
     [&s](get_status) { return s.on_get_status(); },
     [&s](drain) { return s.on_drain(); },

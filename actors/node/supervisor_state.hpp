@@ -17,6 +17,7 @@ struct supervisor_state {
 
   void on_deploy(const deploy& x);
   void on_evict(const evict& x);
+  caf::result<measured> on_measure(const measure& x);
   void on_replica_status(const replica_status& x);
   void on_peer_up(const peer_up& x);
   void on_peer_down(const peer_down& x);

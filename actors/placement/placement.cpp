@@ -226,7 +226,8 @@ void placement_state::carry_out(const placement_plan& plan) {
       continue;
     }
     if (auto node = view_.nodes.find(x.node); node != view_.nodes.end())
-      give_order(node->second, {x, replica_condition::starting, {}, 0, {}, {}});
+      give_order(node->second,
+                 {x, replica_condition::starting, {}, 0, {}, {}, {}});
   }
   for (auto& x : plan.evict) {
     auto node = view_.nodes.find(x.node);
@@ -235,7 +236,7 @@ void placement_state::carry_out(const placement_plan& plan) {
     assignment what;
     what.replica = x.replica;
     give_order(node->second,
-               {what, replica_condition::draining, {}, 0, {}, {}});
+               {what, replica_condition::draining, {}, 0, {}, {}, {}});
   }
 }
 

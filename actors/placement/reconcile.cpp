@@ -167,14 +167,17 @@ private:
   /// Finds out what there is of a model.
   void survey(const model_settings& x) {
     auto version = resolve_version(view_, x);
+    auto* info = bundle_of(view_, x.model, version);
     if (x.replicas > 0)
-      plan_.serve.push_back({x.model, version});
+      plan_.serve.push_back({x.model, version,
+                             info == nullptr ? "" : info->application,
+                             x.tenants});
     if (version == 0 && x.replicas > 0) {
       plan_.notes[x.model] = why_nowhere(x);
       return;
     }
     layout out{{&x, version, {}}, {}, {}, {}, {}};
-    if (auto* info = bundle_of(view_, x.model, version)) {
+    if (info != nullptr) {
       auto parts = parts_of(x, *info);
       if (!parts) {
         plan_.notes[x.model] = parts.failure().text;

@@ -27,11 +27,16 @@ void replica_state::start(replica_actor::stateful_pointer<replica_state> self,
   self->monitor(options_.executor);
   self->monitor(options_.cache);
   report(replica_condition::starting);
+  auto begun = self->clock().now();
   self
     ->request(options_.cache, load_timeout,
               fetch{options_.what.model, options_.what.version})
-    .then([this](const fetched& x) { load(x); },
-          [this](const caf::error& x) { fail(x, "fetch"); });
+    .then(
+      [this, begun](const fetched& x) {
+        fetch_ = to_us(self_->clock().now() - begun);
+        load(x);
+      },
+      [this](const caf::error& x) { fail(x, "fetch"); });
 }
 
 replica_state::~replica_state() {
@@ -101,7 +106,8 @@ void replica_state::fail(const caf::error& why, const char* doing) {
 void replica_state::report(replica_condition state, std::string reason) {
   self_->send(options_.supervisor,
               replica_status{options_.what, state, std::move(reason),
-                             loaded_.memory, loaded_.load, loaded_.warm_up});
+                             loaded_.memory, loaded_.load, loaded_.warm_up,
+                             fetch_});
 }
 
 // -- gateways -----------------------------------------------------------------

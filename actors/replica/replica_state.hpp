@@ -95,6 +95,7 @@ private:
   std::shared_ptr<const bundle> content_;
   model_info info_;
   uint64_t instance_ = 0;
+  microseconds fetch_{0}; ///< what that took
   stage_loaded loaded_;
   bool ready_ = false;
   bool leaving_ = false; ///< all gateways but its own node's

@@ -32,7 +32,8 @@ namespace {
 
 /// Up fast and down slowly: what is expected too soon is run for nothing.
 void learn(microseconds& average, microseconds newest) {
-  average += (newest - average) / (newest > average ? 2 : 8);
+  auto part = average == 0us ? 1 : newest > average ? 2 : 8;
+  average += (newest - average) / part;
 }
 
 } // namespace

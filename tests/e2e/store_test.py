@@ -3,6 +3,7 @@
 CTest with Debian's Python alone."""
 
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -158,6 +159,21 @@ class Store(unittest.TestCase):
         folder_synced = next(i for i, x in enumerate(lines)
                              if i > named and re.search(r"fsync\(\d+<[^>]*/data>\)", x))
         self.assertLess(folder_synced, written[0])
+
+    @unittest.skipIf(os.geteuid() != 0, "root alone acts for others")
+    def test_P6_what_root_restores_or_repairs_is_its_owners(self):
+        self.start()
+        self.register("first")
+        backup = self.folder / "backup"
+        self.store("backup", self.data, backup)
+        self.kill()
+        owner = 65534
+        for x in (self.data, *self.data.iterdir()):
+            os.chown(x, owner, owner)
+        self.folder.chmod(0o755)
+        self.store("restore", backup, self.data)
+        self.store("repair", self.data)
+        self.assertEqual({x.stat().st_uid for x in self.data.iterdir()}, {owner})
 
     def test_P6_a_damaged_journal_is_refused_and_can_be_mended(self):
         self.start()

@@ -304,7 +304,8 @@ TEST_CASE("gateway: a model that nobody serves any more makes room for another"
   };
   set("other", 1);
   CHECK(status_of(1, "m") == ec::ok);
-  CHECK(status_of(2, "other") == ec::unknown_model);
+  CHECK(status_of(2, "other") == ec::unavailable);
+  CHECK(status_of(5, "typo") == ec::unknown_model);
   set("m", 0);
   set("other", 0);
   set("other", 1);

@@ -84,10 +84,12 @@ private:
 TEST_CASE("P13: each role may say its messages and no other: every cell") {
   const std::set<std::string_view> client{"infer", "cancel", "describe_models"};
   const std::set<std::string_view> viewer{
-    "get_members", "get_status", "get_load",  "get_models", "get_clock",
-    "get_events",  "examine",    "get_spans", "get_queue",  "get_requests"};
-  const std::set<std::string_view> orders{"set_model", "forget_model", "drain",
-                                          "set_log", "record_spans"};
+    "get_members", "get_status",   "get_load",     "get_models",
+    "get_clock",   "get_events",   "examine",      "get_spans",
+    "get_queue",   "get_requests", "get_profiles", "get_plans"};
+  const std::set<std::string_view> orders{
+    "set_model",    "forget_model",  "drain",       "set_log",
+    "record_spans", "measure_model", "keep_profile"};
   const std::set<std::string_view> node{
     "failure",        "done",         "member_list",   "node_status",
     "model_list",     "device_load",  "replica_load",  "node_load",
@@ -96,9 +98,10 @@ TEST_CASE("P13: each role may say its messages and no other: every cell") {
     "run_batch",      "batch_taken",  "pass_on",       "drop_batch",
     "not_held",       "cannot_reach", "released",      "batch_done",
     "replica_status", "inventory",    "clock_reading", "event_list",
-    "examination",    "span_list",    "queue_status",  "request_list"};
+    "examination",    "span_list",    "queue_status",  "request_list",
+    "profile_list",   "plan_list",    "measured"};
   const std::set<std::string_view> controller{
-    "deploy", "evict", "wanted_models", "report_inventory"};
+    "deploy", "evict", "wanted_models", "report_inventory", "measure"};
   size_t cells = 0;
   for (auto type : message_names()) {
     CAPTURE(std::string{type});

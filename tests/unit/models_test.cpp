@@ -5,6 +5,7 @@
 #include <set>
 #include <sys/stat.h>
 
+#include "actors/cache/cache.hpp"
 #include "models/batching.hpp"
 #include "models/bundle_store.hpp"
 #include "models/device/short_runs.hpp"
@@ -464,4 +465,34 @@ TEST_CASE("short runs: one long run is an accident, three are a slow model") {
   CHECK_FALSE(x.expected(10));
   x.learn(60us, 10); // on a lane, some time later
   CHECK(x.expected(10));
+}
+
+TEST_CASE("FP-61: versions whose layers differ cost something else, and those"
+          " whose parameters alone do cost the same") {
+  manifest x;
+  x.name = "m";
+  for (auto name : {"first", "second"}) {
+    layer_info layer;
+    layer.name = name;
+    layer.code_sha256 = "c0de";
+    layer.parameters_sha256 = "1";
+    layer.parameter_bytes = 100;
+    x.layers.push_back(layer);
+  }
+  auto key = describe(x, {}).layers_key;
+  CHECK(key.size() == 16);
+  auto other = x;
+  other.version = 2;
+  other.layers[1].parameters_sha256 = "2";
+  CHECK(describe(other, {}).layers_key == key);
+  SUBCASE("another code") {
+    other.layers[1].code_sha256 = "c0ffee";
+  }
+  SUBCASE("another size") {
+    other.layers[1].parameter_bytes = 101;
+  }
+  SUBCASE("one less") {
+    other.layers.pop_back();
+  }
+  CHECK(describe(other, {}).layers_key != key);
 }

@@ -26,6 +26,7 @@ cluster_view workers(size_t n, std::vector<uint64_t> versions = {1}) {
                           v == versions.front()
                             ? std::vector<std::string>{"default"}
                             : std::vector<std::string>{},
+                          {},
                           {}});
     out.nodes[x.node.name] = x;
   }
@@ -46,7 +47,7 @@ placement_plan settle(cluster_view& view,
   auto plan = reconcile(view, wanted);
   for (auto& x : plan.deploy)
     view.nodes[x.node].replicas.push_back(
-      {x, replica_condition::ready, {}, 100, {}, {}});
+      {x, replica_condition::ready, {}, 100, {}, {}, {}});
   for (auto& x : plan.evict)
     std::erase_if(view.nodes[x.node].replicas,
                   [&](auto& r) { return r.what.replica == x.replica; });
@@ -216,7 +217,7 @@ placement_plan carry_out(cluster_view& view,
     std::erase_if(view.nodes[x.node].replicas,
                   [&](auto& r) { return r.what.replica == x.replica; });
   for (auto& x : plan.deploy)
-    view.nodes[x.node].replicas.push_back({x, started, {}, 0, {}, {}});
+    view.nodes[x.node].replicas.push_back({x, started, {}, 0, {}, {}, {}});
   return plan;
 }
 

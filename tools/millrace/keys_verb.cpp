@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "millrace/owner.hpp"
 #include "millrace/print.hpp"
 #include "runtime/bytes.hpp"
 #include "runtime/file_descriptor.hpp"
@@ -26,15 +27,6 @@ struct keys_options {
   std::string role;
   std::string tenant;
 };
-
-/// Root acts for the owner of the folder: the user that nodes run as must be
-/// able to read what is in it, and nobody else may.
-bool act_for_owner(int folder) {
-  struct stat info;
-  return ::geteuid() != 0
-         || (::fstat(folder, &info) == 0 && ::setegid(info.st_gid) == 0
-             && ::seteuid(info.st_uid) == 0);
-}
 
 /// A folder of keys, for one writer at a time.
 class key_folder {

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <iostream>
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
+#include "millrace/owner.hpp"
 #include "millrace/print.hpp"
 #include "runtime/bytes.hpp"
+#include "runtime/file_descriptor.hpp"
 #include "runtime/store/fact_journal.hpp"
 #include "runtime/store/kept_log.hpp"
 #include "runtime/text.hpp"
@@ -124,6 +129,11 @@ int run_list(const store_options& x, const common_options& common) {
     std::cout << all.dump() << std::endl;
   else
     print_table(table);
+  if (auto& damage = found->content.damage; damage && !damage->torn)
+    return fail(common, {ec::bad_config,
+                         found->path + ": " + describe_damage(found->content)
+                           + ": what is behind that is not listed",
+                         {}});
   return exit_ok;
 }
 
@@ -202,6 +212,13 @@ std::string free_name(const std::string& directory, const std::string& why) {
 template <class F>
 int replace(const store_options& x, const common_options& common,
             const std::string& why, F by) {
+  file_descriptor folder{
+    ::open(x.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (folder && !act_for_owner(folder.get()))
+    return fail(common, {ec::unavailable,
+                         x.directory + ": cannot act for its owner: "
+                           + std::strerror(errno),
+                         {}});
   auto where = open_directory(x.directory);
   if (!where)
     return fail(common, where.failure());

@@ -20,6 +20,13 @@ int show_queues(shell& in, const arguments& args);
 // pipelines.cpp: models in parts
 int show_pipelines(shell& in, const arguments& args);
 
+// profiles.cpp: what models cost
+int show_profiles(shell& in, const arguments& args);
+int measure_costs(shell& in, const arguments& args);
+int show_plans(shell& in, const arguments& args);
+int export_profiles(shell& in, const arguments& args);
+int import_profiles(shell& in, const arguments& args);
+
 // requests.cpp, tracing.cpp, doctor.cpp: what happens, and why
 int explain_request(shell& in, const arguments& args);
 int show_events(shell& in, const arguments& args);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/keys/key_book.hpp"
 
+#include <filesystem>
+
 #include <sys/stat.h>
 
 #include "runtime/bytes.hpp"
@@ -63,6 +65,14 @@ result<allowed_keys> read_allowed_keys(const std::string& path) {
     return error{ec::bad_config,
                  path + ": others than its owner can write to it; chmod 644 it",
                  {}};
+  auto folder = std::filesystem::path{path}.parent_path().string();
+  auto open = ::stat(folder.empty() ? "." : folder.c_str(), &info) == 0
+              && (info.st_mode & 0022) != 0 && (info.st_mode & S_ISVTX) == 0;
+  if (open) // who can write there can put another list in its place
+    return error{ec::bad_config,
+                 folder
+                   + ": others than its owner can write to it; chmod 755 it",
+                 {}};
   auto text = read_file(path, most_bytes);
   if (!text)
     return error{ec::bad_config, text.failure().text, {}};
@@ -70,7 +80,7 @@ result<allowed_keys> read_allowed_keys(const std::string& path) {
 }
 
 std::string print_allowed_keys(const allowed_keys& x) {
-  return "# Who may connect. Every process looks at this file each second;\n"
+  return "# Who may connect. Every process looks at this file twice a second;\n"
          "# `millrace keys` writes it.\n"
          + yaml_writer::write(x);
 }

@@ -14,6 +14,7 @@
 #include "transport/messages/load.hpp"
 #include "transport/messages/model.hpp"
 #include "transport/messages/peer.hpp"
+#include "transport/messages/profile.hpp"
 #include "transport/messages/replica.hpp"
 
 namespace millrace {
@@ -34,6 +35,9 @@ using all_messages = std::tuple<
   get_status, node_status, get_models, model_list, drain,
   // load
   get_load, device_load, replica_load, node_load,
+  // profile
+  measure_model, keep_profile, get_profiles, profile_list, get_plans, plan_list,
+  measure, measured,
   // inside
   get_clock, clock_reading, get_events, event_list, set_log, examine,
   examination, record_spans, get_spans, span_list, get_queue, queue_status,

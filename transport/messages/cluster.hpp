@@ -68,8 +68,10 @@ struct evict {
 /// A model that is to be served, and in which version.
 struct wanted_model {
   std::string model;
-  uint64_t version = 0; ///< 0: no node has the one that is wanted
-  MILLRACE_FIELDS(wanted_model, model, version)
+  uint64_t version = 0;             ///< 0: no node has the one that is wanted
+  std::string application;          ///< of its bundle, where there is one
+  std::vector<std::string> tenants; ///< as in model_settings
+  MILLRACE_FIELDS(wanted_model, model, version, application, tenants)
 };
 
 /// Controller to gateways: these are to be served, and no others. Obeyed only
@@ -88,7 +90,9 @@ struct replica_status {
   uint64_t memory = 0;
   microseconds load{0};
   microseconds warm_up{0};
-  MILLRACE_FIELDS(replica_status, what, state, reason, memory, load, warm_up)
+  microseconds fetch{0}; ///< until its bundle was there and verified
+  MILLRACE_FIELDS(replica_status, what, state, reason, memory, load, warm_up,
+                  fetch)
 };
 
 /// Node to controller, at each meeting and whenever it changes: what it has.

@@ -136,8 +136,11 @@ struct model_info {
   std::vector<std::string> labels;
   std::vector<std::string> aliases;
   struct signature signature;
+  /// Versions with the same have the same layers, but for their parameters'
+  /// values: what one costs, the other does.
+  std::string layers_key;
   MILLRACE_FIELDS(model_info, model, version, application, accuracy, bytes,
-                  layer_bytes, labels, aliases, signature)
+                  layer_bytes, labels, aliases, signature, layers_key)
 };
 
 } // namespace millrace

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/profiler/profiler_state.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "models/partition/planner.hpp"
+#include "runtime/limits.hpp"
+#include "runtime/log.hpp"
+#include "runtime/name.hpp"
+#include "runtime/text.hpp"
+#include "transport/bus.hpp"
+#include "transport/codec.hpp"
+
+namespace millrace {
+
+namespace {
+
+constexpr auto table = "profiles";
+
+/// For a node to measure a large model.
+constexpr auto measure_timeout = 30min;
+
+/// Of an average, what the newest figure counts.
+constexpr double newest = 0.2;
+
+/// Points of a profile that somebody brings.
+constexpr size_t most_points = 100'000;
+
+void average(double& mean, double x, uint64_t& count) {
+  mean = count == 0 ? x : (1 - newest) * mean + newest * x;
+  ++count;
+}
+
+std::set<std::string> kinds_in(const profile& x) {
+  std::set<std::string> out;
+  for (auto& p : x.points)
+    out.insert(p.device);
+  return out;
+}
+
+/// Errors: bad_request for what nobody can have measured.
+result<void> check(const profile& x) {
+  if (auto fine = check_name("model", x.model); !fine)
+    return fine.failure();
+  if (x.points.empty() || x.points.size() > most_points)
+    return error{ec::bad_request,
+                 "a profile of " + std::to_string(x.points.size())
+                   + " points, expected 1 to " + std::to_string(most_points),
+                 {}};
+  auto is_measure = [](double y) { return std::isfinite(y) && y >= 0; };
+  for (auto& p : x.points)
+    for (auto& [name, value] : p.metrics)
+      if (!is_measure(value) || !is_measure(p.batch))
+        return error{ec::bad_request,
+                     name + " on " + p.device + ": expected numbers from 0 on",
+                     {}};
+  return {};
+}
+
+/// What is known, with this in the place of what was known of the same devices.
+profile merged(profile known, const profile& x) {
+  auto kinds = kinds_in(x);
+  std::erase_if(known.points,
+                [&](auto& p) { return kinds.contains(p.device); });
+  known.model = x.model;
+  known.points.insert(known.points.end(), x.points.begin(), x.points.end());
+  return known;
+}
+
+} // namespace
+
+void profiler_state::start(
+  profiler_actor::stateful_pointer<profiler_state> self,
+  profiler_options options) {
+  self_ = self;
+  options_ = std::move(options);
+  set_common_handlers(self);
+  options_.facts->load(
+    table, [me = caf::actor_cast<caf::weak_actor_ptr>(self->ctrl())](auto x) {
+      if (auto to = caf::actor_cast<profiler_actor>(
+            caf::actor_cast<caf::strong_actor_ptr>(me)))
+        caf::anon_send(
+          to, stored_profiles{std::make_shared<decltype(x)>(std::move(x))});
+    });
+  self->delayed_send(self, options_.period, tick::value);
+}
+
+void profiler_state::on_rows(const stored_profiles& x) {
+  if (!*x.rows)
+    return self_->quit(to_caf(x.rows->failure()));
+  for (auto& row : **x.rows) {
+    decode_context ctx;
+    auto y = decode<profile_row>(std::as_bytes(std::span{row.value}), ctx);
+    if (!y || y->schema > profile_row{}.schema)
+      return self_->quit(
+        to_caf({ec::bad_config,
+                "profile row '" + row.key + "': "
+                  + (y ? "is of a newer Millrace" : to_string(y.failure())),
+                {}}));
+    auto at = key_of(y->what);
+    profiles_[at] = {std::move(y->what), row.version};
+  }
+  loaded_ = true;
+  write_next();
+}
+
+profiler_state::key profiler_state::key_of(const model_profile& x) {
+  return {x.what.model, x.layers};
+}
+
+// -- measuring ----------------------------------------------------------------
+
+result<profiler_state::site>
+profiler_state::site_for(const measure_model& x) const {
+  model_settings asked;
+  asked.model = x.model;
+  asked.version = x.version;
+  auto version = resolve_version(view_, asked);
+  if (version == 0)
+    return error{ec::unknown_model,
+                 "no node has a bundle of model '" + x.model + "'"
+                   + (x.version.empty() ? "" : " version '" + x.version + "'"),
+                 {}};
+  auto fits = false;
+  for (auto& [name, node] : view_.nodes)
+    for (auto& d : node.devices) {
+      auto right = x.device.empty() || d.kind == x.device || d.id == x.device;
+      if (!right || node.draining
+          || bundle_on(node, x.model, version) == nullptr)
+        continue;
+      fits = true;
+      auto busy =
+        std::any_of(node.replicas.begin(), node.replicas.end(), [&](auto& r) {
+          return r.what.device == d.id && r.state != replica_condition::failed;
+        });
+      if (!busy)
+        return site{&node, &d, version};
+    }
+  auto where = x.device.empty() ? "no device" : "no device " + x.device;
+  return error{ec::unavailable,
+               fits ? where + " is idle: all have replicas"
+                    : where + " is on a ready node that has the bundle",
+               {}};
+}
+
+caf::result<done> profiler_state::on_measure(const measure_model& x) {
+  auto at = site_for(x);
+  if (!at)
+    return to_caf(at.failure());
+  auto promise = self_->make_response_promise<done>();
+  log_event(log_level::info, "profiler", "measure",
+            {{"model", x.model},
+             {"version", at->version},
+             {"node", at->node->node.name},
+             {"device", at->device->id}});
+  self_
+    ->request(caf::actor_cast<supervisor_actor>(at->node->supervisor),
+              measure_timeout,
+              measure{x.model, at->version, at->device->id, x.rows})
+    .then([this, promise](measured& y) { keep(std::move(y.what), promise); },
+          [promise](caf::error& y) mutable { promise.deliver(std::move(y)); });
+  return promise;
+}
+
+caf::result<done> profiler_state::on_keep(keep_profile& x) {
+  if (auto fine = check(x.what.what); !fine)
+    return to_caf(fine.failure());
+  auto promise = self_->make_response_promise<done>();
+  keep(std::move(x.what), promise);
+  return promise;
+}
+
+// -- on disk, one after the other ---------------------------------------------
+
+void profiler_state::keep(model_profile x, done_promise promise) {
+  changes_.push_back({std::move(x), promise});
+  if (loaded_ && changes_.size() == 1)
+    write_next();
+}
+
+void profiler_state::write_next() {
+  if (changes_.empty())
+    return;
+  auto& x = changes_.front().what;
+  auto known = profiles_.find(key_of(x));
+  uint64_t version = 0;
+  if (known != profiles_.end()) {
+    x.what = merged(known->second.what.what, x.what);
+    version = known->second.version;
+  }
+  encoder out{timestamp{}, nullptr};
+  out.put(profile_row{1, x});
+  options_.facts->put(
+    table, x.what.model + "/" + x.layers, std::string{out.take_body().text()},
+    version,
+    [me = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl())](auto y) {
+      if (auto to = caf::actor_cast<profiler_actor>(
+            caf::actor_cast<caf::strong_actor_ptr>(me)))
+        caf::anon_send(
+          to, profile_written{std::make_shared<decltype(y)>(std::move(y))});
+    });
+}
+
+void profiler_state::on_written(const profile_written& x) {
+  auto change = std::move(changes_.front());
+  changes_.pop_front();
+  if (*x.version) {
+    auto at = key_of(change.what);
+    std::erase_if(plans_, [&](auto& y) { return y.first.first == at; });
+    profiles_[at] = {std::move(change.what), **x.version};
+    change.promise.deliver(done{});
+  } else {
+    log_event(log_level::error, "profiler", "not_written",
+              {{"error", to_string(x.version->failure())}});
+    change.promise.deliver(to_caf(x.version->failure()));
+  }
+  write_next();
+}
+
+// -- what is known ------------------------------------------------------------
+
+profile_list profiler_state::on_get(const get_profiles& x) const {
+  profile_list out;
+  for (auto& [at, y] : profiles_)
+    if (x.model.empty() || at.first == x.model)
+      out.profiles.push_back(y.what);
+  for (auto& [at, y] : live_)
+    if (x.model.empty() || y.model == x.model)
+      out.live.push_back(y);
+  return out;
+}
+
+/// The profile of a version's layers; else the one that is said to be of any.
+const profiler_state::entry*
+profiler_state::profile_of(const std::string& model,
+                           const std::string& version) const {
+  model_settings asked;
+  asked.model = model;
+  asked.version = version;
+  auto* info = bundle_of(view_, model, resolve_version(view_, asked));
+  for (auto layers : {info == nullptr ? "" : info->layers_key, std::string{}})
+    if (auto i = profiles_.find({model, layers}); i != profiles_.end())
+      return &i->second;
+  return nullptr;
+}
+
+caf::result<plan_list> profiler_state::on_get_plans(const get_plans& x) {
+  if (x.devices == 0 || x.requests == 0 || x.requests > 1'000'000)
+    return to_caf({ec::bad_request,
+                   "expected at least one device, and 1 to 1000000 requests",
+                   {}});
+  auto* known = profile_of(x.model, x.version);
+  if (known == nullptr)
+    return to_caf(
+      {ec::unavailable, "nothing is known of what " + x.model + " costs", {}});
+  auto& what = known->what;
+  auto kinds = kinds_in(what.what);
+  auto kind = x.device.empty() ? *kinds.begin() : x.device;
+  if (x.device.empty() ? kinds.size() > 1 : !kinds.contains(x.device))
+    return to_caf({ec::bad_request,
+                   "what " + x.model + " costs is known on "
+                     + joined(kinds, ", ", [](auto& y) { return y; })
+                     + ": expected one of them",
+                   {}});
+  auto& plans = plans_[{key_of(what), kind}];
+  if (!plans.planner) {
+    auto costs = layer_costs_of(what.what, kind, 1, options_.link);
+    if (!costs)
+      return to_caf(costs.failure());
+    plans = {std::make_shared<partition_planner>(*costs), ++planned_};
+  }
+  plan_list out{kind, {}, plans.number};
+  for (auto& r : plans.planner->ranges(x.devices, x.requests))
+    out.ranges.push_back({r.first,
+                          r.last,
+                          {r.plan->cuts.begin(), r.plan->cuts.end()},
+                          r.plan->cold,
+                          r.plan->period,
+                          r.plan->inference});
+  return out;
+}
+
+// -- while they serve ---------------------------------------------------------
+
+void profiler_state::on_inventory(inventory& x) {
+  auto& known = view_.nodes[x.node.name];
+  if (known.node.incarnation > x.node.incarnation)
+    return;
+  learn_loads(known, x);
+  known = std::move(x);
+}
+
+void profiler_state::on_peer_down(const peer_down& x) {
+  auto i = view_.nodes.find(x.peer.name);
+  if (i != view_.nodes.end()
+      && i->second.node.incarnation == x.peer.incarnation)
+    view_.nodes.erase(i);
+}
+
+live_cost& profiler_state::cost_of(const inventory& node,
+                                   const replica_status& r) {
+  auto device = std::find_if(node.devices.begin(), node.devices.end(),
+                             [&](auto& d) { return d.id == r.what.device; });
+  auto kind = device == node.devices.end() ? std::string{} : device->kind;
+  auto& out = live_[{r.what.model, r.what.version, r.what.layers, kind}];
+  out.model = r.what.model;
+  out.version = r.what.version;
+  out.layers = r.what.layers;
+  out.device = kind;
+  return out;
+}
+
+void profiler_state::learn_loads(const inventory& before,
+                                 const inventory& now) {
+  for (auto& r : now.replicas) {
+    auto was = std::find_if(before.replicas.begin(), before.replicas.end(),
+                            [&](auto& y) {
+                              return y.what.replica == r.what.replica
+                                     && y.state == replica_condition::ready;
+                            });
+    if (r.state != replica_condition::ready || was != before.replicas.end())
+      continue;
+    auto& cost = cost_of(now, r);
+    auto counted = cost.loads;
+    average(cost.fetch, to_seconds(r.fetch), counted);
+    average(cost.load, to_seconds(r.load), cost.loads);
+  }
+}
+
+void profiler_state::learn_usage(const std::string& node, const node_load& x) {
+  auto at = view_.nodes.find(node);
+  if (at == view_.nodes.end())
+    return;
+  auto& there = at->second.replicas;
+  for (auto& u : x.replicas) {
+    auto r = std::find_if(there.begin(), there.end(),
+                          [&](auto& y) { return y.what.replica == u.replica; });
+    if (r == there.end() || u.batch <= 0 || u.requests_per_second <= 0)
+      continue;
+    auto& cost = cost_of(at->second, *r);
+    auto counted = cost.executions;
+    average(cost.batch, u.batch, counted);
+    average(cost.execute, u.busy * u.batch / u.requests_per_second,
+            cost.executions);
+  }
+}
+
+void profiler_state::on_tick() {
+  self_->delayed_send(self_, options_.period, tick::value);
+  for (auto& [name, node] : view_.nodes) {
+    auto monitor = node.replicas.empty()
+                     ? nullptr
+                     : options_.net->resolve(name + "/monitor");
+    if (!monitor)
+      continue;
+    self_
+      ->request(caf::actor_cast<monitor_actor>(monitor), options_.period,
+                get_load{})
+      .then([this, name = name](const node_load& x) { learn_usage(name, x); },
+            [](const caf::error&) { /* the next time */ });
+  }
+}
+
+profiler_actor::behavior_type
+profiler(profiler_actor::stateful_pointer<profiler_state> self,
+         profiler_options options) {
+  auto& s = self->state;
+  s.start(self, std::move(options));
+  return {
+    [&s](const measure_model& x) { return s.on_measure(x); },
+    [&s](keep_profile& x) { return s.on_keep(x); },
+    [&s](const get_profiles& x) { return s.on_get(x); },
+    [&s](const get_plans& x) { return s.on_get_plans(x); },
+    [&s](inventory& x) { s.on_inventory(x); },
+    [](const peer_up&) { /* its inventory says more */ },
+    [&s](const peer_down& x) { s.on_peer_down(x); },
+    [&s](const stored_profiles& x) { s.on_rows(x); },
+    [&s](const profile_written& x) { s.on_written(x); },
+    [&s](tick) { s.on_tick(); },
+  };
+}
+
+} // namespace millrace

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <map>
+#include <tuple>
+
+#include "actors/placement/cluster_view.hpp"
+#include "actors/profiler/profiler.hpp"
+#include "models/partition/planner.hpp"
+
+namespace millrace {
+
+/// A profile as it is stored.
+struct profile_row {
+  uint32_t schema = 1;
+  model_profile what;
+  MILLRACE_FIELDS(profile_row, schema, what)
+};
+
+/// State of a PROFILER; see profiler.hpp.
+struct profiler_state {
+  const char* name = "profiler";
+
+  void start(profiler_actor::stateful_pointer<profiler_state> self,
+             profiler_options options);
+
+  caf::result<done> on_measure(const measure_model& x);
+  caf::result<done> on_keep(keep_profile& x);
+  profile_list on_get(const get_profiles& x) const;
+  caf::result<plan_list> on_get_plans(const get_plans& x);
+  void on_inventory(inventory& x);
+  void on_peer_down(const peer_down& x);
+  void on_rows(const stored_profiles& x);
+  void on_written(const profile_written& x);
+  void on_tick();
+
+private:
+  using key = std::pair<std::string, std::string>; ///< model, layers
+  /// What a live_cost is of: model, version, layers, kind of device.
+  using cost_key = std::tuple<std::string, uint64_t, layer_range, std::string>;
+  using done_promise = caf::typed_response_promise<done>;
+  struct entry {
+    model_profile what;
+    uint64_t version = 0; ///< of the row
+  };
+  struct change {
+    model_profile what;
+    done_promise promise;
+  };
+  /// Of one profile on one kind of device.
+  struct known_plans {
+    std::shared_ptr<const partition_planner> planner;
+    uint64_t number = 0;
+  };
+
+  /// A device that can be measured on.
+  struct site {
+    const inventory* node;
+    const device_info* device;
+    uint64_t version;
+  };
+  result<site> site_for(const measure_model& x) const;
+  static key key_of(const model_profile& x);
+  void keep(model_profile x, done_promise promise);
+  void write_next();
+  const entry* profile_of(const std::string& model,
+                          const std::string& version) const;
+  live_cost& cost_of(const inventory& node, const replica_status& r);
+  void learn_loads(const inventory& before, const inventory& now);
+  void learn_usage(const std::string& node, const node_load& x);
+
+  profiler_actor::stateful_pointer<profiler_state> self_ = nullptr;
+  profiler_options options_;
+  cluster_view view_;
+  bool loaded_ = false;
+  std::map<key, entry> profiles_;
+  std::deque<change> changes_; ///< the first is being written
+  std::map<std::pair<key, std::string>, known_plans> plans_;
+  uint64_t planned_ = 0; ///< times
+  std::map<cost_key, live_cost> live_;
+};
+
+} // namespace millrace

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include "tests/support/virtual_cluster.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+
+namespace {
+
+/// Of twelve layers, and no replica is wanted of it.
+model_settings idle_model() {
+  auto out = want(0);
+  out.parts = 2;
+  return out;
+}
+
+result<done> measure_it(virtual_cluster& c, const std::string& device = "") {
+  measure_model x;
+  x.model = "m";
+  x.device = device;
+  std::optional<result<done>> out;
+  caf::scoped_actor self{c.front().process()->system(), true};
+  auto to = caf::actor_cast<profiler_actor>(c.actor("./profiler"));
+  auto asked = self->request(to, caf::infinite, x);
+  c.advance(20s);
+  asked.receive([&](done) { out.emplace(done{}); },
+                [&](const caf::error& e) { out.emplace(from_caf(e)); });
+  return std::move(*out);
+}
+
+profile_list known(virtual_cluster& c) {
+  return *c.ask_actor<profile_list, profiler_actor>("./profiler",
+                                                    get_profiles{"m"});
+}
+
+double metric_of(const profile& x, const char* name, double rows = 1,
+                 const std::map<std::string, double>& of = {}) {
+  auto found = curve_of(x, name, "emulated", of);
+  REQUIRE_FALSE(found.empty());
+  return found.at(rows);
+}
+
+plan_list plans_of(virtual_cluster& c, const std::string& version) {
+  auto out = c.ask_actor<plan_list, profiler_actor>(
+    "./profiler", get_plans{"m", version, "", 4, 100});
+  REQUIRE(out);
+  return *out;
+}
+
+} // namespace
+
+TEST_CASE("FP-06: a model is measured on an idle device: how long it takes to"
+          " load and to run, and its memory") {
+  virtual_cluster c{1, idle_model(), ten_ms};
+  CHECK(known(c).profiles.empty());
+  REQUIRE(measure_it(c));
+  auto all = known(c);
+  REQUIRE(all.profiles.size() == 1);
+  auto& x = all.profiles[0].what;
+  CHECK(all.profiles[0].source == "w1/emu0");
+  CHECK(metric_of(x, "execute_seconds") == doctest::Approx(0.010));
+  CHECK(metric_of(x, "execute_seconds", 8) == doctest::Approx(0.017));
+  CHECK(metric_of(x, "load_seconds") == doctest::Approx(0.050));
+  CHECK(metric_of(x, "memory_bytes") == 1048576);
+  CHECK(metric_of(x, "activation_bytes") > 0);
+  CHECK(c.load_of("w1").devices.at(0).memory == 0); // it leaves nothing behind
+}
+
+TEST_CASE("FP-07: each layer is measured by itself") {
+  virtual_cluster c{1, idle_model(), ten_ms};
+  REQUIRE(measure_it(c));
+  auto x = known(c).profiles.at(0).what;
+  double parameters = 0;
+  for (double i = 0; i < 12; ++i) {
+    std::map<std::string, double> layer{{"layer", i}};
+    CHECK(metric_of(x, "execute_seconds", 1, layer)
+          == doctest::Approx(0.010 / 12));
+    CHECK(metric_of(x, "attach_seconds", 1, layer)
+          == doctest::Approx(0.050 / 12).epsilon(0.01));
+    CHECK(metric_of(x, "output_bytes", 1, layer) > 0);
+    parameters += metric_of(x, "parameter_bytes", 1, layer);
+  }
+  CHECK(parameters == 1048576);
+  CHECK(metric_of(x, "part_attach_seconds")
+        == doctest::Approx(0).epsilon(1e-5));
+}
+
+TEST_CASE("profiler: what is in use is not measured, nor what nobody has") {
+  auto wanted = idle_model();
+  wanted.replicas = 1;
+  virtual_cluster c{2, wanted, ten_ms};
+  auto busy = measure_it(c);
+  REQUIRE_FALSE(busy);
+  CHECK(busy.failure().text == "no device is idle: all have replicas");
+  auto none = measure_it(c, "v100");
+  REQUIRE_FALSE(none);
+  CHECK(none.failure().text
+        == "no device v100 is on a ready node that has the bundle");
+}
+
+TEST_CASE("profiler: what was measured is there after it has crashed") {
+  virtual_cluster c{1, idle_model(), ten_ms};
+  REQUIRE(measure_it(c));
+  c.crash("./profiler");
+  c.advance(3s);
+  CHECK(known(c).profiles.size() == 1);
+  REQUIRE(measure_it(c)); // in the place of that
+  CHECK(known(c).profiles.size() == 1);
+}
+
+TEST_CASE("FP-08: what replicas take while they serve is averaged") {
+  auto wanted = idle_model();
+  wanted.replicas = 1;
+  wanted.policy.batch = 1;
+  virtual_cluster c{2, wanted, ten_ms};
+  for (uint64_t id = 1; id <= 1000; ++id) {
+    c.request(id);
+    c.advance(20ms);
+  }
+  auto live = known(c).live;
+  REQUIRE(live.size() == 2); // a figure for each part
+  for (auto& x : live) {
+    CHECK(x.execute == doctest::Approx(0.005).epsilon(0.02));
+    CHECK(x.batch == doctest::Approx(1));
+    CHECK(x.load == doctest::Approx(0.025));
+    CHECK(x.executions > 1);
+    CHECK(x.loads == 1);
+  }
+}
+
+TEST_CASE("FP-18: versions whose layers are alike have the same plans, until"
+          " what is known of these changes") {
+  virtual_cluster c{1, idle_model(), ten_ms};
+  REQUIRE(measure_it(c));
+  auto first = plans_of(c, "1");
+  CHECK(first.number == 1);
+  CHECK_FALSE(first.ranges.empty());
+  CHECK(plans_of(c, "2").number == 1);
+  auto x = known(c).profiles.at(0);
+  for (auto& p : x.what.points)
+    for (auto& [name, value] : p.metrics)
+      value *= 2;
+  REQUIRE(c.ask_actor<done, profiler_actor>("./profiler", keep_profile{x}));
+  auto second = plans_of(c, "2");
+  CHECK(second.number == 2);
+  CHECK(second.ranges.at(0).inference > first.ranges.at(0).inference);
+}
+
+TEST_CASE("profiler: a profile that nobody can have measured is refused") {
+  virtual_cluster c{1, idle_model(), ten_ms};
+  auto keep = [&](const profile& x) {
+    return c.ask_actor<done, profiler_actor>("./profiler",
+                                             keep_profile{{x, {}, "test"}});
+  };
+  CHECK_FALSE(keep({"m", {}}));
+  CHECK_FALSE(keep({"../m", {{"emulated", 1, {}, {{"load_seconds", 1}}}}}));
+  CHECK_FALSE(keep({"m", {{"emulated", 1, {}, {{"load_seconds", -1}}}}}));
+  CHECK(keep({"m", {{"emulated", 1, {}, {{"load_seconds", 1}}}}}));
+  CHECK(known(c).profiles.size() == 1);
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// \file
+/// The commands on what models cost: as measured, and while they serve.
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <set>
+
+#include "runtime/bytes.hpp"
+#include "runtime/text.hpp"
+#include "shell/ask.hpp"
+#include "shell/tables.hpp"
+#include "shell/views.hpp"
+
+namespace millrace {
+
+namespace {
+
+constexpr auto measuring_takes = 30min;
+
+/// Asks the controller's profiler. Errors: unavailable when there is none.
+template <class Answer, class Request>
+result<Answer> ask_profiler(operator_client& cluster, const Request& x,
+                            microseconds patience = shell_patience) {
+  auto found = ask_registry(cluster);
+  if (!found)
+    return found.failure();
+  return cluster.ask<Answer>(found->node + "/profiler", x, patience);
+}
+
+std::string duration(double x) {
+  return x == 0 ? "-" : format_duration(nanoseconds{std::llround(1e9 * x)});
+}
+
+std::string bytes(double x) {
+  return x == 0 ? "-" : format_bytes(static_cast<uint64_t>(x));
+}
+
+/// A metric of a whole model at one row, or of a layer; 0 where it has none.
+double metric_of(const profile& x, const std::string& kind, const char* name,
+                 const std::map<std::string, double>& dimensions = {}) {
+  auto found = curve_of(x, name, kind, dimensions);
+  return found.empty() ? 0 : found.at(1);
+}
+
+/// Of one kind of device.
+size_t layers_in(const profile& x, const std::string& kind) {
+  size_t n = 0;
+  for (auto& p : x.points)
+    if (auto i = p.dimensions.find("layer");
+        p.device == kind && i != p.dimensions.end())
+      n = std::max(n, static_cast<size_t>(i->second) + 1);
+  return n;
+}
+
+std::set<std::string> kinds_in(const profile& x) {
+  std::set<std::string> out;
+  for (auto& p : x.points)
+    out.insert(p.device);
+  return out;
+}
+
+void print_summary(const profile_list& all, size_t width) {
+  table rows{{"MODEL", "DEVICE", "LAYERS", "ONE ROW", "LOAD", "MEMORY",
+              "WORKS ON", "FROM"}};
+  for (auto& x : all.profiles)
+    for (auto& kind : kinds_in(x.what))
+      rows.push_back(
+        {x.what.model, kind, std::to_string(layers_in(x.what, kind)),
+         duration(metric_of(x.what, kind, "execute_seconds")),
+         duration(metric_of(x.what, kind, "load_seconds")),
+         bytes(metric_of(x.what, kind, "memory_bytes")),
+         bytes(metric_of(x.what, kind, "activation_bytes")), x.source});
+  std::cout << (all.profiles.empty() ? "nothing has been measured\n"
+                                     : table_text(rows, width));
+}
+
+void print_live(const profile_list& all, size_t width) {
+  if (all.live.empty())
+    return;
+  table rows{{"SERVING", "LAYERS", "DEVICE", "EXECUTES", "REQUESTS", "FETCHES",
+              "LOADS"}};
+  for (auto& x : all.live)
+    rows.push_back(
+      {x.model + "." + std::to_string(x.version),
+       std::to_string(x.layers.first) + "-" + std::to_string(x.layers.last - 1),
+       x.device, duration(x.execute), fixed(x.batch, 1), duration(x.fetch),
+       duration(x.load)});
+  std::cout << "\nOn the average, lately:\n" << table_text(rows, width);
+}
+
+/// Each layer with a bar as long as its part of the time.
+void print_layers(const profile& x, const std::string& kind, size_t width) {
+  constexpr double widest = 20;
+  auto n = layers_in(x, kind);
+  double longest = 0;
+  auto of = [&](size_t i, const char* name) {
+    return metric_of(x, kind, name, {{"layer", static_cast<double>(i)}});
+  };
+  for (size_t i = 0; i < n; ++i)
+    longest = std::max(longest, of(i, "execute_seconds"));
+  table rows{
+    {"LAYER", "ONE ROW", "", "PARAMETERS", "ATTACHED IN", "GIVES A ROW"}};
+  for (size_t i = 0; i < n; ++i) {
+    auto run = of(i, "execute_seconds");
+    auto bar = longest > 0 ? std::lround(widest * run / longest) : 0;
+    rows.push_back({std::to_string(i), duration(run),
+                    std::string(static_cast<size_t>(bar), '#'),
+                    bytes(of(i, "parameter_bytes")),
+                    duration(of(i, "attach_seconds")),
+                    bytes(of(i, "output_bytes"))});
+  }
+  if (n > 0)
+    std::cout << "\n"
+              << x.model << " on " << kind << ":\n"
+              << table_text(rows, width);
+}
+
+} // namespace
+
+int show_profiles(shell& in, const arguments& args) {
+  get_profiles of;
+  if (!args.empty())
+    of.model = args[0];
+  auto all = ask_profiler<profile_list>(in.cluster, of);
+  if (!all)
+    return complain(in, all.failure().text);
+  if (in.form == output_form::json)
+    return print_json(to_json(*all));
+  auto width = terminal_width();
+  print_summary(*all, width);
+  if (!args.empty())
+    for (auto& x : all->profiles)
+      for (auto& kind : kinds_in(x.what))
+        print_layers(x.what, kind, width);
+  print_live(*all, width);
+  std::cout << std::flush;
+  return exit_ok;
+}
+
+int measure_costs(shell& in, const arguments& args) {
+  measure_model x;
+  x.model = args[0];
+  if (args.size() > 1)
+    x.device = args[1];
+  if (in.form != output_form::json)
+    std::cout << "measuring " << x.model << ", layer by layer ..." << std::endl;
+  auto done_so = ask_profiler<done>(in.cluster, x, measuring_takes);
+  if (!done_so)
+    return complain(in, done_so.failure().text);
+  return show_profiles(in, {x.model});
+}
+
+int show_plans(shell& in, const arguments& args) {
+  get_plans x;
+  x.model = args[0];
+  std::optional<uint64_t> devices = x.devices;
+  if (args.size() > 1)
+    devices = number_in<uint64_t>(args[1]);
+  if (!devices || *devices == 0)
+    return complain(in, "expected a number of devices, found " + shown(args[1]),
+                    exit_wrong_call);
+  x.devices = *devices;
+  auto plans = ask_profiler<plan_list>(in.cluster, x);
+  if (!plans)
+    return complain(in, plans.failure().text);
+  if (in.form == output_form::json)
+    return print_json(to_json(*plans));
+  table rows{{"REQUESTS THAT WAIT", "PARTS", "CUTS BEFORE LAYERS", "COLD START",
+              "BETWEEN ANSWERS", "ONE REQUEST"}};
+  for (auto& r : plans->ranges)
+    rows.push_back(
+      {std::to_string(r.first)
+         + (r.last > r.first ? " to " + std::to_string(r.last) : ""),
+       std::to_string(r.cuts.size() + 1),
+       r.cuts.empty()
+         ? "-"
+         : joined(r.cuts, " ", [](auto cut) { return std::to_string(cut); }),
+       duration(r.cold), duration(r.period), duration(r.inference)});
+  std::cout << x.model << " on " << *devices << " devices of kind "
+            << plans->device << ":\n"
+            << table_text(rows, terminal_width()) << std::flush;
+  return exit_ok;
+}
+
+int export_profiles(shell& in, const arguments& args) {
+  get_profiles of;
+  if (args.size() > 1)
+    of.model = args[1];
+  auto all = ask_profiler<profile_list>(in.cluster, of);
+  if (!all)
+    return complain(in, all.failure().text);
+  if (all->profiles.empty())
+    return complain(in, "nothing has been measured"
+                          + (of.model.empty() ? "" : " of " + shown(of.model)));
+  profile_book book;
+  for (auto& x : all->profiles) // of layers that differ the last
+    book[x.what.model] = x.what;
+  auto text = print_profiles(book);
+  if (auto done_so = write_file(args[0], std::as_bytes(std::span{text}));
+      !done_so)
+    return complain(in, done_so.failure().text);
+  if (in.form == output_form::json)
+    return print_json(json{{"models", book.size()}});
+  std::cout << args[0] << ": " << book.size()
+            << (book.size() == 1 ? " model" : " models") << std::endl;
+  return exit_ok;
+}
+
+int import_profiles(shell& in, const arguments& args) {
+  auto book = read_profiles(args[0]);
+  if (!book)
+    return complain(in, book.failure().text);
+  for (auto& [model, x] : *book)
+    if (auto kept =
+          ask_profiler<done>(in.cluster, keep_profile{{x, {}, "imported"}});
+        !kept)
+      return complain(in, shown(model) + ": " + kept.failure().text);
+  if (in.form == output_form::json)
+    return print_json(json{{"models", book->size()}});
+  std::cout << book->size() << (book->size() == 1 ? " model" : " models")
+            << " from " << args[0] << std::endl;
+  return exit_ok;
+}
+
+} // namespace millrace

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/profile.hpp"
+#include "runtime/fields.hpp"
+#include "runtime/time.hpp"
+#include "transport/messages/model.hpp"
+
+namespace millrace {
+
+/// What is known of a model's cost, and how that is known.
+struct model_profile {
+  profile what;
+  std::string layers; ///< as in model_info, of what was measured; empty: of any
+  std::string source; ///< "w1/cpu0", or who brought it
+  MILLRACE_FIELDS(model_profile, what, layers, source)
+};
+
+/// Operator to profiler: measure a model on an idle device. Answered once that
+/// is done and on disk.
+/// Errors: unknown_model; unavailable where no device is idle, or stays so.
+struct measure_model {
+  std::string model;
+  std::string version; ///< as in model_settings
+  std::string device;  ///< kind, or id; empty: any
+  std::vector<uint64_t> rows{1, 2, 4, 8};
+  MILLRACE_FIELDS(measure_model, model, version, device, rows)
+};
+
+/// Operator to profiler: somebody has measured this elsewhere. Replaces what is
+/// known of these layers on the same kinds of device.
+struct keep_profile {
+  model_profile what;
+  MILLRACE_FIELDS(keep_profile, what)
+};
+
+/// Of one model, or of all.
+struct get_profiles {
+  std::string model;
+  MILLRACE_FIELDS(get_profiles, model)
+};
+
+/// Moving averages of what replicas of some layers of a model take on a kind of
+/// device.
+struct live_cost {
+  std::string model;
+  uint64_t version = 0;
+  layer_range layers;
+  std::string device;
+  double execute = 0;      ///< seconds, of a batch
+  double batch = 0;        ///< requests in one
+  double fetch = 0;        ///< seconds, until the bundle was there and verified
+  double load = 0;         ///< seconds, without that
+  uint64_t executions = 0; ///< seconds in which some were seen
+  uint64_t loads = 0;      ///< seen
+  MILLRACE_FIELDS(live_cost, model, version, layers, device, execute, batch,
+                  fetch, load, executions, loads)
+};
+
+struct profile_list {
+  std::vector<model_profile> profiles;
+  std::vector<live_cost> live;
+  MILLRACE_FIELDS(profile_list, profiles, live)
+};
+
+/// What it costs to start a model in parts, by what is known of its layers.
+struct get_plans {
+  std::string model;
+  std::string version; ///< as in model_settings
+  std::string device;  ///< kind; empty: the only one it was measured on
+  uint64_t devices = 8;
+  uint64_t requests = 3000; ///< the most
+  MILLRACE_FIELDS(get_plans, model, version, device, devices, requests)
+};
+
+/// From the first number of requests that wait to the last these cuts are best;
+/// seconds as in partition.
+struct planned_range {
+  uint64_t first = 0;
+  uint64_t last = 0;
+  std::vector<uint64_t> cuts;
+  double cold = 0;
+  double period = 0;
+  double inference = 0;
+  MILLRACE_FIELDS(planned_range, first, last, cuts, cold, period, inference)
+};
+
+struct plan_list {
+  std::string device;
+  std::vector<planned_range> ranges;
+  /// Which plans these are: versions whose layers are alike have the same.
+  uint64_t number = 0;
+  MILLRACE_FIELDS(plan_list, device, ranges, number)
+};
+
+/// Controller to node: measure a model on this device. Answered by measured.
+struct measure {
+  std::string model;
+  uint64_t version = 0;
+  std::string device; ///< id
+  std::vector<uint64_t> rows;
+  MILLRACE_FIELDS(measure, model, version, device, rows)
+};
+
+struct measured {
+  model_profile what;
+  MILLRACE_FIELDS(measured, what)
+};
+
+} // namespace millrace
