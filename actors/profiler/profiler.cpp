@@ -159,8 +159,17 @@ caf::result<done> profiler_state::on_measure(const measure_model& x) {
     ->request(caf::actor_cast<supervisor_actor>(at->node->supervisor),
               measure_timeout,
               measure{x.model, at->version, at->device->id, x.rows})
-    .then([this, promise](measured& y) { keep(std::move(y.what), promise); },
-          [promise](caf::error& y) mutable { promise.deliver(std::move(y)); });
+    .then(
+      [this, promise, model = x.model](measured& y) mutable {
+        auto& what = y.what.what;
+        auto fine = check(what);
+        if (fine && what.model == model)
+          return keep(std::move(y.what), promise);
+        promise.deliver(to_caf(
+          fine ? error{ec::internal, "the node measured " + shown(what.model)}
+               : fine.failure()));
+      },
+      [promise](caf::error& y) mutable { promise.deliver(std::move(y)); });
   return promise;
 }
 
