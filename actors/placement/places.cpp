@@ -53,18 +53,19 @@ size_t places::of(const placed& x) const {
   return static_cast<size_t>(i - all_.begin());
 }
 
-footprint places::of(const inventory& node, const assignment& x) const {
-  auto* its = bundle_on(node, x.model, x.version);
+footprint places::of(const inventory& node, const std::string& model,
+                     uint64_t version, const layer_range& layers) const {
+  auto* its = bundle_on(node, model, version);
   if (its == nullptr)
     return {};
-  auto bytes = bytes_of(*its, x.layers);
-  return {bytes, completed_.contains(x.model) ? its->bytes : bytes};
+  auto bytes = bytes_of(*its, layers);
+  return {bytes, completed_.contains(model) ? its->bytes : bytes};
 }
 
 footprint places::of(const inventory& node, const replica_status& x) const {
   // One that starts does not know yet what it takes, one that drains has it
   // still.
-  auto out = of(node, x.what);
+  auto out = of(node, x.what.model, x.what.version, x.what.layers);
   out.bytes = std::max(out.bytes, x.memory);
   out.whole = std::max(out.whole, x.memory);
   auto* part = completed_by(node, x);

@@ -58,7 +58,8 @@ public:
   size_t of(const placed& x) const;
 
   /// What a replica of these layers takes on a node that has the bundle.
-  footprint of(const inventory& node, const assignment& x) const;
+  footprint of(const inventory& node, const std::string& model,
+               uint64_t version, const layer_range& layers) const;
 
   /// What a replica takes that is there. One that completes another is as large
   /// as what they do not share.

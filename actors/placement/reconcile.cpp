@@ -81,16 +81,6 @@ struct layout {
     return i == wholes.end() ? nullptr : &*i;
   }
 
-  /// Whether the part is there that one is to take the place of.
-  bool is_completing(const placed& whole) const {
-    return std::any_of(right.begin(), right.end(), [&](auto& entry) {
-      return std::any_of(
-        entry.second.begin(), entry.second.end(), [&](auto& r) {
-          return r.status->what.replica == whole.status->what.completes;
-        });
-    });
-  }
-
   /// Whole replicas beyond the copies that are wanted.
   std::vector<placed> spare() const {
     std::vector<placed> out;
@@ -173,7 +163,11 @@ private:
                              info == nullptr ? "" : info->application,
                              x.tenants});
     if (version == 0 && x.replicas > 0) {
-      plan_.notes[x.model] = why_nowhere(x);
+      plan_.notes[x.model] =
+        why_nowhere(x)
+        + (there_[x.model].empty() ? ""
+                                   : "; what serves of it stays, but is not"
+                                     " replaced when it is lost");
       return;
     }
     layout out{{&x, version, {}}, {}, {}, {}, {}};
@@ -238,10 +232,13 @@ private:
   /// goes as soon as it waits for nothing.
   void plan_completion(layout& all) {
     std::set<const replica_status*> waiting;
+    auto coming = all.wholes.size();
     for (auto& [part, replicas] : all.right)
       for (auto& r : replicas)
-        if (is_to_be_completed(all, r))
+        if (is_to_be_completed(all, r)) {
           waiting.insert(r.status);
+          coming += all.completing(r) == nullptr;
+        }
     auto ready = count_ready(all.wholes);
     if (all.copies() == 0 || ready < all.copies())
       return;
@@ -251,18 +248,11 @@ private:
       for (auto& r : replicas)
         if (done || (broken && !waiting.contains(r.status)))
           evict(r);
-    // Some of those that wait are starting already.
-    auto others = static_cast<uint64_t>(
-      std::count_if(all.wholes.begin(), all.wholes.end(), [&](auto& r) {
-        return is_ready(r) || !all.is_completing(r);
-      }));
-    auto coming = others + waiting.size();
-    if (!done && coming < all.completed())
+    all.right.clear(); // no part is put anywhere any more
+    if (coming < all.completed())
       put_where_room(all.whole, all.completed() - coming);
-    if (done) {
-      all.right.clear();
+    if (done)
       spread(all.whole, all.wholes);
-    }
   }
 
   /// Whether a replica of a part may yet become a whole one. Has one loaded
@@ -371,11 +361,8 @@ private:
   }
 
   footprint footprint_of(const wish& what, const place& on) const {
-    assignment x;
-    x.model = what.settings->model;
-    x.version = what.version;
-    x.layers = what.layers;
-    return places_.of(*on.node, x);
+    return places_.of(*on.node, what.settings->model, what.version,
+                      what.layers);
   }
 
   /// Adds replicas, each on the emptiest device there is, except on one node;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "models/partition/planner.hpp"
 #include "runtime/limits.hpp"
@@ -33,13 +32,6 @@ void average(double& mean, double x, uint64_t& count) {
   ++count;
 }
 
-std::set<std::string> kinds_in(const profile& x) {
-  std::set<std::string> out;
-  for (auto& p : x.points)
-    out.insert(p.device);
-  return out;
-}
-
 /// Errors: bad_request for what nobody can have measured.
 result<void> check(const profile& x) {
   if (auto fine = check_name("model", x.model); !fine)
@@ -61,7 +53,7 @@ result<void> check(const profile& x) {
 
 /// What is known, with this in the place of what was known of the same devices.
 profile merged(profile known, const profile& x) {
-  auto kinds = kinds_in(x);
+  auto kinds = devices_in(x);
   std::erase_if(known.points,
                 [&](auto& p) { return kinds.contains(p.device); });
   known.model = x.model;
@@ -265,7 +257,7 @@ caf::result<plan_list> profiler_state::on_get_plans(const get_plans& x) {
     return to_caf(
       {ec::unavailable, "nothing is known of what " + x.model + " costs", {}});
   auto& what = known->what;
-  auto kinds = kinds_in(what.what);
+  auto kinds = devices_in(what.what);
   auto kind = x.device.empty() ? *kinds.begin() : x.device;
   if (x.device.empty() ? kinds.size() > 1 : !kinds.contains(x.device))
     return to_caf({ec::bad_request,

@@ -10,7 +10,19 @@ namespace {
 
 using dimensions = std::map<std::string, double>;
 
-/// How many layers a device's points speak of.
+bool is_cost(double seconds) {
+  return std::isfinite(seconds) && seconds >= 0;
+}
+
+} // namespace
+
+std::set<std::string> devices_in(const profile& x) {
+  std::set<std::string> out;
+  for (auto& p : x.points)
+    out.insert(p.device);
+  return out;
+}
+
 size_t layers_in(const profile& x, const std::string& device) {
   constexpr double most = 100'000;
   double out = 0;
@@ -20,12 +32,6 @@ size_t layers_in(const profile& x, const std::string& device) {
       out = std::max(out, std::min(i->second + 1, most));
   return static_cast<size_t>(out);
 }
-
-bool is_cost(double seconds) {
-  return std::isfinite(seconds) && seconds >= 0;
-}
-
-} // namespace
 
 result<layer_costs> layer_costs_of(const profile& x, const std::string& device,
                                    double rows, const host_link& link) {

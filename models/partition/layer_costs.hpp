@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <set>
+#include <string>
 #include <vector>
 
 #include "models/profile.hpp"
@@ -30,6 +32,12 @@ struct host_link {
   bandwidth rate{1.25e9};
   nanoseconds latency{100us};
 };
+
+/// The kinds of device that a profile is of.
+std::set<std::string> devices_in(const profile& x);
+
+/// How many layers it speaks of on one of them.
+size_t layers_in(const profile& x, const std::string& device);
 
 /// The costs of a profile whose points have the dimension `layer`, from 0, each
 /// with execute_seconds, by rows, and where they are not 0 parameter_bytes,

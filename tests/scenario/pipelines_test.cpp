@@ -320,16 +320,22 @@ void part(virtual_cluster& c, const std::string& a, const std::string& b,
     cut ? links.cut(from, to) : links.mend(from, to);
 }
 
-} // namespace
-
-TEST_CASE("pipelines: who has been cut off from the next stage alone loses"
-          " nothing of what it hands on") {
-  virtual_cluster c{3, in_parts(2), ten_ms};
+/// Sends 50 requests to two stages, and cuts these off from each other.
+std::vector<std::string> cut_off(virtual_cluster& c) {
   auto nodes = nodes_of(c, 3);
   REQUIRE(nodes.size() == 2);
   send(c, 1, 50);
   c.advance(22ms);
   part(c, nodes[0], nodes[1], true);
+  return nodes;
+}
+
+} // namespace
+
+TEST_CASE("pipelines: who has been cut off from the next stage alone loses"
+          " nothing of what it hands on") {
+  virtual_cluster c{3, in_parts(2), ten_ms};
+  auto nodes = cut_off(c);
   c.advance(3s);
   part(c, nodes[0], nodes[1], false);
   c.advance(7s);
@@ -351,11 +357,7 @@ TEST_CASE(
   "P3: a stage that hears of the next one's death before the router does"
   " keeps what it has for another") {
   virtual_cluster c{3, in_parts(2), ten_ms};
-  auto nodes = nodes_of(c, 3);
-  REQUIRE(nodes.size() == 2);
-  send(c, 1, 50);
-  c.advance(22ms);
-  part(c, nodes[0], nodes[1], true);
+  auto nodes = cut_off(c);
   c.advance(400ms); // they have given each other up by now, 100 ms ago at most
   c.kill(nodes[1]);
   c.advance(9s);

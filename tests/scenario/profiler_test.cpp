@@ -19,14 +19,7 @@ result<done> measure_it(virtual_cluster& c, const std::string& device = "") {
   measure_model x;
   x.model = "m";
   x.device = device;
-  std::optional<result<done>> out;
-  caf::scoped_actor self{c.front().process()->system(), true};
-  auto to = caf::actor_cast<profiler_actor>(c.actor("./profiler"));
-  auto asked = self->request(to, caf::infinite, x);
-  c.advance(20s);
-  asked.receive([&](done) { out.emplace(done{}); },
-                [&](const caf::error& e) { out.emplace(from_caf(e)); });
-  return std::move(*out);
+  return c.ask_actor<done, profiler_actor>("./profiler", x, 20s);
 }
 
 profile_list known(virtual_cluster& c) {

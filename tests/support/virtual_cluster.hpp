@@ -120,14 +120,16 @@ public:
     });
   }
 
-  /// The answer of an actor, or the error in its place.
+  /// The answer of an actor, or the error in its place, after so long.
   template <class Answer, class Actor, class Question>
-  result<Answer> ask_actor(const std::string& address, const Question& x) {
+  result<Answer> ask_actor(const std::string& address, const Question& x,
+                           microseconds takes = 0us) {
     std::optional<result<Answer>> out;
     caf::scoped_actor self{front().process()->system(), true};
     auto to = caf::actor_cast<Actor>(actor(address));
     auto asked = self->request(to, caf::infinite, x);
     at_front([] {});
+    advance(takes);
     asked.receive([&](Answer& y) { out.emplace(std::move(y)); },
                   [&](const caf::error& e) { out.emplace(from_caf(e)); });
     return std::move(*out);

@@ -328,6 +328,21 @@ TEST_CASE("FP-24: a node is lost, and whole replicas go elsewhere, or parts"
   CHECK(count_copies(view, wanted).ready == 3);
 }
 
+TEST_CASE("FP-24: once enough copies are whole no part is put anywhere, nor"
+          " spread") {
+  auto view = with_memory(1, 1000);
+  auto wanted = in_parts(2);
+  wanted.replicas = 2;
+  carry_out(view, {wanted});
+  carry_out(view, {wanted});
+  auto& there = view.nodes["w1"].replicas;
+  REQUIRE(there.size() == 8);
+  for (size_t i = 6; i < 8; ++i)
+    there[i].state = replica_condition::starting;
+  view.nodes["w2"] = with_memory(2, 1000).nodes["w2"];
+  CHECK(is_idle(reconcile(view, {wanted})));
+}
+
 TEST_CASE("placement: copies beyond those that are wanted make way for a model"
           " that has none") {
   auto view = with_memory(2, 150);

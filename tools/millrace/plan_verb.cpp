@@ -2,7 +2,6 @@
 #include <cmath>
 #include <iostream>
 #include <numeric>
-#include <set>
 
 #include "millrace/print.hpp"
 #include "models/partition/deployment.hpp"
@@ -220,9 +219,7 @@ result<profile> profile_for(const plan_options& x) {
 
 /// The kind of device that was said, or the only one that a profile is of.
 result<std::string> device_for(const plan_options& x, const profile& of) {
-  std::set<std::string> kinds;
-  for (auto& p : of.points)
-    kinds.insert(p.device);
+  auto kinds = devices_in(of);
   if (x.device.empty() ? kinds.size() == 1 : kinds.contains(x.device))
     return x.device.empty() ? *kinds.begin() : x.device;
   return error{ec::bad_request,

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
-#include <set>
 
+#include "models/partition/layer_costs.hpp"
 #include "runtime/bytes.hpp"
 #include "runtime/text.hpp"
 #include "shell/ask.hpp"
@@ -45,28 +45,11 @@ double metric_of(const profile& x, const std::string& kind, const char* name,
   return found.empty() ? 0 : found.at(1);
 }
 
-/// Of one kind of device.
-size_t layers_in(const profile& x, const std::string& kind) {
-  size_t n = 0;
-  for (auto& p : x.points)
-    if (auto i = p.dimensions.find("layer");
-        p.device == kind && i != p.dimensions.end())
-      n = std::max(n, static_cast<size_t>(i->second) + 1);
-  return n;
-}
-
-std::set<std::string> kinds_in(const profile& x) {
-  std::set<std::string> out;
-  for (auto& p : x.points)
-    out.insert(p.device);
-  return out;
-}
-
 void print_summary(const profile_list& all, size_t width) {
   table rows{{"MODEL", "DEVICE", "LAYERS", "ONE ROW", "LOAD", "MEMORY",
               "WORKS ON", "FROM"}};
   for (auto& x : all.profiles)
-    for (auto& kind : kinds_in(x.what))
+    for (auto& kind : devices_in(x.what))
       rows.push_back(
         {x.what.model, kind, std::to_string(layers_in(x.what, kind)),
          duration(metric_of(x.what, kind, "execute_seconds")),
@@ -133,7 +116,7 @@ int show_profiles(shell& in, const arguments& args) {
   print_summary(*all, width);
   if (!args.empty())
     for (auto& x : all->profiles)
-      for (auto& kind : kinds_in(x.what))
+      for (auto& kind : devices_in(x.what))
         print_layers(x.what, kind, width);
   print_live(*all, width);
   std::cout << std::flush;
