@@ -229,6 +229,33 @@ result<void> decode_into(slot target, const_bytes body, decode_context& ctx);
 /// its size.
 std::string printed(const_bytes value);
 
+/// The fields in which two records differ, for people: "replicas 1 -> 2,
+/// policy.max_batch 1 -> 8"; empty when they are the same.
+template <declared T>
+std::string differences(const T& was, const T& is,
+                        const std::string& prefix = {}) {
+  std::string out;
+  auto text_of = [](auto& x) {
+    encoder one{timestamp{}, nullptr};
+    one.put(x);
+    return printed(one.take_body().view());
+  };
+  auto add = [&](auto field) {
+    auto& a = was.*field.member;
+    auto& b = is.*field.member;
+    if (a == b)
+      return;
+    auto name = prefix + std::string{field.name};
+    out += out.empty() ? "" : ", ";
+    if constexpr (declared<std::remove_cvref_t<decltype(a)>>)
+      out += differences(a, b, name + ".");
+    else
+      out += name + " " + text_of(a) + " -> " + text_of(b);
+  };
+  std::apply([&](auto... fields) { (add(fields), ...); }, T::fields());
+  return out;
+}
+
 /// As above, for the value that other bytes follow. Returns its size.
 result<size_t> decode_front(slot target, const_bytes input,
                             decode_context& ctx);

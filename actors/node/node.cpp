@@ -177,7 +177,11 @@ private:
     return watched(
       std::move(*out), [=, state = health_](const result<void>& done) mutable {
         refuses.set(done ? 0 : 1);
-        state->set_trouble(path, done ? "" : "disk: " + done.failure().text);
+        state->set_trouble(path,
+                           done ? ""
+                                : "disk: " + done.failure().text
+                                    + "; what this node is told or what happens"
+                                      " to it may not be known after it ends");
       });
   }
 
@@ -213,9 +217,8 @@ private:
   std::vector<finding> examine_node() const {
     auto out = examine_host(mine().data);
     for (auto& text : health_->troubles())
-      out.push_back({"trouble", verdict::bad, text,
-                     "the node works on; what it was told or what happened may"
-                     " not be known after it ends"});
+      out.push_back(
+        {"trouble", verdict::bad, text, "the node works on meanwhile"});
     out.push_back({"addresses", verdict::good, describe(), {}});
     auto guarded = !config_.keys.empty();
     out.push_back({"keys", guarded ? verdict::good : verdict::notice,
@@ -364,8 +367,17 @@ private:
     }
     if (!config_.keys.empty())
       keys_.emplace(allowed_path(config_.keys),
-                    [this](allowed_keys x) { bus_->allow(std::move(x)); });
+                    [this](auto x) { on_list_of_keys(std::move(x)); });
     return {};
+  }
+
+  void on_list_of_keys(result<allowed_keys> x) {
+    health_->set_trouble("keys", x ? ""
+                                   : "keys: " + x.failure().text
+                                       + "; who could connect before still can,"
+                                         " and nobody else");
+    if (x)
+      bus_->allow(std::move(*x));
   }
 
   /// Nobody will listen to this start; the next one can be the later.

@@ -26,6 +26,19 @@ std::string pack(const model_row& x) {
   return std::string{out.take_body().text()};
 }
 
+/// What an event says of a change: what was there, what is.
+std::string change_text(const model_row* was,
+                        const std::optional<model_row>& is) {
+  if (!is)
+    return "forgotten";
+  if (was != nullptr)
+    return differences(was->settings, is->settings);
+  model_settings plain;
+  plain.model = is->settings.model;
+  auto unlike = differences(plain, is->settings);
+  return "new" + (unlike.empty() ? "" : ": " + unlike);
+}
+
 } // namespace
 
 void registry_state::start(
@@ -155,11 +168,14 @@ void registry_state::write_next() {
 void registry_state::on_written(const registry_written& x) {
   auto done_change = std::move(changes_.front());
   changes_.pop_front();
+  auto i = models_.find(done_change.model);
   if (*x.version) {
     log_event(
       log_level::info, "registry", "changed",
       {{"model", done_change.model},
-       {"replicas", done_change.row ? done_change.row->settings.replicas : 0}});
+       {"replicas", done_change.row ? done_change.row->settings.replicas : 0},
+       {"what", change_text(i == models_.end() ? nullptr : &i->second.row,
+                            done_change.row)}});
     if (done_change.row)
       models_[done_change.model] = {*done_change.row, **x.version};
     else

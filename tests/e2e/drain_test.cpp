@@ -211,3 +211,40 @@ TEST_CASE("P16: a rolling restart of workers and controller loses nothing") {
   CHECK(load.submitted > 100);
   CHECK(load.statuses[ec::ok] == load.submitted);
 }
+
+TEST_CASE("P16: a gateway that is drained and started again refuses what it"
+          " does not take, and another's clients notice nothing") {
+  auto nodes = apart();
+  nodes["gw2"] = nodes["gw"];
+  live_cluster c{nodes, "  - {model: identity, replicas: 2}\n", bundles};
+  c.start_all();
+  REQUIRE(c.wait_ready());
+  auto at = [&](const std::string& node) {
+    auto gateway = client::connect(c.endpoint(node, "clients"), 10s);
+    REQUIRE(gateway);
+    REQUIRE(eventually([&] { return !gateway->models()->empty(); }, 10s));
+    return std::move(*gateway);
+  };
+  canary_load of_it{at("gw"), "identity", 16},
+    of_other{at("gw2"), "identity", 16};
+  of_it.start();
+  of_other.start();
+  const int drains = 3 * times();
+  for (int i = 0; i < drains; ++i) {
+    auto before = of_it.good.load();
+    restart(c, "gw");
+    CHECK(eventually([&] { return of_it.good > before + 100; }, 10s));
+  }
+  for (auto* load : {&of_it, &of_other}) {
+    load->stop();
+    load->finish();
+    report(*load);
+    CHECK(load->answered == load->submitted);
+    CHECK(load->surprises == 0);
+    CHECK(load->foreign == 0);
+  }
+  MESSAGE(drains << " drains");
+  CHECK(of_it.statuses[ec::ok] + of_it.statuses[ec::unavailable]
+        == of_it.submitted);
+  CHECK(of_other.statuses[ec::ok] == of_other.submitted);
+}

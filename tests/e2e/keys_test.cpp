@@ -69,6 +69,23 @@ public:
     REQUIRE(p.wait() == 0);
   }
 
+  /// A node's audit log.
+  std::string audit(const std::string& node) const {
+    auto file = folder_ / "audit.log";
+    process p{
+      {MILLRACE_PROGRAM, "store", "audit", cluster.folder() + "/data/" + node},
+      file};
+    CHECK(p.wait() == 0);
+    return *read_file(file, 1 << 20);
+  }
+
+  /// Waits until it says so.
+  void expect_audit(const std::string& node, const std::string& line) const {
+    CAPTURE(line);
+    CHECK(eventually(
+      [&] { return audit(node).find(line) != std::string::npos; }, 5s));
+  }
+
   std::string clients() const { return cluster.endpoint("gw", "clients"); }
 
   std::string operators(const std::string& node) const {
@@ -234,6 +251,8 @@ TEST_CASE("P13: a key that is suspended is not listened to, until it is"
     },
     2s));
   CHECK(knock(c.clients(), c.key("app")) == ec::forbidden);
+  c.expect_audit("gw", "app (client) was refused at clients/default, from ");
+  c.expect_audit("gw", ": its key is suspended");
   c.keys({"resume", "app"});
   CHECK(eventually(
     [&] { return app.infer_one(ask("identity"), 200ms).status == ec::ok; },
@@ -310,13 +329,6 @@ TEST_CASE("P13: who says three things they may not is not listened to") {
 TEST_CASE("P13: a worker's key gives no orders, and makes nobody another") {
   guarded_cluster c;
   c.keys({"new", "rogue", "other", "--role", "node"});
-  auto audit = [&] {
-    process p{
-      {MILLRACE_PROGRAM, "store", "audit", c.cluster.folder() + "/data/w1"},
-      c.cluster.folder() + "/audit.log"};
-    CHECK(p.wait() == 0);
-    return *read_file(c.cluster.folder() + "/audit.log", 1 << 20);
-  };
   deploy order;
   order.epoch = 1'000'000;
   order.what.replica = "affine.1.9";
@@ -332,11 +344,8 @@ TEST_CASE("P13: a worker's key gives no orders, and makes nobody another") {
   claim.link = claim.start = 1;
   worker.say(claim);
   for (auto line : {"rogue (node) said deploy", "other (node) spoke as 'ctl'",
-                    "rogue (node) claimed to be a controller"}) {
-    CAPTURE(line);
-    CHECK(
-      eventually([&] { return audit().find(line) != std::string::npos; }, 5s));
-  }
+                    "rogue (node) claimed to be a controller"})
+    c.expect_audit("w1", line);
   auto status = operator_client::connect(c.operators("w1"), 2s, c.key("ops"))
                   ->ask<node_status>("./supervisor", get_status{});
   REQUIRE(status);
@@ -344,25 +353,45 @@ TEST_CASE("P13: a worker's key gives no orders, and makes nobody another") {
     CHECK(replica.what.replica != "affine.1.9");
 }
 
-TEST_CASE("P13: what an operator orders is in the audit log") {
+TEST_CASE("P13: what an operator orders is in the audit log, and what came of"
+          " it") {
   guarded_cluster c;
   auto ops = operator_client::connect(c.operators("ctl"), 2s, c.key("ops"));
   set_model more;
   more.settings.model = "identity";
   more.settings.replicas = 2;
   REQUIRE(ops->ask<done>("ctl/registry", more));
-  CHECK(eventually(
-    [&] {
-      process p{
-        {MILLRACE_PROGRAM, "store", "audit", c.cluster.folder() + "/data/ctl"},
-        c.cluster.folder() + "/audit.log"};
-      CHECK(p.wait() == 0);
-      auto text = *read_file(c.cluster.folder() + "/audit.log", 1 << 20);
-      return text.find("ops (operator) said set_model to 'ctl/registry'")
-               != std::string::npos
-             && text.find("\"model\":\"identity\"") != std::string::npos;
-    },
-    5s));
+  CHECK_FALSE(ops->ask<done>("ctl/registry", forget_model{"nope"}));
+  for (auto line :
+       {"ops (operator) said set_model to 'ctl/registry': ",
+        "\"model\":\"identity\"",
+        "ops (operator) was told: set_model to 'ctl/registry' is done",
+        "ops (operator) was told: forget_model to 'ctl/registry' is refused:"
+        " 'model 'nope' is not registered'"})
+    c.expect_audit("ctl", line);
+}
+
+TEST_CASE("P13: a list of keys that cannot be read changes nothing, and is a"
+          " trouble that shows until it can") {
+  guarded_cluster c;
+  auto list = allowed_path(c.cluster.folder() + "/keys");
+  auto app = c.cluster.connect_client();
+  auto shows = [&](bool wanted) {
+    return c.cluster.wait_status("gw", [&](const node_status& x) {
+      auto there =
+        std::any_of(x.troubles.begin(), x.troubles.end(), [&](auto& text) {
+          return text.starts_with("keys: ")
+                 && text.find("can write to it") != std::string::npos;
+        });
+      return there == wanted;
+    });
+  };
+  CHECK(shows(false));
+  REQUIRE(::chmod(list.c_str(), 0666) == 0);
+  CHECK(shows(true));
+  CHECK(app.infer_one(ask("identity")).status == ec::ok);
+  REQUIRE(::chmod(list.c_str(), 0644) == 0);
+  CHECK(shows(false));
 }
 
 TEST_CASE("P13: at each endpoint each message of another role is refused") {

@@ -131,12 +131,26 @@ class Shell(ThreeNodes):
         for wrong in ("never", "0s", "2h"):
             self.assertEqual(self.shell("trace", wrong).returncode, 2)
 
+    def test_ctrl_c_ends_a_trace_early_and_what_was_recorded_is_there(self):
+        self.load()
+        path = pathlib.Path(self.folder.name, "early.json")
+        terminal = self.at_terminal("trace", "60", str(path))
+        terminal.until(b"recording")
+        terminal.type(b"\x03")
+        terminal.until(b"early.json: ")
+        self.assertEqual(terminal.status(), 0)
+        json.loads(path.read_text())
+
     def test_events_tell_why_a_node_went_and_outlive_it(self):
         self.nodes["w2"].kill()
         self.nodes["w2"].wait(10)
         self.assertTrue(eventually(lambda: any(
             "peer_down" in x["text"] and "w2" in x["text"]
             for x in self.ask("events", "front")["events"])))
+        for words in (("events", "w2"), ("actors", "w2"), ("drain", "w2"), ("doctor", "w2")):
+            answer = self.shell(*words)
+            self.assertEqual(answer.returncode, 1, words)
+            self.assertIn("node w2 is lost since ", answer.stderr)
         self.nodes["w2"] = self.start("w2")
         self.assertTrue(eventually(lambda: len(self.ask("nodes")["nodes"]) == 3))
         # Two starts of w2: the first one's is from the life before.
@@ -199,7 +213,8 @@ class Shell(ThreeNodes):
 
     def test_top_shows_all_of_it_until_q(self):
         terminal = self.at_terminal("top", "0.2", rows=40)
-        for text in (b"q quits", b"3 nodes", b"NODE", b"DEVICE", b"REPLICA", b"WAITING"):
+        for text in (b"q quits", b"3 nodes", b"NODE", b"DEVICE", b"MODEL", b"REPLICA",
+                     b"WAITING"):
             terminal.until(text)
         terminal.type(b"d")
         terminal.until(b"d + devices")
@@ -211,6 +226,32 @@ class Shell(ThreeNodes):
         self.assertEqual(terminal.status(), 0)
         self.assertIn("3 nodes", self.shell("top").stdout)
 
+    def test_top_tells_of_lines_that_do_not_fit_and_of_models_without_replicas(self):
+        self.shell("load", "no-such", "1")
+        terminal = self.at_terminal("top", "0.2", rows=12)
+        terminal.until(b"no-such has 0 of 1 replica(s): no node has a bundle of it")
+        terminal.until(b"lines more, in a higher window or with parts hidden")
+        terminal.type(b"q")
+        self.assertEqual(terminal.status(), 0)
+        self.shell("forget", "no-such", "--yes")
+
+    def test_a_version_that_no_node_has_is_asked_about_and_stays_a_trouble(self):
+        answer = self.shell("load", "affine", "1", "77")
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn("No node has version '77' of affine; there are 1, default. Until one"
+                      " does, what serves of it now is not replaced when it is lost.",
+                      answer.stderr)
+        self.assertEqual(self.shell("load", "affine", "1", "77", "--yes").returncode, 0)
+        status = self.shell("status").stdout
+        self.assertIn("affine has 1 of 1 replica(s): no node has a bundle of version '77'; what"
+                      " serves of it stays, but is not replaced when it is lost", status)
+        self.assertEqual(self.shell("load", "affine", "1", "1").returncode, 0)
+        self.assertTrue(eventually(lambda: "affine" not in self.shell("status").stdout))
+        # Each change is an event that says what has changed.
+        events = self.shell("events", "front").stdout
+        self.assertIn('registry.changed model=affine replicas=1 what="version "77" -> "1""',
+                      events.replace("\\", ""))
+
     def test_watch_runs_a_command_again_and_again(self):
         terminal = self.at_terminal("watch", "0.2", "nodes")
         for _ in range(3):
@@ -218,8 +259,10 @@ class Shell(ThreeNodes):
             terminal.until(b"UPTIME")
         terminal.type(b"q")
         self.assertEqual(terminal.status(), 0)
-        for wrong in (["watch", "1"], ["watch", "top"], ["watch", "dance"], ["watch", "drain"]):
-            self.assertEqual(self.shell(*wrong).returncode, 2)
+        for wrong in (["1"], ["top"], ["dance"], ["drain"], ["load", "affine", "2"],
+                      ["2", "drain", "w1", "--yes"]):
+            self.assertEqual(self.shell("watch", *wrong).returncode, 2, wrong)
+        self.assertEqual(self.model("affine")["settings"]["replicas"], 1)
 
     def test_shell_converses_with_help_completion_and_history(self):
         terminal = self.at_terminal()
@@ -232,6 +275,8 @@ class Shell(ThreeNodes):
         terminal.until(b"supervisor")
         terminal.type(b"queue aff\t\n")
         terminal.until(b"affine.1")
+        terminal.type(b"watch top\t\n")  # which it does not, and so is not completed
+        terminal.until(b"watch looks again and again; top is no command that only looks")
         terminal.type(b"explain 'x\n")
         terminal.until(b"a ' that is not closed")
         terminal.type(b"exit\n")

@@ -355,6 +355,18 @@ class Calls(unittest.TestCase):
             self.assertRegex(answer.stderr, rf"{path}:4: nodes\.a\.{key}: .*keys")
 
     @unittest.skipUnless(os.geteuid() == 0, "only root gives files to others")
+    def test_of_several_new_keys_all_are_made_or_none(self):
+        keys = self.path / "several"
+        new = lambda *names: call(MILLRACE, "keys", "new", keys, *names, "--role", "node")
+        self.assertEqual(new("a").returncode, 0)
+        for names, why in ((("b", "a"), "has a key 'a' already"),
+                           (("b", "b"), "'b' is named twice"), (("b", "no good"), "no good")):
+            answer = new(*names)
+            self.assertEqual(answer.returncode, 1, names)
+            self.assertIn(why, answer.stderr)
+            self.assertFalse((keys / "b.key").exists())
+        self.assertEqual(new("b", "c").returncode, 0)
+
     def test_what_root_writes_into_a_folder_of_keys_is_its_owners(self):
         self.path.chmod(0o755)
         keys = self.path / "keys"

@@ -63,6 +63,7 @@ public:
   size_t surprises = 0; ///< answers to nothing that is open
   std::map<ec, size_t> statuses;
   std::map<ec, std::string> texts;
+  std::atomic<size_t> good = 0; ///< answers of status ok, while it runs
   std::atomic<microseconds> longest_gap{}; ///< between two good answers
   std::atomic<microseconds> longest_wait{};
 
@@ -116,6 +117,7 @@ private:
       waits_.emplace_back(i->second.second, time);
     raise(longest_wait, to_us(time - i->second.second));
     if (x.reply.status == ec::ok) {
+      ++good;
       if (x.reply.outputs.size() != 1
           || values_of(x.reply.outputs[0].value)[0] != i->second.first)
         ++foreign;

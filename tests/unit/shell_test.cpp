@@ -57,8 +57,10 @@ TEST_CASE("shell: an argument is completed as what it names") {
   CHECK(kind_of_next({"log"}) == level);
   CHECK(kind_of_next({"log", "info"}) == node);
   CHECK(kind_of_next({"help"}) == command);
-  CHECK(kind_of_next({"watch"}) == command);
-  CHECK(kind_of_next({"watch", "2"}) == command);
+  CHECK(kind_of_next({"watch"}) == watched);
+  CHECK(kind_of_next({"watch", "2"}) == watched);
+  CHECK(kind_of_next({"watch", "500ms"}) == watched);
+  CHECK(kind_of_next({"trace", "2"}) == file);
   CHECK(kind_of_next({"watch", "2", "queue"}) == model);
   CHECK(kind_of_next({"no-such-thing"}) == other);
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -103,9 +104,8 @@ error no_such_key(const key_folder& keys, const std::string& name) {
 
 // -- new ----------------------------------------------------------------------
 
-/// Makes one and puts it on the list.
-result<void> make_key(key_folder& keys, const std::string& name, role who,
-                      const std::string& tenant) {
+/// Why a key cannot be made.
+result<void> check_new(const key_folder& keys, const std::string& name) {
   if (auto fine = check_name("key", name); !fine)
     return fine;
   if (name == cluster_key_name)
@@ -116,6 +116,16 @@ result<void> make_key(key_folder& keys, const std::string& name, role who,
                  allowed_path(keys.path()) + ": has a key " + shown(name)
                    + " already; 'keys remove' takes it out",
                  {}};
+  std::error_code none;
+  if (auto file = key_path(keys.path(), name);
+      std::filesystem::exists(file, none))
+    return error{ec::conflict, file + ": is there already", {}};
+  return {};
+}
+
+/// Makes one and puts it on the list.
+result<void> make_key(key_folder& keys, const std::string& name, role who,
+                      const std::string& tenant) {
   auto front = keys.cluster_key();
   if (!front)
     return front.failure();
@@ -157,6 +167,13 @@ int run_new(const keys_options& x, const common_options& common) {
   auto keys = key_folder::open(x.folder);
   if (!keys)
     return fail(common, keys.failure());
+  for (auto& name : x.names) { // before any is made
+    if (auto fine = check_new(*keys, name); !fine)
+      return fail(common, fine.failure());
+    if (std::count(x.names.begin(), x.names.end(), name) > 1)
+      return fail(common,
+                  {ec::bad_request, shown(name) + " is named twice", {}});
+  }
   for (auto& name : x.names)
     if (auto made = make_key(*keys, name, *who, tenant); !made)
       return fail(common, made.failure());

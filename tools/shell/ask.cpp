@@ -79,17 +79,18 @@ result<std::vector<member>> linked_nodes(operator_client& cluster) {
 result<std::vector<std::string>>
 node_names(operator_client& cluster, const std::vector<std::string>& args,
            size_t place) {
-  auto nodes = linked_nodes(cluster);
-  if (!nodes)
-    return nodes.failure();
-  std::vector<std::string> names;
-  for (auto& m : *nodes)
+  auto members = cluster.ask<member_list>("./supervisor", get_members{});
+  if (!members)
+    return members.failure();
+  std::vector<std::string> names{members->self.name};
+  for (auto& m : members->peers)
     names.push_back(m.name);
   if (place >= args.size())
     return names;
   auto& wanted = args[place];
   if (std::find(names.begin(), names.end(), wanted) == names.end())
-    return error{ec::unavailable, no_such_node(wanted, names), {}};
+    return error{
+      ec::unavailable, no_such_node(wanted, names, members->lost), {}};
   return std::vector{wanted};
 }
 
@@ -101,7 +102,12 @@ std::vector<std::string> names_of(const cluster_status& x) {
 }
 
 std::string no_such_node(const std::string& name,
-                         const std::vector<std::string>& there) {
+                         const std::vector<std::string>& there,
+                         const std::vector<lost_member>& lost) {
+  for (auto& x : lost)
+    if (x.node.name == name)
+      return "node " + name + " is lost since " + format_duration(x.ago) + ": "
+             + x.reason;
   return "no node " + shown(name) + "; there are "
          + joined(there, ", ", [](auto& x) { return x; });
 }

@@ -43,9 +43,10 @@ node_names(operator_client& cluster, const std::vector<std::string>& args = {},
 /// The nodes that answered.
 std::vector<std::string> names_of(const cluster_status& x);
 
-/// What to say where a node is named that is not among them.
+/// What to say where a node is named that is not among those that are there.
 std::string no_such_node(const std::string& name,
-                         const std::vector<std::string>& there);
+                         const std::vector<std::string>& there,
+                         const std::vector<lost_member>& lost);
 
 /// A router's queue, and its gateway's node.
 using router_queue = std::pair<std::string, queue_status>;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <iostream>
+#include <set>
 
 #include "runtime/text.hpp"
 #include "shell/ask.hpp"
@@ -60,6 +61,29 @@ std::string loss_text(const model_status& x, uint64_t left = 0) {
          + std::to_string(x.ready) + " that are ready";
 }
 
+/// Why a version is not to be had though others are, and what that means;
+/// empty where it is, or nobody has any.
+std::string version_objection(operator_client& cluster,
+                              const std::string& model,
+                              const std::string& version) {
+  auto all = ask_all(cluster);
+  if (!all)
+    return {};
+  std::set<std::string> there;
+  for (auto& n : all->nodes)
+    for (auto& m : n.models)
+      if (m.model == model) {
+        there.insert(std::to_string(m.version));
+        there.insert(m.aliases.begin(), m.aliases.end());
+      }
+  if (there.empty() || there.contains(version))
+    return {};
+  return "No node has version " + shown(version) + " of " + model
+         + "; there are " + joined(there, ", ", [](auto& x) { return x; })
+         + ". Until one does, what serves of it now is not replaced when it is"
+           " lost.";
+}
+
 /// What keeps a model from having the replicas that are wanted, half a second
 /// after that was said; empty when they are there or begin.
 std::string obstacle(operator_client& cluster, const std::string& model) {
@@ -113,8 +137,12 @@ int load_model(shell& in, const arguments& args) {
         && !confirmed(in, loss_text(m, *replicas) + "."))
       return exit_failed;
   }
-  if (args.size() > 2)
+  if (args.size() > 2) {
     x.settings.version = args[2];
+    if (auto why = version_objection(in.cluster, args[0], args[2]);
+        !why.empty() && !confirmed(in, why))
+      return exit_failed;
+  }
   x.settings.replicas = *replicas;
   if (auto set = in.cluster.ask<done>(found->node + "/registry", x); !set)
     return complain(in, set.failure().text);
@@ -170,7 +198,7 @@ int drain_node(shell& in, const arguments& args) {
   auto node = std::find_if(x->nodes.begin(), x->nodes.end(),
                            [&](auto& n) { return n.node.name == args[0]; });
   if (node == x->nodes.end())
-    return complain(in, no_such_node(args[0], names_of(*x)));
+    return complain(in, no_such_node(args[0], names_of(*x), x->lost));
   auto what = "This ends node " + args[0] + " and its "
               + std::to_string(node->replicas.size()) + " replica(s).";
   if (node->node.has_role("gateway"))

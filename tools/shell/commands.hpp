@@ -22,7 +22,15 @@ struct shell {
 using arguments = std::vector<std::string>;
 
 /// What an argument names, for completion.
-enum class argument : uint8_t { other, node, model, level, command, file };
+enum class argument : uint8_t {
+  other,
+  node,
+  model,
+  level,
+  command,
+  watched, ///< a command that watch may run
+  file
+};
 
 /// One thing actor-shell can do.
 struct shell_command {
@@ -34,6 +42,7 @@ struct shell_command {
   /// Runs it, prints what it found, and returns an exit status.
   int (*run)(shell& in, const arguments& args);
   std::string more = {}; ///< what 'help COMMAND' adds
+  bool watched = true;   ///< it looks, and ends: watch may run it
 };
 
 /// All commands, in the order help lists them.

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "shell/ask.hpp"
+#include "shell/words.hpp"
 
 namespace millrace {
 
@@ -16,18 +17,15 @@ timestamp now() {
   return std::chrono::steady_clock::now();
 }
 
-bool is_number(const std::string& x) {
-  return !x.empty() && x.find_first_not_of("0123456789.") == std::string::npos;
-}
-
 } // namespace
 
 argument kind_of_next(const std::vector<std::string>& words) {
   auto at = words.begin();
-  if (at != words.end() && *at == "watch") // a command of its own follows
-    at += at + 1 != words.end() && is_number(at[1]) ? 2 : 1;
+  auto watch = at != words.end() && *at == "watch";
+  if (watch) // a command of its own follows
+    at += at + 1 != words.end() && read_seconds(at[1]) ? 2 : 1;
   if (at == words.end())
-    return argument::command;
+    return watch ? argument::watched : argument::command;
   for (auto& x : shell_commands()) {
     auto place = static_cast<size_t>(words.end() - at) - 1;
     if (x.name == *at)
@@ -55,10 +53,12 @@ void completer::look() {
 
 std::vector<std::string> completer::all_of(argument x) {
   switch (x) {
-  case argument::command: {
+  case argument::command:
+  case argument::watched: {
     std::vector<std::string> out;
     for (auto& c : shell_commands())
-      out.push_back(c.name);
+      if (c.watched || x == argument::command)
+        out.push_back(c.name);
     return out;
   }
   case argument::level: {
@@ -83,7 +83,9 @@ std::vector<std::string> completer::all_of(argument x) {
 std::vector<std::string>
 completer::candidates(const std::vector<std::string>& words,
                       const std::string& begun) {
-  auto out = all_of(kind_of_next(words));
+  auto before = words;
+  std::erase_if(before, [](auto& x) { return x == "--yes" || x == "-y"; });
+  auto out = all_of(kind_of_next(before));
   std::erase_if(out, [&](auto& x) { return !x.starts_with(begun); });
   std::sort(out.begin(), out.end());
   return out;

@@ -20,24 +20,26 @@ using namespace millrace;
 /// What completes the line that is being typed; libedit's functions know
 /// nothing but globals.
 completer* completing = nullptr;
+std::vector<std::string> words_before; ///< the one that is being typed
 
 /// Gives libedit the candidates one by one, each on the heap.
 char* next_match(const char* text, int state) {
   static std::vector<std::string> found;
   static size_t at;
   if (state == 0) {
-    std::string_view line{rl_line_buffer};
-    auto before = words_of(line.substr(0, line.rfind(text)));
-    found = before ? completing->candidates(*before, text)
-                   : std::vector<std::string>{};
+    found = completing->candidates(words_before, text);
     at = 0;
   }
   return at < found.size() ? ::strdup(found[at++].c_str()) : nullptr;
 }
 
-char** complete(const char* text, int, int) {
-  rl_attempted_completion_over = 1; // no file names
-  return rl_completion_matches(text, next_match);
+char** complete(const char* text, int start, int) {
+  auto before =
+    words_of(std::string_view{rl_line_buffer}.substr(0, size_t(start)));
+  words_before = before ? std::move(*before) : std::vector<std::string>{};
+  auto file = before && kind_of_next(words_before) == argument::file;
+  rl_attempted_completion_over = file ? 0 : 1; // libedit knows their names
+  return before && !file ? rl_completion_matches(text, next_match) : nullptr;
 }
 
 std::string history_file() {

@@ -49,16 +49,19 @@ public:
     return {x.ws_row, x.ws_col};
   }
 
-  /// Draws lines, as many as fit; what was there goes.
+  /// Draws lines; what was there goes. Of more than fit the last line tells.
   static void draw(const std::string& text) {
-    auto [rows, columns] = size();
+    auto lines = split(text, '\n');
+    if (lines.back().empty())
+      lines.pop_back();
+    auto room = size().rows - 1;
+    auto shown = lines.size() > room ? room - 1 : lines.size();
     std::string out = "\x1b[H";
-    size_t line = 0, from = 0;
-    while (from < text.size() && ++line < rows) {
-      auto to = std::min(text.find('\n', from), text.size());
-      out += text.substr(from, to - from) + "\x1b[K\n";
-      from = to + 1;
-    }
+    for (size_t i = 0; i < shown; ++i)
+      out += std::string{lines[i]} + "\x1b[K\n";
+    if (shown < lines.size())
+      out += "... and " + std::to_string(lines.size() - shown)
+             + " lines more, in a higher window or with parts hidden\x1b[K\n";
     std::cout << out << "\x1b[J" << std::flush;
   }
 
@@ -97,7 +100,7 @@ struct section {
   const char* name;
 };
 constexpr std::array sections{section{'n', "nodes"}, section{'d', "devices"},
-                              section{'r', "replicas"},
+                              section{'m', "models"}, section{'r', "replicas"},
                               section{'w', "what waits"}};
 
 std::string top_text(operator_client& cluster, const std::set<char>& hidden,
@@ -111,7 +114,12 @@ std::string top_text(operator_client& cluster, const std::set<char>& hidden,
       requests += r.requests_per_second;
   auto out = wall_time() + "  " + summary(*x) + ", " + fixed(requests, 0)
              + " requests/s\n";
-  for (auto& line : troubles(*x))
+  auto models = ask_registry(cluster);
+  auto all = troubles(*x);
+  auto of_models =
+    models ? troubles(models->list) : std::vector{models.failure().text};
+  all.insert(all.end(), of_models.begin(), of_models.end());
+  for (auto& line : all)
     out += wrapped("! " + line, width, 4) + "\n";
   auto add = [&](char key, const table& rows) {
     if (!hidden.contains(key) && rows.size() > 1)
@@ -119,6 +127,8 @@ std::string top_text(operator_client& cluster, const std::set<char>& hidden,
   };
   add('n', node_table(*x));
   add('d', device_table(*x));
+  if (models)
+    add('m', model_table(models->list));
   add('r', replica_table(*x));
   if (!hidden.contains('w'))
     add('w', queue_table(ask_queues(cluster, *x)));
@@ -178,8 +188,10 @@ int watch_command(shell& in, const arguments& args) {
   auto x = command_of(words);
   if (!x)
     return complain(in, x.failure().text, exit_wrong_call);
-  if ((*x)->run == watch_command || (*x)->run == show_top)
-    return complain(in, words.front() + " looks again by itself",
+  if (!(*x)->watched)
+    return complain(in,
+                    "watch looks again and again; " + words.front()
+                      + " is no command that only looks, and ends",
                     exit_wrong_call);
   auto pause = period.value_or(2s);
   auto title = joined(words, " ", [](auto& w) { return w; });

@@ -55,7 +55,7 @@ std::vector<std::string> troubles(const cluster_status& x) {
 std::vector<std::string> troubles(const model_list& x) {
   std::vector<std::string> out;
   for (auto& m : x.models)
-    if (m.ready < m.settings.replicas)
+    if (m.ready < m.settings.replicas || !m.note.empty())
       out.push_back(
         m.settings.model + " has " + std::to_string(m.ready) + " of "
         + std::to_string(m.settings.replicas) + " replica(s)"
@@ -130,29 +130,17 @@ table model_table(const model_list& x) {
 }
 
 table queue_table(const std::vector<router_queue>& x) {
-  table rows{{"MODEL", "GATEWAY", "WAITING", "OLDEST", "RUNNING", "TAKES",
-              "REPLICA", "CREDIT", "HAS"}};
-  for (auto& entry : x) {
-    auto& q = entry.second;
-    auto model = q.model + "." + std::to_string(q.version);
-    auto first = true;
-    auto add = [&](std::string replica, std::string credit, std::string has) {
-      if (std::exchange(first, false))
-        rows.push_back(
-          {model, entry.first,
-           std::to_string(q.waiting) + " of " + std::to_string(q.most),
-           format_duration(q.oldest), std::to_string(q.running),
-           format_duration(q.expected), std::move(replica), std::move(credit),
-           std::move(has)});
-      else
-        rows.push_back({"", "", "", "", "", "", std::move(replica),
-                        std::move(credit), std::move(has)});
-    };
+  table rows{{"MODEL AND REPLICAS", "GATEWAY", "WAITING", "OLDEST", "RUNNING",
+              "TAKES", "CREDIT"}};
+  for (auto& [gateway, q] : x) {
+    rows.push_back({q.model + "." + std::to_string(q.version), gateway,
+                    std::to_string(q.waiting) + " of " + std::to_string(q.most),
+                    format_duration(q.oldest), std::to_string(q.running),
+                    format_duration(q.expected),
+                    q.replicas.empty() ? "no replica" : ""});
     for (auto& r : q.replicas)
-      add(r.replica, r.draining ? "drains" : std::to_string(r.credit),
-          std::to_string(r.requests));
-    if (q.replicas.empty())
-      add("none", "-", "-");
+      rows.push_back({"  " + r.replica, "", "", "", std::to_string(r.requests),
+                      "", r.draining ? "drains" : std::to_string(r.credit)});
   }
   return rows;
 }

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "millrace/interrupt.hpp"
 #include "millrace/progress.hpp"
 #include "runtime/text.hpp"
 #include "shell/ask.hpp"
@@ -156,11 +157,12 @@ result<std::vector<std::string>> record(shell& in, microseconds time,
   std::vector<std::string> out;
   for (auto& [name, x] : answers.good)
     out.push_back(name);
+  interruptible ctrl_c; // ends it now: what was recorded is written
   progress_bar bar{"recording", in.form == output_form::text};
   auto begin = std::chrono::steady_clock::now();
   for (;;) {
     auto passed = to_us(std::chrono::steady_clock::now() - begin);
-    if (passed >= time)
+    if (passed >= time || ctrl_c.happened())
       break;
     bar.show(to_seconds(passed) / to_seconds(time));
     in.cluster.idle(std::min<microseconds>(100ms, time - passed));

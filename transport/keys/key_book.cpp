@@ -87,9 +87,10 @@ std::string print_allowed_keys(const allowed_keys& x) {
 
 key_book::key_book(const allowed_keys& xs) {
   for (auto& [name, x] : xs.keys) {
+    auto& whose = x.suspended ? suspended_ : by_key_;
+    whose.emplace(x.public_key, identity{name, *x.role, x.tenant});
     if (x.suspended)
       continue;
-    by_key_.emplace(x.public_key, identity{name, *x.role, x.tenant});
     if (x.role == role::node || x.role == role::controller)
       nodes_.emplace(name, x.public_key);
   }
@@ -98,6 +99,11 @@ key_book::key_book(const allowed_keys& xs) {
 const identity* key_book::find(std::string_view public_key) const {
   auto i = by_key_.find(public_key);
   return i == by_key_.end() ? nullptr : &i->second;
+}
+
+const identity* key_book::find_suspended(std::string_view public_key) const {
+  auto i = suspended_.find(public_key);
+  return i == suspended_.end() ? nullptr : &i->second;
 }
 
 const std::string* key_book::key_of(std::string_view node) const {

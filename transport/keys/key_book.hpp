@@ -51,11 +51,15 @@ public:
   /// Null when nobody has that key or its use is suspended.
   const identity* find(std::string_view public_key) const;
 
+  /// Whose key that is whose use is suspended; null of any other.
+  const identity* find_suspended(std::string_view public_key) const;
+
   /// A node's public key; null for others, and where it is suspended.
   const std::string* key_of(std::string_view node) const;
 
 private:
   string_map<identity> by_key_;
+  string_map<identity> suspended_; ///< by key, too
   string_map<std::string> nodes_;
 };
 

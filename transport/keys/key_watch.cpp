@@ -7,10 +7,11 @@ namespace millrace {
 
 namespace {
 
+/// Also of who may write it: a change of that is one of the file's status.
 bool same(const struct stat& a, const struct stat& b) {
   return a.st_ino == b.st_ino && a.st_size == b.st_size
-         && a.st_mtim.tv_sec == b.st_mtim.tv_sec
-         && a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
+         && a.st_ctim.tv_sec == b.st_ctim.tv_sec
+         && a.st_ctim.tv_nsec == b.st_ctim.tv_nsec;
 }
 
 } // namespace
@@ -24,14 +25,18 @@ key_watch::key_watch(std::string path, callback changed)
 void key_watch::look() {
   struct stat now {};
   static_cast<void>(::stat(path_.c_str(), &now)); // zeros when it is gone
-  if (same(now, seen_))
+  if (same(now, seen_) && wrong_.empty())
     return;
   seen_ = now;
-  if (auto x = read_allowed_keys(path_))
-    changed_(std::move(*x));
-  else
+  auto x = read_allowed_keys(path_);
+  auto wrong = x ? std::string{} : x.failure().text;
+  if (!x && wrong == wrong_)
+    return;
+  wrong_ = std::move(wrong);
+  if (!x)
     log_event(log_level::error, "node", "allowed_keys_unreadable",
               {{"error", x.failure().text}});
+  changed_(std::move(x));
 }
 
 } // namespace millrace

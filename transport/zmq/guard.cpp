@@ -69,10 +69,17 @@ void guard::answer(timestamp now) {
         && !misconduct_.suspended(who->name, now))
       return true;
     counts_.dropped("refused_connection");
+    std::string why;
+    if (who != nullptr)
+      why = fits(domain, *who) ? "is not listened to for a minute"
+                               : "its role or tenant is not for there";
+    else if (who = book_->find_suspended(key); who != nullptr)
+      why = "its key is suspended";
+    else
+      why = "an unknown key";
     note(notable::refusal, who == nullptr ? identity{} : *who,
          "was refused at " + std::string{domain} + ", from "
-           + shown(address, 60)
-           + (who == nullptr ? ", with an unknown or suspended key" : ""));
+           + shown(address, 60) + ": " + why);
     return false;
   };
   while (door_->answer(may_come_in))

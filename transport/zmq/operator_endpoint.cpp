@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/zmq/operator_endpoint.hpp"
 
+#include <algorithm>
+
 #include "runtime/text.hpp"
 #include "transport/access.hpp"
+#include "transport/codec.hpp"
 
 namespace millrace::zeromq {
 
@@ -10,6 +13,9 @@ namespace {
 
 /// Of an order, in the audit log: a model's settings, twice.
 constexpr size_t order_longest = 2000;
+
+/// Orders whose outcome is waited for; of the oldest of more it is not noted.
+constexpr size_t orders_most = 256;
 
 } // namespace
 
@@ -31,6 +37,7 @@ void operator_endpoint::answer(const std::string& connection,
   x->head.id = mid.request_id().integer_value();
   bus_.post([this, connection, x = std::move(*x)] {
     said_ = true;
+    note_outcome(connection, x);
     if (!send(socket_, connection, x, bus_.board.now()))
       return bus_.counts.dropped("receiver_gone_or_slow");
     bus_.counts.sent(1, x.bytes());
@@ -62,18 +69,46 @@ void operator_endpoint::on_frames(frame_list& frames) {
   }
   mid = caf::message_id{x->head.id & caf::message_id::request_id_mask}
           .with_category(caf::message_id::normal_message_category);
+  if (is_order(x->head.t) && may_say(who->role, x->head.t))
+    note_order(connection, *who, *x);
   if (auto why = objection(*who, *x); !why.empty())
     return refuse({ec::forbidden, std::move(why), {}});
-  if (is_order(x->head.t))
-    bus_.who.note(guard::notable::order, *who,
-                  "said " + x->head.t + " to " + shown(x->head.to, 120) + ": "
-                    + shown(order_text(*x), order_longest));
   auto reply_to = sessions_.of(connection);
   if (!reply_to)
     return refuse({ec::overloaded, "too many operators wait for answers", {}});
   x->head.id = mid.integer_value();
   if (auto done = bus_.board.deliver(reply_to, *x, &bus_.host); !done)
     bus_.counts.dropped("undecodable");
+}
+
+/// It is in the audit log before anything comes of it.
+void operator_endpoint::note_order(const std::string& connection,
+                                   const identity& who, const wire_message& x) {
+  auto what = x.head.t + " to " + shown(x.head.to, 120);
+  bus_.who.note(guard::notable::order, who,
+                "said " + what + ": " + shown(order_text(x), order_longest));
+  if (orders_.size() == orders_most)
+    orders_.pop_front();
+  auto id = x.head.id & caf::message_id::request_id_mask;
+  orders_.push_back({connection, id, who, std::move(what)});
+}
+
+void operator_endpoint::note_outcome(const std::string& connection,
+                                     const wire_message& x) {
+  auto i = std::find_if(orders_.begin(), orders_.end(), [&](auto& o) {
+    return o.id == x.head.id && o.connection == connection;
+  });
+  if (i == orders_.end())
+    return;
+  std::string outcome = " is done";
+  if (x.head.t == failure::record_name()) {
+    decode_context ctx;
+    auto why = decode<failure>(x.body.view(), ctx);
+    outcome = " is refused: " + shown(why ? why->text : "", 500);
+  }
+  bus_.who.note(guard::notable::order, i->who,
+                "was told: " + i->what + outcome);
+  orders_.erase(i);
 }
 
 /// Why a message goes no further; empty when it does.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <string>
 
@@ -47,10 +48,22 @@ private:
               const caf::type_erased_tuple& content);
   std::string objection(const identity& who, const wire_message& x);
 
+  /// An order that is not answered yet, for the audit log.
+  struct open_order {
+    std::string connection;
+    uint64_t id;
+    identity who;
+    std::string what;
+  };
+  void note_order(const std::string& connection, const identity& who,
+                  const wire_message& x);
+  void note_outcome(const std::string& connection, const wire_message& x);
+
   surroundings bus_;
   zmq::socket_t socket_;
   const guard::endpoint whose_ = guard::operators();
   operator_sessions sessions_;
+  std::deque<open_order> orders_;
   bool said_ = true; ///< flag: see wait_list
 };
 
