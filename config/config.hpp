@@ -67,10 +67,13 @@ struct node_config {
   std::string data;
   std::string models;
   std::string rack;
+  std::string host;
+  bandwidth network;
   microseconds drain_timeout{30'000'000};
   std::vector<device_config> devices;
   MILLRACE_FIELDS(node_config, roles, peers, advertise, clients, tenants,
-                  operators, http, data, models, rack, drain_timeout, devices)
+                  operators, http, data, models, rack, host, network,
+                  drain_timeout, devices)
   static constexpr auto notes() {
     return std::array{
       note{"what this process does"},
@@ -85,6 +88,10 @@ struct node_config {
       note{"directory for what must outlive the process; default: data/NAME"},
       note{"directory of bundles; default: bundles"},
       note{"where the host stands, for placement"},
+      note{"the host it runs on, which nodes there share; default: what the"
+           " system calls it"},
+      note{"what that host's link to others carries, for plans; 0: not known",
+           0},
       note{"how long it may finish what it has after SIGTERM; then it ends", 0,
            3600},
       note{"what a worker computes with; default: one cpu"}};

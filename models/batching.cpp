@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/batching.hpp"
 
+#include "runtime/copies.hpp"
+
 namespace millrace {
 
 namespace {
@@ -58,6 +60,7 @@ result<tensor> gather_one(std::span<const tensor_list> requests, size_t which,
       to += part;
     }
   }
+  count_copied(*n);
   return tensor{first.type, extents, std::move(out).freeze()};
 }
 
@@ -75,6 +78,7 @@ tensor cut(const tensor& x, size_t axis, size_t at, size_t n) {
   for (size_t run = 0; run < how.outer; ++run)
     std::memcpy(out.data() + run * n * how.row,
                 x.data.data() + (run * total + at) * how.row, n * how.row);
+  count_copied(out.size());
   return {x.type, extents, std::move(out).freeze()};
 }
 

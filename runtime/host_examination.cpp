@@ -232,9 +232,9 @@ private:
         return 0;
       },
       &paths);
-    constexpr std::array wanted{"libcaf_core",   "libzmq",     "libtorch_cpu",
-                                "libcudart",     "libsodium",  "libyaml-cpp",
-                                "libprometheus", "libmimalloc"};
+    constexpr std::array wanted{"libcaf_core", "libzmq",        "libtorch_cpu",
+                                "libcudart",   "libsodium",     "libcrypto",
+                                "libyaml-cpp", "libprometheus", "libmimalloc"};
     std::string text;
     for (auto& path : paths) {
       std::error_code none;

@@ -7,6 +7,8 @@
 #include <ctime>
 #include <unistd.h>
 
+#include "runtime/copies.hpp"
+
 namespace millrace {
 
 namespace {
@@ -48,6 +50,7 @@ host_reading read_host() {
   host_reading out;
   read_cores(out);
   read_memory(out);
+  out.copied = bytes_copied();
   timespec used{};
   if (::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) == 0)
     out.process_seconds = static_cast<double>(used.tv_sec)

@@ -14,6 +14,7 @@ struct host_reading {
   double process_seconds = 0;
   uint64_t resident = 0;  ///< bytes of this process
   uint64_t available = 0; ///< bytes of the host
+  uint64_t copied = 0;    ///< bytes of tensors, by this process
 };
 
 using host_probe = std::function<host_reading()>;

@@ -2,6 +2,7 @@
 #include "actors/monitor/usage.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace millrace {
 
@@ -16,6 +17,27 @@ double per_second(uint64_t before, uint64_t after, nanoseconds apart) {
 double busy_part(microseconds before, microseconds after, nanoseconds apart) {
   auto busy = after >= before ? after - before : after;
   return apart > 0ns ? to_seconds(busy) / to_seconds(apart) : 0;
+}
+
+/// Those that were met since, with an earlier count of the same.
+moments since(const moments& before, const moments& after) {
+  if (after.count < before.count)
+    return after;
+  return {after.count - before.count, after.sum - before.sum,
+          after.squares - before.squares};
+}
+
+double mean_of(const moments& x) {
+  return x.count > 0 ? x.sum / static_cast<double>(x.count) : 0;
+}
+
+/// Standard deviation by mean; 0 of fewer than two.
+double cv_of(const moments& x) {
+  auto mean = mean_of(x);
+  if (x.count < 2 || mean <= 0)
+    return 0;
+  auto variance = x.squares / static_cast<double>(x.count) - mean * mean;
+  return std::sqrt(std::max(0.0, variance)) / mean;
 }
 
 } // namespace
@@ -46,6 +68,15 @@ replica_usage usage_between(const replica_load& before,
   auto batches = per_second(before.batches, after.batches, apart);
   out.batch = batches > 0 ? out.requests_per_second / batches : 0;
   out.running = after.running;
+  auto gaps = since(before.gaps, after.gaps);
+  auto waits = since(before.waits, after.waits);
+  auto runs = since(before.runs, after.runs);
+  out.arrivals = per_second(0, gaps.count, apart);
+  out.arrival_cv = cv_of(gaps);
+  out.waited = mean_of(waits);
+  out.queue = apart > 0ns ? waits.sum / to_seconds(apart) : 0; // Little's law
+  out.served = mean_of(runs);
+  out.service_cv = cv_of(runs);
   return out;
 }
 
@@ -59,6 +90,7 @@ void add_host_usage(node_load& out, const host_reading& before,
       (after.process_seconds - before.process_seconds) / to_seconds(apart);
   out.resident = after.resident;
   out.available = after.available;
+  out.copied = after.copied;
 }
 
 } // namespace millrace

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/node/node.hpp"
 
+#include <climits>
 #include <condition_variable>
 #include <future>
 
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <caf/exit_reason.hpp>
 #include <caf/scoped_actor.hpp>
@@ -46,6 +48,12 @@ result<uint64_t> count_up(store& facts, const std::string& table,
   if (auto done = write.get_future().get(); !done)
     return done.failure();
   return count;
+}
+
+/// As this system calls itself; empty when it does not say.
+std::string host_name() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : std::string{};
 }
 
 /// What a service manager is told: ready once, and not before it is.
@@ -220,6 +228,17 @@ private:
       out.push_back(
         {"trouble", verdict::bad, text, "the node works on meanwhile"});
     out.push_back({"addresses", verdict::good, describe(), {}});
+    auto& self = bus_->self();
+    auto rate = bandwidth{static_cast<double>(self.network)};
+    out.push_back(
+      {"network",
+       verdict::good,
+       "host " + self.host + (self.rack.empty() ? "" : " in rack " + self.rack)
+         + ", "
+         + (self.network > 0
+              ? format_bandwidth(rate)
+              : "its link's speed is not said (nodes." + name_ + ".network)"),
+       {}});
     auto guarded = !config_.keys.empty();
     out.push_back({"keys", guarded ? verdict::good : verdict::notice,
                    guarded ? "every connection needs one"
@@ -237,6 +256,9 @@ private:
     settings.self.incarnation = incarnation;
     settings.self.address = mine().advertise;
     settings.self.rack = mine().rack;
+    settings.self.host = mine().host.empty() ? host_name() : mine().host;
+    settings.self.network =
+      static_cast<uint64_t>(mine().network.bytes_per_second);
     for (auto x : mine().roles)
       settings.self.roles.emplace_back(to_string(x));
     settings.peers = mine().peers;

@@ -266,11 +266,12 @@ caf::result<plan_list> profiler_state::on_get_plans(const get_plans& x) {
                      + ": expected one of them",
                    {}});
   auto& plans = plans_[{key_of(what), kind}];
-  if (!plans.planner) {
-    auto costs = layer_costs_of(what.what, kind, 1, options_.link);
+  auto link = link_between_workers();
+  if (!plans.planner || plans.link != link) {
+    auto costs = layer_costs_of(what.what, kind, 1, link);
     if (!costs)
       return to_caf(costs.failure());
-    plans = {std::make_shared<partition_planner>(*costs), ++planned_};
+    plans = {std::make_shared<partition_planner>(*costs), link, ++planned_};
   }
   plan_list out{kind, {}, plans.number};
   for (auto& r : plans.planner->ranges(x.devices, x.requests))
@@ -280,6 +281,18 @@ caf::result<plan_list> profiler_state::on_get_plans(const get_plans& x) {
                           r.plan->cold,
                           r.plan->period,
                           r.plan->inference});
+  return out;
+}
+
+/// The slowest that a host with devices has: a plan is for any of them.
+host_link profiler_state::link_between_workers() const {
+  auto out = options_.link;
+  uint64_t slowest = 0;
+  for (auto& [name, node] : view_.nodes)
+    if (auto its = node.node.network; !node.devices.empty() && its > 0)
+      slowest = slowest == 0 ? its : std::min(slowest, its);
+  if (slowest > 0)
+    out.rate = {static_cast<double>(slowest)};
   return out;
 }
 

@@ -11,7 +11,7 @@ struct profiler_options {
   std::shared_ptr<store> facts;
   /// Between two looks at what replicas take.
   microseconds period = 5s;
-  host_link link; ///< that plans count with
+  host_link link; ///< that plans count with where no worker says what it has
 };
 
 /// Knows what models cost: keeps on disk what was measured or brought, has

@@ -51,6 +51,7 @@ private:
   /// Of one profile on one kind of device.
   struct known_plans {
     std::shared_ptr<const partition_planner> planner;
+    host_link link; ///< that it counts with
     uint64_t number = 0;
   };
 
@@ -66,6 +67,7 @@ private:
   void write_next();
   const entry* profile_of(const std::string& model,
                           const std::string& version) const;
+  host_link link_between_workers() const;
   live_cost& cost_of(const inventory& node, const replica_status& r);
   void learn_loads(const inventory& before, const inventory& now);
   void learn_usage(const std::string& node, const node_load& x);

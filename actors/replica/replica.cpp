@@ -184,10 +184,14 @@ void replica_state::on_run(run_batch& x) {
   auto& through = x.through;
   if (through && (!through->router || is_void(x.id, *through)))
     return; // its router is out of sight, or has it run by others
+  auto now = self_->clock().now();
+  if (came_ != timestamp{})
+    gaps_.add(now - came_);
+  came_ = now;
   auto id = ++last_;
   batch mine{x.id, self_->current_sender(), x.trace, {}, nullptr};
   if (x.trace != 0)
-    mine.arrived = self_->clock().now();
+    mine.arrived = now;
   execute y;
   y.id = id;
   y.instance = instance_;
@@ -220,6 +224,13 @@ void replica_state::on_executed(executed& x) {
   busy_ += x.run;
   ++batches_;
   auto& through = i->second.through;
+  if (x.status == ec::ok) {
+    auto held = through && !through->way.visits.empty()
+                  ? through->way.visits.back().held
+                  : 0us; // by the stage before, until there was room here
+    waits_.add(held + x.queue);
+    runs_.add(x.run);
+  }
   requests_ += through ? through->way.rows.size() : x.outputs.size();
   if (through && through->dropped)
     cancel(i);
@@ -246,7 +257,8 @@ void replica_state::answer(batch_map::iterator x, executed& result) {
 }
 
 replica_load replica_state::on_get_load() const {
-  return {options_.what.replica, busy_, batches_, requests_, running_.size()};
+  return {options_.what.replica, busy_, batches_, requests_,
+          running_.size(),       gaps_, waits_,   runs_};
 }
 
 void replica_state::tell_to_stop(const std::string& node, gateway_link& x) {

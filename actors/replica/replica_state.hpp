@@ -109,6 +109,8 @@ private:
   microseconds busy_{0};
   uint64_t batches_ = 0; ///< executed
   uint64_t requests_ = 0;
+  timestamp came_; ///< the last batch
+  moments gaps_, waits_, runs_;
   // Of stages: those on a journey, by router and its number; the routers they
   // are from; the replicas they go to.
   std::map<std::pair<caf::actor_id, uint64_t>, uint64_t> journeys_;

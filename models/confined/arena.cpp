@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include "runtime/copies.hpp"
 #include "runtime/sizes.hpp"
 
 namespace millrace::confined {
@@ -82,8 +83,7 @@ bool arena::put(std::span<const tensor> xs, std::span<const tensor> behind) {
          static_cast<int32_t>(x.type),
          static_cast<int32_t>(x.extents.rank())};
     std::copy(x.extents.begin(), x.extents.end(), y.extents);
-    if (!x.data.empty())
-      std::memcpy(to + at, x.data.data(), x.data.size());
+    copy_counted(to + at, x.data.view());
     at += aligned(x.data.size());
   }
   std::memcpy(to, entries, xs.size() * sizeof(entry));
@@ -142,8 +142,7 @@ result<tensor_list> arena::view(size_t count) const {
 result<tensor_list> arena::copy(size_t count) const {
   return each(count, [](tensor& x) {
     byte_buffer bytes{x.data.size()};
-    if (!x.data.empty())
-      std::memcpy(bytes.data(), x.data.data(), x.data.size());
+    copy_counted(bytes.data(), x.data.view());
     x.data = std::move(bytes).freeze();
   });
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "models/confined/arena.hpp"
+#include "runtime/copies.hpp"
 #include "runtime/worker_thread.hpp"
 
 namespace millrace::confined {
@@ -111,7 +112,10 @@ public:
     auto answer = try_on(*mine, inputs, until);
     if (!answer)
       return answer.failure();
-    return mine->memory.copy(answer->tensors);
+    auto outputs = mine->memory.copy(answer->tensors);
+    if (outputs) // the process has put them there
+      count_copied(bytes_of(*outputs));
+    return outputs;
   }
 
 private:

@@ -118,7 +118,32 @@ def bert_base():
     return nn.Sequential(Embedding(30522, 512, 768), *layers, First(768))
 
 
-MODELS = {"identity": Identity, "resnet18": resnet18, "bert-base": bert_base}
+class Count(nn.Module):
+    """Adds its parameter, a one: the least that a layer can do."""
+
+    def __init__(self):
+        super().__init__()
+        self.one = nn.Parameter(torch.ones(1))
+
+    def forward(self, x):
+        return x + self.one
+
+
+def relay():
+    """Four layers that do next to nothing and pass it on."""
+    return nn.Sequential(*(Count() for _ in range(4)))
+
+
+def matrices():
+    """Four layers that take equally long: 4.2 million multiplications a row
+    each."""
+    return nn.Sequential(
+        *(nn.Sequential(nn.Linear(2048, 2048), nn.ReLU()) for _ in range(4))
+    )
+
+
+MODELS = {"identity": Identity, "relay": relay, "matrices": matrices,
+          "resnet18": resnet18, "bert-base": bert_base}
 
 
 def main():

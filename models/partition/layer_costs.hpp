@@ -31,6 +31,7 @@ constexpr size_t max_planned_layers = 128;
 struct host_link {
   bandwidth rate{1.25e9};
   nanoseconds latency{100us};
+  friend bool operator==(const host_link&, const host_link&) = default;
 };
 
 /// The kinds of device that a profile is of.

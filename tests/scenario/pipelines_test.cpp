@@ -1,76 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
-#include <cstring>
-
-#include "tests/support/virtual_cluster.hpp"
+#include "tests/support/parts.hpp"
 
 using namespace millrace;
 using namespace millrace::test;
-
-namespace {
-
-/// One request a batch, so that times are plain.
-model_settings in_parts(uint64_t parts, uint64_t replicas = 1) {
-  auto out = want(replicas);
-  out.parts = parts;
-  out.policy.batch = 1;
-  return out;
-}
-
-/// A request that can be told from others behind the last part, as well.
-infer marked(const virtual_cluster& c, uint64_t id) {
-  auto out = c.ask();
-  std::string tag(16, '\0');
-  std::memcpy(tag.data(), &id, sizeof id);
-  out.inputs[0].value.data = shared_bytes::copy_of(tag);
-  return out;
-}
-
-void send(virtual_cluster& c, uint64_t first, uint64_t last) {
-  for (auto id = first; id <= last; ++id)
-    c.request(id, marked(c, id));
-}
-
-/// Whether each was answered with what its own input became.
-bool all_are_right(virtual_cluster& c) {
-  return std::all_of(c.replies.begin(), c.replies.end(), [](auto& x) {
-    uint64_t mark = 0;
-    auto& y = x.second.at(0);
-    if (y.status != ec::ok || y.outputs.empty())
-      return false;
-    std::memcpy(&mark, y.outputs[0].value.data.data(), sizeof mark);
-    return mark == x.first;
-  });
-}
-
-void have(virtual_cluster& c, const model_settings& x) {
-  REQUIRE(
-    c.ask_actor<done, registry_actor>("./registry", set_model{x, false, {}}));
-}
-
-/// The nodes that have each part, in the parts' order.
-std::vector<std::string> nodes_of(virtual_cluster& c, size_t workers) {
-  std::map<uint64_t, std::string> out;
-  for (size_t i = 1; i <= workers; ++i) {
-    auto name = "w" + std::to_string(i);
-    auto status = *c.ask_actor<node_status, supervisor_actor>(
-      name + "/supervisor", get_status{});
-    for (auto& r : status.replicas)
-      if (r.state == replica_condition::ready)
-        out[r.what.layers.first] = name;
-  }
-  std::vector<std::string> names;
-  for (auto& [first, name] : out)
-    names.push_back(name);
-  return names;
-}
-
-queue_status queue_of(virtual_cluster& c) {
-  return *c.ask_actor<queue_status, router_actor>("./router/m.1", get_queue{});
-}
-
-} // namespace
 
 TEST_CASE("QU-03: a model in parts gives what the whole gives, through one"
           " replica of each") {
@@ -157,7 +91,90 @@ TEST_CASE("FP-22: a stage takes no more than it may have beside what it runs,"
   }
 }
 
-TEST_CASE("QU-01: parts have as many replicas as each is given, and QU-07: four"
+TEST_CASE("QU-04: what a stage has computed is on its way to the next while it"
+          " computes the next request") {
+  auto wanted = in_parts(2);
+  wanted.policy.batch = 4096;
+  wanted.policy.overlap = 4;
+  virtual_cluster c{2, wanted, emulation{50ms, 40ms, 0us}, {}, {{8e6}, 10us}};
+  auto serve = [&](uint64_t requests) {
+    auto begun = c.inside().world().now();
+    c.replies.clear();
+    for (uint64_t id = 1; id <= requests; ++id)
+      c.request(id, c.ask(4096));
+    while (c.replies.size() < requests && c.inside().world().now() - begun < 5s)
+      c.advance(1ms);
+    CHECK(c.answers() == counts{{ec::ok, requests}});
+    return to_us(c.inside().world().now() - begun);
+  };
+  // Alone it is computed twice, 20 ms each, and moved three times.
+  auto alone = serve(1);
+  auto moved = (alone - 40ms) / 3;
+  CHECK(moved > 15ms);
+  auto many = serve(50);
+  CHECK(many < 50 * (std::max<microseconds>(moved, 20ms) + 5ms) + alone);
+}
+
+TEST_CASE("QU-05: a stage has a queue, and runs one request at a time unless it"
+          " may batch them") {
+  auto wanted = in_parts(2);
+  wanted.cuts = {2}; // the second takes five times as long
+  wanted.policy.overlap = 3;
+  virtual_cluster c{2, wanted, ten_ms};
+  send(c, 1, 60);
+  c.advance(250ms);
+  for (auto& r : queue_of(c).replicas)
+    if (r.layers.first == 2)
+      CHECK(r.requests == 4); // one that runs, and three that wait behind it
+  c.advance(1s);
+  for (auto& [id, x] : c.replies)
+    CHECK(x.at(0).batch == 1);
+  wanted.policy.batch = 64;
+  have(c, wanted);
+  c.advance(3s);
+  c.replies.clear();
+  send(c, 101, 140);
+  c.advance(1s);
+  CHECK(c.answers() == counts{{ec::ok, 40}});
+  CHECK(c.replies[140][0].batch > 1);
+}
+
+TEST_CASE("QU-06: of each stage it is known how requests come, wait and are"
+          " served, second by second") {
+  virtual_cluster c{2, in_parts(2), ten_ms};
+  auto nodes = nodes_of(c, 2);
+  REQUIRE(nodes.size() == 2);
+  auto stage = [&](size_t i) { return c.load_of(nodes[i]).replicas.at(0); };
+  uint64_t sent = 0;
+  auto serve = [&](uint64_t at_once, microseconds period) {
+    for (auto t = 0us; t < 3s; t += period) {
+      send(c, sent + 1, sent + at_once);
+      sent += at_once;
+      c.advance(period);
+    }
+  };
+  serve(1, 20ms);
+  for (size_t i = 0; i < 2; ++i) {
+    auto x = stage(i);
+    CHECK(x.arrivals == doctest::Approx(50).epsilon(0.05));
+    CHECK(x.arrival_cv < 0.05);
+    CHECK(x.served == doctest::Approx(0.005).epsilon(0.01));
+    CHECK(x.service_cv < 0.01);
+    CHECK(x.waited < 10e-6);
+  }
+  // Two at once wait 0 and 5 ms for the first stage, and reach the second 5 ms
+  // apart.
+  serve(2, 40ms);
+  auto first = stage(0), second = stage(1);
+  CHECK(first.arrivals == doctest::Approx(50).epsilon(0.05));
+  CHECK(first.arrival_cv == doctest::Approx(1).epsilon(0.05));
+  CHECK(first.waited == doctest::Approx(0.0025).epsilon(0.05));
+  CHECK(first.queue == doctest::Approx(0.125).epsilon(0.05));
+  CHECK(second.arrival_cv == doctest::Approx(0.75).epsilon(0.05));
+  CHECK(second.waited < 10e-6);
+}
+
+TEST_CASE("QU-01, QU-07: parts have as many replicas as each is given, and four"
           " replicas serve four times what one does") {
   auto wanted = in_parts(2);
   wanted.cuts = {2}; // a sixth of the model, and the rest
@@ -173,7 +190,7 @@ TEST_CASE("QU-01: parts have as many replicas as each is given, and QU-07: four"
   CHECK(c.executed_on.size() == 5);
 }
 
-TEST_CASE("FP-20: parts are loaded at the same time, and FP-19: what waits is"
+TEST_CASE("FP-19, FP-20: parts are loaded at the same time, and what waits is"
           " answered once the last of them is") {
   auto wanted = in_parts(2);
   wanted.cuts = {3};
@@ -192,85 +209,6 @@ TEST_CASE("FP-20: parts are loaded at the same time, and FP-19: what waits is"
     c.advance(1ms);
   }
   CHECK(all_are_right(c));
-}
-
-namespace {
-
-/// What the workers' devices hold.
-uint64_t memory_of(virtual_cluster& c, size_t workers) {
-  uint64_t n = 0;
-  for (size_t i = 1; i <= workers; ++i)
-    for (auto& d : c.load_of("w" + std::to_string(i)).devices)
-      n += d.memory;
-  return n;
-}
-
-} // namespace
-
-TEST_CASE("FP-24: parts become whole replicas where they are while they serve,"
-          " and no request is lost or run twice") {
-  auto wanted = in_parts(3);
-  wanted.complete = true;
-  // A third of it is loaded in 2 s, the rest in 4 s.
-  virtual_cluster c{3, wanted, emulation{6s, 9ms, 1ms}};
-  c.advance(500ms);
-  REQUIRE(queue_of(c).replicas.size() == 3);
-  uint64_t sent = 0;
-  auto serve = [&](microseconds length) {
-    for (auto t = 0us; t < length; t += 5ms) {
-      send(c, sent + 1, sent + 1);
-      ++sent;
-      c.advance(5ms);
-    }
-  };
-  serve(3s);
-  CHECK(queue_of(c).replicas.size() == 3);
-  serve(2s);
-  c.advance(1s);
-  auto all = queue_of(c).replicas;
-  REQUIRE(all.size() == 3);
-  for (auto& r : all)
-    CHECK(r.layers == layer_range{0, 12});
-  CHECK(c.answers() == counts{{ec::ok, sent}});
-  CHECK(all_are_right(c));
-  CHECK(c.executions == sent);
-  c.executed_on.clear();
-  send(c, sent + 1, sent + 90);
-  c.advance(1s);
-  for (auto node : {"w1", "w2", "w3"})
-    CHECK(c.executed_on[node] == doctest::Approx(30).epsilon(0.2));
-}
-
-TEST_CASE("FP-24: a part that is evicted is not completed any more") {
-  auto wanted = in_parts(2);
-  wanted.complete = true;
-  virtual_cluster c{2, wanted, emulation{6s, 9ms, 1ms}};
-  c.advance(2s);
-  REQUIRE(queue_of(c).replicas.size() == 2);
-  auto none = wanted;
-  none.replicas = 0;
-  have(c, none);
-  c.advance(200ms);
-  for (auto name : {"w1", "w2"})
-    CHECK((*c.ask_actor<node_status, supervisor_actor>(
-             std::string{name} + "/supervisor", get_status{}))
-            .replicas.empty());
-  c.advance(2s); // it is told again only then
-  CHECK(memory_of(c, 2) == 0);
-}
-
-TEST_CASE("FP-24: what a whole replica and the part that it completes share is"
-          " there once") {
-  auto wanted = in_parts(2);
-  wanted.complete = true;
-  virtual_cluster c{2, wanted, ten_ms};
-  c.advance(100ms);
-  auto whole = want(1);
-  whole.policy = wanted.policy;
-  auto both = memory_of(c, 2);
-  have(c, whole);
-  c.advance(5s);
-  CHECK(both == 2 * memory_of(c, 2));
 }
 
 TEST_CASE("P3: when a stage dies, what it had is run again by another, and what"

@@ -60,6 +60,27 @@ TEST_CASE("FP-06: a model is measured on an idle device: how long it takes to"
   CHECK(c.load_of("w1").devices.at(0).memory == 0); // it leaves nothing behind
 }
 
+TEST_CASE("FP-09: hosts, their devices and links are known, and plans count"
+          " with the slowest link") {
+  auto cold = [](bandwidth link) {
+    virtual_cluster c{2, idle_model(), ten_ms, {}, {link, 10us}};
+    auto members = *c.ask_actor<member_list, supervisor_actor>("./supervisor",
+                                                               get_members{});
+    CHECK(members.peers.size() == 2);
+    for (auto& x : members.peers) {
+      CHECK(x.host == x.name);
+      CHECK(static_cast<double>(x.network) == link.bytes_per_second);
+    }
+    auto status = *c.ask_actor<node_status, supervisor_actor>("w1/supervisor",
+                                                              get_status{}, 1s);
+    CHECK(status.devices.size() == 1);
+    REQUIRE(measure_it(c));
+    return plans_of(c, "").ranges.at(0).cold;
+  };
+  // The model's megabyte, or a part of it, over links of 10 and 1 MB/s.
+  CHECK(cold({1e6}) > 5 * cold({1e7}));
+}
+
 TEST_CASE("FP-07: each layer is measured by itself") {
   virtual_cluster c{1, idle_model(), ten_ms};
   REQUIRE(measure_it(c));

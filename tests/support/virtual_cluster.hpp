@@ -25,13 +25,15 @@ using counts = std::map<ec, size_t>;
 const emulation ten_ms{50ms, 9ms, 1ms};
 
 /// A simulated cluster, driven by hand: a node with gateway and controller, and
-/// workers with an emulated device each, on a network that takes no time.
+/// workers with an emulated device each, on a network that takes no time if
+/// nothing else is said.
 class virtual_cluster : private simulator::watcher {
 public:
   explicit virtual_cluster(size_t workers, model_settings wanted,
-                           emulation how = {}, gateway_config limits = {})
+                           emulation how = {}, gateway_config limits = {},
+                           link_speed between_hosts = {{0}, 0us})
     : wanted_(wanted),
-      what_(describe(workers, wanted, how, limits)) {
+      what_(describe(workers, wanted, how, limits, between_hosts)) {
     cluster_.reset(new simulator::cluster{what_, 1, *this});
     for (auto& [name, x] : cluster_->nodes())
       if (name != spare)
@@ -156,7 +158,8 @@ private:
 
   static loaded_scenario describe(size_t workers, const model_settings& wanted,
                                   const emulation& how,
-                                  const gateway_config& limits) {
+                                  const gateway_config& limits,
+                                  const link_speed& between_hosts) {
     loaded_scenario out;
     auto& config = out.cluster;
     config.models = {wanted};
@@ -184,8 +187,8 @@ private:
     out.spec.bundles = {{wanted.model, small}, {"other", small}};
     small.broken = true;
     out.spec.bundles["broken"] = small;
-    out.spec.network.host = out.spec.network.rack =
-      out.spec.network.clients = {{0}, 0us};
+    out.spec.network.host = between_hosts;
+    out.spec.network.rack = out.spec.network.clients = {{0}, 0us};
     out.spec.network.local = 0us;
     return out;
   }

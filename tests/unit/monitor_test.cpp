@@ -50,13 +50,36 @@ TEST_CASE("monitor: no time between two counts is no usage") {
   CHECK(x.batches_per_second == 0);
 }
 
+TEST_CASE("QU-06: what came, waited and was served in a window follows from"
+          " counts at its ends") {
+  replica_load before, after;
+  before.gaps.add(7s); // of an earlier window
+  before.waits.add(7s);
+  before.runs.add(7s);
+  after = before;
+  for (int i = 0; i < 50; ++i) {
+    after.gaps.add(i % 2 == 0 ? 5ms : 15ms);
+    after.waits.add(2ms);
+    after.runs.add(i % 2 == 0 ? 4ms : 12ms);
+  }
+  auto x = usage_between(before, after, 500ms);
+  CHECK(x.arrivals == doctest::Approx(100));
+  CHECK(x.arrival_cv == doctest::Approx(0.5));
+  CHECK(x.waited == doctest::Approx(0.002));
+  CHECK(x.queue == doctest::Approx(0.2)); // 100 a second, 2 ms each
+  CHECK(x.served == doctest::Approx(0.008));
+  CHECK(x.service_cv == doctest::Approx(0.5));
+  CHECK(usage_between(after, after, 1s).arrival_cv == 0); // nothing came
+}
+
 TEST_CASE("monitor: the host's part is busy time of all its cores") {
   node_load out;
-  add_host_usage(out, {10, 40, 5, 0, 0}, {11, 44, 7, 100, 200}, 2s);
+  add_host_usage(out, {10, 40, 5, 0, 0, 0}, {11, 44, 7, 100, 200, 300}, 2s);
   CHECK(out.host_busy == doctest::Approx(0.25));
   CHECK(out.process_cpus == doctest::Approx(1));
   CHECK(out.resident == 100);
   CHECK(out.available == 200);
+  CHECK(out.copied == 300);
 }
 
 TEST_CASE("host_probe: this process has memory and has used time") {

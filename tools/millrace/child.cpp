@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <mutex>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -27,7 +28,9 @@ pid_t start(std::vector<std::string> arguments, int out, int err) {
   auto pid = ::fork();
   if (pid != 0)
     return pid;
-  // Only what may be called between fork and exec.
+  // Only what may be called between fork and exec. It is not to outlive this
+  // one, however that ends.
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (out >= 0)
     ::dup2(out, 1);
   if (err >= 0)

@@ -94,13 +94,6 @@ node_names(operator_client& cluster, const std::vector<std::string>& args,
   return std::vector{wanted};
 }
 
-std::vector<std::string> names_of(const cluster_status& x) {
-  std::vector<std::string> out;
-  for (auto& n : x.nodes)
-    out.push_back(n.node.name);
-  return out;
-}
-
 std::string no_such_node(const std::string& name,
                          const std::vector<std::string>& there,
                          const std::vector<lost_member>& lost) {
@@ -110,6 +103,16 @@ std::string no_such_node(const std::string& name,
              + x.reason;
   return "no node " + shown(name) + "; there are "
          + joined(there, ", ", [](auto& x) { return x; });
+}
+
+std::string no_such_node(const std::string& name, const cluster_status& x) {
+  if (std::count(x.silent.begin(), x.silent.end(), name) != 0)
+    return "node " + name + " did not answer within "
+           + format_duration(shell_patience);
+  std::vector<std::string> there;
+  for (auto& n : x.nodes)
+    there.push_back(n.node.name);
+  return no_such_node(name, there, x.lost);
 }
 
 std::vector<router_queue> ask_queues(operator_client& cluster,

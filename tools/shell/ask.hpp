@@ -40,13 +40,11 @@ result<std::vector<std::string>>
 node_names(operator_client& cluster, const std::vector<std::string>& args = {},
            size_t place = 0);
 
-/// The nodes that answered.
-std::vector<std::string> names_of(const cluster_status& x);
-
 /// What to say where a node is named that is not among those that are there.
 std::string no_such_node(const std::string& name,
                          const std::vector<std::string>& there,
                          const std::vector<lost_member>& lost);
+std::string no_such_node(const std::string& name, const cluster_status& x);
 
 /// A router's queue, and its gateway's node.
 using router_queue = std::pair<std::string, queue_status>;

@@ -198,7 +198,7 @@ int drain_node(shell& in, const arguments& args) {
   auto node = std::find_if(x->nodes.begin(), x->nodes.end(),
                            [&](auto& n) { return n.node.name == args[0]; });
   if (node == x->nodes.end())
-    return complain(in, no_such_node(args[0], names_of(*x), x->lost));
+    return complain(in, no_such_node(args[0], *x));
   auto what = "This ends node " + args[0] + " and its "
               + std::to_string(node->replicas.size()) + " replica(s).";
   if (node->node.has_role("gateway"))

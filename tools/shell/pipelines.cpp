@@ -4,6 +4,7 @@
 /// The command `pipelines`: models in parts, and what moves through these.
 
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 
 #include "runtime/text.hpp"
@@ -26,11 +27,9 @@ struct stage_replica {
   uint64_t unbound = 0;
   bool draining = false;
   bool completing = false; ///< its other layers are being loaded
-  double busy = 0;
-  double requests_per_second = 0;
+  replica_usage usage;     ///< over the last second
   MILLRACE_FIELDS(stage_replica, replica, node, device, credit, batches,
-                  requests, unbound, draining, completing, busy,
-                  requests_per_second)
+                  requests, unbound, draining, completing, usage)
 };
 
 /// Replicas of the same layers.
@@ -74,10 +73,8 @@ stage_replica describe(const served_replica& r, const cluster_status& of) {
       if (load == of.load.end())
         continue;
       for (auto& u : load->second.replicas)
-        if (u.replica == r.replica) {
-          out.busy = u.busy;
-          out.requests_per_second = u.requests_per_second;
-        }
+        if (u.replica == r.replica)
+          out.usage = u;
     }
   return out;
 }
@@ -101,6 +98,27 @@ bool is_in_parts(const pipeline& x) {
   return std::any_of(x.stages.begin(), x.stages.end(), [&](auto& s) {
     return s.layers != layer_range{0, x.layers};
   });
+}
+
+/// How batches came to a stage, waited and were served, over all its replicas;
+/// empty where none did.
+std::string flow_of(const stage& x) {
+  double arrivals = 0, cv = 0, waited = 0, served = 0;
+  for (auto& r : x.replicas) {
+    auto& u = r.usage;
+    arrivals += u.arrivals;
+    cv += u.arrivals * u.arrival_cv;
+    waited += u.arrivals * u.waited;
+    served += u.arrivals * u.served;
+  }
+  if (arrivals == 0)
+    return {};
+  auto time = [&](double sum) {
+    return format_duration(nanoseconds{std::llround(1e9 * sum / arrivals)});
+  };
+  return ": " + fixed(arrivals, 0) + " batches/s come (CV "
+         + fixed(cv / arrivals, 1) + "), wait " + time(waited) + ", run "
+         + time(served);
 }
 
 /// Layers that nobody has, though others behind or before them are there.
@@ -139,18 +157,18 @@ std::string drawing(const pipeline& x, size_t width) {
     reached = std::max(reached, s.layers.last);
     out += "  |\n  v  layers " + std::to_string(s.layers.first) + " to "
            + std::to_string(s.layers.last - 1) + " of "
-           + std::to_string(x.layers) + "\n";
+           + std::to_string(x.layers) + flow_of(s) + "\n";
     table rows;
     for (auto& r : s.replicas) {
       if (s.layers.last == x.layers)
-        rate += r.requests_per_second;
-      rows.push_back({"  |  " + r.replica,
-                      r.node.empty() ? "?" : r.node + "/" + r.device,
-                      bar(r.busy), fixed(r.requests_per_second, 0) + " req/s",
-                      "has " + std::to_string(r.requests) + " in "
-                        + std::to_string(r.batches)
-                        + (r.batches == 1 ? " batch" : " batches"),
-                      "room for " + std::to_string(r.credit), state_of(r)});
+        rate += r.usage.requests_per_second;
+      rows.push_back(
+        {"  |  " + r.replica, r.node.empty() ? "?" : r.node + "/" + r.device,
+         bar(r.usage.busy), fixed(r.usage.requests_per_second, 0) + " req/s",
+         "has " + std::to_string(r.requests) + " in "
+           + std::to_string(r.batches)
+           + (r.batches == 1 ? " batch" : " batches"),
+         "room for " + std::to_string(r.credit), state_of(r)});
     }
     out += table_text(rows, width);
   }

@@ -116,7 +116,7 @@ int show_actors(shell& in, const arguments& args) {
     return args.empty() || args[0] == n.node.name;
   };
   if (!args.empty() && std::none_of(x->nodes.begin(), x->nodes.end(), wanted))
-    return complain(in, no_such_node(args[0], names_of(*x), x->lost));
+    return complain(in, no_such_node(args[0], *x));
   auto text = [&](const cluster_status& y) {
     for (auto& n : y.nodes)
       if (wanted(n)) {

@@ -63,7 +63,14 @@ void node::start() {
     name_, std::chrono::hours{random_.below(clock_hours)});
   auto& config = plan_.what->cluster;
   auto& mine = config.nodes.at(name_);
-  member self{name_, *incarnation, "simulated://" + name_, {}, mine.rack};
+  auto link = plan_.links->network().speed(host_);
+  member self{name_,
+              *incarnation,
+              "simulated://" + name_,
+              {},
+              mine.rack,
+              name_,
+              static_cast<uint64_t>(link.bytes_per_second)};
   for (auto x : mine.roles)
     self.roles.emplace_back(to_string(x));
   bus_ = std::make_unique<simulated_bus>(

@@ -28,6 +28,21 @@ struct device_load {
                   memory)
 };
 
+/// Of times that were met: their number, sum, and sum of squares, in seconds.
+struct moments {
+  uint64_t count = 0;
+  double sum = 0;
+  double squares = 0;
+  MILLRACE_FIELDS(moments, count, sum, squares)
+
+  void add(nanoseconds x) {
+    auto s = to_seconds(x);
+    ++count;
+    sum += s;
+    squares += s * s;
+  }
+};
+
 /// A replica's counts since its start, and what is there now.
 struct replica_load {
   std::string replica;
@@ -35,7 +50,11 @@ struct replica_load {
   uint64_t batches = 0;
   uint64_t requests = 0;
   uint64_t running = 0; ///< batches it has
-  MILLRACE_FIELDS(replica_load, replica, busy, batches, requests, running)
+  moments gaps{};       ///< between batches that came
+  moments waits{}; ///< of batches, until they ran, also at the stage before
+  moments runs{};  ///< of batches
+  MILLRACE_FIELDS(replica_load, replica, busy, batches, requests, running, gaps,
+                  waits, runs)
 };
 
 /// Over the last second.
@@ -50,14 +69,22 @@ struct device_usage {
                   waiting, memory)
 };
 
+/// QUART's statistics of a stage (section 5.1), of each of its replicas.
 struct replica_usage {
   std::string replica;
   double busy = 0; ///< batches executing on average
   double requests_per_second = 0;
   double batch = 0; ///< requests in one, on average
   uint64_t running = 0;
+  double arrivals = 0;   ///< batches a second: lambda
+  double arrival_cv = 0; ///< of the times between them
+  double queue = 0;      ///< batches that waited, on average
+  double waited = 0;     ///< seconds, on average
+  double served = 0;     ///< seconds a batch ran, on average: 1 / mu
+  double service_cv = 0;
   MILLRACE_FIELDS(replica_usage, replica, busy, requests_per_second, batch,
-                  running)
+                  running, arrivals, arrival_cv, queue, waited, served,
+                  service_cv)
 };
 
 /// A monitor's word on its node and its host.
@@ -66,10 +93,11 @@ struct node_load {
   double process_cpus = 0; ///< cores this process kept busy
   uint64_t resident = 0;   ///< bytes of memory of this process
   uint64_t available = 0;  ///< bytes of the host's memory that are free to use
+  uint64_t copied = 0;     ///< bytes of tensors it has copied since its start
   std::vector<device_usage> devices;
   std::vector<replica_usage> replicas;
   MILLRACE_FIELDS(node_load, host_busy, process_cpus, resident, available,
-                  devices, replicas)
+                  copied, devices, replicas)
 };
 
 } // namespace millrace

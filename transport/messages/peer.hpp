@@ -17,7 +17,10 @@ struct member {
   std::string address; ///< where peers connect
   std::vector<std::string> roles;
   std::string rack;
-  MILLRACE_FIELDS(member, name, incarnation, address, roles, rack)
+  std::string host = {}; ///< that it runs on
+  uint64_t network = 0;  ///< bytes a second of that host's link; 0: not known
+  MILLRACE_FIELDS(member, name, incarnation, address, roles, rack, host,
+                  network)
 
   bool has_role(std::string_view x) const {
     for (auto& role : roles)

@@ -86,6 +86,12 @@ public:
   class stream;
   std::unique_ptr<stream> open(host_number from, host_number to);
 
+  /// What a host's link carries; 0: it is not limited.
+  bandwidth speed(host_number x) const {
+    auto& link = hosts_[x].link;
+    return {link.limited ? link.speed : 0};
+  }
+
   /// What the path takes for a message of no bytes.
   microseconds latency(host_number from, host_number to) const;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <vector>
@@ -45,6 +46,37 @@ private:
   std::vector<double> values_, floors_, ratios_;
 };
 
+/// What was found of one thing: a row for each figure and floor, in the order
+/// in which they are met.
+class figures {
+public:
+  explicit figures(std::string of) : of_(std::move(of)) {}
+
+  void add(const std::string& what, const char* unit, double ours, double floor,
+           const char* floor_name) {
+    auto i = std::find_if(rows_.begin(), rows_.end(), [&](auto& x) {
+      return x.what == what && x.floor_name == floor_name;
+    });
+    if (i == rows_.end())
+      i = rows_.insert(i, row{what, unit, floor_name, {}});
+    i->values.add(ours, floor);
+  }
+
+  void append_to(bench_report& x) const {
+    for (auto& r : rows_)
+      x.results.push_back(
+        r.values.row(of_ + " " + r.what, r.unit, r.floor_name));
+  }
+
+private:
+  struct row {
+    std::string what, unit, floor_name;
+    paired values;
+  };
+  std::string of_;
+  std::vector<row> rows_;
+};
+
 /// How long it takes.
 template <class F>
 double seconds_of(F f) {
@@ -66,6 +98,14 @@ void add_simulator_bench(CLI::App& bench, common_options& common,
 /// Adds `bench planner`.
 void add_planner_bench(CLI::App& bench, common_options& common,
                        verb_action& run);
+
+/// Adds `bench pipeline`.
+void add_pipeline_bench(CLI::App& bench, common_options& common,
+                        verb_action& run);
+
+/// Adds `bench coldstart`.
+void add_cold_start_bench(CLI::App& bench, common_options& common,
+                          verb_action& run);
 
 /// Adds `bench decisions`.
 void add_decisions_bench(CLI::App& bench, common_options& common,

@@ -8,8 +8,8 @@
 
 #include "client/client.hpp"
 #include "millrace/bench/bench.hpp"
-#include "millrace/bench/bench_node.hpp"
-#include "millrace/bench/floors.hpp"
+#include "millrace/bench/bench_cluster.hpp"
+#include "millrace/bench/driver.hpp"
 #include "millrace/print.hpp"
 #include "millrace/progress.hpp"
 #include "models/backend/backend.hpp"
@@ -28,93 +28,12 @@ struct path_options {
   size_t window = 128;
 };
 
-timestamp now() {
-  return std::chrono::steady_clock::now();
-}
-
 /// What is measured on one model.
 struct path_case {
   std::string name;
   std::string model;
   size_t bytes; ///< of the request's tensor
 };
-
-/// The runtime, driven like a floor.
-class runtime_echo : public echo_floor {
-public:
-  enum framing { grouped, single };
-
-  runtime_echo(client& gateway, infer request, framing how = grouped)
-    : gateway_(gateway),
-      request_(std::move(request)),
-      how_(how) {}
-
-  nanoseconds round_trip() override {
-    auto begin = now();
-    gateway_.submit(request_);
-    while (!count(gateway_.receive(1s))) {
-    }
-    return now() - begin;
-  }
-
-  double throughput(size_t open, microseconds length) override {
-    auto begin = now();
-    size_t done = 0;
-    while (now() - begin < length) {
-      fill(open);
-      done += count(gateway_.receive(1s));
-      while (count(gateway_.receive(microseconds{0})))
-        ++done;
-    }
-    auto took = to_seconds(now() - begin);
-    while (gateway_.outstanding() > 0)
-      count(gateway_.receive(1s));
-    while (count(gateway_.receive(microseconds{0}))) {
-      // Answers that came together with the last.
-    }
-    return static_cast<double>(done) / took;
-  }
-
-  /// What was measured is worth nothing when an answer was not ok.
-  result<void> verdict() const {
-    if (failed_ == 0)
-      return {};
-    return error{first_failure_.status,
-                 std::to_string(failed_)
-                   + " requests failed; the first: " + first_failure_.error,
-                 {}};
-  }
-
-private:
-  void fill(size_t open) {
-    std::optional<client::group> together;
-    if (how_ == grouped)
-      together.emplace(gateway_);
-    while (gateway_.outstanding() < open)
-      gateway_.submit(request_);
-  }
-
-  bool count(const std::optional<client::answer>& x) {
-    if (x && x->reply.status != ec::ok && failed_++ == 0)
-      first_failure_ = x->reply;
-    return x.has_value();
-  }
-
-  client& gateway_;
-  infer request_;
-  framing how_;
-  size_t failed_ = 0;
-  infer_reply first_failure_;
-};
-
-/// Median and 99th percentile of round trips, in microseconds.
-std::pair<double, double> latency(const std::function<nanoseconds()>& once,
-                                  microseconds length) {
-  samples all;
-  for (auto begin = now(); now() - begin < length;)
-    all.add(1e6 * to_seconds(once()));
-  return {all.quantile(.5), all.quantile(.99)};
-}
 
 /// The model called directly, in this process, on one row.
 result<std::function<nanoseconds()>> direct_call(const std::string& bundles,
@@ -137,42 +56,11 @@ result<std::function<nanoseconds()>> direct_call(const std::string& bundles,
       *tensor::zeros(spec.type, with_rows(spec, s.batch_axis, 1)));
   std::shared_ptr<loaded_stage> kept = std::move(*stage);
   return std::function<nanoseconds()>{[kept, inputs] {
-    auto begin = now();
+    auto begin = std::chrono::steady_clock::now();
     static_cast<void>(kept->run(inputs));
-    return nanoseconds{now() - begin};
+    return nanoseconds{std::chrono::steady_clock::now() - begin};
   }};
 }
-
-/// What was found of one model: a row for each figure and floor, in the order
-/// in which they are met.
-class figures {
-public:
-  explicit figures(std::string of) : of_(std::move(of)) {}
-
-  void add(const std::string& what, const char* unit, double ours, double floor,
-           const char* floor_name) {
-    auto i = std::find_if(rows_.begin(), rows_.end(), [&](auto& x) {
-      return x.what == what && x.floor_name == floor_name;
-    });
-    if (i == rows_.end())
-      i = rows_.insert(i, row{what, unit, floor_name, {}});
-    i->values.add(ours, floor);
-  }
-
-  void append_to(bench_report& x) const {
-    for (auto& r : rows_)
-      x.results.push_back(
-        r.values.row(of_ + " " + r.what, r.unit, r.floor_name));
-  }
-
-private:
-  struct row {
-    std::string what, unit, floor_name;
-    paired values;
-  };
-  std::string of_;
-  std::vector<row> rows_;
-};
 
 class path_bench {
 public:
@@ -205,7 +93,7 @@ private:
   /// What counting costs: a node that keeps metrics beside one that does not.
   result<void> run_metrics(const path_case& x, client& gateway,
                            client& counting, bench_report& out) {
-    auto request = request_for(x, gateway);
+    auto request = request_for(x.model, gateway);
     if (!request)
       return request.failure();
     runtime_echo without{gateway, *request}, with{counting, *request};
@@ -230,7 +118,7 @@ private:
   /// What it costs that a model runs in a process of its own.
   result<void> run_confined(const path_case& x, client& gateway,
                             client& confined, bench_report& out) {
-    auto request = request_for(x, gateway);
+    auto request = request_for(x.model, gateway);
     if (!request)
       return request.failure();
     runtime_echo thread{gateway, *request}, process{confined, *request};
@@ -264,7 +152,7 @@ private:
     auto tcp = make_tcp_floor(x.bytes);
     if (!tcp)
       return tcp.failure();
-    auto request = request_for(x, gateway);
+    auto request = request_for(x.model, gateway);
     if (!request)
       return request.failure();
     runtime_echo ours{gateway, *request};
@@ -305,43 +193,9 @@ private:
     return fine ? frame_each.verdict() : fine;
   }
 
-  static result<infer> request_for(const path_case& x, client& gateway) {
-    auto models = gateway.models();
-    if (!models)
-      return models.failure();
-    infer out;
-    out.model = x.model;
-    for (auto& m : *models)
-      if (m.model == x.model)
-        for (auto& spec : m.signature.inputs)
-          out.inputs.push_back(
-            {"", *tensor::zeros(spec.type,
-                                with_rows(spec, m.signature.batch_axis, 1))});
-    return out;
-  }
-
   path_options options_;
   microseconds length_;
   progress_bar& bar_;
-};
-
-/// Where the bench's nodes keep what they need, until the bench ends.
-class scratch_folder {
-public:
-  scratch_folder()
-    : path_(std::filesystem::temp_directory_path()
-            / ("millrace-bench-" + std::to_string(::getpid()))) {}
-  scratch_folder(const scratch_folder&) = delete;
-  scratch_folder& operator=(const scratch_folder&) = delete;
-  ~scratch_folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-
-  std::string operator/(const char* name) const { return path_ / name; }
-
-private:
-  std::filesystem::path path_;
 };
 
 int run_path(const path_options& x, const common_options& common) {
@@ -355,22 +209,23 @@ int run_path(const path_options& x, const common_options& common) {
     {"digits-small", "digits-small", 256},
     {"600 KB image", "bench-image", 602'112},
   };
-  auto bundles = std::filesystem::absolute(x.models).string();
-  std::vector<std::string> models;
-  for (auto& c : cases) {
-    if (auto there = bundle_store{bundles}.find(c.model, ""); !there)
-      return fail(common, std::move(there.failure())
-                            .within("--models (tools/example-models digits"
-                                    " bench makes them)"));
-    models.push_back(c.model);
-  }
+  std::vector<std::string> names;
+  for (auto& c : cases)
+    names.push_back(c.model);
+  auto bundles =
+    bundles_with(x.models, names, "tools/example-models digits bench");
+  if (!bundles)
+    return fail(common, bundles.failure());
   scratch_folder folder; // before the nodes: goes after them
-  auto node = bench_node::start(folder / "plain", bundles, models,
-                                recording::off, isolation_mode::thread);
-  auto counting = bench_node::start(folder / "counting", bundles, models,
-                                    recording::on, isolation_mode::thread);
-  auto confined = bench_node::start(folder / "confined", bundles, models,
-                                    recording::off, isolation_mode::process);
+  auto start = [&](const char* name, recording mode, isolation_mode where) {
+    bench_setup setup{folder / name, *bundles, {}, 0, mode, where};
+    for (auto& model : names)
+      setup.models.push_back("{model: " + model + ", policy: {batch: 256}}");
+    return bench_cluster::start(setup);
+  };
+  auto node = start("plain", recording::off, isolation_mode::thread);
+  auto counting = start("counting", recording::on, isolation_mode::thread);
+  auto confined = start("confined", recording::off, isolation_mode::process);
   for (auto* n : {&node, &counting, &confined})
     if (!*n)
       return fail(common, n->failure());
@@ -418,6 +273,8 @@ void add_bench_verb(CLI::App& app, common_options& common, verb_action& run) {
   add_simulator_bench(*bench, common, run);
   add_decisions_bench(*bench, common, run);
   add_planner_bench(*bench, common, run);
+  add_pipeline_bench(*bench, common, run);
+  add_cold_start_bench(*bench, common, run);
 }
 
 } // namespace millrace

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include "tests/support/parts.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+
+namespace {
+
+/// What the workers' devices hold.
+uint64_t memory_of(virtual_cluster& c, size_t workers) {
+  uint64_t n = 0;
+  for (size_t i = 1; i <= workers; ++i)
+    for (auto& d : c.load_of("w" + std::to_string(i)).devices)
+      n += d.memory;
+  return n;
+}
+
+} // namespace
+
+TEST_CASE("FP-24: parts become whole replicas where they are while they serve,"
+          " and no request is lost or run twice") {
+  auto wanted = in_parts(3);
+  wanted.complete = true;
+  // A third of it is loaded in 2 s, the rest in 4 s.
+  virtual_cluster c{3, wanted, emulation{6s, 9ms, 1ms}};
+  c.advance(500ms);
+  REQUIRE(queue_of(c).replicas.size() == 3);
+  uint64_t sent = 0;
+  auto serve = [&](microseconds length) {
+    for (auto t = 0us; t < length; t += 5ms) {
+      send(c, sent + 1, sent + 1);
+      ++sent;
+      c.advance(5ms);
+    }
+  };
+  serve(3s);
+  CHECK(queue_of(c).replicas.size() == 3);
+  serve(2s);
+  c.advance(1s);
+  auto all = queue_of(c).replicas;
+  REQUIRE(all.size() == 3);
+  for (auto& r : all)
+    CHECK(r.layers == layer_range{0, 12});
+  CHECK(c.answers() == counts{{ec::ok, sent}});
+  CHECK(all_are_right(c));
+  CHECK(c.executions == sent);
+  c.executed_on.clear();
+  send(c, sent + 1, sent + 90);
+  c.advance(1s);
+  for (auto node : {"w1", "w2", "w3"})
+    CHECK(c.executed_on[node] == doctest::Approx(30).epsilon(0.2));
+}
+
+TEST_CASE("FP-24: a part that is evicted is not completed any more") {
+  auto wanted = in_parts(2);
+  wanted.complete = true;
+  virtual_cluster c{2, wanted, emulation{6s, 9ms, 1ms}};
+  c.advance(2s);
+  REQUIRE(queue_of(c).replicas.size() == 2);
+  auto none = wanted;
+  none.replicas = 0;
+  have(c, none);
+  c.advance(200ms);
+  for (auto name : {"w1", "w2"})
+    CHECK((*c.ask_actor<node_status, supervisor_actor>(
+             std::string{name} + "/supervisor", get_status{}))
+            .replicas.empty());
+  c.advance(2s); // it is told again only then
+  CHECK(memory_of(c, 2) == 0);
+}
+
+TEST_CASE("FP-24: what a whole replica and the part that it completes share is"
+          " there once") {
+  auto wanted = in_parts(2);
+  wanted.complete = true;
+  virtual_cluster c{2, wanted, ten_ms};
+  c.advance(100ms);
+  auto whole = want(1);
+  whole.policy = wanted.policy;
+  auto both = memory_of(c, 2);
+  have(c, whole);
+  c.advance(5s);
+  CHECK(both == 2 * memory_of(c, 2));
+}

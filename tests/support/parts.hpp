@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstring>
+
+#include "tests/support/virtual_cluster.hpp"
+
+/// \file
+/// A simulated cluster that serves the model "m" in parts.
+
+namespace millrace::test {
+
+/// One request a batch, so that times are plain.
+inline model_settings in_parts(uint64_t parts, uint64_t replicas = 1) {
+  auto out = want(replicas);
+  out.parts = parts;
+  out.policy.batch = 1;
+  return out;
+}
+
+/// A request that can be told from others behind the last part, as well.
+inline infer marked(const virtual_cluster& c, uint64_t id) {
+  auto out = c.ask();
+  std::string tag(16, '\0');
+  std::memcpy(tag.data(), &id, sizeof id);
+  out.inputs[0].value.data = shared_bytes::copy_of(tag);
+  return out;
+}
+
+inline void send(virtual_cluster& c, uint64_t first, uint64_t last) {
+  for (auto id = first; id <= last; ++id)
+    c.request(id, marked(c, id));
+}
+
+/// Whether each was answered with what its own input became.
+inline bool all_are_right(virtual_cluster& c) {
+  return std::all_of(c.replies.begin(), c.replies.end(), [](auto& x) {
+    uint64_t mark = 0;
+    auto& y = x.second.at(0);
+    if (y.status != ec::ok || y.outputs.empty())
+      return false;
+    std::memcpy(&mark, y.outputs[0].value.data.data(), sizeof mark);
+    return mark == x.first;
+  });
+}
+
+inline void have(virtual_cluster& c, const model_settings& x) {
+  REQUIRE(
+    c.ask_actor<done, registry_actor>("./registry", set_model{x, false, {}}));
+}
+
+/// The nodes that have each part, in the parts' order.
+inline std::vector<std::string> nodes_of(virtual_cluster& c, size_t workers) {
+  std::map<uint64_t, std::string> out;
+  for (size_t i = 1; i <= workers; ++i) {
+    auto name = "w" + std::to_string(i);
+    auto status = *c.ask_actor<node_status, supervisor_actor>(
+      name + "/supervisor", get_status{});
+    for (auto& r : status.replicas)
+      if (r.state == replica_condition::ready)
+        out[r.what.layers.first] = name;
+  }
+  std::vector<std::string> names;
+  for (auto& [first, name] : out)
+    names.push_back(name);
+  return names;
+}
+
+inline queue_status queue_of(virtual_cluster& c) {
+  return *c.ask_actor<queue_status, router_actor>("./router/m.1", get_queue{});
+}
+
+} // namespace millrace::test

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+
+#include "client/client.hpp"
+#include "millrace/bench/floors.hpp"
+#include "runtime/units.hpp"
+
+namespace millrace {
+
+/// The runtime, driven like a floor: the same request again and again.
+class runtime_echo : public echo_floor {
+public:
+  enum framing { grouped, single };
+
+  runtime_echo(client& gateway, infer request, framing how = grouped)
+    : gateway_(gateway),
+      request_(std::move(request)),
+      how_(how) {}
+
+  nanoseconds round_trip() override;
+  double throughput(size_t open, microseconds length) override;
+
+  /// What was measured is worth nothing when an answer was not ok.
+  result<void> verdict() const;
+
+private:
+  void fill(size_t open);
+  bool count(const std::optional<client::answer>& x);
+
+  client& gateway_;
+  infer request_;
+  framing how_;
+  size_t failed_ = 0;
+  infer_reply first_failure_;
+};
+
+/// Median and 99th percentile of round trips, in microseconds.
+std::pair<double, double> latency(const std::function<nanoseconds()>& once,
+                                  microseconds length);
+
+/// A request of so many rows, all zero, for a model that a gateway knows.
+/// Errors: unavailable; unknown_model.
+result<infer> request_for(const std::string& model, client& gateway,
+                          int64_t rows = 1);
+
+} // namespace millrace

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <numeric>
+
+#include "millrace/bench/bench.hpp"
+#include "millrace/bench/bench_cluster.hpp"
+#include "millrace/bench/driver.hpp"
+#include "millrace/print.hpp"
+#include "millrace/progress.hpp"
+#include "transport/messages/all.hpp"
+
+namespace millrace {
+
+namespace {
+
+struct pipeline_options {
+  std::string models = "build/quickstart/bundles";
+  int rounds = 9;
+  std::string length = "500ms";
+};
+
+/// A model whose layers do next to nothing, and give as much as they are given.
+struct relay {
+  const char* name;
+  const char* model;
+  size_t bytes;
+};
+
+constexpr relay relays[] = {
+  {"64 KiB", "bench-relay-64k", 65'536},
+  {"588 KiB", "bench-relay-588k", 602'112},
+  {"4 MiB", "bench-relay-4m", 4'194'304},
+};
+
+/// Layers that take equally long and do nothing but compute.
+constexpr auto computing = "bench-matrices";
+constexpr int64_t computing_rows = 64;
+
+constexpr size_t stages = 4;
+constexpr auto cuts = static_cast<double>(stages - 1);
+
+/// How long until monitors have looked at their nodes again.
+constexpr auto counted_by = 2500ms;
+
+using cluster_ptr = std::unique_ptr<bench_cluster>;
+
+/// The bytes of tensors that a cluster's workers have copied so far.
+result<double> bytes_copied(const bench_cluster& x) {
+  auto shell = x.operate();
+  if (!shell)
+    return shell.failure();
+  double out = 0;
+  for (auto& worker : x.workers()) {
+    auto load = shell->ask<node_load>(worker + "/monitor", get_load{});
+    if (!load)
+      return load.failure();
+    out += static_cast<double>(load->copied);
+  }
+  return out;
+}
+
+class pipeline_bench {
+public:
+  pipeline_bench(const pipeline_options& x, microseconds length,
+                 const std::string& bundles, progress_bar& bar)
+    : options_(x),
+      length_(length),
+      bundles_(bundles),
+      bar_(bar) {}
+
+  result<bench_report> run() {
+    // One after the other: idle nodes take time, too.
+    auto done = run_throughput();
+    if (done)
+      done = run_latencies();
+    if (!done)
+      return done.failure();
+    return std::move(report_);
+  }
+
+private:
+  /// A cluster, and who asks it.
+  struct side {
+    cluster_ptr nodes;
+    std::unique_ptr<client> gateway;
+  };
+
+  /// A cluster with a part of each model on each worker.
+  struct part_side {
+    side& by;
+    std::string where;
+  };
+
+  /// Each worker has a part of each model, or all of it.
+  result<side> start(const std::string& name,
+                     const std::vector<std::string>& models, size_t workers,
+                     size_t parts,
+                     isolation_mode where = isolation_mode::thread) {
+    bar_.show(report_.results.empty() ? 0 : .2, "starting " + name);
+    bench_setup x{folder_ / name, bundles_, {}, workers, recording::off, where};
+    for (auto& model : models)
+      x.models.push_back(
+        "{model: " + model + ", parts: " + std::to_string(parts)
+        + ", replicas: " + std::to_string(workers / parts)
+        + ", policy: {batch: " + std::to_string(computing_rows) + "}}");
+    auto nodes = bench_cluster::start(x);
+    if (!nodes)
+      return nodes.failure();
+    auto gateway = (*nodes)->connect(x.models.size());
+    if (!gateway)
+      return gateway.failure();
+    return side{std::move(*nodes),
+                std::make_unique<client>(std::move(*gateway))};
+  }
+
+  result<void> run_throughput() {
+    auto whole = start("one", {computing}, 1, 1),
+         twice = start("two", {computing}, 2, 1),
+         halves = start("halves", {computing}, 2, 2);
+    for (auto* x : {&whole, &twice, &halves})
+      if (!*x)
+        return x->failure();
+    auto request = request_for(computing, *whole->gateway, computing_rows);
+    if (!request)
+      return request.failure();
+    runtime_echo one{*whole->gateway, *request},
+      two{*halves->gateway, *request}, both{*twice->gateway, *request};
+    figures all{"compute-bound"};
+    for (int round = 0; round < options_.rounds; ++round) {
+      bar_.show(.2 * round / options_.rounds, "throughput");
+      auto floor = one.throughput(window, 4 * length_);
+      auto ours = two.throughput(window, 4 * length_);
+      auto most = both.throughput(window, 4 * length_);
+      all.add("2 stages, throughput", "1/s", ours, floor,
+              "both parts on one core");
+      all.add("2 stages, throughput", "1/s", ours, most,
+              "two whole replicas, a core each");
+      auto alone = latency([&] { return one.round_trip(); }, length_);
+      auto cut = latency([&] { return two.round_trip(); }, length_);
+      all.add("2 stages, p50", "us", cut.first, alone.first, "whole model");
+    }
+    all.append_to(report_);
+    for (auto* x : {&one, &two, &both})
+      if (auto fine = x->verdict(); !fine)
+        return fine;
+    return {};
+  }
+
+  result<void> run_latencies() {
+    std::vector<std::string> models;
+    for (auto& x : relays)
+      models.emplace_back(x.model);
+    auto whole = start("whole", models, 1, 1),
+         quarters = start("quarters", models, stages, stages),
+         confined =
+           start("confined", models, stages, stages, isolation_mode::process);
+    for (auto* x : {&whole, &quarters, &confined})
+      if (!*x)
+        return x->failure();
+    std::vector<part_side> in_parts{{*quarters, ""},
+                                    {*confined, ", in processes"}};
+    result<void> done;
+    for (size_t i = 0; done && i < std::size(relays); ++i)
+      done = run_latency(relays[i], *whole, in_parts,
+                         .2 + .25 * static_cast<double>(i));
+    for (auto& x : in_parts)
+      if (done)
+        done = count_copies(x);
+    return done;
+  }
+
+  result<void> run_latency(const relay& x, side& alone_on,
+                           const std::vector<part_side>& in_parts,
+                           double from) {
+    auto request = request_for(x.model, *alone_on.gateway);
+    if (!request)
+      return request.failure();
+    auto echo = make_zeromq_floor(x.bytes);
+    if (!echo)
+      return echo.failure();
+    runtime_echo whole{*alone_on.gateway, *request};
+    figures all{x.name};
+    for (int round = 0; round < options_.rounds; ++round) {
+      bar_.show(from + .25 * round / options_.rounds, x.name);
+      auto there_and_back =
+        latency([&] { return (*echo)->round_trip(); }, length_).first;
+      auto alone = latency([&] { return whole.round_trip(); }, length_).first;
+      for (auto& [by, where] : in_parts) {
+        runtime_echo parts{*by.gateway, *request};
+        auto took = latency([&] { return parts.round_trip(); }, length_).first;
+        if (auto fine = parts.verdict(); !fine)
+          return fine;
+        all.add("4 stages, p50" + where, "us", took, alone, "whole model");
+        all.add("added by a cut" + where, "us", (took - alone) / cuts,
+                there_and_back, "bare ZeroMQ echo of the activation");
+      }
+    }
+    all.append_to(report_);
+    return whole.verdict();
+  }
+
+  /// How often an activation's bytes are copied on their way from one stage's
+  /// model to the next one's, by the nodes.
+  result<void> count_copies(const part_side& on) {
+    constexpr size_t requests = 200;
+    auto& x = relays[1];
+    auto& gateway = *on.by.gateway;
+    bar_.show(.95, "copies");
+    auto request = request_for(x.model, gateway);
+    if (!request)
+      return request.failure();
+    static_cast<void>(gateway.receive(counted_by));
+    auto before = bytes_copied(*on.by.nodes);
+    for (size_t i = 0; i < requests; ++i)
+      if (auto y = gateway.infer_one(*request); y.status != ec::ok)
+        return error{y.status, y.error, {}};
+    static_cast<void>(gateway.receive(counted_by));
+    auto after = bytes_copied(*on.by.nodes);
+    if (!before || !after)
+      return before ? after.failure() : before.failure();
+    figures all{x.name};
+    all.add("copied at each stage" + on.where, "bytes",
+            (*after - *before) / (requests * stages),
+            static_cast<double>(x.bytes), "the activation once");
+    all.append_to(report_);
+    return {};
+  }
+
+  static constexpr size_t window = 8;
+
+  pipeline_options options_;
+  microseconds length_;
+  std::string bundles_;
+  progress_bar& bar_;
+  scratch_folder folder_; // before the nodes: goes after them
+  bench_report report_{"pipeline", {}};
+};
+
+int run_pipeline(const pipeline_options& x, const common_options& common) {
+  auto length = parse_duration(x.length);
+  if (!length)
+    return fail(common, length.failure());
+  if (*length < 1ms)
+    return fail(common, {ec::bad_request, "--time: expected 1 ms or more", {}});
+  std::vector<std::string> models{computing};
+  for (auto& r : relays)
+    models.emplace_back(r.model);
+  auto bundles = bundles_with(x.models, models, "tools/example-models bench");
+  if (!bundles)
+    return fail(common, bundles.failure());
+  progress_bar bar{"bench pipeline", !common.json};
+  auto report = pipeline_bench{x, *length, *bundles, bar}.run();
+  bar.done();
+  if (!report)
+    return fail(common, report.failure());
+  print_report(*report, common);
+  return exit_ok;
+}
+
+} // namespace
+
+void add_pipeline_bench(CLI::App& bench, common_options& common,
+                        verb_action& run) {
+  auto x = std::make_shared<pipeline_options>();
+  auto* verb = add_subverb(
+    bench, "pipeline",
+    "A model in parts on nodes of this host: what a cut costs, what it gains",
+    common, run, [x, &common] { return run_pipeline(*x, common); });
+  verb
+    ->add_option("--models", x->models,
+                 "Bundles: bench-relay-*, bench-matrices")
+    ->capture_default_str();
+  verb->add_option("--rounds", x->rounds, "Interleaved rounds")
+    ->transform(whole_number(1, 10'000))
+    ->capture_default_str();
+  verb->add_option("--time", x->length, "Length of each measurement")
+    ->capture_default_str();
+}
+
+} // namespace millrace
