@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "millrace/print.hpp"
+#include "runtime/units.hpp"
 
 namespace millrace {
 
@@ -35,6 +36,39 @@ void print_report(const bench_report& x, const common_options& common) {
     rows.push_back({r.name, number(r.value, r.unit), number(r.floor, r.unit),
                     fixed(r.ratio, 2), r.floor_name});
   print_table(rows);
+}
+
+void add_served_options(CLI::App& bench, served_options& x,
+                        const std::string& bundles) {
+  bench.add_option("--models", x.models, "Bundles: " + bundles)
+    ->capture_default_str();
+  bench.add_option("--rounds", x.rounds, "Interleaved rounds")
+    ->transform(whole_number(1, 10'000))
+    ->capture_default_str();
+}
+
+void add_timed_options(CLI::App& bench, timed_options& x,
+                       const std::string& bundles) {
+  add_served_options(bench, x, bundles);
+  bench.add_option("--time", x.length, "Length of each measurement")
+    ->check([](const std::string& text) {
+      auto length = parse_duration(text);
+      if (!length)
+        return length.failure().text;
+      return *length < 1ms ? "expected 1 ms or more" : std::string{};
+    })
+    ->capture_default_str();
+}
+
+int report_on(const std::string& name, const common_options& common,
+              const std::function<result<bench_report>(progress_bar&)>& bench) {
+  progress_bar bar{"bench " + name, !common.json};
+  auto report = bench(bar);
+  bar.done();
+  if (!report)
+    return fail(common, report.failure());
+  print_report(*report, common);
+  return exit_ok;
 }
 
 } // namespace millrace

@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "millrace/progress.hpp"
 #include "millrace/verbs.hpp"
+#include "runtime/error.hpp"
 #include "runtime/fields.hpp"
 #include "runtime/time.hpp"
 
@@ -90,6 +93,24 @@ double median(std::vector<double> xs);
 
 /// Prints it as a table, or as JSON.
 void print_report(const bench_report& x, const common_options& common);
+
+/// What benches with real nodes take.
+struct served_options {
+  std::string models = "build/quickstart/bundles"; ///< where bundles are
+  int rounds = 7;                                  ///< interleaved
+};
+struct timed_options : served_options {
+  std::string length = "500ms"; ///< of each measurement; it has been checked
+};
+void add_served_options(CLI::App& bench, served_options& x,
+                        const std::string& bundles);
+void add_timed_options(CLI::App& bench, timed_options& x,
+                       const std::string& bundles);
+
+/// Has a bench measured that takes a progress bar, prints what it found, and
+/// is its exit status.
+int report_on(const std::string& name, const common_options& common,
+              const std::function<result<bench_report>(progress_bar&)>& bench);
 
 /// Adds `bench simulator`.
 void add_simulator_bench(CLI::App& bench, common_options& common,

@@ -14,11 +14,9 @@ namespace millrace {
 
 namespace {
 
-struct cold_start_options {
-  std::string models = "build/quickstart/bundles";
+struct cold_start_options : served_options {
   std::string model = "bert-base";
   size_t parts = 2;
-  int rounds = 3;
 };
 
 constexpr auto patience = 120s;
@@ -227,13 +225,9 @@ int run_cold_start(const cold_start_options& x, const common_options& common) {
     bundles_with(x.models, {x.model}, "tools/example-models " + x.model);
   if (!bundles)
     return fail(common, bundles.failure());
-  progress_bar bar{"bench coldstart", !common.json};
-  auto report = cold_start_bench{x, *bundles, bar}.run();
-  bar.done();
-  if (!report)
-    return fail(common, report.failure());
-  print_report(*report, common);
-  return exit_ok;
+  return report_on("coldstart", common, [&](progress_bar& bar) {
+    return cold_start_bench{x, *bundles, bar}.run();
+  });
 }
 
 } // namespace
@@ -245,15 +239,11 @@ void add_cold_start_bench(CLI::App& bench, common_options& common,
     bench, "coldstart",
     "From the order to the first answer: a model in parts beside a whole one",
     common, run, [x, &common] { return run_cold_start(*x, common); });
-  verb->add_option("--models", x->models, "Folder of bundles")
-    ->capture_default_str();
+  add_served_options(*verb, *x, "the one of --model");
   verb->add_option("--model", x->model, "Which is loaded")
     ->capture_default_str();
   verb->add_option("--parts", x->parts, "How many, each on a node")
     ->transform(whole_number(2, 16))
-    ->capture_default_str();
-  verb->add_option("--rounds", x->rounds, "Interleaved rounds")
-    ->transform(whole_number(1, 1'000))
     ->capture_default_str();
 }
 

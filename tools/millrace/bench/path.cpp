@@ -21,10 +21,7 @@ namespace millrace {
 
 namespace {
 
-struct path_options {
-  std::string models = "build/quickstart/bundles";
-  int rounds = 7;
-  std::string length = "500ms";
+struct path_options : timed_options {
   size_t window = 128;
 };
 
@@ -64,9 +61,9 @@ result<std::function<nanoseconds()>> direct_call(const std::string& bundles,
 
 class path_bench {
 public:
-  path_bench(const path_options& x, microseconds length, progress_bar& bar)
+  path_bench(const path_options& x, progress_bar& bar)
     : options_(x),
-      length_(length),
+      length_(*parse_duration(x.length)),
       bar_(bar) {}
 
   result<bench_report> run(const std::vector<path_case>& cases, client& gateway,
@@ -199,11 +196,6 @@ private:
 };
 
 int run_path(const path_options& x, const common_options& common) {
-  auto length = parse_duration(x.length);
-  if (!length)
-    return fail(common, length.failure());
-  if (*length < 1ms)
-    return fail(common, {ec::bad_request, "--time: expected 1 ms or more", {}});
   const std::vector<path_case> cases{
     {"trivial model", "bench-identity", 64},
     {"digits-small", "digits-small", 256},
@@ -235,14 +227,9 @@ int run_path(const path_options& x, const common_options& common) {
   for (auto* g : {&gateway, &other, &third})
     if (!*g)
       return fail(common, g->failure());
-  progress_bar bar{"bench path", !common.json};
-  auto report =
-    path_bench{x, *length, bar}.run(cases, *gateway, *other, *third);
-  bar.done();
-  if (!report)
-    return fail(common, report.failure());
-  print_report(*report, common);
-  return exit_ok;
+  return report_on("path", common, [&](progress_bar& bar) {
+    return path_bench{x, bar}.run(cases, *gateway, *other, *third);
+  });
 }
 
 } // namespace
@@ -252,24 +239,13 @@ void add_bench_verb(CLI::App& app, common_options& common, verb_action& run) {
   auto* bench = app.add_subcommand(
     "bench", "Measure one thing against its floor, interleaved, in one run");
   bench->require_subcommand(1);
-  auto* verb = bench->add_subcommand(
-    "path", "One request's way: latency and throughput over TCP");
-  verb
-    ->add_option("--models", x->models,
-                 "Bundles: digits-small, bench-identity, bench-image")
-    ->capture_default_str();
-  verb->add_option("--rounds", x->rounds, "Interleaved rounds")
-    ->transform(whole_number(1, 10'000))
-    ->capture_default_str();
-  verb->add_option("--time", x->length, "Length of each measurement")
-    ->capture_default_str();
+  auto* verb = add_subverb(
+    *bench, "path", "One request's way: latency and throughput over TCP",
+    common, run, [x, &common] { return run_path(*x, common); });
+  add_timed_options(*verb, *x, "digits-small, bench-identity, bench-image");
   verb->add_option("--window", x->window, "Requests open at once, throughput")
     ->transform(whole_number(1))
     ->capture_default_str();
-  verb->add_flag("--json", common.json, "Print JSON");
-  verb->callback([=, &common, &run] {
-    run = [=, &common] { return run_path(*x, common); };
-  });
   add_simulator_bench(*bench, common, run);
   add_decisions_bench(*bench, common, run);
   add_planner_bench(*bench, common, run);

@@ -12,12 +12,6 @@ namespace millrace {
 
 namespace {
 
-struct pipeline_options {
-  std::string models = "build/quickstart/bundles";
-  int rounds = 9;
-  std::string length = "500ms";
-};
-
 /// A model whose layers do next to nothing, and give as much as they are given.
 struct relay {
   const char* name;
@@ -60,10 +54,10 @@ result<double> bytes_copied(const bench_cluster& x) {
 
 class pipeline_bench {
 public:
-  pipeline_bench(const pipeline_options& x, microseconds length,
-                 const std::string& bundles, progress_bar& bar)
-    : options_(x),
-      length_(length),
+  pipeline_bench(const timed_options& x, const std::string& bundles,
+                 progress_bar& bar)
+    : rounds_(x.rounds),
+      length_(*parse_duration(x.length)),
       bundles_(bundles),
       bar_(bar) {}
 
@@ -125,8 +119,8 @@ private:
     runtime_echo one{*whole->gateway, *request},
       two{*halves->gateway, *request}, both{*twice->gateway, *request};
     figures all{"compute-bound"};
-    for (int round = 0; round < options_.rounds; ++round) {
-      bar_.show(.2 * round / options_.rounds, "throughput");
+    for (int round = 0; round < rounds_; ++round) {
+      bar_.show(.2 * round / rounds_, "throughput");
       auto floor = one.throughput(window, 4 * length_);
       auto ours = two.throughput(window, 4 * length_);
       auto most = both.throughput(window, 4 * length_);
@@ -179,8 +173,8 @@ private:
       return echo.failure();
     runtime_echo whole{*alone_on.gateway, *request};
     figures all{x.name};
-    for (int round = 0; round < options_.rounds; ++round) {
-      bar_.show(from + .25 * round / options_.rounds, x.name);
+    for (int round = 0; round < rounds_; ++round) {
+      bar_.show(from + .25 * round / rounds_, x.name);
       auto there_and_back =
         latency([&] { return (*echo)->round_trip(); }, length_).first;
       auto alone = latency([&] { return whole.round_trip(); }, length_).first;
@@ -227,7 +221,7 @@ private:
 
   static constexpr size_t window = 8;
 
-  pipeline_options options_;
+  int rounds_;
   microseconds length_;
   std::string bundles_;
   progress_bar& bar_;
@@ -235,45 +229,28 @@ private:
   bench_report report_{"pipeline", {}};
 };
 
-int run_pipeline(const pipeline_options& x, const common_options& common) {
-  auto length = parse_duration(x.length);
-  if (!length)
-    return fail(common, length.failure());
-  if (*length < 1ms)
-    return fail(common, {ec::bad_request, "--time: expected 1 ms or more", {}});
+int run_pipeline(const timed_options& x, const common_options& common) {
   std::vector<std::string> models{computing};
   for (auto& r : relays)
     models.emplace_back(r.model);
   auto bundles = bundles_with(x.models, models, "tools/example-models bench");
   if (!bundles)
     return fail(common, bundles.failure());
-  progress_bar bar{"bench pipeline", !common.json};
-  auto report = pipeline_bench{x, *length, *bundles, bar}.run();
-  bar.done();
-  if (!report)
-    return fail(common, report.failure());
-  print_report(*report, common);
-  return exit_ok;
+  return report_on("pipeline", common, [&](progress_bar& bar) {
+    return pipeline_bench{x, *bundles, bar}.run();
+  });
 }
 
 } // namespace
 
 void add_pipeline_bench(CLI::App& bench, common_options& common,
                         verb_action& run) {
-  auto x = std::make_shared<pipeline_options>();
+  auto x = std::make_shared<timed_options>();
   auto* verb = add_subverb(
     bench, "pipeline",
     "A model in parts on nodes of this host: what a cut costs, what it gains",
     common, run, [x, &common] { return run_pipeline(*x, common); });
-  verb
-    ->add_option("--models", x->models,
-                 "Bundles: bench-relay-*, bench-matrices")
-    ->capture_default_str();
-  verb->add_option("--rounds", x->rounds, "Interleaved rounds")
-    ->transform(whole_number(1, 10'000))
-    ->capture_default_str();
-  verb->add_option("--time", x->length, "Length of each measurement")
-    ->capture_default_str();
+  add_timed_options(*verb, *x, "bench-relay-*, bench-matrices");
 }
 
 } // namespace millrace
