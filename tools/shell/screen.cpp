@@ -115,11 +115,7 @@ std::string top_text(operator_client& cluster, const std::set<char>& hidden,
   auto out = wall_time() + "  " + summary(*x) + ", " + fixed(requests, 0)
              + " requests/s\n";
   auto models = ask_registry(cluster);
-  auto all = troubles(*x);
-  auto of_models =
-    models ? troubles(models->list) : std::vector{models.failure().text};
-  all.insert(all.end(), of_models.begin(), of_models.end());
-  for (auto& line : all)
+  for (auto& line : troubles(*x, models))
     out += wrapped("! " + line, width, 4) + "\n";
   auto add = [&](char key, const table& rows) {
     if (!hidden.contains(key) && rows.size() > 1)

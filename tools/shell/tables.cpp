@@ -65,6 +65,15 @@ std::vector<std::string> troubles(const model_list& x) {
   return out;
 }
 
+std::vector<std::string> troubles(const cluster_status& x,
+                                  const result<registry_answer>& models) {
+  auto out = troubles(x);
+  auto more =
+    models ? troubles(models->list) : std::vector{models.failure().text};
+  out.insert(out.end(), more.begin(), more.end());
+  return out;
+}
+
 table node_table(const cluster_status& x) {
   table rows{{"NODE", "STATE", "ROLES", "START", "UPTIME", "REPLICAS", "CPUS",
               "MEMORY"}};

@@ -55,17 +55,10 @@ void print_tree(const std::vector<actor_info>& actors,
 } // namespace
 
 int show_status(shell& in, const arguments&) {
-  auto print = [](const std::vector<std::string>& lines) {
-    for (auto& line : lines)
-      std::cout << wrapped("! " + line, terminal_width(), 4) << "\n";
-  };
   auto text = [&](const cluster_status& x) {
     std::cout << summary(x) << "\n";
-    print(troubles(x));
-    if (auto models = ask_registry(in.cluster))
-      print(troubles(models->list));
-    else
-      print({models.failure().text});
+    for (auto& line : troubles(x, ask_registry(in.cluster)))
+      std::cout << wrapped("! " + line, terminal_width(), 4) << "\n";
   };
   return show_all(in, text, [](auto& x) {
     return json{{"nodes", to_json(x.nodes)}};

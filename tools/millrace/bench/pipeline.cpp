@@ -84,18 +84,19 @@ private:
     std::string where;
   };
 
-  /// Each worker has a part of each model, or all of it.
+  /// Each worker has a part of each model, or all of it; a batch has so many
+  /// rows.
   result<side> start(const std::string& name,
-                     const std::vector<std::string>& models, size_t workers,
-                     size_t parts,
+                     const std::vector<std::string>& models, int64_t rows,
+                     size_t workers, size_t parts,
                      isolation_mode where = isolation_mode::thread) {
     bar_.show(report_.results.empty() ? 0 : .2, "starting " + name);
     bench_setup x{folder_ / name, bundles_, {}, workers, recording::off, where};
     for (auto& model : models)
-      x.models.push_back(
-        "{model: " + model + ", parts: " + std::to_string(parts)
-        + ", replicas: " + std::to_string(workers / parts)
-        + ", policy: {batch: " + std::to_string(computing_rows) + "}}");
+      x.models.push_back("{model: " + model
+                         + ", parts: " + std::to_string(parts)
+                         + ", replicas: " + std::to_string(workers / parts)
+                         + ", policy: {batch: " + std::to_string(rows) + "}}");
     auto nodes = bench_cluster::start(x);
     if (!nodes)
       return nodes.failure();
@@ -107,9 +108,9 @@ private:
   }
 
   result<void> run_throughput() {
-    auto whole = start("one", {computing}, 1, 1),
-         twice = start("two", {computing}, 2, 1),
-         halves = start("halves", {computing}, 2, 2);
+    auto whole = start("one", {computing}, computing_rows, 1, 1),
+         twice = start("two", {computing}, computing_rows, 2, 1),
+         halves = start("halves", {computing}, computing_rows, 2, 2);
     for (auto* x : {&whole, &twice, &halves})
       if (!*x)
         return x->failure();
@@ -143,10 +144,10 @@ private:
     std::vector<std::string> models;
     for (auto& x : relays)
       models.emplace_back(x.model);
-    auto whole = start("whole", models, 1, 1),
-         quarters = start("quarters", models, stages, stages),
-         confined =
-           start("confined", models, stages, stages, isolation_mode::process);
+    auto whole = start("whole", models, 1, 1, 1),
+         quarters = start("quarters", models, 1, stages, stages),
+         confined = start("confined", models, 1, stages, stages,
+                          isolation_mode::process);
     for (auto* x : {&whole, &quarters, &confined})
       if (!*x)
         return x->failure();
