@@ -279,6 +279,14 @@ struct profile_written {
   MILLRACE_FIELDS(profile_written, version)
 };
 
+struct plans_made;
+
+/// What was planned aside.
+struct planned {
+  std::shared_ptr<const plans_made> plans;
+  MILLRACE_FIELDS(planned, plans)
+};
+
 /// The PROFILER knows what models cost.
 using profiler_actor = caf::typed_actor<
   // Has one measured; keeps what was measured elsewhere. Both are on disk then.
@@ -289,9 +297,10 @@ using profiler_actor = caf::typed_actor<
   caf::replies_to<get_plans>::with<plan_list>,
   // What nodes have; they come (with that) and go.
   caf::reacts_to<inventory>, caf::reacts_to<peer_up>, caf::reacts_to<peer_down>,
-  // Private: rows as read at the start, or written; asks monitors again.
+  // Private: rows as read at the start, or written; plans that were made aside;
+  // asks monitors again.
   caf::reacts_to<stored_profiles>, caf::reacts_to<profile_written>,
-  caf::reacts_to<tick>>;
+  caf::reacts_to<planned>, caf::reacts_to<tick>>;
 
 struct placement_plan;
 

@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "models/partition/cuts.hpp"
 #include "runtime/name.hpp"
 #include "runtime/text.hpp"
 
@@ -43,6 +44,9 @@ void config_checker::check_models(const std::vector<model_settings>& xs) {
     named(key, "model", xs[i].model);
     if (!seen.insert(xs[i].model).second)
       refuse(key, shown(xs[i].model) + " is there twice");
+    auto& x = xs[i];
+    if (auto fine = check_cuts({x.parts, x.cuts, x.replicas_of_parts}); !fine)
+      refuse(at("models", i), fine.failure().text);
   }
 }
 

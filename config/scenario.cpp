@@ -7,6 +7,7 @@
 
 #include "config/checker.hpp"
 #include "config/scenario_profiles.hpp"
+#include "models/partition/cuts.hpp"
 #include "runtime/bytes.hpp"
 #include "runtime/text.hpp"
 #include "transport/wire.hpp"
@@ -294,6 +295,12 @@ private:
     for (size_t i = 0; i < spec_.models.size(); ++i) {
       auto& x = spec_.models[i];
       known_bundle(at("models", i) + ".model", x.model);
+      if (auto bundle = spec_.bundles.find(x.model);
+          bundle != spec_.bundles.end())
+        if (auto fine = check_cuts({x.parts, x.cuts, x.replicas_of_parts},
+                                   bundle->second.layers);
+            !fine)
+          refuse(at("models", i), fine.failure().text);
       if (!x.device.empty() && !devices.contains(x.device))
         refuse(at("models", i) + ".device",
                "no host has a device " + shown(x.device));

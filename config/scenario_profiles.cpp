@@ -57,7 +57,7 @@ result<profile> profile_of(const scenario& what, const std::string& name) {
   auto& x = what.bundles.at(name);
   profile out{name, {}};
   if (!x.profile.empty()) {
-    auto found = read_profile(x.profile);
+    auto found = read_profile(x.profile, name);
     if (!found)
       return found.failure();
     out.points = std::move(found->points);

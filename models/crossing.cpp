@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/crossing.hpp"
 
+#include <algorithm>
 #include <map>
-#include <set>
 
 namespace millrace {
 
 namespace {
 
 result<tensor_list> zeros_of(const std::vector<tensor_spec>& specs,
-                             int batch_axis, int64_t rows) {
+                             int batch_axis, int64_t rows, int64_t others = 1) {
   tensor_list out;
   for (auto& spec : specs) {
-    auto zeros = tensor::zeros(spec.type, with_rows(spec, batch_axis, rows));
+    auto zeros =
+      tensor::zeros(spec.type, with_rows(spec, batch_axis, rows, others));
     if (!zeros)
       return zeros.failure();
     out.push_back(std::move(*zeros));
@@ -55,6 +56,33 @@ std::vector<std::string> crossing(const manifest& x, size_t layer) {
       if (taken.contains(value.name))
         out.push_back(value.name);
   return out;
+}
+
+std::vector<stage_neighbours> stage_graph(const manifest& x,
+                                          std::span<const size_t> cuts) {
+  MILLRACE_ASSERT(std::is_sorted(cuts.begin(), cuts.end()));
+  std::vector<stage_neighbours> out(cuts.size() + 1);
+  std::map<std::string_view, size_t> givers;
+  for (size_t i = 0; i < x.layers.size(); ++i) {
+    auto at = std::upper_bound(cuts.begin(), cuts.end(), i);
+    auto stage = static_cast<size_t>(at - cuts.begin());
+    for (auto& name : x.layers[i].takes) {
+      auto giver = givers.find(name);
+      if (giver == givers.end() || giver->second == stage)
+        continue; // one of the model's inputs, or its own
+      out[stage].takes_from.insert(giver->second);
+      out[giver->second].gives_to.insert(stage);
+    }
+    for (auto& value : x.layers[i].gives)
+      givers[value.name] = stage;
+  }
+  return out;
+}
+
+result<tensor_list> zeros_as_inputs(const manifest& x, size_t rows,
+                                    size_t extent) {
+  return zeros_of(x.signature.inputs, x.signature.batch_axis,
+                  static_cast<int64_t>(rows), static_cast<int64_t>(extent));
 }
 
 result<tensor_list> zeros_across(const manifest& x, size_t layer, size_t rows) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,8 +18,25 @@ std::vector<std::string> value_names(const std::vector<passed_value>& xs);
 /// layer the inputs, behind the last the outputs.
 std::vector<std::string> crossing(const manifest& x, size_t layer);
 
+/// A stage's neighbours in the graph of a model's stages, by number.
+struct stage_neighbours {
+  std::set<size_t> takes_from; ///< whose values it takes
+  std::set<size_t> gives_to;   ///< who takes its own
+};
+
+/// Of each stage of a model that is cut before these layers, which ascend. The
+/// graph is a chain only where no value skips a stage: a stage that passes one
+/// on is not between those that give and take it (QUART 5.2, QU-08).
+std::vector<stage_neighbours> stage_graph(const manifest& x,
+                                          std::span<const size_t> cuts);
+
 /// Zeros in the place of these, for so many rows; what free extents the inputs
 /// have beside those are 1. Errors: too_large.
 result<tensor_list> zeros_across(const manifest& x, size_t layer, size_t rows);
+
+/// Zeros as the model's inputs, whose free extents are so long. Errors: as
+/// above.
+result<tensor_list> zeros_as_inputs(const manifest& x, size_t rows,
+                                    size_t extent);
 
 } // namespace millrace

@@ -2,8 +2,10 @@
 #include "models/profile.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "runtime/bytes.hpp"
+#include "runtime/text.hpp"
 #include "runtime/yaml_record.hpp"
 
 namespace millrace {
@@ -82,6 +84,14 @@ curve curve_of_layers(const profile& x, const std::string& metric,
 
 namespace {
 
+/// Of one model, or of several.
+struct profile_file {
+  std::string model;
+  std::vector<profile_point> points;
+  std::vector<profile> models;
+  MILLRACE_FIELDS(profile_file, model, points, models)
+};
+
 struct profile_list {
   std::vector<profile> models;
   MILLRACE_FIELDS(profile_list, models)
@@ -99,10 +109,62 @@ result<T> read_yaml(const std::string& path) {
   return out;
 }
 
+result<profile> checked(profile x, const std::string& path) {
+  if (auto fine = check_profile(x); !fine)
+    return error{ec::bad_config, path + ": " + fine.failure().text, {}};
+  return x;
+}
+
+bool is_layer(double x) {
+  return x >= 0 && x < max_profiled_layers && x == std::floor(x);
+}
+
+/// What is wrong with a point; empty: nothing.
+std::string flaw_of(const profile_point& x) {
+  if (!(x.batch > 0) || !std::isfinite(x.batch))
+    return "batch: " + format_number(x.batch) + ", expected more than 0";
+  if (auto layer = x.dimensions.find("layer");
+      layer != x.dimensions.end() && !is_layer(layer->second))
+    return "layer: " + format_number(layer->second)
+           + ", expected a whole number from 0 to "
+           + std::to_string(max_profiled_layers - 1);
+  for (auto& [name, value] : x.metrics)
+    if (!std::isfinite(value) || value < 0)
+      return name + ": " + format_number(value)
+             + ", expected a number from 0 on";
+  return {};
+}
+
 } // namespace
 
-result<profile> read_profile(const std::string& path) {
-  return read_yaml<profile>(path);
+result<void> check_profile(const profile& x) {
+  constexpr size_t most_points = 100'000;
+  auto refuse = [&](const std::string& why) {
+    return error{ec::bad_request, "the profile of " + shown(x.model) + why, {}};
+  };
+  if (x.points.empty() || x.points.size() > most_points)
+    return refuse(" has " + std::to_string(x.points.size())
+                  + " points, expected 1 to " + std::to_string(most_points));
+  for (size_t i = 0; i < x.points.size(); ++i)
+    if (auto flaw = flaw_of(x.points[i]); !flaw.empty())
+      return refuse(", points[" + std::to_string(i) + "]: " + flaw);
+  return {};
+}
+
+result<profile> read_profile(const std::string& path,
+                             const std::string& model) {
+  auto file = read_yaml<profile_file>(path);
+  if (!file)
+    return file.failure();
+  if (file->models.empty())
+    return checked({model, std::move(file->points)}, path);
+  for (auto& x : file->models)
+    if (x.model == model)
+      return checked(std::move(x), path);
+  return error{ec::bad_config,
+               path + " has no model " + shown(model) + "; it has "
+                 + joined(file->models, ", ", [](auto& x) { return x.model; }),
+               {}};
 }
 
 result<profile_book> read_profiles(const std::string& path) {
@@ -110,10 +172,14 @@ result<profile_book> read_profiles(const std::string& path) {
   if (!list)
     return list.failure();
   profile_book out;
-  for (auto& x : list->models)
-    if (!out.emplace(x.model, x).second)
+  for (auto& x : list->models) {
+    auto fine = checked(x, path);
+    if (!fine)
+      return fine.failure();
+    if (!out.emplace(x.model, std::move(*fine)).second)
       return error{
         ec::bad_config, path + ": model '" + x.model + "' is there twice", {}};
+  }
   return out;
 }
 

@@ -22,6 +22,10 @@ struct profile_point {
   MILLRACE_FIELDS(profile_point, device, batch, dimensions, metrics)
 };
 
+/// That a profile may speak of. Planning takes seconds for so many, and longer
+/// with more than their fourth power.
+constexpr size_t max_profiled_layers = 128;
+
 /// What is known about a model's cost.
 struct profile {
   std::string model;
@@ -61,14 +65,21 @@ curve curve_of_layers(const profile& x, const std::string& metric,
                       const std::string& device, size_t first, size_t last,
                       size_t layers);
 
-/// Reads a profile from a YAML file. Errors: bad_config with file and line.
-result<profile> read_profile(const std::string& path);
+/// Errors: bad_request for a profile that nobody can have measured: without
+/// points, or with more than 100,000; whose numbers are below 0 or no numbers;
+/// of batches without rows, or layers that are not numbered 0 to 127.
+result<void> check_profile(const profile& x);
+
+/// Reads the profile of a model from a YAML file, of it alone or as one of
+/// several. Errors: bad_config with file and line; also for one that
+/// check_profile refuses, and a list that does not have the model.
+result<profile> read_profile(const std::string& path, const std::string& model);
 
 /// Profiles by model: what emulated devices take their times from.
 using profile_book = std::map<std::string, profile>;
 
 /// Several models' profiles in one YAML file, as a list under `models`.
-/// Errors: bad_config with file and line; also for a model that is there twice.
+/// Errors: as read_profile; also for a model that is there twice.
 result<profile_book> read_profiles(const std::string& path);
 std::string print_profiles(const profile_book& x);
 

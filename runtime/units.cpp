@@ -110,6 +110,12 @@ std::string format_duration(nanoseconds d) {
   return buf;
 }
 
+std::string format_seconds(double x) {
+  constexpr double most = 9e9; // nanoseconds go to 292 years
+  return x < most ? format_duration(nanoseconds{std::llround(1e9 * x)})
+                  : "over 200 years";
+}
+
 std::string format_bandwidth(bandwidth x) {
   constexpr std::array names{"bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"};
   auto bits = 8 * x.bytes_per_second;

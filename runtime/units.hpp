@@ -28,6 +28,9 @@ std::string format_bytes(uint64_t n);
 /// "230 us", "12.5 ms", "3.20 s": the unit a person would choose.
 std::string format_duration(nanoseconds d);
 
+/// The same of a number of seconds; "over 200 years" where it has no end.
+std::string format_seconds(double x);
+
 /// "10 Gbit/s": as links are sold, three digits.
 std::string format_bandwidth(bandwidth x);
 

@@ -76,6 +76,7 @@ caf::result<stage_loaded> executor_state::on_load(const load_stage& x) {
     owners_[x.instance] = owner;
   }
   auto promise = self_->make_response_promise<stage_loaded>();
+  ++loads_;
   loading_[x.instance] = {promise, x.completes};
   device_->load({x.instance, x.content, x.first_layer, x.last_layer,
                  x.max_batch, static_cast<uint32_t>(x.threads), x.trusted,
@@ -153,7 +154,8 @@ device_load executor_state::on_get_load() const {
           batches_,
           work_.size() - queue_->waiting(),
           queue_->waiting(),
-          memory_held()};
+          memory_held(),
+          loads_};
 }
 
 void executor_state::on_execute(execute& x) {
@@ -174,7 +176,7 @@ void executor_state::feed() {
     }
     device_->execute({*id, w.what.instance, w.what.share, w.what.priority,
                       w.what.until.at, std::move(w.what.items),
-                      std::move(w.what.rows)},
+                      std::move(w.what.rows), w.what.meters_memory},
                      now());
   }
   arm();
@@ -209,6 +211,7 @@ void executor_state::answer(work done, execution_report report) {
   y.id = done.what.id;
   y.queue = to_us(report.started - done.arrived);
   y.run = to_us(report.ended - report.started);
+  y.peak = report.peak;
   if (report.outputs) {
     y.status = ec::ok;
     y.outputs = std::move(*report.outputs);

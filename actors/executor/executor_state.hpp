@@ -83,6 +83,7 @@ private:
   uint64_t last_ = 0;
   nanoseconds busy_{0};
   uint64_t batches_ = 0;
+  uint64_t loads_ = 0; ///< begun
   timestamp armed_ = far_future;
   std::optional<counter> busy_seconds_;
   std::optional<gauge> memory_bytes_;

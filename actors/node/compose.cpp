@@ -116,9 +116,10 @@ private:
       return made->autoscaler = self->spawn(fixed_autoscaler, made->placement);
     });
     add("profiler", "",
-        [net = ground_.net,
-         facts = ground_.facts](supervisor_actor::pointer self) {
-          return self->spawn(profiler, profiler_options{net, facts, 5s, {}});
+        [net = ground_.net, facts = ground_.facts,
+         aside = ground_.aside](supervisor_actor::pointer self) {
+          return self->spawn(profiler,
+                             profiler_options{net, facts, 5s, {}, aside});
         });
     add("registry", "controller",
         [made, facts = ground_.facts,

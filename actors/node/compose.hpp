@@ -25,6 +25,8 @@ struct node_ground {
   std::function<std::vector<finding>()> examine; ///< its host; may be empty
   std::function<microseconds()> wall_clock;      ///< may be empty
   std::function<void()> ended;                   ///< the node has drained
+  /// Has done elsewhere what would hold up the actors: one after the other.
+  std::function<void(std::function<void()>)> aside;
 };
 
 /// What a device's config says of it to others.

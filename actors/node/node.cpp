@@ -112,6 +112,7 @@ public:
     supervisor_ = nullptr;
     system_->await_all_actors_done();
     keys_.reset();
+    aside_.reset();
     watchdog_.reset();
     bus_->stop();
     http_.reset();
@@ -367,6 +368,12 @@ private:
       return make_emulated_device(millrace::describe(d), d.emulate, to, times);
     };
     ground.probe = read_host;
+    ground.aside = [this](std::function<void()> job) {
+      std::lock_guard guard{mutex_};
+      if (!aside_)
+        aside_.emplace("aside", thread_priority::least);
+      aside_->post(std::move(job));
+    };
     ground.examine = [this] { return examine_node(); };
     ground.wall_clock = wall_clock;
     ground.ended = [this] {
@@ -434,6 +441,7 @@ private:
   std::unique_ptr<zmq_bus> bus_;
   std::unique_ptr<http_server> http_;
   std::optional<key_watch> keys_;
+  std::optional<worker_thread> aside_; ///< from the first job on
   std::optional<worker_thread> watchdog_;
   supervisor_actor supervisor_;
   std::mutex mutex_;

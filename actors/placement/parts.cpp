@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "models/partition/even_cuts.hpp"
+#include "models/partition/cuts.hpp"
 
 namespace millrace {
 
@@ -25,36 +25,19 @@ uint64_t bytes_of(const model_info& x, const layer_range& layers) {
 result<std::vector<layer_range>> parts_of(const model_settings& x,
                                           const model_info& info) {
   auto layers = whole_of(info).last;
-  auto has = "it has " + std::to_string(layers) + " layers";
-  if (x.cuts.empty() && x.parts > layers)
-    return error{ec::bad_request,
-                 has + ", which make no " + std::to_string(x.parts) + " parts",
-                 {}};
-  if (!x.cuts.empty() && x.parts != 1 && x.parts != x.cuts.size() + 1)
-    return error{ec::bad_request,
-                 std::to_string(x.cuts.size()) + " cuts do not make "
-                   + std::to_string(x.parts) + " parts",
-                 {}};
+  if (auto fine = check_cuts({x.parts, x.cuts, x.replicas_of_parts}, layers);
+      !fine)
+    return fine.failure();
   auto cuts = x.cuts;
   if (cuts.empty() && x.parts > 1)
     cuts = even_cuts(info.layer_bytes, x.parts);
   std::vector<layer_range> out;
   uint64_t first = 0;
   for (auto cut : cuts) {
-    if (cut <= first || cut >= layers)
-      return error{ec::bad_request,
-                   has + ", and cannot be cut at " + std::to_string(cut),
-                   {}};
     out.push_back({first, cut});
     first = cut;
   }
   out.push_back({first, layers});
-  auto& counts = x.replicas_of_parts;
-  if (!counts.empty() && counts.size() != out.size())
-    return error{ec::bad_request,
-                 "replicas_of_parts: has " + std::to_string(counts.size())
-                   + " numbers for " + std::to_string(out.size()) + " parts",
-                 {}};
   return out;
 }
 

@@ -64,20 +64,27 @@ struct layout {
     return n;
   }
 
-  /// What parts become: a whole replica each.
-  uint64_t completed() const {
+  /// What parts become at most: a whole replica each.
+  uint64_t most_wholes() const {
     uint64_t n = 0;
     for (size_t i = 0; i < parts.size(); ++i)
       n += wanted_of(settings(), i);
     return n;
   }
 
-  /// The whole replica that is to take the place of one of a part; null when
-  /// there is none.
+  /// The whole replica that is to take the place of a part; null when there is
+  /// none.
   const placed* completing(const placed& part) const {
     auto i = std::find_if(wholes.begin(), wholes.end(), [&](auto& r) {
       return r.status->what.completes == part.status->what.replica;
     });
+    return i == wholes.end() ? nullptr : &*i;
+  }
+
+  /// One on a device; null when there is none.
+  const placed* whole_on(const places& all, size_t place) const {
+    auto i = std::find_if(wholes.begin(), wholes.end(),
+                          [&](auto& r) { return all.of(r) == place; });
     return i == wholes.end() ? nullptr : &*i;
   }
 
@@ -184,7 +191,7 @@ private:
       out.right[part];
     for (auto& r : there_[x.model])
       sort_in(r, out);
-    while (out.wholes.size() > out.completed())
+    while (out.wholes.size() > out.most_wholes())
       evict(take_surplus(out.wholes));
     layouts_.push_back(std::move(out));
   }
@@ -226,41 +233,45 @@ private:
     }
   }
 
-  /// A whole replica is loaded beside each part that is ready. Once enough of
-  /// them serve, those that no part is to become are put anywhere, and the
-  /// parts go when all are ready; where they make up no pipeline any more each
-  /// goes as soon as it waits for nothing.
+  /// A whole replica is loaded on each device with a part that is ready, and
+  /// more of them where that makes too few. The parts go when all of these are
+  /// ready; where they make up no pipeline any more each goes as soon as it
+  /// waits for nothing.
   void plan_completion(layout& all) {
+    std::vector<size_t> loading; // places
     std::set<const replica_status*> waiting;
-    auto coming = all.wholes.size();
     for (auto& [part, replicas] : all.right)
       for (auto& r : replicas)
-        if (is_to_be_completed(all, r)) {
+        if (is_to_be_completed(all, r, loading))
           waiting.insert(r.status);
-          coming += all.completing(r) == nullptr;
-        }
     auto ready = count_ready(all.wholes);
     if (all.copies() == 0 || ready < all.copies())
       return;
-    auto done = ready >= all.completed();
+    auto done = waiting.empty();
     auto broken = all.is_broken();
     for (auto& [part, replicas] : all.right)
       for (auto& r : replicas)
         if (done || (broken && !waiting.contains(r.status)))
           evict(r);
     all.right.clear(); // no part is put anywhere any more
-    if (coming < all.completed())
-      put_where_room(all.whole, all.completed() - coming);
     if (done)
       spread(all.whole, all.wholes);
   }
 
-  /// Whether a replica of a part may yet become a whole one. Has one loaded
-  /// beside it, where it is ready and there is room.
-  bool is_to_be_completed(const layout& all, const placed& part) {
+  /// Whether a part may yet have the whole beside it. Has it loaded there,
+  /// where the part is ready and there is room; `loading` has the places for
+  /// which that was done.
+  bool is_to_be_completed(const layout& all, const placed& part,
+                          std::vector<size_t>& loading) {
     if (auto* its = all.completing(part))
       return !is_ready(*its);
     auto at = places_.of(part);
+    if (all.wholes.size() + loading.size() >= all.copies()) {
+      if (auto* its = all.whole_on(places_, at))
+        return !is_ready(*its);
+      if (std::find(loading.begin(), loading.end(), at) != loading.end())
+        return true;
+    }
     if (!is_ready(part) || at == places_.size())
       return !is_ready(part);
     auto& p = places_[at];
@@ -272,6 +283,7 @@ private:
       return false;
     }
     p.take(more);
+    loading.push_back(at);
     plan_.deploy.push_back(assign(all.whole, p, part.status->what.replica));
     return true;
   }

@@ -52,11 +52,14 @@ caf::result<measured> measurer_state::on_measure(measure& x) {
   std::sort(what_.rows.begin(), what_.rows.end());
   auto wrong = what_.rows.empty() || what_.rows.front() == 0
                || what_.rows.back() > max_rows_measured
-               || what_.rows.size() > max_sizes_measured;
+               || what_.rows.size() > max_sizes_measured || what_.extent == 0
+               || what_.extent > max_extent_measured;
   if (wrong) {
-    fail({ec::bad_request,
-          "rows: expected 1 to " + std::to_string(max_sizes_measured)
-            + " numbers from 1 to " + std::to_string(max_rows_measured)});
+    fail({ec::bad_request, "expected 1 to " + std::to_string(max_sizes_measured)
+                             + " numbers of rows from 1 to "
+                             + std::to_string(max_rows_measured)
+                             + ", and an extent from 1 to "
+                             + std::to_string(max_extent_measured)});
     return promise_;
   }
   begun_ = now();
@@ -73,9 +76,9 @@ void measurer_state::on_fetched(const fetched& x) {
   auto layers = content_->info.layers.size();
   if (content_->info.signature.batch_axis < 0)
     what_.rows = {1};
-  stages_.push_back({{0, layers}, {}, {}});
+  stages_.push_back({{0, layers}});
   for (uint64_t i = 0; layers > 1 && i < layers; ++i)
-    stages_.push_back({{i, i + 1}, {}, {}});
+    stages_.push_back({{i, i + 1}});
   self_->request(options_.executor, patience, get_load{})
     .then([this](const device_load& y) { on_idle(y); },
           [this](const caf::error& y) { fail(from_caf(y)); });
@@ -86,7 +89,7 @@ void measurer_state::on_idle(const device_load& x) {
     return fail({ec::unavailable, "device " + x.device
                                     + " has replicas: to measure it has to be"
                                       " idle"});
-  batches_ = x.batches;
+  before_ = x;
   load_next();
 }
 
@@ -105,24 +108,39 @@ void measurer_state::on_loaded(const stage_loaded& x) {
   run_next();
 }
 
+/// Zeros for the model's first layer, and for each other what the one before it
+/// gave: so it gets what it would, whatever extents are free.
+result<tensor_list> measurer_state::next_inputs() const {
+  auto& s = stages_[stage_];
+  auto size = s.by_rows.size();
+  if (s.layers.first == 0)
+    return zeros_as_inputs(content_->info, what_.rows[size], what_.extent);
+  return taken_.at(size);
+}
+
 void measurer_state::run_next() {
   auto& s = stages_[stage_];
-  if (runs_.size() == runs_of_each)
-    s.medians.push_back(median_of(std::exchange(runs_, {})));
-  if (s.medians.size() < what_.rows.size()) {
-    auto rows = what_.rows[s.medians.size()];
-    auto inputs = zeros_across(content_->info, s.layers.first, rows);
+  if (runs_.size() == runs_of_each) {
+    now_.seconds = median_of(std::exchange(runs_, {}));
+    s.by_rows.push_back(std::exchange(now_, {}));
+    metered_ = false;
+  }
+  if (s.by_rows.size() < what_.rows.size()) {
+    auto inputs = next_inputs();
     if (!inputs)
       return fail(inputs.failure());
+    now_.takes = size_of(*inputs);
     execute x;
     x.id = ++mine_;
     x.instance = self_->id();
     x.items.push_back(std::move(*inputs));
-    x.rows = {rows};
+    x.rows = {what_.rows[s.by_rows.size()]};
+    x.meters_memory = !metered_;
     self_->send(options_.executor, std::move(x));
     return;
   }
   self_->send(options_.executor, unload_stage{self_->id()});
+  taken_ = std::exchange(given_, {});
   if (options_.progress)
     options_.progress(stage_ + 1, stages_.size());
   if (++stage_ < stages_.size())
@@ -132,12 +150,19 @@ void measurer_state::run_next() {
           [this](const caf::error& x) { fail(from_caf(x)); });
 }
 
-void measurer_state::on_executed(const executed& x) {
+void measurer_state::on_executed(executed& x) {
   if (over_)
     return;
-  if (x.status != ec::ok)
+  if (x.status != ec::ok || x.outputs.empty())
     return fail({x.status, x.text});
-  runs_.push_back(to_seconds(x.run));
+  // To meter takes longer, so the time of that run does not count.
+  if (std::exchange(metered_, true)) {
+    runs_.push_back(to_seconds(x.run));
+  } else {
+    now_.gives = size_of(x.outputs.front());
+    now_.peak = static_cast<double>(x.peak);
+    given_.push_back(std::move(x.outputs.front()));
+  }
   run_next();
 }
 
@@ -145,59 +170,65 @@ void measurer_state::on_lost(const stage_lost& x) {
   fail({ec::unavailable, x.text});
 }
 
+/// The points of one stage. What a load takes beside its layers is `fixed`, and
+/// what is left of all of them is `scale` times what the whole model's takes
+/// beside it: each is measured by itself, and their noise adds up.
+void measurer_state::add_points(const stage& s, double fixed, double scale,
+                                std::vector<profile_point>& to) const {
+  auto is_whole = &s == &stages_.front();
+  for (size_t i = 0; i < what_.rows.size(); ++i) {
+    auto& of = s.by_rows[i];
+    auto& p = to.emplace_back();
+    p.device = options_.kind;
+    p.batch = static_cast<double>(what_.rows[i]);
+    if (!is_whole)
+      p.dimensions["layer"] = static_cast<double>(s.layers.first);
+    auto& m = p.metrics;
+    m["execute_seconds"] = of.seconds;
+    m["activation_bytes"] = of.takes + std::max(of.peak, of.gives);
+    if (i > 0)
+      continue;
+    m["memory_bytes"] = static_cast<double>(s.loaded.memory);
+    if (is_whole) {
+      m["open_seconds"] = open_seconds_;
+      m["load_seconds"] = to_seconds(s.loaded.load);
+      m["warm_up_seconds"] = to_seconds(s.loaded.warm_up);
+      m["part_attach_seconds"] = fixed;
+    } else {
+      auto& layer = content_->info.layers[s.layers.first];
+      m["parameter_bytes"] = static_cast<double>(layer.parameter_bytes);
+      m["attach_seconds"] =
+        scale * std::max(0.0, to_seconds(s.loaded.load) - fixed);
+      m["output_bytes"] = of.gives / p.batch;
+    }
+  }
+}
+
 void measurer_state::finish(const device_load& x) {
-  if (x.batches != batches_ + mine_)
+  if (x.batches != before_.batches + mine_
+      || x.loads != before_.loads + stages_.size())
     return fail(
       {ec::unavailable, "others used device " + x.device + " meanwhile"});
   measured out;
   out.what.what.model = what_.model;
   out.what.layers = info_.layers_key;
   out.what.source = options_.source;
-  auto& points = out.what.what.points;
-  auto& info = content_->info;
-  double attached = 0;
-  for (size_t i = 1; i < stages_.size(); ++i)
-    attached += to_seconds(stages_[i].loaded.load);
-  auto& whole = stages_.front();
-  // Every load has it in it, the whole model's once.
-  auto fixed = stages_.size() < 3
-                 ? 0
-                 : std::max(0.0, attached - to_seconds(whole.loaded.load))
-                     / static_cast<double>(stages_.size() - 2);
-  for (auto& s : stages_) {
-    auto is_whole = &s == &whole;
-    for (size_t i = 0; i < what_.rows.size(); ++i) {
-      profile_point p;
-      p.device = options_.kind;
-      p.batch = static_cast<double>(what_.rows[i]);
-      if (!is_whole)
-        p.dimensions["layer"] = static_cast<double>(s.layers.first);
-      auto& m = p.metrics;
-      m["execute_seconds"] = s.medians[i];
-      auto before = zeros_across(info, s.layers.first, what_.rows[i]);
-      auto behind = zeros_across(info, s.layers.last, what_.rows[i]);
-      if (before && behind)
-        m["activation_bytes"] = size_of(*before) + size_of(*behind);
-      if (i > 0) {
-        points.push_back(std::move(p));
-        continue;
-      }
-      m["memory_bytes"] = static_cast<double>(s.loaded.memory);
-      if (is_whole) {
-        m["open_seconds"] = open_seconds_;
-        m["load_seconds"] = to_seconds(s.loaded.load);
-        m["warm_up_seconds"] = to_seconds(s.loaded.warm_up);
-        m["part_attach_seconds"] = fixed;
-      } else {
-        auto of_a_row = zeros_across(info, s.layers.last, 1);
-        m["parameter_bytes"] =
-          static_cast<double>(info.layers[s.layers.first].parameter_bytes);
-        m["attach_seconds"] = std::max(0.0, to_seconds(s.loaded.load) - fixed);
-        m["output_bytes"] = of_a_row ? size_of(*of_a_row) : 0;
-      }
-      points.push_back(std::move(p));
-    }
-  }
+  if (what_.extent > 1)
+    out.what.source += ", extents of " + std::to_string(what_.extent);
+  auto load_of = [](const stage& s) { return to_seconds(s.loaded.load); };
+  auto whole = load_of(stages_.front());
+  auto layers = stages_.size() - 1;
+  double sum = 0, above = 0, fixed = 0;
+  for (size_t i = 1; i <= layers; ++i)
+    sum += load_of(stages_[i]);
+  if (layers > 1) // every load has it in it, the whole model's once
+    fixed =
+      std::clamp((sum - whole) / static_cast<double>(layers - 1), 0.0, whole);
+  for (size_t i = 1; i <= layers; ++i)
+    above += std::max(0.0, load_of(stages_[i]) - fixed);
+  for (auto& s : stages_)
+    add_points(s, fixed, above > 0 ? (whole - fixed) / above : 1,
+               out.what.what.points);
   over_ = true;
   promise_.deliver(std::move(out));
   self_->quit();
@@ -218,7 +249,7 @@ measurer(measurer_actor::stateful_pointer<measurer_state> self,
   s.start(self, std::move(options));
   return {
     [&s](measure& x) { return s.on_measure(x); },
-    [&s](const executed& x) { s.on_executed(x); },
+    [&s](executed& x) { s.on_executed(x); },
     [&s](const stage_lost& x) { s.on_lost(x); },
   };
 }

@@ -11,6 +11,9 @@ namespace millrace {
 constexpr uint64_t max_rows_measured = 1024;
 constexpr size_t max_sizes_measured = 16;
 
+/// Of inputs' free extents beside the rows.
+constexpr uint64_t max_extent_measured = 65'536;
+
 struct measurer_options {
   std::string source; ///< of the profile
   std::string kind;   ///< of the device
@@ -27,11 +30,13 @@ struct measurer_options {
 ///
 ///   execute_seconds   of a batch, by rows: the median of some runs
 ///   memory_bytes      parameters, once loaded
-///   activation_bytes  what it takes and gives, by rows; not what its operators
-///                     need in between
+///   activation_bytes  what a run needs beside that, by rows: what it takes,
+///                     and the tensors that it had allocated at most at a time,
+///                     among them what it gives; of a device that cannot tell
+///                     these, what it takes and gives
 ///   open_seconds      all: until the bundle is mapped and verified
 ///   load_seconds      all: from there to the device
-///   warm_up_seconds   all
+///   warm_up_seconds   all; the planner shares it out by execute_seconds
 ///   parameter_bytes, attach_seconds, output_bytes
 ///                     each, as layer_costs_of takes them; what each load needs
 ///                     whatever it loads is in part_attach_seconds, of all

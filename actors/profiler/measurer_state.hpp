@@ -15,7 +15,7 @@ struct measurer_state {
              measurer_options options);
 
   caf::result<measured> on_measure(measure& x);
-  void on_executed(const executed& x);
+  void on_executed(executed& x);
   void on_lost(const stage_lost& x);
 
 private:
@@ -25,16 +25,26 @@ private:
   void load_next();
   void on_loaded(const stage_loaded& x);
   void run_next();
-  void add_stage_points();
+  result<tensor_list> next_inputs() const;
   void finish(const device_load& x);
   void fail(error why);
+
+  /// Of a stage with one number of rows.
+  struct figures {
+    double seconds = 0; ///< the median
+    double peak = 0;    ///< bytes, as in executed
+    double takes = 0;   ///< bytes
+    double gives = 0;   ///< bytes
+  };
 
   /// One stage: all layers, or one of them.
   struct stage {
     layer_range layers;
-    stage_loaded loaded;
-    std::vector<double> medians; ///< seconds, of each number of rows
+    stage_loaded loaded{};
+    std::vector<figures> by_rows{};
   };
+  void add_points(const stage& s, double fixed, double scale,
+                  std::vector<profile_point>& to) const;
 
   measurer_actor::stateful_pointer<measurer_state> self_ = nullptr;
   measurer_options options_;
@@ -46,9 +56,14 @@ private:
   double open_seconds_ = 0;
   std::vector<stage> stages_; ///< the first is the whole model
   size_t stage_ = 0;          ///< that is being measured
-  std::vector<double> runs_;  ///< seconds, of the number of rows that is next
-  uint64_t batches_ = 0;      ///< of the device's, before
-  uint64_t mine_ = 0;         ///< since
+  figures now_;               ///< of the number of rows that is next
+  std::vector<double> runs_;  ///< seconds, of that
+  bool metered_ = false;      ///< what it takes is known
+  /// What the layer before gave, of each number of rows, and what this one
+  /// gives: the next one's inputs.
+  std::vector<tensor_list> taken_, given_;
+  device_load before_;
+  uint64_t mine_ = 0; ///< batches since
   bool over_ = false;
 };
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "models/partition/planner.hpp"
 #include "runtime/limits.hpp"
 #include "runtime/log.hpp"
 #include "runtime/name.hpp"
@@ -21,34 +20,24 @@ constexpr auto table = "profiles";
 /// For a node to measure a large model.
 constexpr auto measure_timeout = 30min;
 
+/// That wait to be on disk, that are there, and averages: far more than
+/// anybody has models.
+constexpr size_t most_changes = 64;
+constexpr size_t most_profiles = 10'000;
+constexpr size_t most_live = 10'000;
+
 /// Of an average, what the newest figure counts.
 constexpr double newest = 0.2;
-
-/// Points of a profile that somebody brings.
-constexpr size_t most_points = 100'000;
 
 void average(double& mean, double x, uint64_t& count) {
   mean = count == 0 ? x : (1 - newest) * mean + newest * x;
   ++count;
 }
 
-/// Errors: bad_request for what nobody can have measured.
+/// Errors: bad_request, as check_name and check_profile.
 result<void> check(const profile& x) {
-  if (auto fine = check_name("model", x.model); !fine)
-    return fine.failure();
-  if (x.points.empty() || x.points.size() > most_points)
-    return error{ec::bad_request,
-                 "a profile of " + std::to_string(x.points.size())
-                   + " points, expected 1 to " + std::to_string(most_points),
-                 {}};
-  auto is_measure = [](double y) { return std::isfinite(y) && y >= 0; };
-  for (auto& p : x.points)
-    for (auto& [name, value] : p.metrics)
-      if (!is_measure(value) || !is_measure(p.batch))
-        return error{ec::bad_request,
-                     name + " on " + p.device + ": expected numbers from 0 on",
-                     {}};
-  return {};
+  auto fine = check_name("model", x.model);
+  return fine ? check_profile(x) : fine;
 }
 
 /// What is known, with this in the place of what was known of the same devices.
@@ -123,16 +112,18 @@ profiler_state::site_for(const measure_model& x) const {
           || bundle_on(node, x.model, version) == nullptr)
         continue;
       fits = true;
-      auto busy =
-        std::any_of(node.replicas.begin(), node.replicas.end(), [&](auto& r) {
-          return r.what.device == d.id && r.state != replica_condition::failed;
-        });
+      auto busy = measuring_.contains({name, d.id})
+                  || std::any_of(
+                    node.replicas.begin(), node.replicas.end(), [&](auto& r) {
+                      return r.what.device == d.id
+                             && r.state != replica_condition::failed;
+                    });
       if (!busy)
         return site{&node, &d, version};
     }
   auto where = x.device.empty() ? "no device" : "no device " + x.device;
   return error{ec::unavailable,
-               fits ? where + " is idle: all have replicas"
+               fits ? where + " is idle: all have replicas, or are measured on"
                     : where + " is on a ready node that has the bundle",
                {}};
 }
@@ -142,6 +133,8 @@ caf::result<done> profiler_state::on_measure(const measure_model& x) {
   if (!at)
     return to_caf(at.failure());
   auto promise = self_->make_response_promise<done>();
+  std::pair where{at->node->node.name, at->device->id};
+  measuring_.insert(where);
   log_event(log_level::info, "profiler", "measure",
             {{"model", x.model},
              {"version", at->version},
@@ -150,9 +143,10 @@ caf::result<done> profiler_state::on_measure(const measure_model& x) {
   self_
     ->request(caf::actor_cast<supervisor_actor>(at->node->supervisor),
               measure_timeout,
-              measure{x.model, at->version, at->device->id, x.rows})
+              measure{x.model, at->version, at->device->id, x.rows, x.extent})
     .then(
-      [this, promise, model = x.model](measured& y) mutable {
+      [this, promise, where, model = x.model](measured& y) mutable {
+        measuring_.erase(where);
         auto& what = y.what.what;
         auto fine = check(what);
         if (fine && what.model == model)
@@ -161,11 +155,16 @@ caf::result<done> profiler_state::on_measure(const measure_model& x) {
           fine ? error{ec::internal, "the node measured " + shown(what.model)}
                : fine.failure()));
       },
-      [promise](caf::error& y) mutable { promise.deliver(std::move(y)); });
+      [this, promise, where](caf::error& y) mutable {
+        measuring_.erase(where);
+        promise.deliver(std::move(y));
+      });
   return promise;
 }
 
 caf::result<done> profiler_state::on_keep(keep_profile& x) {
+  if (changes_.size() >= most_changes || profiles_.size() >= most_profiles)
+    return to_caf({ec::overloaded, "so many profiles cannot be kept", {}});
   if (auto fine = check(x.what.what); !fine)
     return to_caf(fine.failure());
   auto promise = self_->make_response_promise<done>();
@@ -233,66 +232,25 @@ profile_list profiler_state::on_get(const get_profiles& x) const {
   return out;
 }
 
-/// The profile of a version's layers; else the one that is said to be of any.
-const profiler_state::entry*
-profiler_state::profile_of(const std::string& model,
-                           const std::string& version) const {
+/// What nodes say of a version; null when none has it.
+const model_info* profiler_state::info_of(const std::string& model,
+                                          const std::string& version) const {
   model_settings asked;
   asked.model = model;
   asked.version = version;
-  auto* info = bundle_of(view_, model, resolve_version(view_, asked));
-  for (auto layers : {info == nullptr ? "" : info->layers_key, std::string{}})
-    if (auto i = profiles_.find({model, layers}); i != profiles_.end())
-      return &i->second;
-  return nullptr;
+  return bundle_of(view_, model, resolve_version(view_, asked));
 }
 
-caf::result<plan_list> profiler_state::on_get_plans(const get_plans& x) {
-  if (x.devices == 0 || x.requests == 0 || x.requests > 1'000'000)
-    return to_caf({ec::bad_request,
-                   "expected at least one device, and 1 to 1000000 requests",
-                   {}});
-  auto* known = profile_of(x.model, x.version);
-  if (known == nullptr)
-    return to_caf(
-      {ec::unavailable, "nothing is known of what " + x.model + " costs", {}});
-  auto& what = known->what;
-  auto kinds = devices_in(what.what);
-  auto kind = x.device.empty() ? *kinds.begin() : x.device;
-  if (x.device.empty() ? kinds.size() > 1 : !kinds.contains(x.device))
-    return to_caf({ec::bad_request,
-                   "what " + x.model + " costs is known on "
-                     + joined(kinds, ", ", [](auto& y) { return y; })
-                     + ": expected one of them",
-                   {}});
-  auto& plans = plans_[{key_of(what), kind}];
-  auto link = link_between_workers();
-  if (!plans.planner || plans.link != link) {
-    auto costs = layer_costs_of(what.what, kind, 1, link);
-    if (!costs)
-      return to_caf(costs.failure());
-    plans = {std::make_shared<partition_planner>(*costs), link, ++planned_};
-  }
-  plan_list out{kind, {}, plans.number};
-  for (auto& r : plans.planner->ranges(x.devices, x.requests))
-    out.ranges.push_back({r.first,
-                          r.last,
-                          {r.plan->cuts.begin(), r.plan->cuts.end()},
-                          r.plan->cold,
-                          r.plan->period,
-                          r.plan->inference});
-  return out;
-}
-
-/// The slowest that a host with devices has: a plan is for any of them.
-host_link profiler_state::link_between_workers() const {
-  auto out = options_.link;
-  uint64_t slowest = 0;
-  for (auto& [name, node] : view_.nodes)
-    if (auto its = node.node.network; !node.devices.empty() && its > 0)
-      slowest = slowest == 0 ? its : std::min(slowest, its);
-  if (slowest > 0)
-    out.rate = {static_cast<double>(slowest)};
+/// That of a version's layers, then the one that is said to be of any.
+std::vector<const profiler_state::entry*>
+profiler_state::profiles_of(const std::string& model,
+                            const std::string& version) const {
+  std::vector<const entry*> out;
+  auto* info = info_of(model, version);
+  std::set<std::string> layers{{}, info == nullptr ? "" : info->layers_key};
+  for (auto i = layers.rbegin(); i != layers.rend(); ++i)
+    if (auto known = profiles_.find({model, *i}); known != profiles_.end())
+      out.push_back(&known->second);
   return out;
 }
 
@@ -318,6 +276,8 @@ live_cost& profiler_state::cost_of(const inventory& node,
   auto device = std::find_if(node.devices.begin(), node.devices.end(),
                              [&](auto& d) { return d.id == r.what.device; });
   auto kind = device == node.devices.end() ? std::string{} : device->kind;
+  if (live_.size() >= most_live) // somebody tries out every cut there is
+    live_.clear();
   auto& out = live_[{r.what.model, r.what.version, r.what.layers, kind}];
   out.model = r.what.model;
   out.version = r.what.version;
@@ -392,6 +352,7 @@ profiler(profiler_actor::stateful_pointer<profiler_state> self,
     [&s](const peer_down& x) { s.on_peer_down(x); },
     [&s](const stored_profiles& x) { s.on_rows(x); },
     [&s](const profile_written& x) { s.on_written(x); },
+    [&s](const planned& x) { s.on_planned(x); },
     [&s](tick) { s.on_tick(); },
   };
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
+
 #include "actors/handles.hpp"
 #include "models/partition/layer_costs.hpp"
 
@@ -12,6 +14,8 @@ struct profiler_options {
   /// Between two looks at what replicas take.
   microseconds period = 5s;
   host_link link; ///< that plans count with where no worker says what it has
+  /// Has done elsewhere what would hold up everybody on this thread.
+  std::function<void(std::function<void()>)> aside;
 };
 
 /// Knows what models cost: keeps on disk what was measured or brought, has

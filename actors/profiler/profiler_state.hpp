@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "actors/placement/cluster_view.hpp"
@@ -33,6 +34,7 @@ struct profiler_state {
   void on_peer_down(const peer_down& x);
   void on_rows(const stored_profiles& x);
   void on_written(const profile_written& x);
+  void on_planned(const planned& x);
   void on_tick();
 
 private:
@@ -54,6 +56,13 @@ private:
     host_link link; ///< that it counts with
     uint64_t number = 0;
   };
+  using plans_key = std::pair<key, std::string>;
+  /// Who waits for plans.
+  struct plan_request {
+    plans_key of;
+    uint64_t profile = 0; ///< version of its row
+    caf::typed_response_promise<plan_list> promise;
+  };
 
   /// A device that can be measured on.
   struct site {
@@ -65,8 +74,11 @@ private:
   static key key_of(const model_profile& x);
   void keep(model_profile x, done_promise promise);
   void write_next();
-  const entry* profile_of(const std::string& model,
-                          const std::string& version) const;
+  std::vector<const entry*> profiles_of(const std::string& model,
+                                        const std::string& version) const;
+  const model_info* info_of(const std::string& model,
+                            const std::string& version) const;
+  result<void> check_layers(const get_plans& x, size_t layers) const;
   host_link link_between_workers() const;
   live_cost& cost_of(const inventory& node, const replica_status& r);
   void learn_loads(const inventory& before, const inventory& now);
@@ -78,8 +90,12 @@ private:
   bool loaded_ = false;
   std::map<key, entry> profiles_;
   std::deque<change> changes_; ///< the first is being written
-  std::map<std::pair<key, std::string>, known_plans> plans_;
-  uint64_t planned_ = 0; ///< times
+  std::map<plans_key, known_plans> plans_;
+  uint64_t planned_ = 0;                      ///< times
+  std::map<uint64_t, plan_request> planning_; ///< aside, by number
+  uint64_t last_request_ = 0;
+  /// Devices that are measured on: node and device.
+  std::set<std::pair<std::string, std::string>> measuring_;
   std::map<cost_key, live_cost> live_;
 };
 

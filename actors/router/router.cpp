@@ -92,6 +92,11 @@ void router_state::on_unroute(const unroute& x) {
 }
 
 void router_state::on_ready(const replica_ready& x) {
+  // It lost sight of this router, which saw nothing of that: what it had for
+  // it, or was bound to, it has dropped.
+  if (auto known = replicas_.find(x.handle->id());
+      known != replicas_.end() && known->second.promise != x.promise)
+    lose(known, "its node lost sight of this one");
   auto [i, fresh] = replicas_.try_emplace(x.handle->id());
   auto& r = i->second;
   r.handle = caf::actor_cast<replica_actor>(x.handle);
@@ -315,9 +320,12 @@ void router_state::take_back(flight& unused) {
 }
 
 void router_state::on_down(const caf::down_msg& down) {
-  auto i = replicas_.find(down.source.id());
-  if (i == replicas_.end())
-    return;
+  if (auto i = replicas_.find(down.source.id()); i != replicas_.end())
+    lose(i, from_caf(down.reason).text);
+}
+
+/// What a replica had, or was to get, goes to others.
+void router_state::lose(replica_map::iterator i, const std::string& reason) {
   if (i->second.draining)
     log_event(log_level::info, "router", "replica_gone",
               {{"model", options_.model}, {"replica", i->second.name}});
@@ -325,7 +333,7 @@ void router_state::on_down(const caf::down_msg& down) {
     log_event(log_level::warning, "router", "replica_lost",
               {{"model", options_.model},
                {"replica", i->second.name},
-               {"reason", from_caf(down.reason).text}});
+               {"reason", reason}});
   auto id = i->first;
   stages_->remove(id);
   draining_.erase(id);

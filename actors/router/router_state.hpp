@@ -66,9 +66,11 @@ private:
     std::vector<std::pair<uint64_t, caf::actor_id>> batches;
   };
   using flight_map = std::unordered_map<uint64_t, flight>;
+  using replica_map = std::map<caf::actor_id, replica>;
 
   timestamp now() const;
   void on_down(const caf::down_msg& x);
+  void lose(replica_map::iterator i, const std::string& reason);
   void settle_as(uint64_t key, ec status, std::string text,
                  microseconds retry_after = microseconds{0});
   void drop_late(microseconds expected);
@@ -112,7 +114,7 @@ private:
   std::shared_ptr<metrics> counts_;
   router_options options_;
   std::optional<request_queue> queue_;
-  std::map<caf::actor_id, replica> replicas_;
+  replica_map replicas_;
   std::optional<stage_map> stages_;
   std::set<caf::actor_id> draining_; ///< those not released yet
   flight_map in_flight_;

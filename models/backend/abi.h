@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-#define MILLRACE_BACKEND_ABI 6
+#define MILLRACE_BACKEND_ABI 7
 #define MILLRACE_MAX_RANK 8
 
 typedef struct millrace_tensor {
@@ -98,10 +98,12 @@ typedef struct millrace_backend {
               millrace_stage** out, millrace_error* failed);
   void (*unload)(millrace_stage* stage);
   /* One forward pass. Any thread; several at once on one stage are fine.
-   * Inputs stay the caller's; outputs are the caller's to release. */
+   * Inputs stay the caller's; outputs are the caller's to release. Unless it is
+   * null, `peak` gets how many bytes of tensors the pass had allocated at most
+   * at a time, the outputs' included. */
   int (*run)(millrace_stage* stage, const millrace_tensor* inputs,
              uint32_t input_count, millrace_tensor* outputs,
-             uint32_t output_capacity, uint32_t* output_count,
+             uint32_t output_capacity, uint32_t* output_count, uint64_t* peak,
              millrace_error* failed);
   /* Whether what the inputs hold, and not their extents alone, may decide how
    * long a pass takes: loops, and numbers out of tensors that decide shapes. */

@@ -57,7 +57,8 @@ public:
 
   ~plugin_stage() override { api_->unload(stage_); }
 
-  result<tensor_list> run(const tensor_list& inputs, timestamp) override {
+  result<tensor_list> run(const tensor_list& inputs, timestamp,
+                          uint64_t* peak) override {
     constexpr uint32_t max_tensors = 64;
     if (inputs.size() > max_tensors)
       return error{ec::too_large, "more than 64 inputs"};
@@ -72,7 +73,7 @@ public:
     uint32_t n = 0;
     millrace_error failed{};
     if (api_->run(stage_, in, static_cast<uint32_t>(inputs.size()), out,
-                  max_tensors, &n, &failed)
+                  max_tensors, &n, peak, &failed)
         != 0)
       return error{ec::internal, failed.text};
     tensor_list outputs;

@@ -19,12 +19,14 @@ public:
   virtual ~loaded_stage() = default;
 
   /// One forward pass over a batch. What can be stopped is stopped when it
-  /// still runs at `until`.
+  /// still runs at `until`. Unless it is null, `peak` gets how many bytes of
+  /// tensors the pass had allocated at most at a time, its outputs included.
   /// Errors: internal with the backend's own text; of a stage that is not of
   /// this process, poison when its process ended meanwhile or was stopped, and
   /// unavailable when it had ended before.
   virtual result<tensor_list> run(const tensor_list& inputs,
-                                  timestamp until = far_future) = 0;
+                                  timestamp until = far_future,
+                                  uint64_t* peak = nullptr) = 0;
 
   /// Whether what the inputs hold, and not their extents alone, may decide how
   /// long it runs.

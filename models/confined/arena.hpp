@@ -37,7 +37,8 @@ public:
   /// and nothing is written, when they do not fit.
   bool put(std::span<const tensor> xs, std::span<const tensor> behind = {});
 
-  /// The tensors that were put last: as they lie there, or copied out.
+  /// The tensors that were put last: as they lie there, or copied out. These
+  /// share the memory, not the arena: see arena_pool.hpp.
   /// Errors: internal when what is said of them cannot be.
   result<tensor_list> view(size_t count) const;
   result<tensor_list> copy(size_t count) const;

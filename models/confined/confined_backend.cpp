@@ -118,7 +118,7 @@ private:
         return made.failure();
       memory = std::move(*made);
       std::array files{memory.file().get()};
-      came = ask({lane_order::fetch, 0, memory.size()}, files);
+      came = ask({lane_order::fetch, 0, 0, 0, memory.size()}, files);
     }
     if (came == arrival::nothing)
       return lost("was ended after " + format_duration(to_us(settings_.limit)));

@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <vector>
 
-#include "models/confined/arena.hpp"
+#include "models/confined/arena_pool.hpp"
 #include "runtime/copies.hpp"
 #include "runtime/worker_thread.hpp"
 
@@ -40,6 +40,12 @@ constexpr uint32_t most_lanes = 200;
 
 /// What an arena is made for at first, at least.
 constexpr size_t smallest_arena = 64 << 10;
+
+/// Outputs that are smaller are sooner copied than an arena is kept for them.
+constexpr size_t worth_an_arena = 32 << 10;
+
+/// So much of a process's memory an arena may be, to have others beside it.
+constexpr size_t largest_share = 64;
 
 timestamp now() {
   return std::chrono::steady_clock::now();
@@ -107,21 +113,27 @@ public:
   /// Whoever wrote the model decides.
   bool depends_on_values() const override { return true; }
 
-  result<tensor_list> run(const tensor_list& inputs, timestamp until) override {
+  result<tensor_list> run(const tensor_list& inputs, timestamp until,
+                          uint64_t* peak) override {
     lease mine{*this};
-    auto answer = try_on(*mine, inputs, until);
+    auto answer = try_on(*mine, inputs, until, peak != nullptr);
     if (!answer)
       return answer.failure();
-    auto outputs = mine->memory.copy(answer->tensors);
+    auto outputs = take_out(*mine, answer->tensors);
     if (outputs) // the process has put them there
       count_copied(bytes_of(*outputs));
+    if (peak != nullptr)
+      *peak = answer->peak;
     return outputs;
   }
 
 private:
   struct lane {
     file_descriptor connection;
-    arena memory;
+    arena_pool arenas;
+    std::shared_ptr<arena_pool::slot> slot = arenas.take(); ///< the next run's
+
+    arena& memory() const { return slot->memory; }
   };
 
   // -- its life, on the keeper's thread ---------------------------------------
@@ -303,9 +315,9 @@ private:
   /// What a process says that was not listened to for want of memory would be
   /// taken for the answer to the next order.
   result<lane_answer> try_on(lane& on, const tensor_list& inputs,
-                             timestamp until) {
+                             timestamp until, bool metered) {
     try {
-      return run_on(on, inputs, until);
+      return run_on(on, inputs, until, metered);
     } catch (const std::bad_alloc&) {
       lose("gave what there was no memory for, and was ended");
       return ended_before();
@@ -313,23 +325,25 @@ private:
   }
 
   result<lane_answer> run_on(lane& on, const tensor_list& inputs,
-                             timestamp until) {
+                             timestamp until, bool metered) {
     if (lost_)
       return ended_before();
     lane_order order;
+    order.meter = metered;
+    order.arena = on.slot->number;
     order.tensors = static_cast<uint32_t>(inputs.size());
-    if (!on.memory.put(inputs)) {
+    if (!on.memory().put(inputs)) {
       // As much again for what comes out, if there may be so much.
       auto bytes = arena::bytes_for(inputs);
       if (2 * bytes <= largest_arena)
         bytes *= 2;
       if (auto made = widen(on, bytes); !made)
         return made.failure();
-      if (!on.memory.put(inputs))
+      if (!on.memory().put(inputs))
         return error{ec::too_large, "more than "
                                       + std::to_string(arena::most_tensors)
                                       + " inputs"};
-      order.arena = on.memory.size();
+      order.room = on.memory().size();
     }
     if (!send(on, order)) {
       lose("ended");
@@ -349,11 +363,13 @@ private:
         lose("gave more than 1 GiB at once, and was ended");
         return died();
       }
-      order = {lane_order::fetch, 0, on.memory.size()};
+      auto peak = answer.peak;
+      order = {lane_order::fetch, 0, on.slot->number, 0, on.memory().size()};
       if (!send(on, order))
         lose("ended");
       if (lost_ || !receive(on, answer, limit))
         return died();
+      answer.peak = peak;
     }
     // One that was late earns the next no more time than it had.
     auto ended = now();
@@ -362,11 +378,29 @@ private:
          took > longest && !longest_.compare_exchange_weak(longest, took);)
       ;
     if (answer.what != lane_answer::done) {
-      if (order.arena != 0) // which it may not have
-        on.memory = arena{};
+      if (order.room != 0) // which it may not have
+        on.memory() = arena{};
       return error{ec::internal, text_of(answer.text)};
     }
     return answer;
+  }
+
+  /// What lies in a lane's arena. That stays with it, if it is worth that and
+  /// the lane's next run can have another.
+  result<tensor_list> take_out(lane& from, size_t count) {
+    auto seen = from.memory().view(count);
+    if (!seen)
+      return seen;
+    auto stays =
+      bytes_of(*seen) >= worth_an_arena
+      && from.memory().size() <= settings_.memory.value / largest_share;
+    auto next = stays ? from.arenas.take() : nullptr;
+    if (next == nullptr)
+      return from.memory().copy(count);
+    for (auto& x : *seen)
+      x.data = shared_bytes{x.data.view(), from.slot};
+    from.slot = std::move(next);
+    return seen;
   }
 
   result<void> widen(lane& on, size_t bytes) {
@@ -375,14 +409,14 @@ private:
     auto made = arena::make(room_for(bytes));
     if (!made)
       return made.failure();
-    on.memory = std::move(*made);
+    on.memory() = std::move(*made);
     return {};
   }
 
   static bool send(lane& on, const lane_order& order) {
     std::vector<int> files;
-    if (order.arena != 0)
-      files.push_back(on.memory.file().get());
+    if (order.room != 0)
+      files.push_back(on.memory().file().get());
     return send_record(on.connection, order, files);
   }
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <vector>
 
-#include "models/confined/arena.hpp"
+#include "models/confined/arena_pool.hpp"
 #include "models/confined/confinement.hpp"
 #include "models/confined/orders.hpp"
 #include "models/confined/parts.hpp"
@@ -73,7 +73,8 @@ class lane {
 public:
   explicit lane(file_descriptor node) : node_(std::move(node)) {}
 
-  /// `run` makes outputs of inputs.
+  /// `run` makes outputs of inputs; where it is asked to, it says what memory
+  /// that took.
   template <class F>
   void serve(F run) {
     lane_order order;
@@ -85,7 +86,8 @@ public:
       if (auto able = take_memory(order, files); !able)
         say(answer.text, able.failure().text);
       else
-        answer = order.what == lane_order::run ? answer_to(order, run) : hand();
+        answer =
+          order.what == lane_order::run ? answer_to(order, run) : hand(order);
       if (!send_record(node_, answer))
         return;
     }
@@ -94,26 +96,28 @@ public:
 private:
   result<void> take_memory(const lane_order& order,
                            std::vector<file_descriptor>& files) {
-    if (order.arena == 0 || files.size() != 1)
+    if (order.room == 0 || files.size() != 1)
       return {};
-    arena_ = arena{};
-    auto fresh = arena::adopt(std::move(files.front()), order.arena);
+    auto& mine = arenas_.at(order.arena);
+    mine = arena{};
+    auto fresh = arena::adopt(std::move(files.front()), order.room);
     if (!fresh)
       return fresh.failure();
-    arena_ = std::move(*fresh);
+    mine = std::move(*fresh);
     return {};
   }
 
   template <class F>
   lane_answer answer_to(const lane_order& order, F& run) {
     lane_answer out;
-    auto inputs = arena_.view(order.tensors);
+    auto& memory = arenas_.at(order.arena);
+    auto inputs = memory.view(order.tensors);
     if (!inputs)
       return say(out.text, inputs.failure().text), out;
-    auto outputs = run(*inputs);
+    auto outputs = run(*inputs, order.meter != 0 ? &out.peak : nullptr);
     if (!outputs)
       return say(out.text, outputs.failure().text), out;
-    if (arena_.put(*outputs, *inputs)) {
+    if (memory.put(*outputs, *inputs)) {
       out.what = lane_answer::done;
       out.tensors = static_cast<uint32_t>(outputs->size());
       return out;
@@ -125,10 +129,10 @@ private:
     return out;
   }
 
-  lane_answer hand() {
+  lane_answer hand(const lane_order& order) {
     lane_answer out;
     auto outputs = std::exchange(waiting_, {});
-    if (!arena_.put(outputs))
+    if (!arenas_.at(order.arena).put(outputs))
       return say(out.text, "the outputs do not fit"), out;
     out.what = lane_answer::done;
     out.tensors = static_cast<uint32_t>(outputs.size());
@@ -136,7 +140,7 @@ private:
   }
 
   file_descriptor node_;
-  arena arena_;
+  std::array<arena, arena_pool::size> arenas_; ///< by number
   tensor_list waiting_; ///< outputs for which there was no room
 };
 
@@ -170,7 +174,7 @@ private:
     lane mine{std::move(files.at(1))};
     auto file = map_open_file(std::move(files.at(0)), "the file");
     auto able = nobody_ ? confine({order_.memory}) : nobody_;
-    mine.serve([&](auto&) -> result<tensor_list> {
+    mine.serve([&](auto&, auto*) -> result<tensor_list> {
       if (!file)
         return file.failure();
       if (!able)
@@ -223,19 +227,28 @@ private:
     return {};
   }
 
-  /// When nobody else wants the processor: on a thread, for one that has given
-  /// its turn away does not get it back.
+  /// When nobody else wants the processor, warmed up: on a thread, for one that
+  /// has given its turn away does not get it back.
   result<void> load_aside(const std::shared_ptr<const bundle>& content) {
     std::promise<result<void>> outcome;
     worker_thread loader{"load", thread_priority::least};
     loader.post([&] {
       runner_->enter_thread(static_cast<int>(order_.threads));
-      outcome.set_value(load_stage(content));
+      auto done = load_stage(content);
+      outcome.set_value(done ? warm_up_here(content->info) : std::move(done));
     });
     return outcome.get_future().get();
   }
 
-  /// Each lane pays its own first calls before it serves.
+  result<void> warm_up_here(const manifest& of) {
+    if (order_.max_batch == 0)
+      return {};
+    return warm_up(*stage_, of, order_.first_layer, order_.max_batch,
+                   nanoseconds{0}, [](size_t, size_t, nanoseconds) {});
+  }
+
+  /// Each lane pays its own first calls before it serves, unless that was done
+  /// aside.
   result<void> start_lanes(std::vector<file_descriptor> ends,
                            const manifest& of) {
     std::latch warm{static_cast<std::ptrdiff_t>(ends.size())};
@@ -247,17 +260,17 @@ private:
       auto mine = std::make_shared<lane>(std::move(ends[i]));
       to.post([&, mine] {
         runner_->enter_thread(static_cast<int>(order_.threads));
-        result<void> done;
-        if (order_.max_batch > 0)
-          done = warm_up(*stage_, of, order_.first_layer, order_.max_batch,
-                         nanoseconds{0}, [](size_t, size_t, nanoseconds) {});
+        auto done =
+          order_.in_background == 0 ? warm_up_here(of) : result<void>{};
         std::lock_guard guard{mutex};
         if (!done)
           outcome = std::move(done);
         warm.count_down();
       });
       to.post([this, mine] {
-        mine->serve([this](auto& inputs) { return stage_->run(inputs); });
+        mine->serve([this](auto& inputs, auto* peak) {
+          return stage_->run(inputs, far_future, peak);
+        });
       });
     }
     warm.wait();

@@ -95,12 +95,14 @@ struct load_answer {
 
 struct lane_order {
   enum kind : uint8_t {
-    run,  ///< what lies in the arena; or, once, take the file apart
+    run,  ///< what lies in that arena; or, once, take the file apart
     fetch ///< the outputs that did not fit
   };
   kind what = run;
+  uint8_t meter = 0;  ///< 1: the answer is to say what memory it took
+  uint32_t arena = 0; ///< its number, below arena_pool::size
   uint32_t tensors = 0;
-  uint64_t arena = 0; ///< bytes of a new one, which comes with this; else 0
+  uint64_t room = 0; ///< bytes of a new one, which comes with this; else 0
 };
 
 struct lane_answer {
@@ -108,6 +110,7 @@ struct lane_answer {
   kind what = failed;
   uint32_t tensors = 0;
   uint64_t room = 0;  ///< bytes of an arena that its outputs fit into
+  uint64_t peak = 0;  ///< bytes, if that was metered
   sentence text = {}; ///< why it failed
 };
 

@@ -68,7 +68,8 @@ size_t bytes_of(const std::vector<tensor_list>& items) {
   return n;
 }
 
-result<std::vector<tensor_list>> compute(instance& x, const execution& job) {
+result<std::vector<tensor_list>> compute(instance& x, const execution& job,
+                                         uint64_t& peak) {
   if (now() >= job.until)
     return error{ec::deadline_exceeded, "waited too long for the device"};
   if (job.items.empty())
@@ -78,7 +79,8 @@ result<std::vector<tensor_list>> compute(instance& x, const execution& job) {
   if (!inputs)
     return inputs.failure();
   auto outputs = x.stage->run(
-    *inputs, job.until == far_future ? far_future : job.until + overtime);
+    *inputs, job.until == far_future ? far_future : job.until + overtime,
+    job.meters_memory ? &peak : nullptr);
   if (!outputs)
     return outputs.failure();
   if (job.requests() == 1 || !x.is_last)
@@ -91,9 +93,10 @@ result<std::vector<tensor_list>> compute(instance& x, const execution& job) {
   return scatter(*outputs, rows, s.batch_axis);
 }
 
-result<std::vector<tensor_list>> run_batch(instance& x, const execution& job) {
+result<std::vector<tensor_list>> run_batch(instance& x, const execution& job,
+                                           uint64_t& peak) {
   try {
-    return compute(x, job);
+    return compute(x, job, peak);
   } catch (const std::bad_alloc&) {
     return error{ec::overloaded, "no memory left"};
   }
@@ -213,14 +216,15 @@ private:
     if (slot->process == nullptr)
       use_threads(slot->threads);
     auto bytes = bytes_of(x.items);
+    uint64_t peak = 0;
     auto started = now();
-    auto outputs = run_batch(*slot, x);
+    auto outputs = run_batch(*slot, x, peak);
     auto ended = now();
     slot->of(x.requests()).learn(ended - started, bytes);
     x.items.clear(); // inputs go before anybody waits for the outputs
     slot.reset();
     listener_.on_executed(
-      {x.id, on.number, std::move(outputs), started, ended});
+      {x.id, on.number, std::move(outputs), started, ended, peak});
   }
 
   /// Has this thread run models with so many threads.
@@ -297,7 +301,27 @@ private:
     auto report = std::make_shared<load_report>();
     report->memory = {weight_bytes(x)};
     report->load = now() - begin;
-    warm_up_lanes(x, slot, report);
+    x.completes == 0 ? warm_up_lanes(x, slot, report)
+                     : warm_up_here(x, *slot, *report);
+  }
+
+  result<void> warm_up_one(const load_request& x, instance& slot) {
+    return warm_up(*slot.stage, slot.content->info, x.first_layer, x.max_batch,
+                   short_alone,
+                   [&](size_t rows, size_t bytes, nanoseconds took) {
+                     slot.of(rows).learn(took, bytes);
+                   });
+  }
+
+  /// What completes another leaves that one its lanes: they pay what is left of
+  /// first calls when they come to it.
+  void warm_up_here(const load_request& x, instance& slot,
+                    load_report& report) {
+    auto begin = now();
+    auto done = warm_up_one(x, slot);
+    report.warm_up = now() - begin;
+    listener_.on_loaded(x.instance,
+                        done ? result<load_report>{report} : done.failure());
   }
 
   /// Each lane pays its own first calls; the last one to do so reports.
@@ -313,11 +337,7 @@ private:
     for (auto& l : lanes_) {
       l->thread.post([this, x, slot, report, state, begin] {
         use_threads(slot->threads);
-        auto done = warm_up(*slot->stage, slot->content->info, x.first_layer,
-                            x.max_batch, short_alone,
-                            [&](size_t rows, size_t bytes, nanoseconds took) {
-                              slot->of(rows).learn(took, bytes);
-                            });
+        auto done = warm_up_one(x, *slot);
         if (!done && !state->failed.exchange(true))
           listener_.on_loaded(x.instance, done.failure());
         if (--state->left > 0 || state->failed)

@@ -57,6 +57,7 @@ struct execution {
   /// Of a batch that passes through several stages: the rows of each request.
   /// All but the last stage give one list for all of them.
   std::vector<uint64_t> rows;
+  bool meters_memory = false; ///< which takes longer
 
   size_t requests() const { return std::max(items.size(), rows.size()); }
 };
@@ -69,6 +70,9 @@ struct execution_report {
   result<std::vector<tensor_list>> outputs;
   timestamp started;
   timestamp ended;
+  /// If that was metered, where it can be: bytes of tensors that it had
+  /// allocated at most at a time, the outputs' included; else 0.
+  uint64_t peak = 0;
 };
 
 /// Gets a device's completions; called on any thread.

@@ -1,26 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/device/warm_up.hpp"
 
+#include <algorithm>
+
 #include "models/crossing.hpp"
 
 namespace millrace {
 
 namespace {
 
-result<void> warm_up_rows(loaded_stage& x, const tensor_list& inputs,
-                          size_t rows, nanoseconds short_pass,
-                          const timed_pass& tell) {
+/// A pass that takes longer pays more than a first call costs.
+constexpr nanoseconds longest_pass = 200ms;
+
+/// Until first-call costs are paid. Returns how long the last pass took.
+result<nanoseconds> warm_up_rows(loaded_stage& x, const tensor_list& inputs,
+                                 size_t rows, nanoseconds short_pass,
+                                 const timed_pass& tell) {
+  nanoseconds took{0};
   for (int pass = 0, passes = 2; pass < passes; ++pass) {
     auto begin = std::chrono::steady_clock::now();
     if (auto y = x.run(inputs); !y)
       return y.failure();
-    auto took = std::chrono::steady_clock::now() - begin;
+    took = std::chrono::steady_clock::now() - begin;
     if (pass > 0)
       tell(rows, bytes_of(inputs), took);
     if (took < short_pass)
       passes = 8;
+    else if (took > longest_pass)
+      break;
   }
-  return {};
+  return took;
+}
+
+/// As many rows as a pass may have, by how long one took.
+size_t rows_within(nanoseconds one, size_t most) {
+  auto rows = longest_pass / std::max(one, nanoseconds{1});
+  return std::clamp<size_t>(static_cast<size_t>(rows), 1, most);
 }
 
 } // namespace
@@ -28,14 +43,19 @@ result<void> warm_up_rows(loaded_stage& x, const tensor_list& inputs,
 result<void> warm_up(loaded_stage& x, const manifest& of, size_t first,
                      size_t max_batch, nanoseconds short_pass,
                      const timed_pass& tell) {
-  for (size_t rows : {size_t{1}, max_batch}) {
+  auto run = [&](size_t rows) -> result<nanoseconds> {
     auto inputs = zeros_across(of, first, rows);
-    if (!inputs)
-      return inputs.failure();
-    auto done = warm_up_rows(x, *inputs, rows, short_pass, tell);
-    if (!done || max_batch <= 1 || of.signature.batch_axis < 0)
-      return done;
-  }
+    return inputs ? warm_up_rows(x, *inputs, rows, short_pass, tell)
+                  : inputs.failure();
+  };
+  auto one = run(1);
+  if (!one)
+    return one.failure();
+  if (max_batch <= 1 || of.signature.batch_axis < 0)
+    return {};
+  if (auto rows = rows_within(*one, max_batch); rows > 1)
+    if (auto many = run(rows); !many)
+      return many.failure();
   return {};
 }
 

@@ -12,8 +12,9 @@ using timed_pass =
   std::function<void(size_t rows, size_t bytes, nanoseconds took)>;
 
 /// Runs a stage that begins with layer `first` on zeros, as one row and as a
-/// full batch, until its first-call costs are paid on this thread: code paths,
-/// primitives per shape, memory. Passes that take less than `short_pass` are
+/// full batch, or as much of one as takes a fifth of a second, until its
+/// first-call costs are paid on this thread: code paths, primitives per shape,
+/// memory. Passes that take less than `short_pass` are
 /// repeated and told of: on a lane that slept before each request their true
 /// time would not be seen. Errors: as the stage's.
 result<void> warm_up(loaded_stage& x, const manifest& of, size_t first,

@@ -33,6 +33,24 @@ size_t layers_in(const profile& x, const std::string& device) {
   return static_cast<size_t>(out);
 }
 
+std::optional<double> load_seconds_of_part(const profile& x,
+                                           const std::string& device,
+                                           size_t first, size_t last) {
+  auto metric = [&](const char* name, const dimensions& of) {
+    auto found = curve_of(x, name, device, of);
+    return found.empty() ? 0 : found.at(1);
+  };
+  auto out =
+    metric("part_attach_seconds", {}) + metric("part_send_seconds", {});
+  for (auto i = first; i < last; ++i) {
+    dimensions layer{{"layer", static_cast<double>(i)}};
+    if (curve_of(x, "execute_seconds", device, layer).empty())
+      return std::nullopt;
+    out += metric("attach_seconds", layer) + metric("send_seconds", layer);
+  }
+  return out;
+}
+
 result<layer_costs> layer_costs_of(const profile& x, const std::string& device,
                                    double rows, const host_link& link) {
   auto metric = [&](const char* name, const dimensions& of) {
@@ -44,10 +62,10 @@ result<layer_costs> layer_costs_of(const profile& x, const std::string& device,
   };
   layer_costs out;
   auto layers = layers_in(x, device);
-  if (layers > max_planned_layers)
+  if (layers > max_profiled_layers)
     return error{ec::bad_request,
                  "the profile of " + x.model + " has more layers than the "
-                   + std::to_string(max_planned_layers)
+                   + std::to_string(max_profiled_layers)
                    + " that can be planned for",
                  {}};
   for (size_t i = 0; i < layers; ++i) {
@@ -66,10 +84,15 @@ result<layer_costs> layer_costs_of(const profile& x, const std::string& device,
     out.transfer.push_back(to_seconds(link.latency)
                            + over_link(rows * metric("output_bytes", layer)));
   }
-  if (std::accumulate(out.execute.begin(), out.execute.end(), 0.0) <= 0)
+  auto whole = std::accumulate(out.execute.begin(), out.execute.end(), 0.0);
+  if (whole <= 0)
     return error{ec::unavailable,
                  "the profile of " + x.model + " has no layers on " + device,
                  {}};
+  auto warm_up = metric("warm_up_seconds", {});
+  for (size_t i = 0; i < layers; ++i)
+    out.cold[i] += warm_up * out.execute[i] / whole;
+  out.primed_cold += warm_up;
   auto send = metric("part_send_seconds", {});
   out.fixed_cold = over_link(metric("part_parameter_bytes", {}))
                    + metric("part_attach_seconds", {}) + send;

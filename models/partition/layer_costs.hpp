@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -23,10 +24,6 @@ struct layer_costs {
   size_t layers() const { return cold.size(); }
 };
 
-/// Planning takes seconds for so many, and longer with more than their fourth
-/// power.
-constexpr size_t max_planned_layers = 128;
-
 /// What lies between two hosts.
 struct host_link {
   bandwidth rate{1.25e9};
@@ -48,10 +45,18 @@ size_t layers_in(const profile& x, const std::string& device);
 /// start far from them that the thesis plans for. What each part needs whatever
 /// its layers are is said in metrics of the same names, but with part_ before
 /// them, of a point without the dimension.
+/// What warms the whole model up is shared out by execute_seconds.
 /// Errors: unavailable when it has no layers on that device, or not all of
 /// them; bad_request when they are too many to plan for, or cost what cannot
 /// be.
 result<layer_costs> layer_costs_of(const profile& x, const std::string& device,
                                    double rows, const host_link& link);
+
+/// Seconds until layers [first, last) that are in their host's files or memory
+/// are on the device: what they and each part take to attach and to send, by
+/// the same points. Nothing where one of these layers is not known.
+std::optional<double> load_seconds_of_part(const profile& x,
+                                           const std::string& device,
+                                           size_t first, size_t last);
 
 } // namespace millrace

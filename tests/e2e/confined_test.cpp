@@ -19,6 +19,7 @@
 #include "models/confined/confined_stage.hpp"
 #include "models/confined/confinement.hpp"
 #include "models/confined/sanitized.hpp"
+#include "runtime/copies.hpp"
 #include "tests/support/attempts.hpp"
 #include "tests/support/builders.hpp"
 #include "tests/support/children.hpp"
@@ -71,6 +72,12 @@ public:
 
   result<tensor_list> run(const tensor& x, timestamp until = far_future) {
     return stage_->run({x}, until);
+  }
+
+  uint64_t peak_of(const tensor& x) {
+    uint64_t peak = 0;
+    REQUIRE(stage_->run({x}, far_future, &peak));
+    return peak;
   }
 
   /// Why it was lost, within ten seconds.
@@ -152,6 +159,34 @@ TEST_CASE("confined: outputs for which there is no room are fetched") {
   REQUIRE(y);
   CHECK((*y)[0].extents == shape{5, 4 * 20'000});
   CHECK(values_of((*y)[0]).back() == 19);
+}
+
+TEST_CASE("confined: what runs gave stays as it was while others run") {
+  confined_model model{"identity"};
+  model.ready();
+  auto large = [](int64_t i) { return floats({20'000, 4}, 1000.f * i); };
+  auto bytes = large(0).data.size();
+  std::vector<tensor> given;
+  auto copied_in_a_run = [&] {
+    auto before = bytes_copied();
+    auto y = model.run(large(std::ssize(given)));
+    REQUIRE(y);
+    given.push_back(std::move((*y)[0]));
+    return bytes_copied() - before;
+  };
+  for (int i = 0; i < 3; ++i)
+    CHECK(copied_in_a_run() == 2 * bytes); // in, and there out
+  for (int i = 0; i < 3; ++i)
+    CHECK(copied_in_a_run() == 3 * bytes); // all memory to share is in use
+  for (size_t i = 0; i < given.size(); ++i)
+    CHECK(given[i] == large(static_cast<int64_t>(i)));
+  given.clear();
+  CHECK(copied_in_a_run() == 2 * bytes);
+}
+
+TEST_CASE("confined: a process says what memory a run took") {
+  confined_model model{"affine"};
+  CHECK(model.ready().peak_of(floats({1000, 4})) == 16'000);
 }
 
 TEST_CASE("confined: a model that fails says why and lives on") {

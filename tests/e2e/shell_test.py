@@ -4,9 +4,11 @@ it behaves at a terminal; run by CTest with Debian's Python alone."""
 
 import json
 import pathlib
+import random
 import re
 import subprocess
 import sys
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "support"))
@@ -121,6 +123,31 @@ class Shell(ThreeNodes):
             key = x["pid"], x["tid"]
             self.assertGreaterEqual(x["ts"], ends.get(key, 0))
             ends[key] = x["ts"] + x["dur"]
+
+    def test_plans_of_many_layers_hold_up_nobody(self):
+        chance = random.Random(1)
+        points = "".join(
+            f"      - {{device: gpu, dimensions: {{layer: {i}}}, metrics: {{execute_seconds:"
+            f" {chance.random() / 100}, attach_seconds: {chance.random()}, output_bytes:"
+            f" {chance.randrange(10 ** 6)}}}}}\n" for i in range(110))
+        path = pathlib.Path(self.folder.name, "many.yaml")
+        path.write_text("models:\n  - model: many\n    points:\n" + points)
+        self.assertEqual(self.shell("import-profiles", str(path)).returncode, 0)
+        lost = self.shell("events").stdout.count("peer_down")
+        begun = time.monotonic()
+        plans = subprocess.Popen(
+            [SHELL, "--node", f"ipc://{self.folder.name}/operators", "plans", "many", "100"],
+            stdout=subprocess.PIPE, text=True)
+        slowest = 0
+        while plans.poll() is None:
+            asked = time.monotonic()
+            self.assertIn("3 in service", self.shell("status").stdout)
+            slowest = max(slowest, time.monotonic() - asked)
+        self.assertEqual(plans.returncode, 0)
+        self.assertIn("many on 100 devices of kind gpu", plans.stdout.read())
+        plans.stdout.close()
+        self.assertGreater(time.monotonic() - begun, 2 * slowest)  # there was much to do
+        self.assertEqual(self.shell("events").stdout.count("peer_down"), lost)
 
     def test_trace_without_load_says_so(self):
         path = pathlib.Path(self.folder.name, "quiet.json")

@@ -276,6 +276,21 @@ class Calls(unittest.TestCase):
         self.assertIn("[=====", text)
         self.assertIn("it has albert-xxlarge", call(MILLRACE, "model", "plan", "m").stderr)
 
+    def test_layers_of_a_bundle_and_what_crosses_cuts_are_shown(self):
+        layers = [MILLRACE, "model", "layers", "residual", "--store", BUNDLES]
+        found = json.loads(call(*layers, "--json").stdout)["stages"]
+        self.assertEqual([x["name"] for x in found][:3], ["stem", "blocks.0.0", "blocks.0.2"])
+        self.assertEqual(found[1]["takes_from"], [0])
+        self.assertEqual(found[2]["takes_from"], [0, 1])  # past a block, too
+        self.assertEqual(found[1]["crossing_tensors"], 2)
+        self.assertEqual(found[1]["crossing_bytes_of_a_row"], 4 * (32 + 64))
+        text = call(*layers, "--cuts", "3,9").stdout
+        self.assertRegex(text, r"(?m)^1 .* 0 +2 +blocks\.1\.0 to blocks\.3\.2$")
+        for cuts in ("0", "3,3", "9,3", "14", "x"):
+            answer = call(*layers, "--cuts", cuts)
+            self.assertEqual(answer.returncode, 2, cuts)
+            self.assertIn("--cuts", answer.stderr)
+
     def test_planning_is_measured(self):
         found = json.loads(call(MILLRACE, "bench", "planner", "--rounds", "1", "--json").stdout)
         for x in found["results"]:

@@ -100,17 +100,55 @@ TEST_CASE("FP-07: each layer is measured by itself") {
         == doctest::Approx(0).epsilon(1e-5));
 }
 
+TEST_CASE("profiler: two measurements are not of one device, and a third is"
+          " refused") {
+  virtual_cluster c{2, idle_model(), ten_ms};
+  auto said = c.ask_at_once<done, profiler_actor>(
+    "./profiler", std::vector<measure_model>(3, {"m", "", "", {1}, 1}), 20s);
+  REQUIRE(said.size() == 3);
+  CHECK(said[0]);
+  CHECK(said[1]);
+  CHECK_FALSE(said[2]);
+}
+
 TEST_CASE("profiler: what is in use is not measured, nor what nobody has") {
   auto wanted = idle_model();
   wanted.replicas = 1;
   virtual_cluster c{2, wanted, ten_ms};
   auto busy = measure_it(c);
   REQUIRE_FALSE(busy);
-  CHECK(busy.failure().text == "no device is idle: all have replicas");
+  CHECK(busy.failure().text
+        == "no device is idle: all have replicas, or are measured on");
   auto none = measure_it(c, "v100");
   REQUIRE_FALSE(none);
   CHECK(none.failure().text
         == "no device v100 is on a ready node that has the bundle");
+}
+
+TEST_CASE("profiler: what is known of other layers than the bundle has makes no"
+          " plans") {
+  virtual_cluster c{1, idle_model(), ten_ms};
+  profile x{.model = "m", .points = {}};
+  for (double i = 0; i < 5; ++i)
+    x.points.push_back(
+      {"v100", 1, {{"layer", i}}, {{"execute_seconds", 0.001}}});
+  REQUIRE(c.ask_actor<done, profiler_actor>("./profiler",
+                                            keep_profile{{x, {}, "test"}}));
+  auto plans = [&](const std::string& kind) {
+    return c.ask_actor<plan_list, profiler_actor>(
+      "./profiler", get_plans{"m", "", kind, 4, 100});
+  };
+  auto wrong = plans("");
+  REQUIRE_FALSE(wrong);
+  CHECK(wrong.failure().text
+        == "what is known of m is of 5 layers, and its bundle has 12");
+  REQUIRE(measure_it(c));
+  CHECK(plans("emulated"));
+  CHECK_FALSE(plans("v100"));
+  auto either = plans("");
+  REQUIRE_FALSE(either);
+  CHECK(either.failure().text
+        == "what m costs is known on emulated, v100: expected one of them");
 }
 
 TEST_CASE("profiler: what was measured is there after it has crashed") {

@@ -66,6 +66,19 @@ inline std::vector<std::string> nodes_of(virtual_cluster& c, size_t workers) {
   return names;
 }
 
+/// Of each replica the layer that its part begins with.
+inline std::map<std::string, uint64_t> first_layers(virtual_cluster& c,
+                                                    size_t workers) {
+  std::map<std::string, uint64_t> out;
+  for (size_t i = 1; i <= workers; ++i) {
+    auto status = *c.ask_actor<node_status, supervisor_actor>(
+      "w" + std::to_string(i) + "/supervisor", get_status{});
+    for (auto& r : status.replicas)
+      out[r.what.replica] = r.what.layers.first;
+  }
+  return out;
+}
+
 inline queue_status queue_of(virtual_cluster& c) {
   return *c.ask_actor<queue_status, router_actor>("./router/m.1", get_queue{});
 }

@@ -126,15 +126,28 @@ public:
   template <class Answer, class Actor, class Question>
   result<Answer> ask_actor(const std::string& address, const Question& x,
                            microseconds takes = 0us) {
-    std::optional<result<Answer>> out;
+    return std::move(
+      ask_at_once<Answer, Actor>(address, std::vector{x}, takes).front());
+  }
+
+  /// The same, of several questions one right after the other.
+  template <class Answer, class Actor, class Question>
+  std::vector<result<Answer>> ask_at_once(const std::string& address,
+                                          const std::vector<Question>& xs,
+                                          microseconds takes) {
+    std::vector<result<Answer>> out;
     caf::scoped_actor self{front().process()->system(), true};
     auto to = caf::actor_cast<Actor>(actor(address));
-    auto asked = self->request(to, caf::infinite, x);
+    std::vector<decltype(self->request(to, caf::infinite, xs.front()))> asked;
+    for (auto& x : xs)
+      asked.push_back(self->request(to, caf::infinite, x));
     at_front([] {});
     advance(takes);
-    asked.receive([&](Answer& y) { out.emplace(std::move(y)); },
-                  [&](const caf::error& e) { out.emplace(from_caf(e)); });
-    return std::move(*out);
+    for (auto& answer : asked)
+      answer.receive(
+        [&](Answer& y) { out.emplace_back(std::move(y)); },
+        [&](const caf::error& e) { out.emplace_back(from_caf(e)); });
+    return out;
   }
 
   /// What a node's monitor says.

@@ -74,9 +74,28 @@ class ImportModule(unittest.TestCase):
                 ("- {part: first, takes: x, gives: h}", "have no name here"),
                 ("- {part: first, takes: x, as: h}", "'as' is not known"),
                 ("- {part: first}", "layer 1: takes is missing"),
-                ("- {part: first, takes: x, name: a b}", "'a b': expected a")):
+                ("- {part: first, takes: x, name: a b}", "'a b': expected a"),
+                ("- {part: first, takes: x, name: forward}", "every module has"),
+                ("- 3", "layer 1: expected keys of"),
+                ("- {part: [], takes: x}", "part: expected a name"),
+                ("- {part: 3, takes: x}", "part: expected a name"),
+                ("- {part: first, takes: [1]}", "takes: expected a name"),
+                ("- {part: first, takes: x, gives: h}\n"
+                 "- {part: first, takes: h}", "another of the name 'first'"),
+                ("", "expected a list of layers"),
+                ("  first", "expected a list of layers")):
             layers.write_text("layers:\n" + text)
             self.assertIn(says, self.refusal("Counting", "--layers", layers))
+        says = self.refusal("Counting", "--layers", self.store / "nowhere")
+        self.assertIn("nowhere: No such file", says)
+
+    def test_weights_that_are_none(self):
+        file = self.store / "weights.pth"
+        says = self.refusal("Affine", "--weights", file)
+        self.assertIn("weights.pth: No such file", says)
+        file.write_text("no weights")
+        says = self.refusal("Affine", "--weights", file)
+        self.assertIn("expected a state_dict that torch.save wrote", says)
 
     def test_layers_that_compute_something_else_are_refused(self):
         layers = self.store / "layers.yaml"

@@ -318,6 +318,17 @@ TEST_CASE("backend: an output that is a view of an input keeps it alive") {
   CHECK(values_of(outputs[0]) == std::vector<float>{5, 6, 7, 8, 9, 10, 11, 12});
 }
 
+TEST_CASE("backend: what a pass allocates at most is metered") {
+  temporary_directory dir;
+  auto done = import_into(dir, asks("affine", {rows_of_4}));
+  REQUIRE(done);
+  auto stage = load(done->directory);
+  uint64_t peak = 0;
+  REQUIRE(stage->run({floats({1000, 4})}, far_future, &peak));
+  // A product of two numbers a row, and beside it its sum with two others.
+  CHECK(peak == 16'000);
+}
+
 TEST_CASE("backend: what a model throws is an error with its words") {
   temporary_directory dir;
   auto done = import_into(dir, asks("picky", {rows_of_4}));

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <optional>
+#include <set>
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "models/confined/arena.hpp"
+#include "models/confined/arena_pool.hpp"
 #include "models/confined/records.hpp"
 #include "tests/support/builders.hpp"
 
 using namespace millrace;
 using namespace millrace::test;
 using confined::arena;
+using confined::arena_pool;
 
 namespace {
 
@@ -124,6 +128,37 @@ TEST_CASE("P14: nobody can take shared memory away from under the node") {
   CHECK(::ftruncate(x.file().get(), 0) != 0);
   CHECK(::ftruncate(x.file().get(), 2 << 20) != 0);
   CHECK(::fcntl(x.file().get(), F_ADD_SEALS, F_SEAL_WRITE) != 0);
+}
+
+TEST_CASE("arena_pool: what somebody has nobody else gets") {
+  arena_pool pool;
+  std::set<uint32_t> numbers;
+  std::vector<std::shared_ptr<arena_pool::slot>> taken;
+  for (uint32_t i = 0; i < arena_pool::size; ++i) {
+    taken.push_back(pool.take());
+    REQUIRE(taken.back());
+    numbers.insert(taken.back()->number);
+  }
+  CHECK(numbers.size() == arena_pool::size);
+  CHECK(*numbers.rbegin() == arena_pool::size - 1);
+  CHECK(pool.take() == nullptr);
+  auto other_user = taken[1];
+  taken[1].reset();
+  CHECK(pool.take() == nullptr);
+  auto number = other_user->number;
+  other_user.reset();
+  auto again = pool.take();
+  REQUIRE(again);
+  CHECK(again->number == number);
+}
+
+TEST_CASE("arena_pool: what is in use outlives it") {
+  auto pool = std::make_optional<arena_pool>();
+  auto mine = pool->take();
+  mine->memory = made();
+  REQUIRE(mine->memory.put(std::vector{floats({3})}));
+  pool.reset();
+  CHECK((*mine->memory.view(1))[0] == floats({3}));
 }
 
 TEST_CASE("records: one that is too short, too long or missing is no record") {

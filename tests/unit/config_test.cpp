@@ -223,6 +223,24 @@ TEST_CASE("config: what only one can have is not given twice") {
         == "c.yaml:11: nodes.n2.devices[1]: 'type' is there twice");
 }
 
+TEST_CASE("config: cuts that fit no model are refused") {
+  struct row {
+    const char* says;
+    const char* why;
+  };
+  for (auto [says, why] :
+       {row{"cuts: [3, 2]", "cuts: 2 after 3, expected ascending numbers of"},
+        row{"cuts: [0]", "cuts: 0 after 0, expected ascending numbers of"},
+        row{"cuts: [1, 2, 3]\n    parts: 3", "3 cuts do not make 3 parts"},
+        row{"parts: 3\n    replicas_of_parts: [1, 2]",
+            "replicas_of_parts: has 2 numbers for 3 parts"}}) {
+    auto text = "    " + std::string{says} + "\n    policy:";
+    CHECK(refusal("    policy:", text.c_str()).find("models[0]: ")
+          != std::string::npos);
+    CHECK(refusal("    policy:", text.c_str()).find(why) != std::string::npos);
+  }
+}
+
 TEST_CASE("config: what --set made wrong is not blamed on the file") {
   auto x =
     parse_config(good, "c.yaml", {"nodes.n1.clients=tcp://0.0.0.0:7100"});

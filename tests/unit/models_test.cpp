@@ -7,9 +7,8 @@
 
 #include "actors/cache/cache.hpp"
 #include "models/bundle_store.hpp"
-#include "models/device/short_runs.hpp"
+#include "models/crossing.hpp"
 #include "models/npy.hpp"
-#include "models/profile.hpp"
 #include "models/safetensors.hpp"
 #include "runtime/hash.hpp"
 #include "tests/support/builders.hpp"
@@ -178,22 +177,6 @@ TEST_CASE("npy: pickles, Fortran order and cut files are refused") {
   CHECK_FALSE(with("(2, 3)", "(2, 9)"));
   CHECK_FALSE(read_npy(shared_bytes::copy_of(good.substr(0, 40))));
   CHECK_FALSE(read_npy(shared_bytes::copy_of("PK")));
-}
-
-TEST_CASE("profile: between measured batches the line, beyond them its"
-          " prolongation") {
-  profile p;
-  p.points.push_back({"cpu", 1, {}, {{"execute_seconds", 1}}});
-  p.points.push_back({"cpu", 5, {}, {{"execute_seconds", 3}}});
-  auto seconds_at = [&](double batch) {
-    return curve_of(p, "execute_seconds", "cpu").at(batch);
-  };
-  CHECK(seconds_at(0.5) == doctest::Approx(1));
-  CHECK(seconds_at(1) == doctest::Approx(1));
-  CHECK(seconds_at(3) == doctest::Approx(2));
-  CHECK(seconds_at(9) == doctest::Approx(5));
-  CHECK(curve_of(p, "execute_seconds", "v100").empty());
-  CHECK(curve_of(p, "memory_bytes", "cpu").empty());
 }
 
 namespace {
@@ -389,31 +372,6 @@ TEST_CASE("bundle_store: a version is written once") {
         == ec::conflict);
 }
 
-TEST_CASE("short runs: inputs no larger than those that were short are expected"
-          " to be short again") {
-  short_runs x{100us};
-  CHECK_FALSE(x.expected(10)); // nothing is known
-  x.learn(40us, 10);
-  CHECK(x.expected(10));
-  CHECK_FALSE(x.expected(11));
-  x.learn(500us, 1000); // says nothing of smaller ones
-  CHECK(x.expected(10));
-  x.learn(50us, 20);
-  CHECK(x.expected(20));
-}
-
-TEST_CASE("short runs: one long run is an accident, three are a slow model") {
-  short_runs x{100us};
-  x.learn(40us, 10);
-  x.learn(5000us, 10);
-  x.learn(5000us, 10);
-  CHECK(x.expected(10));
-  x.learn(5000us, 10);
-  CHECK_FALSE(x.expected(10));
-  x.learn(60us, 10); // on a lane, some time later
-  CHECK(x.expected(10));
-}
-
 TEST_CASE("FP-61: versions whose layers differ cost something else, and those"
           " whose parameters alone do cost the same") {
   manifest x;
@@ -442,4 +400,35 @@ TEST_CASE("FP-61: versions whose layers differ cost something else, and those"
     other.layers.pop_back();
   }
   CHECK(describe(other, {}).layers_key != key);
+}
+
+TEST_CASE("QU-08: the graph of a model's stages has an edge wherever a value"
+          " goes, also past stages") {
+  manifest x;
+  auto add = [&](std::vector<std::string> takes, const char* gives) {
+    layer_info layer;
+    layer.takes = std::move(takes);
+    if (gives != nullptr)
+      layer.gives.push_back({gives, dtype::f32, {1}, {}});
+    x.layers.push_back(layer);
+  };
+  add({"image"}, "u");
+  add({"u"}, "v");
+  add({"v", "image"}, "w");
+  add({"u", "w"}, nullptr);
+  using set = std::set<size_t>;
+  auto each = stage_graph(x, std::array<size_t, 3>{1, 2, 3});
+  REQUIRE(each.size() == 4);
+  CHECK(each[0].takes_from == set{}); // the model's inputs are no stage's
+  CHECK(each[0].gives_to == set{1, 3});
+  CHECK(each[1].takes_from == set{0});
+  CHECK(each[1].gives_to == set{2});
+  CHECK(each[2].takes_from == set{1});
+  CHECK(each[3].takes_from == set{0, 2});
+  CHECK(each[3].gives_to == set{});
+  auto halves = stage_graph(x, std::array<size_t, 1>{2});
+  CHECK(halves[1].takes_from == set{0});
+  auto whole = stage_graph(x, {});
+  REQUIRE(whole.size() == 1);
+  CHECK(whole[0].takes_from == set{});
 }

@@ -364,6 +364,32 @@ TEST_CASE(
         == doctest::Approx(.0618).epsilon(.01));
 }
 
+TEST_CASE("profile: what a part takes to load is what its layers do, and what"
+          " each part does") {
+  auto book = read_profiles(MILLRACE_SOURCE "/models/profiles/flashpoint.yaml");
+  REQUIRE(book);
+  auto& albert = book->at("albert-xxlarge");
+  auto part = [&](size_t first, size_t last) {
+    auto x = load_seconds_of_part(albert, "a10", first, last);
+    REQUIRE(x);
+    return *x;
+  };
+  CHECK(part(0, 14) == doctest::Approx(1.19707)); // as of the whole
+  CHECK(part(1, 13) == doctest::Approx(1.00015 + .085315));
+  CHECK(part(0, 1) == doctest::Approx(part(1, 2) + .0194834 + .00166197));
+  CHECK_FALSE(load_seconds_of_part(albert, "a10", 0, 15));
+  CHECK_FALSE(load_seconds_of_part(albert, "v100", 0, 1));
+}
+
+TEST_CASE("planner: what warms a model up is a part of its cold start") {
+  profile x{.model = "m", .points = {{"d", 1, {}, {{"warm_up_seconds", 3}}}}};
+  for (double i = 0; i < 2; ++i)
+    x.points.push_back({"d", 1, {{"layer", i}}, {{"execute_seconds", 1 + i}}});
+  auto costs = layer_costs_of(x, "d", 1, {});
+  REQUIRE(costs);
+  CHECK(costs->cold == std::vector<double>{1, 2});
+}
+
 TEST_CASE("FP-17: a model whose layers share their parameters gains next to "
           "nothing") {
   auto book = read_profiles(MILLRACE_SOURCE "/models/profiles/flashpoint.yaml");
@@ -379,7 +405,7 @@ TEST_CASE("FP-17: a model whose layers share their parameters gains next to "
 TEST_CASE("planner: a profile that costs what cannot be, or has too many "
           "layers, is refused") {
   profile x{.model = "m", .points = {}};
-  for (double i = 0; i <= max_planned_layers; ++i)
+  for (double i = 0; i <= max_profiled_layers; ++i)
     x.points.push_back({"a10", 1, {{"layer", i}}, {{"execute_seconds", 1}}});
   auto many = layer_costs_of(x, "a10", 1, {});
   REQUIRE_FALSE(many);

@@ -285,8 +285,9 @@ TEST_CASE("FP-24: nobody wants it any more, and neither its parts nor what"
   CHECK(carry_out(view, {none}).evict.size() == 4);
 }
 
-TEST_CASE("FP-24: a node is lost, and whole replicas go elsewhere, or parts"
-          " where none is whole yet") {
+TEST_CASE(
+  "FP-24: a node is lost, and parts go elsewhere where none is whole yet;"
+  " a whole replica beyond the copies that are wanted is not replaced") {
   auto view = with_memory(4, 130);
   auto wanted = in_parts(3);
   carry_out(view, {wanted});
@@ -303,9 +304,7 @@ TEST_CASE("FP-24: a node is lost, and whole replicas go elsewhere, or parts"
     view.nodes["w3"].replicas[1].state = replica_condition::starting;
     view.nodes.erase("w1");
     auto plan = carry_out(view, {wanted});
-    REQUIRE(plan.deploy.size() == 1);
-    CHECK(plan.deploy[0].node == "w4");
-    CHECK(plan.deploy[0].layers == whole);
+    CHECK(plan.deploy.empty());
     // The pipeline is none any more: who is whole needs its part no longer.
     REQUIRE(plan.evict.size() == 1);
     CHECK(plan.evict[0].node == "w2");
@@ -314,9 +313,13 @@ TEST_CASE("FP-24: a node is lost, and whole replicas go elsewhere, or parts"
     carry_out(view, {wanted});
     carry_out(view, {wanted});
     view.nodes.erase("w1");
+    CHECK(is_idle(reconcile(view, {wanted})));
+    view.nodes.erase("w2");
+    view.nodes.erase("w3"); // the last copy: it begins in parts again
+    view.nodes["w4"].devices[0].memory = {300};
     auto plan = carry_out(view, {wanted});
-    REQUIRE(plan.deploy.size() == 1);
-    CHECK(plan.deploy[0].layers == whole);
+    REQUIRE(plan.deploy.size() == 3);
+    CHECK(plan.deploy[0].layers != whole);
   }
   for (int i = 0; i < 4; ++i) {
     for (auto& [name, node] : view.nodes)
@@ -325,21 +328,42 @@ TEST_CASE("FP-24: a node is lost, and whole replicas go elsewhere, or parts"
     carry_out(view, {wanted});
   }
   CHECK(is_idle(reconcile(view, {wanted})));
-  CHECK(count_copies(view, wanted).ready == 3);
+  CHECK(count_copies(view, wanted).ready >= 1);
+  for (auto& [name, node] : view.nodes)
+    for (auto& r : node.replicas)
+      CHECK(r.what.layers == whole);
+}
+
+TEST_CASE("FP-24: parts on one device become one whole replica, or as many as"
+          " are wanted") {
+  auto view = with_memory(2, 1000);
+  view.nodes.erase("w2");
+  auto wanted = in_parts(3);
+  uint64_t copies = 1;
+  SUBCASE("one copy") {
+  }
+  SUBCASE("two copies") {
+    copies = 2;
+  }
+  wanted.replicas = copies;
+  carry_out(view, {wanted});
+  auto begun = carry_out(view, {wanted});
+  CHECK(begun.deploy.size() == copies);
+  CHECK(carry_out(view, {wanted}).evict.size() == 3 * copies);
+  CHECK(is_idle(reconcile(view, {wanted})));
+  CHECK(count_copies(view, wanted).ready == copies);
 }
 
 TEST_CASE("FP-24: once enough copies are whole no part is put anywhere, nor"
           " spread") {
-  auto view = with_memory(1, 1000);
+  auto view = with_memory(2, 1000);
   auto wanted = in_parts(2);
-  wanted.replicas = 2;
   carry_out(view, {wanted});
   carry_out(view, {wanted});
-  auto& there = view.nodes["w1"].replicas;
-  REQUIRE(there.size() == 8);
-  for (size_t i = 6; i < 8; ++i)
-    there[i].state = replica_condition::starting;
-  view.nodes["w2"] = with_memory(2, 1000).nodes["w2"];
+  auto& there = view.nodes["w2"].replicas;
+  REQUIRE(there.size() == 2);
+  there[1].state = replica_condition::starting;
+  view.nodes["w3"] = with_memory(3, 1000).nodes["w3"];
   CHECK(is_idle(reconcile(view, {wanted})));
 }
 

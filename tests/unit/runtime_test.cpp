@@ -57,6 +57,8 @@ TEST_CASE("units: values print in the unit a person would choose") {
   CHECK(format_duration(3200ms) == "3.2 s");
   CHECK(format_duration(90min) == "90 min");
   CHECK(format_duration(24h) == "24 h");
+  CHECK(format_seconds(0.0032) == "3.2 ms");
+  CHECK(format_seconds(1e300) == "over 200 years");
   CHECK(format_bytes(0) == "0 B");
   CHECK(format_bytes(1536) == "1.5 KiB");
 }

@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "actors/router/stage_map.hpp"
-#include "models/partition/even_cuts.hpp"
+#include "models/partition/cuts.hpp"
 #include "runtime/random.hpp"
 
 using namespace millrace;

@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "client/client.hpp"
+#include "millrace/array_files.hpp"
 #include "millrace/print.hpp"
-#include "models/npy.hpp"
 #include "runtime/text.hpp"
 
 namespace millrace {
@@ -27,41 +27,15 @@ struct infer_options {
   size_t top = 3;
 };
 
-/// Rows [first, first + rows) of a tensor along its first axis.
-result<tensor> choose_rows(const tensor& x, size_t first, size_t rows) {
-  if (x.extents.rank() == 0)
-    return x;
-  auto there = static_cast<size_t>(x.extents[0]);
-  if (rows == 0)
-    rows = there - std::min(first, there);
-  if (rows == 0 || first > there || rows > there - first)
-    return error{ec::bad_request,
-                 std::to_string(rows) + " rows from row "
-                   + std::to_string(first) + " on, of an input that has "
-                   + std::to_string(there),
-                 {}};
-  auto size = x.data.size() / there;
-  auto extents = x.extents;
-  extents[0] = static_cast<int64_t>(rows);
-  return tensor{x.type, extents, x.data.slice(first * size, rows * size)};
-}
-
 result<std::vector<named_tensor>> read_inputs(const infer_options& x) {
-  std::vector<named_tensor> out;
-  for (auto& text : x.inputs) {
-    auto equals = text.find('=');
-    auto name = equals == std::string::npos ? "" : text.substr(0, equals);
-    auto path = equals == std::string::npos ? text : text.substr(equals + 1);
-    auto file = map_file(path);
-    if (!file)
-      return file.failure();
-    auto array = read_npy(file->content);
-    if (!array)
-      return std::move(array.failure()).within(path);
-    auto part = choose_rows(*array, x.first, x.rows);
+  auto out = read_arrays(x.inputs);
+  if (!out)
+    return out;
+  for (size_t i = 0; i < out->size(); ++i) {
+    auto part = choose_rows((*out)[i].value, x.first, x.rows);
     if (!part)
-      return std::move(part.failure()).within(path);
-    out.push_back({name, std::move(*part)});
+      return std::move(part.failure()).within(x.inputs[i]);
+    (*out)[i].value = std::move(*part);
   }
   return out;
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <iostream>
 #include <map>
 #include <unordered_map>
 
 #include "client/client.hpp"
+#include "millrace/array_files.hpp"
 #include "millrace/interrupt.hpp"
 #include "millrace/print.hpp"
 #include "millrace/progress.hpp"
-#include "models/npy.hpp"
 #include "runtime/text.hpp"
 #include "simulator/arrivals.hpp"
 #include "simulator/samples.hpp"
@@ -19,7 +20,7 @@ namespace {
 struct load_options {
   client_options to;
   std::string model;
-  std::string input;
+  std::vector<std::string> inputs;
   size_t window = 1;
   std::optional<double> rate;
   std::string trace;
@@ -40,7 +41,7 @@ struct load_result {
   double seconds = 0;
 };
 
-/// One input tensor a request: rows of a file, or zeros of the signature.
+/// A request's inputs: rows of files, or zeros of the signature.
 class input_source {
 public:
   static result<input_source> open(const load_options& x, client& gateway) {
@@ -59,22 +60,23 @@ public:
                    {}};
     input_source out;
     out.rows_ = x.rows;
-    if (x.input.empty())
+    if (x.inputs.empty())
       return out.use_zeros(found->signature);
-    auto file = map_file(x.input);
-    if (!file)
-      return file.failure();
-    auto array = read_npy(file->content);
-    if (!array)
-      return std::move(array.failure()).within(x.input);
-    if (array->extents.rank() == 0
-        || static_cast<size_t>(array->extents[0]) < x.rows)
-      return error{ec::bad_request,
-                   x.input
-                     + ": has fewer rows than one"
-                       " request takes",
-                   {}};
-    out.array_ = std::move(*array);
+    auto arrays = read_arrays(x.inputs);
+    if (!arrays)
+      return arrays.failure();
+    out.arrays_ = std::move(*arrays);
+    for (size_t i = 0; i < out.arrays_.size(); ++i) {
+      auto& extents = out.arrays_[i].value.extents;
+      auto rows = extents.rank() == 0 ? 0 : static_cast<size_t>(extents[0]);
+      if (rows < x.rows)
+        return error{ec::bad_request,
+                     x.inputs[i] + ": has " + std::to_string(rows)
+                       + " rows, fewer than the " + std::to_string(x.rows)
+                       + " of a request",
+                     {}};
+      out.there_ = std::min(out.there_, rows);
+    }
     return out;
   }
 
@@ -85,15 +87,10 @@ public:
       out.inputs = zeros_;
       return out;
     }
-    auto there = static_cast<size_t>(array_.extents[0]);
-    auto size = array_.data.size() / there;
-    if (at_ + rows_ > there)
+    if (at_ + rows_ > there_)
       at_ = 0;
-    auto extents = array_.extents;
-    extents[0] = static_cast<int64_t>(rows_);
-    out.inputs.push_back(
-      {"", tensor{array_.type, extents,
-                  array_.data.slice(at_ * size, rows_ * size)}});
+    for (auto& x : arrays_)
+      out.inputs.push_back({x.name, *choose_rows(x.value, at_, rows_)});
     at_ += rows_;
     return out;
   }
@@ -118,7 +115,8 @@ private:
   }
 
   std::vector<named_tensor> zeros_;
-  tensor array_;
+  std::vector<named_tensor> arrays_;
+  size_t there_ = SIZE_MAX; ///< rows, of each
   size_t rows_ = 1;
   size_t at_ = 0;
 };
@@ -305,8 +303,9 @@ void add_load_verb(CLI::App& app, common_options& common, verb_action& run) {
     "load", "Drive a cluster and print percentiles and goodput");
   add_client_options(*verb, x->to);
   verb->add_option("--model", x->model, "Model to ask")->required();
-  verb->add_option("--input", x->input,
-                   "A .npy file whose rows are sent in turn; default: zeros");
+  verb->add_option("--input", x->inputs,
+                   "A .npy file, or NAME=FILE, whose rows are sent in turn;"
+                   " once per input; default: zeros");
   verb->add_option("--rows", x->rows, "Rows in one request")
     ->transform(whole_number(1, 1 << 20))
     ->capture_default_str();

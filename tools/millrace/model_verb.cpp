@@ -216,6 +216,52 @@ int run_alias(const model_options& x, const common_options& common,
   return exit_ok;
 }
 
+/// Those that `model import` alone has.
+void add_import_options(CLI::App& verb,
+                        const std::shared_ptr<model_options>& x) {
+  verb.add_option("file", x->request.path, "The TorchScript file")
+    ->required()
+    ->check(CLI::ExistingFile);
+  verb.add_option("--name", x->name, "Name of the model")->required();
+  verb
+    .add_option("--version", x->request.version,
+                "Version; default: one more than the newest")
+    ->check(CLI::Range(1.0, 0x1p53));
+  verb.add_option("--input", x->inputs,
+                  "An input as NAME:DTYPE:EXTENTS, like image:F32:-1,64"
+                  " (-1: any); once per input");
+  verb.add_option("--output", x->request.output_names,
+                  "Name of an output; once per output");
+  verb
+    .add_option("--batch-axis", x->request.batch_axis,
+                "Axis along which requests share a batch; -1: never")
+    ->capture_default_str();
+  verb.add_option("--labels", x->labels, "File of class labels, one a line");
+  verb.add_option("--application", x->request.application,
+                  "What the model is a variant for");
+  verb.add_option("--accuracy", x->accuracy, "Measured accuracy, 0 to 1");
+  verb.add_option("--accuracy-data", x->accuracy_data,
+                  "What the accuracy was measured on");
+  verb.add_option("--licence", x->request.licence, "Licence of the model");
+  verb.add_option("--description", x->request.description, "One sentence");
+  verb
+    .add_option("--depth", x->request.layers.depth,
+                "Down to how many names of its parts the model is cut into"
+                " layers; 0: it is one layer")
+    ->capture_default_str()
+    ->check(CLI::Range(0, 64))
+    ->each([x](const std::string&) { x->request.must_cut = true; });
+  verb
+    .add_option("--most-layers", x->request.layers.most,
+                "How many layers it may have; neighbours become one")
+    ->capture_default_str()
+    ->check(CLI::Range(1, 128));
+  verb
+    .add_option("--layer-size", x->layer_size,
+                "How many bytes of parameters a layer has at least")
+    ->capture_default_str();
+}
+
 } // namespace
 
 void add_model_verb(CLI::App& app, common_options& common, verb_action& run) {
@@ -241,67 +287,28 @@ void add_model_verb(CLI::App& app, common_options& common, verb_action& run) {
                    "How long it may take to load, and to run once")
       ->capture_default_str();
   };
-  auto* import =
+  auto* importer =
     add("import", "Turn a TorchScript file into a bundle", run_import);
-  import->add_option("file", x->request.path, "The TorchScript file")
-    ->required()
-    ->check(CLI::ExistingFile);
-  import->add_option("--name", x->name, "Name of the model")->required();
-  import
-    ->add_option("--version", x->request.version,
-                 "Version; default: one more than the newest")
-    ->check(CLI::Range(1.0, 0x1p53));
-  import->add_option("--input", x->inputs,
-                     "An input as NAME:DTYPE:EXTENTS, like image:F32:-1,64"
-                     " (-1: any); once per input");
-  import->add_option("--output", x->request.output_names,
-                     "Name of an output; once per output");
-  import
-    ->add_option("--batch-axis", x->request.batch_axis,
-                 "Axis along which requests share a batch; -1: never")
-    ->capture_default_str();
-  import->add_option("--labels", x->labels, "File of class labels, one a line");
-  import->add_option("--application", x->request.application,
-                     "What the model is a variant for");
-  import->add_option("--accuracy", x->accuracy, "Measured accuracy, 0 to 1");
-  import->add_option("--accuracy-data", x->accuracy_data,
-                     "What the accuracy was measured on");
-  import->add_option("--licence", x->request.licence, "Licence of the model");
-  import->add_option("--description", x->request.description, "One sentence");
-  import
-    ->add_option("--depth", x->request.layers.depth,
-                 "Down to how many names of its parts the model is cut into"
-                 " layers; 0: it is one layer")
-    ->capture_default_str()
-    ->check(CLI::Range(0, 64))
-    ->each([x](const std::string&) { x->request.must_cut = true;
-});
-import
-  ->add_option("--most-layers", x->request.layers.most,
-               "How many layers it may have; neighbours become one")
-  ->capture_default_str()
-  ->check(CLI::Range(1, 128));
-import
-  ->add_option("--layer-size", x->layer_size,
-               "How many bytes of parameters a layer has at least")
-  ->capture_default_str();
-add_confinement(import);
-add("list", "List bundles", run_list);
-auto* verify =
-  add("verify", "Check a bundle's every byte, and that it runs", run_verify);
-verify->add_option("name", x->name, "Model")->required();
-verify->add_option("version", x->version, "Version or alias; default: default");
-add_confinement(verify);
-add_plan_verb(*model, common, run);
-auto* alias = add("alias", "Point an alias at a version",
-                  [](auto& y, auto& c) { return run_alias(y, c, false); });
-alias->add_option("name", x->name, "Model")->required();
-alias->add_option("alias", x->alias, "Alias, like stable")->required();
-alias->add_option("version", x->version, "Version")->required();
-auto* rollback = add("rollback", "Point an alias back where it pointed",
-                     [](auto& y, auto& c) { return run_alias(y, c, true); });
-rollback->add_option("name", x->name, "Model")->required();
-rollback->add_option("alias", x->alias, "Alias")->capture_default_str();
-} // namespace millrace
+  add_import_options(*importer, x);
+  add_confinement(importer);
+  add("list", "List bundles", run_list);
+  auto* verify =
+    add("verify", "Check a bundle's every byte, and that it runs", run_verify);
+  verify->add_option("name", x->name, "Model")->required();
+  verify->add_option("version", x->version,
+                     "Version or alias; default: default");
+  add_confinement(verify);
+  add_layers_verb(*model, common, run);
+  add_plan_verb(*model, common, run);
+  auto* alias = add("alias", "Point an alias at a version",
+                    [](auto& y, auto& c) { return run_alias(y, c, false); });
+  alias->add_option("name", x->name, "Model")->required();
+  alias->add_option("alias", x->alias, "Alias, like stable")->required();
+  alias->add_option("version", x->version, "Version")->required();
+  auto* rollback = add("rollback", "Point an alias back where it pointed",
+                       [](auto& y, auto& c) { return run_alias(y, c, true); });
+  rollback->add_option("name", x->name, "Model")->required();
+  rollback->add_option("alias", x->alias, "Alias")->capture_default_str();
+}
 
 } // namespace millrace

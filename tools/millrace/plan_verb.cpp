@@ -45,10 +45,6 @@ result<request_range> parse_range(const std::string& text) {
   return request_range{*first, *last};
 }
 
-std::string seconds(double x) {
-  return format_duration(nanoseconds{std::llround(1e9 * x)});
-}
-
 /// "0-12 13-27 28-54": the layers of each part.
 std::string layers_of(const partition& x, size_t layers) {
   std::string out;
@@ -165,7 +161,7 @@ public:
                 << x.plan->parts() << " parts, ";
     if (x.full > 0)
       std::cout << x.full << " full, ";
-    std::cout << "a mean answer after " << seconds(x.mean_response)
+    std::cout << "a mean answer after " << format_seconds(x.mean_response)
               << std::endl;
   }
 
@@ -189,11 +185,11 @@ private:
       mean_response(plans_.plans_of(1).front(), requests, x_.devices);
     return {std::move(name),
             std::to_string(plan.parts()),
-            seconds(plan.cold),
-            seconds(plan.period),
-            seconds(plan.inference),
-            seconds(mean_response(plan, requests, x_.devices)),
-            seconds(whole),
+            format_seconds(plan.cold),
+            format_seconds(plan.period),
+            format_seconds(plan.inference),
+            format_seconds(mean_response(plan, requests, x_.devices)),
+            format_seconds(whole),
             layers_of(plan, costs_.layers())};
   }
 
@@ -236,6 +232,9 @@ result<layer_costs> costs_for(const plan_options& x) {
   auto latency = parse_duration(x.latency);
   if (!latency)
     return std::move(latency.failure()).within("--latency");
+  if (rate->bytes_per_second <= 0)
+    return error{
+      ec::bad_request, "--network " + x.network + ": expected more than 0", {}};
   auto found = profile_for(x);
   if (!found)
     return found.failure();

@@ -40,7 +40,8 @@ void add_client_options(CLI::App& verb, client_options& x);
 
 void add_node_verb(CLI::App& app, common_options& common, verb_action& run);
 void add_model_verb(CLI::App& app, common_options& common, verb_action& run);
-/// Adds `model plan`.
+/// These add `model layers` and `model plan`.
+void add_layers_verb(CLI::App& model, common_options& common, verb_action& run);
 void add_plan_verb(CLI::App& model, common_options& common, verb_action& run);
 void add_infer_verb(CLI::App& app, common_options& common, verb_action& run);
 void add_load_verb(CLI::App& app, common_options& common, verb_action& run);

@@ -143,9 +143,9 @@ const std::vector<shell_command>& shell_commands() {
      "what models cost, as measured and lately",
      show_profiles},
     {"plans",
-     "MODEL [DEVICES]",
+     "MODEL [DEVICES [KIND]]",
      1,
-     2,
+     3,
      {model},
      "where to cut a model, by what waits for it",
      show_plans},
@@ -242,14 +242,17 @@ const std::vector<shell_command>& shell_commands() {
      {},
      false},
     {"measure",
-     "MODEL [DEVICE]",
+     "MODEL [DEVICE [LENGTH]]",
      1,
-     2,
+     3,
      {model},
      "measure what a model costs on an idle device",
      measure_costs,
-     "DEVICE: a kind or an id; default: any that has no replicas. Takes as long"
-     " as it takes to load and run each layer some times.",
+     "DEVICE: a kind or an id; - or none: any that has no replicas. LENGTH: of"
+     " the inputs' extents that requests choose beside the rows, as the words "
+     "of"
+     " a text; default: 1. Takes as long as it takes to load and run each layer"
+     " some times.",
      false},
     {"export-profiles",
      "FILE [MODEL]",

@@ -145,6 +145,20 @@ std::string state_of(const stage_replica& x) {
   return x.credit == 0 ? "is full" : "";
 }
 
+/// A stage's replicas, a line each.
+std::string replicas_of(const stage& s, size_t width) {
+  table rows;
+  for (auto& r : s.replicas)
+    rows.push_back(
+      {"  |  " + r.replica, r.node.empty() ? "?" : r.node + "/" + r.device,
+       bar(r.usage.busy), fixed(r.usage.requests_per_second, 0) + " req/s",
+       "has " + std::to_string(r.requests) + " in " + std::to_string(r.batches)
+         + (r.batches == 1 ? " batch" : " batches"),
+       "room for " + std::to_string(r.credit), state_of(r)});
+  return table_text(rows, width);
+}
+
+/// The parts, one below the other; beside these, who has all of it.
 std::string drawing(const pipeline& x, size_t width) {
   auto out = x.model + "." + std::to_string(x.version) + " at " + x.gateway
              + ": " + std::to_string(x.waiting) + " of "
@@ -152,28 +166,30 @@ std::string drawing(const pipeline& x, size_t width) {
              + std::to_string(x.running) + " are on their way\n";
   uint64_t reached = 0;
   double rate = 0;
-  for (auto& s : x.stages) {
-    out += gap_between(reached, s.layers.first);
-    reached = std::max(reached, s.layers.last);
-    out += "  |\n  v  layers " + std::to_string(s.layers.first) + " to "
-           + std::to_string(s.layers.last - 1) + " of "
-           + std::to_string(x.layers) + flow_of(s) + "\n";
-    table rows;
-    for (auto& r : s.replicas) {
-      if (s.layers.last == x.layers)
+  auto draw = [&](const stage& s, const char* kind) {
+    if (s.layers.last == x.layers)
+      for (auto& r : s.replicas)
         rate += r.usage.requests_per_second;
-      rows.push_back(
-        {"  |  " + r.replica, r.node.empty() ? "?" : r.node + "/" + r.device,
-         bar(r.usage.busy), fixed(r.usage.requests_per_second, 0) + " req/s",
-         "has " + std::to_string(r.requests) + " in "
-           + std::to_string(r.batches)
-           + (r.batches == 1 ? " batch" : " batches"),
-         "room for " + std::to_string(r.credit), state_of(r)});
+    out += "  |\n  v  " + std::string{kind} + std::to_string(s.layers.first)
+           + " to " + std::to_string(s.layers.last - 1) + " of "
+           + std::to_string(x.layers) + flow_of(s) + "\n"
+           + replicas_of(s, width);
+  };
+  auto is_whole = [&](const stage& s) {
+    return s.layers == layer_range{0, x.layers};
+  };
+  for (auto& s : x.stages)
+    if (!is_whole(s)) {
+      out += gap_between(reached, s.layers.first);
+      reached = std::max(reached, s.layers.last);
+      draw(s, "layers ");
     }
-    out += table_text(rows, width);
-  }
-  return out + gap_between(reached, x.layers) + "  |\n  v  answers, "
-         + fixed(rate, 0) + " a second\n";
+  if (reached > 0)
+    out += gap_between(reached, x.layers);
+  for (auto& s : x.stages)
+    if (is_whole(s))
+      draw(s, reached > 0 ? "or whole, layers " : "layers ");
+  return out + "  |\n  v  answers, " + fixed(rate, 0) + " a second\n";
 }
 
 } // namespace

@@ -20,6 +20,11 @@ namespace {
 
 constexpr auto measuring_takes = 30min;
 
+/// In the place of a device's name.
+constexpr auto any_device = "-";
+
+constexpr auto planning_takes = 1min;
+
 /// Asks the controller's profiler. Errors: unavailable when there is none.
 template <class Answer, class Request>
 result<Answer> ask_profiler(operator_client& cluster, const Request& x,
@@ -31,7 +36,7 @@ result<Answer> ask_profiler(operator_client& cluster, const Request& x,
 }
 
 std::string duration(double x) {
-  return x == 0 ? "-" : format_duration(nanoseconds{std::llround(1e9 * x)});
+  return x == 0 ? "-" : format_seconds(x);
 }
 
 std::string bytes(double x) {
@@ -126,8 +131,18 @@ int show_profiles(shell& in, const arguments& args) {
 int measure_costs(shell& in, const arguments& args) {
   measure_model x;
   x.model = args[0];
-  if (args.size() > 1)
+  if (args.size() > 1 && args[1] != any_device)
     x.device = args[1];
+  if (args.size() > 2) {
+    auto extent = number_in<uint64_t>(args[2]);
+    if (!extent || *extent == 0)
+      return complain(in,
+                      "expected the length of the free extents beside the rows,"
+                      " found "
+                        + shown(args[2]),
+                      exit_wrong_call);
+    x.extent = *extent;
+  }
   if (in.form != output_form::json)
     std::cout << "measuring " << x.model << ", layer by layer ..." << std::endl;
   auto done_so = ask_profiler<done>(in.cluster, x, measuring_takes);
@@ -146,7 +161,9 @@ int show_plans(shell& in, const arguments& args) {
     return complain(in, "expected a number of devices, found " + shown(args[1]),
                     exit_wrong_call);
   x.devices = *devices;
-  auto plans = ask_profiler<plan_list>(in.cluster, x);
+  if (args.size() > 2)
+    x.device = args[2];
+  auto plans = ask_profiler<plan_list>(in.cluster, x, planning_takes);
   if (!plans)
     return complain(in, plans.failure().text);
   if (in.form == output_form::json)

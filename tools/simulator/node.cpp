@@ -87,6 +87,7 @@ void node::start() {
     return make_device(d, to);
   };
   ground.probe = [] { return host_reading{}; };
+  ground.aside = [](const std::function<void()>& job) { job(); };
   ground.ended = [this] {
     // Not from within one of its own actors.
     plan_.world->at(plan_.world->now(), [this] {

@@ -24,8 +24,9 @@ struct device_load {
   uint64_t running = 0;
   uint64_t waiting = 0; ///< batches for a lane
   uint64_t memory = 0;  ///< bytes held by replicas
+  uint64_t loads = 0;   ///< begun
   MILLRACE_FIELDS(device_load, device, lanes, busy, batches, running, waiting,
-                  memory)
+                  memory, loads)
 };
 
 /// Of times that were met: their number, sum, and sum of squares, in seconds.

@@ -111,7 +111,8 @@ struct model_settings {
       note{"loaded copies of each part, in their order, where they differ;"
            " default: replicas of each"},
       note{"where a part is ready, the other layers are loaded as well, in the"
-           " background; once each has become a whole copy these serve alone"},
+           " background; once each device with a part has a whole copy these"
+           " serve alone, and those beyond replicas make way for others"},
       note{"id or kind of the device they go to; default: any"},
       note{"part of the device each may use, where a device can be shared by"
            " parts (cpu cannot; emulated ones take longer); 0: all of it",

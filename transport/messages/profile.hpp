@@ -22,12 +22,14 @@ struct model_profile {
 /// Operator to profiler: measure a model on an idle device. Answered once that
 /// is done and on disk.
 /// Errors: unknown_model; unavailable where no device is idle, or stays so.
+/// Limits: rows and extent as in measurer.hpp.
 struct measure_model {
   std::string model;
   std::string version; ///< as in model_settings
   std::string device;  ///< kind, or id; empty: any
   std::vector<uint64_t> rows{1, 2, 4, 8};
-  MILLRACE_FIELDS(measure_model, model, version, device, rows)
+  uint64_t extent = 1; ///< of inputs' free extents beside the rows
+  MILLRACE_FIELDS(measure_model, model, version, device, rows, extent)
 };
 
 /// Operator to profiler: somebody has measured this elsewhere. Replaces what is
@@ -102,7 +104,8 @@ struct measure {
   uint64_t version = 0;
   std::string device; ///< id
   std::vector<uint64_t> rows;
-  MILLRACE_FIELDS(measure, model, version, device, rows)
+  uint64_t extent = 1; ///< as in measure_model
+  MILLRACE_FIELDS(measure, model, version, device, rows, extent)
 };
 
 struct measured {

@@ -165,8 +165,9 @@ struct execute {
   std::vector<tensor_list> items;
   std::vector<uint64_t> rows; ///< as in passage
   uint64_t trace = 0;         ///< as in run_batch
+  bool meters_memory = false; ///< which takes longer
   MILLRACE_FIELDS(execute, id, instance, share, priority, until, items, rows,
-                  trace)
+                  trace, meters_memory)
 };
 
 /// Executor to replica: what you had loaded is lost. What you gave me fails:
@@ -184,7 +185,8 @@ struct executed {
   std::vector<tensor_list> outputs;
   microseconds queue{0}; ///< in the executor and the device
   microseconds run{0};
-  MILLRACE_FIELDS(executed, id, status, text, outputs, queue, run)
+  uint64_t peak = 0; ///< bytes that it allocated, if they were metered
+  MILLRACE_FIELDS(executed, id, status, text, outputs, queue, run, peak)
 };
 
 } // namespace millrace

@@ -8,6 +8,7 @@
 
 #include <cctype>
 #include <cstdio>
+#include <optional>
 #include <set>
 #include <sstream>
 
@@ -19,6 +20,7 @@
 #include "models/backend/abi.h"
 #include "models/backend/torch/archive.hpp"
 #include "models/backend/torch/layer_splitter.hpp"
+#include "models/backend/torch/memory_meter.hpp"
 
 struct millrace_stage {
   struct layer {
@@ -249,10 +251,13 @@ int depends_on_values(const millrace_stage* stage) {
 
 int run(millrace_stage* stage, const millrace_tensor* inputs,
         uint32_t input_count, millrace_tensor* outputs,
-        uint32_t output_capacity, uint32_t* output_count,
+        uint32_t output_capacity, uint32_t* output_count, uint64_t* peak,
         millrace_error* failed) {
   return guarded(failed, [&] {
     c10::InferenceMode inference;
+    std::optional<millrace::memory_meter> meter;
+    if (peak != nullptr)
+      meter.emplace();
     torch::jit::setGraphExecutorOptimize(false);
     std::vector<at::Tensor> given, xs;
     for (uint32_t i = 0; i < input_count; ++i)
@@ -288,6 +293,8 @@ int run(millrace_stage* stage, const millrace_tensor* inputs,
     for (auto& x : xs)
       hand_over(x, outputs[n++]);
     *output_count = n;
+    if (meter)
+      *peak = meter->peak();
   });
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/partition/even_cuts.hpp"
+#include "models/partition/cuts.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -58,6 +58,33 @@ std::vector<uint64_t> even_cuts(const std::vector<uint64_t>& layer_bytes,
     (fits ? enough : too_few) = most;
   }
   return fill(layer_bytes, parts, enough);
+}
+
+result<void> check_cuts(const cut_wish& x, uint64_t layers) {
+  auto refuse = [](std::string why) {
+    return error{ec::bad_request, std::move(why), {}};
+  };
+  auto has = "it has " + std::to_string(layers) + " layers";
+  auto parts = x.cuts.empty() ? x.parts : x.cuts.size() + 1;
+  if (x.parts != 1 && x.parts != parts)
+    return refuse(std::to_string(x.cuts.size()) + " cuts do not make "
+                  + std::to_string(x.parts) + " parts");
+  if (layers > 0 && parts > layers)
+    return refuse(has + ", which make no " + std::to_string(parts) + " parts");
+  uint64_t first = 0;
+  for (auto cut : x.cuts) {
+    if (layers > 0 && (cut == 0 || cut >= layers))
+      return refuse(has + ", and cannot be cut at " + std::to_string(cut));
+    if (cut <= first)
+      return refuse("cuts: " + std::to_string(cut) + " after "
+                    + std::to_string(first)
+                    + ", expected ascending numbers of layers from 1 on");
+    first = cut;
+  }
+  if (!x.counts.empty() && x.counts.size() != parts)
+    return refuse("replicas_of_parts: has " + std::to_string(x.counts.size())
+                  + " numbers for " + std::to_string(parts) + " parts");
+  return {};
 }
 
 } // namespace millrace

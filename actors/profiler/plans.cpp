@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// \file
+/// Plans of where to cut a model. To make them takes seconds for many layers,
+/// so it is done aside.
+
+#include <algorithm>
+
+#include "actors/profiler/profiler_state.hpp"
+#include "runtime/text.hpp"
+
+namespace millrace {
+
+namespace {
+
+/// Who may wait at a time.
+constexpr size_t most_planning = 16;
+
+} // namespace
+
+/// Plans, with what is left to be told.
+struct plans_made {
+  uint64_t request = 0;
+  std::shared_ptr<const partition_planner> planner;
+  host_link link;
+  plan_list list;
+};
+
+caf::result<plan_list> profiler_state::on_get_plans(const get_plans& x) {
+  if (x.devices == 0 || x.requests == 0 || x.requests > 1'000'000)
+    return to_caf({ec::bad_request,
+                   "expected at least one device, and 1 to 1000000 requests",
+                   {}});
+  auto all = profiles_of(x.model, x.version);
+  if (all.empty())
+    return to_caf(
+      {ec::unavailable, "nothing is known of what " + x.model + " costs", {}});
+  std::set<std::string> kinds;
+  for (auto* one : all)
+    kinds.merge(devices_in(one->what.what));
+  auto kind = x.device.empty() ? *kinds.begin() : x.device;
+  if (x.device.empty() ? kinds.size() > 1 : !kinds.contains(x.device))
+    return to_caf({ec::bad_request,
+                   "what " + x.model + " costs is known on "
+                     + joined(kinds, ", ", [](auto& y) { return y; })
+                     + ": expected one of them"
+                     + (x.device.empty() ? "" : ", found " + shown(x.device)),
+                   {}});
+  auto* known = *std::find_if(all.begin(), all.end(), [&](auto* one) {
+    return devices_in(one->what.what).contains(kind);
+  });
+  auto& what = known->what;
+  if (auto fine = check_layers(x, layers_in(what.what, kind)); !fine)
+    return to_caf(fine.failure());
+  if (planning_.size() >= most_planning)
+    return to_caf({ec::overloaded, "other plans are being made", {}});
+  auto mine = ++last_request_;
+  auto out = std::make_shared<plans_made>();
+  out->request = mine;
+  out->link = link_between_workers();
+  out->list.device = kind;
+  plans_key at{key_of(what), kind};
+  if (auto i = plans_.find(at);
+      i != plans_.end() && i->second.link == out->link) {
+    out->planner = i->second.planner;
+    out->list.number = i->second.number;
+  } else {
+    out->list.number = ++planned_;
+  }
+  auto costs = layer_costs_of(what.what, kind, 1, out->link);
+  if (!costs)
+    return to_caf(costs.failure());
+  auto promise = self_->make_response_promise<plan_list>();
+  planning_[mine] = {std::move(at), known->version, promise};
+  options_.aside([out, x, costs = std::move(*costs),
+                  me = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl())] {
+    if (!out->planner)
+      out->planner = std::make_shared<partition_planner>(costs);
+    for (auto& r : out->planner->ranges(x.devices, x.requests))
+      out->list.ranges.push_back({r.first,
+                                  r.last,
+                                  {r.plan->cuts.begin(), r.plan->cuts.end()},
+                                  r.plan->cold,
+                                  r.plan->period,
+                                  r.plan->inference});
+    if (auto to = caf::actor_cast<profiler_actor>(
+          caf::actor_cast<caf::strong_actor_ptr>(me)))
+      caf::anon_send(to, planned{out});
+  });
+  return promise;
+}
+
+void profiler_state::on_planned(const planned& x) {
+  auto& made = *x.plans;
+  auto mine = planning_.extract(made.request);
+  if (!mine)
+    return;
+  auto& [of, profile, promise] = mine.mapped();
+  if (auto known = profiles_.find(of.first);
+      known != profiles_.end() && known->second.version == profile)
+    plans_[of] = {made.planner, made.link, made.list.number};
+  promise.deliver(made.list);
+}
+
+/// Errors: bad_request for a profile that is of other layers than the bundle
+/// has, where somebody has one.
+result<void> profiler_state::check_layers(const get_plans& x,
+                                          size_t layers) const {
+  auto* info = info_of(x.model, x.version);
+  if (info == nullptr || layers == 0 || info->layer_bytes.size() == layers)
+    return {};
+  return error{ec::bad_request,
+               "what is known of " + x.model + " is of "
+                 + std::to_string(layers) + " layers, and its bundle has "
+                 + std::to_string(info->layer_bytes.size()),
+               {}};
+}
+
+/// The slowest that a host with devices has: a plan is for any of them.
+host_link profiler_state::link_between_workers() const {
+  auto out = options_.link;
+  uint64_t slowest = 0;
+  for (auto& [name, node] : view_.nodes)
+    if (auto its = node.node.network; !node.devices.empty() && its > 0)
+      slowest = slowest == 0 ? its : std::min(slowest, its);
+  if (slowest > 0)
+    out.rate = {static_cast<double>(slowest)};
+  return out;
+}
+
+} // namespace millrace

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include "models/profile.hpp"
+#include "runtime/bytes.hpp"
+#include "tests/support/temporary_directory.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+
+TEST_CASE("profile: between measured batches the line, beyond them its"
+          " prolongation") {
+  profile p;
+  p.points.push_back({"cpu", 1, {}, {{"execute_seconds", 1}}});
+  p.points.push_back({"cpu", 5, {}, {{"execute_seconds", 3}}});
+  auto seconds_at = [&](double batch) {
+    return curve_of(p, "execute_seconds", "cpu").at(batch);
+  };
+  CHECK(seconds_at(0.5) == doctest::Approx(1));
+  CHECK(seconds_at(1) == doctest::Approx(1));
+  CHECK(seconds_at(3) == doctest::Approx(2));
+  CHECK(seconds_at(9) == doctest::Approx(5));
+  CHECK(curve_of(p, "execute_seconds", "v100").empty());
+  CHECK(curve_of(p, "memory_bytes", "cpu").empty());
+}
+
+TEST_CASE("profile: a file of several is read as well as that of one") {
+  temporary_directory dir;
+  auto read = [&](const std::string& text) {
+    auto path = dir.path() + "/p.yaml";
+    REQUIRE(write_file(path, std::as_bytes(std::span{text})));
+    auto x = read_profile(path, "m");
+    return x ? x->model + " " + std::to_string(x->points.size())
+             : x.failure().text.substr(path.size());
+  };
+  std::string point = "{device: d, metrics: {execute_seconds: 1}}";
+  CHECK(read("points: [" + point + "]") == "m 1");
+  CHECK(read("models: [{model: m, points: [" + point + ", " + point + "]}]")
+        == "m 2");
+  CHECK(read("models: [{model: n, points: [" + point + "]}]")
+        == " has no model 'm'; it has n");
+  CHECK(read("points: []")
+        == ": the profile of 'm' has 0 points, expected 1 to 100000");
+  CHECK(read("points: [{device: d, batch: -1}]")
+        == ": the profile of 'm', points[0]: batch: -1, expected more than 0");
+  CHECK(
+    read("points: [{device: d, dimensions: {layer: 0.5}}]")
+    == ": the profile of 'm', points[0]: layer: 0.5, expected a whole number"
+       " from 0 to 127");
+  CHECK(
+    read("points: [{device: d, metrics: {load_seconds: -2}}]")
+    == ": the profile of 'm', points[0]: load_seconds: -2, expected a number"
+       " from 0 on");
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include "models/device/short_runs.hpp"
+#include "models/device/warm_up.hpp"
+#include "tests/support/builders.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+
+TEST_CASE("short runs: inputs no larger than those that were short are expected"
+          " to be short again") {
+  short_runs x{100us};
+  CHECK_FALSE(x.expected(10)); // nothing is known
+  x.learn(40us, 10);
+  CHECK(x.expected(10));
+  CHECK_FALSE(x.expected(11));
+  x.learn(500us, 1000); // says nothing of smaller ones
+  CHECK(x.expected(10));
+  x.learn(50us, 20);
+  CHECK(x.expected(20));
+}
+
+TEST_CASE("short runs: one long run is an accident, three are a slow model") {
+  short_runs x{100us};
+  x.learn(40us, 10);
+  x.learn(5000us, 10);
+  x.learn(5000us, 10);
+  CHECK(x.expected(10));
+  x.learn(5000us, 10);
+  CHECK_FALSE(x.expected(10));
+  x.learn(60us, 10); // on a lane, some time later
+  CHECK(x.expected(10));
+}
+
+namespace {
+
+/// Takes as long for a row as it is told, and notes how many it is given.
+class slow_stage : public loaded_stage {
+public:
+  explicit slow_stage(nanoseconds row) : row_(row) {}
+
+  result<tensor_list> run(const tensor_list& inputs, timestamp,
+                          uint64_t*) override {
+    rows.push_back(inputs.at(0).extents[0]);
+    auto begin = std::chrono::steady_clock::now();
+    while (std::chrono::steady_clock::now() - begin < rows.back() * row_)
+      ;
+    return tensor_list{};
+  }
+
+  bool depends_on_values() const override { return false; }
+
+  std::vector<int64_t> rows;
+
+private:
+  nanoseconds row_;
+};
+
+std::vector<int64_t> rows_of_warm_up(nanoseconds row, size_t batch) {
+  slow_stage x{row};
+  REQUIRE(warm_up(x, make_bundle("m")->info, 0, batch, 0ns,
+                  [](size_t, size_t, nanoseconds) {}));
+  return x.rows;
+}
+
+} // namespace
+
+TEST_CASE("warm-up: a full batch, or as much of one as is soon done") {
+  CHECK(rows_of_warm_up(10us, 64) == std::vector<int64_t>{1, 1, 64, 64});
+  auto some = rows_of_warm_up(20ms, 64);
+  REQUIRE(some.size() >= 3);
+  CHECK(some[2] > 1);
+  CHECK(some[2] <= 10);
+  CHECK(rows_of_warm_up(210ms, 64) == std::vector<int64_t>{1});
+}
