@@ -153,8 +153,14 @@ void measurer_state::run_next() {
 void measurer_state::on_executed(executed& x) {
   if (over_)
     return;
-  if (x.status != ec::ok || x.outputs.empty())
-    return fail({x.status, x.text});
+  if (x.status != ec::ok || x.outputs.empty()) {
+    auto& s = stages_[stage_];
+    return fail(error{x.status, x.text}.within(
+      "layers " + std::to_string(s.layers.first) + " to "
+      + std::to_string(s.layers.last - 1) + " of " + what_.model + ", rows "
+      + std::to_string(what_.rows[s.by_rows.size()]) + ", free extents "
+      + std::to_string(what_.extent)));
+  }
   // To meter takes longer, so the time of that run does not count.
   if (std::exchange(metered_, true)) {
     runs_.push_back(to_seconds(x.run));

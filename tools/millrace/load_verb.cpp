@@ -53,11 +53,13 @@ public:
       if (m.model == x.model)
         found = &m;
     if (found == nullptr)
-      return error{ec::unknown_model,
-                   "the gateway serves no model " + shown(x.model)
-                     + "; it serves "
-                     + joined(*models, ", ", [](auto& m) { return m.model; }),
-                   {}};
+      return error{
+        ec::unknown_model,
+        "the gateway serves no model " + shown(x.model) + "; it serves "
+          + (models->empty()
+               ? "none yet"
+               : joined(*models, ", ", [](auto& m) { return m.model; })),
+        {}};
     input_source out;
     out.rows_ = x.rows;
     if (x.inputs.empty())
