@@ -43,7 +43,9 @@ struct deployment {
 /// it whole; groups of equal cuts on the others, and full replicas on the
 /// devices that make no group. The thesis leaves open what becomes of these,
 /// and that a plan made of costs from far away may be worse than a start
-/// nearby. Chosen among all plans that are best for some number of requests.
+/// nearby. Exact among these: with replicas of several kinds T grows with a
+/// group's first answer and its period, but is linear in neither, so that every
+/// plan counts that no other is as good as in both.
 deployment best_deployment(const partition_planner& plans, const scale_up& x);
 
 } // namespace millrace

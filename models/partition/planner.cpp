@@ -169,27 +169,28 @@ double mean_response(const partition& x, uint64_t requests, uint64_t devices) {
          + x.period * mean_place(requests, devices / x.parts());
 }
 
-partition_planner::envelope
-partition_planner::envelope_of(std::vector<partition> xs) {
+partition_planner::choice
+partition_planner::choice_among(std::vector<partition> xs) {
   auto least = [](auto& x) { return x.cold + x.inference; };
   std::sort(xs.begin(), xs.end(), [&](auto& a, auto& b) {
     return std::pair{least(a), a.period} < std::pair{least(b), b.period};
   });
-  envelope out;
+  choice out;
   for (auto& x : xs) {
     if (!out.plans.empty() && x.period >= out.plans.back().period)
       continue;
     double from = 0;
-    while (!out.plans.empty()) {
-      auto& last = out.plans.back();
+    while (!out.best.empty()) {
+      auto& last = out.plans[out.best.back()];
       from = (least(x) - least(last)) / (last.period - x.period);
       if (from > out.from.back())
         break;
-      out.plans.pop_back();
+      out.best.pop_back();
       out.from.pop_back();
       from = 0;
     }
     out.from.push_back(from);
+    out.best.push_back(out.plans.size());
     out.plans.push_back(std::move(x));
   }
   return out;
@@ -202,7 +203,7 @@ partition_planner::partition_planner(const layer_costs& costs, pipelining mode,
   for (size_t parts = 1; parts <= most; ++parts) {
     if (parts > 1)
       all.next();
-    by_parts_.push_back(envelope_of(all.whole()));
+    by_parts_.push_back(choice_among(all.whole()));
   }
 }
 
@@ -211,7 +212,7 @@ const partition& partition_planner::best_of(size_t parts, uint64_t requests,
   auto& x = by_parts_[parts - 1];
   auto after = std::upper_bound(x.from.begin(), x.from.end(),
                                 mean_place(requests, devices / parts));
-  return x.plans[static_cast<size_t>(after - x.from.begin()) - 1];
+  return x.plans[x.best[static_cast<size_t>(after - x.from.begin()) - 1]];
 }
 
 const partition& partition_planner::best(uint64_t requests,

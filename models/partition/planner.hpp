@@ -69,7 +69,8 @@ public:
   const partition& best_of(size_t parts, uint64_t requests,
                            uint64_t devices) const;
 
-  /// Those of so many parts that are best for some number of requests.
+  /// Those of so many parts than which none gives both its first answer and
+  /// the next ones as soon, the soonest first answer first.
   const std::vector<partition>& plans_of(size_t parts) const {
     return by_parts_[parts - 1].plans;
   }
@@ -82,14 +83,15 @@ public:
   std::vector<range> ranges(uint64_t devices, uint64_t most_requests) const;
 
 private:
-  /// Each plan with the mean_place from which on it is the best.
-  struct envelope {
-    std::vector<double> from;
+  /// Plans, and which of them are best, each from a mean_place on.
+  struct choice {
     std::vector<partition> plans;
+    std::vector<double> from;
+    std::vector<size_t> best;
   };
-  static envelope envelope_of(std::vector<partition> xs);
+  static choice choice_among(std::vector<partition> xs);
 
-  std::vector<envelope> by_parts_;
+  std::vector<choice> by_parts_;
 };
 
 } // namespace millrace
