@@ -30,6 +30,9 @@ void router_state::start(router_actor::stateful_pointer<router_state> self,
 
 namespace {
 
+/// When to ask again for a model whose parts are being loaded.
+constexpr microseconds parts_soon = 100ms;
+
 /// Up fast and down slowly: what is expected too soon is run for nothing.
 void learn(microseconds& average, microseconds newest) {
   auto part = average == 0us ? 1 : newest > average ? 2 : 8;
@@ -69,7 +72,13 @@ void router_state::on_route(route& x) {
       handed_on.push_back(std::move(request));
       continue;
     }
-    if (!queue_->push(request))
+    // As where no replica has been ready yet: it may take long.
+    if (!was_served_)
+      settle_as(request.key, ec::unavailable,
+                "not all parts of model '" + options_.model
+                  + "' have been ready yet",
+                parts_soon);
+    else if (!queue_->push(request))
       settle_as(request.key, ec::overloaded,
                 "the queue of model '" + options_.model + "' is full ("
                   + std::to_string(queue_->size()) + " requests)",
@@ -107,6 +116,7 @@ void router_state::on_ready(const replica_ready& x) {
   draining_.erase(i->first);
   layers_ = std::max<uint64_t>(1, x.info.layer_bytes.size());
   stages_->add(i->first, r.layers, layers_);
+  was_served_ = was_served_ || stages_->is_open(0);
   retired_ = false;
   if (std::exchange(version_, x.info.version) != x.info.version)
     poisons_.clear();

@@ -125,7 +125,12 @@ TEST_CASE(
                  "  - {model: relay, parts: 3, complete: true}\n", bundles};
   c.start_all();
   auto gateway = c.connect_client();
-  REQUIRE(eventually([&] { return gateway.models()->size() == 1; }, 20s));
+  REQUIRE(eventually(
+    [&] {
+      auto y = gateway.infer_one(ask("relay", floats({1, 4})));
+      return y.status == ec::ok;
+    },
+    20s));
   canary_load load{c.connect_client(), "relay", 32};
   load.start();
   auto whole = [](auto& r) { return r.layers == layer_range{0, 6}; };
