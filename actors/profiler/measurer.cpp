@@ -153,7 +153,9 @@ void measurer_state::run_next() {
 void measurer_state::on_executed(executed& x) {
   if (over_)
     return;
-  if (x.status != ec::ok || x.outputs.empty()) {
+  if (x.status == ec::ok && x.outputs.empty())
+    return fail({ec::internal, "a run gave nothing"});
+  if (x.status != ec::ok) {
     auto& s = stages_[stage_];
     return fail(error{x.status, x.text}.within(
       "layers " + std::to_string(s.layers.first) + " to "

@@ -103,7 +103,7 @@ TEST_CASE(
       auto run =
         with("{kind: " + kind + ", nodes: [front], at: 5s, lasts: " + lasts
              + "}, {kind: delay, nodes: [w-2], at: 4s, lasts: 6s,"
-               " by: 100ms}");
+               " by: 200ms}");
       CHECK(run.replicas.size() == 2);
       CHECK(share_ok(run, 10s, 20s) == 1);
     }

@@ -121,6 +121,8 @@ class ImportModule(unittest.TestCase):
                 (["Nested"], ["x:F32:-1,4"], "cannot be called so"),
                 (["Affine"], ["x:float:-1,4"], "expected NAME:DTYPE:EXTENTS"),
                 (["Affine"], ["x:F32:-1,5"], "cannot be traced: mat1 and mat2"),
+                (["zipfile.ZipFile", "--arg", "file=nowhere"], ["x:F32:-1,4"],
+                 "made no module: FileNotFoundError"),
                 (["Affine", "--arg", "x"], ["x:F32:-1,4"], "KEY=VALUE")):
             self.assertIn(says, self.refusal(*words, inputs=inputs))
 
