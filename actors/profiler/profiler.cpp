@@ -247,10 +247,13 @@ profiler_state::profiles_of(const std::string& model,
                             const std::string& version) const {
   std::vector<const entry*> out;
   auto* info = info_of(model, version);
-  std::set<std::string> layers{{}, info == nullptr ? "" : info->layers_key};
-  for (auto i = layers.rbegin(); i != layers.rend(); ++i)
-    if (auto known = profiles_.find({model, *i}); known != profiles_.end())
-      out.push_back(&known->second);
+  auto add = [&](const std::string& layers) {
+    if (auto i = profiles_.find({model, layers}); i != profiles_.end())
+      out.push_back(&i->second);
+  };
+  if (info != nullptr && !info->layers_key.empty())
+    add(info->layers_key);
+  add({});
   return out;
 }
 

@@ -243,8 +243,12 @@ private:
   result<void> warm_up_here(const manifest& of) {
     if (order_.max_batch == 0)
       return {};
-    return warm_up(*stage_, of, order_.first_layer, order_.max_batch,
-                   nanoseconds{0}, [](size_t, size_t, nanoseconds) {});
+    return warm_up(*stage_, of,
+                   {order_.first_layer,
+                    order_.max_batch,
+                    {},
+                    [] { return timestamp{std::chrono::steady_clock::now()}; },
+                    {}});
   }
 
   /// Each lane pays its own first calls before it serves, unless that was done

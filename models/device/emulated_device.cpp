@@ -165,11 +165,11 @@ private:
   /// With nothing of it there, on the average.
   seconds_d load_time(const load_request& x) const {
     auto known = metric("load_seconds", x);
-    if (auto* of = profile_of(x); known.empty() || part_of(x) < 1)
-      if (auto part = of == nullptr
-                        ? std::nullopt
-                        : load_seconds_of_part(*of, info_.kind, x.first_layer,
-                                               x.last_layer))
+    if (!known.empty() && part_of(x) == 1)
+      return seconds_d{known.at(1)};
+    if (auto* of = profile_of(x))
+      if (auto part =
+            load_seconds_of_part(*of, info_.kind, x.first_layer, x.last_layer))
         return seconds_d{*part};
     return known.empty() ? seconds_d{how_.load} * part_of(x)
                          : seconds_d{known.at(1)};

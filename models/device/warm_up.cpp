@@ -14,17 +14,16 @@ constexpr nanoseconds longest_pass = 200ms;
 
 /// Until first-call costs are paid. Returns how long the last pass took.
 result<nanoseconds> warm_up_rows(loaded_stage& x, const tensor_list& inputs,
-                                 size_t rows, nanoseconds short_pass,
-                                 const timed_pass& tell) {
+                                 size_t rows, const warm_up_options& how) {
   nanoseconds took{0};
   for (int pass = 0, passes = 2; pass < passes; ++pass) {
-    auto begin = std::chrono::steady_clock::now();
+    auto begin = how.now();
     if (auto y = x.run(inputs); !y)
       return y.failure();
-    took = std::chrono::steady_clock::now() - begin;
-    if (pass > 0)
-      tell(rows, bytes_of(inputs), took);
-    if (took < short_pass)
+    took = how.now() - begin;
+    if (pass > 0 && how.tell)
+      how.tell(rows, bytes_of(inputs), took);
+    if (took < how.short_pass)
       passes = 8;
     else if (took > longest_pass)
       break;
@@ -40,20 +39,18 @@ size_t rows_within(nanoseconds one, size_t most) {
 
 } // namespace
 
-result<void> warm_up(loaded_stage& x, const manifest& of, size_t first,
-                     size_t max_batch, nanoseconds short_pass,
-                     const timed_pass& tell) {
+result<void> warm_up(loaded_stage& x, const manifest& of,
+                     const warm_up_options& how) {
   auto run = [&](size_t rows) -> result<nanoseconds> {
-    auto inputs = zeros_across(of, first, rows);
-    return inputs ? warm_up_rows(x, *inputs, rows, short_pass, tell)
-                  : inputs.failure();
+    auto inputs = zeros_across(of, how.first, rows);
+    return inputs ? warm_up_rows(x, *inputs, rows, how) : inputs.failure();
   };
   auto one = run(1);
   if (!one)
     return one.failure();
-  if (max_batch <= 1 || of.signature.batch_axis < 0)
+  if (how.max_batch <= 1 || of.signature.batch_axis < 0)
     return {};
-  if (auto rows = rows_within(*one, max_batch); rows > 1)
+  if (auto rows = rows_within(*one, how.max_batch); rows > 1)
     if (auto many = run(rows); !many)
       return many.failure();
   return {};

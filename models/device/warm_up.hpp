@@ -11,14 +11,20 @@ namespace millrace {
 using timed_pass =
   std::function<void(size_t rows, size_t bytes, nanoseconds took)>;
 
-/// Runs a stage that begins with layer `first` on zeros, as one row and as a
-/// full batch, or as much of one as takes a fifth of a second, until its
-/// first-call costs are paid on this thread: code paths, primitives per shape,
-/// memory. Passes that take less than `short_pass` are
-/// repeated and told of: on a lane that slept before each request their true
-/// time would not be seen. Errors: as the stage's.
-result<void> warm_up(loaded_stage& x, const manifest& of, size_t first,
-                     size_t max_batch, nanoseconds short_pass,
-                     const timed_pass& tell);
+struct warm_up_options {
+  size_t first = 0; ///< layer, of the stage's
+  size_t max_batch = 1;
+  nanoseconds short_pass{0};
+  std::function<timestamp()> now;
+  timed_pass tell; ///< may be empty
+};
+
+/// Runs a stage on zeros, as one row and as a full batch, or as much of one as
+/// takes a fifth of a second, until its first-call costs are paid on this
+/// thread: code paths, primitives per shape, memory. Passes that take less than
+/// `short_pass` are repeated and told of: on a lane that slept before each
+/// request their true time would not be seen. Errors: as the stage's.
+result<void> warm_up(loaded_stage& x, const manifest& of,
+                     const warm_up_options& how);
 
 } // namespace millrace

@@ -14,6 +14,14 @@ bool is_cost(double seconds) {
   return std::isfinite(seconds) && seconds >= 0;
 }
 
+/// What a profile says of so many rows; 0 where it says nothing.
+auto metrics_at(const profile& x, const std::string& device, double rows) {
+  return [&x, &device, rows](const char* name, const dimensions& of) {
+    auto found = curve_of(x, name, device, of);
+    return found.empty() ? 0 : found.at(rows);
+  };
+}
+
 } // namespace
 
 std::set<std::string> devices_in(const profile& x) {
@@ -36,10 +44,7 @@ size_t layers_in(const profile& x, const std::string& device) {
 std::optional<double> load_seconds_of_part(const profile& x,
                                            const std::string& device,
                                            size_t first, size_t last) {
-  auto metric = [&](const char* name, const dimensions& of) {
-    auto found = curve_of(x, name, device, of);
-    return found.empty() ? 0 : found.at(1);
-  };
+  auto metric = metrics_at(x, device, 1);
   auto out =
     metric("part_attach_seconds", {}) + metric("part_send_seconds", {});
   for (auto i = first; i < last; ++i) {
@@ -53,10 +58,7 @@ std::optional<double> load_seconds_of_part(const profile& x,
 
 result<layer_costs> layer_costs_of(const profile& x, const std::string& device,
                                    double rows, const host_link& link) {
-  auto metric = [&](const char* name, const dimensions& of) {
-    auto found = curve_of(x, name, device, of);
-    return found.empty() ? 0 : found.at(rows);
-  };
+  auto metric = metrics_at(x, device, rows);
   auto over_link = [&](double bytes) {
     return bytes / link.rate.bytes_per_second;
   };

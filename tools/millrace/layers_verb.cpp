@@ -23,8 +23,8 @@ struct layers_options {
 struct shown_stage {
   size_t first, last; ///< one past
   uint64_t parameter_bytes = 0;
-  size_t tensors = 0;      ///< that cross the cut behind it
-  uint64_t bytes_of_a_row; ///< of these
+  size_t tensors = 0;          ///< that cross the cut behind it
+  uint64_t bytes_of_a_row = 0; ///< of these
 };
 
 /// Each layer, or each stage between cuts.
