@@ -289,9 +289,11 @@ struct planned {
 
 /// The PROFILER knows what models cost.
 using profiler_actor = caf::typed_actor<
-  // Has one measured; keeps what was measured elsewhere. Both are on disk then.
+  // Has one measured; keeps what was measured elsewhere; forgets it. All of it
+  // is on disk then.
   caf::replies_to<measure_model>::with<done>,
   caf::replies_to<keep_profile>::with<done>,
+  caf::replies_to<forget_profiles>::with<done>,
   // What is known of models, and where to cut them.
   caf::replies_to<get_profiles>::with<profile_list>,
   caf::replies_to<get_plans>::with<plan_list>,

@@ -22,8 +22,9 @@ using viewers_say =
              get_events, examine, get_spans, get_queue, get_requests,
              get_profiles, get_plans>;
 
-using operators_say = std::tuple<set_model, forget_model, drain, set_log,
-                                 record_spans, measure_model, keep_profile>;
+using operators_say =
+  std::tuple<set_model, forget_model, drain, set_log, record_spans,
+             measure_model, keep_profile, forget_profiles>;
 
 using nodes_say = std::tuple<
   // answers

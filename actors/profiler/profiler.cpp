@@ -172,29 +172,57 @@ caf::result<done> profiler_state::on_keep(keep_profile& x) {
   return promise;
 }
 
+caf::result<done> profiler_state::on_forget(const forget_profiles& x) {
+  if (first_of(x.model) == profiles_.end())
+    return to_caf(
+      {ec::unknown_model, "nothing was measured of " + shown(x.model), {}});
+  if (changes_.size() >= most_changes)
+    return to_caf({ec::overloaded, "so many changes wait for the disk", {}});
+  auto promise = self_->make_response_promise<done>();
+  enqueue({{x.model, {}}, std::nullopt, promise});
+  return promise;
+}
+
 // -- on disk, one after the other ---------------------------------------------
 
 void profiler_state::keep(model_profile x, done_promise promise) {
-  changes_.push_back({std::move(x), promise});
+  auto of = key_of(x);
+  enqueue({std::move(of), std::move(x), promise});
+}
+
+void profiler_state::enqueue(change x) {
+  changes_.push_back(std::move(x));
   if (loaded_ && changes_.size() == 1)
     write_next();
+}
+
+/// The first row of a model, of whatever layers.
+std::map<profiler_state::key, profiler_state::entry>::iterator
+profiler_state::first_of(const std::string& model) {
+  auto i = profiles_.lower_bound({model, {}});
+  return i != profiles_.end() && i->first.first == model ? i : profiles_.end();
 }
 
 void profiler_state::write_next() {
   if (changes_.empty())
     return;
-  auto& x = changes_.front().what;
-  auto known = profiles_.find(key_of(x));
+  auto& [of, what, promise] = changes_.front();
+  auto known = what ? profiles_.find(of) : first_of(of.first);
   uint64_t version = 0;
   if (known != profiles_.end()) {
-    x.what = merged(known->second.what.what, x.what);
+    of = known->first;
     version = known->second.version;
   }
-  encoder out{timestamp{}, nullptr};
-  out.put(profile_row{1, x});
+  std::string row; // an empty one is none
+  if (what) {
+    if (known != profiles_.end())
+      what->what = merged(known->second.what.what, what->what);
+    encoder out{timestamp{}, nullptr};
+    out.put(profile_row{1, *what});
+    row = out.take_body().text();
+  }
   options_.facts->put(
-    table, x.what.model + "/" + x.layers, std::string{out.take_body().text()},
-    version,
+    table, of.first + "/" + of.second, std::move(row), version,
     [me = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl())](auto y) {
       if (auto to = caf::actor_cast<profiler_actor>(
             caf::actor_cast<caf::strong_actor_ptr>(me)))
@@ -204,18 +232,26 @@ void profiler_state::write_next() {
 }
 
 void profiler_state::on_written(const profile_written& x) {
-  auto change = std::move(changes_.front());
-  changes_.pop_front();
+  auto& [of, what, promise] = changes_.front();
+  auto is_last = true;
   if (*x.version) {
-    auto at = key_of(change.what);
-    std::erase_if(plans_, [&](auto& y) { return y.first.first == at; });
-    profiles_[at] = {std::move(change.what), **x.version};
-    change.promise.deliver(done{});
+    std::erase_if(plans_, [&](auto& y) { return y.first.first == of; });
+    if (what) {
+      profiles_[of] = {std::move(*what), **x.version};
+    } else {
+      profiles_.erase(of);
+      std::erase_if(live_, [&](auto& y) { return y.second.model == of.first; });
+      is_last = first_of(of.first) == profiles_.end();
+    }
+    if (is_last)
+      promise.deliver(done{});
   } else {
     log_event(log_level::error, "profiler", "not_written",
               {{"error", to_string(x.version->failure())}});
-    change.promise.deliver(to_caf(x.version->failure()));
+    promise.deliver(to_caf(x.version->failure()));
   }
+  if (is_last)
+    changes_.pop_front();
   write_next();
 }
 
@@ -348,6 +384,7 @@ profiler(profiler_actor::stateful_pointer<profiler_state> self,
   return {
     [&s](const measure_model& x) { return s.on_measure(x); },
     [&s](keep_profile& x) { return s.on_keep(x); },
+    [&s](const forget_profiles& x) { return s.on_forget(x); },
     [&s](const get_profiles& x) { return s.on_get(x); },
     [&s](const get_plans& x) { return s.on_get_plans(x); },
     [&s](inventory& x) { s.on_inventory(x); },

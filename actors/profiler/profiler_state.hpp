@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 
@@ -28,6 +29,7 @@ struct profiler_state {
 
   caf::result<done> on_measure(const measure_model& x);
   caf::result<done> on_keep(keep_profile& x);
+  caf::result<done> on_forget(const forget_profiles& x);
   profile_list on_get(const get_profiles& x) const;
   caf::result<plan_list> on_get_plans(const get_plans& x);
   void on_inventory(inventory& x);
@@ -47,7 +49,8 @@ private:
     uint64_t version = 0; ///< of the row
   };
   struct change {
-    model_profile what;
+    key of;
+    std::optional<model_profile> what; ///< none: all rows of this model go
     done_promise promise;
   };
   /// Of one profile on one kind of device.
@@ -73,6 +76,8 @@ private:
   result<site> site_for(const measure_model& x) const;
   static key key_of(const model_profile& x);
   void keep(model_profile x, done_promise promise);
+  void enqueue(change x);
+  std::map<key, entry>::iterator first_of(const std::string& model);
   void write_next();
   std::vector<const entry*> profiles_of(const std::string& model,
                                         const std::string& version) const;

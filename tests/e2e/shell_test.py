@@ -148,6 +148,13 @@ class Shell(ThreeNodes):
         plans.stdout.close()
         self.assertGreater(time.monotonic() - begun, 2 * slowest)  # there was much to do
         self.assertEqual(self.shell("events").stdout.count("peer_down"), lost)
+        refused = self.shell("forget-profiles", "many")
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("--yes", refused.stderr)
+        self.assertEqual(self.shell("--yes", "forget-profiles", "many").returncode, 0)
+        self.assertEqual(self.shell("plans", "many").returncode, 1)
+        self.assertIn("nothing was measured of 'many'",
+                      self.shell("--yes", "forget-profiles", "many").stderr)
 
     def test_trace_without_load_says_so(self):
         path = pathlib.Path(self.folder.name, "quiet.json")

@@ -161,24 +161,67 @@ TEST_CASE("profiler: what was measured is there after it has crashed") {
   CHECK(known(c).profiles.size() == 1);
 }
 
-TEST_CASE("FP-08: what replicas take while they serve is averaged") {
+TEST_CASE("profiler: what is to be forgotten of a model is, of all its layers,"
+          " and stays so") {
+  virtual_cluster c{1, idle_model(), ten_ms};
+  auto forget = [&] {
+    return c.ask_actor<done, profiler_actor>("./profiler",
+                                             forget_profiles{"m"});
+  };
+  CHECK(forget().failure().code == ec::unknown_model);
+  REQUIRE(measure_it(c));
+  auto keep = [&](const std::string& model) {
+    profile x{model, {{"v100", 1, {}, {{"load_seconds", 1}}}}};
+    return c.ask_actor<done, profiler_actor>("./profiler",
+                                             keep_profile{{x, {}, "test"}});
+  };
+  REQUIRE(keep("m"));
+  REQUIRE(keep("n"));
+  CHECK(known(c).profiles.size() == 2); // of its layers, and of any
+  REQUIRE(forget());
+  CHECK(known(c).profiles.empty());
+  CHECK_FALSE(c.ask_actor<plan_list, profiler_actor>(
+    "./profiler", get_plans{"m", "", "", 4, 100}));
+  c.crash("./profiler");
+  c.advance(3s);
+  auto rest =
+    *c.ask_actor<profile_list, profiler_actor>("./profiler", get_profiles{});
+  REQUIRE(rest.profiles.size() == 1);
+  CHECK(rest.profiles[0].what.model == "n");
+  CHECK(measure_it(c));
+}
+
+TEST_CASE("FP-08: what replicas take while they serve is averaged, and follows"
+          " what changes") {
   auto wanted = idle_model();
   wanted.replicas = 1;
-  wanted.policy.batch = 1;
   virtual_cluster c{2, wanted, ten_ms};
-  for (uint64_t id = 1; id <= 1000; ++id) {
-    c.request(id);
-    c.advance(20ms);
-  }
-  auto live = known(c).live;
-  REQUIRE(live.size() == 2); // a figure for each part
-  for (auto& x : live) {
-    CHECK(x.execute == doctest::Approx(0.005).epsilon(0.02));
-    CHECK(x.batch == doctest::Approx(1));
-    CHECK(x.load == doctest::Approx(0.025));
-    CHECK(x.executions > 1);
-    CHECK(x.loads == 1);
-  }
+  uint64_t id = 0;
+  auto serve = [&](int64_t rows, microseconds length) {
+    for (auto left = length; left > 0us; left -= 20ms) {
+      c.request(++id, c.ask(rows));
+      c.advance(20ms);
+    }
+  };
+  // Of a part, which takes half of 9 ms and of 1 ms a row.
+  auto executes = [&](double seconds) {
+    auto live = known(c).live;
+    REQUIRE(live.size() == 2); // a figure for each part
+    for (auto& x : live) {
+      CHECK(x.execute == doctest::Approx(seconds).epsilon(0.01));
+      CHECK(x.batch == doctest::Approx(1));
+      CHECK(x.load == doctest::Approx(0.025));
+      CHECK(x.loads == 1);
+    }
+    return live.at(0).executions;
+  };
+  serve(1, 20s);
+  auto before = executes(0.005);
+  CHECK(before > 1);
+  serve(11, 5s); // one look: a fifth of the average is new
+  CHECK(executes(0.8 * 0.005 + 0.2 * 0.010) == before + 1);
+  serve(11, 100s);
+  executes(0.010);
 }
 
 TEST_CASE("FP-18: versions whose layers are alike have the same plans, until"

@@ -88,8 +88,8 @@ TEST_CASE("P13: each role may say its messages and no other: every cell") {
     "get_clock",   "get_events",   "examine",      "get_spans",
     "get_queue",   "get_requests", "get_profiles", "get_plans"};
   const std::set<std::string_view> orders{
-    "set_model",    "forget_model",  "drain",       "set_log",
-    "record_spans", "measure_model", "keep_profile"};
+    "set_model",    "forget_model",  "drain",        "set_log",
+    "record_spans", "measure_model", "keep_profile", "forget_profiles"};
   const std::set<std::string_view> node{
     "failure",        "done",         "member_list",   "node_status",
     "model_list",     "device_load",  "replica_load",  "node_load",

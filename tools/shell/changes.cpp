@@ -11,16 +11,6 @@ namespace millrace {
 
 namespace {
 
-int report_done(const shell& in, const result<done>& x,
-                const std::string& text) {
-  if (!x)
-    return complain(in, x.failure().text);
-  if (in.form == output_form::json)
-    return print_json(json{{"ok", true}});
-  std::cout << text << std::endl;
-  return exit_ok;
-}
-
 std::string not_registered(const std::string& model,
                            const std::vector<model_status>& models) {
   return "model " + shown(model) + " is not registered; there are "

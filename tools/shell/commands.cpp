@@ -272,6 +272,15 @@ const std::vector<shell_command>& shell_commands() {
      import_profiles,
      {},
      false},
+    {"forget-profiles",
+     "MODEL",
+     1,
+     1,
+     {model},
+     "forget what was measured of a model",
+     forget_profiles_of,
+     {},
+     false},
     {"log",
      "LEVEL [NODE]",
      1,
@@ -307,6 +316,16 @@ int complain(output_form form, const std::string& why, exit_status status) {
 
 int complain(const shell& in, const std::string& why, exit_status status) {
   return complain(in.form, why, status);
+}
+
+int report_done(const shell& in, const result<done>& x,
+                const std::string& text) {
+  if (!x)
+    return complain(in, x.failure().text);
+  if (in.form == output_form::json)
+    return print_json(json{{"ok", true}});
+  std::cout << text << std::endl;
+  return exit_ok;
 }
 
 void warn_of(const shell& in, const std::map<std::string, std::string>& nodes) {

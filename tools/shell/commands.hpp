@@ -69,6 +69,10 @@ int complain(output_form form, const std::string& why,
 int complain(const shell& in, const std::string& why,
              exit_status status = exit_failed);
 
+/// Prints that a command was carried out, or why not.
+int report_done(const shell& in, const result<done>& x,
+                const std::string& text);
+
 /// Warns that these nodes did not do what they were asked, and why: to stderr,
 /// and in text only, for JSON has a member "failed".
 void warn_of(const shell& in, const std::map<std::string, std::string>& nodes);

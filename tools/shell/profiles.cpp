@@ -225,4 +225,13 @@ int import_profiles(shell& in, const arguments& args) {
   return exit_ok;
 }
 
+int forget_profiles_of(shell& in, const arguments& args) {
+  if (!confirmed(in, "What was measured or imported of " + args[0]
+                       + " is gone, and so are its plans."))
+    return exit_failed;
+  return report_done(in,
+                     ask_profiler<done>(in.cluster, forget_profiles{args[0]}),
+                     "nothing is known of what " + args[0] + " costs");
+}
+
 } // namespace millrace

@@ -26,6 +26,7 @@ int measure_costs(shell& in, const arguments& args);
 int show_plans(shell& in, const arguments& args);
 int export_profiles(shell& in, const arguments& args);
 int import_profiles(shell& in, const arguments& args);
+int forget_profiles_of(shell& in, const arguments& args);
 
 // requests.cpp, tracing.cpp, doctor.cpp: what happens, and why
 int explain_request(shell& in, const arguments& args);

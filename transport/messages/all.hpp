@@ -36,8 +36,8 @@ using all_messages = std::tuple<
   // load
   get_load, device_load, replica_load, node_load,
   // profile
-  measure_model, keep_profile, get_profiles, profile_list, get_plans, plan_list,
-  measure, measured,
+  measure_model, keep_profile, forget_profiles, get_profiles, profile_list,
+  get_plans, plan_list, measure, measured,
   // inside
   get_clock, clock_reading, get_events, event_list, set_log, examine,
   examination, record_spans, get_spans, span_list, get_queue, queue_status,

@@ -39,6 +39,14 @@ struct keep_profile {
   MILLRACE_FIELDS(keep_profile, what)
 };
 
+/// Operator to profiler: what was measured or brought of a model, of whatever
+/// layers, and the averages of its replicas are known no more.
+/// Errors: unknown_model where nothing was.
+struct forget_profiles {
+  std::string model;
+  MILLRACE_FIELDS(forget_profiles, model)
+};
+
 /// Of one model, or of all.
 struct get_profiles {
   std::string model;
