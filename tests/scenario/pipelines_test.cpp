@@ -239,6 +239,17 @@ TEST_CASE("P3: when a stage dies, what it had is run again by another, and what"
   CHECK(c.executions <= 202);
 }
 
+TEST_CASE(
+  "P3: what was to go to a stage that dies goes to another of its part") {
+  virtual_cluster c{4, in_parts(2, 2), ten_ms};
+  send(c, 1, 200); // those that run in the first part are bound to the second
+  c.advance(101ms);
+  c.kill(nodes_of(c, 4).at(1));
+  c.advance(2s); // far less than they may take
+  CHECK(c.answers() == counts{{ec::ok, 200}});
+  CHECK(all_are_right(c));
+}
+
 TEST_CASE("P3: when the only replica of a part dies, its requests wait for the"
           " next") {
   virtual_cluster c{4, in_parts(3), ten_ms};
