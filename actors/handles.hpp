@@ -126,6 +126,8 @@ using gateway_actor = caf::typed_actor<
   caf::reacts_to<settled>,
   // Admitted requests whose model version is served no more.
   caf::reacts_to<handed_back>,
+  // Whether a router's replicas, which may be parts, lead through its model.
+  caf::reacts_to<way_through>,
   // The controller's word on which models are to be served.
   caf::reacts_to<wanted_models>,
   // For people: requests that are open, and those that stood out.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config/scenario_profiles.hpp"
 
-#include <set>
-
 #include "runtime/text.hpp"
 
 namespace millrace {
@@ -31,24 +29,6 @@ void add_likeness(profile& x, const std::string& kind,
     scale(p, about.times);
     if (!p.metrics.empty())
       x.points.push_back(std::move(p));
-  }
-}
-
-/// One measurement says nothing of batches: each row then takes as long as the
-/// rows that were measured, so that batching saves nothing.
-void prolong_single_points(profile& x) {
-  std::map<std::string, std::set<double>> measured;
-  for (auto& p : x.points)
-    if (p.dimensions.empty() && p.metrics.contains("execute_seconds"))
-      measured[p.device].insert(p.batch);
-  auto points = x.points;
-  for (auto& p : points) {
-    if (!p.dimensions.empty() || !p.metrics.contains("execute_seconds")
-        || measured[p.device].size() != 1)
-      continue;
-    p.batch *= 2;
-    p.metrics = {{"execute_seconds", 2 * p.metrics.at("execute_seconds")}};
-    x.points.push_back(std::move(p));
   }
 }
 
@@ -94,7 +74,6 @@ result<profile_book> make_profiles(const scenario& what,
       return mine.failure();
     for (auto& [kind, about] : kinds.kinds)
       add_likeness(*mine, kind, about);
-    prolong_single_points(*mine);
     out[name] = std::move(*mine);
   }
   return out;

@@ -56,6 +56,11 @@ curve& curve::operator*=(double factor) {
   return *this;
 }
 
+void curve::prolong_alone() {
+  if (points_.size() == 1)
+    add(2 * points_[0].first, 2 * points_[0].second);
+}
+
 curve curve_of(const profile& x, const std::string& metric,
                const std::string& device,
                const std::map<std::string, double>& dimensions) {
@@ -64,15 +69,22 @@ curve curve_of(const profile& x, const std::string& metric,
     if (p.device == device && p.dimensions == dimensions
         && p.metrics.contains(metric))
       out.add(p.batch, p.metrics.at(metric));
+  if (metric == "execute_seconds")
+    out.prolong_alone();
   return out;
 }
 
 curve curve_of_layers(const profile& x, const std::string& metric,
                       const std::string& device, size_t first, size_t last,
                       size_t layers) {
+  auto of_layer = [&](size_t i) {
+    return curve_of(x, metric, device, {{"layer", static_cast<double>(i)}});
+  };
+  auto alike =
+    layers > 0 && !of_layer(layers - 1).empty() && of_layer(layers).empty();
   curve out;
-  for (auto i = first; i < last; ++i)
-    out += curve_of(x, metric, device, {{"layer", static_cast<double>(i)}});
+  for (auto i = first; alike && i < last; ++i)
+    out += of_layer(i);
   auto whole = curve_of(x, metric, device);
   auto all = last - first == layers;
   if (!whole.empty() && (all || out.empty())) {

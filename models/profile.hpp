@@ -46,6 +46,8 @@ public:
   /// Adds one to it, at all sizes that either was measured at.
   curve& operator+=(const curve& x);
   curve& operator*=(double factor);
+  /// One size alone says nothing of others: each row then takes as much.
+  void prolong_alone();
   friend bool operator==(const curve&, const curve&) = default;
 
 private:
@@ -53,14 +55,16 @@ private:
 };
 
 /// A metric on a kind of device, of points with just these dimensions; empty
-/// when there are none.
+/// when there are none. Where execute_seconds are known of one size only, each
+/// row takes as long: batching then saves nothing.
 curve curve_of(const profile& x, const std::string& metric,
                const std::string& device,
                const std::map<std::string, double>& dimensions = {});
 
 /// A metric of layers [first, last) of so many, together: the sum of points
 /// with the dimension `layer`, from 0; where there are none, as much of the
-/// whole model's as these layers are of all.
+/// whole model's as these layers are of all. Points of another number of layers
+/// are of another model.
 curve curve_of_layers(const profile& x, const std::string& metric,
                       const std::string& device, size_t first, size_t last,
                       size_t layers);

@@ -127,7 +127,7 @@ result<size_t> gateway_state::choose(const infer& x, const session& who) const {
     auto known = time - m.latency_learned < options_.latency_valid;
     views.push_back({m.info.model, m.info.version, m.info.application,
                      m.info.aliases, m.info.accuracy,
-                     known ? m.latency : microseconds{0}, m.replicas.size()});
+                     known ? m.latency : microseconds{0}, is_ready(m)});
   }
   auto chosen = choose_variant(views, x);
   if (chosen)
@@ -417,6 +417,7 @@ gateway(gateway_actor::stateful_pointer<gateway_state> self,
     [&s](client_requests& x) { s.on_requests(*x.group); },
     [&s](settled& x) { s.on_settled(x); },
     [&s](handed_back& x) { s.on_handed_back(x); },
+    [&s](const way_through& x) { s.on_way(x); },
     [&s](wanted_models& x) { s.on_wanted(x); },
     [&s](const get_requests& x) { return s.on_get_requests(x); },
     [&s](const client_cancel& x) { s.on_cancel(x); },

@@ -18,6 +18,7 @@ struct gateway_options {
   /// Whose clients come in at each endpoint, by its number.
   std::vector<std::string> tenants{default_tenant};
   std::shared_ptr<span_recorder> spans = std::make_shared<span_recorder>();
+  microseconds death_notice{250'000}; ///< as its routers have it
 };
 
 /// Holds every admitted request until it has its one final answer: the

@@ -34,6 +34,7 @@ struct gateway_state {
   void on_draining(const replica_draining& x);
   void on_settled(settled& x);
   void on_handed_back(handed_back& x);
+  void on_way(const way_through& x);
   void on_wanted(wanted_models& x);
   request_list on_get_requests(const get_requests& x);
   void on_finish();
@@ -46,7 +47,8 @@ private:
     std::vector<std::string> tenants; ///< that it exists for; empty: all
     serving_policy policy;
     router_actor router;
-    std::set<caf::actor_id> replicas; ///< ready ones
+    std::set<caf::actor_id> replicas; ///< ready ones, of all layers or some
+    bool through = false;             ///< they lead through all layers
     bool ended = false;               ///< as if it had never been served
     microseconds latency{0}; ///< moving average of what executions took
     timestamp latency_learned;
@@ -99,6 +101,7 @@ private:
                           size_t bytes) const;
   served* model_of(const replica_ready& x);
   served* free_place();
+  static bool is_ready(const served& x);
   bool is_waited_for(const served& x) const;
   void end_what_nobody_waits_for(const std::string& model);
   result<void> pass_on(routed& x, request& r);

@@ -63,7 +63,7 @@ gateway_state::served* gateway_state::model_of(const replica_ready& x) {
     router,
     router_options{here.name, x.info.model, x.info.version,
                    x.info.signature.batch_axis, x.policy, seed.next(),
-                   options_.spans},
+                   options_.spans, options_.death_notice},
     gateway_actor{self_}, counts_);
   bus_->publish(name, caf::actor_cast<caf::strong_actor_ptr>(m.router));
   m.queue_time.emplace(counts_->request_seconds(x.info.model, phase::queue));
@@ -102,6 +102,11 @@ void gateway_state::on_wanted(wanted_models& x) {
       end_what_nobody_waits_for(m.info.model);
 }
 
+/// Whether it can answer: a model in parts does not before all are there.
+bool gateway_state::is_ready(const served& x) {
+  return x.through && !x.replicas.empty();
+}
+
 /// A version that has no replica is waited for if it is, or may be, the one
 /// that is wanted, or while its model is wanted and no other version of it is
 /// there.
@@ -114,7 +119,7 @@ bool gateway_state::is_waited_for(const served& x) const {
   if (i != all.end() && (i->version == x.info.version || i->version == 0))
     return true;
   return std::none_of(models_.begin(), models_.end(), [&](auto& y) {
-    return y.info.model == x.info.model && !y.replicas.empty();
+    return y.info.model == x.info.model && is_ready(y);
   });
 }
 
@@ -144,6 +149,14 @@ void gateway_state::on_down(const caf::down_msg& x) {
   for (auto& m : models_)
     if (m.replicas.erase(x.source.id()) != 0)
       end_what_nobody_waits_for(m.info.model);
+}
+
+void gateway_state::on_way(const way_through& x) {
+  for (auto& m : models_)
+    if (m.router == self_->current_sender()) {
+      m.through = x.open;
+      return end_what_nobody_waits_for(m.info.model);
+    }
 }
 
 void gateway_state::on_describe(const client_describe& x) {

@@ -19,7 +19,7 @@ result<size_t> by_name(const std::vector<variant_view>& xs,
            || std::count(x.aliases.begin(), x.aliases.end(), version) != 0;
   };
   auto rank = [&](const variant_view& x) {
-    return std::tuple{x.replicas > 0, is_named(x), x.version};
+    return std::tuple{x.ready, is_named(x), x.version};
   };
   std::optional<size_t> best;
   bool known = false;
@@ -65,7 +65,7 @@ result<size_t> by_application(const std::vector<variant_view>& xs,
     if (!fits(xs[i], wanted))
       continue;
     would_do = true;
-    if (xs[i].replicas > 0 && (!best || xs[i].latency < xs[*best].latency))
+    if (xs[i].ready && (!best || xs[i].latency < xs[*best].latency))
       best = i;
   }
   if (best)

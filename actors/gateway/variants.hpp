@@ -17,7 +17,7 @@ struct variant_view {
   std::vector<std::string> aliases;
   std::optional<double> accuracy;
   microseconds latency{0}; ///< moving average; 0: not known yet
-  size_t replicas = 0;     ///< ready
+  bool ready = false;      ///< its replicas can answer
 };
 
 /// Which of the served models answers a request: the one it names, in the

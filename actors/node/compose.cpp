@@ -141,6 +141,8 @@ private:
     }
     settings.max_models = config_.gateway.max_models;
     settings.spans = ground_.spans;
+    // They give it up within a beat of each other, and look now and then.
+    settings.death_notice = config_.link.beat * 5 / 2;
     add("gateway", "",
         [settings, net = ground_.net,
          counts = ground_.counts](supervisor_actor::pointer self) {

@@ -18,8 +18,7 @@ struct placement_options {
 
 /// Makes the cluster what the proposals want: keeps what every node has, and
 /// sends the difference as deploy and evict. Nothing it sends is on the request
-/// path. A replica that failed is tried again after 5 s, twice as long each
-/// time up to 5 min.
+/// path. A model whose replica failed is tried again as quarantine.hpp says.
 placement_actor::behavior_type
 placement(placement_actor::stateful_pointer<struct placement_state> self,
           placement_options options);

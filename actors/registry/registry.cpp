@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "models/partition/cuts.hpp"
 #include "runtime/limits.hpp"
 #include "runtime/log.hpp"
 #include "runtime/name.hpp"
@@ -24,6 +25,12 @@ std::string pack(const model_row& x) {
   encoder out{timestamp{}, nullptr};
   out.put(x);
   return std::string{out.take_body().text()};
+}
+
+/// Errors: bad_request.
+result<void> check(const model_settings& x) {
+  auto fine = check_limits(x);
+  return fine ? check_cuts({x.parts, x.cuts, x.replicas_of_parts}) : fine;
 }
 
 /// What an event says of a change: what was there, what is.
@@ -81,7 +88,7 @@ void registry_state::on_rows(const registry_rows& x) {
                 {}}));
       return;
     }
-    if (auto fine = check_limits(y->settings); !fine) {
+    if (auto fine = check(y->settings); !fine) {
       log_event(log_level::error, "registry", "row_ignored",
                 {{"model", row.key}, {"error", to_string(fine.failure())}});
       continue;
@@ -106,7 +113,7 @@ void registry_state::on_rows(const registry_rows& x) {
 }
 
 caf::result<done> registry_state::on_set(const set_model& x) {
-  if (auto fine = check_limits(x.settings); !fine)
+  if (auto fine = check(x.settings); !fine)
     return to_caf(fine.failure());
   if (auto fine = check_name("model", x.settings.model); !fine)
     return to_caf(fine.failure());

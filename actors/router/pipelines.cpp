@@ -14,9 +14,6 @@ namespace millrace {
 
 namespace {
 
-/// Within so long of each other two nodes hear of the death of a third.
-constexpr auto death_notice = 250ms;
-
 bool is_settled(const std::vector<queued_request>& xs) {
   return std::all_of(xs.begin(), xs.end(), [](auto& x) { return x.settled; });
 }
@@ -96,8 +93,12 @@ void router_state::bind_waiting() {
 void router_state::on_batch_taken(const batch_taken& x) {
   auto i = in_flight_.find(x.id);
   auto from = self_->current_sender();
-  if (i == in_flight_.end() || !from || i->second.next_id != from->id())
-    return; // given back meanwhile
+  if (!from)
+    return;
+  if (i == in_flight_.end()) // given up meanwhile, and it has not heard of that
+    return self_->send(caf::actor_cast<replica_actor>(from), drop_batch{x.id});
+  if (i->second.next_id != from->id())
+    return;
   auto& mine = i->second;
   give_credit(mine.replica_id, 1);
   mine.replica_id = std::exchange(mine.next_id, 0);
@@ -198,7 +199,7 @@ void router_state::on_cannot_reach(const cannot_reach& x) {
   auto from = self_->current_sender();
   if (!from)
     return;
-  doubt y{now() + death_notice, from->id(), {}};
+  doubt y{now() + options_.death_notice, from->id(), {}};
   for (auto& [id, batch] : in_flight_)
     if (batch.replica_id == y.at && batch.next_id != 0
         && batch.next_name == x.replica)

@@ -116,7 +116,6 @@ void router_state::on_ready(const replica_ready& x) {
   draining_.erase(i->first);
   layers_ = std::max<uint64_t>(1, x.info.layer_bytes.size());
   stages_->add(i->first, r.layers, layers_);
-  was_served_ = was_served_ || stages_->is_open(0);
   retired_ = false;
   if (std::exchange(version_, x.info.version) != x.info.version)
     poisons_.clear();
@@ -143,10 +142,15 @@ void router_state::on_draining(const replica_draining& x) {
                        released{options_.node});
   i->second.draining = true;
   draining_.insert(i->first);
-  x.lost ? stages_->release(i->first) : stages_->close(i->first);
-  release_drained();
+  if (x.lost) {
+    stages_->release(i->first);
+    leave(i->first);
+  } else {
+    stages_->close(i->first);
+  }
   drop_stranded();
   report();
+  pump();
 }
 
 void router_state::on_retire() {
@@ -277,12 +281,15 @@ void router_state::on_batch_done(batch_done& x) {
 
 void router_state::settle_batch(flight& done, batch_done& x) {
   settled y;
-  y.replica = std::move(done.replica_name);
   y.visits = std::move(x.visits);
-  y.execute = x.execute;
+  if (!y.visits.empty())
+    y.visits.push_back({done.replica_name, x.queue, x.execute, 0us});
+  y.replica = std::move(done.replica_name);
+  auto waited = y.visits.empty() ? x.queue : 0us;
+  y.execute = y.visits.empty() ? x.execute : 0us;
   for (auto& visit : y.visits) {
     y.execute += visit.execute;
-    x.queue += visit.queue + visit.held;
+    waited += visit.queue + visit.held;
   }
   learn(execution_, y.execute);
   learn(expected_, to_us(now() - done.sent));
@@ -294,7 +301,7 @@ void router_state::settle_batch(flight& done, batch_done& x) {
                           {},
                           {},
                           std::move(x.outputs[i]),
-                          to_us(done.sent - request.arrived) + x.queue,
+                          to_us(done.sent - request.arrived) + waited,
                           request.attempts});
   }
   self_->send(gateway_, std::move(y));
@@ -437,6 +444,11 @@ void router_state::report() {
   auto n = std::count_if(replicas_.begin(), replicas_.end(),
                          [](auto& x) { return !x.second.draining; });
   replicas_ready_->set(static_cast<double>(n));
+  if (through_ == stages_->is_open(0))
+    return;
+  through_ = !through_;
+  was_served_ = was_served_ || through_;
+  self_->send(gateway_, way_through{through_});
 }
 
 void router_state::arm() {

@@ -16,6 +16,8 @@ struct router_options {
   serving_policy policy;
   uint64_t seed = 0; ///< of what is left to chance
   std::shared_ptr<span_recorder> spans = std::make_shared<span_recorder>();
+  /// Within so long of each other two nodes hear of the death of a third.
+  microseconds death_notice{250'000};
 };
 
 /// Times a request may be given to a replica before it is answered.

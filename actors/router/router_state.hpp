@@ -115,7 +115,8 @@ private:
   router_options options_;
   std::optional<request_queue> queue_;
   replica_map replicas_;
-  bool was_served_ = false; ///< by replicas of all its layers, at some time
+  bool through_ = false;    ///< replicas lead through all its layers
+  bool was_served_ = false; ///< so at some time
   std::optional<stage_map> stages_;
   std::set<caf::actor_id> draining_; ///< those not released yet
   flight_map in_flight_;

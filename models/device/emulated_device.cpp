@@ -167,7 +167,9 @@ private:
     auto known = metric("load_seconds", x);
     if (!known.empty() && part_of(x) == 1)
       return seconds_d{known.at(1)};
-    if (auto* of = profile_of(x))
+    if (auto* of = profile_of(x);
+        of != nullptr
+        && layers_in(*of, info_.kind) == x.content->info.layers.size())
       if (auto part =
             load_seconds_of_part(*of, info_.kind, x.first_layer, x.last_layer))
         return seconds_d{*part};

@@ -23,6 +23,9 @@ struct cut_wish {
   std::vector<uint64_t> counts; ///< of each part's replicas; empty: all alike
 };
 
+/// Replicas of one part.
+inline constexpr uint64_t most_of_a_part = 10'000;
+
 /// Whether its numbers fit together, and a model of so many layers (0: of
 /// nobody knows how many). Errors: bad_request.
 result<void> check_cuts(const cut_wish& x, uint64_t layers = 0);

@@ -50,10 +50,18 @@ TEST_CASE("QU-02: requests visit each stage once, in order") {
   REQUIRE(begins.size() == 3);
   for (auto& x : stories->requests) {
     std::vector<uint64_t> firsts;
-    for (auto& visit : x.visits)
+    auto before = x.queue; // until a first stage had room
+    microseconds executed{0};
+    for (auto& visit : x.visits) {
       firsts.push_back(begins.at(visit.replica));
-    firsts.push_back(begins.at(x.replica));
+      before -= visit.queue + visit.held;
+      executed += visit.execute;
+    }
     CHECK(firsts == std::vector<uint64_t>{0, 4, 8});
+    CHECK(x.visits.back().replica == x.replica);
+    CHECK(x.visits.back().held == 0us);
+    CHECK(executed == x.execute);
+    CHECK(before > 10ms); // the slowest of 30, which take 3.3 ms each
   }
   CHECK(all_are_right(c));
 }
@@ -229,7 +237,6 @@ TEST_CASE("P3: when a stage dies, what it had is run again by another, and what"
   virtual_cluster c{6, in_parts(3, 2), ten_ms};
   send(c, 1, 200);
   c.advance(100ms);
-  auto status = queue_of(c);
   c.kill("w3");
   c.advance(3s);
   CHECK(c.answers() == counts{{ec::ok, 200}});
@@ -343,6 +350,27 @@ TEST_CASE(
   CHECK(queue_of(c).running == 0);
 }
 
+TEST_CASE("gateway: a version of which some parts are there does not take what"
+          " another can answer") {
+  auto wanted = in_parts(2);
+  wanted.version = "1";
+  virtual_cluster c{4, wanted, {5s, 9ms, 1ms}};
+  c.advance(5s);
+  wanted.version = "2";
+  wanted.cuts = {1}; // one part is there long before the other
+  have(c, wanted);
+  for (uint64_t id = 1; id <= 60; ++id) {
+    send(c, id, id);
+    c.advance(100ms);
+  }
+  c.advance(1s);
+  CHECK(c.answers() == counts{{ec::ok, 60}});
+  CHECK(all_are_right(c));
+  CHECK(c.replies[1][0].version == 1);
+  CHECK(c.replies[20][0].version == 1); // the first part takes 0.4 s to load
+  CHECK(c.replies[60][0].version == 2);
+}
+
 TEST_CASE("P1: what is cancelled, or too late, between two stages is not run"
           " by the next") {
   virtual_cluster c{2, in_parts(2), ten_ms};
@@ -417,17 +445,21 @@ TEST_CASE("pipelines: what cannot be cut so is said") {
   wanted.parts = 13;
   have(c, wanted);
   CHECK(note() == "it has 12 layers, which make no 13 parts");
+  auto refusal = [&] {
+    return c
+      .ask_actor<done, registry_actor>("./registry",
+                                       set_model{wanted, false, {}})
+      .failure()
+      .text;
+  };
   wanted.parts = 1;
   wanted.cuts = {5, 5};
-  have(c, wanted);
-  CHECK(note()
+  CHECK(refusal()
         == "cuts: 5 after 5, expected ascending numbers of layers from 1 on");
   wanted.parts = 2;
-  have(c, wanted);
-  CHECK(note() == "2 cuts do not make 2 parts");
+  CHECK(refusal() == "2 cuts do not make 2 parts");
   wanted.parts = 3;
   wanted.cuts = {5, 6};
   wanted.replicas_of_parts = {1, 2};
-  have(c, wanted);
-  CHECK(note() == "replicas_of_parts: has 2 numbers for 3 parts");
+  CHECK(refusal() == "replicas_of_parts: has 2 numbers for 3 parts");
 }

@@ -232,6 +232,10 @@ TEST_CASE("config: cuts that fit no model are refused") {
        {row{"cuts: [3, 2]", "cuts: 2 after 3, expected ascending numbers of"},
         row{"cuts: [0]", "cuts: 0 after 0, expected ascending numbers of"},
         row{"cuts: [1, 2, 3]\n    parts: 3", "3 cuts do not make 3 parts"},
+        row{"parts: 2\n    replicas_of_parts: [1, 0]",
+            "replicas_of_parts: expected 1 to 10000 of each, found 0"},
+        row{"parts: 2\n    replicas_of_parts: [1, 4000000000]",
+            "replicas_of_parts: expected 1 to 10000 of each, found 4000000000"},
         row{"parts: 3\n    replicas_of_parts: [1, 2]",
             "replicas_of_parts: has 2 numbers for 3 parts"}}) {
     auto text = "    " + std::string{says} + "\n    policy:";

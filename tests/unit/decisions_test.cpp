@@ -228,10 +228,10 @@ namespace {
 
 std::vector<variant_view> digits_variants() {
   return {
-    {"linear", 1, "digits", {"default"}, 0.94, 100us, 1},
-    {"small", 1, "digits", {}, 0.98, 300us, 1},
-    {"small", 2, "digits", {"default"}, 0.98, 200us, 0},
-    {"wide", 3, "digits", {"stable"}, 0.99, 2000us, 1},
+    {"linear", 1, "digits", {"default"}, 0.94, 100us, true},
+    {"small", 1, "digits", {}, 0.98, 300us, true},
+    {"small", 2, "digits", {"default"}, 0.98, 200us, false},
+    {"wide", 3, "digits", {"stable"}, 0.99, 2000us, true},
   };
 }
 
@@ -247,7 +247,7 @@ infer asks(const std::string& model, const std::string& version = "") {
 TEST_CASE("gateway: a model is named with a version, an alias or neither") {
   auto xs = digits_variants();
   CHECK(*choose_variant(xs, asks("small")) == 1); // the default is not ready
-  xs[2].replicas = 1;
+  xs[2].ready = true;
   CHECK(*choose_variant(xs, asks("small")) == 2);
   CHECK(*choose_variant(xs, asks("small", "1")) == 1);
   CHECK(*choose_variant(xs, asks("wide", "stable")) == 3);

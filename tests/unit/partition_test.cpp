@@ -332,7 +332,7 @@ TEST_CASE("FP-16: a part's parameters come from far away, and its output goes "
   auto costs = layer_costs_of(x, "a10", 2, link);
   REQUIRE(costs);
   CHECK(costs->cold == std::vector<double>{3 + 4 + 5, 0});
-  CHECK(costs->execute == std::vector<double>{2, 1});
+  CHECK(costs->execute == std::vector<double>{4, 2}); // two rows, twice as long
   CHECK(costs->transfer == std::vector<double>{.5 + 2 * .6, .5});
   CHECK(costs->fixed_cold == 1 + 7 + 8);
   CHECK(costs->primed_cold == 5 + 8);

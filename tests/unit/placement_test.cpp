@@ -261,7 +261,7 @@ TEST_CASE("FP-24: a part that is ready is completed where it is, and goes with"
 }
 
 TEST_CASE("FP-24: a part goes where there is room for the whole, if there is,"
-          " and stays one where there is not") {
+          " and where there is not it goes once enough copies are whole") {
   auto view = with_memory(3, 130);
   auto wanted = in_parts(2);
   view.nodes["w1"].devices[0].memory = {60};
@@ -273,6 +273,8 @@ TEST_CASE("FP-24: a part goes where there is room for the whole, if there is,"
   CHECK(plan.deploy.empty()); // w2's is complete, w1's cannot be
   CHECK(plan.notes["m"] == "no room for whole replicas where its parts are");
   CHECK(count_copies(view, wanted).ready == 2); // the whole one, and the parts
+  CHECK(carry_out(view, {wanted}).evict.size() == 2);
+  CHECK(count_copies(view, wanted).ready == 1); // as many as are wanted
 }
 
 TEST_CASE("FP-24: nobody wants it any more, and neither its parts nor what"

@@ -24,6 +24,28 @@ TEST_CASE("profile: between measured batches the line, beyond them its"
   CHECK(curve_of(p, "memory_bytes", "cpu").empty());
 }
 
+TEST_CASE(
+  "profile: of one size alone each row takes as long, in parts as in the"
+  " whole") {
+  profile p;
+  p.points.push_back(
+    {"d", 2, {}, {{"execute_seconds", 6}, {"load_seconds", 9}}});
+  for (double i = 0; i < 3; ++i)
+    p.points.push_back({"d", 2, {{"layer", i}}, {{"execute_seconds", 2}}});
+  auto of = [&](size_t first, size_t last, size_t layers = 3) {
+    return curve_of_layers(p, "execute_seconds", "d", first, last, layers);
+  };
+  for (double rows : {2, 4, 64}) {
+    CHECK(of(0, 3).at(rows) == doctest::Approx(3 * rows));
+    CHECK(of(0, 1).at(rows) + of(1, 3).at(rows)
+          == doctest::Approx(of(0, 3).at(rows)));
+  }
+  CHECK(curve_of(p, "load_seconds", "d").at(64) == 9);
+  // A bundle of other layers: as much as they are of all.
+  CHECK(of(0, 1, 6).at(2) == doctest::Approx(1));
+  CHECK(of(1, 2, 2).at(2) == doctest::Approx(3));
+}
+
 TEST_CASE("profile: a file of several is read as well as that of one") {
   temporary_directory dir;
   auto read = [&](const std::string& text) {

@@ -92,16 +92,15 @@ void print_part(const char* name, microseconds part, microseconds whole,
 void print_way(const request_story& x) {
   if (x.visits.empty())
     return;
-  stage_visit last{x.replica, x.queue, x.execute, 0us};
-  table rows{{"  by way of", "WAITED", "RAN", "HELD FOR THE NEXT"}};
-  for (auto& y : x.visits) {
-    last.queue -= y.queue + y.held;
-    last.execute -= y.execute;
+  auto before = x.queue; // in the router's queue
+  for (auto& y : x.visits)
+    before -= y.queue + y.held;
+  table rows{{"  by way of", "WAITED", "RAN", "HELD FOR THE NEXT"},
+             {"    the router", format_duration(before), "-", "-"}};
+  for (auto& y : x.visits)
     rows.push_back({"    " + y.replica, format_duration(y.queue),
-                    format_duration(y.execute), format_duration(y.held)});
-  }
-  rows.push_back({"    " + last.replica, format_duration(last.queue),
-                  format_duration(last.execute), "-"});
+                    format_duration(y.execute),
+                    y.held == 0us ? "-" : format_duration(y.held)});
   std::cout << table_text(rows);
 }
 

@@ -184,6 +184,13 @@ struct handed_back {
   MILLRACE_FIELDS(handed_back, requests)
 };
 
+/// Router to gateway, whenever that changes: whether its replicas lead through
+/// all of the model, so that requests can be answered.
+struct way_through {
+  bool open = false;
+  MILLRACE_FIELDS(way_through, open)
+};
+
 /// What became of a request.
 struct outcome {
   uint64_t key = 0;
@@ -202,7 +209,7 @@ struct outcome {
 struct settled {
   std::string replica; ///< empty where none computed them
   microseconds execute{0};
-  std::vector<stage_visit> visits; ///< of the stages before that replica
+  std::vector<stage_visit> visits; ///< of a model in parts: all stages
   std::vector<outcome> outcomes;
   MILLRACE_FIELDS(settled, replica, execute, visits, outcomes)
 };

@@ -135,7 +135,7 @@ struct request_story {
   microseconds execute{0};
   microseconds total{0};
   microseconds deadline{0}; ///< it had so long
-  /// Of a model in parts: the stages it passed through, but the last.
+  /// Of a model in parts: the stages it passed through.
   std::vector<stage_visit> visits;
   MILLRACE_FIELDS(request_story, number, trace, tenant, asked, model, version,
                   open, status, error, replica, batch, attempts, ago, queue,

@@ -111,7 +111,7 @@ struct pass_on {
 };
 
 /// Router to replica: give this batch up. Answered by batch_done with
-/// cancelled, unless the answer to it is on its way.
+/// cancelled, unless the answer to it is on its way, or by not_held.
 struct drop_batch {
   uint64_t id = 0;
   MILLRACE_FIELDS(drop_batch, id)
