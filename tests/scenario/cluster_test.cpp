@@ -350,29 +350,6 @@ TEST_CASE("router: a request nobody waits for is not run again") {
   CHECK(c.executions == 0);
 }
 
-TEST_CASE("router: a replica that drains gets no more batches") {
-  virtual_cluster c{2, want(2), {50ms, 1s, 1ms}};
-  std::set<std::string> given;
-  auto ask = [&](uint64_t id) {
-    c.request(id);
-    c.advance(10ms);
-    given.insert(c.given_to);
-  };
-  ask(1);
-  ask(2);
-  REQUIRE(given.size() == 2); // both are busy for a second
-  REQUIRE(c.ask_actor<done, registry_actor>("./registry",
-                                            set_model{want(1), false, {}}));
-  c.advance(50ms);
-  given.clear();
-  for (uint64_t id = 3; id <= 20; ++id)
-    ask(id);
-  c.advance(5s);
-  given.insert(c.given_to);
-  CHECK(given.size() == 1);
-  CHECK(c.answers() == counts{{ec::ok, 20}});
-}
-
 TEST_CASE("P7: a node obeys no controller older than its last") {
   virtual_cluster c{1, want(0), ten_ms};
   auto order = [&](uint64_t epoch, uint64_t sequence,

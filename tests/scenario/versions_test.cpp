@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <set>
+
 #include "tests/support/virtual_cluster.hpp"
 
 using namespace millrace;
@@ -189,4 +191,27 @@ TEST_CASE("P10: nothing is kept of a replica that has ended") {
   auto* block = replica.get();
   CHECK(block->strong_refs.load() == 0);
   CHECK(block->weak_refs.load() == 1); // ours
+}
+
+TEST_CASE("router: a replica that drains gets no more batches") {
+  virtual_cluster c{2, want(2), {50ms, 1s, 1ms}};
+  std::set<std::string> given;
+  auto ask = [&](uint64_t id) {
+    c.request(id);
+    c.advance(10ms);
+    given.insert(c.given_to);
+  };
+  ask(1);
+  ask(2);
+  REQUIRE(given.size() == 2); // both are busy for a second
+  REQUIRE(c.ask_actor<done, registry_actor>("./registry",
+                                            set_model{want(1), false, {}}));
+  c.advance(50ms);
+  given.clear();
+  for (uint64_t id = 3; id <= 20; ++id)
+    ask(id);
+  c.advance(5s);
+  given.insert(c.given_to);
+  CHECK(given.size() == 1);
+  CHECK(c.answers() == counts{{ec::ok, 20}});
 }
