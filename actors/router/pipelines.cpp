@@ -97,9 +97,17 @@ void router_state::on_batch_taken(const batch_taken& x) {
     return;
   if (i == in_flight_.end()) // given up meanwhile, and it has not heard of that
     return self_->send(caf::actor_cast<replica_actor>(from), drop_batch{x.id});
-  if (i->second.next_id != from->id())
-    return;
   auto& mine = i->second;
+  if (mine.next_id != from->id()) {
+    auto by = replicas_.find(from->id());
+    auto had_gone = mine.in_doubt && by != replicas_.end()
+                    && by->second.layers.first == mine.next_layer;
+    if (!had_gone)
+      return;     // of a replica that was given up meanwhile
+    unbind(mine); // it will not go to who was to have it instead
+    mine.next_id = from->id();
+    mine.next_name = by->second.name;
+  }
   give_credit(mine.replica_id, 1);
   mine.replica_id = std::exchange(mine.next_id, 0);
   mine.replica_name = std::move(mine.next_name);

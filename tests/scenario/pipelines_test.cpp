@@ -257,6 +257,37 @@ TEST_CASE(
   CHECK(all_are_right(c));
 }
 
+TEST_CASE("P3: what was on its way to a stage whose process has ended is"
+          " answered once, and no credit is lost with it") {
+  for (auto at = 100ms; at < 105ms; at += 1ms) { // a batch has 5 ms a stage
+    CAPTURE(at.count());
+    virtual_cluster c{4, in_parts(2, 2), ten_ms, {}, {{0}, 700us}};
+    std::string lost; // some replica of the last part
+    auto credits = [&] {
+      uint64_t n = 0;
+      for (auto& r : queue_of(c).replicas)
+        r.layers.first == 0 ? void(n += r.credit) : void(lost = r.replica);
+      return n;
+    };
+    auto all = credits();
+    REQUIRE(all == 4);
+    send(c, 1, 100);
+    c.advance(at);
+    for (auto name : {"w1", "w2", "w3", "w4"}) {
+      auto& node = c.node(name);
+      c.inside().world().soon(*node.process(), [&node, lost] {
+        if (auto x = node.bus()->resolve("./replica/" + lost))
+          caf::anon_send(caf::actor_cast<caf::actor>(x), stage_lost{0, "test"});
+      });
+    }
+    c.advance(3s);
+    CHECK(c.answers() == counts{{ec::ok, 100}});
+    CHECK(all_are_right(c));
+    CHECK(queue_of(c).running == 0);
+    CHECK(credits() == all);
+  }
+}
+
 TEST_CASE("P3: when the only replica of a part dies, its requests wait for the"
           " next") {
   virtual_cluster c{4, in_parts(3), ten_ms};
