@@ -166,6 +166,8 @@ using replica_actor = caf::typed_actor<
   caf::reacts_to<run_batch>,
   // Where to; or it is not wanted any more.
   caf::reacts_to<pass_on>, caf::reacts_to<drop_batch>,
+  // The next stage has it: the receipt that was asked for.
+  caf::reacts_to<batch_taken>,
   // The executor's result.
   caf::reacts_to<executed>,
   // What it had loaded is lost: it ends when what it has is answered.

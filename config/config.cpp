@@ -162,6 +162,7 @@ private:
       only_of({emulated}, d.type, where + ".emulate");
       only_of({cpu}, d.type, where + ".isolation");
       only_of({cpu}, d.type, where + ".process_memory");
+      only_of({cpu}, d.type, where + ".load_limit");
       only_of({cpu}, d.type, where + ".run_limit");
       check_emulation(where + ".emulate", d.emulate);
     }

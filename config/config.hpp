@@ -34,10 +34,11 @@ struct device_config {
   byte_count memory;
   isolation_mode isolation = isolation_mode::automatic;
   byte_count process_memory{uint64_t{4} << 30};
+  microseconds load_limit{60'000'000};
   microseconds run_limit{600'000'000};
   emulation emulate;
   MILLRACE_FIELDS(device_config, type, id, kind, lanes, memory, isolation,
-                  process_memory, run_limit, emulate)
+                  process_memory, load_limit, run_limit, emulate)
   static constexpr auto notes() {
     return std::array{
       note{"what it is"},
@@ -49,6 +50,9 @@ struct device_config {
            " of the node, others each in a confined process; thread; process"},
       note{"what a confined process may take beside its weights", 64 << 20,
            1e15},
+      note{"what the load of a model may take in a confined process; when it"
+           " fills idle time, as in model completion, twenty times as long",
+           1, 3'600},
       note{"what a batch may take in a confined process, whatever its deadline;"
            " then that is ended, and the batch run elsewhere, once",
            0.001, 86'400},

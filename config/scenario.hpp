@@ -39,9 +39,10 @@ struct simulated_model {
   bundle_place at = bundle_place::host;
   bool broken = false;
   uint64_t versions = 1;
+  bool alike = true;
   MILLRACE_FIELDS(simulated_model, application, accuracy, bytes, input, output,
                   layers, passed, profile, execute, load, like, times, at,
-                  broken, versions)
+                  broken, versions, alike)
   static constexpr auto notes() {
     return std::array{
       note{"what it is a variant of"},
@@ -61,8 +62,8 @@ struct simulated_model {
            " object store, over whose link each host then fetches them once"},
       note{"true: nodes list it, and find on opening that its bytes are"
            " wrong"},
-      note{"how many there are of it, all alike; the first is the default", 1,
-           1000}};
+      note{"how many there are of it; the first is the default", 1, 1000},
+      note{"false: each version has a layer more than the one before"}};
   }
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "runtime/bytes.hpp"
 #include "runtime/text.hpp"
@@ -59,6 +60,13 @@ curve& curve::operator*=(double factor) {
 void curve::prolong_alone() {
   if (points_.size() == 1)
     add(2 * points_[0].first, 2 * points_[0].second);
+}
+
+std::set<std::string> devices_in(const profile& x) {
+  std::set<std::string> out;
+  for (auto& p : x.points)
+    out.insert(p.device);
+  return out;
 }
 
 curve curve_of(const profile& x, const std::string& metric,
@@ -163,6 +171,51 @@ result<void> check_profile(const profile& x) {
   return {};
 }
 
+result<std::vector<profile>> read_profiles(const std::string& path) {
+  auto list = read_yaml<profile_list>(path);
+  if (!list)
+    return list.failure();
+  std::set<std::pair<std::string, std::string>> seen;
+  for (auto& x : list->models) {
+    if (auto fine = checked(x, path); !fine)
+      return fine.failure();
+    if (!seen.emplace(x.model, x.layers).second)
+      return error{ec::bad_config,
+                   path + ": model '" + x.model + "' is there twice"
+                     + (x.layers.empty() ? "" : ", of the same layers"),
+                   {}};
+  }
+  return std::move(list->models);
+}
+
+std::string print_profiles(const std::vector<profile>& xs) {
+  return yaml_writer::write(profile_list{xs});
+}
+
+result<profile_book> read_book(const std::string& path) {
+  auto all = read_profiles(path);
+  if (!all)
+    return all.failure();
+  profile_book out;
+  std::set<std::pair<std::string, std::string>> measured; // model, device
+  for (auto& x : *all)
+    for (auto& device : devices_in(x))
+      if (!x.layers.empty() && !measured.emplace(x.model, device).second)
+        return error{ec::bad_config,
+                     path + ": model '" + x.model
+                       + "' has two kinds of layers on " + shown(device)
+                       + ", expected one",
+                     {}};
+  for (auto& x : *all) {
+    auto& to = out[x.model];
+    to.model = x.model;
+    for (auto& p : x.points)
+      if (!x.layers.empty() || !measured.contains({x.model, p.device}))
+        to.points.push_back(p);
+  }
+  return out;
+}
+
 result<profile> read_profile(const std::string& path,
                              const std::string& model) {
   auto file = read_yaml<profile_file>(path);
@@ -170,36 +223,15 @@ result<profile> read_profile(const std::string& path,
     return file.failure();
   if (file->models.empty())
     return checked({model, std::move(file->points)}, path);
-  for (auto& x : file->models)
-    if (x.model == model)
-      return checked(std::move(x), path);
+  auto book = read_book(path);
+  if (!book)
+    return book.failure();
+  if (auto x = book->find(model); x != book->end())
+    return x->second;
   return error{ec::bad_config,
                path + " has no model " + shown(model) + "; it has "
-                 + joined(file->models, ", ", [](auto& x) { return x.model; }),
+                 + joined(*book, ", ", [](auto& x) { return x.first; }),
                {}};
-}
-
-result<profile_book> read_profiles(const std::string& path) {
-  auto list = read_yaml<profile_list>(path);
-  if (!list)
-    return list.failure();
-  profile_book out;
-  for (auto& x : list->models) {
-    auto fine = checked(x, path);
-    if (!fine)
-      return fine.failure();
-    if (!out.emplace(x.model, std::move(*fine)).second)
-      return error{
-        ec::bad_config, path + ": model '" + x.model + "' is there twice", {}};
-  }
-  return out;
-}
-
-std::string print_profiles(const profile_book& x) {
-  profile_list out;
-  for (auto& [model, y] : x)
-    out.models.push_back(y);
-  return yaml_writer::write(out);
 }
 
 } // namespace millrace

@@ -2,8 +2,9 @@
 #pragma once
 
 #include <map>
-#include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/error.hpp"
@@ -30,8 +31,13 @@ constexpr size_t max_profiled_layers = 128;
 struct profile {
   std::string model;
   std::vector<profile_point> points;
-  MILLRACE_FIELDS(profile, model, points)
+  std::string layers{}; ///< a name for those it is of; empty: of any
+  std::string source{}; ///< "w1/cpu0", or who brought it
+  MILLRACE_FIELDS(profile, model, points, layers, source)
 };
+
+/// The kinds of device that it is of.
+std::set<std::string> devices_in(const profile& x);
 
 /// Measured values by batch size: straight lines between the measured sizes,
 /// the last line prolonged beyond them unless it falls; the first value before
@@ -74,17 +80,25 @@ curve curve_of_layers(const profile& x, const std::string& metric,
 /// of batches without rows, or layers that are not numbered 0 to 127.
 result<void> check_profile(const profile& x);
 
-/// Reads the profile of a model from a YAML file, of it alone or as one of
-/// several. Errors: bad_config with file and line; also for one that
-/// check_profile refuses, and a list that does not have the model.
-result<profile> read_profile(const std::string& path, const std::string& model);
+/// Several profiles in one YAML file, as a list under `models`; of a model
+/// there may be some of other layers. Errors: bad_config with file and line;
+/// also for what check_profile refuses, and for a model whose layers are there
+/// twice.
+result<std::vector<profile>> read_profiles(const std::string& path);
+std::string print_profiles(const std::vector<profile>& xs);
 
 /// Profiles by model: what emulated devices take their times from.
 using profile_book = std::map<std::string, profile>;
 
-/// Several models' profiles in one YAML file, as a list under `models`.
-/// Errors: as read_profile; also for a model that is there twice.
-result<profile_book> read_profiles(const std::string& path);
-std::string print_profiles(const profile_book& x);
+/// Of a file of several, one for each model. What was measured of a model's
+/// layers counts for its device, not what is of any layers.
+/// Errors: as read_profiles; bad_config, too, for a model that has two kinds of
+/// layers on one device.
+result<profile_book> read_book(const std::string& path);
+
+/// Reads the profile of a model from a YAML file, of it alone or as one of
+/// several. Errors: as read_book; bad_config, too, for a file that does not
+/// have the model.
+result<profile> read_profile(const std::string& path, const std::string& model);
 
 } // namespace millrace

@@ -48,6 +48,7 @@ private:
     serving_policy policy;
     router_actor router;
     std::set<caf::actor_id> replicas; ///< ready ones, of all layers or some
+    std::set<caf::actor_id> draining; ///< not ended yet: the router leads them
     bool through = false;             ///< they lead through all layers
     bool ended = false;               ///< as if it had never been served
     microseconds latency{0}; ///< moving average of what executions took

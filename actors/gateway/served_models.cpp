@@ -29,7 +29,7 @@ gateway_state::served* gateway_state::free_place() {
     return &models_.emplace_back();
   served* found = nullptr;
   for (auto& m : models_)
-    if (m.replicas.empty() && m.open == 0
+    if (m.replicas.empty() && m.draining.empty() && m.open == 0
         && (found == nullptr || (m.ended && !found->ended)))
       found = &m;
   if (found == nullptr)
@@ -87,7 +87,8 @@ void gateway_state::on_ready(replica_ready& x) {
   m.tenants = x.tenants;
   m.policy = x.policy;
   m.ended = false;
-  if (m.replicas.insert(x.handle->id()).second)
+  auto known = m.draining.erase(x.handle->id()) != 0;
+  if (m.replicas.insert(x.handle->id()).second && !known)
     self_->monitor(caf::actor_cast<caf::actor>(x.handle));
   self_->send(m.router, std::move(x));
   end_what_nobody_waits_for(m.info.model);
@@ -136,19 +137,25 @@ void gateway_state::end_what_nobody_waits_for(const std::string& model) {
 void gateway_state::on_draining(const replica_draining& x) {
   if (!x.handle)
     return; // its node went away while this was on its way
-  for (auto& m : models_)
-    if (m.replicas.erase(x.handle->id()) != 0) {
+  auto id = x.handle->id();
+  for (auto& m : models_) {
+    if (m.replicas.erase(id) != 0)
+      m.draining.insert(id);
+    if (m.draining.contains(id)) {
       self_->send(m.router, x);
       return end_what_nobody_waits_for(m.info.model);
     }
+  }
   self_->send(caf::actor_cast<replica_actor>(x.handle),
               released{bus_->self().name});
 }
 
 void gateway_state::on_down(const caf::down_msg& x) {
-  for (auto& m : models_)
+  for (auto& m : models_) {
+    m.draining.erase(x.source.id());
     if (m.replicas.erase(x.source.id()) != 0)
       end_what_nobody_waits_for(m.info.model);
+  }
 }
 
 void gateway_state::on_way(const way_through& x) {

@@ -77,6 +77,7 @@ replica_usage usage_between(const replica_load& before,
   out.queue = apart > 0ns ? waits.sum / to_seconds(apart) : 0; // Little's law
   out.served = mean_of(runs);
   out.service_cv = cv_of(runs);
+  out.sent = mean_of(since(before.sends, after.sends));
   return out;
 }
 

@@ -353,7 +353,7 @@ private:
     emulated_ground times;
     times.random = random_stream{entropy()};
     if (!config_.profiles.empty()) {
-      auto book = read_profiles(config_.profiles);
+      auto book = read_book(config_.profiles);
       if (!book)
         return book.failure();
       times.profiles = std::make_shared<profile_book>(std::move(*book));
@@ -362,9 +362,9 @@ private:
       [times](const device_config& d,
               device_listener& to) -> result<std::unique_ptr<device>> {
       if (d.type == device_type::cpu)
-        return make_cpu_device(millrace::describe(d),
-                               {d.isolation, d.process_memory, d.run_limit},
-                               to);
+        return make_cpu_device(
+          millrace::describe(d),
+          {d.isolation, d.process_memory, d.load_limit, d.run_limit}, to);
       return make_emulated_device(millrace::describe(d), d.emulate, to, times);
     };
     ground.probe = read_host;

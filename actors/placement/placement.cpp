@@ -13,6 +13,10 @@ namespace {
 /// Changes that come together are carried out together.
 constexpr auto commit_delay = 20ms;
 
+std::pair<std::string, bool> troubles_of(const assignment& x) {
+  return {x.model, !x.completes.empty()};
+}
+
 } // namespace
 
 void placement_state::start(
@@ -99,7 +103,7 @@ void placement_state::give_order(inventory& node,
 void placement_state::note_failure(const replica_status& x) {
   std::erase_if(troubles_,
                 [this](auto& y) { return y.second.rules.is_over(now()); });
-  auto& t = troubles_[x.what.model];
+  auto& t = troubles_[troubles_of(x.what)];
   auto was = t.rules.is_in_force();
   t.rules.on_failure(now());
   t.reason = x.what.replica + " on " + x.what.node + ": " + x.reason;
@@ -200,11 +204,15 @@ void placement_state::tell_gateways(const std::vector<wanted_model>& models) {
   }
 }
 
-/// The size of its problem: replicas that are wanted.
+/// The size of its problem: replicas that are wanted, of each part.
 size_t placement_state::replicas() const {
   size_t n = 0;
-  for (auto& x : wanted())
-    n += x.replicas;
+  for (auto& x : wanted()) {
+    auto parts = x.cuts.empty() ? std::max<size_t>(1, x.parts)
+                                : x.cuts.size() + 1;
+    for (size_t i = 0; i < parts; ++i)
+      n += wanted_of(x, i);
+  }
   return n;
 }
 
@@ -219,7 +227,7 @@ void placement_state::carry_out(const placement_plan& plan) {
   notes_ = plan.notes;
   tell_gateways(plan.serve);
   for (auto& x : plan.deploy) {
-    auto t = troubles_.find(x.model);
+    auto t = troubles_.find(troubles_of(x));
     if (t != troubles_.end() && t->second.rules.again() > now()) {
       notes_[x.model] = (t->second.rules.is_in_force() ? "in quarantine: " : "")
                         + t->second.reason;

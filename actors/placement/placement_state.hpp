@@ -73,7 +73,9 @@ private:
   };
   std::map<std::string, told> told_;
   std::map<std::string, std::string> notes_;
-  std::map<std::string, trouble> troubles_; ///< by model
+  /// By model; those with wholes that were to complete parts apart, for they
+  /// are no reason not to replace what is lost.
+  std::map<std::pair<std::string, bool>, trouble> troubles_;
   bool due_ = false;
   bool deciding_ = false; ///< a plan is made and has no effect yet
   bool again_ = false;    ///< and something has changed since

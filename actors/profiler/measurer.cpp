@@ -200,6 +200,7 @@ void measurer_state::add_points(const stage& s, double fixed, double scale,
     if (is_whole) {
       m["open_seconds"] = open_seconds_;
       m["load_seconds"] = to_seconds(s.loaded.load);
+      m["deadline_seconds"] = of.seconds * (1 + what_.threshold);
       m["warm_up_seconds"] = to_seconds(s.loaded.warm_up);
       m["part_attach_seconds"] = fixed;
     } else {
@@ -218,7 +219,7 @@ void measurer_state::finish(const device_load& x) {
     return fail(
       {ec::unavailable, "others used device " + x.device + " meanwhile"});
   measured out;
-  out.what.what.model = what_.model;
+  out.what.model = what_.model;
   out.what.layers = info_.layers_key;
   out.what.source = options_.source;
   if (what_.extent > 1)
@@ -236,7 +237,7 @@ void measurer_state::finish(const device_load& x) {
     above += std::max(0.0, load_of(stages_[i]) - fixed);
   for (auto& s : stages_)
     add_points(s, fixed, above > 0 ? (whole - fixed) / above : 1,
-               out.what.what.points);
+               out.what.points);
   over_ = true;
   promise_.deliver(std::move(out));
   self_->quit();

@@ -37,7 +37,7 @@ caf::result<plan_list> profiler_state::on_get_plans(const get_plans& x) {
       {ec::unavailable, "nothing is known of what " + x.model + " costs", {}});
   std::set<std::string> kinds;
   for (auto* one : all)
-    kinds.merge(devices_in(one->what.what));
+    kinds.merge(devices_in(one->what));
   auto kind = x.device.empty() ? *kinds.begin() : x.device;
   if (x.device.empty() ? kinds.size() > 1 : !kinds.contains(x.device))
     return to_caf({ec::bad_request,
@@ -47,10 +47,10 @@ caf::result<plan_list> profiler_state::on_get_plans(const get_plans& x) {
                      + (x.device.empty() ? "" : ", found " + shown(x.device)),
                    {}});
   auto* known = *std::find_if(all.begin(), all.end(), [&](auto* one) {
-    return devices_in(one->what.what).contains(kind);
+    return devices_in(one->what).contains(kind);
   });
   auto& what = known->what;
-  if (auto fine = check_layers(x, layers_in(what.what, kind)); !fine)
+  if (auto fine = check_layers(x, layers_in(what, kind)); !fine)
     return to_caf(fine.failure());
   if (planning_.size() >= most_planning)
     return to_caf({ec::overloaded, "other plans are being made", {}});
@@ -67,7 +67,7 @@ caf::result<plan_list> profiler_state::on_get_plans(const get_plans& x) {
   } else {
     out->list.number = ++planned_;
   }
-  auto costs = layer_costs_of(what.what, kind, 1, out->link);
+  auto costs = layer_costs_of(what, kind, 1, out->link);
   if (!costs)
     return to_caf(costs.failure());
   auto promise = self_->make_response_promise<plan_list>();

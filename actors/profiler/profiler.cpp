@@ -20,19 +20,10 @@ constexpr auto table = "profiles";
 /// For a node to measure a large model.
 constexpr auto measure_timeout = 30min;
 
-/// That wait to be on disk, that are there, and averages: far more than
-/// anybody has models.
+/// That wait to be on disk, and that are there: far more than anybody has
+/// models.
 constexpr size_t most_changes = 64;
 constexpr size_t most_profiles = 10'000;
-constexpr size_t most_live = 10'000;
-
-/// Of an average, what the newest figure counts.
-constexpr double newest = 0.2;
-
-void average(double& mean, double x, uint64_t& count) {
-  mean = count == 0 ? x : (1 - newest) * mean + newest * x;
-  ++count;
-}
 
 /// Errors: bad_request, as check_name and check_profile.
 result<void> check(const profile& x) {
@@ -40,14 +31,47 @@ result<void> check(const profile& x) {
   return fine ? check_profile(x) : fine;
 }
 
-/// What is known, with this in the place of what was known of the same devices.
-profile merged(profile known, const profile& x) {
+/// It, with what was known of other devices.
+profile merged(profile x, profile known) {
   auto kinds = devices_in(x);
   std::erase_if(known.points,
                 [&](auto& p) { return kinds.contains(p.device); });
-  known.model = x.model;
-  known.points.insert(known.points.end(), x.points.begin(), x.points.end());
-  return known;
+  x.points.insert(x.points.end(), known.points.begin(), known.points.end());
+  return x;
+}
+
+/// Rows of schema 1 had no averages, and a profile apart from what it is of.
+struct first_profile {
+  profile what;
+  std::string layers;
+  std::string source;
+  MILLRACE_FIELDS(first_profile, what, layers, source)
+};
+struct first_row {
+  uint32_t schema = 1;
+  first_profile what;
+  MILLRACE_FIELDS(first_row, schema, what)
+};
+
+/// Errors: bad_request for what is no row; bad_config for one that a newer
+/// Millrace has written.
+result<profile_row> read_row(const std::string& text) {
+  auto bytes = std::as_bytes(std::span{text});
+  decode_context ctx;
+  auto first = decode<first_row>(bytes, ctx);
+  if (!first || first->schema == 1) {
+    if (!first)
+      return first.failure();
+    profile_row out;
+    out.what = std::move(first->what.what);
+    out.what.layers = std::move(first->what.layers);
+    out.what.source = std::move(first->what.source);
+    return out;
+  }
+  auto row = decode<profile_row>(bytes, ctx);
+  if (row && row->schema > profile_row{}.schema)
+    return error{ec::bad_config, "is of a newer Millrace", {}};
+  return row;
 }
 
 } // namespace
@@ -72,14 +96,17 @@ void profiler_state::on_rows(const stored_profiles& x) {
   if (!*x.rows)
     return self_->quit(to_caf(x.rows->failure()));
   for (auto& row : **x.rows) {
-    decode_context ctx;
-    auto y = decode<profile_row>(std::as_bytes(std::span{row.value}), ctx);
-    if (!y || y->schema > profile_row{}.schema)
+    auto y = read_row(row.value);
+    if (!y)
       return self_->quit(
         to_caf({ec::bad_config,
-                "profile row '" + row.key + "': "
-                  + (y ? "is of a newer Millrace" : to_string(y.failure())),
+                "profile row '" + row.key + "': " + to_string(y.failure()),
                 {}}));
+    if (y->what.model.empty()) {
+      live_version_ = row.version;
+      take_averages(y->live);
+      continue;
+    }
     auto at = key_of(y->what);
     profiles_[at] = {std::move(y->what), row.version};
   }
@@ -87,8 +114,8 @@ void profiler_state::on_rows(const stored_profiles& x) {
   write_next();
 }
 
-profiler_state::key profiler_state::key_of(const model_profile& x) {
-  return {x.what.model, x.layers};
+profiler_state::key profiler_state::key_of(const profile& x) {
+  return {x.model, x.layers};
 }
 
 // -- measuring ----------------------------------------------------------------
@@ -143,16 +170,16 @@ caf::result<done> profiler_state::on_measure(const measure_model& x) {
   self_
     ->request(caf::actor_cast<supervisor_actor>(at->node->supervisor),
               measure_timeout,
-              measure{x.model, at->version, at->device->id, x.rows, x.extent})
+              measure{x.model, at->version, at->device->id, x.rows, x.extent,
+                      x.threshold})
     .then(
       [this, promise, where, model = x.model](measured& y) mutable {
         measuring_.erase(where);
-        auto& what = y.what.what;
-        auto fine = check(what);
-        if (fine && what.model == model)
+        auto fine = check(y.what);
+        if (fine && y.what.model == model)
           return keep(std::move(y.what), promise);
         promise.deliver(to_caf(
-          fine ? error{ec::internal, "the node measured " + shown(what.model)}
+          fine ? error{ec::internal, "the node measured " + shown(y.what.model)}
                : fine.failure()));
       },
       [this, promise, where](caf::error& y) mutable {
@@ -163,9 +190,7 @@ caf::result<done> profiler_state::on_measure(const measure_model& x) {
 }
 
 caf::result<done> profiler_state::on_keep(keep_profile& x) {
-  if (changes_.size() >= most_changes || profiles_.size() >= most_profiles)
-    return to_caf({ec::overloaded, "so many profiles cannot be kept", {}});
-  if (auto fine = check(x.what.what); !fine)
+  if (auto fine = check(x.what); !fine)
     return to_caf(fine.failure());
   auto promise = self_->make_response_promise<done>();
   keep(std::move(x.what), promise);
@@ -185,8 +210,14 @@ caf::result<done> profiler_state::on_forget(const forget_profiles& x) {
 
 // -- on disk, one after the other ---------------------------------------------
 
-void profiler_state::keep(model_profile x, done_promise promise) {
+void profiler_state::keep(profile x, done_promise promise) {
   auto of = key_of(x);
+  if (changes_.size() >= most_changes
+      || (profiles_.size() >= most_profiles && !profiles_.contains(of))) {
+    promise.deliver(
+      to_caf({ec::overloaded, "so many profiles cannot be kept", {}}));
+    return;
+  }
   enqueue({std::move(of), std::move(x), promise});
 }
 
@@ -207,22 +238,29 @@ void profiler_state::write_next() {
   if (changes_.empty())
     return;
   auto& [of, what, promise] = changes_.front();
-  auto known = what ? profiles_.find(of) : first_of(of.first);
+  profile_row row;
   uint64_t version = 0;
-  if (known != profiles_.end()) {
-    of = known->first;
-    version = known->second.version;
+  if (of.first.empty()) {
+    version = live_version_;
+    for (auto& [at, x] : live_)
+      row.live.push_back(x);
+  } else {
+    auto known = what ? profiles_.find(of) : first_of(of.first);
+    if (known != profiles_.end()) {
+      of = known->first;
+      version = known->second.version;
+    }
+    if (what && known != profiles_.end())
+      *what = merged(std::move(*what), known->second.what);
+    if (what)
+      row.what = *what;
   }
-  std::string row; // an empty one is none
-  if (what) {
-    if (known != profiles_.end())
-      what->what = merged(known->second.what.what, what->what);
-    encoder out{timestamp{}, nullptr};
-    out.put(profile_row{1, *what});
-    row = out.take_body().text();
-  }
+  auto is_gone = !what && !of.first.empty();
+  encoder out{timestamp{}, nullptr};
+  out.put(row);
   options_.facts->put(
-    table, of.first + "/" + of.second, std::move(row), version,
+    table, of.first + "/" + of.second,
+    is_gone ? std::string{} : std::string{out.take_body().text()}, version,
     [me = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl())](auto y) {
       if (auto to = caf::actor_cast<profiler_actor>(
             caf::actor_cast<caf::strong_actor_ptr>(me)))
@@ -234,13 +272,18 @@ void profiler_state::write_next() {
 void profiler_state::on_written(const profile_written& x) {
   auto& [of, what, promise] = changes_.front();
   auto is_last = true;
-  if (*x.version) {
+  if (*x.version && of.first.empty()) {
+    live_version_ = **x.version;
+  } else if (*x.version) {
     std::erase_if(plans_, [&](auto& y) { return y.first.first == of; });
     if (what) {
       profiles_[of] = {std::move(*what), **x.version};
     } else {
       profiles_.erase(of);
-      std::erase_if(live_, [&](auto& y) { return y.second.model == of.first; });
+      live_changed_ |=
+        std::erase_if(live_,
+                      [&](auto& y) { return y.second.model == of.first; })
+        > 0;
       is_last = first_of(of.first) == profiles_.end();
     }
     if (is_last)
@@ -248,7 +291,8 @@ void profiler_state::on_written(const profile_written& x) {
   } else {
     log_event(log_level::error, "profiler", "not_written",
               {{"error", to_string(x.version->failure())}});
-    promise.deliver(to_caf(x.version->failure()));
+    if (!of.first.empty())
+      promise.deliver(to_caf(x.version->failure()));
   }
   if (is_last)
     changes_.pop_front();
@@ -291,89 +335,6 @@ profiler_state::profiles_of(const std::string& model,
     add(info->layers_key);
   add({});
   return out;
-}
-
-// -- while they serve ---------------------------------------------------------
-
-void profiler_state::on_inventory(inventory& x) {
-  auto& known = view_.nodes[x.node.name];
-  if (known.node.incarnation > x.node.incarnation)
-    return;
-  learn_loads(known, x);
-  known = std::move(x);
-}
-
-void profiler_state::on_peer_down(const peer_down& x) {
-  auto i = view_.nodes.find(x.peer.name);
-  if (i != view_.nodes.end()
-      && i->second.node.incarnation == x.peer.incarnation)
-    view_.nodes.erase(i);
-}
-
-live_cost& profiler_state::cost_of(const inventory& node,
-                                   const replica_status& r) {
-  auto device = std::find_if(node.devices.begin(), node.devices.end(),
-                             [&](auto& d) { return d.id == r.what.device; });
-  auto kind = device == node.devices.end() ? std::string{} : device->kind;
-  if (live_.size() >= most_live) // somebody tries out every cut there is
-    live_.clear();
-  auto& out = live_[{r.what.model, r.what.version, r.what.layers, kind}];
-  out.model = r.what.model;
-  out.version = r.what.version;
-  out.layers = r.what.layers;
-  out.device = kind;
-  return out;
-}
-
-void profiler_state::learn_loads(const inventory& before,
-                                 const inventory& now) {
-  for (auto& r : now.replicas) {
-    auto was = std::find_if(before.replicas.begin(), before.replicas.end(),
-                            [&](auto& y) {
-                              return y.what.replica == r.what.replica
-                                     && y.state == replica_condition::ready;
-                            });
-    if (r.state != replica_condition::ready || was != before.replicas.end())
-      continue;
-    auto& cost = cost_of(now, r);
-    auto counted = cost.loads;
-    average(cost.fetch, to_seconds(r.fetch), counted);
-    average(cost.load, to_seconds(r.load), cost.loads);
-  }
-}
-
-void profiler_state::learn_usage(const std::string& node, const node_load& x) {
-  auto at = view_.nodes.find(node);
-  if (at == view_.nodes.end())
-    return;
-  auto& there = at->second.replicas;
-  for (auto& u : x.replicas) {
-    auto r = std::find_if(there.begin(), there.end(),
-                          [&](auto& y) { return y.what.replica == u.replica; });
-    if (r == there.end() || u.batch <= 0 || u.requests_per_second <= 0)
-      continue;
-    auto& cost = cost_of(at->second, *r);
-    auto counted = cost.executions;
-    average(cost.batch, u.batch, counted);
-    average(cost.execute, u.busy * u.batch / u.requests_per_second,
-            cost.executions);
-  }
-}
-
-void profiler_state::on_tick() {
-  self_->delayed_send(self_, options_.period, tick::value);
-  for (auto& [name, node] : view_.nodes) {
-    auto monitor = node.replicas.empty()
-                     ? nullptr
-                     : options_.net->resolve(name + "/monitor");
-    if (!monitor)
-      continue;
-    self_
-      ->request(caf::actor_cast<monitor_actor>(monitor), options_.period,
-                get_load{})
-      .then([this, name = name](const node_load& x) { learn_usage(name, x); },
-            [](const caf::error&) { /* the next time */ });
-  }
 }
 
 profiler_actor::behavior_type

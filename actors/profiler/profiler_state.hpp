@@ -13,14 +13,15 @@
 
 namespace millrace {
 
-/// A profile as it is stored.
+/// A profile as it is stored; one row has all averages in its place.
 struct profile_row {
-  uint32_t schema = 1;
-  model_profile what;
-  MILLRACE_FIELDS(profile_row, schema, what)
+  uint32_t schema = 2;
+  profile what;
+  std::vector<live_cost> live;
+  MILLRACE_FIELDS(profile_row, schema, what, live)
 };
 
-/// State of a PROFILER; see profiler.hpp.
+/// State of a PROFILER; see profiler.hpp. Averages are in live_costs.cpp.
 struct profiler_state {
   const char* name = "profiler";
 
@@ -45,12 +46,12 @@ private:
   using cost_key = std::tuple<std::string, uint64_t, layer_range, std::string>;
   using done_promise = caf::typed_response_promise<done>;
   struct entry {
-    model_profile what;
+    profile what;
     uint64_t version = 0; ///< of the row
   };
   struct change {
-    key of;
-    std::optional<model_profile> what; ///< none: all rows of this model go
+    key of;                      ///< of no model: the averages
+    std::optional<profile> what; ///< none: all rows of this model go
     done_promise promise;
   };
   /// Of one profile on one kind of device.
@@ -74,8 +75,8 @@ private:
     uint64_t version;
   };
   result<site> site_for(const measure_model& x) const;
-  static key key_of(const model_profile& x);
-  void keep(model_profile x, done_promise promise);
+  static key key_of(const profile& x);
+  void keep(profile x, done_promise promise);
   void enqueue(change x);
   std::map<key, entry>::iterator first_of(const std::string& model);
   void write_next();
@@ -85,6 +86,9 @@ private:
                             const std::string& version) const;
   result<void> check_layers(const get_plans& x, size_t layers) const;
   host_link link_between_workers() const;
+  // live_costs.cpp
+  void take_averages(const std::vector<live_cost>& xs);
+  void keep_averages();
   live_cost& cost_of(const inventory& node, const replica_status& r);
   void learn_loads(const inventory& before, const inventory& now);
   void learn_usage(const std::string& node, const node_load& x);
@@ -102,6 +106,9 @@ private:
   /// Devices that are measured on: node and device.
   std::set<std::pair<std::string, std::string>> measuring_;
   std::map<cost_key, live_cost> live_;
+  uint64_t live_version_ = 0; ///< of the row that has them
+  bool live_changed_ = false; ///< since that was written
+  timestamp live_due_;        ///< when it is written, if they have changed
 };
 
 } // namespace millrace

@@ -7,8 +7,10 @@ namespace millrace {
 
 namespace {
 
-/// Verifying and loading a large bundle from a slow disk takes minutes.
-constexpr auto load_timeout = 10min;
+/// Verifying and loading a large bundle from a slow disk takes minutes, and may
+/// wait for others; in the background it may wait for all else. Devices end
+/// what hangs in a process long before.
+constexpr caf::timespan load_timeout = 60min, aside_timeout = 24h;
 
 /// When a gateway's node is there but its gateway is not: it is being
 /// restarted.
@@ -69,7 +71,8 @@ void replica_state::load(const fetched& x) {
                         {}}),
                 "load");
   self_
-    ->request(options_.executor, load_timeout,
+    ->request(options_.executor,
+              options_.completes == 0 ? load_timeout : aside_timeout,
               load_stage{instance_, content_, layers_.first, layers_.last,
                          options_.what.policy.batch, options_.what.threads,
                          options_.what.trusted, options_.completes})
@@ -257,12 +260,20 @@ void replica_state::answer(batch_map::iterator x, executed& result) {
 }
 
 replica_load replica_state::on_get_load() const {
-  return {options_.what.replica, busy_, batches_, requests_,
-          running_.size(),       gaps_, waits_,   runs_};
+  return {options_.what.replica,
+          busy_,
+          batches_,
+          requests_,
+          running_.size(),
+          gaps_,
+          waits_,
+          runs_,
+          sends_};
 }
 
 void replica_state::tell_to_stop(const std::string& node, gateway_link& x) {
-  if (!x.handle || !serves(node))
+  auto must_hear = serves(node) || (lost_ && x.told_to_stop && !x.released);
+  if (!x.handle || !must_hear)
     return;
   x.told_to_stop = true;
   self_->send(caf::actor_cast<gateway_actor>(x.handle),
@@ -313,8 +324,7 @@ void replica_state::on_lost(const stage_lost& x) {
   log_event(log_level::error, "replica", "lost",
             {{"replica", options_.what.replica}, {"error", x.text}});
   report(replica_condition::failed, x.text);
-  if (!finishing_)
-    stop_serving();
+  stop_serving();
 }
 
 void replica_state::end_if_idle() {
@@ -330,6 +340,7 @@ replica(replica_actor::stateful_pointer<replica_state> self,
   return {
     [&s](run_batch& x) { s.on_run(x); },
     [&s](pass_on& x) { s.on_pass_on(x); },
+    [&s](const batch_taken& x) { s.on_receipt(x); },
     [&s](const drop_batch& x) { s.on_drop(x); },
     [&s](executed& x) { s.on_executed(x); },
     [&s](const stage_lost& x) { s.on_lost(x); },

@@ -29,6 +29,7 @@ struct replica_state {
   void on_run(run_batch& x);
   void on_executed(executed& x);
   void on_pass_on(pass_on& x);
+  void on_receipt(const batch_taken& x);
   void on_drop(const drop_batch& x);
   void on_lost(const stage_lost& x);
   void on_peer_up(const peer_up& x);
@@ -85,6 +86,7 @@ private:
   void end(batch_map::iterator x);
   void hold(batch_map::iterator x, executed& result);
   void go_on(batch_map::iterator x);
+  bool wants_receipt(uint64_t id, caf::actor_id to);
   void cancel(batch_map::iterator x);
   void on_next_down(const std::string& replica);
   void on_router_down(caf::actor_id router);
@@ -118,6 +120,14 @@ private:
     given_up_; ///< by their routers
   std::map<caf::actor_id, caf::strong_actor_ptr> routers_;
   std::map<caf::actor_id, next_stage> next_;
+  /// A batch that the next stage was asked for a receipt of, since when.
+  struct sent_batch {
+    timestamp at;
+    uint64_t id = 0;
+    caf::actor_id to = 0;
+  };
+  sent_batch on_the_way_;
+  moments sends_;
 };
 
 } // namespace millrace

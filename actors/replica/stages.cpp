@@ -35,6 +35,8 @@ void replica_state::begin_journey(uint64_t id, batch& x, passage&& way,
   x.from = way.router;
   if (!way.visits.empty())
     self_->send(caf::actor_cast<router_actor>(x.from), batch_taken{x.id});
+  if (auto before = self_->current_sender(); before && way.receipt)
+    self_->send(caf::actor_cast<replica_actor>(before), batch_taken{x.id});
   journeys_[{x.from->id(), x.id}] = id;
   if (routers_.emplace(x.from->id(), x.from).second)
     self_->monitor(caf::actor_cast<caf::actor>(x.from));
@@ -80,6 +82,7 @@ void replica_state::go_on(batch_map::iterator x) {
   y.way.visits.push_back({options_.what.replica, y.held->queue, y.held->run,
                           to_us(self_->clock().now() - y.since)});
   y.way.promise = to.promise;
+  y.way.receipt = wants_receipt(x->second.id, to.handle->id());
   run_batch next;
   next.id = x->second.id;
   next.trace = x->second.trace;
@@ -88,6 +91,22 @@ void replica_state::go_on(batch_map::iterator x) {
   next.through = std::move(y.way);
   self_->send(caf::actor_cast<replica_actor>(to.handle), std::move(next));
   end(x);
+}
+
+/// How long it takes to get to another is looked at once a second.
+bool replica_state::wants_receipt(uint64_t id, caf::actor_id to) {
+  constexpr auto period = 1s;
+  auto now = self_->clock().now();
+  if (on_the_way_.at != timestamp{} && now - on_the_way_.at < period)
+    return false;
+  on_the_way_ = {now, id, to};
+  return true;
+}
+
+void replica_state::on_receipt(const batch_taken& x) {
+  auto from = self_->current_sender();
+  if (from && from->id() == on_the_way_.to && x.id == on_the_way_.id)
+    sends_.add(self_->clock().now() - on_the_way_.at);
 }
 
 void replica_state::on_pass_on(pass_on& x) {

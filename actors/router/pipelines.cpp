@@ -14,6 +14,9 @@ namespace millrace {
 
 namespace {
 
+/// Until a link between two stages, which broke alone, is tried again.
+constexpr auto severed_for = 3s;
+
 bool is_settled(const std::vector<queued_request>& xs) {
   return std::all_of(xs.begin(), xs.end(), [](auto& x) { return x.settled; });
 }
@@ -34,7 +37,7 @@ std::optional<passage> router_state::begin_passage(uint64_t id, flight& x) {
 
 /// Takes a credit of a replica that can run it next.
 std::optional<next_stage> router_state::bind(flight& x) {
-  auto id = stages_->next(x.next_layer);
+  auto id = stages_->next(x.next_layer, x.replica_id);
   if (!id)
     return std::nullopt;
   auto& r = replicas_.at(*id);
@@ -51,42 +54,46 @@ void router_state::unbind(flight& x) {
     give_credit(std::exchange(x.next_id, 0), 1);
 }
 
-/// It is given up, and may be on its way to who has a credit for it: who is to
-/// say that it is not, and will not be, before the credit counts again.
+/// It is not to go where it may be on its way to: who has a credit for it there
+/// is to say that it is not, and will not be, before the credit counts again.
 void router_state::orphan(uint64_t id, flight& x) {
   if (auto next = replicas_.find(x.next_id); next != replicas_.end()) {
-    orphans_[id] = x.next_id;
+    orphans_.emplace(id, x.next_id);
+    x.orphaned = true;
     self_->send(next->second.handle, drop_batch{id});
   }
   x.next_id = 0;
 }
 
-/// A word on a batch that is not in flight.
-void router_state::on_orphan(uint64_t id) {
+/// Whether this is a word on a batch that its sender was to drop.
+bool router_state::settle_orphan(uint64_t id) {
   auto from = self_->current_sender();
-  auto i = orphans_.find(id);
-  if (!from || i == orphans_.end() || i->second != from->id())
-    return; // of a replica that was given up meanwhile
-  give_credit(i->second, 1);
-  orphans_.erase(i);
+  if (orphans_.empty() || !from || orphans_.erase({id, from->id()}) == 0)
+    return false;
+  give_credit(from->id(), 1);
   pump();
+  return true;
 }
 
 /// Those between two stages, as far as there is credit: in the order in which
 /// they began to wait.
 void router_state::bind_waiting() {
   for (auto& [layer, waiting] : between_)
-    while (!waiting.empty()) {
-      auto i = in_flight_.find(waiting.front());
+    for (auto entry = waiting.begin(); entry != waiting.end();) {
+      auto i = in_flight_.find(*entry);
       if (i != in_flight_.end() && i->second.next_layer == layer
           && i->second.next_id == 0 && !i->second.dropped) {
-        auto to = bind(i->second);
-        if (!to)
+        if (auto to = bind(i->second)) {
+          self_->send(replicas_.at(i->second.replica_id).handle,
+                      pass_on{i->first, std::move(*to)});
+        } else if (severed_.empty()) {
           break;
-        self_->send(replicas_.at(i->second.replica_id).handle,
-                    pass_on{i->first, std::move(*to)});
+        } else { // what another hands on may have a way
+          ++entry;
+          continue;
+        }
       }
-      waiting.pop_front();
+      entry = waiting.erase(entry);
     }
 }
 
@@ -105,6 +112,7 @@ void router_state::on_batch_taken(const batch_taken& x) {
     if (!had_gone)
       return;     // of a replica that was given up meanwhile
     unbind(mine); // it will not go to who was to have it instead
+    orphans_.erase({x.id, from->id()});
     mine.next_id = from->id();
     mine.next_name = by->second.name;
   }
@@ -112,7 +120,7 @@ void router_state::on_batch_taken(const batch_taken& x) {
   mine.replica_id = std::exchange(mine.next_id, 0);
   mine.replica_name = std::move(mine.next_name);
   mine.next_layer = replicas_.at(mine.replica_id).layers.last;
-  mine.in_doubt = mine.dropped = false;
+  mine.in_doubt = mine.dropped = mine.orphaned = false;
   go_on(x.id, mine);
   pump();
 }
@@ -131,7 +139,8 @@ void router_state::go_on(uint64_t id, flight& x) {
 void router_state::drop_if_useless(uint64_t id, flight& x) {
   if (!passes_on(x) || x.dropped)
     return;
-  auto stranded = x.next_id == 0 && !stages_->leads_on(x.next_layer);
+  auto stranded =
+    x.next_id == 0 && !stages_->leads_on(x.next_layer, x.replica_id);
   if (stranded || is_settled(x.requests))
     drop(id, x);
 }
@@ -141,16 +150,21 @@ void router_state::drop(uint64_t id, flight& x) {
   self_->send(replicas_.at(x.replica_id).handle, drop_batch{id});
 }
 
-/// A replica has gone: what was to go there next goes to another. Where it had
-/// gone already it is lost; its stage will say so.
+/// A replica has gone: what was to go there next goes to another.
 void router_state::leave(caf::actor_id gone) {
   for (auto& [id, x] : in_flight_)
     if (x.next_id == gone) {
       x.next_id = 0;
-      x.in_doubt = true;
-      x.dropped = false; // if it was, it may have gone on before that
-      go_on(id, x);
+      reroute(id, x);
     }
+}
+
+/// Where it has gone already it is lost: who had it will say so. One that was
+/// told to drop it would do so however it came there.
+void router_state::reroute(uint64_t id, flight& x) {
+  x.in_doubt = true;
+  x.dropped = false; // if it was, it may have gone on before that
+  x.orphaned ? drop(id, x) : go_on(id, x);
 }
 
 /// Fewer replicas lead on than before.
@@ -167,9 +181,10 @@ bool router_state::may_need(const flight& x, caf::actor_id id) const {
   if (x.replica_id == id || x.next_id == id)
     return true;
   auto bound = replicas_.find(x.next_id);
-  auto from =
-    bound == replicas_.end() ? x.next_layer : bound->second.layers.last;
-  return from <= replicas_.at(id).layers.first && !stages_->is_open(from);
+  auto [at, layer] = bound == replicas_.end()
+                       ? std::pair{x.replica_id, x.next_layer}
+                       : std::pair{bound->first, bound->second.layers.last};
+  return layer <= replicas_.at(id).layers.first && !stages_->is_open(layer, at);
 }
 
 /// Those that drain end once nothing comes to them any more.
@@ -186,12 +201,13 @@ void router_state::release_drained() {
 }
 
 void router_state::on_not_held(const not_held& x) {
+  if (settle_orphan(x.id))
+    return;
   auto i = in_flight_.find(x.id);
-  if (i == in_flight_.end())
-    return on_orphan(x.id);
   auto from = self_->current_sender();
-  if (!from || i->second.replica_id != from->id() || !i->second.in_doubt)
-    return; // it is on its way
+  if (!from || i == in_flight_.end() || i->second.replica_id != from->id()
+      || !i->second.in_doubt)
+    return; // it is on its way, or done
   auto lost = std::move(i->second);
   in_flight_.erase(i);
   orphan(x.id, lost);
@@ -207,30 +223,40 @@ void router_state::on_cannot_reach(const cannot_reach& x) {
   auto from = self_->current_sender();
   if (!from)
     return;
-  doubt y{now() + options_.death_notice, from->id(), {}};
-  for (auto& [id, batch] : in_flight_)
-    if (batch.replica_id == y.at && batch.next_id != 0
-        && batch.next_name == x.replica)
-      y.batches.emplace_back(id, batch.next_id);
-  if (!y.batches.empty())
-    doubts_.push_back(std::move(y));
+  std::set<caf::actor_id> those;
+  for (auto& [id, y] : in_flight_)
+    if (y.replica_id == from->id() && y.next_id != 0
+        && y.next_name == x.replica)
+      those.insert(y.next_id);
+  for (auto id : those) {
+    stages_->sever(from->id(), id);
+    doubts_.push_back({now() + options_.death_notice, from->id(), id});
+    severed_.push_back({now() + severed_for, from->id(), id});
+  }
+  report();
   arm();
 }
 
-/// Gives up what could not go on, and still cannot.
+/// What could not go on, and still cannot, goes another way; if there is none,
+/// it is given up. After a while the link is tried again.
 void router_state::resolve_doubts() {
-  while (!doubts_.empty() && doubts_.front().due <= now()) {
-    auto x = std::move(doubts_.front());
-    doubts_.pop_front();
-    for (auto& [id, next] : x.batches) {
-      auto i = in_flight_.find(id);
-      if (i == in_flight_.end() || i->second.replica_id != x.at
-          || i->second.next_id != next)
-        continue;
-      i->second.in_doubt = true;
-      drop(id, i->second);
-    }
+  auto is_due = [this](auto& xs) {
+    return !xs.empty() && xs.front().due <= now();
+  };
+  if (!is_due(doubts_) && !is_due(severed_))
+    return;
+  for (; is_due(doubts_); doubts_.pop_front()) {
+    auto x = doubts_.front();
+    for (auto& [id, y] : in_flight_)
+      if (y.replica_id == x.at && y.next_id == x.next) {
+        orphan(id, y);
+        reroute(id, y);
+      }
   }
+  for (; is_due(severed_); severed_.pop_front())
+    stages_->join(severed_.front().at, severed_.front().next);
+  drop_stranded();
+  report();
 }
 
 } // namespace millrace

@@ -235,6 +235,7 @@ void router_state::dispatch(replica& to, std::vector<queued_request> batch) {
                                      0,
                                      {},
                                      false,
+                                     false,
                                      false})
                  .first->second;
   if (passes_on(mine))
@@ -253,9 +254,11 @@ uint64_t router_state::record_waits(uint64_t id,
 }
 
 void router_state::on_batch_done(batch_done& x) {
+  if (settle_orphan(x.id))
+    return;
   auto i = in_flight_.find(x.id);
   if (i == in_flight_.end())
-    return on_orphan(x.id);
+    return;
   auto done = std::move(i->second);
   in_flight_.erase(i);
   unbind(done);
@@ -453,8 +456,9 @@ void router_state::report() {
 
 void router_state::arm() {
   auto due = queue_->next_due(stages_->next(0).has_value());
-  if (!doubts_.empty())
-    due = std::min(due, doubts_.front().due);
+  for (auto* links : {&doubts_, &severed_})
+    if (!links->empty())
+      due = std::min(due, links->front().due);
   if (due >= armed_ || due == far_future)
     return;
   armed_ = due;

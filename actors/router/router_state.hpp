@@ -58,12 +58,12 @@ private:
     std::string next_name;
     bool in_doubt = false; ///< it may be lost between two stages
     bool dropped = false;  ///< who has it was told to give it up
+    bool orphaned = false; ///< one that it was to go to was told to drop it
   };
-  /// Batches that a replica could not hand on, each with whom to.
-  struct doubt {
+  /// What one replica hands on does not reach another, it says.
+  struct broken_link {
     timestamp due;
-    caf::actor_id at;
-    std::vector<std::pair<uint64_t, caf::actor_id>> batches;
+    caf::actor_id at, next;
   };
   using flight_map = std::unordered_map<uint64_t, flight>;
   using replica_map = std::map<caf::actor_id, replica>;
@@ -96,12 +96,13 @@ private:
   std::optional<next_stage> bind(flight& x);
   void unbind(flight& x);
   void orphan(uint64_t id, flight& x);
-  void on_orphan(uint64_t id);
+  bool settle_orphan(uint64_t id);
   void bind_waiting();
   void go_on(uint64_t id, flight& x);
   void drop_if_useless(uint64_t id, flight& x);
   void drop(uint64_t id, flight& x);
   void leave(caf::actor_id gone);
+  void reroute(uint64_t id, flight& x);
   void drop_stranded();
   void resolve_doubts();
   void release_drained();
@@ -120,12 +121,14 @@ private:
   std::optional<stage_map> stages_;
   std::set<caf::actor_id> draining_; ///< those not released yet
   flight_map in_flight_;
-  /// Given up, and perhaps with this replica, which is asked.
-  std::unordered_map<uint64_t, caf::actor_id> orphans_;
+  /// Batches, each with a replica that has been told to drop it, should it
+  /// come.
+  std::set<std::pair<uint64_t, caf::actor_id>> orphans_;
   /// By their next layer, those that wait for somebody with credit to run it;
   /// among them some that do not any more.
   std::map<uint64_t, std::deque<uint64_t>> between_;
-  std::deque<doubt> doubts_; ///< by their due
+  // By their due: when it counts as broken, and when it is tried again.
+  std::deque<broken_link> doubts_, severed_;
   poison_list poisons_;
   uint64_t version_ = 0; ///< of the model, that they are poison to
   uint64_t layers_ = 1;  ///< of the model

@@ -36,7 +36,19 @@ void stage_map::remove(replica_id x) {
   auto i = replicas_.find(x);
   i->second.among->remove(x);
   replicas_.erase(i);
+  std::erase_if(
+    severed_, [x](auto& pair) { return pair.first == x || pair.second == x; });
   find_ways();
+}
+
+void stage_map::sever(replica_id from, replica_id to) {
+  severed_.emplace(from, to);
+  find_ways();
+}
+
+void stage_map::join(replica_id from, replica_id to) {
+  if (severed_.erase({from, to}) > 0)
+    find_ways();
 }
 
 void stage_map::set_credit(replica_id x, uint32_t credit) {
@@ -54,31 +66,45 @@ void stage_map::adopt(dispatch_policy how) {
   }
 }
 
-std::optional<stage_map::replica_id> stage_map::next(uint64_t layer) const {
+std::optional<stage_map::replica_id> stage_map::next(uint64_t layer,
+                                                     replica_id from) const {
   auto i = by_first_.find(layer);
   if (i == by_first_.end())
     return std::nullopt;
   auto out = i->second->next();
-  if (out || layer == 0 || closed_ == 0 || is_open(layer))
+  if (out && reaches(from, *out))
     return out;
-  for (auto& [id, r] : replicas_)
-    if (r.has.first == layer && r.leads_late && r.credit > 0
-        && (!out || id < *out))
+  auto late = layer != 0 && closed_ > 0 && !is_open(layer, from);
+  if (!late && !out)
+    return std::nullopt;
+  out.reset();
+  uint32_t most = 0;
+  for (auto& [id, r] : replicas_) {
+    if (r.has.first != layer || !(late ? r.leads_late : r.leads)
+        || !reaches(from, id))
+      continue;
+    if (r.credit > most || (out && r.credit == most && id < *out)) {
+      most = r.credit;
       out = id;
+    }
+  }
   return out;
 }
 
-bool stage_map::leads_on(uint64_t layer) const {
-  return layer == layers_
-         || std::any_of(replicas_.begin(), replicas_.end(), [&](auto& entry) {
-              return entry.second.has.first == layer && entry.second.leads_late;
-            });
+bool stage_map::leads_on(uint64_t layer, replica_id from) const {
+  return any_leads(layer, from, &replica::leads_late);
 }
 
-bool stage_map::is_open(uint64_t layer) const {
+bool stage_map::is_open(uint64_t layer, replica_id from) const {
+  return any_leads(layer, from, &replica::leads);
+}
+
+bool stage_map::any_leads(uint64_t layer, replica_id from,
+                          bool replica::*how) const {
   return layer == layers_
          || std::any_of(replicas_.begin(), replicas_.end(), [&](auto& entry) {
-              return entry.second.has.first == layer && entry.second.leads;
+              auto& [id, r] = entry;
+              return r.has.first == layer && r.*how && reaches(from, id);
             });
 }
 
@@ -89,16 +115,24 @@ void stage_map::find_ways() {
   for (auto& [id, r] : replicas_)
     by_end.emplace_back(r.has.last, id);
   std::sort(by_end.rbegin(), by_end.rend());
-  std::map<uint64_t, bool> open{{layers_, true}}, late{{layers_, true}};
+  std::map<uint64_t, std::vector<replica_id>> open, late;
   closed_ = 0;
   for (auto& [end, id] : by_end) {
     auto& r = replicas_.at(id);
+    auto leads_to = [&](auto& ways) {
+      auto& next = ways[end];
+      return r.has.first < end
+             && (end == layers_
+                 || std::any_of(next.begin(), next.end(),
+                                [&](auto to) { return reaches(id, to); }));
+    };
     closed_ += r.is == condition::closed;
-    r.leads_late =
-      r.is != condition::released && r.has.first < end && late[end];
-    late[r.has.first] |= r.leads_late;
-    auto leads = r.is == condition::open && r.has.first < end && open[end];
-    open[r.has.first] |= leads;
+    r.leads_late = r.is != condition::released && leads_to(late);
+    if (r.leads_late)
+      late[r.has.first].push_back(id);
+    auto leads = r.is == condition::open && leads_to(open);
+    if (leads)
+      open[r.has.first].push_back(id);
     if (leads == r.leads)
       continue;
     r.leads = leads;

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <unordered_map>
+#include <utility>
 
 #include "actors/router/dispatch.hpp"
 
@@ -14,6 +16,7 @@ namespace millrace {
 class stage_map {
 public:
   using replica_id = dispatcher::replica_id;
+  static constexpr replica_id nobody = 0;
 
   stage_map(dispatch_policy how, random_stream random)
     : how_(how),
@@ -32,6 +35,11 @@ public:
 
   void remove(replica_id x);
 
+  /// What the one hands on does not reach the other: another takes it, and who
+  /// has no other leads nowhere. Until they are joined again, or either goes.
+  void sever(replica_id from, replica_id to);
+  void join(replica_id from, replica_id to);
+
   /// The batches it takes at once from now on, if it takes any.
   void set_credit(replica_id x, uint32_t credit);
 
@@ -42,15 +50,16 @@ public:
   void adopt(dispatch_policy how);
 
   /// Who takes a batch that this layer is the next for: of those with credit
-  /// that lead to the last layer.
-  std::optional<replica_id> next(uint64_t layer) const;
+  /// that lead to the last layer. Here and below `from` is who hands it on.
+  std::optional<replica_id> next(uint64_t layer,
+                                 replica_id from = nobody) const;
 
   /// Whether all layers from this one on are there, credit or not: for what is
   /// on its way.
-  bool leads_on(uint64_t layer) const;
+  bool leads_on(uint64_t layer, replica_id from = nobody) const;
 
   /// And at replicas that stay.
-  bool is_open(uint64_t layer) const;
+  bool is_open(uint64_t layer, replica_id from = nobody) const;
 
 private:
   enum class condition { open, closed, released };
@@ -64,6 +73,10 @@ private:
   };
 
   dispatcher& at(uint64_t layer);
+  bool reaches(replica_id from, replica_id to) const {
+    return severed_.empty() || !severed_.contains({from, to});
+  }
+  bool any_leads(uint64_t layer, replica_id from, bool replica::*how) const;
   void find_ways();
 
   dispatch_policy how_;
@@ -71,6 +84,7 @@ private:
   uint64_t layers_ = 1; ///< of the model
   size_t closed_ = 0;   ///< replicas
   std::unordered_map<replica_id, replica> replicas_;
+  std::set<std::pair<replica_id, replica_id>> severed_;
   /// By the layer that they begin with.
   std::map<uint64_t, std::unique_ptr<dispatcher>> by_first_;
 };

@@ -255,6 +255,7 @@ private:
 
   void load_confined(const load_request& x, instance& slot) {
     auto id = x.instance;
+    auto aside = x.completes != 0;
     confined::stage_settings settings{x.content,
                                       x.trusted,
                                       x.first_layer,
@@ -263,9 +264,9 @@ private:
                                       x.threads,
                                       static_cast<uint32_t>(lanes_.size()),
                                       settings_.process_memory,
-                                      settings_.load_limit,
+                                      settings_.load_limit * (aside ? 20 : 1),
                                       settings_.run_limit,
-                                      x.completes != 0};
+                                      aside};
     auto memory = byte_count{weight_bytes(x)};
     auto stage = confined::make_confined_stage(
       template_, std::move(settings),

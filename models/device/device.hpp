@@ -128,8 +128,10 @@ constexpr auto names_of(isolation_mode) {
 struct cpu_settings {
   isolation_mode isolation = isolation_mode::automatic;
   byte_count process_memory{uint64_t{4} << 30}; ///< beside the weights
-  nanoseconds run_limit{10min};                 ///< of a batch, in a process
-  nanoseconds load_limit{60s};                  ///< in a process
+  // In a process: of a load, but of one in the background, which waits for all
+  // else, twenty times as long; of a batch.
+  nanoseconds load_limit{60s};
+  nanoseconds run_limit{10min};
 };
 
 /// Runs models by the LibTorch backend. Each lane is a thread with one operator

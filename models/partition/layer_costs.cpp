@@ -24,13 +24,6 @@ auto metrics_at(const profile& x, const std::string& device, double rows) {
 
 } // namespace
 
-std::set<std::string> devices_in(const profile& x) {
-  std::set<std::string> out;
-  for (auto& p : x.points)
-    out.insert(p.device);
-  return out;
-}
-
 size_t layers_in(const profile& x, const std::string& device) {
   constexpr double most = 100'000;
   double out = 0;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -30,9 +29,6 @@ struct host_link {
   nanoseconds latency{100us};
   friend bool operator==(const host_link&, const host_link&) = default;
 };
-
-/// The kinds of device that a profile is of.
-std::set<std::string> devices_in(const profile& x);
 
 /// How many layers it speaks of on one of them.
 size_t layers_in(const profile& x, const std::string& device);

@@ -273,19 +273,36 @@ TEST_CASE("P3: what was on its way to a stage whose process has ended is"
     REQUIRE(all == 4);
     send(c, 1, 100);
     c.advance(at);
-    for (auto name : {"w1", "w2", "w3", "w4"}) {
-      auto& node = c.node(name);
-      c.inside().world().soon(*node.process(), [&node, lost] {
-        if (auto x = node.bus()->resolve("./replica/" + lost))
-          caf::anon_send(caf::actor_cast<caf::actor>(x), stage_lost{0, "test"});
-      });
-    }
+    tell_replica(c, lost, stage_lost{0, "test"});
     c.advance(3s);
     CHECK(c.answers() == counts{{ec::ok, 100}});
     CHECK(all_are_right(c));
     CHECK(queue_of(c).running == 0);
     CHECK(credits() == all);
   }
+}
+
+TEST_CASE("P3: a stage that drains and whose process ends gets nothing more") {
+  virtual_cluster c{4, in_parts(2, 2), ten_ms};
+  send(c, 1, 100);
+  c.advance(101ms); // those that run in the first part are bound to the second
+  auto one_of_the_last = [&] {
+    for (auto& r : queue_of(c).replicas)
+      if (r.layers.first > 0)
+        return r;
+    return served_replica{};
+  };
+  auto it = one_of_the_last();
+  tell_replica(c, it.replica, finish{});
+  auto node = tell_replica(c, it.replica, stage_lost{0, "test"});
+  auto before = c.executed_on[node];
+  it = one_of_the_last();
+  REQUIRE(it.draining);
+  c.advance(40ms); // another takes longer to load
+  CHECK(c.executed_on[node] - before <= it.batches); // those that it had
+  c.advance(3s);
+  CHECK(c.answers() == counts{{ec::ok, 100}});
+  CHECK(all_are_right(c));
 }
 
 TEST_CASE("P3: when the only replica of a part dies, its requests wait for the"
@@ -322,63 +339,6 @@ TEST_CASE(
   c.advance(2s); // far less than they may take
   CHECK(c.answers() == counts{{ec::ok, 10}});
   CHECK(all_are_right(c));
-}
-
-namespace {
-
-/// Cuts two nodes off from each other, or joins them again.
-void part(virtual_cluster& c, const std::string& a, const std::string& b,
-          bool cut) {
-  auto x = c.node(a).host(), y = c.node(b).host();
-  auto& links = c.inside().links();
-  for (auto [from, to] : {std::pair{x, y}, std::pair{y, x}})
-    cut ? links.cut(from, to) : links.mend(from, to);
-}
-
-/// Sends 50 requests to two stages, and cuts these off from each other.
-std::vector<std::string> cut_off(virtual_cluster& c) {
-  auto nodes = nodes_of(c, 3);
-  REQUIRE(nodes.size() == 2);
-  send(c, 1, 50);
-  c.advance(22ms);
-  part(c, nodes[0], nodes[1], true);
-  return nodes;
-}
-
-} // namespace
-
-TEST_CASE("pipelines: who has been cut off from the next stage alone loses"
-          " nothing of what it hands on") {
-  virtual_cluster c{3, in_parts(2), ten_ms};
-  auto nodes = cut_off(c);
-  c.advance(3s);
-  part(c, nodes[0], nodes[1], false);
-  c.advance(7s);
-  CHECK(c.replies.size() == 50);
-  for (auto& [id, xs] : c.replies) {
-    REQUIRE(xs.size() == 1);
-    auto fine = xs[0].status == ec::ok || xs[0].status == ec::unavailable;
-    CHECK(fine);
-  }
-  CHECK(c.answers()[ec::unavailable] > 0); // there is no other way
-  c.replies.clear();
-  send(c, 101, 120);
-  c.advance(1s);
-  CHECK(c.answers() == counts{{ec::ok, 20}});
-  CHECK(queue_of(c).running == 0);
-}
-
-TEST_CASE(
-  "P3: a stage that hears of the next one's death before the router does"
-  " keeps what it has for another") {
-  virtual_cluster c{3, in_parts(2), ten_ms};
-  auto nodes = cut_off(c);
-  c.advance(400ms); // they have given each other up by now, 100 ms ago at most
-  c.kill(nodes[1]);
-  c.advance(9s);
-  CHECK(c.answers() == counts{{ec::ok, 50}});
-  CHECK(all_are_right(c));
-  CHECK(queue_of(c).running == 0);
 }
 
 TEST_CASE("gateway: a version of which some parts are there does not take what"

@@ -50,10 +50,11 @@ TEST_CASE("FP-06: a model is measured on an idle device: how long it takes to"
   REQUIRE(measure_it(c));
   auto all = known(c);
   REQUIRE(all.profiles.size() == 1);
-  auto& x = all.profiles[0].what;
+  auto& x = all.profiles[0];
   CHECK(all.profiles[0].source == "w1/emu0");
   CHECK(metric_of(x, "execute_seconds") == doctest::Approx(0.010));
   CHECK(metric_of(x, "execute_seconds", 8) == doctest::Approx(0.017));
+  CHECK(metric_of(x, "deadline_seconds") == doctest::Approx(0.020));
   CHECK(metric_of(x, "load_seconds") == doctest::Approx(0.050));
   CHECK(metric_of(x, "memory_bytes") == 1048576);
   CHECK(metric_of(x, "activation_bytes") > 0);
@@ -84,7 +85,7 @@ TEST_CASE("FP-09: hosts, their devices and links are known, and plans count"
 TEST_CASE("FP-07: each layer is measured by itself") {
   virtual_cluster c{1, idle_model(), ten_ms};
   REQUIRE(measure_it(c));
-  auto x = known(c).profiles.at(0).what;
+  auto x = known(c).profiles.at(0);
   double parameters = 0;
   for (double i = 0; i < 12; ++i) {
     std::map<std::string, double> layer{{"layer", i}};
@@ -132,8 +133,7 @@ TEST_CASE("profiler: what is known of other layers than the bundle has makes no"
   for (double i = 0; i < 5; ++i)
     x.points.push_back(
       {"v100", 1, {{"layer", i}}, {{"execute_seconds", 0.001}}});
-  REQUIRE(c.ask_actor<done, profiler_actor>("./profiler",
-                                            keep_profile{{x, {}, "test"}}));
+  REQUIRE(c.ask_actor<done, profiler_actor>("./profiler", keep_profile{x}));
   auto plans = [&](const std::string& kind) {
     return c.ask_actor<plan_list, profiler_actor>(
       "./profiler", get_plans{"m", "", kind, 4, 100});
@@ -172,8 +172,7 @@ TEST_CASE("profiler: what is to be forgotten of a model is, of all its layers,"
   REQUIRE(measure_it(c));
   auto keep = [&](const std::string& model) {
     profile x{model, {{"v100", 1, {}, {{"load_seconds", 1}}}}};
-    return c.ask_actor<done, profiler_actor>("./profiler",
-                                             keep_profile{{x, {}, "test"}});
+    return c.ask_actor<done, profiler_actor>("./profiler", keep_profile{x});
   };
   REQUIRE(keep("m"));
   REQUIRE(keep("n"));
@@ -187,7 +186,7 @@ TEST_CASE("profiler: what is to be forgotten of a model is, of all its layers,"
   auto rest =
     *c.ask_actor<profile_list, profiler_actor>("./profiler", get_profiles{});
   REQUIRE(rest.profiles.size() == 1);
-  CHECK(rest.profiles[0].what.model == "n");
+  CHECK(rest.profiles[0].model == "n");
   CHECK(measure_it(c));
 }
 
@@ -195,7 +194,7 @@ TEST_CASE("FP-08: what replicas take while they serve is averaged, and follows"
           " what changes") {
   auto wanted = idle_model();
   wanted.replicas = 1;
-  virtual_cluster c{2, wanted, ten_ms};
+  virtual_cluster c{2, wanted, ten_ms, {}, {{0}, 700us}};
   uint64_t id = 0;
   auto serve = [&](int64_t rows, microseconds length) {
     for (auto left = length; left > 0us; left -= 20ms) {
@@ -213,6 +212,8 @@ TEST_CASE("FP-08: what replicas take while they serve is averaged, and follows"
       CHECK(x.load == doctest::Approx(0.025));
       CHECK(x.loads == 1);
     }
+    CHECK(live[0].send == doctest::Approx(0.0014).epsilon(0.01)); // and back
+    CHECK(live[1].sends == 0);
     return live.at(0).executions;
   };
   serve(1, 20s);
@@ -221,7 +222,11 @@ TEST_CASE("FP-08: what replicas take while they serve is averaged, and follows"
   serve(11, 5s); // one look: a fifth of the average is new
   CHECK(executes(0.8 * 0.005 + 0.2 * 0.010) == before + 1);
   serve(11, 100s);
-  executes(0.010);
+  auto all = executes(0.010);
+  c.advance(1min);
+  c.crash("./profiler");
+  c.advance(1s);
+  CHECK(executes(0.010) == all); // they were on disk
 }
 
 TEST_CASE("FP-18: versions whose layers are alike have the same plans, until"
@@ -233,7 +238,7 @@ TEST_CASE("FP-18: versions whose layers are alike have the same plans, until"
   CHECK_FALSE(first.ranges.empty());
   CHECK(plans_of(c, "2").number == 1);
   auto x = known(c).profiles.at(0);
-  for (auto& p : x.what.points)
+  for (auto& p : x.points)
     for (auto& [name, value] : p.metrics)
       value *= 2;
   REQUIRE(c.ask_actor<done, profiler_actor>("./profiler", keep_profile{x}));
@@ -242,15 +247,76 @@ TEST_CASE("FP-18: versions whose layers are alike have the same plans, until"
   CHECK(second.ranges.at(0).inference > first.ranges.at(0).inference);
 }
 
+TEST_CASE("FP-61: versions whose layers differ have queues, copies and plans of"
+          " their own") {
+  auto wanted = idle_model();
+  wanted.model = "grows";
+  virtual_cluster c{4, wanted, {5s, 9ms, 1ms}};
+  for (auto version : {"1", "2"})
+    REQUIRE(c.ask_actor<done, profiler_actor>(
+      "./profiler", measure_model{"grows", version, {}}, 100s));
+  auto plans = [&](const std::string& version) {
+    auto out = c.ask_actor<plan_list, profiler_actor>(
+      "./profiler", get_plans{"grows", version, "", 4, 100});
+    REQUIRE(out);
+    return out->number;
+  };
+  CHECK(plans("1") == 1);
+  CHECK(plans("2") == 2); // FP-18: its layers have changed
+  CHECK(plans("1") == 1);
+  auto rows = *c.ask_actor<profile_list, profiler_actor>("./profiler",
+                                                         get_profiles{"grows"});
+  REQUIRE(rows.profiles.size() == 2);
+  CHECK(rows.profiles[0].layers != rows.profiles[1].layers);
+  auto serve = [&](const std::string& version, std::vector<uint64_t> cuts) {
+    wanted.replicas = 1;
+    wanted.version = version;
+    wanted.cuts = std::move(cuts);
+    REQUIRE(c.ask_actor<done, registry_actor>("./registry",
+                                              set_model{wanted, false, {}}));
+  };
+  serve("1", {6});
+  c.advance(5s);
+  serve("2", {1}); // whose first part is there long before the other
+  c.advance(2s);
+  auto queue = [&](const std::string& version) {
+    return *c.ask_actor<queue_status, router_actor>("./router/grows." + version,
+                                                    get_queue{});
+  };
+  auto old = queue("1"), fresh = queue("2");
+  CHECK(old.layers == 12);
+  CHECK(old.replicas.size() == 2);
+  CHECK(fresh.layers == 13);
+  CHECK(fresh.replicas.size() == 1);
+  for (uint64_t id = 1; id <= 10; ++id)
+    c.request(id, c.ask());
+  c.drain();
+  CHECK(queue("1").waiting + queue("1").running == 10);
+  CHECK(queue("2").waiting + queue("2").running == 0);
+  c.advance(9s);
+  CHECK(c.answers() == counts{{ec::ok, 10}});
+  CHECK(queue("2").replicas.size() == 2);
+}
+
 TEST_CASE("profiler: a profile that nobody can have measured is refused") {
   virtual_cluster c{1, idle_model(), ten_ms};
   auto keep = [&](const profile& x) {
-    return c.ask_actor<done, profiler_actor>("./profiler",
-                                             keep_profile{{x, {}, "test"}});
+    return c.ask_actor<done, profiler_actor>("./profiler", keep_profile{x});
   };
-  CHECK_FALSE(keep({"m", {}}));
+  CHECK_FALSE(keep({.model = "m", .points = {}}));
   CHECK_FALSE(keep({"../m", {{"emulated", 1, {}, {{"load_seconds", 1}}}}}));
   CHECK_FALSE(keep({"m", {{"emulated", 1, {}, {{"load_seconds", -1}}}}}));
   CHECK(keep({"m", {{"emulated", 1, {}, {{"load_seconds", 1}}}}}));
   CHECK(known(c).profiles.size() == 1);
+  // Nor more in all than is kept of one.
+  auto many = [&](const std::string& kind) {
+    profile_point one{kind, 1, {}, {{"load_seconds", 1}}};
+    return keep({.model = "m", .points = {10'000, one}});
+  };
+  CHECK(many("v100"));
+  auto too_many = many("a10");
+  REQUIRE_FALSE(too_many);
+  CHECK(too_many.failure().text.ends_with("a row may have 1 MiB, all together"
+                                          " 16 MiB"));
+  CHECK(known(c).profiles.at(0).points.size() == 10'001);
 }

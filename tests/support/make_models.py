@@ -272,6 +272,17 @@ class Deciding(torch.nn.Module):
         return x * 2 if x.size(0) > 2 else x
 
 
+class Opaque(torch.nn.Module):
+    """Can be run and traced, but is no program to the compiler."""
+
+    def __init__(self, depth=1):
+        super().__init__()
+        self.inner = Opaque(0) if depth else torch.nn.Identity()
+
+    def forward(self, x):
+        return self.inner(x) + sum(y for y in (1, 2))
+
+
 class Counting(torch.nn.Module):
     """Changes itself while it runs, so that it is not one thing after another."""
 

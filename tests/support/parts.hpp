@@ -49,20 +49,31 @@ inline void have(virtual_cluster& c, const model_settings& x) {
     c.ask_actor<done, registry_actor>("./registry", set_model{x, false, {}}));
 }
 
-/// The nodes that have each part, in the parts' order.
-inline std::vector<std::string> nodes_of(virtual_cluster& c, size_t workers) {
-  std::map<uint64_t, std::string> out;
+/// The nodes that have each part, with the layer that it begins with.
+inline std::multimap<uint64_t, std::string> holders(virtual_cluster& c,
+                                                    size_t workers) {
+  std::multimap<uint64_t, std::string> out;
   for (size_t i = 1; i <= workers; ++i) {
     auto name = "w" + std::to_string(i);
     auto status = *c.ask_actor<node_status, supervisor_actor>(
       name + "/supervisor", get_status{});
     for (auto& r : status.replicas)
       if (r.state == replica_condition::ready)
-        out[r.what.layers.first] = name;
+        out.emplace(r.what.layers.first, name);
   }
+  return out;
+}
+
+/// One node for each part, in the parts' order.
+inline std::vector<std::string> nodes_of(virtual_cluster& c, size_t workers) {
   std::vector<std::string> names;
-  for (auto& [first, name] : out)
+  uint64_t before = UINT64_MAX;
+  for (auto& [first, name] : holders(c, workers)) {
+    if (first == before)
+      names.pop_back();
     names.push_back(name);
+    before = first;
+  }
   return names;
 }
 
@@ -76,6 +87,25 @@ inline std::map<std::string, uint64_t> first_layers(virtual_cluster& c,
     for (auto& r : status.replicas)
       out[r.what.replica] = r.what.layers.first;
   }
+  return out;
+}
+
+/// Sends something to a replica, on its node; returns the node's name.
+template <class T>
+std::string tell_replica(virtual_cluster& c, const std::string& replica,
+                         const T& what) {
+  std::string out;
+  for (auto& [name, node] : c.inside().nodes()) {
+    if (!node->process())
+      continue;
+    c.inside().world().soon(*node->process(), [&, &name = name, &node = node] {
+      if (auto x = node->bus()->resolve("./replica/" + replica)) {
+        caf::anon_send(caf::actor_cast<caf::actor>(x), what);
+        out = name;
+      }
+    });
+  }
+  c.drain();
   return out;
 }
 

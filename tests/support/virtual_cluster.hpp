@@ -10,7 +10,8 @@
 
 namespace millrace::test {
 
-/// So many replicas of the model "m".
+/// So many replicas of the model "m". One that is called "grows" has another
+/// layer in version 2.
 inline model_settings want(uint64_t replicas) {
   model_settings out;
   out.model = "m";
@@ -197,6 +198,7 @@ private:
     small.application = "a";
     if (is_cut(wanted))
       small.layers = 12;
+    small.alike = wanted.model != "grows";
     out.spec.bundles = {{wanted.model, small}, {"other", small}};
     small.broken = true;
     out.spec.bundles["broken"] = small;

@@ -3,6 +3,7 @@
 """import_module_test.py MILLRACE: imports modules as a person does."""
 
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,7 +25,9 @@ class ImportModule(unittest.TestCase):
                               capture_output=True, text=True)
 
     def imported(self, module, *words, inputs=("x:F32:-1,4",), rest=()):
-        command = [TOOL, f"make_models:{module}", "--name", "m",
+        if ":" not in module:
+            module = "make_models:" + module
+        command = [TOOL, module, "--name", "m",
                    "--millrace", MILLRACE]
         for x in inputs:
             command += ["--input", x]
@@ -86,6 +89,11 @@ class ImportModule(unittest.TestCase):
                 ("  first", "expected a list of layers")):
             layers.write_text("layers:\n" + text)
             self.assertIn(says, self.refusal("Counting", "--layers", layers))
+        layers.write_text("layers: [{part: first, takes: x}]")
+        self.assertIn("'x-1': expected a name of letters", self.refusal(
+            "Counting", "--layers", layers, inputs=["x-1:F32:-1,4"]))
+        self.assertIn("does not run on such inputs", self.refusal(
+            "Counting", "--layers", layers, inputs=["x:F32:-1,5"]))
         says = self.refusal("Counting", "--layers", self.store / "nowhere")
         self.assertIn("nowhere: No such file", says)
 
@@ -109,6 +117,23 @@ class ImportModule(unittest.TestCase):
     def test_a_forward_that_decides_by_its_inputs_is_not_traced(self):
         says = self.refusal("Deciding")
         self.assertIn("computes something else than the module", says)
+
+    def test_what_cannot_be_compiled(self):
+        says = self.refusal("Opaque", "--script")
+        self.assertIn("the module cannot be compiled: ", says)
+        layers = self.store / "layers.yaml"
+        layers.write_text("layers: [{part: inner, takes: x, script: true}]")
+        says = self.refusal("Opaque", "--layers", layers)
+        self.assertIn("layer inner cannot be compiled: ", says)
+
+    def test_torchvisions_families_are_imported_as_they_are(self):
+        for name, least in (("resnet18", 12), ("vgg11", 8),
+                            ("densenet121", 30), ("mobilenet_v2", 12)):
+            with self.subTest(name):
+                x = self.imported("torchvision.models:" + name,
+                                  inputs=["image:F32:-1,3,64,64"])
+                self.assertGreaterEqual(len(self.layers_of(x)), least)
+                shutil.rmtree(self.store / "m")
 
     def test_numbers_that_a_trace_fixes_are_pointed_out(self):
         x = self.imported("Sized")

@@ -23,6 +23,10 @@ namespace fs = std::filesystem;
 
 const fs::path golden = MILLRACE_SOURCE "/tests/golden";
 
+/// Fields that are said by no release which is supported: run_batch's, which
+/// was never anything but false; 0.1.0 had it last.
+const std::set<std::string> given_up{".never_merge"};
+
 /// Why one MessagePack value does not say all that another says, at least;
 /// empty when it does. Maps may have more keys than there.
 std::string lacks(const msgpack::object& x, const msgpack::object& said,
@@ -43,6 +47,8 @@ std::string lacks(const msgpack::object& x, const msgpack::object& said,
     return x == said ? "" : path + " has another value";
   for (auto& [key, value] : said.via.map) {
     auto name = path + "." + key.as<std::string>();
+    if (given_up.contains(name))
+      continue;
     auto* there = std::find_if(begin(x.via.map), end(x.via.map),
                                [&](auto& y) { return y.key == key; });
     if (there == end(x.via.map))

@@ -355,7 +355,7 @@ TEST_CASE("planner: a profile without layers, or not all of them, is refused") {
 TEST_CASE(
   "planner: the bundled T5-3B has the thesis' 55 layers, cold start and "
   "transfers") {
-  auto book = read_profiles(MILLRACE_SOURCE "/models/profiles/flashpoint.yaml");
+  auto book = read_book(MILLRACE_SOURCE "/models/profiles/flashpoint.yaml");
   REQUIRE(book);
   CHECK(book->size() == 6);
   // Its network between hosts; 27.5 s are the digest's, 25.974 s the thesis'.
@@ -376,7 +376,7 @@ TEST_CASE(
 
 TEST_CASE("profile: what a part takes to load is what its layers do, and what"
           " each part does") {
-  auto book = read_profiles(MILLRACE_SOURCE "/models/profiles/flashpoint.yaml");
+  auto book = read_book(MILLRACE_SOURCE "/models/profiles/flashpoint.yaml");
   REQUIRE(book);
   auto& albert = book->at("albert-xxlarge");
   auto part = [&](size_t first, size_t last) {
@@ -402,7 +402,7 @@ TEST_CASE("planner: what warms a model up is a part of its cold start") {
 
 TEST_CASE("FP-17: a model whose layers share their parameters gains next to "
           "nothing") {
-  auto book = read_profiles(MILLRACE_SOURCE "/models/profiles/flashpoint.yaml");
+  auto book = read_book(MILLRACE_SOURCE "/models/profiles/flashpoint.yaml");
   REQUIRE(book);
   auto albert = layer_costs_of(book->at("albert-xxlarge"), "a10", 1, {});
   REQUIRE(albert);

@@ -78,6 +78,43 @@ TEST_CASE("stage_map: parts that were cut otherwise make ways of their own") {
   CHECK(s.map.next(5) == 4);
 }
 
+TEST_CASE("stage_map: what one replica hands on does not go where it does not"
+          " arrive") {
+  stages s;
+  s.add(1, 0, 5);
+  s.add(2, 0, 5);
+  s.add(3, 5, 10, 4);
+  s.add(4, 5, 10, 2);
+  CHECK(s.map.next(5, 1) == 3);
+  s.map.sever(1, 3);
+  CHECK(s.map.next(5, 1) == 4);
+  CHECK(s.map.next(5, 2) == 3);
+  CHECK(s.map.leads_on(5, 1));
+  s.map.set_credit(4, 0);
+  CHECK_FALSE(s.map.next(5, 1)); // it has to wait
+  CHECK(s.map.next(0));
+  s.map.sever(1, 4);
+  CHECK_FALSE(s.map.leads_on(5, 1));
+  CHECK_FALSE(s.map.is_open(5, 1));
+  CHECK(s.map.is_open(5, 2));
+  CHECK(s.map.next(0) == 2); // the other leads nowhere
+  SUBCASE("until it is tried again") {
+    s.map.join(1, 3);
+    CHECK(s.map.next(5, 1) == 3);
+  }
+  SUBCASE("until another comes in its place") {
+    s.map.remove(4);
+    s.add(4, 5, 10);
+    CHECK(s.map.next(5, 1) == 4);
+  }
+  SUBCASE("or may no longer be had elsewhere") {
+    s.map.close(3);
+    CHECK_FALSE(s.map.next(5, 2)); // 4 has no credit, but stays
+    s.map.sever(2, 4);
+    CHECK(s.map.next(5, 2) == 3);
+  }
+}
+
 TEST_CASE("even_cuts: the largest part is as small as it can be, and none is"
           " empty") {
   CHECK(even_cuts({1, 1, 1, 1}, 2) == std::vector<uint64_t>{2});

@@ -202,7 +202,7 @@ result<profile> profile_for(const plan_options& x) {
   auto path = x.profiles.empty()
                 ? program_folder() + "/profiles/flashpoint.yaml"
                 : x.profiles;
-  auto book = read_profiles(path);
+  auto book = read_book(path);
   if (!book)
     return book.failure();
   if (auto i = book->find(x.model); i != book->end())

@@ -242,17 +242,17 @@ const std::vector<shell_command>& shell_commands() {
      {},
      false},
     {"measure",
-     "MODEL [DEVICE [LENGTH]]",
+     "MODEL [DEVICE [N [X]]]",
      1,
-     3,
+     4,
      {model},
      "measure what a model costs on an idle device",
      measure_costs,
-     "DEVICE: a kind or an id; - or none: any that has no replicas. LENGTH: of"
-     " the inputs' extents that requests choose beside the rows, as the words "
-     "of"
-     " a text; default: 1. Takes as long as it takes to load and run each layer"
-     " some times.",
+     "DEVICE: a kind or an id; - or none: any that has no replicas. N: of the"
+     " inputs' extents that requests choose beside the rows, as the words of a"
+     " text; default: 1. X: by what part longer than alone a request may take,"
+     " for the deadline that is noted with it; default: 1. Takes as long as it"
+     " takes to load and run each layer some times.",
      false},
     {"export-profiles",
      "FILE [MODEL]",

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
+#include <set>
 
 #include "models/partition/layer_costs.hpp"
 #include "runtime/bytes.hpp"
@@ -54,13 +55,12 @@ void print_summary(const profile_list& all, size_t width) {
   table rows{{"MODEL", "DEVICE", "LAYERS", "ONE ROW", "LOAD", "MEMORY",
               "WORKS ON", "FROM"}};
   for (auto& x : all.profiles)
-    for (auto& kind : devices_in(x.what))
-      rows.push_back(
-        {x.what.model, kind, std::to_string(layers_in(x.what, kind)),
-         duration(metric_of(x.what, kind, "execute_seconds")),
-         duration(metric_of(x.what, kind, "load_seconds")),
-         bytes(metric_of(x.what, kind, "memory_bytes")),
-         bytes(metric_of(x.what, kind, "activation_bytes")), x.source});
+    for (auto& kind : devices_in(x))
+      rows.push_back({x.model, kind, std::to_string(layers_in(x, kind)),
+                      duration(metric_of(x, kind, "execute_seconds")),
+                      duration(metric_of(x, kind, "load_seconds")),
+                      bytes(metric_of(x, kind, "memory_bytes")),
+                      bytes(metric_of(x, kind, "activation_bytes")), x.source});
   std::cout << (all.profiles.empty() ? "nothing has been measured\n"
                                      : table_text(rows, width));
 }
@@ -69,13 +69,13 @@ void print_live(const profile_list& all, size_t width) {
   if (all.live.empty())
     return;
   table rows{{"SERVING", "LAYERS", "DEVICE", "EXECUTES", "REQUESTS", "FETCHES",
-              "LOADS"}};
+              "LOADS", "SENDS"}};
   for (auto& x : all.live)
     rows.push_back(
       {x.model + "." + std::to_string(x.version),
        std::to_string(x.layers.first) + "-" + std::to_string(x.layers.last - 1),
        x.device, duration(x.execute), fixed(x.batch, 1), duration(x.fetch),
-       duration(x.load)});
+       duration(x.load), duration(x.send)});
   std::cout << "\nOn the average, lately:\n" << table_text(rows, width);
 }
 
@@ -121,8 +121,8 @@ int show_profiles(shell& in, const arguments& args) {
   print_summary(*all, width);
   if (!args.empty())
     for (auto& x : all->profiles)
-      for (auto& kind : devices_in(x.what))
-        print_layers(x.what, kind, width);
+      for (auto& kind : devices_in(x))
+        print_layers(x, kind, width);
   print_live(*all, width);
   std::cout << std::flush;
   return exit_ok;
@@ -142,6 +142,16 @@ int measure_costs(shell& in, const arguments& args) {
                         + shown(args[2]),
                       exit_wrong_call);
     x.extent = *extent;
+  }
+  if (args.size() > 3) {
+    auto threshold = number_in<double>(args[3]);
+    if (!threshold || !(*threshold >= 0))
+      return complain(in,
+                      "expected by what part longer a request may take, from 0"
+                      " on, found "
+                        + shown(args[3]),
+                      exit_wrong_call);
+    x.threshold = *threshold;
   }
   if (in.form != output_form::json)
     std::cout << "measuring " << x.model << ", layer by layer ..." << std::endl;
@@ -185,6 +195,24 @@ int show_plans(shell& in, const arguments& args) {
   return exit_ok;
 }
 
+namespace {
+
+int report_profiles(shell& in, const std::vector<profile>& xs,
+                    const std::string& what_became) {
+  std::set<std::string> models;
+  for (auto& x : xs)
+    models.insert(x.model);
+  if (in.form == output_form::json)
+    return print_json(json{{"models", models.size()}, {"profiles", xs.size()}});
+  std::cout << what_became << ": " << xs.size()
+            << (xs.size() == 1 ? " profile" : " profiles") << " of "
+            << models.size() << (models.size() == 1 ? " model" : " models")
+            << std::endl;
+  return exit_ok;
+}
+
+} // namespace
+
 int export_profiles(shell& in, const arguments& args) {
   get_profiles of;
   if (args.size() > 1)
@@ -195,34 +223,24 @@ int export_profiles(shell& in, const arguments& args) {
   if (all->profiles.empty())
     return complain(in, "nothing has been measured"
                           + (of.model.empty() ? "" : " of " + shown(of.model)));
-  profile_book book;
-  for (auto& x : all->profiles) // of layers that differ the last
-    book[x.what.model] = x.what;
-  auto text = print_profiles(book);
+  auto text = print_profiles(all->profiles);
   if (auto done_so = write_file(args[0], std::as_bytes(std::span{text}));
       !done_so)
     return complain(in, done_so.failure().text);
-  if (in.form == output_form::json)
-    return print_json(json{{"models", book.size()}});
-  std::cout << args[0] << ": " << book.size()
-            << (book.size() == 1 ? " model" : " models") << std::endl;
-  return exit_ok;
+  return report_profiles(in, all->profiles, "written to " + args[0]);
 }
 
 int import_profiles(shell& in, const arguments& args) {
-  auto book = read_profiles(args[0]);
-  if (!book)
-    return complain(in, book.failure().text);
-  for (auto& [model, x] : *book)
-    if (auto kept =
-          ask_profiler<done>(in.cluster, keep_profile{{x, {}, "imported"}});
-        !kept)
-      return complain(in, shown(model) + ": " + kept.failure().text);
-  if (in.form == output_form::json)
-    return print_json(json{{"models", book->size()}});
-  std::cout << book->size() << (book->size() == 1 ? " model" : " models")
-            << " from " << args[0] << std::endl;
-  return exit_ok;
+  auto all = read_profiles(args[0]);
+  if (!all)
+    return complain(in, all.failure().text);
+  for (auto& x : *all) {
+    if (x.source.empty())
+      x.source = "imported";
+    if (auto kept = ask_profiler<done>(in.cluster, keep_profile{x}); !kept)
+      return complain(in, shown(x.model) + ": " + kept.failure().text);
+  }
+  return report_profiles(in, *all, "read from " + args[0]);
 }
 
 int forget_profiles_of(shell& in, const arguments& args) {

@@ -18,9 +18,10 @@ std::string label_of(const std::string& model, uint64_t version) {
   return model + "." + std::to_string(version);
 }
 
-/// All versions are alike.
 manifest manifest_of(const std::string& model, uint64_t version,
-                     const simulated_model& x) {
+                     simulated_model x) {
+  if (!x.alike)
+    x.layers += version - 1;
   auto out = simulator::manifest_of(model, x);
   out.version = version;
   return out;

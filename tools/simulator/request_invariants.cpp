@@ -299,8 +299,11 @@ public:
 
   void on_posted(const member& from, const member& to, const wire_message& what,
                  timestamp when) override {
-    if (auto taken = body_of<batch_taken>(what))
-      return move_on(to, what, taken->id, when);
+    if (auto taken = body_of<batch_taken>(what)) {
+      if (what.head.to.find("/router/") != std::string::npos)
+        move_on(to, what, taken->id, when);
+      return; // or a receipt, for the part before
+    }
     auto& ids = ledger_.batch();
     if (ids.empty())
       return;

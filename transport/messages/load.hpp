@@ -54,8 +54,9 @@ struct replica_load {
   moments gaps{};       ///< between batches that came
   moments waits{}; ///< of batches, until they ran, also at the stage before
   moments runs{};  ///< of batches
+  moments sends{}; ///< to the next stage, and of a word back: a batch a second
   MILLRACE_FIELDS(replica_load, replica, busy, batches, requests, running, gaps,
-                  waits, runs)
+                  waits, runs, sends)
 };
 
 /// Over the last second.
@@ -83,9 +84,10 @@ struct replica_usage {
   double waited = 0;     ///< seconds, on average
   double served = 0;     ///< seconds a batch ran, on average: 1 / mu
   double service_cv = 0;
+  double sent = 0; ///< seconds to the next stage, on average; 0: not known
   MILLRACE_FIELDS(replica_usage, replica, busy, requests_per_second, batch,
                   running, arrivals, arrival_cv, queue, waited, served,
-                  service_cv)
+                  service_cv, sent)
 };
 
 /// A monitor's word on its node and its host.

@@ -12,13 +12,6 @@
 namespace millrace {
 
 /// What is known of a model's cost, and how that is known.
-struct model_profile {
-  profile what;
-  std::string layers; ///< as in model_info, of what was measured; empty: of any
-  std::string source; ///< "w1/cpu0", or who brought it
-  MILLRACE_FIELDS(model_profile, what, layers, source)
-};
-
 /// Operator to profiler: measure a model on an idle device. Answered once that
 /// is done and on disk.
 /// Errors: unknown_model; unavailable where no device is idle, or stays so.
@@ -29,13 +22,16 @@ struct measure_model {
   std::string device;  ///< kind, or id; empty: any
   std::vector<uint64_t> rows{1, 2, 4, 8};
   uint64_t extent = 1; ///< of inputs' free extents beside the rows
-  MILLRACE_FIELDS(measure_model, model, version, device, rows, extent)
+  /// By what part longer than a row takes alone it may take under load.
+  double threshold = 1;
+  MILLRACE_FIELDS(measure_model, model, version, device, rows, extent,
+                  threshold)
 };
 
 /// Operator to profiler: somebody has measured this elsewhere. Replaces what is
 /// known of these layers on the same kinds of device.
 struct keep_profile {
-  model_profile what;
+  profile what;
   MILLRACE_FIELDS(keep_profile, what)
 };
 
@@ -64,14 +60,16 @@ struct live_cost {
   double batch = 0;        ///< requests in one
   double fetch = 0;        ///< seconds, until the bundle was there and verified
   double load = 0;         ///< seconds, without that
+  double send = 0;         ///< seconds, of a batch to the next part
   uint64_t executions = 0; ///< seconds in which some were seen
   uint64_t loads = 0;      ///< seen
+  uint64_t sends = 0;      ///< seen
   MILLRACE_FIELDS(live_cost, model, version, layers, device, execute, batch,
-                  fetch, load, executions, loads)
+                  fetch, load, send, executions, loads, sends)
 };
 
 struct profile_list {
-  std::vector<model_profile> profiles;
+  std::vector<profile> profiles;
   std::vector<live_cost> live;
   MILLRACE_FIELDS(profile_list, profiles, live)
 };
@@ -113,11 +111,12 @@ struct measure {
   std::string device; ///< id
   std::vector<uint64_t> rows;
   uint64_t extent = 1; ///< as in measure_model
-  MILLRACE_FIELDS(measure, model, version, device, rows, extent)
+  double threshold = 1;
+  MILLRACE_FIELDS(measure, model, version, device, rows, extent, threshold)
 };
 
 struct measured {
-  model_profile what;
+  profile what;
   MILLRACE_FIELDS(measured, what)
 };
 

@@ -81,7 +81,8 @@ struct passage {
   std::optional<next_stage> next;
   std::vector<stage_visit> visits; ///< of the stages before
   uint64_t promise = 0; ///< the receiver's, where it is from a stage before
-  MILLRACE_FIELDS(passage, router, rows, next, visits, promise)
+  bool receipt = false; ///< that stage, too, is to be told that it has come
+  MILLRACE_FIELDS(passage, router, rows, next, visits, promise, receipt)
 };
 
 /// Router to replica: run these together. Costs one credit. From stage to
@@ -89,15 +90,13 @@ struct passage {
 struct run_batch {
   uint64_t id = 0; ///< the router's
   std::vector<batch_item> items;
-  /// Not to be put together with other batches on the way.
-  bool never_merge = false;
   uint64_t trace = 0; ///< its spans' name for it; 0: nobody records them
   std::optional<passage> through;
-  MILLRACE_FIELDS(run_batch, id, items, never_merge, trace, through)
+  MILLRACE_FIELDS(run_batch, id, items, trace, through)
 };
 
 /// Replica to router: I have this batch, from the stage before me, and that has
-/// its credit back.
+/// its credit back. To that stage, too, where it wants to know.
 struct batch_taken {
   uint64_t id = 0;
   MILLRACE_FIELDS(batch_taken, id)

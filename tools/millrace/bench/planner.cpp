@@ -22,7 +22,7 @@ constexpr uint64_t most_requests = 3000;
 constexpr size_t lookups = 100'000;
 
 result<layer_costs> costs_of(const std::string& model) {
-  auto book = read_profiles(program_folder() + "/profiles/flashpoint.yaml");
+  auto book = read_book(program_folder() + "/profiles/flashpoint.yaml");
   if (!book)
     return book.failure();
   auto found = book->find(model);

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// \file
+/// What a PROFILER learns of models while they serve: moving averages, which it
+/// keeps on disk.
+
+#include <algorithm>
+
+#include "actors/profiler/profiler_state.hpp"
+#include "transport/bus.hpp"
+
+namespace millrace {
+
+namespace {
+
+/// Averages, which are one row on disk: more than anybody has parts of models.
+constexpr size_t most_live = 4000;
+
+/// They are written so often, if they have changed.
+constexpr auto kept_every = 1min;
+
+/// Of an average, what the newest figure counts.
+constexpr double newest = 0.2;
+
+void average(double& mean, double x, uint64_t& count) {
+  mean = count == 0 ? x : (1 - newest) * mean + newest * x;
+  ++count;
+}
+
+} // namespace
+
+/// As they were written in an earlier life.
+void profiler_state::take_averages(const std::vector<live_cost>& xs) {
+  for (auto& x : xs)
+    live_.try_emplace({x.model, x.version, x.layers, x.device}, x);
+}
+
+void profiler_state::keep_averages() {
+  if (!live_changed_ || !loaded_ || self_->clock().now() < live_due_)
+    return;
+  live_changed_ = false;
+  live_due_ = self_->clock().now() + kept_every;
+  enqueue({{}, std::nullopt, {}});
+}
+
+void profiler_state::on_inventory(inventory& x) {
+  auto& known = view_.nodes[x.node.name];
+  if (known.node.incarnation > x.node.incarnation)
+    return;
+  learn_loads(known, x);
+  known = std::move(x);
+}
+
+void profiler_state::on_peer_down(const peer_down& x) {
+  auto i = view_.nodes.find(x.peer.name);
+  if (i != view_.nodes.end()
+      && i->second.node.incarnation == x.peer.incarnation)
+    view_.nodes.erase(i);
+}
+
+live_cost& profiler_state::cost_of(const inventory& node,
+                                   const replica_status& r) {
+  auto device = std::find_if(node.devices.begin(), node.devices.end(),
+                             [&](auto& d) { return d.id == r.what.device; });
+  auto kind = device == node.devices.end() ? std::string{} : device->kind;
+  cost_key at{r.what.model, r.what.version, r.what.layers, kind};
+  if (live_.size() >= most_live && !live_.contains(at))
+    live_.erase(live_.begin()); // somebody tries out every cut there is
+  live_changed_ = true;
+  auto& out = live_[at];
+  out.model = r.what.model;
+  out.version = r.what.version;
+  out.layers = r.what.layers;
+  out.device = kind;
+  return out;
+}
+
+void profiler_state::learn_loads(const inventory& before,
+                                 const inventory& now) {
+  auto is_new = before.node.name.empty(); // or its profiler is
+  for (auto& r : now.replicas) {
+    auto was = std::find_if(before.replicas.begin(), before.replicas.end(),
+                            [&](auto& y) {
+                              return y.what.replica == r.what.replica
+                                     && y.state == replica_condition::ready;
+                            });
+    if (r.state != replica_condition::ready || was != before.replicas.end())
+      continue;
+    auto& cost = cost_of(now, r);
+    if (is_new && cost.loads > 0)
+      continue; // it was learned before, most likely
+    auto counted = cost.loads;
+    average(cost.fetch, to_seconds(r.fetch), counted);
+    average(cost.load, to_seconds(r.load), cost.loads);
+  }
+}
+
+void profiler_state::learn_usage(const std::string& node, const node_load& x) {
+  auto at = view_.nodes.find(node);
+  if (at == view_.nodes.end())
+    return;
+  auto& there = at->second.replicas;
+  for (auto& u : x.replicas) {
+    auto r = std::find_if(there.begin(), there.end(),
+                          [&](auto& y) { return y.what.replica == u.replica; });
+    if (r == there.end() || u.batch <= 0 || u.requests_per_second <= 0)
+      continue;
+    auto& cost = cost_of(at->second, *r);
+    auto counted = cost.executions;
+    average(cost.batch, u.batch, counted);
+    average(cost.execute, u.busy * u.batch / u.requests_per_second,
+            cost.executions);
+    if (u.sent > 0)
+      average(cost.send, u.sent, cost.sends);
+  }
+}
+
+void profiler_state::on_tick() {
+  self_->delayed_send(self_, options_.period, tick::value);
+  keep_averages();
+  for (auto& [name, node] : view_.nodes) {
+    auto monitor = node.replicas.empty()
+                     ? nullptr
+                     : options_.net->resolve(name + "/monitor");
+    if (!monitor)
+      continue;
+    self_
+      ->request(caf::actor_cast<monitor_actor>(monitor), options_.period,
+                get_load{})
+      .then([this, name = name](const node_load& x) { learn_usage(name, x); },
+            [](const caf::error&) { /* the next time */ });
+  }
+}
+
+} // namespace millrace
