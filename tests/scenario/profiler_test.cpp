@@ -229,6 +229,18 @@ TEST_CASE("FP-08: what replicas take while they serve is averaged, and follows"
   CHECK(executes(0.010) == all); // they were on disk
 }
 
+TEST_CASE("FP-08: what it takes to fetch a model is averaged") {
+  auto wanted = want(2);
+  wanted.model = "far";
+  virtual_cluster c{2, wanted, ten_ms};
+  auto known = c.ask_actor<profile_list, profiler_actor>("./profiler",
+                                                         get_profiles{"far"});
+  REQUIRE(known);
+  REQUIRE(known->live.size() == 1);
+  CHECK(known->live[0].fetch == doctest::Approx(1).epsilon(0.01));
+  CHECK(known->live[0].loads == 2);
+}
+
 TEST_CASE("FP-18: versions whose layers are alike have the same plans, until"
           " what is known of these changes") {
   virtual_cluster c{1, idle_model(), ten_ms};

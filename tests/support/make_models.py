@@ -280,7 +280,7 @@ class Opaque(torch.nn.Module):
         self.inner = Opaque(0) if depth else torch.nn.Identity()
 
     def forward(self, x):
-        return self.inner(x) + sum(y for y in (1, 2))
+        return (lambda y: y + 1)(self.inner(x))
 
 
 class Counting(torch.nn.Module):

@@ -199,6 +199,10 @@ private:
     if (is_cut(wanted))
       small.layers = 12;
     small.alike = wanted.model != "grows";
+    if (wanted.model == "far") {
+      small.at = bundle_place::store;
+      out.spec.network.store = {{1 << 20}, 0us}; // a second away
+    }
     out.spec.bundles = {{wanted.model, small}, {"other", small}};
     small.broken = true;
     out.spec.bundles["broken"] = small;

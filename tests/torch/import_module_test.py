@@ -127,10 +127,12 @@ class ImportModule(unittest.TestCase):
         self.assertIn("layer inner cannot be compiled: ", says)
 
     def test_torchvisions_families_are_imported_as_they_are(self):
-        for name, least in (("resnet18", 12), ("vgg11", 8),
-                            ("densenet121", 30), ("mobilenet_v2", 12)):
+        for name, least, *more in (
+                ("resnet18", 12), ("mobilenet_v2", 12),
+                ("vgg11", 8, "--arg", "init_weights=false"),
+                ("DenseNet", 12, "--arg", "block_config=[3, 3, 3]")):
             with self.subTest(name):
-                x = self.imported("torchvision.models:" + name,
+                x = self.imported("torchvision.models:" + name, *more,
                                   inputs=["image:F32:-1,3,64,64"])
                 self.assertGreaterEqual(len(self.layers_of(x)), least)
                 shutil.rmtree(self.store / "m")
