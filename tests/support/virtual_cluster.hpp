@@ -201,7 +201,7 @@ private:
     small.alike = wanted.model != "grows";
     if (wanted.model == "far") {
       small.at = bundle_place::store;
-      out.spec.network.store = {{1 << 20}, 0us}; // a second away
+      out.spec.network.store = {{1 << 20}, 0us};
     }
     out.spec.bundles = {{wanted.model, small}, {"other", small}};
     small.broken = true;
