@@ -21,17 +21,6 @@ class Shell(ThreeNodes):
         address = f"ipc://{self.folder.name}/operators"
         return Terminal(self, [SHELL, "--node", address, *words], self.folder.name, rows)
 
-    def infer(self, *words):
-        """One request of two rows for affine, whose inputs are four numbers."""
-        path = pathlib.Path(self.folder.name, "x.npy")
-        if not path.exists():
-            header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 4), }"
-            header += " " * (117 - len(header)) + "\n"
-            path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little")
-                             + header.encode() + bytes(32))
-        return call(MILLRACE, "infer", "--gateway", f"ipc://{self.folder.name}/clients",
-                    "--input", str(path), *words)
-
     def load(self, seconds="3s"):
         load = subprocess.Popen(
             [MILLRACE, "load", "--gateway", f"ipc://{self.folder.name}/clients", "--model",

@@ -48,11 +48,14 @@ models:
 class ThreeNodes(unittest.TestCase):
     """front, w1 and w2 for all tests; each test begins when all is ready."""
 
+    more_models = ""  # lines of the config
+
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.config = pathlib.Path(cls.folder.name) / "cluster.yaml"
-        cls.config.write_text(CONFIG.format(folder=cls.folder.name, bundles=BUNDLES))
+        cls.config.write_text(CONFIG.format(folder=cls.folder.name, bundles=BUNDLES)
+                              + cls.more_models)
         cls.nodes = {name: cls.start(name) for name in ("front", "w1", "w2")}
 
     @classmethod
@@ -78,6 +81,17 @@ class ThreeNodes(unittest.TestCase):
     def shell(self, *words, text=None):
         address = f"ipc://{self.folder.name}/operators"
         return call(SHELL, "--node", address, *words, text=text)
+
+    def infer(self, *words):
+        """One request of two rows for a model whose inputs are four numbers."""
+        path = pathlib.Path(self.folder.name, "x.npy")
+        if not path.exists():
+            header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 4), }"
+            header += " " * (117 - len(header)) + "\n"
+            path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little")
+                             + header.encode() + bytes(32))
+        return call(MILLRACE, "infer", "--gateway", f"ipc://{self.folder.name}/clients",
+                    "--input", str(path), *words)
 
     def ask(self, *words):
         answer = self.shell("--json", *words)
