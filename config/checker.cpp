@@ -45,7 +45,9 @@ void config_checker::check_models(const std::vector<model_settings>& xs) {
     if (!seen.insert(xs[i].model).second)
       refuse(key, shown(xs[i].model) + " is there twice");
     auto& x = xs[i];
-    if (auto fine = check_cuts({x.parts, x.cuts, x.replicas_of_parts}); !fine)
+    if (auto fine =
+          check_cuts({x.parts, x.cuts, x.replicas_of_parts, x.replicas});
+        !fine)
       refuse(at("models", i), fine.failure().text);
   }
 }

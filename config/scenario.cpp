@@ -297,8 +297,9 @@ private:
       known_bundle(at("models", i) + ".model", x.model);
       if (auto bundle = spec_.bundles.find(x.model);
           bundle != spec_.bundles.end())
-        if (auto fine = check_cuts({x.parts, x.cuts, x.replicas_of_parts},
-                                   bundle->second.layers);
+        if (auto fine =
+              check_cuts({x.parts, x.cuts, x.replicas_of_parts, x.replicas},
+                         bundle->second.layers);
             !fine)
           refuse(at("models", i), fine.failure().text);
       if (!x.device.empty() && !devices.contains(x.device))

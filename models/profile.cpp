@@ -141,6 +141,8 @@ bool is_layer(double x) {
 
 /// What is wrong with a point; empty: nothing.
 std::string flaw_of(const profile_point& x) {
+  if (x.device.empty())
+    return "device: empty, expected the name of a kind of device";
   if (!(x.batch > 0) || !std::isfinite(x.batch))
     return "batch: " + format_number(x.batch) + ", expected more than 0";
   if (auto layer = x.dimensions.find("layer");
@@ -155,19 +157,40 @@ std::string flaw_of(const profile_point& x) {
   return {};
 }
 
+/// A layer below others of which it does not say how long it runs; empty: none.
+std::string gap_in(const profile& x) {
+  std::map<std::string, std::pair<size_t, std::set<size_t>>> layers;
+  for (auto& p : x.points)
+    if (auto i = p.dimensions.find("layer"); i != p.dimensions.end()) {
+      auto layer = static_cast<size_t>(i->second);
+      auto& [all, run] = layers[p.device];
+      all = std::max(all, layer + 1);
+      if (p.metrics.contains("execute_seconds"))
+        run.insert(layer);
+    }
+  for (auto& [device, of] : layers)
+    for (size_t i = 0; i < of.first; ++i)
+      if (!of.second.contains(i))
+        return " has no execute_seconds of layer " + std::to_string(i) + " on "
+               + shown(device);
+  return {};
+}
+
 } // namespace
 
 result<void> check_profile(const profile& x) {
-  constexpr size_t most_points = 100'000;
   auto refuse = [&](const std::string& why) {
     return error{ec::bad_request, "the profile of " + shown(x.model) + why, {}};
   };
-  if (x.points.empty() || x.points.size() > most_points)
+  if (x.points.empty() || x.points.size() > max_profile_points)
     return refuse(" has " + std::to_string(x.points.size())
-                  + " points, expected 1 to " + std::to_string(most_points));
+                  + " points, expected 1 to "
+                  + std::to_string(max_profile_points));
   for (size_t i = 0; i < x.points.size(); ++i)
     if (auto flaw = flaw_of(x.points[i]); !flaw.empty())
       return refuse(", points[" + std::to_string(i) + "]: " + flaw);
+  if (auto gap = gap_in(x); !gap.empty())
+    return refuse(gap);
   return {};
 }
 
@@ -230,7 +253,9 @@ result<profile> read_profile(const std::string& path,
     return x->second;
   return error{ec::bad_config,
                path + " has no model " + shown(model) + "; it has "
-                 + joined(*book, ", ", [](auto& x) { return x.first; }),
+                 + (book->empty()
+                      ? "none"
+                      : joined(*book, ", ", [](auto& x) { return x.first; })),
                {}};
 }
 

@@ -32,8 +32,9 @@ struct profile {
   std::string model;
   std::vector<profile_point> points;
   std::string layers{}; ///< a name for those it is of; empty: of any
-  std::string source{}; ///< "w1/cpu0", or who brought it
-  MILLRACE_FIELDS(profile, model, points, layers, source)
+  /// By kind of device where that was measured: "w1/cpu0", or who brought it.
+  std::map<std::string, std::string> sources{};
+  MILLRACE_FIELDS(profile, model, points, layers, sources)
 };
 
 /// The kinds of device that it is of.
@@ -75,9 +76,13 @@ curve curve_of_layers(const profile& x, const std::string& metric,
                       const std::string& device, size_t first, size_t last,
                       size_t layers);
 
+/// Points in one profile.
+constexpr size_t max_profile_points = 100'000;
+
 /// Errors: bad_request for a profile that nobody can have measured: without
-/// points, or with more than 100,000; whose numbers are below 0 or no numbers;
-/// of batches without rows, or layers that are not numbered 0 to 127.
+/// points, or with more than that; whose numbers are below 0 or no numbers; of
+/// devices without a name, batches without rows, or layers that are not
+/// numbered 0 to 127, each with its execute_seconds.
 result<void> check_profile(const profile& x);
 
 /// Several profiles in one YAML file, as a list under `models`; of a model

@@ -90,16 +90,17 @@ std::string format_bytes(uint64_t n) {
     ++i;
   }
   char buf[32];
-  std::snprintf(buf, sizeof buf, i == 0 ? "%.0f %s" : "%.3g %s", x, names[i]);
+  auto whole = i == 0 || x >= 999.5;
+  std::snprintf(buf, sizeof buf, whole ? "%.0f %s" : "%.3g %s", x, names[i]);
   return buf;
 }
 
 std::string format_duration(nanoseconds d) {
   auto us = static_cast<double>(d.count()) / 1e3;
   char buf[32];
-  if (std::abs(us) < 1e3)
+  if (std::abs(us) < 999.5)
     std::snprintf(buf, sizeof buf, "%.3g us", us);
-  else if (std::abs(us) < 1e6)
+  else if (std::abs(us) < 999.5e3)
     std::snprintf(buf, sizeof buf, "%.3g ms", us / 1e3);
   else if (std::abs(us) < 6e8)
     std::snprintf(buf, sizeof buf, "%.3g s", us / 1e6);

@@ -25,7 +25,8 @@ uint64_t bytes_of(const model_info& x, const layer_range& layers) {
 result<std::vector<layer_range>> parts_of(const model_settings& x,
                                           const model_info& info) {
   auto layers = whole_of(info).last;
-  if (auto fine = check_cuts({x.parts, x.cuts, x.replicas_of_parts}, layers);
+  if (auto fine =
+        check_cuts({x.parts, x.cuts, x.replicas_of_parts, x.replicas}, layers);
       !fine)
     return fine.failure();
   auto cuts = x.cuts;

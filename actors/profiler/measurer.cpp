@@ -9,8 +9,9 @@ namespace millrace {
 
 namespace {
 
-/// Runs of one size of batch; their median counts.
+/// Runs of one size of batch, and loads of one stage; their median counts.
 constexpr size_t runs_of_each = 5;
+constexpr size_t loads_of_each = 3;
 
 /// To fetch, load or run.
 constexpr auto patience = 10min;
@@ -104,8 +105,13 @@ void measurer_state::load_next() {
 }
 
 void measurer_state::on_loaded(const stage_loaded& x) {
-  stages_[stage_].loaded = x;
-  run_next();
+  auto& s = stages_[stage_];
+  s.loaded = x;
+  s.loads.push_back(to_seconds(x.load));
+  if (s.loads.size() == loads_of_each)
+    return run_next();
+  self_->send(options_.executor, unload_stage{self_->id()});
+  load_next();
 }
 
 /// Zeros for the model's first layer, and for each other what the one before it
@@ -199,15 +205,14 @@ void measurer_state::add_points(const stage& s, double fixed, double scale,
     m["memory_bytes"] = static_cast<double>(s.loaded.memory);
     if (is_whole) {
       m["open_seconds"] = open_seconds_;
-      m["load_seconds"] = to_seconds(s.loaded.load);
+      m["load_seconds"] = median_of(s.loads);
       m["deadline_seconds"] = of.seconds * (1 + what_.threshold);
       m["warm_up_seconds"] = to_seconds(s.loaded.warm_up);
       m["part_attach_seconds"] = fixed;
     } else {
       auto& layer = content_->info.layers[s.layers.first];
       m["parameter_bytes"] = static_cast<double>(layer.parameter_bytes);
-      m["attach_seconds"] =
-        scale * std::max(0.0, to_seconds(s.loaded.load) - fixed);
+      m["attach_seconds"] = scale * std::max(0.0, median_of(s.loads) - fixed);
       m["output_bytes"] = of.gives / p.batch;
     }
   }
@@ -215,16 +220,14 @@ void measurer_state::add_points(const stage& s, double fixed, double scale,
 
 void measurer_state::finish(const device_load& x) {
   if (x.batches != before_.batches + mine_
-      || x.loads != before_.loads + stages_.size())
+      || x.loads != before_.loads + loads_of_each * stages_.size())
     return fail(
       {ec::unavailable, "others used device " + x.device + " meanwhile"});
-  measured out;
-  out.what.model = what_.model;
-  out.what.layers = info_.layers_key;
-  out.what.source = options_.source;
+  profile out{what_.model, {}, info_.layers_key, {}};
+  auto& source = out.sources[options_.kind] = options_.source;
   if (what_.extent > 1)
-    out.what.source += ", extents of " + std::to_string(what_.extent);
-  auto load_of = [](const stage& s) { return to_seconds(s.loaded.load); };
+    source += ", extents of " + std::to_string(what_.extent);
+  auto load_of = [](const stage& s) { return median_of(s.loads); };
   auto whole = load_of(stages_.front());
   auto layers = stages_.size() - 1;
   double sum = 0, above = 0, fixed = 0;
@@ -236,10 +239,9 @@ void measurer_state::finish(const device_load& x) {
   for (size_t i = 1; i <= layers; ++i)
     above += std::max(0.0, load_of(stages_[i]) - fixed);
   for (auto& s : stages_)
-    add_points(s, fixed, above > 0 ? (whole - fixed) / above : 1,
-               out.what.points);
+    add_points(s, fixed, above > 0 ? (whole - fixed) / above : 1, out.points);
   over_ = true;
-  promise_.deliver(std::move(out));
+  promise_.deliver(measured{pack(out)});
   self_->quit();
 }
 

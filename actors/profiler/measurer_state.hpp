@@ -40,7 +40,8 @@ private:
   /// One stage: all layers, or one of them.
   struct stage {
     layer_range layers;
-    stage_loaded loaded{};
+    stage_loaded loaded{};       ///< the last time
+    std::vector<double> loads{}; ///< seconds, of each time
     std::vector<figures> by_rows{};
   };
   void add_points(const stage& s, double fixed, double scale,

@@ -33,8 +33,12 @@ caf::result<plan_list> profiler_state::on_get_plans(const get_plans& x) {
                    {}});
   auto all = profiles_of(x.model, x.version);
   if (all.empty())
-    return to_caf(
-      {ec::unavailable, "nothing is known of what " + x.model + " costs", {}});
+    return to_caf({ec::unavailable,
+                   "nothing is known of what " + x.model + " costs"
+                     + (first_of(x.model) == profiles_.end()
+                          ? ""
+                          : " of these layers; what was measured is of others"),
+                   {}});
   std::set<std::string> kinds;
   for (auto* one : all)
     kinds.merge(devices_in(one->what));

@@ -25,10 +25,11 @@ constexpr auto measure_timeout = 30min;
 constexpr size_t most_changes = 64;
 constexpr size_t most_profiles = 10'000;
 
-/// Errors: bad_request, as check_name and check_profile.
-result<void> check(const profile& x) {
-  auto fine = check_name("model", x.model);
-  return fine ? check_profile(x) : fine;
+/// Errors: bad_request, as check_name and unpack.
+result<profile> checked(const packed_profile& x) {
+  if (auto fine = check_name("model", x.model); !fine)
+    return fine.failure();
+  return unpack(x);
 }
 
 /// It, with what was known of other devices.
@@ -37,41 +38,10 @@ profile merged(profile x, profile known) {
   std::erase_if(known.points,
                 [&](auto& p) { return kinds.contains(p.device); });
   x.points.insert(x.points.end(), known.points.begin(), known.points.end());
+  std::erase_if(known.sources,
+                [&](auto& y) { return kinds.contains(y.first); });
+  x.sources.merge(known.sources);
   return x;
-}
-
-/// Rows of schema 1 had no averages, and a profile apart from what it is of.
-struct first_profile {
-  profile what;
-  std::string layers;
-  std::string source;
-  MILLRACE_FIELDS(first_profile, what, layers, source)
-};
-struct first_row {
-  uint32_t schema = 1;
-  first_profile what;
-  MILLRACE_FIELDS(first_row, schema, what)
-};
-
-/// Errors: bad_request for what is no row; bad_config for one that a newer
-/// Millrace has written.
-result<profile_row> read_row(const std::string& text) {
-  auto bytes = std::as_bytes(std::span{text});
-  decode_context ctx;
-  auto first = decode<first_row>(bytes, ctx);
-  if (!first || first->schema == 1) {
-    if (!first)
-      return first.failure();
-    profile_row out;
-    out.what = std::move(first->what.what);
-    out.what.layers = std::move(first->what.layers);
-    out.what.source = std::move(first->what.source);
-    return out;
-  }
-  auto row = decode<profile_row>(bytes, ctx);
-  if (row && row->schema > profile_row{}.schema)
-    return error{ec::bad_config, "is of a newer Millrace", {}};
-  return row;
 }
 
 } // namespace
@@ -95,23 +65,41 @@ void profiler_state::start(
 void profiler_state::on_rows(const stored_profiles& x) {
   if (!*x.rows)
     return self_->quit(to_caf(x.rows->failure()));
-  for (auto& row : **x.rows) {
-    auto y = read_row(row.value);
-    if (!y)
-      return self_->quit(
-        to_caf({ec::bad_config,
-                "profile row '" + row.key + "': " + to_string(y.failure()),
-                {}}));
-    if (y->what.model.empty()) {
-      live_version_ = row.version;
-      take_averages(y->live);
-      continue;
+  for (auto& row : **x.rows)
+    if (auto taken = take_row(row); !taken) {
+      auto slash = std::min(row.key.find('/'), row.key.size() - 1);
+      key of{row.key.substr(0, slash), row.key.substr(slash + 1)};
+      (of.first.empty() ? live_version_ : unread_[of]) = row.version;
+      log_event(log_level::error, "profiler", "not_read",
+                {{"row", row.key}, {"error", to_string(taken.failure())}});
     }
-    auto at = key_of(y->what);
-    profiles_[at] = {std::move(y->what), row.version};
-  }
   loaded_ = true;
   write_next();
+}
+
+/// Errors: bad_request for what is no row, bad_config for one that another
+/// Millrace has written. It stays as it is until that is measured again.
+result<void> profiler_state::take_row(const stored_row& x) {
+  decode_context ctx;
+  auto row = decode<profile_row>(std::as_bytes(std::span{x.value}), ctx);
+  if (!row)
+    return row.failure();
+  if (row->schema != profile_row{}.schema)
+    return error{ec::bad_config,
+                 "is of schema " + std::to_string(row->schema) + ", expected "
+                   + std::to_string(profile_row{}.schema),
+                 {}};
+  if (row->what.model.empty()) {
+    live_version_ = x.version;
+    take_averages(row->live);
+    return {};
+  }
+  auto what = unpack(row->what);
+  if (!what)
+    return what.failure();
+  auto at = key_of(*what);
+  profiles_[at] = {std::move(*what), x.version};
+  return {};
 }
 
 profiler_state::key profiler_state::key_of(const profile& x) {
@@ -175,12 +163,12 @@ caf::result<done> profiler_state::on_measure(const measure_model& x) {
     .then(
       [this, promise, where, model = x.model](measured& y) mutable {
         measuring_.erase(where);
-        auto fine = check(y.what);
-        if (fine && y.what.model == model)
-          return keep(std::move(y.what), promise);
+        auto what = checked(y.what);
+        if (what && what->model == model)
+          return keep(std::move(*what), promise);
         promise.deliver(to_caf(
-          fine ? error{ec::internal, "the node measured " + shown(y.what.model)}
-               : fine.failure()));
+          what ? error{ec::internal, "the node measured " + shown(what->model)}
+               : what.failure()));
       },
       [this, promise, where](caf::error& y) mutable {
         measuring_.erase(where);
@@ -189,11 +177,12 @@ caf::result<done> profiler_state::on_measure(const measure_model& x) {
   return promise;
 }
 
-caf::result<done> profiler_state::on_keep(keep_profile& x) {
-  if (auto fine = check(x.what); !fine)
-    return to_caf(fine.failure());
+caf::result<done> profiler_state::on_keep(const keep_profile& x) {
+  auto what = checked(x.what);
+  if (!what)
+    return to_caf(what.failure());
   auto promise = self_->make_response_promise<done>();
-  keep(std::move(x.what), promise);
+  keep(std::move(*what), promise);
   return promise;
 }
 
@@ -234,6 +223,14 @@ profiler_state::first_of(const std::string& model) {
   return i != profiles_.end() && i->first.first == model ? i : profiles_.end();
 }
 
+/// Of its row on disk; 0 where it has none.
+uint64_t profiler_state::version_of(const key& x) const {
+  if (auto i = profiles_.find(x); i != profiles_.end())
+    return i->second.version;
+  auto i = unread_.find(x);
+  return i == unread_.end() ? 0 : i->second;
+}
+
 void profiler_state::write_next() {
   if (changes_.empty())
     return;
@@ -246,14 +243,13 @@ void profiler_state::write_next() {
       row.live.push_back(x);
   } else {
     auto known = what ? profiles_.find(of) : first_of(of.first);
-    if (known != profiles_.end()) {
+    if (known != profiles_.end())
       of = known->first;
-      version = known->second.version;
-    }
+    version = version_of(of);
     if (what && known != profiles_.end())
       *what = merged(std::move(*what), known->second.what);
     if (what)
-      row.what = *what;
+      row.what = pack(*what);
   }
   auto is_gone = !what && !of.first.empty();
   encoder out{timestamp{}, nullptr};
@@ -276,6 +272,7 @@ void profiler_state::on_written(const profile_written& x) {
     live_version_ = **x.version;
   } else if (*x.version) {
     std::erase_if(plans_, [&](auto& y) { return y.first.first == of; });
+    unread_.erase(of);
     if (what) {
       profiles_[of] = {std::move(*what), **x.version};
     } else {
@@ -305,7 +302,7 @@ profile_list profiler_state::on_get(const get_profiles& x) const {
   profile_list out;
   for (auto& [at, y] : profiles_)
     if (x.model.empty() || at.first == x.model)
-      out.profiles.push_back(y.what);
+      out.profiles.push_back(pack(y.what));
   for (auto& [at, y] : live_)
     if (x.model.empty() || y.model == x.model)
       out.live.push_back(y);
@@ -344,7 +341,7 @@ profiler(profiler_actor::stateful_pointer<profiler_state> self,
   s.start(self, std::move(options));
   return {
     [&s](const measure_model& x) { return s.on_measure(x); },
-    [&s](keep_profile& x) { return s.on_keep(x); },
+    [&s](const keep_profile& x) { return s.on_keep(x); },
     [&s](const forget_profiles& x) { return s.on_forget(x); },
     [&s](const get_profiles& x) { return s.on_get(x); },
     [&s](const get_plans& x) { return s.on_get_plans(x); },

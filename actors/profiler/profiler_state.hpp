@@ -16,7 +16,7 @@ namespace millrace {
 /// A profile as it is stored; one row has all averages in its place.
 struct profile_row {
   uint32_t schema = 2;
-  profile what;
+  packed_profile what;
   std::vector<live_cost> live;
   MILLRACE_FIELDS(profile_row, schema, what, live)
 };
@@ -29,7 +29,7 @@ struct profiler_state {
              profiler_options options);
 
   caf::result<done> on_measure(const measure_model& x);
-  caf::result<done> on_keep(keep_profile& x);
+  caf::result<done> on_keep(const keep_profile& x);
   caf::result<done> on_forget(const forget_profiles& x);
   profile_list on_get(const get_profiles& x) const;
   caf::result<plan_list> on_get_plans(const get_plans& x);
@@ -76,7 +76,9 @@ private:
   };
   result<site> site_for(const measure_model& x) const;
   static key key_of(const profile& x);
+  result<void> take_row(const stored_row& x);
   void keep(profile x, done_promise promise);
+  uint64_t version_of(const key& x) const;
   void enqueue(change x);
   std::map<key, entry>::iterator first_of(const std::string& model);
   void write_next();
@@ -98,7 +100,8 @@ private:
   cluster_view view_;
   bool loaded_ = false;
   std::map<key, entry> profiles_;
-  std::deque<change> changes_; ///< the first is being written
+  std::map<key, uint64_t> unread_; ///< rows that cannot be read: versions
+  std::deque<change> changes_;     ///< the first is being written
   std::map<plans_key, known_plans> plans_;
   uint64_t planned_ = 0;                      ///< times
   std::map<uint64_t, plan_request> planning_; ///< aside, by number

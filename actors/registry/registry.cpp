@@ -30,7 +30,8 @@ std::string pack(const model_row& x) {
 /// Errors: bad_request.
 result<void> check(const model_settings& x) {
   auto fine = check_limits(x);
-  return fine ? check_cuts({x.parts, x.cuts, x.replicas_of_parts}) : fine;
+  return fine ? check_cuts({x.parts, x.cuts, x.replicas_of_parts, x.replicas})
+              : fine;
 }
 
 /// What an event says of a change: what was there, what is.

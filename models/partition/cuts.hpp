@@ -21,6 +21,7 @@ struct cut_wish {
   uint64_t parts = 1;
   std::vector<uint64_t> cuts;   ///< empty: wherever that makes so many parts
   std::vector<uint64_t> counts; ///< of each part's replicas; empty: all alike
+  uint64_t replicas = 1;        ///< of all parts, where they are alike
 };
 
 /// Replicas of one part.

@@ -82,7 +82,10 @@ result<layer_costs> layer_costs_of(const profile& x, const std::string& device,
   auto whole = std::accumulate(out.execute.begin(), out.execute.end(), 0.0);
   if (whole <= 0)
     return error{ec::unavailable,
-                 "the profile of " + x.model + " has no layers on " + device,
+                 "the profile of " + x.model
+                   + (layers == 0 ? " has no layers on "
+                                  : " has layers that take no time on ")
+                   + device,
                  {}};
   auto warm_up = metric("warm_up_seconds", {});
   for (size_t i = 0; i < layers; ++i)

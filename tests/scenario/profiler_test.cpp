@@ -22,9 +22,22 @@ result<done> measure_it(virtual_cluster& c, const std::string& device = "") {
   return c.ask_actor<done, profiler_actor>("./profiler", x, 20s);
 }
 
-profile_list known(virtual_cluster& c) {
-  return *c.ask_actor<profile_list, profiler_actor>("./profiler",
-                                                    get_profiles{"m"});
+struct known_costs {
+  std::vector<profile> profiles;
+  std::vector<live_cost> live;
+};
+
+known_costs known(virtual_cluster& c, const std::string& model = "m") {
+  auto all = *c.ask_actor<profile_list, profiler_actor>("./profiler",
+                                                        get_profiles{model});
+  known_costs out{{}, all.live};
+  for (auto& x : all.profiles)
+    out.profiles.push_back(*unpack(x));
+  return out;
+}
+
+result<done> keep(virtual_cluster& c, const profile& x) {
+  return c.ask_actor<done, profiler_actor>("./profiler", keep_profile{pack(x)});
 }
 
 double metric_of(const profile& x, const char* name, double rows = 1,
@@ -51,7 +64,7 @@ TEST_CASE("FP-06: a model is measured on an idle device: how long it takes to"
   auto all = known(c);
   REQUIRE(all.profiles.size() == 1);
   auto& x = all.profiles[0];
-  CHECK(all.profiles[0].source == "w1/emu0");
+  CHECK(all.profiles[0].sources.at("emulated") == "w1/emu0");
   CHECK(metric_of(x, "execute_seconds") == doctest::Approx(0.010));
   CHECK(metric_of(x, "execute_seconds", 8) == doctest::Approx(0.017));
   CHECK(metric_of(x, "deadline_seconds") == doctest::Approx(0.020));
@@ -133,7 +146,7 @@ TEST_CASE("profiler: what is known of other layers than the bundle has makes no"
   for (double i = 0; i < 5; ++i)
     x.points.push_back(
       {"v100", 1, {{"layer", i}}, {{"execute_seconds", 0.001}}});
-  REQUIRE(c.ask_actor<done, profiler_actor>("./profiler", keep_profile{x}));
+  REQUIRE(keep(c, x));
   auto plans = [&](const std::string& kind) {
     return c.ask_actor<plan_list, profiler_actor>(
       "./profiler", get_plans{"m", "", kind, 4, 100});
@@ -161,6 +174,31 @@ TEST_CASE("profiler: what was measured is there after it has crashed") {
   CHECK(known(c).profiles.size() == 1);
 }
 
+TEST_CASE("profiler: as many layers as can be planned for, on eight kinds of"
+          " device, are kept and are there after it has crashed") {
+  virtual_cluster c{1, idle_model(), ten_ms};
+  for (auto kind : {"a", "b", "c", "d", "e", "f", "g", "h"}) {
+    profile x{"m", {}};
+    for (double layer = 0; layer < max_profiled_layers; ++layer)
+      for (double rows : {1, 2, 4, 8})
+        x.points.push_back({kind,
+                            rows,
+                            {{"layer", layer}},
+                            {{"execute_seconds", rows / 1000},
+                             {"activation_bytes", 4096 * rows}}});
+    x.sources[kind] = std::string{"somebody's "} + kind;
+    REQUIRE(keep(c, x));
+  }
+  auto before = known(c).profiles.at(0);
+  CHECK(before.sources.at("a") == "somebody's a");
+  CHECK(before.sources.at("h") == "somebody's h");
+  CHECK(before.points.size() == 8 * 4 * max_profiled_layers);
+  c.crash("./profiler");
+  c.advance(3s);
+  auto after = known(c).profiles.at(0);
+  CHECK(print_profiles({after}) == print_profiles({before}));
+}
+
 TEST_CASE("profiler: what is to be forgotten of a model is, of all its layers,"
           " and stays so") {
   virtual_cluster c{1, idle_model(), ten_ms};
@@ -170,12 +208,12 @@ TEST_CASE("profiler: what is to be forgotten of a model is, of all its layers,"
   };
   CHECK(forget().failure().code == ec::unknown_model);
   REQUIRE(measure_it(c));
-  auto keep = [&](const std::string& model) {
+  auto keep_one = [&](const std::string& model) {
     profile x{model, {{"v100", 1, {}, {{"load_seconds", 1}}}}};
-    return c.ask_actor<done, profiler_actor>("./profiler", keep_profile{x});
+    return keep(c, x);
   };
-  REQUIRE(keep("m"));
-  REQUIRE(keep("n"));
+  REQUIRE(keep_one("m"));
+  REQUIRE(keep_one("n"));
   CHECK(known(c).profiles.size() == 2); // of its layers, and of any
   REQUIRE(forget());
   CHECK(known(c).profiles.empty());
@@ -183,8 +221,7 @@ TEST_CASE("profiler: what is to be forgotten of a model is, of all its layers,"
     "./profiler", get_plans{"m", "", "", 4, 100}));
   c.crash("./profiler");
   c.advance(3s);
-  auto rest =
-    *c.ask_actor<profile_list, profiler_actor>("./profiler", get_profiles{});
+  auto rest = known(c, "");
   REQUIRE(rest.profiles.size() == 1);
   CHECK(rest.profiles[0].model == "n");
   CHECK(measure_it(c));
@@ -233,13 +270,11 @@ TEST_CASE("FP-08: what it takes to fetch a model is averaged") {
   auto wanted = want(2);
   wanted.model = "far";
   virtual_cluster c{2, wanted, ten_ms};
-  auto known = c.ask_actor<profile_list, profiler_actor>("./profiler",
-                                                         get_profiles{"far"});
-  REQUIRE(known);
-  REQUIRE(known->live.size() == 1);
+  auto live = known(c, "far").live;
+  REQUIRE(live.size() == 1);
   // A mebibyte for each of two hosts, which share a link of one a second.
-  CHECK(known->live[0].fetch == doctest::Approx(2).epsilon(0.01));
-  CHECK(known->live[0].loads == 2);
+  CHECK(live[0].fetch == doctest::Approx(2).epsilon(0.01));
+  CHECK(live[0].loads == 2);
 }
 
 TEST_CASE("FP-18: versions whose layers are alike have the same plans, until"
@@ -254,7 +289,7 @@ TEST_CASE("FP-18: versions whose layers are alike have the same plans, until"
   for (auto& p : x.points)
     for (auto& [name, value] : p.metrics)
       value *= 2;
-  REQUIRE(c.ask_actor<done, profiler_actor>("./profiler", keep_profile{x}));
+  REQUIRE(keep(c, x));
   auto second = plans_of(c, "2");
   CHECK(second.number == 2);
   CHECK(second.ranges.at(0).inference > first.ranges.at(0).inference);
@@ -277,8 +312,7 @@ TEST_CASE("FP-61: versions whose layers differ have queues, copies and plans of"
   CHECK(plans("1") == 1);
   CHECK(plans("2") == 2); // FP-18: its layers have changed
   CHECK(plans("1") == 1);
-  auto rows = *c.ask_actor<profile_list, profiler_actor>("./profiler",
-                                                         get_profiles{"grows"});
+  auto rows = known(c, "grows");
   REQUIRE(rows.profiles.size() == 2);
   CHECK(rows.profiles[0].layers != rows.profiles[1].layers);
   auto serve = [&](const std::string& version, std::vector<uint64_t> cuts) {
@@ -313,18 +347,21 @@ TEST_CASE("FP-61: versions whose layers differ have queues, copies and plans of"
 
 TEST_CASE("profiler: a profile that nobody can have measured is refused") {
   virtual_cluster c{1, idle_model(), ten_ms};
-  auto keep = [&](const profile& x) {
-    return c.ask_actor<done, profiler_actor>("./profiler", keep_profile{x});
-  };
-  CHECK_FALSE(keep({.model = "m", .points = {}}));
-  CHECK_FALSE(keep({"../m", {{"emulated", 1, {}, {{"load_seconds", 1}}}}}));
-  CHECK_FALSE(keep({"m", {{"emulated", 1, {}, {{"load_seconds", -1}}}}}));
-  CHECK(keep({"m", {{"emulated", 1, {}, {{"load_seconds", 1}}}}}));
+  CHECK_FALSE(keep(c, {.model = "m", .points = {}}));
+  CHECK_FALSE(keep(c, {"../m", {{"emulated", 1, {}, {{"load_seconds", 1}}}}}));
+  CHECK_FALSE(keep(c, {"m", {{"emulated", 1, {}, {{"load_seconds", -1}}}}}));
+  CHECK(keep(c, {"m", {{"emulated", 1, {}, {{"load_seconds", 1}}}}}));
+  CHECK_FALSE(keep(c, {"m", {{"", 1, {}, {{"load_seconds", 1}}}}}));
+  auto gap = keep(c, {"m",
+                      {{"v100", 1, {{"layer", 0}}, {{"execute_seconds", 1}}},
+                       {"v100", 1, {{"layer", 2}}, {{"execute_seconds", 1}}}}});
+  CHECK(gap.failure().text
+        == "the profile of 'm' has no execute_seconds of layer 1 on 'v100'");
   CHECK(known(c).profiles.size() == 1);
   // Nor more in all than is kept of one.
   auto many = [&](const std::string& kind) {
     profile_point one{kind, 1, {}, {{"load_seconds", 1}}};
-    return keep({.model = "m", .points = {10'000, one}});
+    return keep(c, {.model = "m", .points = {10'000, one}});
   };
   CHECK(many("v100"));
   auto too_many = many("a10");

@@ -109,6 +109,8 @@ class ImportModule(unittest.TestCase):
         layers = self.store / "layers.yaml"
         for text, says in (
                 ("- {part: first, takes: x}", "something else than the module"),
+                ("- {part: first, takes: x, gives: [h, g]}\n"
+                 "- {part: second, takes: h}", "first gives 1, and is said to"),
                 ("- {part: blocks.0, takes: x}", "do not run one after the")):
             layers.write_text("layers:\n" + text)
             module = "Residual" if "blocks" in text else "Counting"

@@ -29,7 +29,7 @@ struct shown_stage {
 
 /// Each layer, or each stage between cuts.
 result<std::vector<size_t>> cuts_of(const layers_options& x, size_t layers) {
-  if (auto fine = check_cuts({1, x.cuts, {}}, layers); !fine)
+  if (auto fine = check_cuts({1, x.cuts, {}, 1}, layers); !fine)
     return std::move(fine.failure()).within("--cuts");
   std::vector<size_t> out{x.cuts.begin(), x.cuts.end()};
   if (out.empty() && layers > 1) {

@@ -44,6 +44,9 @@ int check_node(const node_options& x, const common_options& common,
   if (name)
     if (auto keys = node::check_keys(config, *name); !keys)
       return refuse(common, keys.failure());
+  if (!config.profiles.empty())
+    if (auto book = read_book(config.profiles); !book)
+      return refuse(common, book.failure());
   if (common.json)
     std::cout << json{{"config", x.config}, {"ok", true}}.dump() << std::endl;
   else
@@ -145,8 +148,10 @@ void add_node_verb(CLI::App& app, common_options& common, verb_action& run) {
   verb->add_flag("--options", x->options,
                  "List every option of the file, with default and limits");
   verb->add_flag("--metrics", x->metrics, "List every metric of a node");
-  verb->add_flag("--check", x->check,
-                 "Only check the file, and the keys of --node, then exit");
+  verb->add_flag(
+    "--check", x->check,
+    "Only check the file, its profiles and the keys of --node, then"
+    " exit");
   verb->add_flag("--json", common.json, "Print JSON");
   verb->callback([=, &common, &run] {
     run = [=, &common] { return run_node(*x, common); };

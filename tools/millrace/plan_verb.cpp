@@ -105,7 +105,7 @@ public:
   json ranges_json(request_range of) const {
     auto out = json::array();
     for (auto& r : ranges(of)) {
-      auto entry = plan_json(*r.plan, r.last, x_.devices);
+      auto entry = plan_json(*r.plan, r.last, cold_devices());
       entry["first_requests"] = r.first;
       entry["last_requests"] = r.last;
       out.push_back(std::move(entry));
@@ -135,17 +135,17 @@ public:
   json parts_json(uint64_t requests) const {
     auto out = json::array();
     for (size_t parts = 1; parts <= most_parts(); ++parts)
-      out.push_back(plan_json(plans_.best_of(parts, requests, x_.devices),
-                              requests, x_.devices));
+      out.push_back(plan_json(plans_.best_of(parts, requests, cold_devices()),
+                              requests, cold_devices()));
     return out;
   }
 
   void print_parts(uint64_t requests) const {
-    auto* best = &plans_.best(requests, x_.devices);
+    auto* best = &plans_.best(requests, cold_devices());
     table rows{
       {"", "PARTS", "COLD", "PERIOD", "ONE", "MEAN", "WHOLE", "LAYERS"}};
     for (size_t parts = 1; parts <= most_parts(); ++parts) {
-      auto& plan = plans_.best_of(parts, requests, x_.devices);
+      auto& plan = plans_.best_of(parts, requests, cold_devices());
       rows.push_back(row(&plan == best ? "best" : "", plan, requests));
     }
     print_table(rows);
@@ -158,7 +158,8 @@ public:
       std::cout << x.primed << " full where the model is in memory, ";
     if (x.groups > 0)
       std::cout << x.groups << (x.groups == 1 ? " group" : " groups") << " of "
-                << x.plan->parts() << " parts, ";
+                << x.plan->parts() << " parts ("
+                << layers_of(*x.plan, costs_.layers()) << "), ";
     if (x.full > 0)
       std::cout << x.full << " full, ";
     std::cout << "a mean answer after " << format_seconds(x.mean_response)
@@ -168,12 +169,18 @@ public:
 private:
   static constexpr size_t drawing_width = 60;
 
+  /// Those on which a group may start: where the model is in memory it starts
+  /// whole.
+  uint64_t cold_devices() const { return x_.devices - x_.primed; }
+
   size_t most_parts() const {
-    return std::min<uint64_t>(plans_.max_parts(), x_.devices);
+    return std::min<uint64_t>(plans_.max_parts(), cold_devices());
   }
 
   std::vector<partition_planner::range> ranges(request_range of) const {
-    auto out = plans_.ranges(x_.devices, of.last);
+    if (cold_devices() == 0)
+      return {};
+    auto out = plans_.ranges(cold_devices(), of.last);
     std::erase_if(out, [&](auto& r) { return r.last < of.first; });
     out.front().first = of.first;
     return out;
@@ -182,13 +189,13 @@ private:
   std::vector<std::string> row(std::string name, const partition& plan,
                                uint64_t requests) const {
     auto whole =
-      mean_response(plans_.plans_of(1).front(), requests, x_.devices);
+      mean_response(plans_.plans_of(1).front(), requests, cold_devices());
     return {std::move(name),
             std::to_string(plan.parts()),
             format_seconds(plan.cold),
             format_seconds(plan.period),
             format_seconds(plan.inference),
-            format_seconds(mean_response(plan, requests, x_.devices)),
+            format_seconds(mean_response(plan, requests, cold_devices())),
             format_seconds(whole),
             layers_of(plan, costs_.layers())};
   }
@@ -209,7 +216,9 @@ result<profile> profile_for(const plan_options& x) {
     return i->second;
   return error{ec::bad_request,
                path + " has no model " + shown(x.model) + "; it has "
-                 + joined(*book, ", ", [](auto& m) { return m.first; }),
+                 + (book->empty()
+                      ? "none"
+                      : joined(*book, ", ", [](auto& m) { return m.first; })),
                {}};
 }
 
@@ -248,6 +257,15 @@ int run_plan(const plan_options& x, const common_options& common) {
   auto range = parse_range(x.requests);
   if (!range)
     return wrong_call(common, range.failure());
+  if (!std::isfinite(x.rows))
+    return wrong_call(common,
+                      {ec::bad_request, "--rows: expected a number", {}});
+  if (x.primed > x.devices)
+    return wrong_call(common, {ec::bad_request,
+                               "--primed " + std::to_string(x.primed)
+                                 + ": expected at most the "
+                                 + std::to_string(x.devices) + " of --devices",
+                               {}});
   auto costs = costs_for(x);
   if (!costs)
     return fail(common, costs.failure());
@@ -265,10 +283,9 @@ int run_plan(const plan_options& x, const common_options& common) {
                       {"deployment", plan_json(use)}}
                    .dump()
               << std::endl;
-  else if (range->first == range->last)
-    printer.print_parts(range->last);
-  else
-    printer.print_ranges(*range);
+  else if (x.primed < x.devices)
+    range->first == range->last ? printer.print_parts(range->last)
+                                : printer.print_ranges(*range);
   if (!common.json)
     printer.print(use);
   return exit_ok;
@@ -297,7 +314,8 @@ void add_plan_verb(CLI::App& model, common_options& common, verb_action& run) {
     ->capture_default_str();
   verb
     ->add_option("--primed", x->primed,
-                 "How many of them are where the model is in memory")
+                 "How many of them are where the model is in memory, and start"
+                 " whole; the table is of the others")
     ->transform(whole_number(0, 100'000))
     ->capture_default_str();
   verb->add_option("--rows", x->rows, "Rows of a request")

@@ -51,7 +51,33 @@ double metric_of(const profile& x, const std::string& kind, const char* name,
   return found.empty() ? 0 : found.at(1);
 }
 
-void print_summary(const profile_list& all, size_t width) {
+/// What is known of models' costs, unpacked.
+struct known_costs {
+  std::vector<profile> profiles;
+  std::vector<live_cost> live;
+  MILLRACE_FIELDS(known_costs, profiles, live)
+};
+
+result<known_costs> ask_costs(operator_client& cluster, const get_profiles& x) {
+  auto answer = ask_profiler<profile_list>(cluster, x);
+  if (!answer)
+    return answer.failure();
+  known_costs out{{}, std::move(answer->live)};
+  for (auto& y : answer->profiles) {
+    auto one = unpack(y);
+    if (!one)
+      return one.failure();
+    out.profiles.push_back(std::move(*one));
+  }
+  return out;
+}
+
+std::string source_of(const profile& x, const std::string& kind) {
+  auto i = x.sources.find(kind);
+  return i == x.sources.end() ? "" : i->second;
+}
+
+void print_summary(const known_costs& all, size_t width) {
   table rows{{"MODEL", "DEVICE", "LAYERS", "ONE ROW", "LOAD", "MEMORY",
               "WORKS ON", "FROM"}};
   for (auto& x : all.profiles)
@@ -60,12 +86,13 @@ void print_summary(const profile_list& all, size_t width) {
                       duration(metric_of(x, kind, "execute_seconds")),
                       duration(metric_of(x, kind, "load_seconds")),
                       bytes(metric_of(x, kind, "memory_bytes")),
-                      bytes(metric_of(x, kind, "activation_bytes")), x.source});
+                      bytes(metric_of(x, kind, "activation_bytes")),
+                      source_of(x, kind)});
   std::cout << (all.profiles.empty() ? "nothing has been measured\n"
                                      : table_text(rows, width));
 }
 
-void print_live(const profile_list& all, size_t width) {
+void print_live(const known_costs& all, size_t width) {
   if (all.live.empty())
     return;
   table rows{{"SERVING", "LAYERS", "DEVICE", "EXECUTES", "REQUESTS", "FETCHES",
@@ -112,7 +139,7 @@ int show_profiles(shell& in, const arguments& args) {
   get_profiles of;
   if (!args.empty())
     of.model = args[0];
-  auto all = ask_profiler<profile_list>(in.cluster, of);
+  auto all = ask_costs(in.cluster, of);
   if (!all)
     return complain(in, all.failure().text);
   if (in.form == output_form::json)
@@ -145,7 +172,7 @@ int measure_costs(shell& in, const arguments& args) {
   }
   if (args.size() > 3) {
     auto threshold = number_in<double>(args[3]);
-    if (!threshold || !(*threshold >= 0))
+    if (!threshold || !(*threshold >= 0) || std::isinf(*threshold))
       return complain(in,
                       "expected by what part longer a request may take, from 0"
                       " on, found "
@@ -217,7 +244,7 @@ int export_profiles(shell& in, const arguments& args) {
   get_profiles of;
   if (args.size() > 1)
     of.model = args[1];
-  auto all = ask_profiler<profile_list>(in.cluster, of);
+  auto all = ask_costs(in.cluster, of);
   if (!all)
     return complain(in, all.failure().text);
   if (all->profiles.empty())
@@ -234,10 +261,16 @@ int import_profiles(shell& in, const arguments& args) {
   auto all = read_profiles(args[0]);
   if (!all)
     return complain(in, all.failure().text);
+  if (all->empty())
+    return complain(in, args[0] + " has no profiles");
+  for (auto& x : *all) // all of them, or none
+    if (auto fine = check_name("model", x.model); !fine)
+      return complain(in, args[0] + ": " + fine.failure().text);
   for (auto& x : *all) {
-    if (x.source.empty())
-      x.source = "imported";
-    if (auto kept = ask_profiler<done>(in.cluster, keep_profile{x}); !kept)
+    for (auto& kind : devices_in(x))
+      x.sources.try_emplace(kind, "imported");
+    auto kept = ask_profiler<done>(in.cluster, keep_profile{pack(x)});
+    if (!kept)
       return complain(in, shown(x.model) + ": " + kept.failure().text);
   }
   return report_profiles(in, *all, "read from " + args[0]);

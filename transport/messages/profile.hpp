@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "models/profile.hpp"
+#include "models/packed_profile.hpp"
 #include "runtime/fields.hpp"
 #include "runtime/time.hpp"
 #include "transport/messages/model.hpp"
@@ -31,7 +31,7 @@ struct measure_model {
 /// Operator to profiler: somebody has measured this elsewhere. Replaces what is
 /// known of these layers on the same kinds of device.
 struct keep_profile {
-  profile what;
+  packed_profile what;
   MILLRACE_FIELDS(keep_profile, what)
 };
 
@@ -69,7 +69,7 @@ struct live_cost {
 };
 
 struct profile_list {
-  std::vector<profile> profiles;
+  std::vector<packed_profile> profiles;
   std::vector<live_cost> live;
   MILLRACE_FIELDS(profile_list, profiles, live)
 };
@@ -116,7 +116,7 @@ struct measure {
 };
 
 struct measured {
-  profile what;
+  packed_profile what;
   MILLRACE_FIELDS(measured, what)
 };
 

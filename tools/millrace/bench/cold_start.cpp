@@ -8,6 +8,7 @@
 #include "millrace/print.hpp"
 #include "millrace/progress.hpp"
 #include "models/bundle_store.hpp"
+#include "models/partition/cuts.hpp"
 #include "transport/messages/all.hpp"
 
 namespace millrace {
@@ -154,6 +155,13 @@ public:
       bar_(bar) {}
 
   result<bench_report> run() {
+    auto model = bundle_store{bundles_}.open(options_.model, "", verify::sizes);
+    if (!model)
+      return model.failure();
+    if (auto fine =
+          check_cuts({options_.parts, {}, {}, 1}, model->info.layers.size());
+        !fine)
+      return std::move(fine.failure()).within(options_.model);
     auto whole = start("whole", 1);
     auto parts = whole ? start("parts", options_.parts) : std::move(whole);
     if (!parts)
