@@ -36,7 +36,9 @@ void profiler_state::take_averages(const std::vector<live_cost>& xs) {
 }
 
 void profiler_state::keep_averages() {
-  if (!live_changed_ || !loaded_ || self_->clock().now() < live_due_)
+  auto waits = std::any_of(changes_.begin(), changes_.end(),
+                           [](auto& x) { return x.of.first.empty(); });
+  if (!live_changed_ || !loaded_ || waits || self_->clock().now() < live_due_)
     return;
   live_changed_ = false;
   live_due_ = self_->clock().now() + kept_every;

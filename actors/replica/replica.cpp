@@ -13,8 +13,9 @@ namespace {
 constexpr caf::timespan load_timeout = 60min, aside_timeout = 24h;
 
 /// When a gateway's node is there but its gateway is not: it is being
-/// restarted.
+/// restarted, unless that takes so long. A node that comes back says so.
 constexpr auto announce_again = 200ms;
+constexpr auto restarting = 1min;
 
 } // namespace
 
@@ -139,7 +140,7 @@ void replica_state::announce_to(const std::string& node) {
   auto to = caf::actor_cast<caf::actor>(gateway);
   self_->monitor(to);
   x.promise = ++last_promise_;
-  gateways_[node] = {to, x.promise, false, false};
+  gateways_[node] = {to, x.promise, false, false, {}};
   self_->send(caf::actor_cast<gateway_actor>(gateway), std::move(x));
 }
 
@@ -165,11 +166,16 @@ void replica_state::on_down(const caf::down_msg& x) {
     return on_router_down(x.source.id());
   }
   lost->second = {};
+  lost->second.gone = self_->clock().now();
   self_->delayed_send(self_, announce_again, tick::value);
   end_if_idle();
 }
 
 void replica_state::on_tick() {
+  auto now = self_->clock().now();
+  std::erase_if(gateways_, [&](auto& x) {
+    return !x.second.handle && now - x.second.gone > restarting;
+  });
   bool missing = false;
   for (auto& [node, gateway] : gateways_) {
     if (gateway.handle || !serves(node))

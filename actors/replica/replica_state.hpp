@@ -68,6 +68,7 @@ private:
     uint64_t promise = 0; ///< of room, by which it was told
     bool told_to_stop = false;
     bool released = false; ///< nothing more will come from there
+    timestamp gone{};      ///< since when it is not there
   };
 
   bool serves(const std::string& node) const;

@@ -229,6 +229,8 @@ void router_state::on_cannot_reach(const cannot_reach& x) {
         && y.next_name == x.replica)
       those.insert(y.next_id);
   for (auto id : those) {
+    std::erase_if(severed_,
+                  [&](auto& y) { return y.at == from->id() && y.next == id; });
     stages_->sever(from->id(), id);
     doubts_.push_back({now() + options_.death_notice, from->id(), id});
     severed_.push_back({now() + severed_for, from->id(), id});

@@ -84,15 +84,15 @@ result<void> check_cuts(const cut_wish& x, uint64_t layers) {
   if (!x.counts.empty() && x.counts.size() != parts)
     return refuse("replicas_of_parts: has " + std::to_string(x.counts.size())
                   + " numbers for " + std::to_string(parts) + " parts");
-  if (!x.counts.empty() && x.replicas > 1)
-    return refuse("replicas: " + std::to_string(x.replicas)
-                  + " beside replicas_of_parts, which says how many there are"
-                    " of each part; expected 1, or 0 for none");
   for (auto n : x.counts)
     if (n == 0 || n > most_of_a_part)
       return refuse("replicas_of_parts: expected 1 to "
                     + std::to_string(most_of_a_part) + " of each, found "
                     + std::to_string(n));
+  if (!x.counts.empty() && x.replicas > 1)
+    return refuse("replicas: " + std::to_string(x.replicas)
+                  + " beside replicas_of_parts, which says how many there are"
+                    " of each part; expected 1, or 0 for none");
   return {};
 }
 

@@ -194,6 +194,16 @@ class Relay(torch.nn.Sequential):
         super().__init__(*(times(x) for x in (2, 0.5, 4, 0.25, 8, 0.125)))
 
 
+class Tied(torch.nn.Sequential):
+    """Doubles what it is given: twice by a parameter that two layers share."""
+
+    def __init__(self):
+        super().__init__(*(torch.nn.Linear(4, 4, bias=False) for _ in range(3)))
+        self[0].weight = torch.nn.Parameter(2 * torch.eye(4))
+        self[1].weight = torch.nn.Parameter(0.5 * torch.eye(4))
+        self[2].weight = self[0].weight
+
+
 class Residual(torch.nn.Module):
     """Six blocks one after the other, past each of which its input goes, too."""
 
@@ -343,6 +353,9 @@ def main():
                    Relay(), Residual(), Encoder(), Counting(), Around()):
         name = type(module).__name__.lower()
         torch.jit.script(module.eval()).save(str(folder / f"{name}.pt"))
+    tied = Tied().eval()
+    torch.jit.script(tied).save(str(folder / "tied.pt"))
+    torch.jit.trace(tied, torch.rand(2, 4)).save(str(folder / "tied-traced.pt"))
     write_hostile(folder)
 
 

@@ -135,6 +135,23 @@ TEST_CASE("FP-23, QU-03: layers on their own compute together what the whole"
   }
 }
 
+TEST_CASE("a parameter that layers share is whole in each of them") {
+  temporary_directory dir;
+  auto runner = trusted();
+  for (auto file : {"tied", "tied-traced"})
+    for (size_t depth : {0, 4}) {
+      INFO(file << " " << depth);
+      auto x = opened(cut(dir, file, rows_of_4,
+                          [depth](auto& y) { y.layers.depth = depth; }));
+      CHECK(x->info.layers.size() == (depth == 0 ? 1 : 3));
+      auto stage = runner->load(x, 0, x->info.layers.size());
+      REQUIRE(stage);
+      auto y = (*stage)->run({floats({1, 4}, 1)});
+      REQUIRE(y);
+      CHECK(values_of(y->front()) == std::vector<float>{2, 4, 6, 8});
+    }
+}
+
 TEST_CASE("FP-10: a confined import cuts a model as any other does") {
   temporary_directory here, there;
   auto confined = confined::make_confined_backend({});

@@ -238,8 +238,8 @@ TEST_CASE("config: cuts that fit no model are refused") {
             "replicas_of_parts: expected 1 to 10000 of each, found 4000000000"},
         row{"parts: 3\n    replicas_of_parts: [1, 2]",
             "replicas_of_parts: has 2 numbers for 3 parts"},
-        row{"parts: 2\n    replicas: 3\n    replicas_of_parts: [1, 2]",
-            "replicas: 3 beside replicas_of_parts"}}) {
+        row{"parts: 2\n    replicas_of_parts: [1, 2]",
+            "replicas: 2 beside replicas_of_parts"}}) {
     auto text = "    " + std::string{says} + "\n    policy:";
     CHECK(refusal("    policy:", text.c_str()).find("models[0]: ")
           != std::string::npos);

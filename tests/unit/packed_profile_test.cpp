@@ -40,7 +40,7 @@ TEST_CASE("P11: a packed profile that is none is refused") {
     shorter.numbers.resize(i);
     if (i == 0)
       CHECK(refusal(shorter).find("has 0 points") != std::string::npos);
-    else if (i != 6 && i != 12) // with a point less
+    else if (i % 8 != 0) // with a point less
       CHECK(refusal(shorter).find("is no profile from") != std::string::npos);
   }
   for (auto wrong : {-1.0, 0.5, 6.0, 1e300, std::nan(""), HUGE_VAL})

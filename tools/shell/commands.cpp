@@ -134,7 +134,12 @@ const std::vector<shell_command>& shell_commands() {
      1,
      {model},
      "models in parts, and what moves through them",
-     show_pipelines},
+     show_pipelines,
+     "Of each part: how batches come to it (CV: the coefficient of variation of"
+     " the times between them, 1 where they come at random), wait and run, over"
+     " the last second; of each replica: how busy it is, what it has and for "
+     "how"
+     " many batches more there is room."},
     {"profiles",
      "[MODEL]",
      0,

@@ -142,7 +142,9 @@ std::string state_of(const stage_replica& x) {
     return std::to_string(x.unbound) + " cannot go on";
   if (x.completing)
     return "becomes whole";
-  return x.credit == 0 ? "is full" : "";
+  if (x.credit > 0)
+    return "";
+  return x.requests > 0 ? "is full" : "all is promised";
 }
 
 /// A stage's replicas, a line each.

@@ -10,6 +10,7 @@
 
 #include "models/partition/layer_costs.hpp"
 #include "runtime/bytes.hpp"
+#include "runtime/name.hpp"
 #include "runtime/text.hpp"
 #include "shell/ask.hpp"
 #include "shell/tables.hpp"

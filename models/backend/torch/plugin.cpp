@@ -311,13 +311,16 @@ auto read_script(F f) {
   }
 }
 
-/// Hands on a layer's parameters and its code without them.
+/// Hands on a layer's parameters and its code without them. Two that are tied
+/// are one tensor, so none is changed before all were handed on.
 void hand_on(torch::jit::Module& m, const millrace_import_sink& sink) {
-  for_each_parameter(m, [&](const std::string& name, at::Tensor slot) {
+  for_each_parameter(m, [&](const std::string& name, const at::Tensor& slot) {
     auto whole = slot.detach().contiguous();
     millrace_parameter x{name.c_str(), {}};
     describe(whole, x.value);
     sink.parameter(sink.self, &x);
+  });
+  for_each_parameter(m, [&](const std::string&, at::Tensor slot) {
     // One element stretched over the shape: the code keeps what it needs to
     // know of the parameter without its bytes.
     slot.set_data(slot.dim() == 0
