@@ -140,6 +140,24 @@ std::optional<sample_run> sample(loaded_stage& whole, const signature& s) {
   return {};
 }
 
+/// Holds what was made of a file against what it computed where it comes from.
+result<void> check_expected(loaded_stage& whole, const std::string& path,
+                            const signature& s) {
+  auto known = read_expected(path, s);
+  if (!known)
+    return known.failure();
+  auto outputs = whole.run(known->inputs);
+  if (!outputs)
+    return std::move(outputs.failure()).within(path);
+  for (size_t i = 0; i < outputs->size(); ++i)
+    if (!are_close((*outputs)[i], known->outputs.at(i)))
+      return error{ec::bad_request,
+                   path + ": output/" + std::to_string(i)
+                     + " is not what the model computes here",
+                   {}};
+  return {};
+}
+
 /// Puts samples into a bundle that have a reasonable size.
 result<void> add_samples(draft& x, const sample_run& samples) {
   constexpr size_t most = 16u << 20;
@@ -201,6 +219,9 @@ import_torchscript(backend& runner, const import_request& x,
     return std::move(fine.failure()).within(x.path);
   if (auto fine = check_labels(x, known.signature); !fine)
     return fine.failure();
+  if (!x.expected.empty())
+    if (auto same = check_expected(**stage, x.expected, known.signature); !same)
+      return same.failure();
   auto samples = sample(**stage, known.signature);
   if (!samples)
     out.remarks.push_back("it never computes the same twice, so that nothing"

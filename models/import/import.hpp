@@ -22,6 +22,7 @@ struct import_request {
   std::optional<accuracy_info> accuracy;
   std::string licence;
   std::vector<std::string> labels;
+  std::string expected;  ///< a file for read_expected; empty: none
   layer_settings layers; ///< depth 0: it is one
   bool must_cut = false; ///< else one that cannot be cut is one layer
 };
@@ -38,8 +39,8 @@ struct import_report {
 /// it into layers if that is wished, sees that they compute what it does, and
 /// puts the bundle in place. `progress` gets a sentence per step.
 /// Errors: bad_request when the inputs have to be given, or do not run, or the
-/// model cannot be cut; the text says what to give. conflict when the version
-/// exists.
+/// model cannot be cut, or computes something else than is expected; the text
+/// says what to give. conflict when the version exists.
 result<import_report>
 import_torchscript(backend& runner, const import_request& x,
                    bundle_store& target,

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "runtime/bytes.hpp"
 #include "runtime/units.hpp"
 
 namespace millrace {
@@ -132,6 +133,31 @@ result<std::optional<sample_run>> read_samples(const bundle& x) {
                  x.directory + "/" + x.info.samples->file
                    + ": has not each input and output of the signature"};
   return std::optional{std::move(out)};
+}
+
+result<sample_run> read_expected(const std::string& path, const signature& s) {
+  constexpr size_t most = size_t{1} << 30;
+  auto text = read_file(path, most);
+  if (!text)
+    return text.failure();
+  auto all = read_safetensors(shared_bytes::copy_of(*text));
+  if (!all)
+    return std::move(all.failure()).within(path);
+  auto outputs = s.outputs;
+  for (size_t i = 0; i < outputs.size(); ++i)
+    outputs[i].name = std::to_string(i);
+  sample_run out{find_named(*all, "input/", s.inputs),
+                 find_named(*all, "output/", outputs)};
+  if (out.inputs.size() != s.inputs.size()
+      || out.outputs.size() != outputs.size()
+      || all->size() != s.inputs.size() + outputs.size())
+    return error{ec::bad_request,
+                 path + ": expected input/NAME for each of "
+                   + std::to_string(s.inputs.size())
+                   + " inputs and output/0 to "
+                   + std::to_string(outputs.size() - 1),
+                 {}};
+  return out;
 }
 
 bool are_close(const tensor& a, const tensor& b) {

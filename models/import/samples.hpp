@@ -25,6 +25,12 @@ struct sample_run {
 /// Into the form of a bundle's samples.
 result<std::string> write_samples(const signature& s, const sample_run& x);
 
+/// Of a safetensors file with input/NAME for each input, and output/0 and on:
+/// what the model made of them where it comes from.
+/// Errors: bad_request for one that is not of the signature, and
+/// read_safetensors's.
+result<sample_run> read_expected(const std::string& path, const signature& s);
+
 /// A bundle's samples; nothing where it has none.
 /// Errors: open_samples's; bad_config when they are not of its signature.
 result<std::optional<sample_run>> read_samples(const bundle& x);

@@ -152,6 +152,27 @@ TEST_CASE("a parameter that layers share is whole in each of them") {
     }
 }
 
+TEST_CASE("a model that computes something else than is expected of it is"
+          " refused") {
+  temporary_directory dir;
+  auto file = dir.path() + "/expected";
+  auto expect = [&](const tensor& y, const char* name = "output/0") {
+    auto text = write_safetensors({{"input/x", floats({1, 4}, 1)}, {name, y}});
+    REQUIRE(write_file(file, std::as_bytes(std::span{*text})));
+    return cut(dir, "relay", rows_of_4, [&](auto& x) { x.expected = file; });
+  };
+  CHECK(expect(floats({1, 4}, 1)));
+  auto other = expect(floats({1, 4}, 2));
+  REQUIRE_FALSE(other);
+  CHECK(other.failure().text
+        == file + ": output/0 is not what the model computes here");
+  CHECK(expect(floats({2, 4}, 1)).failure().code == ec::bad_request);
+  CHECK(expect(floats({1, 4}, 1), "output/1")
+          .failure()
+          .text.find("expected input/NAME for each of 1 inputs and output/0")
+        != std::string::npos);
+}
+
 TEST_CASE("FP-10: a confined import cuts a model as any other does") {
   temporary_directory here, there;
   auto confined = confined::make_confined_backend({});

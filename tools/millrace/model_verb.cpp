@@ -237,6 +237,11 @@ void add_import_options(CLI::App& verb,
                 "Axis along which requests share a batch; -1: never")
     ->capture_default_str();
   verb.add_option("--labels", x->labels, "File of class labels, one a line");
+  verb.add_option(
+    "--expect", x->request.expected,
+    "Safetensors file with input/NAME for each input and output/0,"
+    " output/1, ...: what the model made of them where it comes"
+    " from, and has to make of them here");
   verb.add_option("--application", x->request.application,
                   "What the model is a variant for");
   verb.add_option("--accuracy", x->accuracy, "Measured accuracy, 0 to 1");
