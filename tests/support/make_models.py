@@ -282,6 +282,13 @@ class Deciding(torch.nn.Module):
         return x * 2 if x.size(0) > 2 else x
 
 
+class Dicing(torch.nn.Module):
+    """Never computes the same twice."""
+
+    def forward(self, x):
+        return x + torch.rand_like(x)
+
+
 class Opaque(torch.nn.Module):
     """Can be run and traced, but is no program to the compiler."""
 

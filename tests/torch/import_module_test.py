@@ -120,6 +120,9 @@ class ImportModule(unittest.TestCase):
         says = self.refusal("Deciding")
         self.assertIn("computes something else than the module", says)
 
+    def test_a_forward_that_is_random_is_refused_as_that(self):
+        self.assertIn("something else each time", self.refusal("Dicing"))
+
     def test_what_cannot_be_compiled(self):
         says = self.refusal("Opaque", "--script")
         self.assertIn("the module cannot be compiled: ", says)
