@@ -103,23 +103,29 @@ packed_profile pack(const profile& x) {
 }
 
 result<profile> unpack(const packed_profile& x) {
-  constexpr size_t longest_name = 100; // each point has its own copy
-  for (auto& name : x.names)
+  constexpr size_t longest_name = 100;    // each point has its own copy
+  constexpr size_t most_numbers = 65'536; // what a message's list may have
+  auto refuse = [&](const std::string& why) {
+    return error{ec::bad_request, "the profile of " + shown(x.model) + why, {}};
+  };
+  std::vector<std::string_view> names{x.names.begin(), x.names.end()};
+  for (auto& [kind, source] : x.sources)
+    names.insert(names.end(), {kind, source});
+  for (auto name : names)
     if (name.size() > longest_name)
-      return error{ec::bad_request,
-                   "the profile of " + shown(x.model) + " has a name of "
-                     + std::to_string(name.size()) + " bytes, expected at most "
-                     + std::to_string(longest_name),
-                   {}};
+      return refuse(" has a name of " + std::to_string(name.size())
+                    + " bytes, expected at most "
+                    + std::to_string(longest_name));
+  if (x.numbers.size() > most_numbers)
+    return refuse(" has " + std::to_string(x.numbers.size())
+                  + " numbers in all, expected at most "
+                  + std::to_string(most_numbers));
   profile out{x.model, {}, x.layers, x.sources};
   point_reader from{x};
-  while (!from.at_end() && out.points.size() <= max_profile_points)
+  while (!from.at_end())
     if (!from.read(out.points.emplace_back()))
-      return error{ec::bad_request,
-                   "the profile of " + shown(x.model) + " is no profile from "
-                     + "points[" + std::to_string(out.points.size() - 1)
-                     + "] on",
-                   {}};
+      return refuse(" is no profile from points["
+                    + std::to_string(out.points.size() - 1) + "] on");
   if (auto fine = check_profile(out); !fine)
     return fine.failure();
   return out;

@@ -157,22 +157,33 @@ std::string flaw_of(const profile_point& x) {
   return {};
 }
 
-/// A layer below others of which it does not say how long it runs; empty: none.
+/// What is wrong with its layers: one below others of which it does not say how
+/// long it runs, or that none takes any time; empty: nothing.
 std::string gap_in(const profile& x) {
-  std::map<std::string, std::pair<size_t, std::set<size_t>>> layers;
+  struct known_layers {
+    size_t all = 0;
+    std::map<size_t, double> run; ///< seconds, of all sizes of batch
+  };
+  std::map<std::string, known_layers> layers;
   for (auto& p : x.points)
     if (auto i = p.dimensions.find("layer"); i != p.dimensions.end()) {
       auto layer = static_cast<size_t>(i->second);
-      auto& [all, run] = layers[p.device];
-      all = std::max(all, layer + 1);
-      if (p.metrics.contains("execute_seconds"))
-        run.insert(layer);
+      auto& of = layers[p.device];
+      of.all = std::max(of.all, layer + 1);
+      if (auto run = p.metrics.find("execute_seconds"); run != p.metrics.end())
+        of.run[layer] += run->second;
     }
-  for (auto& [device, of] : layers)
-    for (size_t i = 0; i < of.first; ++i)
-      if (!of.second.contains(i))
+  for (auto& [device, of] : layers) {
+    double sum = 0;
+    for (size_t i = 0; i < of.all; ++i) {
+      if (!of.run.contains(i))
         return " has no execute_seconds of layer " + std::to_string(i) + " on "
                + shown(device);
+      sum += of.run.at(i);
+    }
+    if (sum <= 0)
+      return " has layers that take no time on " + shown(device);
+  }
   return {};
 }
 

@@ -82,7 +82,7 @@ constexpr size_t max_profile_points = 100'000;
 /// Errors: bad_request for a profile that nobody can have measured: without
 /// points, or with more than that; whose numbers are below 0 or no numbers; of
 /// devices without a name, batches without rows, or layers that are not
-/// numbered 0 to 127, each with its execute_seconds.
+/// numbered 0 to 127, each with its execute_seconds, which are not all 0.
 result<void> check_profile(const profile& x);
 
 /// Several profiles in one YAML file, as a list under `models`; of a model

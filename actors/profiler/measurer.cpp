@@ -2,6 +2,7 @@
 #include "actors/profiler/measurer_state.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "models/crossing.hpp"
 
@@ -20,6 +21,22 @@ double median_of(std::vector<double> xs) {
   auto middle = xs.begin() + static_cast<std::ptrdiff_t>(xs.size() / 2);
   std::nth_element(xs.begin(), middle, xs.end());
   return *middle;
+}
+
+/// Of layers that took this each, and all together that.
+shares shares_of(double whole, const std::vector<double>& each) {
+  constexpr double most_fixed = 0.9; // of the least: else noise is all there is
+  auto n = static_cast<double>(each.size());
+  if (n < 2)
+    return {};
+  auto sum = std::accumulate(each.begin(), each.end(), 0.0);
+  auto least = *std::min_element(each.begin(), each.end());
+  shares out;
+  out.fixed = std::clamp((sum - whole) / (n - 1), 0.0,
+                         std::min(whole, most_fixed * least));
+  if (auto above = sum - n * out.fixed; above > 0)
+    out.scale = (whole - out.fixed) / above;
+  return out;
 }
 
 double size_of(const tensor_list& xs) {
@@ -184,10 +201,18 @@ void measurer_state::on_lost(const stage_lost& x) {
   fail({ec::unavailable, x.text});
 }
 
-/// The points of one stage. What a load takes beside its layers is `fixed`, and
-/// what is left of all of them is `scale` times what the whole model's takes
-/// beside it: each is measured by itself, and their noise adds up.
-void measurer_state::add_points(const stage& s, double fixed, double scale,
+/// What loads, or runs of some number of rows, are made of.
+shares measurer_state::shares_by(
+  const std::function<double(const stage&)>& seconds) const {
+  std::vector<double> each;
+  for (size_t i = 1; i < stages_.size(); ++i)
+    each.push_back(seconds(stages_[i]));
+  return shares_of(seconds(stages_.front()), each);
+}
+
+/// The points of one stage.
+void measurer_state::add_points(const stage& s, const shares& loads,
+                                const std::vector<shares>& runs,
                                 std::vector<profile_point>& to) const {
   auto is_whole = &s == &stages_.front();
   for (size_t i = 0; i < what_.rows.size(); ++i) {
@@ -198,7 +223,7 @@ void measurer_state::add_points(const stage& s, double fixed, double scale,
     if (!is_whole)
       p.dimensions["layer"] = static_cast<double>(s.layers.first);
     auto& m = p.metrics;
-    m["execute_seconds"] = of.seconds;
+    m["execute_seconds"] = is_whole ? of.seconds : runs[i].of(of.seconds);
     m["activation_bytes"] = of.takes + std::max(of.peak, of.gives);
     if (i > 0)
       continue;
@@ -208,11 +233,11 @@ void measurer_state::add_points(const stage& s, double fixed, double scale,
       m["load_seconds"] = median_of(s.loads);
       m["deadline_seconds"] = of.seconds * (1 + what_.threshold);
       m["warm_up_seconds"] = to_seconds(s.loaded.warm_up);
-      m["part_attach_seconds"] = fixed;
+      m["part_attach_seconds"] = loads.fixed;
     } else {
       auto& layer = content_->info.layers[s.layers.first];
       m["parameter_bytes"] = static_cast<double>(layer.parameter_bytes);
-      m["attach_seconds"] = scale * std::max(0.0, median_of(s.loads) - fixed);
+      m["attach_seconds"] = loads.of(median_of(s.loads));
       m["output_bytes"] = of.gives / p.batch;
     }
   }
@@ -227,19 +252,13 @@ void measurer_state::finish(const device_load& x) {
   auto& source = out.sources[options_.kind] = options_.source;
   if (what_.extent > 1)
     source += ", extents of " + std::to_string(what_.extent);
-  auto load_of = [](const stage& s) { return median_of(s.loads); };
-  auto whole = load_of(stages_.front());
-  auto layers = stages_.size() - 1;
-  double sum = 0, above = 0, fixed = 0;
-  for (size_t i = 1; i <= layers; ++i)
-    sum += load_of(stages_[i]);
-  if (layers > 1) // every load has it in it, the whole model's once
-    fixed =
-      std::clamp((sum - whole) / static_cast<double>(layers - 1), 0.0, whole);
-  for (size_t i = 1; i <= layers; ++i)
-    above += std::max(0.0, load_of(stages_[i]) - fixed);
+  auto loads = shares_by([](const stage& s) { return median_of(s.loads); });
+  std::vector<shares> runs;
+  for (size_t i = 0; i < what_.rows.size(); ++i)
+    runs.push_back(
+      shares_by([i](const stage& s) { return s.by_rows[i].seconds; }));
   for (auto& s : stages_)
-    add_points(s, fixed, above > 0 ? (whole - fixed) / above : 1, out.points);
+    add_points(s, loads, runs, out.points);
   over_ = true;
   promise_.deliver(measured{pack(out)});
   self_->quit();

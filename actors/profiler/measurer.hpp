@@ -28,7 +28,10 @@ struct measurer_options {
 /// device. Makes points with these metrics, of all layers and of each (with the
 /// dimension `layer`):
 ///
-///   execute_seconds   of a batch, by rows: the median of some runs
+///   execute_seconds   of a batch, by rows: the median of some runs; of a layer
+///                     its share of what all take together, without what each
+///                     run takes whatever it runs (so do attach_seconds of
+///                     loads)
 ///   memory_bytes      parameters, once loaded
 ///   activation_bytes  what a run needs beside that, by rows: what it takes,
 ///                     and the tensors that it had allocated at most at a time,

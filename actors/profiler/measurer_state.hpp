@@ -1,11 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "actors/profiler/measurer.hpp"
 
 namespace millrace {
+
+/// What each of some layers takes of what all together take: by itself each
+/// took this, of which `fixed` is for doing it at all, and the rest, times
+/// `scale`, its share. They are measured apart, and their noise adds up.
+struct shares {
+  double fixed = 0;
+  double scale = 1;
+  double of(double each) const { return scale * (each - fixed); }
+};
 
 /// State of a MEASURER; see measurer.hpp.
 struct measurer_state {
@@ -44,7 +54,9 @@ private:
     std::vector<double> loads{}; ///< seconds, of each time
     std::vector<figures> by_rows{};
   };
-  void add_points(const stage& s, double fixed, double scale,
+  shares shares_by(const std::function<double(const stage&)>& seconds) const;
+  void add_points(const stage& s, const shares& loads,
+                  const std::vector<shares>& runs,
                   std::vector<profile_point>& to) const;
 
   measurer_actor::stateful_pointer<measurer_state> self_ = nullptr;

@@ -122,7 +122,8 @@ profiler_state::site_for(const measure_model& x) const {
   auto fits = false;
   for (auto& [name, node] : view_.nodes)
     for (auto& d : node.devices) {
-      auto right = x.device.empty() || d.kind == x.device || d.id == x.device;
+      auto right = x.device.empty() || d.kind == x.device || d.id == x.device
+                   || name + "/" + d.id == x.device;
       if (!right || node.draining
           || bundle_on(node, x.model, version) == nullptr)
         continue;
@@ -250,6 +251,11 @@ void profiler_state::write_next() {
       *what = merged(std::move(*what), known->second.what);
     if (what)
       row.what = pack(*what);
+    if (auto fine = what ? unpack(row.what) : profile{}; !fine) {
+      promise.deliver(to_caf(fine.failure())); // too much, with what was known
+      changes_.pop_front();
+      return write_next();
+    }
   }
   auto is_gone = !what && !of.first.empty();
   encoder out{timestamp{}, nullptr};

@@ -149,6 +149,13 @@ result<void> check_expected(loaded_stage& whole, const std::string& path,
   auto outputs = whole.run(known->inputs);
   if (!outputs)
     return std::move(outputs.failure()).within(path);
+  for (auto& x : known->outputs)
+    if (x.data.size() == 0)
+      return error{ec::bad_request,
+                   path
+                     + ": has outputs without numbers, to which nothing can"
+                       " be held",
+                   {}};
   for (size_t i = 0; i < outputs->size(); ++i)
     if (!are_close((*outputs)[i], known->outputs.at(i)))
       return error{ec::bad_request,

@@ -19,7 +19,7 @@ namespace millrace {
 struct measure_model {
   std::string model;
   std::string version; ///< as in model_settings
-  std::string device;  ///< kind, or id; empty: any
+  std::string device;  ///< kind, id, or NODE/ID; empty: any
   std::vector<uint64_t> rows{1, 2, 4, 8};
   uint64_t extent = 1; ///< of inputs' free extents beside the rows
   /// By what part longer than a row takes alone it may take under load.
