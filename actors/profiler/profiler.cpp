@@ -272,7 +272,10 @@ void profiler_state::write_next() {
 }
 
 void profiler_state::on_written(const profile_written& x) {
-  auto& [of, what, promise] = changes_.front();
+  auto& written = changes_.front();
+  auto& of = written.of;
+  auto& what = written.what;
+  auto& promise = written.promise;
   auto is_last = true;
   if (*x.version && of.first.empty()) {
     live_version_ = **x.version;

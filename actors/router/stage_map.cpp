@@ -117,7 +117,9 @@ void stage_map::find_ways() {
   std::sort(by_end.rbegin(), by_end.rend());
   std::map<uint64_t, std::vector<replica_id>> open, late;
   closed_ = 0;
-  for (auto& [end, id] : by_end) {
+  for (auto& entry : by_end) {
+    auto end = entry.first;
+    auto id = entry.second;
     auto& r = replicas_.at(id);
     auto leads_to = [&](auto& ways) {
       auto& next = ways[end];
