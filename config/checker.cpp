@@ -3,9 +3,9 @@
 
 #include <set>
 
-#include "models/partition/cuts.hpp"
 #include "runtime/name.hpp"
 #include "runtime/text.hpp"
+#include "transport/messages/wanted_cuts.hpp"
 
 namespace millrace {
 
@@ -45,9 +45,7 @@ void config_checker::check_models(const std::vector<model_settings>& xs) {
     if (!seen.insert(xs[i].model).second)
       refuse(key, shown(xs[i].model) + " is there twice");
     auto& x = xs[i];
-    if (auto fine =
-          check_cuts({x.parts, x.cuts, x.replicas_of_parts, x.replicas});
-        !fine)
+    if (auto fine = check_cuts(wanted_cuts(x)); !fine)
       refuse(at("models", i), fine.failure().text);
   }
 }

@@ -7,9 +7,9 @@
 
 #include "config/checker.hpp"
 #include "config/scenario_profiles.hpp"
-#include "models/partition/cuts.hpp"
 #include "runtime/bytes.hpp"
 #include "runtime/text.hpp"
+#include "transport/messages/wanted_cuts.hpp"
 #include "transport/wire.hpp"
 
 namespace millrace {
@@ -297,9 +297,7 @@ private:
       known_bundle(at("models", i) + ".model", x.model);
       if (auto bundle = spec_.bundles.find(x.model);
           bundle != spec_.bundles.end())
-        if (auto fine =
-              check_cuts({x.parts, x.cuts, x.replicas_of_parts, x.replicas},
-                         bundle->second.layers);
+        if (auto fine = check_cuts(wanted_cuts(x), bundle->second.layers);
             !fine)
           refuse(at("models", i), fine.failure().text);
       if (!x.device.empty() && !devices.contains(x.device))

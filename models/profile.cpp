@@ -6,6 +6,7 @@
 #include <set>
 
 #include "runtime/bytes.hpp"
+#include "runtime/name.hpp"
 #include "runtime/text.hpp"
 #include "runtime/yaml_record.hpp"
 
@@ -193,6 +194,8 @@ result<void> check_profile(const profile& x) {
   auto refuse = [&](const std::string& why) {
     return error{ec::bad_request, "the profile of " + shown(x.model) + why, {}};
   };
+  if (auto fine = check_name("model", x.model); !fine)
+    return fine;
   if (x.points.empty() || x.points.size() > max_profile_points)
     return refuse(" has " + std::to_string(x.points.size())
                   + " points, expected 1 to "
@@ -205,12 +208,13 @@ result<void> check_profile(const profile& x) {
   return {};
 }
 
-result<std::vector<profile>> read_profiles(const std::string& path) {
-  auto list = read_yaml<profile_list>(path);
-  if (!list)
-    return list.failure();
+namespace {
+
+/// Errors: bad_config, as read_profiles.
+result<std::vector<profile>> checked(std::vector<profile> xs,
+                                     const std::string& path) {
   std::set<std::pair<std::string, std::string>> seen;
-  for (auto& x : list->models) {
+  for (auto& x : xs) {
     if (auto fine = checked(x, path); !fine)
       return fine.failure();
     if (!seen.emplace(x.model, x.layers).second)
@@ -219,7 +223,39 @@ result<std::vector<profile>> read_profiles(const std::string& path) {
                      + (x.layers.empty() ? "" : ", of the same layers"),
                    {}};
   }
-  return std::move(list->models);
+  return xs;
+}
+
+/// Errors: bad_config, as read_book.
+result<profile_book> book_of(const std::vector<profile>& all,
+                             const std::string& path) {
+  profile_book out;
+  std::set<std::pair<std::string, std::string>> measured; // model, device
+  for (auto& x : all)
+    for (auto& device : devices_in(x))
+      if (!x.layers.empty() && !measured.emplace(x.model, device).second)
+        return error{ec::bad_config,
+                     path + ": model '" + x.model
+                       + "' has two kinds of layers on " + shown(device)
+                       + ", expected one",
+                     {}};
+  for (auto& x : all) {
+    auto& to = out[x.model];
+    to.model = x.model;
+    for (auto& p : x.points)
+      if (!x.layers.empty() || !measured.contains({x.model, p.device}))
+        to.points.push_back(p);
+  }
+  return out;
+}
+
+} // namespace
+
+result<std::vector<profile>> read_profiles(const std::string& path) {
+  auto list = read_yaml<profile_list>(path);
+  if (!list)
+    return list.failure();
+  return checked(std::move(list->models), path);
 }
 
 std::string print_profiles(const std::vector<profile>& xs) {
@@ -230,24 +266,7 @@ result<profile_book> read_book(const std::string& path) {
   auto all = read_profiles(path);
   if (!all)
     return all.failure();
-  profile_book out;
-  std::set<std::pair<std::string, std::string>> measured; // model, device
-  for (auto& x : *all)
-    for (auto& device : devices_in(x))
-      if (!x.layers.empty() && !measured.emplace(x.model, device).second)
-        return error{ec::bad_config,
-                     path + ": model '" + x.model
-                       + "' has two kinds of layers on " + shown(device)
-                       + ", expected one",
-                     {}};
-  for (auto& x : *all) {
-    auto& to = out[x.model];
-    to.model = x.model;
-    for (auto& p : x.points)
-      if (!x.layers.empty() || !measured.contains({x.model, p.device}))
-        to.points.push_back(p);
-  }
-  return out;
+  return book_of(*all, path);
 }
 
 result<profile> read_profile(const std::string& path,
@@ -257,16 +276,17 @@ result<profile> read_profile(const std::string& path,
     return file.failure();
   if (file->models.empty())
     return checked({model, std::move(file->points)}, path);
-  auto book = read_book(path);
+  auto all = checked(std::move(file->models), path);
+  if (!all)
+    return all.failure();
+  auto book = book_of(*all, path);
   if (!book)
     return book.failure();
   if (auto x = book->find(model); x != book->end())
     return x->second;
   return error{ec::bad_config,
                path + " has no model " + shown(model) + "; it has "
-                 + (book->empty()
-                      ? "none"
-                      : joined(*book, ", ", [](auto& x) { return x.first; })),
+                 + joined(*book, ", ", [](auto& x) { return x.first; }),
                {}};
 }
 

@@ -79,9 +79,9 @@ curve curve_of_layers(const profile& x, const std::string& metric,
 /// Points in one profile.
 constexpr size_t max_profile_points = 100'000;
 
-/// Errors: bad_request for a profile that nobody can have measured: without
-/// points, or with more than that; whose numbers are below 0 or no numbers; of
-/// devices without a name, batches without rows, or layers that are not
+/// Errors: check_name's; bad_request for a profile that nobody can have
+/// measured: without points, or with more than that; of numbers below 0 or not
+/// finite, devices without a name, batches without rows, or layers that are not
 /// numbered 0 to 127, each with its execute_seconds, which are not all 0.
 result<void> check_profile(const profile& x);
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "models/partition/cuts.hpp"
+#include "transport/messages/wanted_cuts.hpp"
 
 namespace millrace {
 
@@ -25,9 +25,7 @@ uint64_t bytes_of(const model_info& x, const layer_range& layers) {
 result<std::vector<layer_range>> parts_of(const model_settings& x,
                                           const model_info& info) {
   auto layers = whole_of(info).last;
-  if (auto fine =
-        check_cuts({x.parts, x.cuts, x.replicas_of_parts, x.replicas}, layers);
-      !fine)
+  if (auto fine = check_cuts(wanted_cuts(x), layers); !fine)
     return fine.failure();
   auto cuts = x.cuts;
   if (cuts.empty() && x.parts > 1)

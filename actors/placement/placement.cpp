@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/log.hpp"
+#include "transport/messages/wanted_cuts.hpp"
 
 namespace millrace {
 
@@ -208,8 +209,7 @@ void placement_state::tell_gateways(const std::vector<wanted_model>& models) {
 size_t placement_state::replicas() const {
   size_t n = 0;
   for (auto& x : wanted()) {
-    auto parts =
-      x.cuts.empty() ? std::max<size_t>(1, x.parts) : x.cuts.size() + 1;
+    auto parts = wanted_cuts(x).part_count();
     for (size_t i = 0; i < parts; ++i)
       n += wanted_of(x, i);
   }

@@ -25,13 +25,6 @@ constexpr auto measure_timeout = 30min;
 constexpr size_t most_changes = 64;
 constexpr size_t most_profiles = 10'000;
 
-/// Errors: bad_request, as check_name and unpack.
-result<profile> checked(const packed_profile& x) {
-  if (auto fine = check_name("model", x.model); !fine)
-    return fine.failure();
-  return unpack(x);
-}
-
 /// It, with what was known of other devices.
 profile merged(profile x, profile known) {
   auto kinds = devices_in(x);
@@ -67,7 +60,7 @@ void profiler_state::on_rows(const stored_profiles& x) {
     return self_->quit(to_caf(x.rows->failure()));
   for (auto& row : **x.rows)
     if (auto taken = take_row(row); !taken) {
-      auto slash = std::min(row.key.find('/'), row.key.size() - 1);
+      auto slash = row.key.find('/');
       key of{row.key.substr(0, slash), row.key.substr(slash + 1)};
       (of.first.empty() ? live_version_ : unread_[of]) = row.version;
       log_event(log_level::error, "profiler", "not_read",
@@ -164,7 +157,7 @@ caf::result<done> profiler_state::on_measure(const measure_model& x) {
     .then(
       [this, promise, where, model = x.model](measured& y) mutable {
         measuring_.erase(where);
-        auto what = checked(y.what);
+        auto what = unpack(y.what);
         if (what && what->model == model)
           return keep(std::move(*what), promise);
         promise.deliver(to_caf(
@@ -179,7 +172,7 @@ caf::result<done> profiler_state::on_measure(const measure_model& x) {
 }
 
 caf::result<done> profiler_state::on_keep(const keep_profile& x) {
-  auto what = checked(x.what);
+  auto what = unpack(x.what);
   if (!what)
     return to_caf(what.failure());
   auto promise = self_->make_response_promise<done>();
@@ -252,7 +245,8 @@ void profiler_state::write_next() {
     if (what)
       row.what = pack(*what);
     if (auto fine = what ? unpack(row.what) : profile{}; !fine) {
-      promise.deliver(to_caf(fine.failure())); // too much, with what was known
+      // What was known beside it makes it more than can be read again.
+      promise.deliver(to_caf(fine.failure()));
       changes_.pop_front();
       return write_next();
     }

@@ -5,11 +5,11 @@
 #include <iterator>
 #include <utility>
 
-#include "models/partition/cuts.hpp"
 #include "runtime/limits.hpp"
 #include "runtime/log.hpp"
 #include "runtime/name.hpp"
 #include "transport/codec.hpp"
+#include "transport/messages/wanted_cuts.hpp"
 
 namespace millrace {
 
@@ -30,8 +30,7 @@ std::string pack(const model_row& x) {
 /// Errors: bad_request.
 result<void> check(const model_settings& x) {
   auto fine = check_limits(x);
-  return fine ? check_cuts({x.parts, x.cuts, x.replicas_of_parts, x.replicas})
-              : fine;
+  return fine ? check_cuts(wanted_cuts(x)) : fine;
 }
 
 /// What an event says of a change: what was there, what is.

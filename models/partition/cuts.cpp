@@ -65,7 +65,7 @@ result<void> check_cuts(const cut_wish& x, uint64_t layers) {
     return error{ec::bad_request, std::move(why), {}};
   };
   auto has = "it has " + std::to_string(layers) + " layers";
-  auto parts = x.cuts.empty() ? x.parts : x.cuts.size() + 1;
+  auto parts = x.part_count();
   if (x.parts != 1 && x.parts != parts)
     return refuse(std::to_string(x.cuts.size()) + " cuts do not make "
                   + std::to_string(x.parts) + " parts");

@@ -22,6 +22,8 @@ struct cut_wish {
   std::vector<uint64_t> cuts;   ///< empty: wherever that makes so many parts
   std::vector<uint64_t> counts; ///< of each part's replicas; empty: all alike
   uint64_t replicas = 1;        ///< of all parts, where they are alike
+
+  uint64_t part_count() const { return cuts.empty() ? parts : cuts.size() + 1; }
 };
 
 /// Replicas of one part.

@@ -206,20 +206,10 @@ private:
 };
 
 result<profile> profile_for(const plan_options& x) {
-  auto path = x.profiles.empty()
-                ? program_folder() + "/profiles/flashpoint.yaml"
-                : x.profiles;
-  auto book = read_book(path);
-  if (!book)
-    return book.failure();
-  if (auto i = book->find(x.model); i != book->end())
-    return i->second;
-  return error{ec::bad_request,
-               path + " has no model " + shown(x.model) + "; it has "
-                 + (book->empty()
-                      ? "none"
-                      : joined(*book, ", ", [](auto& m) { return m.first; })),
-               {}};
+  return read_profile(x.profiles.empty()
+                        ? program_folder() + "/profiles/flashpoint.yaml"
+                        : x.profiles,
+                      x.model);
 }
 
 /// The kind of device that was said, or the only one that a profile is of.

@@ -137,9 +137,8 @@ const std::vector<shell_command>& shell_commands() {
      show_pipelines,
      "Of each part: how batches come to it (CV: the coefficient of variation of"
      " the times between them, 1 where they come at random), wait and run, over"
-     " the last second; of each replica: how busy it is, what it has and for "
-     "how"
-     " many batches more there is room."},
+     " the last second; of each replica: how busy it is, what it has and for"
+     " how many batches more there is room."},
     {"profiles",
      "[MODEL]",
      0,
@@ -254,11 +253,10 @@ const std::vector<shell_command>& shell_commands() {
      "measure what a model costs on an idle device",
      measure_costs,
      "DEVICE: a kind, an id, or NODE/ID; - or none: any that has no replicas."
-     " N: of the"
-     " inputs' extents that requests choose beside the rows, as the words of a"
-     " text; default: 1. X: by what part longer than alone a request may take,"
-     " for the deadline that is noted with it; default: 1. Takes as long as it"
-     " takes to load and run each layer some times.",
+     " N: of the inputs' extents that requests choose beside the rows, as the"
+     " words of a text; default: 1. X: by what part longer than alone a request"
+     " may take, for the deadline that is noted with it; default: 1. Takes as"
+     " long as it takes to load and run each layer some times.",
      false},
     {"export-profiles",
      "FILE [MODEL]",

@@ -10,7 +10,6 @@
 
 #include "models/partition/layer_costs.hpp"
 #include "runtime/bytes.hpp"
-#include "runtime/name.hpp"
 #include "runtime/text.hpp"
 #include "shell/ask.hpp"
 #include "shell/tables.hpp"
@@ -264,9 +263,6 @@ int import_profiles(shell& in, const arguments& args) {
     return complain(in, all.failure().text);
   if (all->empty())
     return complain(in, args[0] + " has no profiles");
-  for (auto& x : *all) // all of them, or none
-    if (auto fine = check_name("model", x.model); !fine)
-      return complain(in, args[0] + ": " + fine.failure().text);
   for (auto& x : *all) {
     for (auto& kind : devices_in(x))
       x.sources.try_emplace(kind, "imported");

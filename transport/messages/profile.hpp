@@ -11,11 +11,11 @@
 
 namespace millrace {
 
-/// What is known of a model's cost, and how that is known.
 /// Operator to profiler: measure a model on an idle device. Answered once that
 /// is done and on disk.
-/// Errors: unknown_model; unavailable where no device is idle, or stays so.
-/// Limits: rows and extent as in measurer.hpp.
+/// Errors: unknown_model; unavailable where no device is idle, or stays so;
+/// bad_request for rows or an extent that are beyond the limits in
+/// measurer.hpp.
 struct measure_model {
   std::string model;
   std::string version; ///< as in model_settings
