@@ -6,8 +6,8 @@
 namespace millrace {
 
 /// A profile as it travels and is kept: each name once, and a row of numbers
-/// in the place of points. A fifth of what its points would take, and no more
-/// memory than bytes until somebody unpacks it.
+/// in the place of points. Until somebody unpacks it, it takes no more memory
+/// than bytes; points, with their maps, take several times as much.
 struct packed_profile {
   std::string model;
   std::string layers;
