@@ -235,6 +235,11 @@ private:
   size_t offset_count_ = 0;
 };
 
+/// Whether its elements lie where the processor wants such to lie.
+bool is_aligned(const tensor& x) {
+  return reinterpret_cast<uintptr_t>(x.data.data()) % size_of(x.type) == 0;
+}
+
 } // namespace
 
 result<std::vector<named_tensor>> read_safetensors(const shared_bytes& file) {
@@ -263,6 +268,9 @@ result<std::vector<named_tensor>> read_safetensors(const shared_bytes& file) {
   }
   if (at != data.data() + data.size())
     return refused("bytes follow the last tensor");
+  for (auto& x : *out)
+    if (!is_aligned(x.value))
+      x.value.data = shared_bytes::copy_of(x.value.data.view());
   return out;
 }
 

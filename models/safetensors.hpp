@@ -24,8 +24,9 @@ inline size_t bytes_of(std::span<const named_tensor> xs) {
 }
 
 /// Reads a safetensors file (https://github.com/huggingface/safetensors, format
-/// section of its README) that lies in memory; the tensors share its bytes.
-/// Order is the order of the bytes in the file.
+/// section of its README) that lies in memory; the tensors share its bytes, but
+/// for those that lie askew for their dtype, which other writers allow: they
+/// are copied. Order is the order of the bytes in the file.
 /// Limits: header 16 MiB, 100,000 tensors, names of 512 bytes.
 /// Errors: bad_request saying which tensor; refused are a hole, an overlap, a
 /// duplicate name, a length that is not shape times dtype, trailing bytes.

@@ -70,8 +70,8 @@ std::string to_string(const shape& x);
 result<size_t> dense_bytes(dtype type, const shape& extents);
 
 /// A dense row-major tensor that shares its bytes with whatever holds them: a
-/// received frame, a mapped file, a backend's result. Knows nothing of
-/// LibTorch.
+/// received frame, a mapped file, a backend's result, and are aligned for its
+/// dtype. Knows nothing of LibTorch.
 struct tensor {
   dtype type = dtype::f32;
   shape extents;

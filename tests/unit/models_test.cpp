@@ -11,6 +11,7 @@
 #include "models/npy.hpp"
 #include "models/safetensors.hpp"
 #include "runtime/hash.hpp"
+#include "runtime/sizes.hpp"
 #include "tests/support/builders.hpp"
 #include "tests/support/temporary_directory.hpp"
 
@@ -88,6 +89,18 @@ TEST_CASE("safetensors: what is written is read in place") {
   CHECK(p > file.data());
   // A mapped file begins at a page: 64 bytes into it are 64-byte aligned.
   CHECK((p - file.data()) % 64 == 0);
+}
+
+TEST_CASE("safetensors: a tensor that lies askew in another's file is copied") {
+  std::string header = R"({"a":{"dtype":"U8","shape":[3],)"
+                       R"("data_offsets":[0,3]},"b":{"dtype":"I64",)"
+                       R"("shape":[2],"data_offsets":[3,19]}})";
+  header.resize(rounded_up(header.size(), 8), ' ');
+  auto back = read_safetensors(safetensors_of(header, 19));
+  REQUIRE(back);
+  auto& b = (*back)[1].value;
+  CHECK(reinterpret_cast<uintptr_t>(b.data.data()) % sizeof(int64_t) == 0);
+  CHECK(b.data.text() == std::string(16, 'x'));
 }
 
 TEST_CASE("safetensors: metadata is passed over, once") {
