@@ -176,9 +176,7 @@ private:
 
   /// Whether anything is known of how long models take on that kind.
   bool has_times(const std::string& kind, const char* metric) const {
-    return std::any_of(x_.profiles->begin(), x_.profiles->end(), [&](auto& p) {
-      return !curve_of(p.second, metric, kind).empty();
-    });
+    return x_.profiles->tells(metric, kind);
   }
 
   void check_devices() {

@@ -11,6 +11,7 @@
 #include "config/scenario_faults.hpp"
 #include "config/scenario_hosts.hpp"
 #include "config/scenario_workload.hpp"
+#include "models/profile_book.hpp"
 #include "transport/simulated/network.hpp"
 
 namespace millrace {
@@ -32,6 +33,7 @@ struct simulated_model {
   uint64_t layers = 1;
   byte_count passed{0};
   std::string profile;
+  std::string profile_layers;
   std::map<std::string, std::map<std::string, microseconds>> execute;
   std::map<std::string, microseconds> load;
   std::string like;
@@ -41,8 +43,8 @@ struct simulated_model {
   uint64_t versions = 1;
   bool alike = true;
   MILLRACE_FIELDS(simulated_model, application, accuracy, bytes, input, output,
-                  layers, passed, profile, execute, load, like, times, at,
-                  broken, versions, alike)
+                  layers, passed, profile, profile_layers, execute, load, like,
+                  times, at, broken, versions, alike)
   static constexpr auto notes() {
     return std::array{
       note{"what it is a variant of"},
@@ -53,6 +55,7 @@ struct simulated_model {
       note{"that it can be cut into, of as many bytes each", 1, 1024},
       note{"of one row, from each layer to the next; 0: as its input", 0, 1e9},
       note{"file with its measured times"},
+      note{"which layers' of that file, where it has several"},
       note{"its times as a table: device kind, rows, time of a batch; between"
            " two sizes on a straight line, beyond them on the last one"},
       note{"time to load it, by device kind"},

@@ -37,7 +37,7 @@ result<profile> profile_of(const scenario& what, const std::string& name) {
   auto& x = what.bundles.at(name);
   profile out{name, {}};
   if (!x.profile.empty()) {
-    auto found = read_profile(x.profile, name);
+    auto found = read_profile(x.profile, name, x.profile_layers);
     if (!found)
       return found.failure();
     out.points = std::move(found->points);
@@ -67,16 +67,16 @@ result<profile> profile_of(const scenario& what, const std::string& name) {
 
 result<profile_book> make_profiles(const scenario& what,
                                    const device_catalogue& kinds) {
-  profile_book out;
+  std::vector<profile> out;
   for (auto& [name, x] : what.bundles) {
     auto mine = profile_of(what, name);
     if (!mine)
       return mine.failure();
     for (auto& [kind, about] : kinds.kinds)
       add_likeness(*mine, kind, about);
-    out[name] = std::move(*mine);
+    out.push_back(std::move(*mine));
   }
-  return out;
+  return profile_book{std::move(out)};
 }
 
 } // namespace millrace

@@ -2,10 +2,12 @@
 #include "models/bundle.hpp"
 
 #include <filesystem>
+#include <functional>
 #include <set>
 
 #include "runtime/hash.hpp"
 #include "runtime/name.hpp"
+#include "runtime/text.hpp"
 #include "runtime/yaml_record.hpp"
 
 namespace millrace {
@@ -148,6 +150,16 @@ result<mapped_file> open_part(const std::string& directory,
 }
 
 } // namespace
+
+std::string layers_key(const std::vector<layer_info>& xs) {
+  constexpr size_t digits = 16;
+  std::string text;
+  for (auto& layer : xs)
+    text += layer.name + '\n' + layer.code_sha256 + '\n'
+            + std::to_string(layer.parameter_bytes) + '\n'
+            + joined(layer.takes, " ", std::identity{}) + '\n';
+  return sha256_hex(std::as_bytes(std::span{text})).substr(0, digits);
+}
 
 result<manifest> parse_manifest(const std::string& text,
                                 const std::string& file) {

@@ -91,6 +91,9 @@ result<manifest> parse_manifest(const std::string& text,
 
 std::string print_manifest(const manifest& x);
 
+/// A name for layers that costs depend on: not on their parameters' values.
+std::string layers_key(const std::vector<layer_info>& xs);
+
 /// A bundle ready to be loaded: code read, weights mapped, nothing parsed that
 /// grows with the weights. Copies share the mapping.
 struct bundle {

@@ -119,21 +119,12 @@ struct profile_list {
 };
 
 template <class T>
-result<T> read_yaml(const std::string& path) {
+result<void> read_yaml(const std::string& path, T& out) {
   constexpr size_t max_profile = 16u << 20;
   auto text = read_file(path, max_profile);
   if (!text)
     return error{ec::bad_config, text.failure().text, {}};
-  T out;
-  if (auto done = yaml_reader{path}.read(*text, out); !done)
-    return done.failure();
-  return out;
-}
-
-result<profile> checked(profile x, const std::string& path) {
-  if (auto fine = check_profile(x); !fine)
-    return error{ec::bad_config, path + ": " + fine.failure().text, {}};
-  return x;
+  return yaml_reader{path}.read(*text, out);
 }
 
 bool is_layer(double x) {
@@ -210,13 +201,13 @@ result<void> check_profile(const profile& x) {
 
 namespace {
 
-/// Errors: bad_config, as read_profiles.
+/// Errors: as read_profiles.
 result<std::vector<profile>> checked(std::vector<profile> xs,
                                      const std::string& path) {
   std::set<std::pair<std::string, std::string>> seen;
   for (auto& x : xs) {
-    if (auto fine = checked(x, path); !fine)
-      return fine.failure();
+    if (auto fine = check_profile(x); !fine)
+      return error{ec::bad_config, path + ": " + fine.failure().text, {}};
     if (!seen.emplace(x.model, x.layers).second)
       return error{ec::bad_config,
                    path + ": model '" + x.model + "' is there twice"
@@ -226,68 +217,26 @@ result<std::vector<profile>> checked(std::vector<profile> xs,
   return xs;
 }
 
-/// Errors: bad_config, as read_book.
-result<profile_book> book_of(const std::vector<profile>& all,
-                             const std::string& path) {
-  profile_book out;
-  std::set<std::pair<std::string, std::string>> measured; // model, device
-  for (auto& x : all)
-    for (auto& device : devices_in(x))
-      if (!x.layers.empty() && !measured.emplace(x.model, device).second)
-        return error{ec::bad_config,
-                     path + ": model '" + x.model
-                       + "' has two kinds of layers on " + shown(device)
-                       + ", expected one",
-                     {}};
-  for (auto& x : all) {
-    auto& to = out[x.model];
-    to.model = x.model;
-    for (auto& p : x.points)
-      if (!x.layers.empty() || !measured.contains({x.model, p.device}))
-        to.points.push_back(p);
-  }
-  return out;
-}
-
 } // namespace
 
-result<std::vector<profile>> read_profiles(const std::string& path) {
-  auto list = read_yaml<profile_list>(path);
-  if (!list)
-    return list.failure();
-  return checked(std::move(list->models), path);
+result<std::vector<profile>> read_profiles(const std::string& path,
+                                           const std::string& alone) {
+  profile_list list;
+  if (alone.empty()) {
+    if (auto done = read_yaml(path, list); !done)
+      return done.failure();
+    return checked(std::move(list.models), path);
+  }
+  profile_file file;
+  if (auto done = read_yaml(path, file); !done)
+    return done.failure();
+  if (file.models.empty())
+    file.models.push_back({alone, std::move(file.points), {}, {}});
+  return checked(std::move(file.models), path);
 }
 
 std::string print_profiles(const std::vector<profile>& xs) {
   return yaml_writer::write(profile_list{xs});
-}
-
-result<profile_book> read_book(const std::string& path) {
-  auto all = read_profiles(path);
-  if (!all)
-    return all.failure();
-  return book_of(*all, path);
-}
-
-result<profile> read_profile(const std::string& path,
-                             const std::string& model) {
-  auto file = read_yaml<profile_file>(path);
-  if (!file)
-    return file.failure();
-  if (file->models.empty())
-    return checked({model, std::move(file->points)}, path);
-  auto all = checked(std::move(file->models), path);
-  if (!all)
-    return all.failure();
-  auto book = book_of(*all, path);
-  if (!book)
-    return book.failure();
-  if (auto x = book->find(model); x != book->end())
-    return x->second;
-  return error{ec::bad_config,
-               path + " has no model " + shown(model) + "; it has "
-                 + joined(*book, ", ", [](auto& x) { return x.first; }),
-               {}};
 }
 
 } // namespace millrace

@@ -86,24 +86,12 @@ constexpr size_t max_profile_points = 100'000;
 result<void> check_profile(const profile& x);
 
 /// Several profiles in one YAML file, as a list under `models`; of a model
-/// there may be some of other layers. Errors: bad_config with file and line;
-/// also for what check_profile refuses, and for a model whose layers are there
-/// twice.
-result<std::vector<profile>> read_profiles(const std::string& path);
+/// there may be some of other layers. One alone, which a file may have instead,
+/// is of the model that is said, if one is. Errors: bad_config with file and
+/// line; also for what check_profile refuses, and for a model whose layers are
+/// there twice.
+result<std::vector<profile>> read_profiles(const std::string& path,
+                                           const std::string& alone = {});
 std::string print_profiles(const std::vector<profile>& xs);
-
-/// Profiles by model: what emulated devices take their times from.
-using profile_book = std::map<std::string, profile>;
-
-/// Of a file of several, one for each model. What was measured of a model's
-/// layers counts for its device, not what is of any layers.
-/// Errors: as read_profiles; bad_config, too, for a model that has two kinds of
-/// layers on one device.
-result<profile_book> read_book(const std::string& path);
-
-/// Reads the profile of a model from a YAML file, of it alone or as one of
-/// several. Errors: as read_book; bad_config, too, for a file that does not
-/// have the model.
-result<profile> read_profile(const std::string& path, const std::string& model);
 
 } // namespace millrace

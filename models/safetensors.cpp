@@ -235,9 +235,36 @@ private:
   size_t offset_count_ = 0;
 };
 
-/// Whether its elements lie where the processor wants such to lie.
-bool is_aligned(const tensor& x) {
-  return reinterpret_cast<uintptr_t>(x.data.data()) % size_of(x.type) == 0;
+/// Whether its elements lie where the processor does not want such to lie.
+bool is_askew(const tensor& x) {
+  return reinterpret_cast<uintptr_t>(x.data.data()) % size_of(x.type) != 0;
+}
+
+/// Puts those that do elsewhere, all into one piece of memory.
+void put_straight(std::vector<named_tensor>& xs) {
+  auto room_of = [](const shared_bytes& x) { return rounded_up(x.size(), 8); };
+  std::vector<shared_bytes*> askew;
+  size_t bytes = 0;
+  for (auto& x : xs)
+    if (is_askew(x.value)) {
+      askew.push_back(&x.value.data);
+      bytes += room_of(x.value.data);
+    }
+  if (askew.empty())
+    return;
+  byte_buffer room{bytes};
+  auto* to = room.data();
+  for (auto* x : askew) {
+    std::memcpy(to, x->data(), x->size());
+    to += room_of(*x);
+  }
+  auto straight = std::move(room).freeze();
+  bytes = 0;
+  for (auto* x : askew) {
+    auto n = room_of(*x);
+    *x = straight.slice(bytes, x->size());
+    bytes += n;
+  }
 }
 
 } // namespace
@@ -268,9 +295,7 @@ result<std::vector<named_tensor>> read_safetensors(const shared_bytes& file) {
   }
   if (at != data.data() + data.size())
     return refused("bytes follow the last tensor");
-  for (auto& x : *out)
-    if (!is_aligned(x.value))
-      x.value.data = shared_bytes::copy_of(x.value.data.view());
+  put_straight(*out);
   return out;
 }
 

@@ -4,27 +4,11 @@
 #include <filesystem>
 #include <set>
 
-#include "runtime/hash.hpp"
 #include "runtime/log.hpp"
 #include "runtime/text.hpp"
 #include "runtime/worker_thread.hpp"
 
 namespace millrace {
-
-namespace {
-
-/// All that costs depend on: not the parameters' values.
-std::string key_of(const std::vector<layer_info>& layers) {
-  constexpr size_t digits = 16;
-  std::string text;
-  for (auto& layer : layers)
-    text += layer.name + '\n' + layer.code_sha256 + '\n'
-            + std::to_string(layer.parameter_bytes) + '\n'
-            + joined(layer.takes, " ", [](auto& x) { return x; }) + '\n';
-  return sha256_hex(std::as_bytes(std::span{text})).substr(0, digits);
-}
-
-} // namespace
 
 model_info describe(const manifest& x, std::vector<std::string> aliases) {
   model_info out;
@@ -38,7 +22,7 @@ model_info describe(const manifest& x, std::vector<std::string> aliases) {
     out.layer_bytes.push_back(layer.parameter_bytes);
   out.labels = x.labels;
   out.signature = x.signature;
-  out.layers_key = key_of(x.layers);
+  out.layers_key = layers_key(x.layers);
   out.aliases = std::move(aliases);
   return out;
 }

@@ -319,6 +319,7 @@ void gateway_state::settle(outcome& x, const settled& with, timestamp time) {
   auto& r = i->second;
   auto& model = models_[r.model];
   r.attempts = x.attempts;
+  r.vain = std::move(x.vain);
   infer_reply y;
   y.status = x.status;
   y.error = std::move(x.text);

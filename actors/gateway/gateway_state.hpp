@@ -87,6 +87,7 @@ private:
     timestamp due;
     size_t bytes = 0;
     uint32_t attempts = 0;
+    std::vector<vain_attempt> vain;
     std::unique_ptr<const words> named; ///< what the client calls it; or null
   };
 

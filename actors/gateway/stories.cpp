@@ -67,6 +67,7 @@ request_story gateway_state::story_of(uint64_t key, const request& r) const {
   out.model = model.info.model;
   out.version = model.info.version;
   out.attempts = r.attempts;
+  out.vain = r.vain;
   out.deadline = to_us(r.due - r.arrived);
   return out;
 }

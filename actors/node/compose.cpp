@@ -103,6 +103,9 @@ private:
     // refused).
     settings.epoch = ground_.net->self().incarnation * starts_of_actor;
     settings.settle = 2 * config_.link.timeout;
+    for (auto& [name, x] : config_.nodes)
+      if (!x.devices.empty())
+        settings.expected.insert(name);
     if (auto i = config_.decision_seconds.find("placement");
         i != config_.decision_seconds.end())
       settings.decision_seconds = i->second;

@@ -2,9 +2,11 @@
 #include "actors/placement/placement_state.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "runtime/log.hpp"
+#include "runtime/text.hpp"
 #include "transport/messages/wanted_cuts.hpp"
 
 namespace millrace {
@@ -27,6 +29,7 @@ void placement_state::start(
   options_ = options;
   set_common_handlers(self);
   settled_at_ = now() + options.settle;
+  joined_at_ = now() + options.join;
   self->delayed_send(self, options.settle, tick::value);
   due_ = true;
 }
@@ -48,6 +51,8 @@ void placement_state::on_proposal(const proposal& x) {
 }
 
 void placement_state::on_inventory(inventory& x) {
+  if (now() < joined_at_ && !view_.nodes.contains(x.node.name))
+    joined_at_ = now() + options_.join;
   auto& known = view_.nodes[x.node.name];
   if (known.node.incarnation > x.node.incarnation)
     return;
@@ -164,13 +169,25 @@ std::vector<model_settings> placement_state::wanted() const {
 
 void placement_state::on_tick() {
   due_ = false;
-  auto may_begin = now() >= settled_at_;
+  auto may_begin = now() >= settled_at_ && missing().empty();
   if (may_begin && (awaited_.empty() || now() >= awaited_until_)) {
     awaited_.clear();
+    joined_at_ = now();
     commit();
   } else {
     commit_soon();
   }
+}
+
+std::set<std::string> placement_state::missing() const {
+  auto runs = [](auto& x) { return !x.second.replicas.empty(); };
+  if (now() >= joined_at_
+      || std::any_of(view_.nodes.begin(), view_.nodes.end(), runs))
+    return {};
+  auto out = options_.expected;
+  for (auto& [name, node] : view_.nodes)
+    out.erase(name);
+  return out;
 }
 
 void placement_state::commit() {
@@ -250,11 +267,15 @@ void placement_state::carry_out(const placement_plan& plan) {
 
 model_list placement_state::on_get_models() const {
   model_list out;
+  auto awaited = missing();
   for (auto& x : wanted()) {
     auto [ready, starting] = count_copies(view_, x);
     model_status y{x, ready, starting, {}};
     if (auto i = notes_.find(x.model); i != notes_.end())
       y.note = i->second;
+    else if (!awaited.empty())
+      y.note =
+        "waits for " + joined(awaited, ", ", std::identity{}) + " to join";
     out.models.push_back(std::move(y));
   }
   return out;

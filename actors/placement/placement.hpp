@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <set>
+#include <string>
+
 #include "actors/handles.hpp"
 #include "models/profile.hpp"
 
@@ -11,6 +14,10 @@ struct placement_options {
   /// How long to wait for nodes to report before the first commit, so that what
   /// runs already is adopted and not started twice.
   microseconds settle{1'000'000};
+  /// Nodes with devices that are to be there, and how long to wait for another
+  /// of them when nothing runs yet: whoever came first would get all of it.
+  std::set<std::string> expected{};
+  microseconds join{2'000'000};
   /// What a decision takes before it has effect, by replicas wanted, where that
   /// is not what it really takes.
   curve decision_seconds;

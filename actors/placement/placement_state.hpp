@@ -48,6 +48,8 @@ private:
   /// A node is back: those lost at the same time may be, too. It was this one,
   /// or the network, that had failed.
   void await_those_lost_with(const std::string& node);
+  /// Those that a cluster in which nothing runs yet waits for.
+  std::set<std::string> missing() const;
   void commit();
   size_t replicas() const;
   void carry_out(const placement_plan& plan);
@@ -59,6 +61,7 @@ private:
   placement_actor::stateful_pointer<placement_state> self_ = nullptr;
   placement_options options_;
   timestamp settled_at_;
+  timestamp joined_at_; ///< or will have, if nobody comes before that
   lost_nodes lost_;
   std::set<std::string> awaited_; ///< nodes
   timestamp awaited_until_;

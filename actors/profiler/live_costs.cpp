@@ -32,7 +32,8 @@ void average(double& mean, double x, uint64_t& count) {
 /// As they were written in an earlier life.
 void profiler_state::take_averages(const std::vector<live_cost>& xs) {
   for (auto& x : xs)
-    live_.try_emplace({x.model, x.version, x.layers, x.device}, x);
+    live_.try_emplace({x.model, x.version, x.layers, x.device},
+                      averages{x, timestamp{}});
 }
 
 void profiler_state::keep_averages() {
@@ -67,9 +68,14 @@ live_cost& profiler_state::cost_of(const inventory& node,
   auto kind = device == node.devices.end() ? std::string{} : device->kind;
   cost_key at{r.what.model, r.what.version, r.what.layers, kind};
   if (live_.size() >= most_live && !live_.contains(at))
-    live_.erase(live_.begin()); // somebody tries out every cut there is
+    // Somebody tries out every cut there is.
+    live_.erase(
+      std::min_element(live_.begin(), live_.end(), [](auto& x, auto& y) {
+        return x.second.learned < y.second.learned;
+      }));
   live_changed_ = true;
-  auto& out = live_[at];
+  auto& [out, learned] = live_[at];
+  learned = self_->clock().now();
   out.model = r.what.model;
   out.version = r.what.version;
   out.layers = r.what.layers;

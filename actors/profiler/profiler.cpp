@@ -234,7 +234,7 @@ void profiler_state::write_next() {
   if (of.first.empty()) {
     version = live_version_;
     for (auto& [at, x] : live_)
-      row.live.push_back(x);
+      row.live.push_back(x.cost);
   } else {
     auto known = what ? profiles_.find(of) : first_of(of.first);
     if (known != profiles_.end())
@@ -282,7 +282,7 @@ void profiler_state::on_written(const profile_written& x) {
       profiles_.erase(of);
       live_changed_ |=
         std::erase_if(live_,
-                      [&](auto& y) { return y.second.model == of.first; })
+                      [&](auto& y) { return y.second.cost.model == of.first; })
         > 0;
       is_last = first_of(of.first) == profiles_.end();
     }
@@ -307,8 +307,8 @@ profile_list profiler_state::on_get(const get_profiles& x) const {
     if (x.model.empty() || at.first == x.model)
       out.profiles.push_back(pack(y.what));
   for (auto& [at, y] : live_)
-    if (x.model.empty() || y.model == x.model)
-      out.live.push_back(y);
+    if (x.model.empty() || y.cost.model == x.model)
+      out.live.push_back(y.cost);
   return out;
 }
 

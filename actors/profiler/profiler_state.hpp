@@ -108,7 +108,11 @@ private:
   uint64_t last_request_ = 0;
   /// Devices that are measured on: node and device.
   std::set<std::pair<std::string, std::string>> measuring_;
-  std::map<cost_key, live_cost> live_;
+  struct averages {
+    live_cost cost;
+    timestamp learned; ///< the newest figure
+  };
+  std::map<cost_key, averages> live_;
   uint64_t live_version_ = 0; ///< of the row that has them
   bool live_changed_ = false; ///< since that was written
   timestamp live_due_;        ///< when it is written, if they have changed

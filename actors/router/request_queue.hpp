@@ -8,6 +8,7 @@
 
 #include "models/batching.hpp"
 #include "runtime/deadline_queue.hpp"
+#include "transport/messages/infer.hpp"
 #include "transport/messages/model.hpp"
 
 namespace millrace {
@@ -25,6 +26,7 @@ struct queued_request {
   uint32_t crashes = 0;  ///< times its model's process ended over it
   bool alone = false;    ///< shares no batch: its last one failed or was lost
   bool settled = false;  ///< nobody waits for it any more
+  std::vector<vain_attempt> vain{};
 };
 
 /// One model's bounded queue: higher priority first, then first come first

@@ -48,7 +48,8 @@ timestamp router_state::now() const {
 void router_state::settle_as(uint64_t key, ec status, std::string text,
                              microseconds retry_after) {
   settled x;
-  x.outcomes.push_back({key, status, std::move(text), retry_after, {}, {}});
+  x.outcomes.push_back(
+    {key, status, std::move(text), retry_after, {}, {}, 0, {}});
   self_->send(gateway_, std::move(x));
 }
 
@@ -69,6 +70,7 @@ void router_state::on_route(route& x) {
       request.attempts = past->attempts;
       request.crashes = past->crashes;
       request.alone = past->alone;
+      request.vain = std::move(past->vain);
       handed_on.push_back(std::move(request));
       continue;
     }
@@ -207,7 +209,8 @@ void router_state::hand_back() {
   for (auto& x : queue_->take_all())
     out.requests.push_back(
       {x.key, x.due, x.priority, std::move(x.inputs), x.rows, x.once,
-       request_past{to_us(now() - x.arrived), x.attempts, x.crashes, x.alone}});
+       request_past{to_us(now() - x.arrived), x.attempts, x.crashes, x.alone,
+                    std::move(x.vain)}});
   if (!out.requests.empty())
     self_->send(gateway_, std::move(out));
 }
@@ -305,7 +308,8 @@ void router_state::settle_batch(flight& done, batch_done& x) {
                           {},
                           std::move(x.outputs[i]),
                           to_us(done.sent - request.arrived) + waited,
-                          request.attempts});
+                          request.attempts,
+                          std::move(request.vain)});
   }
   self_->send(gateway_, std::move(y));
 }
@@ -325,6 +329,7 @@ void router_state::fail_batch(flight& done, const batch_done& x) {
       settle_as(i->key, status, x.text);
     } else { // one of them may be to blame
       i->alone = true;
+      i->vain.push_back({done.replica_name, to_us(now() - done.sent)});
       queue_->put_back(std::move(*i));
     }
   }
@@ -389,6 +394,7 @@ void router_state::give_back(flight& lost, ec last_word) {
     }
     redispatched_->add();
     i->alone = true; // one of them may be to blame
+    i->vain.push_back({lost.replica_name, to_us(now() - lost.sent)});
     queue_->put_back(std::move(*i));
   }
 }

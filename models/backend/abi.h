@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-#define MILLRACE_BACKEND_ABI 7
+#define MILLRACE_BACKEND_ABI 8
 #define MILLRACE_MAX_RANK 8
 
 typedef struct millrace_tensor {
@@ -83,6 +83,15 @@ typedef struct millrace_split {
   uint64_t first_count;
 } millrace_split;
 
+/* Memory that a pass may make its outputs in, which then need not be copied
+ * there. */
+typedef struct millrace_room {
+  void* begin; /* 64-byte aligned */
+  uint64_t bytes;
+  uint64_t used; /* set: of these so many, from begin on */
+  int kept; /* set: the model goes on using some; they must stay as they are */
+} millrace_room;
+
 typedef struct millrace_backend {
   uint32_t abi;
   /* "LibTorch 1.13.1, CPU". */
@@ -98,13 +107,14 @@ typedef struct millrace_backend {
               millrace_stage** out, millrace_error* failed);
   void (*unload)(millrace_stage* stage);
   /* One forward pass. Any thread; several at once on one stage are fine.
-   * Inputs stay the caller's; outputs are the caller's to release. Unless it is
-   * null, `peak` gets how many bytes of tensors the pass had allocated at most
-   * at a time, the outputs' included. */
+   * Inputs stay the caller's; outputs are the caller's to release, but for
+   * those that lie in the room. Unless they are null, outputs may be made in
+   * `room`, and `peak` gets how many bytes of tensors the pass had allocated at
+   * most at a time, the outputs' included, but for those in a room. */
   int (*run)(millrace_stage* stage, const millrace_tensor* inputs,
-             uint32_t input_count, millrace_tensor* outputs,
-             uint32_t output_capacity, uint32_t* output_count, uint64_t* peak,
-             millrace_error* failed);
+             uint32_t input_count, millrace_room* room,
+             millrace_tensor* outputs, uint32_t output_capacity,
+             uint32_t* output_count, uint64_t* peak, millrace_error* failed);
   /* Whether what the inputs hold, and not their extents alone, may decide how
    * long a pass takes: loops, and numbers out of tensors that decide shapes. */
   int (*depends_on_values)(const millrace_stage* stage);

@@ -25,25 +25,32 @@ millrace_tensor lend(const tensor& x) {
   return out;
 }
 
+/// Those bytes as a part of these, if they are one.
+std::optional<shared_bytes> part_of(const shared_bytes& all, const_bytes x) {
+  auto offset = static_cast<size_t>(x.data() - all.data());
+  if (x.data() < all.data() || offset >= all.size()
+      || x.size() > all.size() - offset)
+    return std::nullopt;
+  return all.slice(offset, x.size());
+}
+
 /// A backend's tensor as ours; the bytes go back to it with the last user. They
 /// may be those of an input or a parameter (a model that returns a view), so
 /// these stay alive as well.
 tensor adopt(const millrace_tensor& x, const tensor_list& inputs,
+             const output_room* room,
              const std::shared_ptr<const bundle>& content) {
   auto extents = shape::of({x.extents, static_cast<size_t>(x.rank)});
   auto owner = std::shared_ptr<const void>(x.data, [x, content](const void*) {
     if (x.release != nullptr)
       x.release(x.owner);
   });
-  auto* bytes = static_cast<const std::byte*>(x.data);
-  for (auto& input : inputs) {
-    auto offset = static_cast<size_t>(bytes - input.data.data());
-    if (bytes >= input.data.data() && offset < input.data.size())
-      return {static_cast<dtype>(x.dtype), *extents,
-              input.data.slice(offset, x.bytes)};
-  }
+  const_bytes bytes{static_cast<const std::byte*>(x.data), x.bytes};
+  auto shared = room != nullptr ? part_of(room->memory, bytes) : std::nullopt;
+  for (auto i = inputs.begin(); !shared && i != inputs.end(); ++i)
+    shared = part_of(i->data, bytes);
   return {static_cast<dtype>(x.dtype), *extents,
-          shared_bytes{{bytes, x.bytes}, std::move(owner)}};
+          shared ? std::move(*shared) : shared_bytes{bytes, std::move(owner)}};
 }
 
 class plugin_stage : public loaded_stage {
@@ -57,8 +64,8 @@ public:
 
   ~plugin_stage() override { api_->unload(stage_); }
 
-  result<tensor_list> run(const tensor_list& inputs, timestamp,
-                          uint64_t* peak) override {
+  result<tensor_list> run(const tensor_list& inputs, timestamp, uint64_t* peak,
+                          output_room* room) override {
     constexpr uint32_t max_tensors = 64;
     if (inputs.size() > max_tensors)
       return error{ec::too_large, "more than 64 inputs"};
@@ -70,16 +77,25 @@ public:
     millrace_tensor out[max_tensors];
     for (size_t i = 0; i < inputs.size(); ++i)
       in[i] = lend(inputs[i]);
+    millrace_room lent{};
+    if (room != nullptr)
+      lent = {const_cast<std::byte*>(room->memory.data()), room->memory.size(),
+              0, 0};
     uint32_t n = 0;
     millrace_error failed{};
-    if (api_->run(stage_, in, static_cast<uint32_t>(inputs.size()), out,
-                  max_tensors, &n, peak, &failed)
-        != 0)
+    auto status = api_->run(stage_, in, static_cast<uint32_t>(inputs.size()),
+                            room != nullptr ? &lent : nullptr, out, max_tensors,
+                            &n, peak, &failed);
+    if (room != nullptr) {
+      room->used = lent.used;
+      room->kept = lent.kept != 0;
+    }
+    if (status != 0)
       return error{ec::internal, failed.text};
     tensor_list outputs;
     outputs.reserve(n);
     for (uint32_t i = 0; i < n; ++i)
-      outputs.push_back(adopt(out[i], inputs, content_));
+      outputs.push_back(adopt(out[i], inputs, room, content_));
     return outputs;
   }
 

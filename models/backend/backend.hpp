@@ -13,6 +13,14 @@
 
 namespace millrace {
 
+/// Memory that the outputs of a pass may be made in, so that they need not be
+/// copied there.
+struct output_room {
+  shared_bytes memory; ///< which only the pass writes, 64-byte aligned
+  size_t used = 0;     ///< set: of these so many, from the beginning on
+  bool kept = false;   ///< set: the model goes on using some of it
+};
+
 /// A range of a model's layers, ready to run. Safe to run from several threads.
 class loaded_stage {
 public:
@@ -20,13 +28,15 @@ public:
 
   /// One forward pass over a batch. What can be stopped is stopped when it
   /// still runs at `until`. Unless it is null, `peak` gets how many bytes of
-  /// tensors the pass had allocated at most at a time, its outputs included.
+  /// tensors the pass had allocated at most at a time, its outputs included but
+  /// for those in a room. What has no use for a room leaves it as it is.
   /// Errors: internal with the backend's own text; of a stage that is not of
   /// this process, poison when its process ended meanwhile or was stopped, and
   /// unavailable when it had ended before.
   virtual result<tensor_list> run(const tensor_list& inputs,
                                   timestamp until = far_future,
-                                  uint64_t* peak = nullptr) = 0;
+                                  uint64_t* peak = nullptr,
+                                  output_room* room = nullptr) = 0;
 
   /// Whether what the inputs hold, and not their extents alone, may decide how
   /// long it runs.

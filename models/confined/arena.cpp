@@ -65,29 +65,54 @@ size_t arena::bytes_for(std::span<const tensor> xs) {
   return n;
 }
 
-bool arena::put(std::span<const tensor> xs, std::span<const tensor> behind) {
-  auto at = bytes_for(behind);
-  auto end = at;
-  for (auto& x : xs)
-    end += aligned(x.data.size());
-  if (xs.size() > most_tensors || end > size())
-    return false;
-  auto* to = const_cast<std::byte*>(memory_.data());
+shared_bytes arena::behind(size_t bytes) const {
+  auto at = std::min(bytes, size());
+  return memory_.slice(at, size() - at);
+}
+
+/// Where a tensor lies here, if it can stay there: in whole before `end`, and
+/// nowhere that one of these takes, for all together are no more than there is.
+std::optional<size_t> arena::place_of(const tensor& x, size_t end,
+                                      std::span<const entry> taken) const {
+  auto offset = static_cast<size_t>(x.data.data() - memory_.data());
+  auto bytes = x.data.size();
+  if (x.data.data() < memory_.data() || offset < bytes_for({}) || offset > end
+      || bytes > end - offset || offset % alignment != 0)
+    return std::nullopt;
+  for (auto& y : taken)
+    if (offset < y.offset + y.bytes && y.offset < offset + bytes)
+      return std::nullopt;
+  return offset;
+}
+
+std::optional<size_t> arena::put(std::span<const tensor> xs, size_t behind) {
+  if (xs.size() > most_tensors)
+    return std::nullopt;
   entry entries[most_tensors];
+  auto end = behind;
   for (size_t i = 0; i < xs.size(); ++i) {
     auto& x = xs[i];
-    auto& y = entries[i];
-    y = {{},
-         at,
-         x.data.size(),
-         static_cast<int32_t>(x.type),
-         static_cast<int32_t>(x.extents.rank())};
-    std::copy(x.extents.begin(), x.extents.end(), y.extents);
-    copy_counted(to + at, x.data.view());
-    at += aligned(x.data.size());
+    auto there = place_of(x, behind, {entries, i});
+    entries[i] = {{},
+                  there.value_or(end),
+                  x.data.size(),
+                  static_cast<int32_t>(x.type),
+                  static_cast<int32_t>(x.extents.rank())};
+    std::copy(x.extents.begin(), x.extents.end(), entries[i].extents);
+    if (!there)
+      end += aligned(x.data.size());
   }
+  if (end > size())
+    return std::nullopt;
+  auto* to = const_cast<std::byte*>(memory_.data());
+  size_t copied = 0;
+  for (size_t i = 0; i < xs.size(); ++i)
+    if (entries[i].offset >= behind) {
+      copy_counted(to + entries[i].offset, xs[i].data.view());
+      copied += xs[i].data.size();
+    }
   std::memcpy(to, entries, xs.size() * sizeof(entry));
-  return true;
+  return copied;
 }
 
 /// What an entry says of bytes that lie here.

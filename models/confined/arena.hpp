@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "models/batching.hpp"
@@ -33,9 +34,15 @@ public:
   /// Bytes that tensors take here.
   static size_t bytes_for(std::span<const tensor> xs);
 
-  /// Writes tensors, behind those that lie there and are to stay whole. False,
-  /// and nothing is written, when they do not fit.
-  bool put(std::span<const tensor> xs, std::span<const tensor> behind = {});
+  /// What lies behind the first bytes, so many.
+  shared_bytes behind(size_t bytes) const;
+
+  /// Writes tensors behind the first bytes, so many, where something may lie
+  /// that is to stay whole; of these tensors what lies there already stays
+  /// there. Returns how many bytes were copied; nothing, and nothing is
+  /// written, when they do not fit.
+  std::optional<size_t> put(std::span<const tensor> xs,
+                            size_t behind = bytes_for({}));
 
   /// The tensors that were put last: as they lie there, or copied out. These
   /// share the memory, not the arena: see arena_pool.hpp.
@@ -46,6 +53,8 @@ public:
 private:
   struct entry;
 
+  std::optional<size_t> place_of(const tensor& x, size_t end,
+                                 std::span<const entry> taken) const;
   result<tensor> check(const entry& x) const;
   template <class F>
   result<tensor_list> each(size_t count, F take) const;

@@ -114,14 +114,14 @@ public:
   bool depends_on_values() const override { return true; }
 
   result<tensor_list> run(const tensor_list& inputs, timestamp until,
-                          uint64_t* peak) override {
+                          uint64_t* peak, output_room*) override {
     lease mine{*this};
     auto answer = try_on(*mine, inputs, until, peak != nullptr);
     if (!answer)
       return answer.failure();
-    auto outputs = take_out(*mine, answer->tensors);
-    if (outputs) // the process has put them there
-      count_copied(bytes_of(*outputs));
+    auto outputs = take_out(*mine, answer->tensors, answer->keeps == 0);
+    if (outputs) // it says no more than can be
+      count_copied(std::min<uint64_t>(answer->copied, bytes_of(*outputs)));
     if (peak != nullptr)
       *peak = answer->peak;
     return outputs;
@@ -378,7 +378,7 @@ private:
          took > longest && !longest_.compare_exchange_weak(longest, took);)
       ;
     if (answer.what != lane_answer::done) {
-      if (order.room != 0) // which it may not have
+      if (order.room != 0 || answer.keeps != 0) // it may not have that, or has
         on.memory() = arena{};
       return error{ec::internal, text_of(answer.text)};
     }
@@ -386,17 +386,22 @@ private:
   }
 
   /// What lies in a lane's arena. That stays with it, if it is worth that and
-  /// the lane's next run can have another.
-  result<tensor_list> take_out(lane& from, size_t count) {
+  /// the lane's next run can have another. One that the model goes on using has
+  /// no next run.
+  result<tensor_list> take_out(lane& from, size_t count, bool usable) {
     auto seen = from.memory().view(count);
     if (!seen)
       return seen;
     auto stays =
-      bytes_of(*seen) >= worth_an_arena
+      usable && bytes_of(*seen) >= worth_an_arena
       && from.memory().size() <= settings_.memory.value / largest_share;
     auto next = stays ? from.arenas.take() : nullptr;
-    if (next == nullptr)
-      return from.memory().copy(count);
+    if (next == nullptr) {
+      auto out = from.memory().copy(count);
+      if (!usable)
+        from.memory() = arena{};
+      return out;
+    }
     for (auto& x : *seen)
       x.data = shared_bytes{x.data.view(), from.slot};
     from.slot = std::move(next);

@@ -73,8 +73,8 @@ class lane {
 public:
   explicit lane(file_descriptor node) : node_(std::move(node)) {}
 
-  /// `run` makes outputs of inputs; where it is asked to, it says what memory
-  /// that took.
+  /// `run` makes outputs of inputs, in the room that it is given if it can;
+  /// or, where it is asked to, it says what memory that took.
   template <class F>
   void serve(F run) {
     lane_order order;
@@ -114,15 +114,24 @@ private:
     auto inputs = memory.view(order.tensors);
     if (!inputs)
       return say(out.text, inputs.failure().text), out;
-    auto outputs = run(*inputs, order.meter != 0 ? &out.peak : nullptr);
+    auto taken = arena::bytes_for(*inputs);
+    output_room room{memory.behind(taken)};
+    auto metered = order.meter != 0;
+    auto outputs =
+      run(*inputs, metered ? &out.peak : nullptr, metered ? nullptr : &room);
+    if (room.kept) {
+      out.keeps = 1;
+      kept_.push_back(room.memory);
+    }
     if (!outputs)
       return say(out.text, outputs.failure().text), out;
-    if (memory.put(*outputs, *inputs)) {
+    if (auto copied = memory.put(*outputs, taken + room.used)) {
       out.what = lane_answer::done;
       out.tensors = static_cast<uint32_t>(outputs->size());
+      out.copied = *copied;
       return out;
     }
-    // The inputs stay mapped with them, should they be a part of these.
+    // The arena stays mapped with them, should they be a part of it.
     waiting_ = std::move(*outputs);
     out.what = lane_answer::needs_room;
     out.room = arena::bytes_for(waiting_);
@@ -132,16 +141,19 @@ private:
   lane_answer hand(const lane_order& order) {
     lane_answer out;
     auto outputs = std::exchange(waiting_, {});
-    if (!arenas_.at(order.arena).put(outputs))
+    auto copied = arenas_.at(order.arena).put(outputs);
+    if (!copied)
       return say(out.text, "the outputs do not fit"), out;
     out.what = lane_answer::done;
+    out.copied = *copied;
     out.tensors = static_cast<uint32_t>(outputs.size());
     return out;
   }
 
   file_descriptor node_;
   std::array<arena, arena_pool::size> arenas_; ///< by number
-  tensor_list waiting_; ///< outputs for which there was no room
+  tensor_list waiting_;            ///< outputs for which there was no room
+  std::vector<shared_bytes> kept_; ///< where tensors lie that the model keeps
 };
 
 /// A process that runs one stage and nothing else, from its birth to its end.
@@ -174,7 +186,7 @@ private:
     lane mine{std::move(files.at(1))};
     auto file = map_open_file(std::move(files.at(0)), "the file");
     auto able = nobody_ ? confine({order_.memory}) : nobody_;
-    mine.serve([&](auto&, auto*) -> result<tensor_list> {
+    mine.serve([&](auto&, uint64_t*, output_room*) -> result<tensor_list> {
       if (!file)
         return file.failure();
       if (!able)
@@ -272,8 +284,8 @@ private:
         warm.count_down();
       });
       to.post([this, mine] {
-        mine->serve([this](auto& inputs, auto* peak) {
-          return stage_->run(inputs, far_future, peak);
+        mine->serve([this](auto& inputs, uint64_t* peak, output_room* room) {
+          return stage_->run(inputs, far_future, peak, room);
         });
       });
     }

@@ -109,9 +109,11 @@ struct lane_answer {
   enum kind : uint8_t { done, failed, needs_room };
   kind what = failed;
   uint32_t tensors = 0;
-  uint64_t room = 0;  ///< bytes of an arena that its outputs fit into
-  uint64_t peak = 0;  ///< bytes, if that was metered
-  sentence text = {}; ///< why it failed
+  uint8_t keeps = 0;   ///< 1: the model goes on using this run's arena
+  uint64_t copied = 0; ///< bytes of outputs, into an arena
+  uint64_t room = 0;   ///< bytes of an arena that its outputs fit into
+  uint64_t peak = 0;   ///< bytes, if that was metered
+  sentence text = {};  ///< why it failed
 };
 
 } // namespace millrace::confined

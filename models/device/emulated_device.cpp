@@ -53,13 +53,13 @@ public:
     auto& y = loaded_[id];
     y.what = std::move(x);
     learn(y);
-    y.load = load_time(y.what);
+    auto left = y.load;
     // The layers of the one that it completes are there.
     if (auto part = loaded_.find(y.what.completes); part != loaded_.end())
-      y.load -= std::min(y.load, load_time(part->second.what));
-    y.load = varied(y.load);
+      left -= std::min(left, part->second.load);
+    y.took = varied(left);
     move_on(now);
-    loading_.push_back({id, y.load});
+    loading_.push_back({id, y.took});
   }
 
   void unload(instance_id x) override { loaded_.erase(x); }
@@ -109,8 +109,10 @@ private:
   struct copy {
     load_request what;
     curve execute;
-    seconds_d load{0};
+    seconds_d load{0}; ///< of all of it, on the average
+    seconds_d took{0};
     double demand = 0;
+    std::optional<error> flaw; ///< why it cannot be emulated
   };
 
   template <class T>
@@ -138,40 +140,43 @@ private:
     return mean * ground_.random->gamma(shape) / shape;
   }
 
-  const profile* profile_of(const load_request& x) const {
-    if (!ground_.profiles)
-      return nullptr;
-    auto i = ground_.profiles->find(x.content->info.name);
-    return i == ground_.profiles->end() ? nullptr : &i->second;
+  /// Of the kinds of device that there are; without points where there is
+  /// nothing of this model.
+  result<profile> profile_of(const load_request& x) const {
+    auto& info = x.content->info;
+    if (!ground_.profiles || !ground_.profiles->has(info.name))
+      return profile{};
+    return ground_.profiles->find(info.name, layers_key(info.layers));
   }
 
   /// Of its layers; empty when nothing is known of it here.
-  curve metric(const char* name, const load_request& x) const {
-    auto* known = profile_of(x);
-    return known == nullptr
-             ? curve{}
-             : curve_of_layers(*known, name, info_.kind, x.first_layer,
-                               x.last_layer, x.content->info.layers.size());
+  curve metric(const profile& known, const char* name,
+               const load_request& x) const {
+    return curve_of_layers(known, name, info_.kind, x.first_layer, x.last_layer,
+                           x.content->info.layers.size());
   }
 
   void learn(copy& x) const {
-    x.execute = metric("execute_seconds", x.what);
-    if (auto* known = profile_of(x.what))
-      if (auto demand = curve_of(*known, "bandwidth_share", info_.kind);
-          !demand.empty())
-        x.demand = demand.at(1);
+    auto known = profile_of(x.what);
+    if (!known) {
+      x.flaw = known.failure();
+      return;
+    }
+    x.execute = metric(*known, "execute_seconds", x.what);
+    if (auto demand = curve_of(*known, "bandwidth_share", info_.kind);
+        !demand.empty())
+      x.demand = demand.at(1);
+    x.load = load_time(*known, x.what);
   }
 
   /// With nothing of it there, on the average.
-  seconds_d load_time(const load_request& x) const {
-    auto known = metric("load_seconds", x);
+  seconds_d load_time(const profile& of, const load_request& x) const {
+    auto known = metric(of, "load_seconds", x);
     if (!known.empty() && part_of(x) == 1)
       return seconds_d{known.at(1)};
-    if (auto* of = profile_of(x);
-        of != nullptr
-        && layers_in(*of, info_.kind) == x.content->info.layers.size())
+    if (layers_in(of, info_.kind) == x.content->info.layers.size())
       if (auto part =
-            load_seconds_of_part(*of, info_.kind, x.first_layer, x.last_layer))
+            load_seconds_of_part(of, info_.kind, x.first_layer, x.last_layer))
         return seconds_d{*part};
     return known.empty() ? seconds_d{how_.load} * part_of(x)
                          : seconds_d{known.at(1)};
@@ -282,9 +287,11 @@ private:
       listener_.on_loaded(x, error{ec::cancelled, "unloaded while loading"});
       return;
     }
+    if (auto& flaw = i->second.flaw)
+      return listener_.on_loaded(x, *flaw);
     load_report report;
     report.memory = {weight_bytes(i->second.what)};
-    report.load = to_time(i->second.load);
+    report.load = to_time(i->second.took);
     listener_.on_loaded(x, report);
   }
 

@@ -7,7 +7,7 @@
 
 #include "models/device/device.hpp"
 #include "models/interference.hpp"
-#include "models/profile.hpp"
+#include "models/profile_book.hpp"
 #include "runtime/random.hpp"
 
 namespace millrace {

@@ -94,8 +94,8 @@ TEST_CASE("FP-24: what a whole replica and the part that it completes share is"
           " there once") {
   auto wanted = in_parts(2);
   wanted.complete = true;
-  // Whole ones are ready after 8.9 s; a request keeps the parts that it needs.
-  virtual_cluster c{2, wanted, emulation{8s, 2s, 1ms}};
+  // Whole ones are ready after 9.9 s; a request keeps the parts that it needs.
+  virtual_cluster c{2, wanted, emulation{7800ms, 2s, 1ms}};
   c.advance(5400ms);
   auto parts = memory_of(c, 2);
   REQUIRE(parts > 0);

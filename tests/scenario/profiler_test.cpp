@@ -259,6 +259,7 @@ TEST_CASE("FP-08: what replicas take while they serve is averaged, and follows"
   serve(11, 5s); // one look: a fifth of the average is new
   CHECK(executes(0.8 * 0.005 + 0.2 * 0.010) == before + 1);
   serve(11, 100s);
+  c.advance(10s);
   auto all = executes(0.010);
   c.advance(1min);
   c.crash("./profiler");

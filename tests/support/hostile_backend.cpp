@@ -109,8 +109,8 @@ int64_t perform(int64_t what) {
 
 /// Takes I64[n], gives I64[n]: what became of each.
 int run(millrace_stage*, const millrace_tensor* inputs, uint32_t,
-        millrace_tensor* outputs, uint32_t, uint32_t* output_count, uint64_t*,
-        millrace_error*) {
+        millrace_room*, millrace_tensor* outputs, uint32_t,
+        uint32_t* output_count, uint64_t*, millrace_error*) {
   auto n = inputs[0].bytes / sizeof(int64_t);
   auto* out = static_cast<int64_t*>(std::calloc(n, sizeof(int64_t)));
   auto* in = static_cast<const int64_t*>(inputs[0].data);

@@ -22,6 +22,7 @@ import picky --input x:F32:-1,4
 import ballast --input x:F32:-1,4
 import lasting --input x:F32:-1,4
 import wide --input x:F32:-1,4
+import keeping --input x:F32:-1,4
 import fatal --input x:F32:-1,4
 import relay --input x:F32:-1,4 --layer-size 0
 import residual --input x:F32:-1,4 --layer-size 0

@@ -314,6 +314,21 @@ class Counting(torch.nn.Module):
         return self.second(self.first(x))
 
 
+class Keeping(torch.nn.Module):
+    """Doubles; keeps what it gave last, and adds how much that has changed since."""
+
+    def __init__(self):
+        super().__init__()
+        self.last = torch.zeros(1)
+        self.copy = torch.zeros(1)
+
+    def forward(self, x):
+        y = x * 2 + (self.last - self.copy).abs().sum()
+        self.last = y
+        self.copy = y.clone()
+        return y
+
+
 def rewritten(source, target, change=str, ending=".py", more=()):
     """The same archive with other programs, whose names end otherwise, and more files."""
     with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
@@ -357,7 +372,8 @@ def main():
     for module in (Identity(), Affine(), Centred(), Picky(), Two(), Ballast(), Lasting(),
                    Deceptive(), Sized(), Double(), Halves(), Wide(),
                    Fatal(), Doomed(), Mute(), Forever(), Prying(),
-                   Relay(), Residual(), Encoder(), Counting(), Around()):
+                   Relay(), Residual(), Encoder(), Counting(), Around(),
+                   Keeping()):
         name = type(module).__name__.lower()
         torch.jit.script(module.eval()).save(str(folder / f"{name}.pt"))
     tied = Tied().eval()

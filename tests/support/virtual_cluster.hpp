@@ -39,7 +39,7 @@ public:
     for (auto& [name, x] : cluster_->nodes())
       if (name != spare)
         x->start();
-    advance(3s);
+    advance(4200ms); // two seconds of it for the spare, which does not come
   }
 
   // -- time -------------------------------------------------------------------

@@ -49,18 +49,37 @@ TEST_CASE("arena: what is put in comes out") {
   CHECK(*viewed == in);
 }
 
-TEST_CASE("arena: outputs are put behind inputs that they may be part of") {
+TEST_CASE("arena: outputs are put behind inputs that they may be part of, and"
+          " stay where they are if they can") {
   auto x = made();
-  REQUIRE(x.put(std::vector{floats({100})}));
+  REQUIRE(x.put(std::vector{floats({96})}));
   auto inputs = x.view(1);
   REQUIRE(inputs);
-  tensor_list outputs{
-    *tensor::make(dtype::f32, {50}, (*inputs)[0].data.slice(0, 200)),
-    *tensor::make(dtype::f32, {50}, (*inputs)[0].data.slice(200, 200))};
-  REQUIRE(x.put(outputs, *inputs));
-  auto y = x.copy(2);
+  auto part = [&](size_t first, int64_t n) {
+    return *tensor::make(dtype::f32, {n},
+                         (*inputs)[0].data.slice(4 * first, 4 * n));
+  };
+  // The second begins at no place that an arena knows of, the fourth is where
+  // the first is.
+  tensor_list outputs{part(0, 48), part(52, 44), part(48, 4), part(0, 16)};
+  CHECK(x.put(outputs, arena::bytes_for(*inputs)) == 4 * (44 + 16));
+  auto y = x.view(4);
   REQUIRE(y);
-  CHECK(values_of((*y)[1]).front() == 50);
+  CHECK((*y)[0].data.data() == (*inputs)[0].data.data());
+  CHECK((*y)[2].data.data() == (*inputs)[0].data.data() + 192);
+  for (auto [i, first] : {std::pair{0, 0.f}, {1, 52.f}, {2, 48.f}, {3, 0.f}})
+    CHECK(values_of((*y)[i]).front() == first);
+}
+
+TEST_CASE("arena: what lies before it, or ends behind what is to stay, is"
+          " copied") {
+  auto x = made();
+  REQUIRE(x.put(std::vector{floats({96})}));
+  auto whole = x.behind(0), first = x.behind(arena::bytes_for({}));
+  CHECK(x.behind(x.size() + 1).empty());
+  tensor_list outputs{*tensor::make(dtype::u8, {64}, whole.slice(0, 64)),
+                      *tensor::make(dtype::u8, {512}, first.slice(0, 512))};
+  CHECK(x.put(outputs, arena::bytes_for({}) + 384) == 576);
 }
 
 TEST_CASE("arena: what does not fit is not written") {

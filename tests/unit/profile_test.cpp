@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
-#include "models/profile.hpp"
+#include "models/profile_book.hpp"
 #include "runtime/bytes.hpp"
 #include "tests/support/temporary_directory.hpp"
 
@@ -60,7 +60,7 @@ TEST_CASE("profile: a file of several is read as well as that of one") {
   CHECK(read("models: [{model: m, points: [" + point + ", " + point + "]}]")
         == "m 2");
   CHECK(read("models: [{model: n, points: [" + point + "]}]")
-        == " has no model 'm'; it has n");
+        == ": no model 'm'; there is n");
   CHECK(read("points: []")
         == ": the profile of 'm' has 0 points, expected 1 to 100000");
   CHECK(read("points: [{device: d, batch: -1}]")
@@ -73,4 +73,55 @@ TEST_CASE("profile: a file of several is read as well as that of one") {
     read("points: [{device: d, metrics: {load_seconds: -2}}]")
     == ": the profile of 'm', points[0]: load_seconds: -2, expected a number"
        " from 0 on");
+}
+
+namespace {
+
+/// Of a model on one kind of device; a whole run takes that.
+profile of_layers(const std::string& model, const std::string& layers,
+                  const std::string& device, double seconds) {
+  return {model, {{device, 1, {}, {{"execute_seconds", seconds}}}}, layers, {}};
+}
+
+} // namespace
+
+TEST_CASE(
+  "profile_book: a model is found by its layers, then by those that were"
+  " measured, then as any") {
+  profile_book book{
+    {of_layers("m", "aaa1", "cpu", 1), of_layers("m", "aab2", "cpu", 2),
+     of_layers("m", "", "cpu", 3), of_layers("m", "", "v100", 4),
+     of_layers("n", "ccc3", "cpu", 5), of_layers("n", "", "cpu", 6)}};
+  auto seconds = [&](const std::string& model, const std::string& layers,
+                     const std::string& device) {
+    auto x = book.find(model, layers);
+    REQUIRE(x);
+    return curve_of(*x, "execute_seconds", device).at(1);
+  };
+  CHECK(seconds("m", "aaa1", "cpu") == 1);
+  CHECK(seconds("m", "aab", "cpu") == 2);
+  CHECK(seconds("m", "aab", "v100") == 4);
+  CHECK(seconds("n", "", "cpu") == 5);
+  CHECK(seconds("n", "zzz", "cpu") == 5);
+  for (auto unclear : {"", "aa", "zzz"})
+    CHECK(book.find("m", unclear).failure().text
+          == "model 'm' has two kinds of layers on 'cpu', aaa1 and aab2;"
+             " expected to be told which");
+  CHECK(book.find("o").failure().text == "no model 'o'; there is m, n");
+  CHECK(book.tells("execute_seconds", "v100"));
+  CHECK_FALSE(book.tells("load_seconds", "v100"));
+}
+
+TEST_CASE("profile: of a file with two kinds of layers one is chosen") {
+  temporary_directory dir;
+  auto path = dir.path() + "/p.yaml";
+  auto text = print_profiles(
+    {of_layers("m", "aaa1", "cpu", 1), of_layers("m", "bbb2", "cpu", 2)});
+  REQUIRE(write_file(path, std::as_bytes(std::span{text})));
+  CHECK_FALSE(read_profile(path, "m"));
+  auto x = read_profile(path, "m", "bbb2");
+  REQUIRE(x);
+  CHECK(x->points.at(0).metrics.at("execute_seconds") == 2);
+  CHECK(read_profile(path, "m", "c").failure().text
+        == path + ": no layers 'c' of model 'm'; there is aaa1, bbb2");
 }

@@ -54,7 +54,8 @@ TEST_CASE("scenario: a model like another takes its times, multiplied") {
   auto x = parse_scenario(good, "s.yaml");
   REQUIRE(x);
   auto of = [&](const char* model, double rows) {
-    return curve_of(x->profiles->at(model), "execute_seconds", "v100").at(rows);
+    return curve_of(*x->profiles->find(model), "execute_seconds", "v100")
+      .at(rows);
   };
   CHECK(of("a", 1) == doctest::Approx(0.010));
   CHECK(of("b", 1) == doctest::Approx(0.030));
@@ -205,7 +206,7 @@ TEST_CASE("scenario: the catalogue gives memory, price and the times of a kind"
   auto& device = x->cluster.nodes.at("w-1").devices[0];
   CHECK(device.memory.value == 8'000'000'000);
   CHECK(x->price.at("w-1") == doctest::Approx(1.5));
-  auto times = curve_of(x->profiles->at("a"), "execute_seconds", "m60");
+  auto times = curve_of(*x->profiles->find("a"), "execute_seconds", "m60");
   CHECK(times.at(1) == doctest::Approx(0.056));
 }
 

@@ -9,6 +9,7 @@
 
 #include "actors/node/node.hpp"
 #include "millrace/print.hpp"
+#include "models/profile_book.hpp"
 #include "runtime/log.hpp"
 #include "runtime/metrics.hpp"
 

@@ -2,9 +2,11 @@
 #include <cmath>
 #include <iostream>
 #include <numeric>
+#include <sstream>
 
 #include "millrace/print.hpp"
 #include "models/partition/deployment.hpp"
+#include "models/profile_book.hpp"
 #include "runtime/program_folder.hpp"
 
 namespace millrace {
@@ -14,6 +16,7 @@ namespace {
 struct plan_options {
   std::string model;
   std::string profiles;
+  std::string layers;
   std::string device;
   std::string requests = "1..3000";
   uint64_t devices = 8;
@@ -153,17 +156,18 @@ public:
   }
 
   void print(const deployment& x) const {
-    std::cout << "On " << x_.devices << " devices: ";
+    std::ostringstream out;
+    out << "On " << x_.devices << " devices: ";
     if (x.primed > 0)
-      std::cout << x.primed << " full where the model is in memory, ";
+      out << x.primed << " full where the model is in memory, ";
     if (x.groups > 0)
-      std::cout << x.groups << (x.groups == 1 ? " group" : " groups") << " of "
-                << x.plan->parts() << " parts ("
-                << layers_of(*x.plan, costs_.layers()) << "), ";
+      out << x.groups << (x.groups == 1 ? " group" : " groups") << " of "
+          << x.plan->parts() << " parts ("
+          << layers_of(*x.plan, costs_.layers()) << "), ";
     if (x.full > 0)
-      std::cout << x.full << " full, ";
-    std::cout << "a mean answer after " << format_seconds(x.mean_response)
-              << std::endl;
+      out << x.full << " full, ";
+    out << "a mean answer after " << format_seconds(x.mean_response);
+    std::cout << wrapped(out.str(), terminal_width(), 2) << std::endl;
   }
 
 private:
@@ -209,7 +213,7 @@ result<profile> profile_for(const plan_options& x) {
   return read_profile(x.profiles.empty()
                         ? program_folder() + "/profiles/flashpoint.yaml"
                         : x.profiles,
-                      x.model);
+                      x.model, x.layers);
 }
 
 /// The kind of device that was said, or the only one that a profile is of.
@@ -292,6 +296,8 @@ void add_plan_verb(CLI::App& model, common_options& common, verb_action& run) {
   verb->add_option(
     "--profiles", x->profiles,
     "File of profiles with layers; default: Flashpoint's models");
+  verb->add_option("--layers", x->layers,
+                   "Which of the model's layers, where that file has several");
   verb->add_option("--device", x->device,
                    "Kind of the devices; default: the profile's only one");
   verb

@@ -118,10 +118,7 @@ private:
                    "expected a controller and a gateway among the nodes",
                    {}};
     write(directory_ + "/real.yaml", print_config(config_));
-    std::vector<profile> profiles;
-    for (auto& [name, x] : *what_.profiles)
-      profiles.push_back(x);
-    write(config_.profiles, print_profiles(profiles));
+    write(config_.profiles, print_profiles(what_.profiles->all()));
     for (auto& [name, model] : what_.spec.bundles) {
       auto content = manifest_of(name, model);
       const std::string code = "emulated";

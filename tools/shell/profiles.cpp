@@ -205,20 +205,20 @@ int show_plans(shell& in, const arguments& args) {
     return complain(in, plans.failure().text);
   if (in.form == output_form::json)
     return print_json(to_json(*plans));
-  table rows{{"REQUESTS THAT WAIT", "PARTS", "CUTS BEFORE LAYERS", "COLD START",
-              "BETWEEN ANSWERS", "ONE REQUEST"}};
+  table rows{{"REQUESTS", "PARTS", "COLD START", "BETWEEN ANSWERS",
+              "ONE REQUEST", "CUTS BEFORE LAYERS"}};
   for (auto& r : plans->ranges)
     rows.push_back(
       {std::to_string(r.first)
          + (r.last > r.first ? " to " + std::to_string(r.last) : ""),
-       std::to_string(r.cuts.size() + 1),
+       std::to_string(r.cuts.size() + 1), duration(r.cold), duration(r.period),
+       duration(r.inference),
        r.cuts.empty()
          ? "-"
-         : joined(r.cuts, " ", [](auto cut) { return std::to_string(cut); }),
-       duration(r.cold), duration(r.period), duration(r.inference)});
+         : joined(r.cuts, " ", [](auto cut) { return std::to_string(cut); })});
   std::cout << x.model << " on " << *devices << " devices of kind "
-            << plans->device << ":\n"
-            << table_text(rows, terminal_width()) << std::flush;
+            << plans->device << ":\n";
+  print_table(rows);
   return exit_ok;
 }
 

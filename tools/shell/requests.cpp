@@ -88,11 +88,19 @@ void print_part(const char* name, microseconds part, microseconds whole,
             << (n > 0 ? "  " : "") << what << "\n";
 }
 
+/// What attempts took that came to nothing.
+microseconds in_vain(const request_story& x) {
+  auto out = 0us;
+  for (auto& y : x.vain)
+    out += y.took;
+  return out;
+}
+
 /// Through the parts of a model.
 void print_way(const request_story& x) {
   if (x.visits.empty())
     return;
-  auto before = x.queue; // in the router's queue
+  auto before = x.queue - in_vain(x); // in the router's queue
   for (auto& y : x.visits)
     before -= y.queue + y.held;
   table rows{{"  by way of", "WAITED", "RAN", "HELD FOR THE NEXT"},
@@ -116,11 +124,17 @@ void print_answer(const request_story& x) {
   if (x.attempts > 1)
     std::cout << "  attempts       " << x.attempts
               << ": a replica was lost, or failed, with it\n";
+  for (auto& y : x.vain)
+    std::cout << "    in vain      " << format_duration(y.took) << " with "
+              << y.replica << "\n";
   if (x.replica.empty())
     return;
   print_way(x);
   std::cout << "  its time went to\n";
-  print_part("queue", x.queue, x.total, "waiting for a replica and its device");
+  if (!x.vain.empty())
+    print_part("in vain", in_vain(x), x.total, "attempts that were lost");
+  print_part("queue", std::max(0us, x.queue - in_vain(x)), x.total,
+             "waiting for a replica and its device");
   print_part("execute", x.execute, x.total, "the model");
   print_part("rest", std::max(0us, x.total - x.queue - x.execute), x.total,
              "messages, gateway, putting batches together");

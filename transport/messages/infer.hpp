@@ -140,13 +140,22 @@ struct client_describe {
   MILLRACE_FIELDS(client_describe, from, tag, model)
 };
 
+/// A request was with a replica that was lost, or failed in a batch with
+/// others, and had to be run again.
+struct vain_attempt {
+  std::string replica; ///< where its batch was last
+  microseconds took{0};
+  MILLRACE_FIELDS(vain_attempt, replica, took)
+};
+
 /// What a request went through before it was handed on.
 struct request_past {
   microseconds waited{0};
   uint32_t attempts = 0; ///< times it was given to a replica
   uint32_t crashes = 0;  ///< times its model's process ended over it
   bool alone = false;    ///< shares no batch: its last one failed or was lost
-  MILLRACE_FIELDS(request_past, waited, attempts, crashes, alone)
+  std::vector<vain_attempt> vain;
+  MILLRACE_FIELDS(request_past, waited, attempts, crashes, alone, vain)
 };
 
 /// An admitted request.
@@ -200,8 +209,9 @@ struct outcome {
   std::vector<tensor> outputs;
   microseconds queue{0};
   uint32_t attempts = 0; ///< times it was given to a replica
+  std::vector<vain_attempt> vain;
   MILLRACE_FIELDS(outcome, key, status, text, retry_after, outputs, queue,
-                  attempts)
+                  attempts, vain)
 };
 
 /// Router to gateway: what became of requests; those computed together in one

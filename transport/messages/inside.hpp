@@ -13,6 +13,7 @@
 #include "runtime/host_examination.hpp"
 #include "runtime/spans.hpp"
 #include "runtime/time.hpp"
+#include "transport/messages/infer.hpp"
 #include "transport/messages/replica.hpp"
 
 namespace millrace {
@@ -137,9 +138,10 @@ struct request_story {
   microseconds deadline{0}; ///< it had so long
   /// Of a model in parts: the stages it passed through.
   std::vector<stage_visit> visits;
+  std::vector<vain_attempt> vain;
   MILLRACE_FIELDS(request_story, number, trace, tenant, asked, model, version,
                   open, status, error, replica, batch, attempts, ago, queue,
-                  execute, total, deadline, visits)
+                  execute, total, deadline, visits, vain)
 };
 
 struct request_list {

@@ -20,6 +20,7 @@
 #include "models/backend/abi.h"
 #include "models/backend/torch/archive.hpp"
 #include "models/backend/torch/layer_splitter.hpp"
+#include "models/backend/torch/lent_room.hpp"
 #include "models/backend/torch/memory_meter.hpp"
 
 struct millrace_stage {
@@ -32,6 +33,7 @@ struct millrace_stage {
   std::vector<layer> layers;
   std::vector<uint32_t> gives; ///< none: what the last layer returns
   size_t values = 0;
+  millrace::output_places places;
 };
 
 namespace {
@@ -96,11 +98,11 @@ void describe(const at::Tensor& x, millrace_tensor& out) {
   std::copy(x.sizes().begin(), x.sizes().end(), out.extents);
   out.data = x.data_ptr();
   out.bytes = x.nbytes();
+  out.owner = nullptr;
+  out.release = nullptr;
 }
 
-void hand_over(const at::Tensor& y, millrace_tensor& out) {
-  auto x = y.to(at::kCPU).contiguous();
-  describe(x, out);
+void hand_over(const at::Tensor& x, millrace_tensor& out) {
   out.owner = new at::Tensor(x);
   out.release = [](void* p) { delete static_cast<at::Tensor*>(p); };
 }
@@ -249,50 +251,77 @@ int depends_on_values(const millrace_stage* stage) {
   return 0;
 }
 
+/// One pass; what it makes but its outputs, which are dense, is gone.
+std::vector<at::Tensor> pass(millrace_stage& stage,
+                             const millrace_tensor* inputs, uint32_t count) {
+  std::vector<at::Tensor> given, xs;
+  for (uint32_t i = 0; i < count; ++i)
+    given.push_back(borrow(inputs[i]));
+  auto values = given;
+  values.resize(std::max(values.size(), stage.values));
+  for (auto& layer : stage.layers) {
+    std::vector<c10::IValue> arguments{given.begin(), given.end()};
+    if (!layer.takes_all) {
+      arguments.clear();
+      for (auto i : layer.takes)
+        arguments.emplace_back(values[i]);
+    }
+    auto y = layer.module.forward(std::move(arguments));
+    xs.clear();
+    flatten(y, xs);
+    if (xs.size() < layer.gives.size())
+      throw std::runtime_error("a layer returned fewer tensors than it gives");
+    for (size_t i = 0; i < layer.gives.size(); ++i)
+      values[layer.gives[i]] = xs[i];
+    for (auto i : layer.done)
+      values[i].reset();
+  }
+  if (!stage.gives.empty()) {
+    xs.clear();
+    for (auto i : stage.gives)
+      xs.push_back(values[i]);
+  }
+  for (auto& x : xs)
+    x = x.to(at::kCPU).contiguous();
+  return xs;
+}
+
+/// Types and extents of all inputs.
+millrace::output_places::shapes shapes_of(const millrace_tensor* inputs,
+                                          uint32_t count) {
+  millrace::output_places::shapes out;
+  for (auto* x = inputs; x != inputs + count; ++x) {
+    out.push_back(x->dtype);
+    out.push_back(x->rank);
+    out.insert(out.end(), x->extents, x->extents + x->rank);
+  }
+  return out;
+}
+
 int run(millrace_stage* stage, const millrace_tensor* inputs,
-        uint32_t input_count, millrace_tensor* outputs,
+        uint32_t input_count, millrace_room* room, millrace_tensor* outputs,
         uint32_t output_capacity, uint32_t* output_count, uint64_t* peak,
         millrace_error* failed) {
+  std::optional<millrace::lent_room> lent;
+  if (room != nullptr)
+    lent.emplace(stage->places, shapes_of(inputs, input_count), *room);
   return guarded(failed, [&] {
     c10::InferenceMode inference;
     std::optional<millrace::memory_meter> meter;
     if (peak != nullptr)
       meter.emplace();
     torch::jit::setGraphExecutorOptimize(false);
-    std::vector<at::Tensor> given, xs;
-    for (uint32_t i = 0; i < input_count; ++i)
-      given.push_back(borrow(inputs[i]));
-    auto values = given;
-    values.resize(std::max(values.size(), stage->values));
-    for (auto& layer : stage->layers) {
-      std::vector<c10::IValue> arguments{given.begin(), given.end()};
-      if (!layer.takes_all) {
-        arguments.clear();
-        for (auto i : layer.takes)
-          arguments.emplace_back(values[i]);
-      }
-      auto y = layer.module.forward(std::move(arguments));
-      xs.clear();
-      flatten(y, xs);
-      if (xs.size() < layer.gives.size())
-        throw std::runtime_error(
-          "a layer returned fewer tensors than it gives");
-      for (size_t i = 0; i < layer.gives.size(); ++i)
-        values[layer.gives[i]] = xs[i];
-      for (auto i : layer.done)
-        values[i].reset();
-    }
-    if (!stage->gives.empty()) {
-      xs.clear();
-      for (auto i : stage->gives)
-        xs.push_back(values[i]);
-    }
+    auto xs = pass(*stage, inputs, input_count);
     if (xs.size() > output_capacity)
       throw std::runtime_error("the model returned more tensors than fit");
-    uint32_t n = 0;
-    for (auto& x : xs)
-      hand_over(x, outputs[n++]);
-    *output_count = n;
+    for (size_t i = 0; i < xs.size(); ++i)
+      describe(xs[i], outputs[i]);
+    for (size_t i = 0; i < xs.size(); ++i)
+      if (!lent || !lent->holds(xs[i]))
+        hand_over(xs[i], outputs[i]);
+    *output_count = static_cast<uint32_t>(xs.size());
+    if (lent)
+      lent->learn(xs);
     if (meter)
       *peak = meter->peak();
   });
@@ -376,5 +405,6 @@ constexpr millrace_backend backend{
 
 extern "C" __attribute__((visibility("default"))) const millrace_backend*
 millrace_backend_v1() {
+  millrace::install_lent_rooms();
   return &backend;
 }

@@ -6,6 +6,7 @@
 #include "millrace/print.hpp"
 #include "millrace/progress.hpp"
 #include "models/partition/planner.hpp"
+#include "models/profile_book.hpp"
 #include "runtime/program_folder.hpp"
 #include "runtime/random.hpp"
 
@@ -22,14 +23,11 @@ constexpr uint64_t most_requests = 3000;
 constexpr size_t lookups = 100'000;
 
 result<layer_costs> costs_of(const std::string& model) {
-  auto book = read_book(program_folder() + "/profiles/flashpoint.yaml");
-  if (!book)
-    return book.failure();
-  auto found = book->find(model);
-  if (found == book->end())
-    return error{ec::bad_request, "there is no profile of " + model, {}};
-  return layer_costs_of(found->second, found->second.points.at(0).device, 1,
-                        {});
+  auto found =
+    read_profile(program_folder() + "/profiles/flashpoint.yaml", model);
+  if (!found)
+    return found.failure();
+  return layer_costs_of(*found, found->points.at(0).device, 1, {});
 }
 
 /// Keeps what is computed from being left out.

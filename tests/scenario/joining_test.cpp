@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include "tests/support/parts.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+
+namespace {
+
+/// A cluster that is started anew, one worker so long after the other.
+void start_one_by_one(virtual_cluster& c, microseconds apart) {
+  std::vector<std::string> workers{"w1", "w2"};
+  for (auto& name : workers)
+    c.kill(name);
+  c.kill("front");
+  c.advance(3s);
+  c.node("front").start();
+  for (auto& name : workers) {
+    c.advance(apart);
+    c.node(name).start();
+  }
+}
+
+} // namespace
+
+TEST_CASE("placement: who is there first does not get everything") {
+  virtual_cluster c{2, in_parts(2), ten_ms};
+  start_one_by_one(c, 1500ms);
+  c.advance(1s); // the third worker never comes: at most that and a second more
+  CHECK(c.ask_actor<model_list, placement_actor>("./placement", get_models{})
+          ->models.at(0)
+          .note
+        == "waits for w-spare to join");
+  c.advance(2s);
+  send(c, 1, 10);
+  c.advance(1s);
+  CHECK(c.answers() == counts{{ec::ok, 10}});
+  CHECK(c.executed_on
+        == std::map<std::string, size_t>{{"w1", 10}, {"w2", 10}});
+}
+
+TEST_CASE("placement: for who does not come nothing waits long") {
+  virtual_cluster c{2, in_parts(2), ten_ms};
+  start_one_by_one(c, 6s);
+  send(c, 1, 10);
+  c.advance(1s);
+  CHECK(c.answers() == counts{{ec::ok, 10}});
+  CHECK(c.executed_on == std::map<std::string, size_t>{{"w1", 20}});
+}
