@@ -36,8 +36,7 @@ TEST_CASE("placement: who is there first does not get everything") {
   send(c, 1, 10);
   c.advance(1s);
   CHECK(c.answers() == counts{{ec::ok, 10}});
-  CHECK(c.executed_on
-        == std::map<std::string, size_t>{{"w1", 10}, {"w2", 10}});
+  CHECK(c.executed_on == std::map<std::string, size_t>{{"w1", 10}, {"w2", 10}});
 }
 
 TEST_CASE("placement: for who does not come nothing waits long") {

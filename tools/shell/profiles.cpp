@@ -213,9 +213,9 @@ int show_plans(shell& in, const arguments& args) {
          + (r.last > r.first ? " to " + std::to_string(r.last) : ""),
        std::to_string(r.cuts.size() + 1), duration(r.cold), duration(r.period),
        duration(r.inference),
-       r.cuts.empty()
-         ? "-"
-         : joined(r.cuts, " ", [](auto cut) { return std::to_string(cut); })});
+       r.cuts.empty() ? "-" : joined(r.cuts, " ", [](auto cut) {
+         return std::to_string(cut);
+       })});
   std::cout << x.model << " on " << *devices << " devices of kind "
             << plans->device << ":\n";
   print_table(rows);
