@@ -257,6 +257,7 @@ private:
       return {};
     return warm_up(*stage_, of,
                    {order_.first_layer,
+                    order_.last_layer,
                     order_.max_batch,
                     {},
                     [] { return timestamp{std::chrono::steady_clock::now()}; },

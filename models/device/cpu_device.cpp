@@ -308,7 +308,7 @@ private:
 
   result<void> warm_up_one(const load_request& x, instance& slot) {
     return warm_up(*slot.stage, slot.content->info,
-                   {x.first_layer, x.max_batch, short_alone, now,
+                   {x.first_layer, x.last_layer, x.max_batch, short_alone, now,
                     [&](size_t rows, size_t bytes, nanoseconds took) {
                       slot.of(rows).learn(took, bytes);
                     }});

@@ -9,12 +9,13 @@ namespace millrace {
 
 namespace {
 
-/// A pass that takes longer pays more than a first call costs.
+/// A pass of a whole model that takes longer pays more than a first call costs.
 constexpr nanoseconds longest_pass = 200ms;
 
 /// Until first-call costs are paid. Returns how long the last pass took.
 result<nanoseconds> warm_up_rows(loaded_stage& x, const tensor_list& inputs,
-                                 size_t rows, const warm_up_options& how) {
+                                 size_t rows, nanoseconds longest,
+                                 const warm_up_options& how) {
   nanoseconds took{0};
   for (int pass = 0, passes = 2; pass < passes; ++pass) {
     auto begin = how.now();
@@ -25,15 +26,15 @@ result<nanoseconds> warm_up_rows(loaded_stage& x, const tensor_list& inputs,
       how.tell(rows, bytes_of(inputs), took);
     if (took < how.short_pass)
       passes = 8;
-    else if (took > longest_pass)
+    else if (took > longest)
       break;
   }
   return took;
 }
 
 /// As many rows as a pass may have, by how long one took.
-size_t rows_within(nanoseconds one, size_t most) {
-  auto rows = longest_pass / std::max(one, nanoseconds{1});
+size_t rows_within(nanoseconds longest, nanoseconds one, size_t most) {
+  auto rows = longest / std::max(one, nanoseconds{1});
   return std::clamp<size_t>(static_cast<size_t>(rows), 1, most);
 }
 
@@ -41,16 +42,20 @@ size_t rows_within(nanoseconds one, size_t most) {
 
 result<void> warm_up(loaded_stage& x, const manifest& of,
                      const warm_up_options& how) {
+  auto layers = static_cast<int64_t>(of.layers.size());
+  auto longest =
+    longest_pass * static_cast<int64_t>(how.last - how.first) / layers;
   auto run = [&](size_t rows) -> result<nanoseconds> {
     auto inputs = zeros_across(of, how.first, rows);
-    return inputs ? warm_up_rows(x, *inputs, rows, how) : inputs.failure();
+    return inputs ? warm_up_rows(x, *inputs, rows, longest, how)
+                  : inputs.failure();
   };
   auto one = run(1);
   if (!one)
     return one.failure();
   if (how.max_batch <= 1 || of.signature.batch_axis < 0)
     return {};
-  if (auto rows = rows_within(*one, how.max_batch); rows > 1)
+  if (auto rows = rows_within(longest, *one, how.max_batch); rows > 1)
     if (auto many = run(rows); !many)
       return many.failure();
   return {};

@@ -12,7 +12,7 @@ using timed_pass =
   std::function<void(size_t rows, size_t bytes, nanoseconds took)>;
 
 struct warm_up_options {
-  size_t first = 0; ///< layer, of the stage's
+  size_t first = 0, last = 1; ///< layers, of the stage's
   size_t max_batch = 1;
   nanoseconds short_pass{0};
   std::function<timestamp()> now;
@@ -21,7 +21,9 @@ struct warm_up_options {
 
 /// Runs a stage on zeros, as one row and as a full batch, or as much of one as
 /// takes a fifth of a second, until its first-call costs are paid on this
-/// thread: code paths, primitives per shape, memory. Passes that take less than
+/// thread: code paths, primitives per shape, memory. A stage of some of a
+/// model's layers has as much of that time as these are of all: so parts are
+/// warm sooner than the whole. Passes that take less than
 /// `short_pass` are repeated and told of: on a lane that slept before each
 /// request their true time would not be seen. Errors: as the stage's.
 result<void> warm_up(loaded_stage& x, const manifest& of,

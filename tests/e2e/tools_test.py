@@ -274,7 +274,24 @@ class Calls(unittest.TestCase):
         text = call(*plan, "--requests", "20").stdout
         self.assertRegex(text, r"best +8 +3\.42 s")
         self.assertIn("[=====", text)
-        self.assertIn("it has albert-xxlarge", call(MILLRACE, "model", "plan", "m").stderr)
+        self.assertIn("there is albert-xxlarge", call(MILLRACE, "model", "plan", "m").stderr)
+
+    def test_of_a_file_with_two_kinds_of_layers_one_is_planned_with(self):
+        def kind(layers, seconds):
+            points = [{"device": "cpu", "dimensions": {"layer": i},
+                       "metrics": {"execute_seconds": seconds, "load_seconds": 1}}
+                      for i in range(4)]
+            return {"model": "m", "layers": layers, "points": points}
+
+        path = str(self.path / "kinds.yaml")
+        pathlib.Path(path).write_text(json.dumps({"models": [kind("aaa", 1), kind("bbb", 2)]}))
+        plan = [MILLRACE, "model", "plan", "m", "--profiles", path, "--json"]
+        unclear = call(*plan)
+        self.assertEqual(unclear.returncode, 1)
+        self.assertIn("has two kinds of layers on 'cpu', aaa and bbb", unclear.stdout + unclear.stderr)
+        for layers, seconds in (("aaa", 4), ("b", 8)):
+            found = json.loads(call(*plan, "--layers", layers).stdout)
+            self.assertAlmostEqual(found["by_parts"][0]["inference_seconds"], seconds)
 
     def test_layers_of_a_bundle_and_what_crosses_cuts_are_shown(self):
         layers = [MILLRACE, "model", "layers", "residual", "--store", BUNDLES]

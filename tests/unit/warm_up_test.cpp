@@ -57,11 +57,15 @@ private:
   nanoseconds row_;
 };
 
+/// Of the first of so many layers.
 std::vector<int64_t> rows_of_warm_up(nanoseconds row, size_t batch,
-                                     nanoseconds short_pass = 0ns) {
+                                     nanoseconds short_pass = 0ns,
+                                     size_t layers = 1) {
   slow_stage x{row};
-  REQUIRE(warm_up(x, make_bundle("m")->info,
-                  {0, batch, short_pass, [&] { return x.now; }, {}}));
+  auto info = make_bundle("m")->info;
+  info.layers.resize(layers, info.layers.front());
+  REQUIRE(
+    warm_up(x, info, {0, 1, batch, short_pass, [&] { return x.now; }, {}}));
   return x.rows;
 }
 
@@ -72,6 +76,11 @@ TEST_CASE("warm-up: a full batch, or as much of one as is soon done") {
   CHECK(rows_of_warm_up(20ms, 64) == std::vector<int64_t>{1, 1, 10, 10});
   CHECK(rows_of_warm_up(150ms, 64) == std::vector<int64_t>{1, 1});
   CHECK(rows_of_warm_up(210ms, 64) == std::vector<int64_t>{1});
+}
+
+TEST_CASE("warm-up: a part has as much time as it is of the model") {
+  CHECK(rows_of_warm_up(20ms, 64, 0ns, 2) == std::vector<int64_t>{1, 1, 5, 5});
+  CHECK(rows_of_warm_up(20ms, 64, 0ns, 20) == std::vector<int64_t>{1});
 }
 
 TEST_CASE("warm-up: short passes are repeated") {

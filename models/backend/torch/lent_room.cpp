@@ -2,6 +2,7 @@
 #include "models/backend/torch/lent_room.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 
 #include <c10/core/CPUAllocator.h>
