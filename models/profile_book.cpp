@@ -38,6 +38,9 @@ std::set<std::string> profile_book::kinds_of(const std::string& model) const {
 
 result<profile> profile_book::find(const std::string& model,
                                    const std::string& layers) const {
+  if (!has(model))
+    return error{ec::unknown_model,
+                 "no model " + shown(model) + "; there is " + listed(models())};
   auto meant = kinds_of(model);
   if (!layers.empty() && std::any_of(meant.begin(), meant.end(), [&](auto& x) {
         return x.starts_with(layers);
@@ -59,9 +62,6 @@ result<profile> profile_book::find(const std::string& model,
   }
   auto chosen = std::move(measured);
   chosen.merge(of_any); // where nothing was measured
-  if (chosen.empty())
-    return error{ec::unknown_model,
-                 "no model " + shown(model) + "; there is " + listed(models())};
   profile out{model, {}, {}, {}};
   for (auto& x : all_)
     for (auto& p : x.points)

@@ -108,6 +108,9 @@ TEST_CASE(
           == "model 'm' has two kinds of layers on 'cpu', aaa1 and aab2;"
              " expected to be told which");
   CHECK(book.find("o").failure().text == "no model 'o'; there is m, n");
+  auto nothing = profile_book{{{"o", {}, {}, {}}}}.find("o");
+  REQUIRE(nothing); // a simulated model without times
+  CHECK(nothing->points.empty());
   CHECK(book.tells("execute_seconds", "v100"));
   CHECK_FALSE(book.tells("load_seconds", "v100"));
 }
