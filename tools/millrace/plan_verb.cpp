@@ -221,9 +221,10 @@ result<std::string> device_for(const plan_options& x, const profile& of) {
   auto kinds = devices_in(of);
   if (x.device.empty() ? kinds.size() == 1 : kinds.contains(x.device))
     return x.device.empty() ? *kinds.begin() : x.device;
+  auto found = x.device.empty() ? "none" : shown(x.device);
   return error{ec::bad_request,
-               "--device " + shown(x.device) + ": the profile of " + x.model
-                 + " is of "
+               "--device: found " + found + ", expected one of what the profile"
+                 + " of " + x.model + " is of: "
                  + joined(kinds, ", ", [](auto& kind) { return kind; }),
                {}};
 }

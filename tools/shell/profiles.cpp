@@ -275,7 +275,7 @@ int import_profiles(shell& in, const arguments& args) {
 
 int forget_profiles_of(shell& in, const arguments& args) {
   if (!confirmed(in, "What was measured or imported of " + args[0]
-                       + " is gone, and so are its plans."))
+                       + " would be gone, and so would its plans."))
     return exit_failed;
   return report_done(in,
                      ask_profiler<done>(in.cluster, forget_profiles{args[0]}),
