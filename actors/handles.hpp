@@ -124,6 +124,8 @@ using gateway_actor = caf::typed_actor<
   caf::reacts_to<replica_draining>,
   // The router's word on an admitted request.
   caf::reacts_to<settled>,
+  // How far one got that was given up.
+  caf::reacts_to<request_track>,
   // Admitted requests whose model version is served no more.
   caf::reacts_to<handed_back>,
   // Whether a router's replicas, which may be parts, lead through its model.
@@ -154,8 +156,9 @@ using router_actor = caf::typed_actor<
   caf::reacts_to<replica_draining>,
   // Until one is ready again what waits is handed back.
   caf::reacts_to<retire>,
-  // For people: what waits, and who takes it.
+  // For people: what waits, and who takes it; how far requests are.
   caf::replies_to<get_queue>::with<queue_status>,
+  caf::replies_to<get_tracks>::with<track_list>,
   // Private: the oldest request is due, or may wait no longer for a batch.
   caf::reacts_to<tick>>;
 

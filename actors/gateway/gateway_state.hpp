@@ -36,7 +36,8 @@ struct gateway_state {
   void on_handed_back(handed_back& x);
   void on_way(const way_through& x);
   void on_wanted(wanted_models& x);
-  request_list on_get_requests(const get_requests& x);
+  caf::result<request_list> on_get_requests(const get_requests& x);
+  void on_track(request_track& x);
   void on_finish();
   void on_tick();
 
@@ -120,6 +121,7 @@ private:
   void remember(uint64_t key, const request& r, const infer_reply& x,
                 timestamp time, const settled* by);
   request_story story_of(uint64_t key, const request& r) const;
+  std::vector<uint64_t> open_ones(const std::string& which) const;
   void forget_idle(const session& x);
   void end_if_finished();
   void on_down(const caf::down_msg& x);

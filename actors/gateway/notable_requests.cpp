@@ -29,8 +29,8 @@ void notable_requests::keep(request_story x, timestamp arrived, timestamp now) {
   };
   if (!x.trace.empty())
     return add(named_, named_most);
-  if (x.status != ec::ok)
-    return add(failed_, failed_most);
+  if (x.status != ec::ok || !x.vain.empty())
+    return add(troubled_, troubled_most);
   turn(now);
   // The quickest is in front.
   auto slower = std::upper_bound(
@@ -39,6 +39,16 @@ void notable_requests::keep(request_story x, timestamp arrived, timestamp now) {
   slow_.insert(slower, {arrived, std::move(x)});
   if (slow_.size() > slow_most)
     slow_.erase(slow_.begin());
+}
+
+request_story* notable_requests::find(uint64_t number) {
+  for (auto* among : {&troubled_, &named_}) {
+    auto i = std::find_if(among->rbegin(), among->rend(),
+                          [&](auto& x) { return x.story.number == number; });
+    if (i != among->rend())
+      return &i->story;
+  }
+  return nullptr;
 }
 
 bool is_meant(const std::string& which, const std::string& trace,
@@ -54,7 +64,7 @@ std::vector<request_story> notable_requests::find(const std::string& which,
       if (which.empty() || is_meant(which, x.story.trace, x.story.number))
         found.push_back(&x);
   };
-  look(failed_);
+  look(troubled_);
   look(named_);
   look(slow_);
   look(slow_before_);

@@ -31,6 +31,13 @@ std::string asked_for(const infer& x) {
   return out;
 }
 
+void add_track(request_story& to, request_track& x) {
+  to.attempts = x.attempts;
+  to.queue = x.queue;
+  to.vain = std::move(x.vain);
+  to.stays = std::move(x.stays);
+}
+
 } // namespace
 
 std::unique_ptr<const gateway_state::words>
@@ -79,7 +86,8 @@ void gateway_state::remember(uint64_t key, const request& r,
     options_.spans->add("gateway", "", x.model, r.arrived, time, key, 0,
                         std::string{to_string(x.status)}
                           + (r.named ? " " + r.named->trace : ""));
-  if (x.status == ec::ok && !r.named && !notable_.is_slow(x.total, time))
+  if (x.status == ec::ok && !r.named && r.vain.empty()
+      && !notable_.is_slow(x.total, time))
     return;
   auto story = story_of(key, r);
   story.status = x.status;
@@ -94,28 +102,66 @@ void gateway_state::remember(uint64_t key, const request& r,
   notable_.keep(std::move(story), r.arrived, time);
 }
 
-request_list gateway_state::on_get_requests(const get_requests& x) {
-  auto time = now();
+/// The oldest that are open, of that name or number if one is given.
+std::vector<uint64_t> gateway_state::open_ones(const std::string& which) const {
   const std::string none;
-  std::vector<uint64_t> open;
+  std::vector<uint64_t> out;
   for (auto& [key, r] : in_flight_)
-    if (x.which.empty()
-        || is_meant(x.which, r.named ? r.named->trace : none, key))
-      open.push_back(key);
-  auto shown = open.begin()
-               + static_cast<std::ptrdiff_t>(std::min(open.size(), open_shown));
-  std::partial_sort(open.begin(), shown, open.end());
-  open.erase(shown, open.end());
-  request_list out;
-  for (auto key : open) {
+    if (which.empty() || is_meant(which, r.named ? r.named->trace : none, key))
+      out.push_back(key);
+  auto shown =
+    out.begin() + static_cast<std::ptrdiff_t>(std::min(out.size(), open_shown));
+  std::partial_sort(out.begin(), shown, out.end());
+  out.erase(shown, out.end());
+  return out;
+}
+
+/// The routers say how far those are that are open.
+caf::result<request_list>
+gateway_state::on_get_requests(const get_requests& x) {
+  struct question {
+    caf::typed_response_promise<request_list> promise;
+    request_list answer;
+    size_t asked = 0; ///< routers
+  };
+  auto time = now();
+  auto mine = std::make_shared<question>();
+  std::map<size_t, get_tracks> by_model;
+  for (auto key : open_ones(x.which)) {
     auto& r = in_flight_.at(key);
-    out.requests.push_back(story_of(key, r));
-    out.requests.back().open = true;
-    out.requests.back().ago = to_us(time - r.arrived);
+    auto& story = mine->answer.requests.emplace_back(story_of(key, r));
+    story.open = true;
+    story.ago = to_us(time - r.arrived);
+    by_model[r.model].keys.push_back(key);
   }
   for (auto& story : notable_.find(x.which, time))
-    out.requests.push_back(std::move(story));
-  return out;
+    mine->answer.requests.push_back(std::move(story));
+  if (by_model.empty())
+    return std::move(mine->answer);
+  mine->promise = self_->make_response_promise<request_list>();
+  mine->asked = by_model.size();
+  auto one_less = [mine] {
+    if (--mine->asked == 0)
+      mine->promise.deliver(std::move(mine->answer));
+  };
+  for (auto& [model, which] : by_model)
+    self_->request(models_[model].router, 1s, which)
+      .then(
+        [mine, one_less](track_list& tracks) {
+          for (auto& track : tracks.tracks)
+            for (auto& story : mine->answer.requests)
+              if (story.open && story.number == track.key)
+                add_track(story, track);
+          one_less();
+        },
+        [one_less](const caf::error&) { one_less(); });
+  return mine->promise;
+}
+
+/// Of one that was given up, and is answered already.
+void gateway_state::on_track(request_track& x) {
+  if (auto* story = notable_.find(x.key))
+    add_track(*story, x);
 }
 
 } // namespace millrace

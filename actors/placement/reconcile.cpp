@@ -6,17 +6,11 @@
 #include <set>
 #include <unordered_set>
 
-#include "actors/placement/parts.hpp"
-#include "actors/placement/places.hpp"
+#include "actors/placement/layout.hpp"
 
 namespace millrace {
 
 namespace {
-
-/// Whether each of its parts is to become a whole replica where it is.
-bool is_completed(const model_settings& x) {
-  return x.complete && (x.parts > 1 || !x.cuts.empty());
-}
 
 std::set<std::string> completed_among(const std::vector<model_settings>& xs) {
   std::set<std::string> out;
@@ -25,87 +19,6 @@ std::set<std::string> completed_among(const std::vector<model_settings>& xs) {
       out.insert(x.model);
   return out;
 }
-
-bool is_ready(const placed& r) {
-  return r.status->state == replica_condition::ready;
-}
-
-uint64_t count_ready(const std::vector<placed>& xs) {
-  return static_cast<uint64_t>(std::count_if(xs.begin(), xs.end(), is_ready));
-}
-
-/// What a replica is to be.
-struct wish {
-  const model_settings* settings;
-  uint64_t version;
-  layer_range layers;
-};
-
-/// What there is of a model, and what is wanted of it.
-struct layout {
-  wish whole;
-  std::vector<layer_range> parts; ///< that one copy is made of
-  std::map<layer_range, std::vector<placed>> right; ///< of each part
-  std::vector<placed> wholes; ///< that take, or have taken, the place of parts
-  std::vector<placed> wrong;
-  bool all_ready = false; ///< as many copies as are wanted
-
-  const model_settings& settings() const { return *whole.settings; }
-
-  wish of(const layer_range& part) const {
-    return {whole.settings, whole.version, part};
-  }
-
-  /// The copies that are wanted.
-  uint64_t copies() const {
-    uint64_t n = 0;
-    for (size_t i = 0; i < parts.size(); ++i)
-      n = std::max(n, wanted_of(settings(), i));
-    return n;
-  }
-
-  /// What parts become at most: a whole replica each.
-  uint64_t most_wholes() const {
-    uint64_t n = 0;
-    for (size_t i = 0; i < parts.size(); ++i)
-      n += wanted_of(settings(), i);
-    return n;
-  }
-
-  /// The whole replica that is to take the place of a part; null when there is
-  /// none.
-  const placed* completing(const placed& part) const {
-    auto i = std::find_if(wholes.begin(), wholes.end(), [&](auto& r) {
-      return r.status->what.completes == part.status->what.replica;
-    });
-    return i == wholes.end() ? nullptr : &*i;
-  }
-
-  /// One on a device; null when there is none.
-  const placed* whole_on(const places& all, size_t place) const {
-    auto i = std::find_if(wholes.begin(), wholes.end(),
-                          [&](auto& r) { return all.of(r) == place; });
-    return i == wholes.end() ? nullptr : &*i;
-  }
-
-  /// Whole replicas beyond the copies that are wanted.
-  std::vector<placed> spare() const {
-    std::vector<placed> out;
-    auto needed = copies();
-    for (auto& r : wholes)
-      if (is_ready(r) && needed > 0)
-        --needed;
-      else
-        out.push_back(r);
-    return out;
-  }
-
-  /// Whether some part has no replica.
-  bool is_broken() const {
-    return std::any_of(right.begin(), right.end(),
-                       [](auto& entry) { return entry.second.empty(); });
-  }
-};
 
 class planner {
 public:
@@ -233,17 +146,11 @@ private:
     }
   }
 
-  /// A whole replica is loaded on each device with a part that is ready, and
-  /// more of them where that makes too few. The parts go when all of these are
-  /// ready; where they make up no pipeline any more each goes as soon as it
-  /// waits for nothing.
+  /// The parts go when all whole replicas that they are to become are ready;
+  /// where they make up no pipeline any more each goes as soon as it waits for
+  /// nothing.
   void plan_completion(layout& all) {
-    std::vector<size_t> loading; // places
-    std::set<const replica_status*> waiting;
-    for (auto& [part, replicas] : all.right)
-      for (auto& r : replicas)
-        if (is_to_be_completed(all, r, loading))
-          waiting.insert(r.status);
+    auto waiting = complete_parts(all);
     auto ready = count_ready(all.wholes);
     if (all.copies() == 0 || ready < all.copies())
       return;
@@ -258,33 +165,57 @@ private:
       spread(all.whole, all.wholes);
   }
 
-  /// Whether a part may yet have the whole beside it. Has it loaded there,
-  /// where the part is ready and there is room; `loading` has the places for
-  /// which that was done.
-  bool is_to_be_completed(const layout& all, const placed& part,
-                          std::vector<size_t>& loading) {
-    if (auto* its = all.completing(part))
-      return !is_ready(*its);
-    auto at = places_.of(part);
-    if (all.wholes.size() + loading.size() >= all.copies()) {
-      if (auto* its = all.whole_on(places_, at))
-        return !is_ready(*its);
-      if (std::find(loading.begin(), loading.end(), at) != loading.end())
-        return true;
+  /// Has a whole replica loaded on each device with a part, as soon as one is
+  /// ready there; more than one where all these devices are too few for the
+  /// copies that are wanted. Returns the parts that wait for one.
+  std::set<const replica_status*> complete_parts(const layout& all) {
+    std::set<const replica_status*> waiting;
+    std::multiset<size_t> loading; // places
+    std::vector<placed> others;    // where their device has one already
+    auto open = false;             // or will have, once a part is ready there
+    for (auto& [part, replicas] : all.right)
+      for (auto& r : replicas) {
+        auto at = places_.of(r);
+        if (auto* its = all.completing(r)) {
+          if (!is_ready(*its))
+            waiting.insert(r.status);
+        } else if (loading.contains(at) || all.whole_on(places_, at)) {
+          others.push_back(r);
+        } else if (!is_ready(r)) {
+          open = true;
+          waiting.insert(r.status);
+        } else if (load_whole(all.whole, r)) {
+          loading.insert(at);
+          waiting.insert(r.status);
+        }
+      }
+    for (auto& r : others) {
+      auto at = places_.of(r);
+      auto few = all.wholes.size() + loading.size() < all.copies();
+      if (few && !open && is_ready(r) && load_whole(all.whole, r))
+        loading.insert(at);
+      auto* its = all.whole_on(places_, at);
+      if (loading.contains(at) || !is_ready(*its) || (few && !is_ready(r)))
+        waiting.insert(r.status);
     }
-    if (!is_ready(part) || at == places_.size())
-      return !is_ready(part);
+    return waiting;
+  }
+
+  /// Loads it beside a part, where there is room. Returns whether there was.
+  bool load_whole(const wish& whole, const placed& part) {
+    auto at = places_.of(part);
+    if (at == places_.size())
+      return false;
     auto& p = places_[at];
     auto more =
-      footprint_of(all.whole, p).beside(places_.of(*p.node, *part.status));
+      footprint_of(whole, p).beside(places_.of(*p.node, *part.status));
     if (!p.has_room(p.held, more.bytes)) {
-      plan_.notes[all.settings().model] =
+      plan_.notes[whole.settings->model] =
         "no room for whole replicas where its parts are";
       return false;
     }
     p.take(more);
-    loading.push_back(at);
-    plan_.deploy.push_back(assign(all.whole, p, part.status->what.replica));
+    plan_.deploy.push_back(assign(whole, p, part.status->what.replica));
     return true;
   }
 

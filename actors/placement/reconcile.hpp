@@ -27,9 +27,9 @@ struct placement_plan {
 /// models, versions or parts not wanted. Replicas of a model that are all on
 /// one node are spread when another comes. What replaces a replica of another
 /// version, policy or share is ready before that one goes. Where parts are to
-/// be completed, each has room for the whole model, and once it is ready a
-/// whole replica is loaded beside it; when none of these is on its way
-/// and as many are ready as copies are wanted, the parts go. Nodes that drain
+/// be completed, each has room for the whole model, and each device with one
+/// that is ready gets a whole replica; when none of these is on its way and as
+/// many are ready as copies are wanted, the parts go. Nodes that drain
 /// get nothing, and what they have does not count. No name is given that a
 /// replica in sight or gone has.
 placement_plan reconcile(const cluster_view& view,

@@ -107,7 +107,7 @@ void router_state::on_batch_taken(const batch_taken& x) {
   auto& mine = i->second;
   if (mine.next_id != from->id()) {
     auto by = replicas_.find(from->id());
-    auto had_gone = mine.in_doubt && by != replicas_.end()
+    auto had_gone = !mine.in_doubt.empty() && by != replicas_.end()
                     && by->second.layers.first == mine.next_layer;
     if (!had_gone)
       return;     // of a replica that was given up meanwhile
@@ -117,10 +117,13 @@ void router_state::on_batch_taken(const batch_taken& x) {
     mine.next_name = by->second.name;
   }
   give_credit(mine.replica_id, 1);
+  mine.passed = stays_of(mine);
+  mine.since = now();
   mine.replica_id = std::exchange(mine.next_id, 0);
   mine.replica_name = std::move(mine.next_name);
   mine.next_layer = replicas_.at(mine.replica_id).layers.last;
-  mine.in_doubt = mine.dropped = mine.orphaned = false;
+  mine.in_doubt.clear();
+  mine.dropped = mine.orphaned = false;
   go_on(x.id, mine);
   pump();
 }
@@ -159,10 +162,10 @@ void router_state::leave(caf::actor_id gone) {
     }
 }
 
-/// Where it has gone already it is lost: who had it will say so. One that was
-/// told to drop it would do so however it came there.
+/// Where it has gone already it is lost: who had it before will say so. One
+/// that was told to drop it would do so however it came there.
 void router_state::reroute(uint64_t id, flight& x) {
-  x.in_doubt = true;
+  x.in_doubt = x.next_name;
   x.dropped = false; // if it was, it may have gone on before that
   x.orphaned ? drop(id, x) : go_on(id, x);
 }
@@ -206,13 +209,16 @@ void router_state::on_not_held(const not_held& x) {
   auto i = in_flight_.find(x.id);
   auto from = self_->current_sender();
   if (!from || i == in_flight_.end() || i->second.replica_id != from->id()
-      || !i->second.in_doubt)
+      || i->second.in_doubt.empty())
     return; // it is on its way, or done
   auto lost = std::move(i->second);
   in_flight_.erase(i);
   orphan(x.id, lost);
   give_credit(lost.replica_id, 1);
-  give_back(lost, ec::unavailable);
+  give_back(lost,
+            "what " + lost.replica_name + " handed on to " + lost.in_doubt
+              + " was lost",
+            ec::unavailable);
   pump();
 }
 

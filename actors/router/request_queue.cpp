@@ -59,12 +59,16 @@ bool request_queue::ripe(timestamp now) {
   return !waited.empty();
 }
 
-bool request_queue::erase(uint64_t key) {
+std::optional<queued_request> request_queue::take_out(uint64_t key) {
   auto i = index_.find(key);
   if (i == index_.end())
-    return false;
-  extract(order_.find(i->second));
-  return true;
+    return std::nullopt;
+  return extract(order_.find(i->second));
+}
+
+const queued_request* request_queue::find(uint64_t key) const {
+  auto i = index_.find(key);
+  return i == index_.end() ? nullptr : &order_.at(i->second);
 }
 
 std::vector<queued_request> request_queue::take(timestamp now) {
@@ -89,8 +93,8 @@ std::vector<queued_request> request_queue::take_late(timestamp now,
                                                      microseconds expected) {
   std::vector<queued_request> out;
   deadlines_.take_due(now + expected, [&](uint64_t key) {
-    if (auto i = index_.find(key); i != index_.end())
-      out.push_back(extract(order_.find(i->second)));
+    if (auto x = take_out(key))
+      out.push_back(std::move(*x));
   });
   return out;
 }

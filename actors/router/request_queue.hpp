@@ -46,8 +46,11 @@ public:
   /// past the bound if it must, since it was admitted already.
   void put_back(queued_request x);
 
-  /// Takes a request out; false when it is not here.
-  bool erase(uint64_t key);
+  /// Takes a request out; nothing when it is not here.
+  std::optional<queued_request> take_out(uint64_t key);
+
+  /// One that waits; null when it is not here.
+  const queued_request* find(uint64_t key) const;
 
   /// From now on another policy counts, for what waits too.
   void adopt(const serving_policy& policy);

@@ -33,38 +33,24 @@ namespace {
 /// When to ask again for a model whose parts are being loaded.
 constexpr microseconds parts_soon = 100ms;
 
-/// Up fast and down slowly: what is expected too soon is run for nothing.
-void learn(microseconds& average, microseconds newest) {
-  auto part = average == 0us ? 1 : newest > average ? 2 : 8;
-  average += (newest - average) / part;
-}
-
 } // namespace
 
 timestamp router_state::now() const {
   return self_->clock().now();
 }
 
-void router_state::settle_as(uint64_t key, ec status, std::string text,
-                             microseconds retry_after) {
-  settled x;
-  x.outcomes.push_back(
-    {key, status, std::move(text), retry_after, {}, {}, 0, {}});
-  self_->send(gateway_, std::move(x));
-}
-
 void router_state::on_route(route& x) {
   auto time = now();
   std::vector<queued_request> handed_on;
   for (auto& y : x.requests) {
-    if (poisons_.contains(y.inputs)) {
-      settle_as(y.key, ec::poison,
+    queued_request request{y.key,  y.due, y.priority, std::move(y.inputs),
+                           y.rows, time,  y.once};
+    if (poisons_.contains(request.inputs)) {
+      settle_as(request, ec::poison,
                 "these inputs have ended the process of model '"
                   + options_.model + "' before");
       continue;
     }
-    queued_request request{y.key,  y.due, y.priority, std::move(y.inputs),
-                           y.rows, time,  y.once};
     if (auto& past = y.past) {
       request.arrived -= past->waited;
       request.attempts = past->attempts;
@@ -76,12 +62,12 @@ void router_state::on_route(route& x) {
     }
     // As where no replica has been ready yet: it may take long.
     if (!was_served_)
-      settle_as(request.key, ec::unavailable,
+      settle_as(request, ec::unavailable,
                 "not all parts of model '" + options_.model
                   + "' have been ready yet",
                 parts_soon);
     else if (!queue_->push(request))
-      settle_as(request.key, ec::overloaded,
+      settle_as(request, ec::overloaded,
                 "the queue of model '" + options_.model + "' is full ("
                   + std::to_string(queue_->size()) + " requests)",
                 queue_->time_to_drain(execution_));
@@ -92,11 +78,12 @@ void router_state::on_route(route& x) {
 }
 
 void router_state::on_unroute(const unroute& x) {
-  if (queue_->erase(x.key))
-    return;
+  if (auto waiting = queue_->take_out(x.key))
+    return self_->send(gateway_, track_of(*waiting, nullptr));
   for (auto& [id, flight] : in_flight_)
     for (auto& request : flight.requests)
       if (request.key == x.key) {
+        self_->send(gateway_, track_of(request, &flight));
         request.settled = true; // not to be run again
         return drop_if_useless(id, flight);
       }
@@ -167,7 +154,7 @@ void router_state::on_tick() {
 
 void router_state::drop_late(microseconds expected) {
   for (auto& x : queue_->take_late(now(), expected))
-    settle_as(x.key, ec::deadline_exceeded,
+    settle_as(x, ec::deadline_exceeded,
               "waited too long for a replica of model '" + options_.model
                 + "'");
 }
@@ -228,18 +215,10 @@ void router_state::dispatch(replica& to, std::vector<queued_request> batch) {
   stages_->given(to.handle->id());
   set_credit(to.handle->id(), to, to.credit - 1);
   batch_size_->observe(static_cast<double>(batch.size()));
+  auto time = now();
   auto& mine = in_flight_
-                 .emplace(id, flight{to.handle->id(),
-                                     to.name,
-                                     now(),
-                                     std::move(batch),
-                                     x.trace,
-                                     to.layers.last,
-                                     0,
-                                     {},
-                                     false,
-                                     false,
-                                     false})
+                 .emplace(id, flight{to.handle->id(), to.name, time, time,
+                                     std::move(batch), x.trace, to.layers.last})
                  .first->second;
   if (passes_on(mine))
     x.through = begin_passage(id, mine);
@@ -275,73 +254,18 @@ void router_state::on_batch_done(batch_done& x) {
   else if (x.status == ec::unavailable && x.visits.empty())
     take_back(done);
   else if (x.status == ec::unavailable || x.status == ec::cancelled)
-    give_back(done, ec::unavailable); // given up here or between stages
+    give_back(done,
+              x.status == ec::cancelled
+                ? "no replica could go on after " + done.replica_name
+                : x.text,
+              ec::unavailable); // given up here or between stages
   else if (x.status == ec::poison) {
     for (auto& request : done.requests)
       ++request.crashes;
-    give_back(done);
+    give_back(done, x.text);
   } else
     fail_batch(done, x);
   pump();
-}
-
-void router_state::settle_batch(flight& done, batch_done& x) {
-  settled y;
-  y.visits = std::move(x.visits);
-  if (!y.visits.empty())
-    y.visits.push_back({done.replica_name, x.queue, x.execute, 0us});
-  y.replica = std::move(done.replica_name);
-  auto waited = y.visits.empty() ? x.queue : 0us;
-  y.execute = y.visits.empty() ? x.execute : 0us;
-  for (auto& visit : y.visits) {
-    y.execute += visit.execute;
-    waited += visit.queue + visit.held;
-  }
-  learn(execution_, y.execute);
-  learn(expected_, to_us(now() - done.sent));
-  y.outcomes.reserve(done.requests.size());
-  for (size_t i = 0; i < done.requests.size(); ++i) {
-    auto& request = done.requests[i];
-    y.outcomes.push_back({request.key,
-                          ec::ok,
-                          {},
-                          {},
-                          std::move(x.outputs[i]),
-                          to_us(done.sent - request.arrived) + waited,
-                          request.attempts,
-                          std::move(request.vain)});
-  }
-  self_->send(gateway_, std::move(y));
-}
-
-bool router_state::is_last_attempt(const queued_request& x) const {
-  return x.attempts >= max_attempts || x.once
-         || options_.policy.retry == retry_policy::never;
-}
-
-void router_state::fail_batch(flight& done, const batch_done& x) {
-  auto status = x.status == ec::ok ? ec::internal : x.status;
-  auto alone = done.requests.size() == 1;
-  for (auto i = done.requests.rbegin(); i != done.requests.rend(); ++i) {
-    if (i->settled)
-      continue;
-    if (alone || is_last_attempt(*i)) {
-      settle_as(i->key, status, x.text);
-    } else { // one of them may be to blame
-      i->alone = true;
-      i->vain.push_back({done.replica_name, to_us(now() - done.sent)});
-      queue_->put_back(std::move(*i));
-    }
-  }
-}
-
-void router_state::take_back(flight& unused) {
-  for (auto i = unused.requests.rbegin(); i != unused.requests.rend(); ++i) {
-    if (i->settled)
-      continue;
-    --i->attempts;
-    queue_->put_back(std::move(*i));
-  }
 }
 
 void router_state::on_down(const caf::down_msg& down) {
@@ -360,6 +284,7 @@ void router_state::lose(replica_map::iterator i, const std::string& reason) {
                {"replica", i->second.name},
                {"reason", reason}});
   auto id = i->first;
+  auto why = "replica " + i->second.name + " was lost";
   stages_->remove(id);
   draining_.erase(id);
   replicas_.erase(i);
@@ -375,50 +300,12 @@ void router_state::lose(replica_map::iterator i, const std::string& reason) {
     entry = in_flight_.erase(entry);
   }
   for (auto& x : lost)
-    give_back(x);
+    give_back(x, why);
   leave(id);
   drop_stranded();
   report();
   // Not at once: other replicas of a lost node may be next in the mailbox.
   self_->send(self_, tick::value);
-}
-
-void router_state::give_back(flight& lost, ec last_word) {
-  // From the last one, so that the first is in front again.
-  for (auto i = lost.requests.rbegin(); i != lost.requests.rend(); ++i) {
-    if (i->settled)
-      continue;
-    if (is_last_attempt(*i)) {
-      give_up(*i, lost.replica_name, last_word);
-      continue;
-    }
-    redispatched_->add();
-    i->alone = true; // one of them may be to blame
-    i->vain.push_back({lost.replica_name, to_us(now() - lost.sent)});
-    queue_->put_back(std::move(*i));
-  }
-}
-
-void router_state::give_up(const queued_request& x, const std::string& replica,
-                           ec last_word) {
-  auto name = "replica " + replica;
-  if (x.attempts < max_attempts)
-    return settle_as(x.key, ec::unavailable,
-                     name
-                       + " was lost, and may have run this request, which must"
-                         " not be run twice");
-  if (last_word == ec::unavailable)
-    return settle_as(x.key, ec::unavailable,
-                     name
-                       + " could hand on to nobody what it had computed of this"
-                         " request, which had failed before");
-  settle_as(x.key, ec::poison,
-            name
-              + " was lost while it ran this request, which had failed"
-                " before");
-  if (x.crashes == max_attempts)
-    log_event(log_level::error, "router", "poison",
-              {{"model", options_.model}, {"sha256", poisons_.add(x.inputs)}});
 }
 
 queue_status router_state::on_get_queue() const {
@@ -488,6 +375,7 @@ router(router_actor::stateful_pointer<router_state> self,
     [&s](const replica_draining& x) { s.on_draining(x); },
     [&s](retire) { s.on_retire(); },
     [&s](get_queue) { return s.on_get_queue(); },
+    [&s](const get_tracks& x) { return s.on_get_tracks(x); },
     [&s](tick) { s.on_tick(); },
   };
 }

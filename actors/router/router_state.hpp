@@ -33,6 +33,7 @@ struct router_state {
   void on_draining(const replica_draining& x);
   void on_retire();
   queue_status on_get_queue() const;
+  track_list on_get_tracks(const get_tracks& x) const;
   void on_tick();
 
 private:
@@ -50,13 +51,17 @@ private:
     caf::actor_id replica_id = 0;
     std::string replica_name;
     timestamp sent;
+    timestamp since; ///< who has it has had it
     std::vector<queued_request> requests;
     uint64_t trace = 0; ///< as in run_batch
     // Of one that has layers before it, see pipelines.cpp:
     uint64_t next_layer = 0;   ///< behind those of the replica that has it
     caf::actor_id next_id = 0; ///< who has a credit for it; 0: nobody yet
-    std::string next_name;
-    bool in_doubt = false; ///< it may be lost between two stages
+    std::string next_name{};
+    std::vector<stay> passed{}; ///< stages
+    /// Who went, or is out of reach of, that it may have gone to, and so be
+    /// lost; empty: nobody.
+    std::string in_doubt{};
     bool dropped = false;  ///< who has it was told to give it up
     bool orphaned = false; ///< one that it was to go to was told to drop it
   };
@@ -71,7 +76,8 @@ private:
   timestamp now() const;
   void on_down(const caf::down_msg& x);
   void lose(replica_map::iterator i, const std::string& reason);
-  void settle_as(uint64_t key, ec status, std::string text,
+  /// Without a result.
+  void settle_as(queued_request& x, ec status, std::string text,
                  microseconds retry_after = microseconds{0});
   void drop_late(microseconds expected);
   void set_credit(caf::actor_id id, replica& x, uint32_t credit);
@@ -81,15 +87,18 @@ private:
   void dispatch(replica& to, std::vector<queued_request> batch);
   uint64_t record_waits(uint64_t id, const std::vector<queued_request>& batch);
   void settle_batch(flight& done, batch_done& x);
-  void fail_batch(flight& done, const batch_done& x);
+  void fail_batch(flight& done, batch_done& x);
+  settled results_of(flight& done, batch_done& x);
   bool is_last_attempt(const queued_request& x) const;
+  std::vector<stay> stays_of(const flight& x) const;
+  request_track track_of(const queued_request& x, const flight* in) const;
   /// What a replica could not run.
   void take_back(flight& unused);
   /// What was lost with its replica, which may have been a crash over it; or
   /// between two stages: then it is answered unavailable in the end.
-  void give_back(flight& lost, ec last_word = ec::poison);
-  void give_up(const queued_request& x, const std::string& replica,
-               ec last_word);
+  void give_back(flight& lost, const std::string& why,
+                 ec last_word = ec::poison);
+  void give_up(queued_request& x, const std::string& why, ec last_word);
   // pipelines.cpp
   bool passes_on(const flight& x) const { return x.next_layer < layers_; }
   std::optional<passage> begin_passage(uint64_t id, flight& x);

@@ -1,10 +1,148 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
-#include "tests/support/virtual_cluster.hpp"
+#include "tests/support/parts.hpp"
 
 using namespace millrace;
 using namespace millrace::test;
+
+namespace {
+
+/// The newest of those that the gateway knows, or of that number.
+request_story story(virtual_cluster& c, const std::string& which = {}) {
+  auto all =
+    c.ask_actor<request_list, gateway_actor>("./gateway", get_requests{which});
+  REQUIRE(all);
+  REQUIRE(!all->requests.empty());
+  return all->requests[0];
+}
+
+/// A cluster of two, the first part of its model at the first, and what a
+/// request needs 5 ms in each for.
+struct two_stages : virtual_cluster {
+  two_stages() : virtual_cluster{2, in_parts(2), ten_ms} {
+    at = nodes_of(*this, 2);
+    REQUIRE(at.size() == 2);
+    for (auto& [name, first] : first_layers(*this, 2))
+      replicas[first == 0 ? 0 : 1] = name;
+  }
+  std::vector<std::string> at;
+  std::array<std::string, 2> replicas;
+};
+
+/// Each rounded, and a message takes no time.
+bool is_about(microseconds x, microseconds expected) {
+  return std::chrono::abs(x - expected) <= 10us;
+}
+
+} // namespace
+
+TEST_CASE("explain: an open request is where it is, and was where it was so"
+          " long") {
+  two_stages c;
+  c.request(1, marked(c, 1));
+  c.request(2, marked(c, 2));
+  c.advance(7ms);
+  auto first = story(c, "1");
+  CHECK(first.open);
+  CHECK(first.attempts == 1);
+  CHECK(first.queue == 0us);
+  REQUIRE(first.stays.size() == 2);
+  CHECK(first.stays[0].replica == c.replicas[0]);
+  CHECK(is_about(first.stays[0].took, 5ms));
+  CHECK(first.stays[1].replica == c.replicas[1]);
+  CHECK(is_about(first.stays[1].took, 2ms));
+}
+
+TEST_CASE("explain: a request that waits for a replica has waited so long") {
+  two_stages c;
+  send(c, 1, 10);
+  c.advance(3ms);
+  auto last = story(c, "10");
+  CHECK(last.open);
+  CHECK(last.attempts == 0);
+  CHECK(last.stays.empty());
+  CHECK(is_about(last.queue, 3ms));
+}
+
+TEST_CASE("explain: of a request that was too late, or cancelled, it is told"
+          " where it was then") {
+  two_stages c;
+  auto expected = ec::deadline_exceeded;
+  SUBCASE("too late") {
+    c.request(1, marked(c, 1), 8ms);
+  }
+  SUBCASE("cancelled") {
+    c.request(1, marked(c, 1));
+    c.advance(8ms);
+    c.cancel(1);
+    expected = ec::cancelled;
+  }
+  c.advance(1s);
+  CHECK(c.answers() == counts{{expected, 1}});
+  auto x = story(c);
+  CHECK_FALSE(x.open);
+  CHECK(x.status == expected);
+  CHECK(x.attempts == 1);
+  REQUIRE(x.stays.size() == 2);
+  CHECK(is_about(x.stays[0].took, 5ms));
+  CHECK(x.stays[1].replica == c.replicas[1]);
+  CHECK(is_about(x.stays[1].took, 3ms));
+}
+
+TEST_CASE("explain: of a request that a part of its model failed it is told"
+          " which, and what that and those before took") {
+  two_stages c;
+  c.node(c.at[1]).faults().failing_executions = 1;
+  c.request(1, marked(c, 1));
+  c.advance(1s);
+  CHECK(c.answers() == counts{{ec::internal, 1}});
+  auto x = story(c);
+  CHECK(x.replica == c.replicas[1]);
+  REQUIRE(x.visits.size() == 2);
+  for (size_t i : {0, 1}) {
+    CHECK(x.visits[i].replica == c.replicas[i]);
+    CHECK(is_about(x.visits[i].execute, 5ms));
+  }
+  CHECK(is_about(x.execute, 10ms));
+  CHECK(x.queue < 1ms);
+}
+
+TEST_CASE("explain: a request that was run again, without a name, is remembered"
+          " with who was lost, which need not be who had it") {
+  virtual_cluster c{4, in_parts(2, 2), ten_ms, {}, {{0}, 700us}};
+  std::string lost; // some replica of the last part
+  for (auto& r : queue_of(c).replicas)
+    if (r.layers.first != 0)
+      lost = r.replica;
+  send(c, 1, 100);
+  c.advance(100ms);
+  tell_replica(c, lost, stage_lost{0, "test"});
+  c.advance(3s);
+  CHECK(c.answers() == counts{{ec::ok, 100}});
+  auto all =
+    c.ask_actor<request_list, gateway_actor>("./gateway", get_requests{});
+  REQUIRE(all);
+  size_t again = 0, handed_on = 0;
+  for (auto& x : all->requests) {
+    if (x.vain.empty())
+      continue;
+    ++again;
+    CHECK(x.attempts == 2);
+    REQUIRE(x.vain.size() == 1);
+    auto& y = x.vain[0];
+    CHECK(y.why.find(lost) != std::string::npos);
+    if (y.stays.back().replica != lost) {
+      ++handed_on;
+      CHECK(y.stays.size() == 1);
+      CHECK(y.why
+            == "what " + y.stays[0].replica + " handed on to " + lost
+                 + " was lost");
+    }
+  }
+  CHECK(again > 0);
+  CHECK(handed_on > 0);
+}
 
 TEST_CASE("explain: what an attempt took that came to nothing is told apart"
           " from the queue") {
@@ -22,9 +160,12 @@ TEST_CASE("explain: what an attempt took that came to nothing is told apart"
   auto& x = stories->requests[0];
   CHECK(x.attempts == 2);
   REQUIRE(x.vain.size() == 1);
-  CHECK(x.vain[0].replica.starts_with("m.1"));
-  CHECK(x.vain[0].replica != x.replica);
-  CHECK(x.vain[0].took >= 4ms);
-  CHECK(x.vain[0].took <= x.queue);
-  CHECK(x.queue - x.vain[0].took < 1ms); // the other one was idle
+  REQUIRE(x.vain[0].stays.size() == 1);
+  auto& lost = x.vain[0].stays[0];
+  CHECK(lost.replica.starts_with("m.1"));
+  CHECK(lost.replica != x.replica);
+  CHECK(x.vain[0].why == "replica " + lost.replica + " was lost");
+  CHECK(lost.took >= 4ms);
+  CHECK(lost.took <= x.queue);
+  CHECK(x.queue - lost.took < 1ms); // the other one was idle
 }

@@ -51,7 +51,12 @@ TEST_CASE("router: a full queue takes nothing more") {
   auto x = make_request(3, at(0s));
   CHECK_FALSE(q.push(x));
   CHECK(x.key == 3);
-  q.erase(1);
+  CHECK(q.find(1) != nullptr);
+  auto out = q.take_out(1);
+  REQUIRE(out);
+  CHECK(out->key == 1);
+  CHECK(q.find(1) == nullptr);
+  CHECK_FALSE(q.take_out(1));
   CHECK(q.push(x));
 }
 

@@ -76,7 +76,7 @@ TEST_CASE("explain: failed and named ones are remembered, the last ones only") {
   }
   auto all = x.find("", start + 1s);
   CHECK(all.size()
-        == notable_requests::failed_most + notable_requests::named_most);
+        == notable_requests::troubled_most + notable_requests::named_most);
   CHECK(all.front().number == 100); // the newest
   CHECK(all.front().ago == 1s - 100us);
   CHECK(x.find("36", start).empty());

@@ -356,6 +356,44 @@ TEST_CASE("FP-24: parts on one device become one whole replica, or as many as"
   CHECK(count_copies(view, wanted).ready == copies);
 }
 
+TEST_CASE("FP-24: each device with a part gets one whole replica, in whatever"
+          " order the parts become ready; one device gets more where the others"
+          " have no room") {
+  auto view = with_memory(3, 1000);
+  auto wanted = in_parts(3);
+  wanted.replicas = 2;
+  uint64_t wholes = 3;
+  SUBCASE("each has room") {
+  }
+  SUBCASE("only one has") {
+    wholes = 2;
+  }
+  carry_out(view, {wanted}, replica_condition::starting);
+  if (wholes == 2)
+    for (auto node : {"w1", "w3"})
+      view.nodes[node].devices[0].memory = {100};
+  for (auto node : {"w2", "w1", "w3"}) {
+    auto& there = view.nodes[node].replicas;
+    REQUIRE(there.size() == 2);
+    for (auto& r : there)
+      r.state = replica_condition::ready;
+    auto begun = carry_out(view, {wanted}, replica_condition::starting);
+    for (auto& x : begun.deploy)
+      CHECK(x.layers == whole);
+    CHECK(begun.deploy.size() <= 1);
+  }
+  for (int i = 0; i < 3; ++i) {
+    for (auto& [name, node] : view.nodes)
+      for (auto& r : node.replicas)
+        r.state = replica_condition::ready;
+    carry_out(view, {wanted});
+  }
+  CHECK(is_idle(reconcile(view, {wanted})));
+  CHECK(count_copies(view, wanted).ready == wholes);
+  for (auto& [name, node] : view.nodes)
+    CHECK(node.replicas.size() == (wholes == 3 ? 1 : name == "w2" ? 2 : 0));
+}
+
 TEST_CASE("FP-24: once enough copies are whole no part is put anywhere, nor"
           " spread") {
   auto view = with_memory(2, 1000);

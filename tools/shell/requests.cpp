@@ -53,6 +53,20 @@ std::string state_of(const request_story& x) {
   return x.open ? "open" : std::string{to_string(x.status)};
 }
 
+/// Why it was answered so, or what keeps it.
+std::string why(const request_story& x) {
+  if (!x.error.empty())
+    return x.error;
+  if (x.open && x.stays.empty())
+    return "waits for a replica";
+  if (x.open)
+    return "with " + x.stays.back().replica + " for "
+           + format_duration(x.stays.back().took);
+  if (!x.vain.empty())
+    return "run again: " + x.vain.back().why;
+  return {};
+}
+
 int list_requests(const std::vector<told>& found) {
   if (found.empty()) {
     std::cout << "no gateway has had a request yet" << std::endl;
@@ -62,37 +76,53 @@ int list_requests(const std::vector<told>& found) {
     {"REQUEST", "MODEL", "STATE", "AGO", "TOTAL", "QUEUE", "EXECUTE", "WHY"}};
   for (auto& y : found) {
     auto& x = y.x;
-    rows.push_back({name_of(y), x.model.empty() ? "-" : x.model, state_of(x),
-                    format_duration(x.ago),
-                    x.open ? "-" : format_duration(x.total),
-                    x.open ? "-" : format_duration(x.queue),
-                    x.open ? "-" : format_duration(x.execute), x.error});
+    rows.push_back(
+      {name_of(y), x.model.empty() ? "-" : x.model, state_of(x),
+       format_duration(x.ago), x.open ? "-" : format_duration(x.total),
+       format_duration(x.queue),
+       x.replica.empty() ? "-" : format_duration(x.execute), why(x)});
   }
   print_table(rows);
-  std::cout << "These are open, failed, slow, or were given a name (--trace);"
-               "\n'explain REQUEST' tells more of one."
+  std::cout << "These are open; or the last 64 that failed or were run again;"
+               " or the last 64\nthat were given a name (--trace); or were slow"
+               " lately. 'explain REQUEST' tells\nmore of one."
             << std::endl;
   return exit_ok;
 }
 
-/// "queue  0.3 ms  ####": a part of the whole as a bar.
-void print_part(const char* name, microseconds part, microseconds whole,
-                const char* what) {
+/// A part of a request's time.
+struct time_part {
+  std::string name;
+  microseconds took;
+  std::string what;
+};
+
+/// "queue  0.3 ms  ####  waiting": each as a bar, of the whole.
+void print_parts(const std::vector<time_part>& parts, microseconds whole) {
   constexpr int64_t widest = 30;
-  auto n = widest * part.count() / std::max<int64_t>(1, whole.count());
-  auto time = format_duration(part);
-  std::cout << "    " << name << std::string(10 - std::string{name}.size(), ' ')
-            << time << std::string(12 - std::min<size_t>(11, time.size()), ' ')
-            << std::string(
-                 static_cast<size_t>(std::clamp<int64_t>(n, 0, widest)), '#')
-            << (n > 0 ? "  " : "") << what << "\n";
+  table rows{{"  its time went to", "TOOK", ""}};
+  for (auto& x : parts) {
+    auto n = std::clamp<int64_t>(
+      widest * x.took.count() / std::max<int64_t>(1, whole.count()), 0, widest);
+    rows.push_back({"    " + x.name, format_duration(x.took),
+                    std::string(static_cast<size_t>(n), '#')
+                      + (n > 0 && !x.what.empty() ? "  " : "") + x.what});
+  }
+  std::cout << table_text(rows);
+}
+
+microseconds took(const vain_attempt& x) {
+  auto out = 0us;
+  for (auto& y : x.stays)
+    out += y.took;
+  return out;
 }
 
 /// What attempts took that came to nothing.
 microseconds in_vain(const request_story& x) {
   auto out = 0us;
   for (auto& y : x.vain)
-    out += y.took;
+    out += took(y);
   return out;
 }
 
@@ -112,32 +142,65 @@ void print_way(const request_story& x) {
   std::cout << table_text(rows);
 }
 
+/// "12 ms (m.1.1 3 ms, m.1.2 9 ms)"
+std::string took_where(const vain_attempt& x) {
+  if (x.stays.size() == 1)
+    return format_duration(took(x)) + " (" + x.stays[0].replica + ")";
+  return format_duration(took(x)) + " ("
+         + joined(
+           x.stays, ", ",
+           [](auto& y) { return y.replica + " " + format_duration(y.took); })
+         + ")";
+}
+
+void print_attempts(const request_story& x) {
+  if (x.vain.empty())
+    return;
+  std::cout << "  attempts       " << x.attempts << "\n";
+  for (auto& y : x.vain)
+    std::cout << wrapped("    in vain      " + took_where(y) + ": " + y.why,
+                         terminal_width(), 17)
+              << "\n";
+}
+
+/// Who computed it, or failed to.
 void print_answer(const request_story& x) {
+  if (x.open)
+    return;
   if (x.replica.empty()) {
     std::cout << "  answered by    the gateway, without a replica's result\n";
-  } else {
-    std::cout << "  answered by    " << x.replica;
-    if (x.batch > 1)
-      std::cout << ", with " << x.batch - 1 << " other(s) of its batch";
-    std::cout << "\n";
-  }
-  if (x.attempts > 1)
-    std::cout << "  attempts       " << x.attempts
-              << ": a replica was lost, or failed, with it\n";
-  for (auto& y : x.vain)
-    std::cout << "    in vain      " << format_duration(y.took) << " with "
-              << y.replica << "\n";
-  if (x.replica.empty())
     return;
-  print_way(x);
-  std::cout << "  its time went to\n";
+  }
+  auto computed = x.status == ec::ok || x.status == ec::deadline_exceeded;
+  std::cout << (computed ? "  answered by    " : "  failed at      ")
+            << x.replica;
+  if (x.batch > 1)
+    std::cout << ", with " << x.batch - 1 << " other(s) of its batch";
+  std::cout << "\n";
+}
+
+/// Where it was, and how long.
+void print_times(const request_story& x) {
+  auto whole = x.open ? x.ago : x.total;
+  auto rest = whole - x.queue - x.execute;
+  std::vector<time_part> parts;
   if (!x.vain.empty())
-    print_part("in vain", in_vain(x), x.total, "attempts that were lost");
-  print_part("queue", std::max(0us, x.queue - in_vain(x)), x.total,
-             "waiting for a replica and its device");
-  print_part("execute", x.execute, x.total, "the model");
-  print_part("rest", std::max(0us, x.total - x.queue - x.execute), x.total,
-             "messages, gateway, putting batches together");
+    parts.push_back({"in vain", in_vain(x), "attempts that were lost"});
+  parts.push_back({"queue", std::max(0us, x.queue - in_vain(x)),
+                   x.replica.empty() ? "waiting for a replica"
+                                     : "waiting for a replica and its device"});
+  if (!x.replica.empty())
+    parts.push_back({"execute", x.execute, "the model"});
+  for (auto& y : x.stays) {
+    rest -= y.took;
+    parts.push_back({y.replica, y.took,
+                     &y != &x.stays.back() ? ""
+                     : x.open              ? "which has it"
+                                           : "which had it then"});
+  }
+  parts.push_back({"rest", std::max(0us, rest),
+                   "messages, gateway, putting batches together"});
+  print_parts(parts, whole);
 }
 
 void print_story(const told& y) {
@@ -169,8 +232,10 @@ void print_story(const told& y) {
                          / to_seconds(x.deadline),
                        1)
               << " %\n";
-  if (!x.open)
-    print_answer(x);
+  print_answer(x);
+  print_attempts(x);
+  print_way(x);
+  print_times(x);
 }
 
 } // namespace
@@ -194,9 +259,9 @@ int explain_request(shell& in, const arguments& args) {
     return list_requests(stories);
   if (stories.empty())
     return complain(in, "no gateway remembers request " + shown(args[0])
-                          + ": only the last that failed, the slowest, and"
-                            " those given a name (--trace) are; 'explain'"
-                            " lists them");
+                          + ": only the last 64 that failed or were run again,"
+                            " the last 64 given a name (--trace), and the"
+                            " slowest are; 'explain' lists them");
   for (auto& y : stories)
     print_story(y);
   std::cout << std::flush;

@@ -140,12 +140,18 @@ struct client_describe {
   MILLRACE_FIELDS(client_describe, from, tag, model)
 };
 
-/// A request was with a replica that was lost, or failed in a batch with
-/// others, and had to be run again.
-struct vain_attempt {
-  std::string replica; ///< where its batch was last
+/// A replica had a request for so long, from its router's point of view.
+struct stay {
+  std::string replica;
   microseconds took{0};
-  MILLRACE_FIELDS(vain_attempt, replica, took)
+  MILLRACE_FIELDS(stay, replica, took)
+};
+
+/// A request was with replicas, one of which was lost or failed it.
+struct vain_attempt {
+  std::vector<stay> stays; ///< of a model in parts: with each that had it
+  std::string why;         ///< "m.1.2 was lost"
+  MILLRACE_FIELDS(vain_attempt, stays, why)
 };
 
 /// What a request went through before it was handed on.
@@ -176,10 +182,33 @@ struct route {
   MILLRACE_FIELDS(route, requests)
 };
 
-/// Gateway to router: forget it, nobody waits any more.
+/// Gateway to router: forget it, nobody waits any more. Answered by a
+/// request_track where it has it.
 struct unroute {
   uint64_t key = 0;
   MILLRACE_FIELDS(unroute, key)
+};
+
+/// How far a request got that its router has no result of.
+struct request_track {
+  uint64_t key = 0;
+  uint32_t attempts = 0;
+  microseconds queue{0}; ///< until it was given to a replica, if it was
+  std::vector<vain_attempt> vain;
+  std::vector<stay> stays; ///< the last is, or was, where it is
+  MILLRACE_FIELDS(request_track, key, attempts, queue, vain, stays)
+};
+
+/// Gateway to router, for people: how far are these?
+struct get_tracks {
+  std::vector<uint64_t> keys;
+  MILLRACE_FIELDS(get_tracks, keys)
+};
+
+/// Of those that it has.
+struct track_list {
+  std::vector<request_track> tracks;
+  MILLRACE_FIELDS(track_list, tracks)
 };
 
 /// Gateway to router: until a replica is ready again, hand back what waits.

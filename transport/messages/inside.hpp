@@ -139,9 +139,10 @@ struct request_story {
   /// Of a model in parts: the stages it passed through.
   std::vector<stage_visit> visits;
   std::vector<vain_attempt> vain;
+  std::vector<stay> stays; ///< of one without a result, as in request_track
   MILLRACE_FIELDS(request_story, number, trace, tenant, asked, model, version,
                   open, status, error, replica, batch, attempts, ago, queue,
-                  execute, total, deadline, visits, vain)
+                  execute, total, deadline, visits, vain, stays)
 };
 
 struct request_list {

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// \file
+/// What becomes of the requests that a ROUTER has: their answers, further
+/// attempts, and, for people, how far they are.
+
+#include <algorithm>
+#include <utility>
+
+#include "actors/router/router_state.hpp"
+#include "runtime/log.hpp"
+
+namespace millrace {
+
+namespace {
+
+outcome outcome_of(queued_request& x, ec status, microseconds queue) {
+  return {x.key, status, {}, {}, {}, queue, x.attempts, std::move(x.vain)};
+}
+
+/// What a batch waited for in its replica, or in all of them.
+microseconds waited_in(const settled& x, microseconds in_the_last) {
+  if (x.visits.empty())
+    return in_the_last;
+  auto out = 0us;
+  for (auto& visit : x.visits)
+    out += visit.queue + visit.held;
+  return out;
+}
+
+/// Up fast and down slowly: what is expected too soon is run for nothing.
+void learn(microseconds& average, microseconds newest) {
+  auto part = average == 0us ? 1 : newest > average ? 2 : 8;
+  average += (newest - average) / part;
+}
+
+} // namespace
+
+void router_state::settle_as(queued_request& x, ec status, std::string text,
+                             microseconds retry_after) {
+  settled y;
+  auto& z =
+    y.outcomes.emplace_back(outcome_of(x, status, to_us(now() - x.arrived)));
+  z.text = std::move(text);
+  z.retry_after = retry_after;
+  self_->send(gateway_, std::move(y));
+}
+
+/// But for the outcomes of its requests.
+settled router_state::results_of(flight& done, batch_done& x) {
+  settled y;
+  y.visits = std::move(x.visits);
+  if (!y.visits.empty())
+    y.visits.push_back({done.replica_name, x.queue, x.execute, 0us});
+  y.replica = done.replica_name;
+  y.execute = y.visits.empty() ? x.execute : 0us;
+  for (auto& visit : y.visits)
+    y.execute += visit.execute;
+  return y;
+}
+
+void router_state::settle_batch(flight& done, batch_done& x) {
+  auto y = results_of(done, x);
+  learn(execution_, y.execute);
+  learn(expected_, to_us(now() - done.sent));
+  auto waited = waited_in(y, x.queue);
+  y.outcomes.reserve(done.requests.size());
+  for (size_t i = 0; i < done.requests.size(); ++i) {
+    auto& request = done.requests[i];
+    y.outcomes.push_back(
+      outcome_of(request, ec::ok, to_us(done.sent - request.arrived) + waited));
+    y.outcomes.back().outputs = std::move(x.outputs[i]);
+  }
+  self_->send(gateway_, std::move(y));
+}
+
+bool router_state::is_last_attempt(const queued_request& x) const {
+  return x.attempts >= max_attempts || x.once
+         || options_.policy.retry == retry_policy::never;
+}
+
+void router_state::fail_batch(flight& done, batch_done& x) {
+  auto status = x.status == ec::ok ? ec::internal : x.status;
+  auto alone = done.requests.size() == 1;
+  auto y = results_of(done, x);
+  auto waited = waited_in(y, x.queue);
+  for (auto i = done.requests.rbegin(); i != done.requests.rend(); ++i) {
+    if (i->settled)
+      continue;
+    if (alone || is_last_attempt(*i)) {
+      y.outcomes.push_back(
+        outcome_of(*i, status, to_us(done.sent - i->arrived) + waited));
+      y.outcomes.back().text = x.text;
+    } else { // one of them may be to blame
+      i->alone = true;
+      i->vain.push_back({stays_of(done), x.text});
+      queue_->put_back(std::move(*i));
+    }
+  }
+  if (!y.outcomes.empty())
+    self_->send(gateway_, std::move(y));
+}
+
+void router_state::take_back(flight& unused) {
+  for (auto i = unused.requests.rbegin(); i != unused.requests.rend(); ++i) {
+    if (i->settled)
+      continue;
+    --i->attempts;
+    queue_->put_back(std::move(*i));
+  }
+}
+
+void router_state::give_back(flight& lost, const std::string& why,
+                             ec last_word) {
+  auto stays = stays_of(lost);
+  // From the last one, so that the first is in front again.
+  for (auto i = lost.requests.rbegin(); i != lost.requests.rend(); ++i) {
+    if (i->settled)
+      continue;
+    i->vain.push_back({stays, why});
+    if (is_last_attempt(*i)) {
+      give_up(*i, why, last_word);
+      continue;
+    }
+    redispatched_->add();
+    i->alone = true; // one of them may be to blame
+    queue_->put_back(std::move(*i));
+  }
+}
+
+void router_state::give_up(queued_request& x, const std::string& why,
+                           ec last_word) {
+  if (x.attempts < max_attempts)
+    return settle_as(x, ec::unavailable,
+                     why
+                       + "; it may have run this request, which must not be run"
+                         " twice");
+  auto crashed = x.crashes == max_attempts && last_word == ec::poison;
+  settle_as(x, last_word,
+            why
+              + "; this request, which had failed before, is not tried again");
+  if (crashed)
+    log_event(log_level::error, "router", "poison",
+              {{"model", options_.model}, {"sha256", poisons_.add(x.inputs)}});
+}
+
+std::vector<stay> router_state::stays_of(const flight& x) const {
+  auto out = x.passed;
+  out.push_back({x.replica_name, to_us(now() - x.since)});
+  return out;
+}
+
+request_track router_state::track_of(const queued_request& x,
+                                     const flight* in) const {
+  auto given = in == nullptr ? now() : in->sent;
+  return {x.key, x.attempts, to_us(given - x.arrived), x.vain,
+          in == nullptr ? std::vector<stay>{} : stays_of(*in)};
+}
+
+track_list router_state::on_get_tracks(const get_tracks& x) const {
+  track_list out;
+  std::set<uint64_t> given;
+  for (auto key : x.keys)
+    if (auto* waiting = queue_->find(key))
+      out.tracks.push_back(track_of(*waiting, nullptr));
+    else
+      given.insert(key);
+  for (auto& [id, flight] : in_flight_)
+    for (auto& request : flight.requests)
+      if (given.contains(request.key))
+        out.tracks.push_back(track_of(request, &flight));
+  return out;
+}
+
+} // namespace millrace
