@@ -68,6 +68,16 @@ size_t bytes_of(const std::vector<tensor_list>& items) {
   return n;
 }
 
+/// When a run of it is stopped.
+timestamp limit_of(const execution& x) {
+  if (x.until == far_future)
+    return far_future;
+  if (x.requests() == 1)
+    return x.until + overtime;
+  auto begin = now();
+  return begin + std::max(overtime, (x.first_due - begin) / 2);
+}
+
 result<std::vector<tensor_list>> compute(instance& x, const execution& job,
                                          uint64_t& peak) {
   if (now() >= job.until)
@@ -78,9 +88,8 @@ result<std::vector<tensor_list>> compute(instance& x, const execution& job,
   auto inputs = gather(job.items, s.batch_axis);
   if (!inputs)
     return inputs.failure();
-  auto outputs = x.stage->run(
-    *inputs, job.until == far_future ? far_future : job.until + overtime,
-    job.meters_memory ? &peak : nullptr);
+  auto outputs =
+    x.stage->run(*inputs, limit_of(job), job.meters_memory ? &peak : nullptr);
   if (!outputs)
     return outputs.failure();
   if (job.requests() == 1 || !x.is_last)

@@ -51,6 +51,9 @@ struct execution {
   int priority = 0;
   /// When the results are worthless: what can be stopped is stopped then.
   timestamp until = far_future;
+  /// When the first of several requests is too late. A run that can be stopped
+  /// leaves half of the time until then to be tried again, one by one.
+  timestamp first_due = far_future;
   /// Inputs: a list for each request; or one for all, as the stage before gave
   /// it.
   std::vector<tensor_list> items;
