@@ -8,12 +8,12 @@ namespace millrace {
 
 namespace {
 
-result<tensor_list> zeros_of(const std::vector<tensor_spec>& specs,
-                             int batch_axis, int64_t rows, int64_t others = 1) {
+result<tensor_list> zeros_of(const signature& s,
+                             const std::vector<tensor_spec>& specs,
+                             int64_t rows) {
   tensor_list out;
   for (auto& spec : specs) {
-    auto zeros =
-      tensor::zeros(spec.type, with_rows(spec, batch_axis, rows, others));
+    auto zeros = tensor::zeros(spec.type, with_rows(s, spec, rows));
     if (!zeros)
       return zeros.failure();
     out.push_back(std::move(*zeros));
@@ -81,17 +81,18 @@ std::vector<stage_neighbours> stage_graph(const manifest& x,
 
 result<tensor_list> zeros_as_inputs(const manifest& x, size_t rows,
                                     size_t extent) {
-  return zeros_of(x.signature.inputs, x.signature.batch_axis,
-                  static_cast<int64_t>(rows), static_cast<int64_t>(extent));
+  auto s = x.signature;
+  s.usual_extent = static_cast<int64_t>(extent);
+  return zeros_of(s, s.inputs, static_cast<int64_t>(rows));
 }
 
 result<tensor_list> zeros_across(const manifest& x, size_t layer, size_t rows) {
   auto& s = x.signature;
   auto n = static_cast<int64_t>(rows);
   if (layer == 0)
-    return zeros_of(s.inputs, s.batch_axis, n);
+    return zeros_of(s, s.inputs, n);
   if (layer == x.layers.size())
-    return zeros_of(s.outputs, s.batch_axis, n);
+    return zeros_of(s, s.outputs, n);
   std::map<std::string_view, const tensor_spec*> inputs;
   for (auto& spec : s.inputs)
     inputs[spec.name] = &spec;
@@ -104,7 +105,7 @@ result<tensor_list> zeros_across(const manifest& x, size_t layer, size_t rows) {
     auto i = inputs.find(name);
     auto zeros =
       i != inputs.end()
-        ? tensor::zeros(i->second->type, with_rows(*i->second, s.batch_axis, n))
+        ? tensor::zeros(i->second->type, with_rows(s, *i->second, n))
         : tensor::zeros(passed.at(name)->type, extents_of(*passed.at(name), n));
     if (!zeros)
       return zeros.failure();

@@ -31,7 +31,7 @@ std::vector<stage_neighbours> stage_graph(const manifest& x,
                                           std::span<const size_t> cuts);
 
 /// Zeros in the place of these, for so many rows; what free extents the inputs
-/// have beside those are 1. Errors: too_large.
+/// have beside those are the usual ones. Errors: too_large.
 result<tensor_list> zeros_across(const manifest& x, size_t layer, size_t rows);
 
 /// Zeros as the model's inputs, whose free extents are so long. Errors: as

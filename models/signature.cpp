@@ -48,13 +48,13 @@ constexpr size_t most_specs = 256;
 constexpr size_t most_row_bytes = 1u << 30;
 
 /// What is wrong with one input or output; empty when nothing is.
-std::string objection(const tensor_spec& x, int batch_axis) {
+std::string objection(const signature& s, const tensor_spec& x) {
   if (x.extents.size() > shape::max_rank)
     return "has more than " + std::to_string(shape::max_rank) + " extents";
   for (auto n : x.extents)
     if (n < -1)
       return "has an extent of " + std::to_string(n);
-  auto bytes = dense_bytes(x.type, with_rows(x, batch_axis, 1));
+  auto bytes = dense_bytes(x.type, with_rows(s, x, 1));
   return bytes && *bytes <= most_row_bytes ? "" : "has rows of more than 1 GiB";
 }
 
@@ -64,6 +64,8 @@ result<void> check_signature(const signature& x) {
   auto refuse = [](std::string why) {
     return error{ec::bad_config, "signature: " + std::move(why), {}};
   };
+  if (x.usual_extent < 1)
+    return refuse("has a usual extent of " + std::to_string(x.usual_extent));
   for (auto* specs : {&x.inputs, &x.outputs}) {
     std::string kind = specs == &x.inputs ? "input" : "output";
     if (specs->empty() || specs->size() > most_specs)
@@ -74,7 +76,7 @@ result<void> check_signature(const signature& x) {
       if (!spec.name.empty() && !names.insert(spec.name).second)
         return refuse("has two " + kind + "s " + shown(spec.name));
     for (auto& spec : *specs)
-      if (auto why = objection(spec, x.batch_axis); !why.empty())
+      if (auto why = objection(x, spec); !why.empty())
         return refuse(kind + " " + shown(spec.name) + " " + why);
   }
   for (auto& spec : x.inputs)
@@ -129,14 +131,13 @@ result<size_t> check_inputs(const signature& s, std::span<const tensor> xs) {
   return static_cast<size_t>(rows);
 }
 
-shape with_rows(const tensor_spec& x, int batch_axis, int64_t rows,
-                int64_t others) {
+shape with_rows(const signature& s, const tensor_spec& x, int64_t rows) {
   shape out = *shape::of(x.extents);
   for (size_t i = 0; i < out.rank(); ++i) {
-    if (static_cast<int>(i) == batch_axis)
+    if (static_cast<int>(i) == s.batch_axis)
       out[i] = rows;
     else if (out[i] < 0)
-      out[i] = others;
+      out[i] = s.usual_extent;
   }
   return out;
 }

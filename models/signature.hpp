@@ -23,7 +23,9 @@ struct signature {
   std::vector<tensor_spec> inputs;
   std::vector<tensor_spec> outputs;
   int batch_axis = 0;
-  MILLRACE_FIELDS(signature, inputs, outputs, batch_axis)
+  /// Of the inputs' other axes that may be any, where nobody says how long.
+  int64_t usual_extent = 1;
+  MILLRACE_FIELDS(signature, inputs, outputs, batch_axis, usual_extent)
 };
 
 /// "x:F32[-1, 64]".
@@ -31,7 +33,8 @@ std::string to_string(const tensor_spec& x);
 
 /// Checks what a bundle says of itself before anything relies on it: 1 to 256
 /// inputs and outputs, extents that a shape can have, a batch axis that each
-/// input has, and rows of at most 1 GiB. Errors: bad_config, saying which.
+/// input has, and rows of at most 1 GiB at the usual extent. Errors:
+/// bad_config, saying which.
 result<void> check_signature(const signature& x);
 
 /// Reads "NAME:DTYPE:EXTENT,EXTENT,..." (an extent of -1 or ?: any), the form
@@ -44,9 +47,8 @@ result<tensor_spec> parse_tensor_spec(std::string_view text);
 /// also when inputs disagree in their rows or have none.
 result<size_t> check_inputs(const signature& s, std::span<const tensor> xs);
 
-/// The concrete shape of a spec with the batch extent put in, and one for all
-/// other extents that may be any.
-shape with_rows(const tensor_spec& x, int batch_axis, int64_t rows,
-                int64_t others = 1);
+/// The concrete shape of one of its specs with the batch extent put in, and the
+/// usual one for all others that may be any.
+shape with_rows(const signature& s, const tensor_spec& x, int64_t rows);
 
 } // namespace millrace

@@ -70,13 +70,13 @@ caf::result<measured> measurer_state::on_measure(measure& x) {
   std::sort(what_.rows.begin(), what_.rows.end());
   auto wrong = what_.rows.empty() || what_.rows.front() == 0
                || what_.rows.back() > max_rows_measured
-               || what_.rows.size() > max_sizes_measured || what_.extent == 0
+               || what_.rows.size() > max_sizes_measured
                || what_.extent > max_extent_measured;
   if (wrong) {
     fail({ec::bad_request, "expected 1 to " + std::to_string(max_sizes_measured)
                              + " numbers of rows from 1 to "
                              + std::to_string(max_rows_measured)
-                             + ", and an extent from 1 to "
+                             + ", and an extent of at most "
                              + std::to_string(max_extent_measured)});
     return promise_;
   }
@@ -92,8 +92,11 @@ void measurer_state::on_fetched(const fetched& x) {
   info_ = x.info;
   open_seconds_ = to_seconds(now() - begun_);
   auto layers = content_->info.layers.size();
-  if (content_->info.signature.batch_axis < 0)
+  auto& s = content_->info.signature;
+  if (s.batch_axis < 0)
     what_.rows = {1};
+  if (what_.extent == 0)
+    what_.extent = static_cast<uint64_t>(s.usual_extent);
   stages_.push_back({{0, layers}});
   for (uint64_t i = 0; layers > 1 && i < layers; ++i)
     stages_.push_back({{i, i + 1}});

@@ -184,10 +184,10 @@ bool are_close(const tensor_list& a, const tensor_list& b) {
 }
 
 result<tensor_list> sample_inputs(const signature& s, random_stream& random,
-                                  int64_t rows, int64_t others) {
+                                  int64_t rows) {
   tensor_list out;
   for (auto& spec : s.inputs) {
-    auto extents = with_rows(spec, s.batch_axis, rows, others);
+    auto extents = with_rows(s, spec, rows);
     auto bytes = dense_bytes(spec.type, extents);
     if (!bytes || *bytes > max_sample_bytes)
       return error{ec::too_large,

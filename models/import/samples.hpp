@@ -11,11 +11,10 @@ namespace millrace {
 inline constexpr size_t max_sample_bytes = size_t{1} << 30;
 
 /// Content for a trial run: numbers between -1 and 1, for integers 0 and 1, so
-/// that they are valid as indices. So many rows, and so much of each other
-/// extent that may be any.
+/// that they are valid as indices. So many rows, of usual extents.
 /// Errors: too_large for an input of more than that.
 result<tensor_list> sample_inputs(const signature& s, random_stream& random,
-                                  int64_t rows, int64_t others = 1);
+                                  int64_t rows);
 
 /// What a model made of which inputs.
 struct sample_run {

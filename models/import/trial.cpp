@@ -9,39 +9,43 @@ namespace millrace {
 
 namespace {
 
+/// Of axes that may be any: long enough to show by what a model divides them
+/// (32 is the most among image models), or what it still takes.
+constexpr int64_t extents_tried[] = {32, 8, 1};
+
 /// The trial runs of one model.
 class trial {
 public:
-  trial(loaded_stage& stage, signature& s) : stage_(stage), s_(s) {}
+  trial(stage_loader load, signature& s) : load_(std::move(load)), s_(s) {}
 
   result<std::vector<std::string>>
   run(const std::vector<std::string>& output_names) {
     std::vector<std::string> remarks;
-    auto two = sample_inputs(s_, random_, 2);
+    auto two = first_run();
+    if (!two)
+      return two.failure();
+    auto& y2 = two->outputs;
     auto three = sample_inputs(s_, random_, 3);
-    if (!two || !three)
-      return (two ? three : two).failure();
-    auto y2 = stage_.run(*two);
-    if (!y2)
-      return does_not_run(y2.failure());
-    auto y3 = stage_.run(*three);
+    if (!three)
+      return three.failure();
+    auto y3 = run_on(*three);
     if (!y3)
       return does_not_run(y3.failure());
-    if (y2->size() != y3->size())
+    if (y2.size() != y3->size())
       return error{ec::bad_request, "the number of outputs depends on the"
                                     " number of rows"};
-    if (y2->empty())
+    if (y2.empty())
       return error{ec::bad_request, "the model returned no tensor"};
-    for (size_t i = 0; i < y2->size(); ++i)
+    for (size_t i = 0; i < y2.size(); ++i)
       s_.outputs.push_back(
-        spec_of((*y2)[i], (*y3)[i], name_of(output_names, i, y2->size())));
-    if (output_names.size() > y2->size())
+        spec_of(y2[i], (*y3)[i], name_of(output_names, i, y2.size())));
+    if (output_names.size() > y2.size())
       return error{ec::bad_request,
                    std::to_string(output_names.size())
                      + " output names were given, the model has "
-                     + std::to_string(y2->size()) + " output(s)"};
+                     + std::to_string(y2.size()) + " output(s)"};
     if (s_.batch_axis >= 0) {
-      auto independent = rows_are_independent(*two, *y2);
+      auto independent = rows_are_independent(two->inputs, y2);
       if (!independent)
         return independent.failure();
       if (!*independent) {
@@ -50,29 +54,68 @@ public:
                           " requests will never share a batch");
       }
     }
-    free_what_follows(*y2);
+    free_what_follows(y2);
     return remarks;
   }
 
 private:
+  /// Of a stage that is there: a run may end the process of the one before.
+  result<tensor_list> run_on(const tensor_list& inputs) {
+    if (stage_ == nullptr) {
+      auto made = load_();
+      if (!made)
+        return made.failure();
+      stage_ = std::move(*made);
+    }
+    auto y = stage_->run(inputs);
+    if (!y && y.failure().code != ec::internal)
+      stage_.reset();
+    return y;
+  }
+
+  bool has_free_extents() const {
+    return std::any_of(s_.inputs.begin(), s_.inputs.end(), [&](auto& spec) {
+      for (size_t i = 0; i < spec.extents.size(); ++i)
+        if (spec.extents[i] < 0 && static_cast<int>(i) != s_.batch_axis)
+          return true;
+      return false;
+    });
+  }
+
+  /// Two rows, of the longest extents that it runs with.
+  result<sample_run> first_run() {
+    std::optional<error> last;
+    for (auto extent : extents_tried) {
+      s_.usual_extent = has_free_extents() ? extent : 1;
+      auto inputs = sample_inputs(s_, random_, 2);
+      auto y = inputs ? run_on(*inputs) : inputs;
+      if (y)
+        return sample_run{std::move(*inputs), std::move(*y)};
+      last = y.failure();
+      if (!has_free_extents())
+        break;
+    }
+    return does_not_run(*last);
+  }
+
   /// Where inputs have other free axes than the batch's, those of the outputs
-  /// that follow them are free, too. A model that does not run so has none. The
-  /// last of the runs: it may end the model's process.
+  /// that follow them are free, too: as another extent shows that it runs with.
   void free_what_follows(const tensor_list& y) {
-    auto differs =
-      std::any_of(s_.inputs.begin(), s_.inputs.end(), [&](auto& spec) {
-        return !(with_rows(spec, s_.batch_axis, 2, 2)
-                 == with_rows(spec, s_.batch_axis, 2));
-      });
-    auto wide = sample_inputs(s_, random_, 2, 2);
-    if (!differs || !wide)
+    if (!has_free_extents())
       return;
-    auto z = stage_.run(*wide);
-    for (size_t i = 0; z && i < std::min(z->size(), y.size()); ++i) {
-      auto found = spec_of(y[i], (*z)[i], {});
-      for (size_t k = 0; k < found.extents.size(); ++k)
-        if (found.extents[k] < 0)
-          s_.outputs[i].extents[k] = -1;
+    for (auto extent : {2 * s_.usual_extent, s_.usual_extent / 2}) {
+      auto other = s_;
+      other.usual_extent = std::max<int64_t>(1, extent);
+      auto inputs = sample_inputs(other, random_, 2);
+      auto z = inputs ? run_on(*inputs) : inputs;
+      for (size_t i = 0; z && i < std::min(z->size(), y.size()); ++i) {
+        auto found = spec_of(y[i], (*z)[i], {});
+        for (size_t k = 0; k < found.extents.size(); ++k)
+          if (found.extents[k] < 0)
+            s_.outputs[i].extents[k] = -1;
+      }
+      if (z)
+        return;
     }
   }
 
@@ -112,7 +155,7 @@ private:
     if (!inputs || !expected)
       return false;
     for (size_t i = 0; i < 2; ++i) {
-      auto alone = stage_.run((*inputs)[i]);
+      auto alone = run_on((*inputs)[i]);
       if (!alone && alone.failure().code != ec::internal)
         return does_not_run(alone.failure());
       if (!alone || alone->size() != y.size())
@@ -124,7 +167,8 @@ private:
     return true;
   }
 
-  loaded_stage& stage_;
+  stage_loader load_;
+  std::unique_ptr<loaded_stage> stage_;
   signature& s_;
   random_stream random_{1};
 };
@@ -144,7 +188,7 @@ result<void> check_samples(const signature& s) {
                                       + " axes (expected one of them, counted"
                                         " from 0, or -1 for none)"};
     auto axis = static_cast<size_t>(s.batch_axis);
-    auto bytes = dense_bytes(spec.type, with_rows(spec, s.batch_axis, 3));
+    auto bytes = dense_bytes(spec.type, with_rows(s, spec, 3));
     if (s.batch_axis >= 0 && spec.extents[axis] >= 0)
       return error{ec::bad_request,
                    "input " + to_string(spec) + ": axis "
@@ -162,9 +206,9 @@ result<void> check_samples(const signature& s) {
 }
 
 result<std::vector<std::string>>
-learn_outputs(loaded_stage& stage, const std::vector<std::string>& names,
+learn_outputs(stage_loader load, const std::vector<std::string>& names,
               signature& s) {
-  return trial{stage, s}.run(names);
+  return trial{std::move(load), s}.run(names);
 }
 
 } // namespace millrace

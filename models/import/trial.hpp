@@ -5,6 +5,8 @@
 /// Trial runs: what a model's file does not tell of its outputs, its behaviour
 /// on sample inputs does.
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,14 +20,18 @@ namespace millrace {
 /// Errors: bad_request, naming the input.
 result<void> check_samples(const signature& s);
 
+/// Loads what is tried, which a trial run may end.
+using stage_loader = std::function<result<std::unique_ptr<loaded_stage>>()>;
+
 /// Runs the model on two and three sample rows. Fills in the outputs, with the
-/// given names first, and sets the batch axis to -1 when a row's result depends
-/// on its neighbours: requests must then not be merged. Returns what a person
-/// may want to know, a sentence each.
+/// given names first; the usual extent, the longest tried that it runs with,
+/// where inputs have free ones beside the rows; and sets the batch axis to -1
+/// when a row's result depends on its neighbours: requests must then not be
+/// merged. Returns what a person may want to know, a sentence each.
 /// Errors: bad_request when the model does not run on such inputs, or has
-/// fewer outputs than names.
+/// fewer outputs than names; those of loading it.
 result<std::vector<std::string>>
-learn_outputs(loaded_stage& stage, const std::vector<std::string>& names,
+learn_outputs(stage_loader load, const std::vector<std::string>& names,
               signature& s);
 
 } // namespace millrace

@@ -52,6 +52,31 @@ class Sized(torch.nn.Module):
         return x + 0 * torch.ones([n, n])[0, 0]
 
 
+class Strided(torch.nn.Module):
+    """Halves images, which have to be of two pixels at least."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Conv2d(3, 2, 2, stride=2)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+class Short(torch.nn.Module):
+    """Takes texts of twelve words at most."""
+
+    def __init__(self):
+        super().__init__()
+        self.positions = torch.nn.Parameter(torch.rand(12, 4))
+
+    def forward(self, x):
+        n = x.size(1)
+        if n > 12:
+            raise ValueError("too long")
+        return x + self.positions[:n]
+
+
 class Nested(torch.nn.Module):
     """Calls that a reader of the code has to look through, three deep."""
 
@@ -373,7 +398,7 @@ def main():
                    Deceptive(), Sized(), Double(), Halves(), Wide(),
                    Fatal(), Doomed(), Mute(), Forever(), Prying(),
                    Relay(), Residual(), Encoder(), Counting(), Around(),
-                   Keeping()):
+                   Keeping(), Strided(), Short()):
         name = type(module).__name__.lower()
         torch.jit.script(module.eval()).save(str(folder / f"{name}.pt"))
     tied = Tied().eval()

@@ -145,6 +145,31 @@ TEST_CASE("import: an axis that requests choose is free in the outputs that"
   CHECK(to_string(done->info.signature.outputs[0]) == expected);
 }
 
+TEST_CASE("import: free axes are tried as long as the model takes, and shows by"
+          " what it divides them") {
+  temporary_directory dir;
+  auto x = asks("strided", {{"x", dtype::f32, {-1, 3, -1, -1}}});
+  std::string outputs = "output:F32[-1, 2, -1, -1]";
+  int64_t extent = 32;
+  SUBCASE("images that are halved") {
+  }
+  SUBCASE("texts of twelve words") {
+    x = asks("short", {{"x", dtype::f32, {-1, -1, 4}}});
+    outputs = "output:F32[-1, -1, 4]";
+    extent = 8;
+  }
+  SUBCASE("none") {
+    x = asks("strided", {{"x", dtype::f32, {-1, 3, 6, 6}}});
+    outputs = "output:F32[-1, 2, 3, 3]";
+    extent = 1;
+  }
+  auto done = import_into(dir, x);
+  REQUIRE(done);
+  auto& s = done->info.signature;
+  CHECK(to_string(s.outputs[0]) == outputs);
+  CHECK(s.usual_extent == extent);
+}
+
 TEST_CASE("import: where inputs cannot be inferred the message says what to"
           " give") {
   temporary_directory dir;

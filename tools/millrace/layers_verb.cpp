@@ -110,9 +110,13 @@ int run_layers(const layers_options& x, const common_options& common) {
     return exit_ok;
   }
   print_table(rows);
+  auto extent = info.signature.usual_extent;
   std::cout << "\nBEHIND IT: what a request of one row sends over a cut there,"
-               " in TENSORS.\nFROM, TO: whose values it takes, and who takes"
-               " its own."
+               " in TENSORS"
+            << (extent > 1 ? ";\nof " + std::to_string(extent)
+                               + " along each axis that may be any"
+                           : "")
+            << ".\nFROM, TO: whose values it takes, and who takes its own."
             << std::endl;
   return exit_ok;
 }

@@ -100,7 +100,7 @@ public:
 private:
   result<input_source> use_zeros(const signature& s) {
     for (auto& spec : s.inputs) {
-      auto extents = with_rows(spec, s.batch_axis, static_cast<int64_t>(rows_));
+      auto extents = with_rows(s, spec, static_cast<int64_t>(rows_));
       auto bytes = dense_bytes(spec.type, extents);
       if (!bytes || *bytes > wire_limits::message_bytes)
         return error{ec::too_large,

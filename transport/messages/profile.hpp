@@ -21,7 +21,8 @@ struct measure_model {
   std::string version; ///< as in model_settings
   std::string device;  ///< kind, id, or NODE/ID; empty: any
   std::vector<uint64_t> rows{1, 2, 4, 8};
-  uint64_t extent = 1; ///< of inputs' free extents beside the rows
+  /// Of inputs' free extents beside the rows; 0: the model's usual one.
+  uint64_t extent = 0;
   /// By what part longer than a row takes alone it may take under load.
   double threshold = 1;
   MILLRACE_FIELDS(measure_model, model, version, device, rows, extent,
@@ -110,7 +111,7 @@ struct measure {
   uint64_t version = 0;
   std::string device; ///< id
   std::vector<uint64_t> rows;
-  uint64_t extent = 1; ///< as in measure_model
+  uint64_t extent = 0; ///< as in measure_model
   double threshold = 1;
   MILLRACE_FIELDS(measure, model, version, device, rows, extent, threshold)
 };

@@ -83,8 +83,7 @@ result<infer> request_for(const std::string& model, client& gateway,
       continue;
     for (auto& spec : m.signature.inputs)
       out.inputs.push_back(
-        {"", *tensor::zeros(spec.type,
-                            with_rows(spec, m.signature.batch_axis, rows))});
+        {"", *tensor::zeros(spec.type, with_rows(m.signature, spec, rows))});
     return out;
   }
   return error{

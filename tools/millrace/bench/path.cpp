@@ -49,8 +49,7 @@ result<std::function<nanoseconds()>> direct_call(const std::string& bundles,
   tensor_list inputs;
   auto& s = shared->info.signature;
   for (auto& spec : s.inputs)
-    inputs.push_back(
-      *tensor::zeros(spec.type, with_rows(spec, s.batch_axis, 1)));
+    inputs.push_back(*tensor::zeros(spec.type, with_rows(s, spec, 1)));
   std::shared_ptr<loaded_stage> kept = std::move(*stage);
   return std::function<nanoseconds()>{[kept, inputs] {
     auto begin = std::chrono::steady_clock::now();
