@@ -262,6 +262,9 @@ private:
                    "expected numbers of rows, found " + shown(n));
       if (!x.profile.empty())
         existing_file(key + ".profile", x.profile);
+      else if (!x.profile_layers.empty())
+        refuse(key + ".profile_layers",
+               "says of which layers of a profile, and there is no 'profile'");
       std::set<std::string> seen{name};
       for (auto next = x.like; !next.empty() && spec_.bundles.contains(next);
            next = spec_.bundles.at(next).like)

@@ -28,10 +28,13 @@ bool profile_book::has(const std::string& model) const {
                      [&](auto& x) { return x.model == model; });
 }
 
-std::set<std::string> profile_book::kinds_of(const std::string& model) const {
+std::set<std::string>
+profile_book::kinds_of(const std::string& model,
+                       const std::string& beginning) const {
   std::set<std::string> out;
   for (auto& x : all_)
-    if (x.model == model && !x.layers.empty())
+    if (x.model == model && !x.layers.empty()
+        && x.layers.starts_with(beginning))
       out.insert(x.layers);
   return out;
 }
@@ -41,11 +44,9 @@ result<profile> profile_book::find(const std::string& model,
   if (!has(model))
     return error{ec::unknown_model,
                  "no model " + shown(model) + "; there is " + listed(models())};
-  auto meant = kinds_of(model);
-  if (!layers.empty() && std::any_of(meant.begin(), meant.end(), [&](auto& x) {
-        return x.starts_with(layers);
-      }))
-    std::erase_if(meant, [&](auto& x) { return !x.starts_with(layers); });
+  auto meant = kinds_of(model, layers);
+  if (meant.empty())
+    meant = kinds_of(model);
   std::map<std::string, const profile*> of_any, measured; // by device
   for (auto& x : all_) {
     if (x.model != model || (!x.layers.empty() && !meant.contains(x.layers)))
@@ -90,15 +91,13 @@ result<profile> read_profile(const std::string& path, const std::string& model,
   if (!all)
     return all.failure();
   profile_book book{std::move(*all)};
-  auto kinds = book.kinds_of(model);
   auto refuse = [&](const std::string& why) {
     return error{ec::bad_config, path + ": " + why, {}};
   };
   if (!layers.empty() && book.has(model)
-      && std::none_of(kinds.begin(), kinds.end(),
-                      [&](auto& x) { return x.starts_with(layers); }))
+      && book.kinds_of(model, layers).empty())
     return refuse("no layers " + shown(layers) + " of model " + shown(model)
-                  + "; there is " + listed(kinds));
+                  + "; there is " + listed(book.kinds_of(model)));
   auto out = book.find(model, layers);
   if (!out)
     return refuse(out.failure().text);

@@ -20,8 +20,10 @@ public:
   std::set<std::string> models() const;
   bool has(const std::string& model) const;
 
-  /// The layers of a model that were measured, as profiles name them.
-  std::set<std::string> kinds_of(const std::string& model) const;
+  /// The layers of a model that were measured, as profiles name them: those
+  /// with this beginning.
+  std::set<std::string> kinds_of(const std::string& model,
+                                 const std::string& beginning = {}) const;
 
   /// What is known of a model on each kind of device: what was measured of
   /// these layers (the beginning of their name does); if nothing was, of the

@@ -56,6 +56,11 @@ inline size_t character_at(std::string_view x) {
   return overlong || beyond ? 0 : n;
 }
 
+/// "1 node", "2 nodes".
+inline std::string counted(size_t n, const std::string& what) {
+  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+}
+
 /// A stranger's text as UTF-8 that does nothing to a terminal but fill it:
 /// control characters other than newlines, and what is no character, as '?'.
 inline std::string printable(std::string_view text) {

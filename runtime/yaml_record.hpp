@@ -394,9 +394,15 @@ private:
   requires(std::integral<T> || std::floating_point<T>) static void value(
     YAML::Emitter& out, T x) {
     if constexpr (std::floating_point<T>)
-      out << format_number(x);
+      out << real(format_number(x));
     else
       out << x;
+  }
+  /// 7e-05 is a text to YAML 1.1, 7.0e-05 a number.
+  static std::string real(std::string x) {
+    if (auto e = x.find('e'); e != x.npos && x.find('.') == x.npos)
+      x.insert(e, ".0");
+    return x;
   }
   template <named_enum T>
   static void value(YAML::Emitter& out, T x) {

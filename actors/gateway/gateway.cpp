@@ -153,9 +153,11 @@ std::optional<error> gateway_state::why_not_yet(const infer& x,
         : y.model == x.model
             && (x.version.empty() || x.version == std::to_string(y.version));
     if (named && is_for(y.tenants, who))
-      return error{
-        ec::unavailable,
-        "no replica of model " + shown(y.model) + " has been ready yet", soon};
+      return error{ec::unavailable,
+                   "no replica of model " + shown(y.model)
+                     + " has been ready yet"
+                     + (y.note.empty() ? "" : ": " + y.note),
+                   soon};
   }
   return std::nullopt;
 }

@@ -2,8 +2,27 @@
 #include "actors/placement/cluster_view.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace millrace {
+
+uint64_t number_of(const std::string& replica) {
+  auto dot = replica.rfind('.');
+  return std::strtoull(replica.c_str() + dot + 1, nullptr, 10);
+}
+
+void replica_numbers::add(const std::string& replica) {
+  auto dot = replica.rfind('.');
+  if (dot == std::string::npos)
+    return;
+  auto& highest = highest_[replica.substr(0, dot)];
+  highest = std::max(highest, number_of(replica));
+}
+
+std::string replica_numbers::fresh(const std::string& model, uint64_t version) {
+  auto stem = model + "." + std::to_string(version);
+  return stem + "." + std::to_string(++highest_[stem]);
+}
 
 bool is_there(const replica_status& x) {
   return x.state == replica_condition::ready

@@ -9,12 +9,27 @@
 
 namespace millrace {
 
+/// The numbers that replicas of each model and version have had: one that comes
+/// back, or is asked about, is not taken for another.
+class replica_numbers {
+public:
+  /// A replica of this name, "m.1.7", is there, or was.
+  void add(const std::string& replica);
+
+  /// A name that none has had which was added, nor was given this one.
+  std::string fresh(const std::string& model, uint64_t version);
+
+private:
+  std::map<std::string, uint64_t> highest_; ///< "m.1" -> 7
+};
+
+/// That number: "m.1.7" -> 7.
+uint64_t number_of(const std::string& replica);
+
 /// The cluster as the placement sees it.
 struct cluster_view {
   std::map<std::string, inventory> nodes;
-  /// Names of replicas on nodes that are out of sight and may come back, by
-  /// node.
-  std::map<std::string, std::vector<std::string>> gone;
+  replica_numbers numbers; ///< of those that were there
 };
 
 /// A replica on a node, while a plan is made.

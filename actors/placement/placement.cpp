@@ -66,7 +66,8 @@ void placement_state::on_inventory(inventory& x) {
       note_failure(r);
   }
   known = std::move(x);
-  view_.gone.erase(known.node.name);
+  for (auto& r : known.replicas)
+    view_.numbers.add(r.what.replica);
   await_those_lost_with(known.node.name);
   awaited_.erase(known.node.name);
   auto& orders = orders_[known.node.name];
@@ -92,6 +93,7 @@ void placement_state::apply(inventory& node, const replica_status& result) {
 void placement_state::give_order(inventory& node,
                                  const replica_status& result) {
   auto sequence = ++last_order_;
+  view_.numbers.add(result.what.replica);
   orders_[node.node.name].push_back({sequence, result});
   apply(node, result);
   auto to = caf::actor_cast<supervisor_actor>(node.supervisor);
@@ -126,9 +128,6 @@ void placement_state::on_peer_down(const peer_down& x) {
   if (i == view_.nodes.end()
       || i->second.node.incarnation != x.peer.incarnation)
     return;
-  auto& gone = view_.gone[x.peer.name];
-  for (auto& r : i->second.replicas)
-    gone.push_back(r.what.replica);
   view_.nodes.erase(i);
   orders_.erase(x.peer.name);
   told_.erase(x.peer.name);

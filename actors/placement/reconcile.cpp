@@ -2,9 +2,7 @@
 #include "actors/placement/reconcile.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <set>
-#include <unordered_set>
 
 #include "actors/placement/layout.hpp"
 
@@ -25,13 +23,12 @@ public:
   planner(const cluster_view& view, const std::vector<model_settings>& wanted)
     : view_(view),
       wanted_(wanted),
-      places_(view, completed_among(wanted)) {
-    for (auto& [node, names] : view.gone)
-      names_.insert(names.begin(), names.end());
+      places_(view, completed_among(wanted)),
+      numbers_(view.numbers) {
     for (auto& [name, node] : view.nodes)
       for (auto& r : node.replicas) {
-        names_.insert(r.what.replica);
-        names_.insert(r.what.completes); // which another would be taken for
+        numbers_.add(r.what.replica);
+        numbers_.add(r.what.completes); // which another would be taken for
         if (is_there(r) && !node.draining)
           there_[r.what.model].push_back({&name, &r});
       }
@@ -55,6 +52,9 @@ public:
       if (!models.contains(model))
         for (auto& r : replicas)
           evict(r);
+    for (auto& x : plan_.serve)
+      if (auto why = plan_.notes.find(x.model); why != plan_.notes.end())
+        x.note = why->second;
     return std::move(plan_);
   }
 
@@ -79,9 +79,11 @@ private:
     auto version = resolve_version(view_, x);
     auto* info = bundle_of(view_, x.model, version);
     if (x.replicas > 0)
-      plan_.serve.push_back({x.model, version,
+      plan_.serve.push_back({x.model,
+                             version,
                              info == nullptr ? "" : info->application,
-                             x.tenants});
+                             x.tenants,
+                             {}});
     if (version == 0 && x.replicas > 0) {
       plan_.notes[x.model] =
         why_nowhere(x)
@@ -258,22 +260,10 @@ private:
     plan_.evict.push_back({*r.node, r.status->what.replica});
   }
 
-  static uint64_t number_of(const std::string& replica) {
-    auto dot = replica.rfind('.');
-    return std::strtoull(replica.c_str() + dot + 1, nullptr, 10);
-  }
-
-  std::string fresh_name(const model_settings& x, uint64_t version) {
-    auto stem = x.model + "." + std::to_string(version) + ".";
-    for (auto& n = next_number_[stem];;)
-      if (auto name = stem + std::to_string(++n); names_.insert(name).second)
-        return name;
-  }
-
   assignment assign(const wish& what, const place& to,
                     const std::string& completes = {}) {
     auto& x = *what.settings;
-    return {fresh_name(x, what.version),
+    return {numbers_.fresh(x.model, what.version),
             x.model,
             what.version,
             what.layers,
@@ -400,8 +390,7 @@ private:
   places places_;
   std::vector<layout> layouts_;
   std::map<std::string, std::vector<placed>> there_; ///< by model
-  std::unordered_set<std::string> names_;
-  std::map<std::string, uint64_t> next_number_; ///< below it all are taken
+  replica_numbers numbers_;
   placement_plan plan_;
 };
 

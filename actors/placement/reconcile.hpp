@@ -30,8 +30,7 @@ struct placement_plan {
 /// be completed, each has room for the whole model, and each device with one
 /// that is ready gets a whole replica; when none of these is on its way and as
 /// many are ready as copies are wanted, the parts go. Nodes that drain
-/// get nothing, and what they have does not count. No name is given that a
-/// replica in sight or gone has.
+/// get nothing, and what they have does not count.
 placement_plan reconcile(const cluster_view& view,
                          const std::vector<model_settings>& wanted);
 

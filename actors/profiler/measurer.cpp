@@ -107,9 +107,11 @@ void measurer_state::on_fetched(const fetched& x) {
 
 void measurer_state::on_idle(const device_load& x) {
   if (x.running + x.waiting + x.memory > 0)
-    return fail({ec::unavailable, "device " + x.device
-                                    + " has replicas: to measure it has to be"
-                                      " idle"});
+    return fail(
+      {ec::unavailable,
+       "device " + x.device
+         + " has replicas ('unload' ends a model's): to measure it has to be"
+           " idle"});
   before_ = x;
   load_next();
 }

@@ -37,7 +37,8 @@ caf::result<plan_list> profiler_state::on_get_plans(const get_plans& x) {
                    "nothing is known of what " + x.model + " costs"
                      + (first_of(x.model) == profiles_.end()
                           ? ""
-                          : " of these layers; what was measured is of others"),
+                          : " of these layers; what was measured is of others")
+                     + ": 'measure' finds it out, on an idle device",
                    {}});
   std::set<std::string> kinds;
   for (auto* one : all)

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
+#include "models/profile_remarks.hpp"
 #include "runtime/limits.hpp"
 #include "runtime/log.hpp"
 #include "runtime/name.hpp"
@@ -176,8 +178,45 @@ caf::result<done> profiler_state::on_keep(const keep_profile& x) {
   if (!what)
     return to_caf(what.failure());
   auto promise = self_->make_response_promise<done>();
-  keep(std::move(*what), promise);
+  auto remarks = remarks_on(*what);
+  for (auto& y : remarks_here(*what))
+    remarks.push_back(std::move(y));
+  keep(std::move(*what), promise, std::move(remarks));
   return promise;
+}
+
+/// Why nothing in this cluster may ever look at a profile.
+std::vector<std::string> profiler_state::remarks_here(const profile& x) const {
+  std::vector<std::string> out;
+  std::set<std::string> kinds;
+  std::map<std::string, size_t> layers; // of each kind
+  for (auto& [name, node] : view_.nodes) {
+    for (auto& d : node.devices)
+      kinds.insert(d.kind);
+    for (auto& m : node.models)
+      if (m.model == x.model)
+        layers[m.layers_key] = m.layer_bytes.size();
+  }
+  for (auto& kind : devices_in(x)) {
+    auto of = layers_in(x, kind);
+    if (!kinds.contains(kind))
+      out.push_back(
+        "no device here is of kind " + shown(kind)
+        + (kinds.empty()
+             ? std::string{}
+             : " (there is " + joined(kinds, ", ", std::identity{}) + ")"));
+    auto fits = [&](auto& y) { return of <= 1 || y.second == of; };
+    if (x.layers.empty() && !layers.empty()
+        && std::none_of(layers.begin(), layers.end(), fits))
+      out.push_back("it is of " + std::to_string(of) + " layers on "
+                    + shown(kind) + ", and no bundle here has so many");
+  }
+  if (layers.empty())
+    out.push_back("no node here has a bundle of " + shown(x.model));
+  else if (!x.layers.empty() && !layers.contains(x.layers))
+    out.push_back("no bundle here has these layers, "
+                  + millrace::first_of(x.layers, 12));
+  return out;
 }
 
 caf::result<done> profiler_state::on_forget(const forget_profiles& x) {
@@ -193,7 +232,8 @@ caf::result<done> profiler_state::on_forget(const forget_profiles& x) {
 
 // -- on disk, one after the other ---------------------------------------------
 
-void profiler_state::keep(profile x, done_promise promise) {
+void profiler_state::keep(profile x, done_promise promise,
+                          std::vector<std::string> remarks) {
   auto of = key_of(x);
   if (changes_.size() >= most_changes
       || (profiles_.size() >= most_profiles && !profiles_.contains(of))) {
@@ -201,7 +241,7 @@ void profiler_state::keep(profile x, done_promise promise) {
       to_caf({ec::overloaded, "so many profiles cannot be kept", {}}));
     return;
   }
-  enqueue({std::move(of), std::move(x), promise});
+  enqueue({std::move(of), std::move(x), promise, std::move(remarks)});
 }
 
 void profiler_state::enqueue(change x) {
@@ -228,7 +268,7 @@ uint64_t profiler_state::version_of(const key& x) const {
 void profiler_state::write_next() {
   if (changes_.empty())
     return;
-  auto& [of, what, promise] = changes_.front();
+  auto& [of, what, promise, remarks] = changes_.front();
   profile_row row;
   uint64_t version = 0;
   if (of.first.empty()) {
@@ -287,7 +327,7 @@ void profiler_state::on_written(const profile_written& x) {
       is_last = first_of(of.first) == profiles_.end();
     }
     if (is_last)
-      promise.deliver(done{});
+      promise.deliver(done{std::move(written.remarks)});
   } else {
     log_event(log_level::error, "profiler", "not_written",
               {{"error", to_string(x.version->failure())}});

@@ -53,6 +53,7 @@ private:
     key of;                      ///< of no model: the averages
     std::optional<profile> what; ///< none: all rows of this model go
     done_promise promise;
+    std::vector<std::string> remarks{}; ///< for who asked
   };
   /// Of one profile on one kind of device.
   struct known_plans {
@@ -77,7 +78,9 @@ private:
   result<site> site_for(const measure_model& x) const;
   static key key_of(const profile& x);
   result<void> take_row(const stored_row& x);
-  void keep(profile x, done_promise promise);
+  void keep(profile x, done_promise promise,
+            std::vector<std::string> remarks = {});
+  std::vector<std::string> remarks_here(const profile& x) const;
   uint64_t version_of(const key& x) const;
   void enqueue(change x);
   std::map<key, entry>::iterator first_of(const std::string& model);

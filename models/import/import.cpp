@@ -238,10 +238,12 @@ import_torchscript(backend& runner, const import_request& x,
       cut_into_layers(runner, *file, known, x.layers, *samples, progress);
     if (!layers && x.must_cut)
       return std::move(layers.failure()).within(x.path);
-    if (!layers)
-      out.remarks.push_back("it is one layer: " + layers.failure().text);
-    else if (*layers)
-      done = std::move(**layers);
+    if (layers && layers->layers)
+      done = std::move(*layers->layers);
+    else
+      out.remarks.push_back(
+        "it is one layer: "
+        + (layers ? layers->why_one : layers.failure().text));
   }
   auto& info = done->content->info;
   info.signature = known.signature;

@@ -116,7 +116,7 @@ private:
 
 } // namespace
 
-result<std::optional<draft>>
+result<cut_model>
 cut_into_layers(backend& runner, const mapped_file& file, const manifest& known,
                 const layer_settings& how, const sample_run& samples,
                 const std::function<void(std::string)>& progress) {
@@ -125,7 +125,7 @@ cut_into_layers(backend& runner, const mapped_file& file, const manifest& known,
   if (!finest)
     return finest.failure();
   if (finest->content->info.layers.size() == 1)
-    return std::optional<draft>{};
+    return cut_model{{}, "it has no parts that follow each other"};
   progress("running each of its "
            + std::to_string(finest->content->info.layers.size())
            + " parts to see what passes between them");
@@ -134,7 +134,10 @@ cut_into_layers(backend& runner, const mapped_file& file, const manifest& known,
     return measured.failure();
   auto firsts = choose_layers(*measured, how.most, how.least);
   if (firsts.size() == 1)
-    return std::optional<draft>{};
+    return cut_model{{},
+                     "its parts together are not two layers of "
+                       + format_bytes(how.least) + " of parameters"
+                       + " (--layer-size)"};
   auto out = work.cut(how.depth, std::move(firsts));
   if (!out)
     return out.failure();
@@ -142,7 +145,7 @@ cut_into_layers(backend& runner, const mapped_file& file, const manifest& known,
            + " layers with the whole");
   if (auto same = work.prove(*out); !same)
     return same.failure();
-  return std::optional{std::move(*out)};
+  return cut_model{std::move(*out), {}};
 }
 
 result<tensor_lists>

@@ -19,11 +19,17 @@ struct layer_settings {
   uint64_t least = 64 << 10;
 };
 
+/// A model in layers; or why it is one.
+struct cut_model {
+  std::optional<draft> layers;
+  std::string why_one;
+};
+
 /// Cuts a model file into layers, and sees that they compute together what the
 /// whole did: `known` is what is known of the model, its signature too, and
-/// `samples` what it made of which inputs. Nothing where it is one layer.
+/// `samples` what it made of which inputs.
 /// Errors: bad_request when it cannot be cut so.
-result<std::optional<draft>>
+result<cut_model>
 cut_into_layers(backend& runner, const mapped_file& file, const manifest& known,
                 const layer_settings& how, const sample_run& samples,
                 const std::function<void(std::string)>& progress);

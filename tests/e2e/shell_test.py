@@ -121,7 +121,12 @@ class Shell(ThreeNodes):
             f" {chance.randrange(10 ** 6)}}}}}\n" for i in range(110))
         path = pathlib.Path(self.folder.name, "many.yaml")
         path.write_text("models:\n  - model: many\n    points:\n" + points)
-        self.assertEqual(self.shell("import-profiles", str(path)).returncode, 0)
+        imported = self.shell("import-profiles", str(path))
+        self.assertEqual(imported.returncode, 0)
+        warnings = " ".join(imported.stderr.split())
+        self.assertIn("no node here has a bundle of 'many'", warnings)
+        self.assertIn("no device here is of kind 'gpu' (there is cpu)", warnings)
+        self.assertIn("without parameter_bytes on 'gpu'", warnings)
         lost = self.shell("events").stdout.count("peer_down")
         begun = time.monotonic()
         plans = subprocess.Popen(

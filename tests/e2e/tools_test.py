@@ -252,6 +252,33 @@ class Calls(unittest.TestCase):
         self.assertEqual(answer.returncode, 78)
         self.assertIn(f"{path}.not", answer.stderr)
 
+    def test_a_config_is_held_against_the_bundles_and_profiles_beside_it(self):
+        store = self.store()
+        profiles = self.path / "profiles.yaml"
+        profiles.write_text("models: [{model: relay, points: [{device: V100,"
+                            " metrics: {execute_secs: 1}}]}]\n")
+        def check(model, more=""):
+            path = self.config(f"nodes:\n  a: {{roles: [worker], models: {store}}}\n"
+                               f"models: [{model}]\n{more}")
+            answer = call(MILLRACE, "node", "--config", path, "--check")
+            return answer.returncode, answer.stdout + answer.stderr
+        self.assertEqual(check("{model: relay, parts: 2}")[0], 0)
+        self.assertNotIn("warning", check("{model: relay, parts: 2}")[1])
+        for wrong in ("{model: relay, parts: 99}", "{model: relay, cuts: [70]}"):
+            code, text = check(wrong)
+            self.assertEqual(code, 78)
+            self.assertIn("model 'relay', as in", text)
+        code, text = check("{model: relay, complete: true}")
+        self.assertEqual(code, 0)
+        self.assertIn("complete does nothing", text)
+        code, text = check("{model: nobody}")
+        self.assertEqual(code, 0)
+        self.assertIn("model 'nobody': no bundle of it on this host", text)
+        code, text = check("{model: relay}", f"profiles: {profiles}\n")
+        self.assertEqual(code, 0)
+        self.assertIn("nothing reads 'execute_secs'", " ".join(text.split()))
+        self.assertIn("no device here is of such a kind", " ".join(text.split()))
+
     def test_bundles_are_listed_and_verified(self):
         store = self.store()
         listed = json.loads(call(MILLRACE, "model", "list", "--store", store, "--json").stdout)

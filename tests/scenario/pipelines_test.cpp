@@ -422,6 +422,17 @@ TEST_CASE("P16: a part that drains runs what is bound to it before it ends") {
   CHECK(c.answers() == counts{{ec::ok, 1}});
 }
 
+TEST_CASE("pipelines: who asks for what cannot be cut so hears why") {
+  virtual_cluster c{2, in_parts(13), ten_ms};
+  c.request(1, marked(c, 1));
+  c.advance(10ms);
+  REQUIRE(c.replies.contains(1));
+  CHECK(c.replies[1][0].status == ec::unavailable);
+  CHECK(c.replies[1][0].error
+        == "no replica of model 'm' has been ready yet: it has 12 layers, which"
+           " make no 13 parts");
+}
+
 TEST_CASE("pipelines: what cannot be cut so is said") {
   auto wanted = in_parts(2);
   virtual_cluster c{2, wanted, ten_ms};

@@ -226,6 +226,18 @@ TEST_CASE("layers that are too small, or too many, are put together") {
   CHECK(names_of(*large).size() > 3);
 }
 
+TEST_CASE("a model whose layers are all too small is told why it is one") {
+  temporary_directory dir;
+  auto whole =
+    cut(dir, "residual", rows_of_4, [](auto& x) { x.layers.least = 1 << 30; });
+  REQUIRE(whole);
+  CHECK(whole->info.layers.size() == 1);
+  REQUIRE(whole->remarks.size() == 1);
+  CHECK(whole->remarks[0]
+        == "it is one layer: its parts together are not two layers of 1 GiB of"
+           " parameters (--layer-size)");
+}
+
 TEST_CASE("verify tells a bundle that computes something else than when it was"
           " imported") {
   temporary_directory dir;

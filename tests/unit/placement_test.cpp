@@ -407,6 +407,27 @@ TEST_CASE("FP-24: once enough copies are whole no part is put anywhere, nor"
   CHECK(is_idle(reconcile(view, {wanted})));
 }
 
+TEST_CASE("placement: no replica gets a number that another has had") {
+  auto view = with_memory(2, 1000);
+  auto first = carry_out(view, {want(2)});
+  REQUIRE(first.deploy.size() == 2);
+  for (auto& x : first.deploy)
+    view.numbers.add(x.replica);
+  view.nodes["w1"].replicas.clear(); // lost, and forgotten
+  auto second = carry_out(view, {want(2)});
+  REQUIRE(second.deploy.size() == 1);
+  CHECK(second.deploy[0].replica == "m.1.3");
+  CHECK(number_of("m.1.3") == 3);
+}
+
+TEST_CASE("placement: why a model cannot be served goes to who is asked for"
+          " it") {
+  auto view = with_memory(1, 1000);
+  auto plan = reconcile(view, {in_parts(99)});
+  REQUIRE(plan.serve.size() == 1);
+  CHECK(plan.serve[0].note == "it has 12 layers, which make no 99 parts");
+}
+
 TEST_CASE("placement: copies beyond those that are wanted make way for a model"
           " that has none") {
   auto view = with_memory(2, 150);

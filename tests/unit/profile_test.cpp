@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "models/profile_book.hpp"
+#include "models/profile_remarks.hpp"
 #include "runtime/bytes.hpp"
 #include "tests/support/temporary_directory.hpp"
 
@@ -127,4 +128,49 @@ TEST_CASE("profile: of a file with two kinds of layers one is chosen") {
   CHECK(x->points.at(0).metrics.at("execute_seconds") == 2);
   CHECK(read_profile(path, "m", "c").failure().text
         == path + ": no layers 'c' of model 'm'; there is aaa1, bbb2");
+}
+
+TEST_CASE("profile: what is odd about one is said, and nothing about one that"
+          " is as it should be") {
+  profile p{"m", {}};
+  auto add = [&](std::map<std::string, double> dimensions,
+                 std::map<std::string, double> metrics) {
+    p.points.push_back({"d", 1, std::move(dimensions), std::move(metrics)});
+  };
+  auto remarks = [&] {
+    std::string out;
+    for (auto& x : remarks_on(p))
+      out += x + "\n";
+    return out;
+  };
+  auto says = [&](const std::string& part) {
+    return remarks().find(part) != std::string::npos;
+  };
+  add({}, {{"execute_seconds", 3}, {"load_seconds", 1}});
+  CHECK(remarks() == "");
+  SUBCASE("a metric that nothing reads") {
+    add({}, {{"execute_secs", 3}});
+    CHECK(says("nothing reads 'execute_secs'"));
+  }
+  SUBCASE("a value that is there twice") {
+    add({}, {{"execute_seconds", 4}});
+    CHECK(says("execute_seconds on 'd' with batch 1 is there twice; the first"
+               " counts"));
+  }
+  SUBCASE("layers without bytes") {
+    add({{"layer", 0}}, {{"execute_seconds", 1}, {"parameter_bytes", 9}});
+    add({{"layer", 1}}, {{"execute_seconds", 1}});
+    CHECK(remarks()
+          == "without output_bytes on 'd' plans take what passes between parts"
+             " for nothing\n");
+  }
+  SUBCASE("a device on which nothing is known to run") {
+    p.points.push_back({"e", 1, {}, {{"load_seconds", 1}}});
+    CHECK(says("without execute_seconds on 'e'"));
+  }
+}
+
+TEST_CASE("profile: a small number is one to who reads YAML 1.1, as well") {
+  profile p{"m", {{"d", 1, {}, {{"execute_seconds", 7e-5}}}}};
+  CHECK(print_profiles({p}).find("7.0e-05") != std::string::npos);
 }

@@ -8,8 +8,8 @@
 #include <sys/resource.h>
 
 #include "actors/node/node.hpp"
+#include "millrace/node_check.hpp"
 #include "millrace/print.hpp"
-#include "models/profile_book.hpp"
 #include "runtime/log.hpp"
 #include "runtime/metrics.hpp"
 
@@ -45,14 +45,19 @@ int check_node(const node_options& x, const common_options& common,
   if (name)
     if (auto keys = node::check_keys(config, *name); !keys)
       return refuse(common, keys.failure());
-  if (!config.profiles.empty())
-    if (auto book = read_book(config.profiles); !book)
-      return refuse(common, book.failure());
+  auto doubts = check_beside(config);
+  if (!doubts)
+    return refuse(common, doubts.failure());
   if (common.json)
-    std::cout << json{{"config", x.config}, {"ok", true}}.dump() << std::endl;
+    std::cout
+      << json{{"config", x.config}, {"ok", true}, {"warnings", *doubts}}.dump()
+      << std::endl;
   else
-    std::cout << x.config << ": fine (" << config.nodes.size() << " nodes, "
-              << config.models.size() << " models)" << std::endl;
+    std::cout << x.config << ": fine (" << counted(config.nodes.size(), "node")
+              << ", " << counted(config.models.size(), "model") << ")"
+              << std::endl;
+  if (!common.json)
+    print_warnings(x.config, *doubts);
   return exit_ok;
 }
 
@@ -151,7 +156,8 @@ void add_node_verb(CLI::App& app, common_options& common, verb_action& run) {
   verb->add_flag("--metrics", x->metrics, "List every metric of a node");
   verb->add_flag(
     "--check", x->check,
-    "Only check the file, its profiles and the keys of --node, then"
+    "Only check the file, its profiles, the keys of --node and what bundles are"
+    " here, then"
     " exit");
   verb->add_flag("--json", common.json, "Print JSON");
   verb->callback([=, &common, &run] {

@@ -7,6 +7,7 @@
 #include "millrace/print.hpp"
 #include "models/partition/deployment.hpp"
 #include "models/profile_book.hpp"
+#include "models/profile_remarks.hpp"
 #include "runtime/program_folder.hpp"
 
 namespace millrace {
@@ -240,11 +241,19 @@ result<layer_costs> costs_for(const plan_options& x) {
     return error{
       ec::bad_request, "--network " + x.network + ": expected more than 0", {}};
   auto found = profile_for(x);
+  if (!found && x.profiles.empty())
+    return error{found.failure().code,
+                 found.failure().text
+                   + ". Of a model of your own: measure it ('measure' in"
+                     " actor-shell), write that to a file ('export-profiles'),"
+                     " and give that with --profiles",
+                 {}};
   if (!found)
     return found.failure();
   auto device = device_for(x, *found);
   if (!device)
     return device.failure();
+  print_warnings(x.model, remarks_on(*found));
   return layer_costs_of(*found, *device, x.rows, {*rate, *latency});
 }
 

@@ -200,6 +200,13 @@ std::string wrapped(const std::string& text, size_t width, size_t indent) {
   return in_lines(all, width - indent, "\n" + std::string(indent, ' '));
 }
 
+void print_warnings(const std::string& about,
+                    const std::vector<std::string>& texts) {
+  for (auto& x : texts)
+    std::cerr << wrapped("warning: " + about + ": " + x, terminal_width(), 2)
+              << std::endl;
+}
+
 size_t terminal_width() {
   winsize x{};
   if (::isatty(1) == 0 || ::ioctl(1, TIOCGWINSZ, &x) != 0)

@@ -138,6 +138,10 @@ std::string table_text(const table& rows, size_t width = 0,
 /// indented; in one line for a width of 0. Words that are longer are broken.
 std::string wrapped(const std::string& text, size_t width, size_t indent);
 
+/// "warning: ABOUT: TEXT" of each, on stderr.
+void print_warnings(const std::string& about,
+                    const std::vector<std::string>& texts);
+
 /// Columns of the terminal that stdout is; 0 when it is none, so that scripts
 /// get everything.
 size_t terminal_width();

@@ -77,12 +77,21 @@ std::string source_of(const profile& x, const std::string& kind) {
   return i == x.sources.end() ? "" : i->second;
 }
 
+/// "12 9f3a01c2": how many, and the beginning of their name, which --layers and
+/// profile_layers take.
+std::string layers_text(const profile& x, const std::string& kind) {
+  constexpr size_t enough = 8;
+  auto n = layers_in(x, kind);
+  auto out = n == 0 ? "uncut" : std::to_string(n);
+  return x.layers.empty() ? out : out + " " + first_of(x.layers, enough);
+}
+
 void print_summary(const known_costs& all, size_t width) {
   table rows{{"MODEL", "DEVICE", "LAYERS", "ONE ROW", "LOAD", "MEMORY",
               "WORKS ON", "FROM"}};
   for (auto& x : all.profiles)
     for (auto& kind : devices_in(x))
-      rows.push_back({x.model, kind, std::to_string(layers_in(x, kind)),
+      rows.push_back({x.model, kind, layers_text(x, kind),
                       duration(metric_of(x, kind, "execute_seconds")),
                       duration(metric_of(x, kind, "load_seconds")),
                       bytes(metric_of(x, kind, "memory_bytes")),
@@ -231,10 +240,8 @@ int report_profiles(shell& in, const std::vector<profile>& xs,
     models.insert(x.model);
   if (in.form == output_form::json)
     return print_json(json{{"models", models.size()}, {"profiles", xs.size()}});
-  std::cout << what_became << ": " << xs.size()
-            << (xs.size() == 1 ? " profile" : " profiles") << " of "
-            << models.size() << (models.size() == 1 ? " model" : " models")
-            << std::endl;
+  std::cout << what_became << ": " << counted(xs.size(), "profile") << " of "
+            << counted(models.size(), "model") << std::endl;
   return exit_ok;
 }
 
@@ -269,6 +276,7 @@ int import_profiles(shell& in, const arguments& args) {
     auto kept = ask_profiler<done>(in.cluster, keep_profile{pack(x)});
     if (!kept)
       return complain(in, shown(x.model) + ": " + kept.failure().text);
+    print_warnings(x.model, kept->remarks);
   }
   return report_profiles(in, *all, "read from " + args[0]);
 }

@@ -71,7 +71,9 @@ struct wanted_model {
   uint64_t version = 0;             ///< 0: no node has the one that is wanted
   std::string application;          ///< of its bundle, where there is one
   std::vector<std::string> tenants; ///< as in model_settings
-  MILLRACE_FIELDS(wanted_model, model, version, application, tenants)
+  std::string
+    note; ///< why not all of it can be served; empty: nothing is wrong
+  MILLRACE_FIELDS(wanted_model, model, version, application, tenants, note)
 };
 
 /// Controller to gateways: these are to be served, and no others. Obeyed only

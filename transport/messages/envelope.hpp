@@ -35,9 +35,10 @@ struct failure {
   MILLRACE_FIELDS(failure, code, text, retry_after)
 };
 
-/// Success without anything to say.
+/// Success.
 struct done {
-  MILLRACE_FIELDS(done)
+  std::vector<std::string> remarks; ///< that one may want to know of
+  MILLRACE_FIELDS(done, remarks)
 };
 
 } // namespace millrace

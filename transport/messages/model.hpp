@@ -104,7 +104,8 @@ struct model_settings {
       note{"a number or an alias; default: the alias default, else the newest"},
       note{"loaded copies", 0, 10'000},
       note{"a copy is cut into so many parts, each a replica of its own: a"
-           " request passes through one of each, wherever they are",
+           " request passes through one of each, wherever they are; with cuts:"
+           " one more than those",
            1, 128},
       note{"where: the first layer of each part but the first; default: so that"
            " the largest part is as small as it can be"},

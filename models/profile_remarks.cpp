@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/profile_remarks.hpp"
+
+#include <functional>
+
+#include "models/partition/layer_costs.hpp"
+#include "runtime/text.hpp"
+
+namespace millrace {
+
+namespace {
+
+/// That something in Millrace reads, or makes.
+const std::set<std::string> known_metrics{
+  "execute_seconds",     "load_seconds",      "open_seconds",
+  "warm_up_seconds",     "memory_bytes",      "activation_bytes",
+  "parameter_bytes",     "attach_seconds",    "send_seconds",
+  "output_bytes",        "deadline_seconds",  "bandwidth_share",
+  "part_attach_seconds", "part_send_seconds", "part_parameter_bytes"};
+
+std::string place_of(const profile_point& p) {
+  std::string out = shown(p.device) + " with batch " + format_number(p.batch);
+  for (auto& [name, value] : p.dimensions)
+    out += ", " + name + " " + format_number(value);
+  return out;
+}
+
+/// Values of a metric at one place: the first counts.
+void add_doubles(const profile& x, std::vector<std::string>& out) {
+  using place =
+    std::tuple<std::string, double, std::map<std::string, double>, std::string>;
+  std::set<place> seen;
+  size_t doubles = 0;
+  std::string first;
+  for (auto& p : x.points)
+    for (auto& [metric, value] : p.metrics)
+      if (!seen.emplace(p.device, p.batch, p.dimensions, metric).second
+          && doubles++ == 0)
+        first = metric + " on " + place_of(p);
+  if (doubles > 0)
+    out.push_back(first + " is there twice"
+                  + (doubles > 1 ? ", and so are " + std::to_string(doubles - 1)
+                                     + " other values"
+                                 : "")
+                  + "; the first counts");
+}
+
+bool has(const profile& x, const std::string& device,
+         const std::string& metric) {
+  for (auto& p : x.points)
+    if (p.device == device && p.metrics.contains(metric))
+      return true;
+  return false;
+}
+
+} // namespace
+
+std::vector<std::string> remarks_on(const profile& x) {
+  std::vector<std::string> out;
+  std::set<std::string> unread;
+  for (auto& p : x.points)
+    for (auto& [metric, value] : p.metrics)
+      if (!known_metrics.contains(metric))
+        unread.insert(shown(metric));
+  if (!unread.empty())
+    out.push_back("nothing reads " + joined(unread, ", ", std::identity{})
+                  + "; the metrics that are read are "
+                  + joined(known_metrics, ", ", std::identity{}));
+  add_doubles(x, out);
+  for (auto& device : devices_in(x)) {
+    auto lacks = [&](const char* metric, const char* what) {
+      if (!has(x, device, metric))
+        out.push_back(std::string{"without "} + metric + " on " + shown(device)
+                      + " plans take " + what + " for nothing");
+    };
+    if (layers_in(x, device) == 0) {
+      if (!has(x, device, "execute_seconds"))
+        out.push_back("without execute_seconds on " + shown(device)
+                      + " it is not known how long it runs there");
+      continue;
+    }
+    lacks("parameter_bytes", "fetching layers");
+    lacks("output_bytes", "what passes between parts");
+  }
+  return out;
+}
+
+} // namespace millrace
