@@ -37,7 +37,7 @@ class Parts(ThreeNodes):
     def test_what_a_model_costs_is_measured_and_goes_from_one_cluster_to_another(self):
         answer = self.shell("measure", "relay", "-", "1", "0.5")
         self.assertEqual(answer.returncode, 0, answer.stderr)
-        self.assertRegex(answer.stdout, r"relay +slow +6 +\d.*w2/emu")
+        self.assertRegex(answer.stdout, r"relay +slow +6 [0-9a-f]{8} +\d.*w2/emu")
         measured = self.ask("profiles", "relay")["profiles"]
         self.assertEqual(len(measured), 1)
         self.assertNotEqual(measured[0]["layers"], "")

@@ -125,7 +125,7 @@ class Shell(ThreeNodes):
         self.assertEqual(imported.returncode, 0)
         warnings = " ".join(imported.stderr.split())
         self.assertIn("no node here has a bundle of 'many'", warnings)
-        self.assertIn("no device here is of kind 'gpu' (there is cpu)", warnings)
+        self.assertIn("no device here is of kind 'gpu' (there is cpu, slow)", warnings)
         self.assertIn("without parameter_bytes on 'gpu'", warnings)
         lost = self.shell("events").stdout.count("peer_down")
         begun = time.monotonic()
