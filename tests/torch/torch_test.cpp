@@ -257,7 +257,10 @@ TEST_CASE("import: requests of a model whose rows depend on each other are"
   auto done = import_into(dir, asks("centred", {rows_of_4}));
   REQUIRE(done);
   CHECK(done->info.signature.batch_axis == -1);
-  CHECK(done->remarks.size() == 2);
+  REQUIRE(done->remarks.size() == 3);
+  CHECK(done->remarks[0].starts_with("the file has no parameters"));
+  CHECK(done->remarks[1].starts_with("a row's result depends on the other"));
+  CHECK(done->remarks[2].starts_with("it is one layer: "));
 }
 
 TEST_CASE(
