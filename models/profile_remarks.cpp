@@ -53,6 +53,22 @@ bool has(const profile& x, const std::string& device,
   return false;
 }
 
+/// Of one row.
+struct run_seconds {
+  double whole = 0;
+  double layers = 0; ///< together
+};
+
+run_seconds seconds_of_all(const profile& x, const std::string& device) {
+  run_seconds out;
+  auto at_one = [](const curve& y) { return y.empty() ? 0 : y.at(1); };
+  out.whole = at_one(curve_of(x, "execute_seconds", device));
+  for (size_t i = 0; i < layers_in(x, device); ++i)
+    out.layers += at_one(curve_of(x, "execute_seconds", device,
+                                  {{"layer", static_cast<double>(i)}}));
+  return out;
+}
+
 } // namespace
 
 std::vector<std::string> remarks_on(const profile& x) {
@@ -79,6 +95,12 @@ std::vector<std::string> remarks_on(const profile& x) {
                       + " it is not known how long it runs there");
       continue;
     }
+    auto of_all = seconds_of_all(x, device);
+    if (of_all.whole > 2 * of_all.layers)
+      out.push_back("its layers take " + format_seconds(of_all.layers)
+                    + " of the " + format_seconds(of_all.whole)
+                    + " that all take on " + shown(device)
+                    + ": what each run takes whatever it runs is not in plans");
     lacks("parameter_bytes", "fetching layers");
     lacks("output_bytes", "what passes between parts");
   }

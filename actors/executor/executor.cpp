@@ -108,7 +108,8 @@ void executor_state::on_device_loaded(const device_loaded& x) {
   memory_[x.instance] = {report.memory.value, completes};
   report_memory();
   promise.deliver(stage_loaded{x.instance, report.memory.value,
-                               to_us(report.load), to_us(report.warm_up)});
+                               to_us(report.load), to_us(report.warm_up),
+                               report.confined});
 }
 
 void executor_state::on_device_lost(const device_lost& x) {
@@ -169,9 +170,10 @@ void executor_state::feed() {
   while (auto id = queue_->next()) {
     auto& w = work_.at(*id);
     if (!memory_.contains(w.what.instance)) { // lost, or its replica ended
-      answer(
-        std::move(work_.extract(*id).mapped()),
-        {*id, 0, error{ec::unavailable, "it is loaded no more"}, now(), now()});
+      answer(std::move(work_.extract(*id).mapped()),
+             {*id, 0,
+              error{ec::unavailable, "what it had loaded was lost before"},
+              now(), now()});
       continue;
     }
     device_->execute({*id, w.what.instance, w.what.share, w.what.priority,

@@ -316,6 +316,7 @@ void gateway_state::settle(outcome& x, const settled& with, timestamp time) {
   auto i = in_flight_.find(x.key);
   if (i == in_flight_.end()) {
     counts_->late_answers("settled_already").add();
+    add_late(x);
     return;
   }
   auto& r = i->second;

@@ -38,6 +38,7 @@ struct gateway_state {
   void on_wanted(wanted_models& x);
   caf::result<request_list> on_get_requests(const get_requests& x);
   void on_track(request_track& x);
+  void add_late(outcome& x);
   void on_finish();
   void on_tick();
 

@@ -158,6 +158,16 @@ gateway_state::on_get_requests(const get_requests& x) {
   return mine->promise;
 }
 
+/// The router, too, had found one to be too late, which was answered already.
+void gateway_state::add_late(outcome& x) {
+  auto* story = notable_.find(x.key);
+  if (story == nullptr || story->attempts > 0 || !story->replica.empty())
+    return;
+  story->attempts = x.attempts;
+  story->queue = std::min(x.queue, story->total);
+  story->vain = std::move(x.vain);
+}
+
 /// Of one that was given up, and is answered already.
 void gateway_state::on_track(request_track& x) {
   if (auto* story = notable_.find(x.key))

@@ -19,6 +19,7 @@ constexpr auto tick_time = 20ms;
 /// What waits at a client when its connection ends, libzmq drops.
 constexpr auto reading_time = 500ms;
 constexpr size_t failed_kept = 16;
+constexpr auto failed_shown = 1min;
 
 } // namespace
 
@@ -245,7 +246,7 @@ void supervisor_state::on_replica_status(const replica_status& x) {
 }
 
 void supervisor_state::keep_failure(const replica_status& x) {
-  failed_replicas_.push_back(x);
+  failed_replicas_.emplace_back(self_->clock().now(), x);
   if (failed_replicas_.size() > failed_kept)
     failed_replicas_.erase(failed_replicas_.begin());
 }
@@ -266,7 +267,10 @@ void supervisor_state::on_replica_down(const std::string& replica,
 }
 
 std::vector<replica_status> supervisor_state::replica_statuses() const {
-  auto out = failed_replicas_;
+  std::vector<replica_status> out;
+  for (auto& [when, x] : failed_replicas_)
+    if (self_->clock().now() - when < failed_shown)
+      out.push_back(x);
   for (auto& [replica, r] : replicas_)
     out.push_back(r.status);
   return out;

@@ -71,7 +71,8 @@ private:
   supervisor_options options_;
   std::vector<child> children_;
   std::map<std::string, replica_entry> replicas_;
-  std::vector<replica_status> failed_replicas_; ///< the last few
+  /// The last few, and when they did.
+  std::vector<std::pair<timestamp, replica_status>> failed_replicas_;
   std::map<std::string, member> peers_; ///< controllers; to one of them: all
   std::vector<model_info> models_;
   node_condition state_ = node_condition::starting;

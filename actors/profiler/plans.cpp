@@ -35,8 +35,9 @@ caf::result<plan_list> profiler_state::on_get_plans(const get_plans& x) {
   if (all.empty())
     return to_caf({ec::unavailable,
                    "nothing is known of what " + x.model + " costs"
-                     + (first_of(x.model) == profiles_.end()
-                          ? ""
+                     + (first_of(x.model) == profiles_.end() ? ""
+                        : info_of(x.model, x.version) == nullptr
+                          ? ": no bundle of it here says of which layers"
                           : " of these layers; what was measured is of others")
                      + ": 'measure' finds it out, on an idle device",
                    {}});

@@ -205,8 +205,11 @@ std::vector<std::string> profiler_state::remarks_here(const profile& x) const {
         + (kinds.empty()
              ? std::string{}
              : " (there is " + joined(kinds, ", ", std::identity{}) + ")"));
-    auto fits = [&](auto& y) { return of <= 1 || y.second == of; };
-    if (x.layers.empty() && !layers.empty()
+    auto fits = [&](auto& y) {
+      return (x.layers.empty() || x.layers == y.first)
+             && (of == 0 || y.second == of);
+    };
+    if ((x.layers.empty() ? !layers.empty() : layers.contains(x.layers))
         && std::none_of(layers.begin(), layers.end(), fits))
       out.push_back("it is of " + std::to_string(of) + " layers on "
                     + shown(kind) + ", and no bundle here has so many");

@@ -140,6 +140,7 @@ void replica_state::announce_to(const std::string& node) {
   auto to = caf::actor_cast<caf::actor>(gateway);
   self_->monitor(to);
   x.promise = ++last_promise_;
+  x.confined = loaded_.confined;
   gateways_[node] = {to, x.promise, false, false, {}};
   self_->send(caf::actor_cast<gateway_actor>(gateway), std::move(x));
 }

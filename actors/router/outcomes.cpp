@@ -93,7 +93,8 @@ void router_state::fail_batch(flight& done, batch_done& x) {
       y.outcomes.back().text = x.text;
     } else { // one of them may be to blame
       i->alone = true;
-      i->vain.push_back({stays_of(done), x.text});
+      i->vain.push_back(
+        {stays_of(done), "a batch of several failed: " + x.text});
       queue_->put_back(std::move(*i));
     }
   }
@@ -110,16 +111,17 @@ void router_state::take_back(flight& unused) {
   }
 }
 
-void router_state::give_back(flight& lost, const std::string& why,
-                             ec last_word) {
+void router_state::give_back(flight& lost, const std::string& why, loss how) {
   auto stays = stays_of(lost);
   // From the last one, so that the first is in front again.
   for (auto i = lost.requests.rbegin(); i != lost.requests.rend(); ++i) {
     if (i->settled)
       continue;
     i->vain.push_back({stays, why});
+    i->crashes += how == loss::over;
+    i->suspect += how != loss::chance;
     if (is_last_attempt(*i)) {
-      give_up(*i, why, last_word);
+      give_up(*i, why);
       continue;
     }
     redispatched_->add();
@@ -128,15 +130,14 @@ void router_state::give_back(flight& lost, const std::string& why,
   }
 }
 
-void router_state::give_up(queued_request& x, const std::string& why,
-                           ec last_word) {
+void router_state::give_up(queued_request& x, const std::string& why) {
   if (x.attempts < max_attempts)
     return settle_as(x, ec::unavailable,
                      why
                        + "; it may have run this request, which must not be run"
                          " twice");
-  auto crashed = x.crashes == max_attempts && last_word == ec::poison;
-  settle_as(x, last_word,
+  auto crashed = x.crashes == max_attempts;
+  settle_as(x, x.suspect == max_attempts ? ec::poison : ec::unavailable,
             why
               + "; this request, which had failed before, is not tried again");
   if (crashed)

@@ -218,7 +218,7 @@ void router_state::on_not_held(const not_held& x) {
   give_back(lost,
             "what " + lost.replica_name + " handed on to " + lost.in_doubt
               + " was lost",
-            ec::unavailable);
+            loss::chance);
   pump();
 }
 

@@ -24,6 +24,7 @@ struct queued_request {
   bool once = false;     ///< given to one replica at most
   uint32_t attempts = 0; ///< times it was given to a replica
   uint32_t crashes = 0;  ///< times its model's process ended over it
+  uint32_t suspect = 0;  ///< and times that it may have ended more
   bool alone = false;    ///< shares no batch: its last one failed or was lost
   bool settled = false;  ///< nobody waits for it any more
   std::vector<vain_attempt> vain{};

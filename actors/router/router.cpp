@@ -55,6 +55,7 @@ void router_state::on_route(route& x) {
       request.arrived -= past->waited;
       request.attempts = past->attempts;
       request.crashes = past->crashes;
+      request.suspect = past->suspect;
       request.alone = past->alone;
       request.vain = std::move(past->vain);
       handed_on.push_back(std::move(request));
@@ -101,6 +102,7 @@ void router_state::on_ready(const replica_ready& x) {
   r.name = x.name;
   r.layers = x.layers;
   r.promise = x.promise;
+  r.confined = x.confined;
   r.draining = false;
   draining_.erase(i->first);
   layers_ = std::max<uint64_t>(1, x.info.layer_bytes.size());
@@ -196,8 +198,8 @@ void router_state::hand_back() {
   for (auto& x : queue_->take_all())
     out.requests.push_back(
       {x.key, x.due, x.priority, std::move(x.inputs), x.rows, x.once,
-       request_past{to_us(now() - x.arrived), x.attempts, x.crashes, x.alone,
-                    std::move(x.vain)}});
+       request_past{to_us(now() - x.arrived), x.attempts, x.crashes, x.suspect,
+                    x.alone, std::move(x.vain)}});
   if (!out.requests.empty())
     self_->send(gateway_, std::move(out));
 }
@@ -253,17 +255,14 @@ void router_state::on_batch_done(batch_done& x) {
     settle_batch(done, x);
   else if (x.status == ec::unavailable && x.visits.empty())
     take_back(done);
-  else if (x.status == ec::unavailable || x.status == ec::cancelled)
-    give_back(done,
-              x.status == ec::cancelled
-                ? "no replica could go on after " + done.replica_name
-                : x.text,
-              ec::unavailable); // given up here or between stages
-  else if (x.status == ec::poison) {
-    for (auto& request : done.requests)
-      ++request.crashes;
-    give_back(done, x.text);
-  } else
+  else if (x.status == ec::unavailable) // given up here or between stages
+    give_back(done, done.replica_name + ": " + x.text, loss::chance);
+  else if (x.status == ec::cancelled)
+    give_back(done, "no replica could go on after " + done.replica_name,
+              loss::chance);
+  else if (x.status == ec::poison)
+    give_back(done, x.text, loss::over);
+  else
     fail_batch(done, x);
   pump();
 }
@@ -285,6 +284,7 @@ void router_state::lose(replica_map::iterator i, const std::string& reason) {
                {"reason", reason}});
   auto id = i->first;
   auto why = "replica " + i->second.name + " was lost";
+  auto how = i->second.confined ? loss::chance : loss::maybe_over;
   stages_->remove(id);
   draining_.erase(id);
   replicas_.erase(i);
@@ -300,7 +300,7 @@ void router_state::lose(replica_map::iterator i, const std::string& reason) {
     entry = in_flight_.erase(entry);
   }
   for (auto& x : lost)
-    give_back(x, why);
+    give_back(x, why, how);
   leave(id);
   drop_stranded();
   report();

@@ -44,6 +44,7 @@ private:
     uint64_t promise = 0;
     uint32_t credit = 0;
     bool draining = false;
+    bool confined = false; ///< no request can end its node
   };
 
   /// A batch that a replica has.
@@ -94,11 +95,14 @@ private:
   request_track track_of(const queued_request& x, const flight* in) const;
   /// What a replica could not run.
   void take_back(flight& unused);
-  /// What was lost with its replica, which may have been a crash over it; or
-  /// between two stages: then it is answered unavailable in the end.
-  void give_back(flight& lost, const std::string& why,
-                 ec last_word = ec::poison);
-  void give_up(queued_request& x, const std::string& why, ec last_word);
+  /// How an attempt came to nothing.
+  enum class loss {
+    chance,     ///< nothing that the request can have done
+    maybe_over, ///< it may have ended the node of its replica
+    over        ///< it ended the process of its model
+  };
+  void give_back(flight& lost, const std::string& why, loss how);
+  void give_up(queued_request& x, const std::string& why);
   // pipelines.cpp
   bool passes_on(const flight& x) const { return x.next_layer < layers_; }
   std::optional<passage> begin_passage(uint64_t id, flight& x);

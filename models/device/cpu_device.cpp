@@ -282,7 +282,7 @@ private:
       {[this, id, memory](auto times) {
          if (times)
            listener_.on_loaded(
-             id, load_report{memory, times->load, times->warm_up});
+             id, load_report{memory, times->load, times->warm_up, true});
          else
            listener_.on_loaded(id, std::move(times.failure()));
        },

@@ -41,6 +41,7 @@ struct load_report {
   byte_count memory; ///< with what it shares
   nanoseconds load{0};
   nanoseconds warm_up{0};
+  bool confined = false; ///< whatever it does ends no more than itself
 };
 
 /// One batch to run.

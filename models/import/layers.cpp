@@ -135,9 +135,10 @@ cut_into_layers(backend& runner, const mapped_file& file, const manifest& known,
   auto firsts = choose_layers(*measured, how.most, how.least);
   if (firsts.size() == 1)
     return cut_model{{},
-                     "its parts together are not two layers of "
-                       + format_bytes(how.least) + " of parameters"
-                       + " (--layer-size)"};
+                     how.most == 1 ? "more are not wanted (--most-layers)"
+                                   : "its parts together are not two layers of "
+                                       + format_bytes(how.least)
+                                       + " of parameters" + " (--layer-size)"};
   auto out = work.cut(how.depth, std::move(firsts));
   if (!out)
     return out.failure();

@@ -123,9 +123,14 @@ private:
     if (x.code != ec::internal) // nothing that other inputs would mend
       return {ec::bad_request, "a trial run: " + x.text, {}};
     return {ec::bad_request,
-            "the model does not run on inputs of these shapes; give"
-            " --input NAME:DTYPE:EXTENTS for each input. It said: "
-              + x.text,
+            "the model does not run on inputs of these shapes (expected"
+            " --input NAME:DTYPE:EXTENTS of each, with -1 only where any number"
+            " fits). It said: "
+              + x.text
+              + (x.text.find("urandom") == std::string::npos
+                   ? ""
+                   : " (It draws random numbers, as dropout does that was not"
+                     " ended by eval().)"),
             {}};
   }
 

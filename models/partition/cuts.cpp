@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "runtime/error.hpp"
+#include "runtime/text.hpp"
 
 namespace millrace {
 
@@ -64,13 +65,15 @@ result<void> check_cuts(const cut_wish& x, uint64_t layers) {
   auto refuse = [](std::string why) {
     return error{ec::bad_request, std::move(why), {}};
   };
-  auto has = "it has " + std::to_string(layers) + " layers";
+  auto has = "it has " + counted(layers, "layer");
   auto parts = x.part_count();
   if (x.parts != 1 && x.parts != parts)
-    return refuse(std::to_string(x.cuts.size()) + " cuts do not make "
-                  + std::to_string(x.parts) + " parts");
+    return refuse(counted(x.cuts.size(), "cut") + " for "
+                  + counted(parts, "part")
+                  + ", found parts: " + std::to_string(x.parts));
   if (layers > 0 && parts > layers)
-    return refuse(has + ", which make no " + std::to_string(parts) + " parts");
+    return refuse(has + ", and cannot be cut into " + std::to_string(parts)
+                  + " parts");
   uint64_t first = 0;
   for (auto cut : x.cuts) {
     if (layers > 0 && (cut == 0 || cut >= layers))

@@ -229,6 +229,25 @@ TEST_CASE("P4: one that hangs leaves those of its batch the time to be run"
   CHECK(good >= others - 1);
 }
 
+TEST_CASE("P15: a request is no poison for that two nodes were lost with it"
+          " which it cannot have ended") {
+  live_cluster c{front_and(1), "  - {model: lasting}\n", bundles};
+  auto gateway = c.start_and_meet(1);
+  gateway.submit(ask("lasting", 1e12f), 60s);
+  for (int i = 0; i < 2; ++i) {
+    std::this_thread::sleep_for(300ms); // it runs, or is dispatched, by then
+    c["w1"].end(SIGKILL);
+    if (i == 0) {
+      c.start("w1");
+      REQUIRE(c.wait_ready(40s));
+    }
+  }
+  auto x = gateway.receive(20s);
+  REQUIRE(x);
+  CHECK(x->reply.status == ec::unavailable);
+  CHECK(x->reply.error.find("which had failed before") != std::string::npos);
+}
+
 TEST_CASE("P15: a node that is killed leaves no process of a model behind") {
   live_cluster c{front_and(1), "  - {model: identity}\n  - {model: lasting}\n",
                  bundles};

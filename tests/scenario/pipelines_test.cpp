@@ -429,8 +429,8 @@ TEST_CASE("pipelines: who asks for what cannot be cut so hears why") {
   REQUIRE(c.replies.contains(1));
   CHECK(c.replies[1][0].status == ec::unavailable);
   CHECK(c.replies[1][0].error
-        == "no replica of model 'm' has been ready yet: it has 12 layers, which"
-           " make no 13 parts");
+        == "no replica of model 'm' has been ready yet: it has 12 layers, and"
+           " cannot be cut into 13 parts");
 }
 
 TEST_CASE("pipelines: what cannot be cut so is said") {
@@ -446,7 +446,7 @@ TEST_CASE("pipelines: what cannot be cut so is said") {
   CHECK(note().empty());
   wanted.parts = 13;
   have(c, wanted);
-  CHECK(note() == "it has 12 layers, which make no 13 parts");
+  CHECK(note() == "it has 12 layers, and cannot be cut into 13 parts");
   auto refusal = [&] {
     return c
       .ask_actor<done, registry_actor>("./registry",
@@ -459,7 +459,7 @@ TEST_CASE("pipelines: what cannot be cut so is said") {
   CHECK(refusal()
         == "cuts: 5 after 5, expected ascending numbers of layers from 1 on");
   wanted.parts = 2;
-  CHECK(refusal() == "2 cuts do not make 2 parts");
+  CHECK(refusal() == "2 cuts for 3 parts, found parts: 2");
   wanted.parts = 3;
   wanted.cuts = {5, 6};
   wanted.replicas_of_parts = {1, 2};

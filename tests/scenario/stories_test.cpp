@@ -65,6 +65,19 @@ TEST_CASE("explain: a request that waits for a replica has waited so long") {
   CHECK(is_about(last.queue, 3ms));
 }
 
+TEST_CASE("explain: a request that was too late in the queue had waited so"
+          " long") {
+  two_stages c;
+  send(c, 1, 9);
+  c.request(10, marked(c, 10), 8ms);
+  c.advance(1s);
+  auto x = story(c, "10");
+  CHECK(x.status == ec::deadline_exceeded);
+  CHECK(x.attempts == 0);
+  CHECK(x.queue >= 7ms);
+  CHECK(x.queue <= 8ms);
+}
+
 TEST_CASE("explain: of a request that was too late, or cancelled, it is told"
           " where it was then") {
   two_stages c;
@@ -142,6 +155,26 @@ TEST_CASE("explain: a request that was run again, without a name, is remembered"
   }
   CHECK(again > 0);
   CHECK(handed_on > 0);
+}
+
+TEST_CASE("P15: a request is no poison for that twice nobody was there to go on"
+          " with it") {
+  virtual_cluster c{4, in_parts(2), {50ms, 90ms, 10ms}}; // 50 ms a stage
+  c.request(1, marked(c, 1));
+  for (size_t attempt = 1; attempt <= 2; ++attempt) {
+    while (c.given < attempt)
+      c.advance(1ms);
+    for (auto& r : queue_of(c).replicas)
+      if (r.layers.first > 0) // while the first stage runs it
+        tell_replica(c, r.replica, stage_lost{0, "test"});
+  }
+  c.advance(10s);
+  CHECK(c.answers() == counts{{ec::unavailable, 1}});
+  auto x = story(c);
+  CHECK(x.attempts == 2);
+  REQUIRE(x.vain.size() == 2);
+  for (auto& y : x.vain)
+    CHECK(y.why == "no replica could go on after " + y.stays.back().replica);
 }
 
 TEST_CASE("explain: what an attempt took that came to nothing is told apart"

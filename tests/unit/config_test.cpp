@@ -231,7 +231,8 @@ TEST_CASE("config: cuts that fit no model are refused") {
   for (auto [says, why] :
        {row{"cuts: [3, 2]", "cuts: 2 after 3, expected ascending numbers of"},
         row{"cuts: [0]", "cuts: 0 after 0, expected ascending numbers of"},
-        row{"cuts: [1, 2, 3]\n    parts: 3", "3 cuts do not make 3 parts"},
+        row{"cuts: [1, 2, 3]\n    parts: 3",
+            "3 cuts for 4 parts, found parts: 3"},
         row{"parts: 2\n    replicas_of_parts: [1, 0]",
             "replicas_of_parts: expected 1 to 10000 of each, found 0"},
         row{"parts: 2\n    replicas_of_parts: [1, 4000000000]",

@@ -425,7 +425,8 @@ TEST_CASE("placement: why a model cannot be served goes to who is asked for"
   auto view = with_memory(1, 1000);
   auto plan = reconcile(view, {in_parts(99)});
   REQUIRE(plan.serve.size() == 1);
-  CHECK(plan.serve[0].note == "it has 12 layers, which make no 99 parts");
+  CHECK(plan.serve[0].note
+        == "it has 12 layers, and cannot be cut into 99 parts");
 }
 
 TEST_CASE("placement: copies beyond those that are wanted make way for a model"

@@ -159,10 +159,15 @@ TEST_CASE("profile: what is odd about one is said, and nothing about one that"
   }
   SUBCASE("layers without bytes") {
     add({{"layer", 0}}, {{"execute_seconds", 1}, {"parameter_bytes", 9}});
-    add({{"layer", 1}}, {{"execute_seconds", 1}});
+    add({{"layer", 1}}, {{"execute_seconds", 2}});
     CHECK(remarks()
           == "without output_bytes on 'd' plans take what passes between parts"
              " for nothing\n");
+  }
+  SUBCASE("layers that take far less than all together") {
+    add({{"layer", 0}},
+        {{"execute_seconds", 1}, {"parameter_bytes", 9}, {"output_bytes", 9}});
+    CHECK(says("its layers take 1 s of the 3 s that all take on 'd'"));
   }
   SUBCASE("a device on which nothing is known to run") {
     p.points.push_back({"e", 1, {}, {{"load_seconds", 1}}});

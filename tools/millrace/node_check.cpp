@@ -54,15 +54,19 @@ std::set<std::string> stores_of(const cluster_config& x) {
   return out;
 }
 
-/// Whether some store has a model, which can be cut as is wanted.
-result<bool> check_bundle(const model_settings& x,
-                          const std::set<std::string>& stores) {
+/// Sees that what stores have of a model can be cut as is wanted. Returns why
+/// none has it; empty: some has.
+result<std::string> check_bundle(const model_settings& x,
+                                 const std::set<std::string>& stores) {
+  std::string why = "no folder where workers look for bundles is here";
   auto found = false;
   for (auto& path : stores) {
     bundle_store store{path};
     auto version = store.resolve(x.model, x.version);
-    if (!version && version.failure().code == ec::unknown_model)
+    if (!version && version.failure().code == ec::unknown_model) {
+      why = path + ": " + version.failure().text;
       continue;
+    }
     if (!version)
       return version.failure();
     auto content = store.open(x.model, std::to_string(*version), verify::sizes);
@@ -76,7 +80,16 @@ result<bool> check_bundle(const model_settings& x,
                    {}};
     found = true;
   }
-  return found;
+  return found ? std::string{} : why;
+}
+
+/// Whether some device is of that kind, or has that id.
+bool has_device(const cluster_config& x, const std::string& name) {
+  for (auto& [node, settings] : x.nodes)
+    for (auto& d : settings.devices)
+      if (d.id == name || d.kind == name)
+        return true;
+  return false;
 }
 
 } // namespace
@@ -91,16 +104,15 @@ result<std::vector<std::string>> check_beside(const cluster_config& x) {
       out.push_back("model " + shown(model.model)
                     + ": complete does nothing where there is one part;"
                       " expected parts or cuts beside it");
-    auto found = check_bundle(model, stores);
-    if (!found)
-      return found.failure();
-    if (!*found)
+    if (!model.device.empty() && !has_device(x, model.device))
+      out.push_back("model " + shown(model.model) + ": no device here is "
+                    + shown(model.device));
+    auto missing = check_bundle(model, stores);
+    if (!missing)
+      return missing.failure();
+    if (!missing->empty())
       out.push_back("model " + shown(model.model)
-                    + ": no bundle of it on this"
-                      " host"
-                    + (stores.empty() ? ", which has none of the folders where"
-                                        " workers look"
-                                      : " (in " + listed(stores) + ")"));
+                    + ": not on this host: " + *missing);
   }
   return out;
 }

@@ -156,9 +156,10 @@ public:
     std::cout << "\n" << drawing_of(*best, costs_, drawing_width) << "\n";
   }
 
-  void print(const deployment& x) const {
+  void print(const deployment& x, uint64_t requests) const {
     std::ostringstream out;
-    out << "On " << x_.devices << " devices: ";
+    out << "On " << counted(x_.devices, "device") << ", for "
+        << counted(requests, "request") << ": ";
     if (x.primed > 0)
       out << x.primed << " full where the model is in memory, ";
     if (x.groups > 0)
@@ -291,7 +292,7 @@ int run_plan(const plan_options& x, const common_options& common) {
     range->first == range->last ? printer.print_parts(range->last)
                                 : printer.print_ranges(*range);
   if (!common.json)
-    printer.print(use);
+    printer.print(use, range->last);
   return exit_ok;
 }
 

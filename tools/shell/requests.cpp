@@ -64,7 +64,7 @@ std::string why(const request_story& x) {
            + format_duration(x.stays.back().took);
   if (!x.vain.empty())
     return "run again: " + x.vain.back().why;
-  return {};
+  return x.trace.empty() ? "slow" : "";
 }
 
 int list_requests(const std::vector<told>& found) {
@@ -195,7 +195,8 @@ void print_times(const request_story& x) {
     rest -= y.took;
     parts.push_back({y.replica, y.took,
                      &y != &x.stays.back() ? ""
-                     : x.open              ? "which has it"
+                     : x.open              ? "which has it: in its queue,"
+                                             " running, or held for the next"
                                            : "which had it then"});
   }
   parts.push_back({"rest", std::max(0us, rest),
@@ -210,7 +211,7 @@ void print_story(const told& y) {
     std::cout << " (number " << x.number << ")";
   std::cout << " at " << y.gateway << ": " << state_of(x);
   if (x.open)
-    std::cout << ", waiting for " << format_duration(x.ago);
+    std::cout << " for " << format_duration(x.ago);
   else
     std::cout << " after " << format_duration(x.total) << ", "
               << format_duration(x.ago) << " ago";

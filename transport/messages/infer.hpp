@@ -159,9 +159,10 @@ struct request_past {
   microseconds waited{0};
   uint32_t attempts = 0; ///< times it was given to a replica
   uint32_t crashes = 0;  ///< times its model's process ended over it
+  uint32_t suspect = 0;  ///< and times that it may have ended more
   bool alone = false;    ///< shares no batch: its last one failed or was lost
   std::vector<vain_attempt> vain;
-  MILLRACE_FIELDS(request_past, waited, attempts, crashes, alone, vain)
+  MILLRACE_FIELDS(request_past, waited, attempts, crashes, suspect, alone, vain)
 };
 
 /// An admitted request.

@@ -29,9 +29,10 @@ struct replica_ready {
   /// Counts its announcements: what was promised with an earlier one to the
   /// same gateway is void.
   uint64_t promise = 0;
+  bool confined = false; ///< as in load_report: it ends no node
   caf::strong_actor_ptr handle;
   MILLRACE_FIELDS(replica_ready, name, node, device, info, layers, tenants,
-                  policy, credit, promise, handle)
+                  policy, credit, promise, confined, handle)
 };
 
 /// Replica to gateways: no new batches, please; running ones will be answered.
@@ -153,7 +154,8 @@ struct stage_loaded {
   uint64_t memory = 0; ///< bytes
   microseconds load{0};
   microseconds warm_up{0};
-  MILLRACE_FIELDS(stage_loaded, instance, memory, load, warm_up)
+  bool confined = false; ///< as in load_report
+  MILLRACE_FIELDS(stage_loaded, instance, memory, load, warm_up, confined)
 };
 
 /// Run a batch on a loaded stage.
