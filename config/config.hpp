@@ -54,11 +54,11 @@ struct device_config {
            " fills idle time, as in model completion, twenty times as long",
            1, 3'600},
       note{"what a batch may take in a confined process, whatever its deadline;"
-           " then that is ended, and the batch run elsewhere, once. Before"
-           " that, with policy.drop late: at its deadline; with several"
-           " requests in it, after half of the time that the first of them has,"
-           " so that each can be run alone. Unless a batch has taken a quarter"
-           " as long in it before",
+           " then that is ended, and the batch run elsewhere, once. With"
+           " policy.drop late already at its last deadline; of several requests"
+           " after half of the time until then, so that each can be run alone:"
+           " but not before it takes four times as long as runs before it"
+           " did, by their size",
            0.001, 86'400},
       note{"how an emulated device takes its time"}};
   }

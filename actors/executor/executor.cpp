@@ -177,9 +177,8 @@ void executor_state::feed() {
       continue;
     }
     device_->execute({*id, w.what.instance, w.what.share, w.what.priority,
-                      w.what.until.at, w.what.first_due.at,
-                      std::move(w.what.items), std::move(w.what.rows),
-                      w.what.meters_memory},
+                      w.what.until.at, std::move(w.what.items),
+                      std::move(w.what.rows), w.what.meters_memory},
                      now());
   }
   arm();

@@ -208,20 +208,14 @@ void replica_state::on_run(run_batch& x) {
   y.share = options_.what.share;
   y.trace = x.trace;
   y.items.reserve(x.items.size());
-  timestamp last{}, first = far_future;
+  timestamp last{};
   for (auto& item : x.items) {
     last = std::max(last, item.due.at);
-    first = std::min(first, item.due.at);
     y.items.push_back(std::move(item.inputs));
   }
-  if (through && !through->visits.empty())
-    first = through->first_due.at;
-  if (options_.what.policy.drop == drop_policy::late) {
+  if (options_.what.policy.drop == drop_policy::late)
     y.until = {last};
-    y.first_due = {first};
-  }
   if (through) {
-    through->first_due = {first};
     y.rows = through->rows;
     begin_journey(id, mine, std::move(*through), {last});
   }

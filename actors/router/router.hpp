@@ -25,13 +25,13 @@ inline constexpr uint32_t max_attempts = 2;
 
 /// Holds one model's queue and gives batches to the replica with the most
 /// credit: requests bind late. A batch whose replica is lost goes back to the
-/// front of the queue; a request lost twice is answered poison, and when its
-/// model's process ended both times, so are its inputs from then on. A batch
-/// that fails is run again request by request, so that one bad request does not
-/// fail its neighbours.
-/// Sends the gateway either settled or handed_back, once for each that is
-/// routed. What is handed on to it goes in front and counts to no bound but the
-/// gateway's.
+/// front of the queue. A request that was lost twice is answered poison if it
+/// can have been to blame both times, else unavailable; when its model's
+/// process ended both times, its inputs are poison from then on. A batch that
+/// fails is run again request by request, so that one bad request does not fail
+/// its neighbours. Sends the gateway either settled or handed_back, once for
+/// each that is routed. What is handed on to it goes in front and counts to no
+/// bound but the gateway's.
 router_actor::behavior_type
 router(router_actor::stateful_pointer<struct router_state> self,
        router_options options, gateway_actor gateway,

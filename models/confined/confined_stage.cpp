@@ -28,10 +28,6 @@ constexpr int stopped_looks = 3;
 /// Of a process that nothing runs in.
 constexpr auto look_seldom = 1s;
 
-/// A run of so many times the longest before it has no end, if its deadline has
-/// passed.
-constexpr int patience = 4;
-
 /// What becomes of a process that starts too many threads.
 constexpr auto crowded = "had too many threads, and was ended";
 

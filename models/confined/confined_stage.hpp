@@ -25,6 +25,10 @@ struct stage_settings {
   bool in_background = false;   ///< loaded when nobody else has work
 };
 
+/// A run of so many times the longest before it has no end, if its deadline has
+/// passed.
+inline constexpr int patience = 4;
+
 struct load_times {
   nanoseconds load{0};
   nanoseconds warm_up{0};

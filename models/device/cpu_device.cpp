@@ -9,6 +9,7 @@
 
 #include "models/confined/confined_stage.hpp"
 #include "models/device/device.hpp"
+#include "models/device/run_pace.hpp"
 #include "models/device/short_runs.hpp"
 #include "models/device/warm_up.hpp"
 #include "runtime/worker_thread.hpp"
@@ -43,6 +44,7 @@ struct instance {
   bool depends_on_values = true;
   short_runs alone{short_alone};
   short_runs batched{short_batch};
+  run_pace pace;
 
   short_runs& of(size_t requests) { return requests == 1 ? alone : batched; }
 };
@@ -68,14 +70,19 @@ size_t bytes_of(const std::vector<tensor_list>& items) {
   return n;
 }
 
-/// When a run of it is stopped.
-timestamp limit_of(const execution& x) {
+/// When a run of it is stopped. A batch that takes far longer than its size
+/// accounts for has some request that hangs: the others are to have time left.
+timestamp limit_of(const execution& x, const run_pace& pace) {
   if (x.until == far_future)
     return far_future;
-  if (x.requests() == 1)
-    return x.until + overtime;
+  auto last = x.until + overtime;
+  auto usual = pace.expected(bytes_of(x.items));
+  if (x.requests() == 1 || usual == 0ns)
+    return last;
   auto begin = now();
-  return begin + std::max(overtime, (x.first_due - begin) / 2);
+  return std::min(last, begin
+                          + std::max({overtime, (x.until - begin) / 2,
+                                      confined::patience * usual}));
 }
 
 result<std::vector<tensor_list>> compute(instance& x, const execution& job,
@@ -88,8 +95,8 @@ result<std::vector<tensor_list>> compute(instance& x, const execution& job,
   auto inputs = gather(job.items, s.batch_axis);
   if (!inputs)
     return inputs.failure();
-  auto outputs =
-    x.stage->run(*inputs, limit_of(job), job.meters_memory ? &peak : nullptr);
+  auto outputs = x.stage->run(*inputs, limit_of(job, x.pace),
+                              job.meters_memory ? &peak : nullptr);
   if (!outputs)
     return outputs.failure();
   if (job.requests() == 1 || !x.is_last)
@@ -230,6 +237,8 @@ private:
     auto outputs = run_batch(*slot, x, peak);
     auto ended = now();
     slot->of(x.requests()).learn(ended - started, bytes);
+    if (outputs)
+      slot->pace.learn(ended - started, bytes);
     x.items.clear(); // inputs go before anybody waits for the outputs
     slot.reset();
     listener_.on_executed(

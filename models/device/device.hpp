@@ -50,11 +50,10 @@ struct execution {
   instance_id instance = 0;
   double share = 0; ///< of the device, 0 to 1; 0: all of it
   int priority = 0;
-  /// When the results are worthless: what can be stopped is stopped then.
+  /// When the results are worthless: what can be stopped is stopped then; a run
+  /// of several requests that seems to have no end when half of the time is
+  /// over, which leaves the other half to run them one by one.
   timestamp until = far_future;
-  /// When the first of several requests is too late. A run that can be stopped
-  /// leaves half of the time until then to be tried again, one by one.
-  timestamp first_due = far_future;
   /// Inputs: a list for each request; or one for all, as the stage before gave
   /// it.
   std::vector<tensor_list> items;

@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "runtime/random.hpp"
-#include "tests/support/virtual_cluster.hpp"
+#include "tests/support/parts.hpp"
 
 using namespace millrace;
 using namespace millrace::test;
@@ -56,6 +56,22 @@ TEST_CASE("P1: a request nobody answers is deadline_exceeded at its deadline") {
   CHECK(c.replies.empty());
   c.advance(2ms);
   CHECK(c.answers() == counts{{ec::deadline_exceeded, 1}});
+}
+
+TEST_CASE("replicas: one that failed is shown for a minute") {
+  virtual_cluster c{1, want(1), ten_ms};
+  auto failed = [&] {
+    auto status = *c.ask_actor<node_status, supervisor_actor>("w1/supervisor",
+                                                              get_status{});
+    return std::count_if(
+      status.replicas.begin(), status.replicas.end(),
+      [](auto& r) { return r.state == replica_condition::failed; });
+  };
+  tell_replica(c, "m.1.1", stage_lost{0, "test"});
+  c.advance(50s);
+  CHECK(failed() == 1);
+  c.advance(11s);
+  CHECK(failed() == 0);
 }
 
 TEST_CASE("P3: when a node is cut off its requests are run elsewhere") {

@@ -390,8 +390,7 @@ TEST_CASE("cpu_device: an execution has as many threads as its replica") {
     REQUIRE(cpu);
     (*cpu)->load({1, shared, 0, 1, 1, threads}, {});
     REQUIRE(listener.loaded.get_future().get());
-    (*cpu)->execute(
-      {1, 1, 0, 0, far_future, far_future, {{floats({1, 4})}}, {}}, {});
+    (*cpu)->execute({1, 1, 0, 0, far_future, {{floats({1, 4})}}, {}}, {});
     REQUIRE(listener.executed.get_future().get());
     return count_threads();
   };
@@ -413,8 +412,7 @@ TEST_CASE("cpu_device: a whole replica is loaded beside the part that it"
   (*cpu)->load({2, shared, 0, 1, 1, 1, false, 1}, {});
   REQUIRE(part.loaded.get_future().get());
   (*cpu)->unload(1);
-  (*cpu)->execute({1, 2, 0, 0, far_future, far_future, {{floats({1, 4})}}, {}},
-                  {});
+  (*cpu)->execute({1, 2, 0, 0, far_future, {{floats({1, 4})}}, {}}, {});
   CHECK(part.executed.get_future().get());
 }
 
@@ -426,8 +424,7 @@ TEST_CASE("cpu_device: what waits is run by the lane that is free first") {
   (*cpu)->load({1, imported(dir, "affine"), 0, 1, 1, 1}, {});
   REQUIRE(listener.loaded.get_future().get());
   auto rows = [&](uint64_t id, int64_t n) {
-    (*cpu)->execute(
-      {id, 1, 0, 0, far_future, far_future, {{floats({n, 4})}}, {}}, {});
+    (*cpu)->execute({id, 1, 0, 0, far_future, {{floats({n, 4})}}, {}}, {});
   };
   rows(1, 8'000'000); // far longer than the others, which are too long to be
   rows(2, 20'000);    // run by the caller

@@ -1,12 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include "models/device/run_pace.hpp"
 #include "models/device/short_runs.hpp"
 #include "models/device/warm_up.hpp"
 #include "tests/support/builders.hpp"
 
 using namespace millrace;
 using namespace millrace::test;
+
+TEST_CASE("run_pace: a batch may take as much longer as it is larger") {
+  run_pace x;
+  CHECK(x.expected(100) == 0ns);
+  x.learn(30ms, 10);
+  x.learn(1ms, 10); // quicker ones change nothing
+  x.learn(9s, 0);
+  CHECK(x.expected(10) == 30ms);
+  CHECK(x.expected(640) == 64 * 30ms);
+}
 
 TEST_CASE("short runs: inputs no larger than those that were short are expected"
           " to be short again") {

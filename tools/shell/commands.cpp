@@ -254,10 +254,10 @@ const std::vector<shell_command>& shell_commands() {
      measure_costs,
      "DEVICE: a kind, an id, or NODE/ID; - or none: any that has no replicas."
      " N: of the inputs' extents that requests choose beside the rows, as the"
-     " words of a text; default: what the import tried, up to 32. X: by what "
-     "part longer than alone a request"
-     " may take, for the deadline that is noted with it; default: 1. Takes as"
-     " long as it takes to load and run each layer some times.",
+     " words of a text; default: what the import tried, up to 32. X: by what"
+     " part longer than alone a request may take, for the deadline that is"
+     " noted with it; default: 1. Takes as long as it takes to load and run"
+     " each layer some times.",
      false},
     {"export-profiles",
      "FILE [MODEL]",

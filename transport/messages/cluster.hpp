@@ -71,8 +71,8 @@ struct wanted_model {
   uint64_t version = 0;             ///< 0: no node has the one that is wanted
   std::string application;          ///< of its bundle, where there is one
   std::vector<std::string> tenants; ///< as in model_settings
-  std::string
-    note; ///< why not all of it can be served; empty: nothing is wrong
+  /// Why not all of it can be served; empty: nothing is wrong.
+  std::string note;
   MILLRACE_FIELDS(wanted_model, model, version, application, tenants, note)
 };
 

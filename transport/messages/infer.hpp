@@ -46,7 +46,7 @@ struct infer_reply {
   microseconds retry_after{0}; ///< with overloaded
   std::string model;
   uint64_t version = 0;
-  std::string replica; ///< who computed it
+  std::string replica; ///< who computed it, or failed to
   uint32_t batch = 0;  ///< requests that were computed together
   microseconds queue{0};
   microseconds execute{0};

@@ -83,9 +83,7 @@ struct passage {
   std::vector<stage_visit> visits; ///< of the stages before
   uint64_t promise = 0; ///< the receiver's, where it is from a stage before
   bool receipt = false; ///< that stage, too, is to be told that it has come
-  deadline first_due;   ///< of the requests
-  MILLRACE_FIELDS(passage, router, rows, next, visits, promise, receipt,
-                  first_due)
+  MILLRACE_FIELDS(passage, router, rows, next, visits, promise, receipt)
 };
 
 /// Router to replica: run these together. Costs one credit. From stage to
@@ -164,14 +162,13 @@ struct execute {
   uint64_t instance = 0;
   double share = 0;
   int32_t priority = 0;
-  deadline until;     ///< when nobody needs the results any more
-  deadline first_due; ///< when the first does not
+  deadline until; ///< when nobody needs the results any more
   std::vector<tensor_list> items;
   std::vector<uint64_t> rows; ///< as in passage
   uint64_t trace = 0;         ///< as in run_batch
   bool meters_memory = false; ///< which takes longer
-  MILLRACE_FIELDS(execute, id, instance, share, priority, until, first_due,
-                  items, rows, trace, meters_memory)
+  MILLRACE_FIELDS(execute, id, instance, share, priority, until, items, rows,
+                  trace, meters_memory)
 };
 
 /// Executor to replica: what you had loaded is lost. What you gave me fails:

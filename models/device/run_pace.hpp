@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+#include "runtime/time.hpp"
+
+namespace millrace {
+
+/// Learns how long runs take at most, for each byte of their inputs: what a
+/// larger batch may take that has not been run yet. For any thread; a race
+/// costs an estimate, nothing else.
+class run_pace {
+public:
+  void learn(nanoseconds took, size_t bytes) {
+    if (bytes == 0)
+      return;
+    auto pace = static_cast<double>(took.count()) / static_cast<double>(bytes);
+    if (pace > slowest_.load(std::memory_order_relaxed))
+      slowest_.store(pace, std::memory_order_relaxed);
+  }
+
+  /// 0: nothing is known yet.
+  nanoseconds expected(size_t bytes) const {
+    return nanoseconds{static_cast<int64_t>(
+      slowest_.load(std::memory_order_relaxed) * static_cast<double>(bytes))};
+  }
+
+private:
+  std::atomic<double> slowest_{0}; ///< nanoseconds a byte
+};
+
+} // namespace millrace
