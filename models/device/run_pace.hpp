@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 
@@ -21,10 +22,12 @@ public:
       slowest_.store(pace, std::memory_order_relaxed);
   }
 
-  /// 0: nothing is known yet.
+  /// At most ten days; 0: nothing is known yet.
   nanoseconds expected(size_t bytes) const {
-    return nanoseconds{static_cast<int64_t>(
-      slowest_.load(std::memory_order_relaxed) * static_cast<double>(bytes))};
+    constexpr double most = to_seconds(240h) * 1e9;
+    auto took =
+      slowest_.load(std::memory_order_relaxed) * static_cast<double>(bytes);
+    return nanoseconds{static_cast<int64_t>(std::min(took, most))};
   }
 
 private:

@@ -17,6 +17,7 @@ TEST_CASE("run_pace: a batch may take as much longer as it is larger") {
   x.learn(9s, 0);
   CHECK(x.expected(10) == 30ms);
   CHECK(x.expected(640) == 64 * 30ms);
+  CHECK(x.expected(SIZE_MAX) == 240h);
 }
 
 TEST_CASE("short runs: inputs no larger than those that were short are expected"
