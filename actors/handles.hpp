@@ -79,6 +79,13 @@ struct unload_stage {
   MILLRACE_FIELDS(unload_stage, instance)
 };
 
+/// Replica to executor: nobody waits for this batch any more. It is answered
+/// all the same.
+struct abandon {
+  uint64_t id = 0; ///< the replica's
+  MILLRACE_FIELDS(abandon, id)
+};
+
 /// What a device's threads tell its executor.
 struct device_loaded {
   uint64_t instance = 0;
@@ -192,6 +199,8 @@ using replica_actor = caf::typed_actor<
 using executor_actor = caf::typed_actor<
   // Runs a batch when a lane is free; answers the sender with executed.
   caf::reacts_to<execute>,
+  // The sender does not need one any more.
+  caf::reacts_to<abandon>,
   // Private: a batch has run.
   caf::reacts_to<device_executed>,
   // Loads and warms up. When the sender ends the memory is given back; or

@@ -10,8 +10,17 @@
 namespace millrace {
 
 void config_checker::refuse(const std::string& key, const std::string& why) {
-  if (!error_)
-    error_ = error{ec::bad_config, reader_.where(key) + why, {}};
+  fail({ec::bad_config, reader_.where(key) + why, {}});
+}
+
+void config_checker::fail(error x) {
+  constexpr size_t most = 10;
+  if (++told_ == 1)
+    error_ = std::move(x);
+  else if (told_ <= most)
+    error_->text += "\n" + x.text;
+  else if (told_ == most + 1)
+    error_->text += "\nand more";
 }
 
 result<void> config_checker::outcome() const {

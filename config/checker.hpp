@@ -14,8 +14,8 @@
 
 namespace millrace {
 
-/// Checks that take more than one value, after a document was read. The first
-/// thing that is wrong is told.
+/// Checks that take more than one value, after a document was read. All that is
+/// wrong is told, a line each; but for what is too much to read at once.
 class config_checker {
 public:
   explicit config_checker(const yaml_reader& reader) : reader_(reader) {}
@@ -24,7 +24,7 @@ protected:
   void refuse(const std::string& key, const std::string& why);
   bool refused() const { return error_.has_value(); }
   result<void> outcome() const;
-  void fail(error x) { error_ = error_ ? error_ : std::move(x); }
+  void fail(error x);
 
   /// "LIST[I]".
   static std::string at(const std::string& list, size_t i);
@@ -52,6 +52,7 @@ protected:
 private:
   const yaml_reader& reader_;
   std::optional<error> error_;
+  size_t told_ = 0; ///< lines of it
 };
 
 } // namespace millrace

@@ -166,6 +166,12 @@ void executor_state::on_execute(execute& x) {
   feed();
 }
 
+void executor_state::on_abandon(const abandon& x) {
+  for (auto& [id, w] : work_)
+    if (w.what.id == x.id && w.from == self_->current_sender())
+      w.unwanted.request_stop();
+}
+
 void executor_state::feed() {
   while (auto id = queue_->next()) {
     auto& w = work_.at(*id);
@@ -178,7 +184,8 @@ void executor_state::feed() {
     }
     device_->execute({*id, w.what.instance, w.what.share, w.what.priority,
                       w.what.until.at, std::move(w.what.items),
-                      std::move(w.what.rows), w.what.meters_memory},
+                      std::move(w.what.rows), w.what.meters_memory,
+                      w.unwanted.get_token()},
                      now());
   }
   arm();
@@ -247,6 +254,7 @@ executor(executor_actor::stateful_pointer<executor_state> self,
   s.start(self, make, host, std::move(counts), std::move(spans));
   return {
     [&s](execute& x) { s.on_execute(x); },
+    [&s](const abandon& x) { s.on_abandon(x); },
     [&s](const device_executed& x) { s.on_device_executed(x); },
     [&s](const load_stage& x) { return s.on_load(x); },
     [&s](const unload_stage& x) { s.on_unload(x); },

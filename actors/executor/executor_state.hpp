@@ -41,6 +41,7 @@ struct executor_state {
   caf::result<stage_loaded> on_load(const load_stage& x);
   void on_unload(const unload_stage& x);
   void on_execute(execute& x);
+  void on_abandon(const abandon& x);
   void on_device_loaded(const device_loaded& x);
   void on_device_lost(const device_lost& x);
   void on_device_executed(const device_executed& x);
@@ -52,6 +53,7 @@ private:
     execute what;
     caf::strong_actor_ptr from;
     timestamp arrived;
+    std::stop_source unwanted{};
   };
   struct load {
     caf::typed_response_promise<stage_loaded> promise;

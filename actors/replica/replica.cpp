@@ -192,14 +192,18 @@ void replica_state::on_tick() {
 
 void replica_state::on_run(run_batch& x) {
   auto& through = x.through;
-  if (through && (!through->router || is_void(x.id, *through)))
+  auto from = through ? through->router : self_->current_sender();
+  if (!from || (through && is_void(x.id, *through)))
     return; // its router is out of sight, or has it run by others
   auto now = self_->clock().now();
   if (came_ != timestamp{})
     gaps_.add(now - came_);
   came_ = now;
   auto id = ++last_;
-  batch mine{x.id, self_->current_sender(), x.trace, {}, nullptr};
+  batch mine;
+  mine.id = x.id;
+  mine.from = from;
+  mine.trace = x.trace;
   if (x.trace != 0)
     mine.arrived = now;
   execute y;
@@ -217,8 +221,10 @@ void replica_state::on_run(run_batch& x) {
     y.until = {last};
   if (through) {
     y.rows = through->rows;
-    begin_journey(id, mine, std::move(*through), {last});
+    begin_journey(mine, std::move(*through), {last});
   }
+  if (routers_.try_emplace(from->id(), from).second)
+    self_->monitor(caf::actor_cast<caf::actor>(from));
   running_.emplace(id, std::move(mine));
   self_->send(options_.executor, std::move(y));
 }
@@ -242,7 +248,7 @@ void replica_state::on_executed(executed& x) {
     runs_.add(x.run);
   }
   requests_ += through ? through->way.rows.size() : x.outputs.size();
-  if (through && through->dropped)
+  if (i->second.dropped)
     cancel(i);
   else if (through && x.status == ec::ok && !is_last_stage())
     hold(i, x);

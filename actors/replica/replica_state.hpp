@@ -43,8 +43,7 @@ private:
   /// Of a batch that passes through several stages.
   struct journey {
     passage way;
-    deadline due; ///< the last of its requests'
-    bool dropped = false;
+    deadline due;                 ///< the last of its requests'
     std::optional<executed> held; ///< its results, until they go on
     timestamp since;
   };
@@ -54,6 +53,7 @@ private:
     caf::strong_actor_ptr from; ///< the router
     uint64_t trace = 0;         ///< as in run_batch
     timestamp arrived;          ///< of one that is traced
+    bool dropped = false;       ///< nobody waits for it
     std::unique_ptr<journey> through;
   };
   using batch_map = std::unordered_map<uint64_t, batch>;
@@ -82,12 +82,13 @@ private:
   // stages.cpp
   bool is_last_stage() const;
   bool is_void(uint64_t id, const passage& way) const;
-  void begin_journey(uint64_t id, batch& x, passage&& way, deadline due);
+  void begin_journey(batch& x, passage&& way, deadline due);
   batch_map::iterator find(uint64_t id);
   void end(batch_map::iterator x);
   void hold(batch_map::iterator x, executed& result);
   void go_on(batch_map::iterator x);
   bool wants_receipt(uint64_t id, caf::actor_id to);
+  void drop(batch_map::iterator x);
   void cancel(batch_map::iterator x);
   void on_next_down(const std::string& replica);
   void on_router_down(caf::actor_id router);
@@ -114,12 +115,10 @@ private:
   uint64_t requests_ = 0;
   timestamp came_; ///< the last batch
   moments gaps_, waits_, runs_;
-  // Of stages: those on a journey, by router and its number; the routers they
-  // are from; the replicas they go to.
-  std::map<std::pair<caf::actor_id, uint64_t>, uint64_t> journeys_;
-  std::deque<std::pair<caf::actor_id, uint64_t>>
-    given_up_; ///< by their routers
-  std::map<caf::actor_id, caf::strong_actor_ptr> routers_;
+  std::map<caf::actor_id, caf::strong_actor_ptr> routers_; ///< of batches
+  // Of stages: the routers' batches that are not to be run, should they come;
+  // the replicas that batches go to.
+  std::deque<std::pair<caf::actor_id, uint64_t>> given_up_;
   std::map<caf::actor_id, next_stage> next_;
   /// A batch that the next stage was asked for a receipt of, since when.
   struct sent_batch {

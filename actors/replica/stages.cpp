@@ -30,16 +30,11 @@ bool replica_state::is_void(uint64_t id, const passage& way) const {
 
 /// A batch has come that goes through several stages. Its router learns from
 /// here that it has left the stage before.
-void replica_state::begin_journey(uint64_t id, batch& x, passage&& way,
-                                  deadline due) {
-  x.from = way.router;
+void replica_state::begin_journey(batch& x, passage&& way, deadline due) {
   if (!way.visits.empty())
     self_->send(caf::actor_cast<router_actor>(x.from), batch_taken{x.id});
   if (auto before = self_->current_sender(); before && way.receipt)
     self_->send(caf::actor_cast<replica_actor>(before), batch_taken{x.id});
-  journeys_[{x.from->id(), x.id}] = id;
-  if (routers_.emplace(x.from->id(), x.from).second)
-    self_->monitor(caf::actor_cast<caf::actor>(x.from));
   x.through = std::make_unique<journey>();
   x.through->way = std::move(way);
   x.through->due = due;
@@ -48,13 +43,13 @@ void replica_state::begin_journey(uint64_t id, batch& x, passage&& way,
 /// The sender's batch of that number; the end when it is not here.
 replica_state::batch_map::iterator replica_state::find(uint64_t id) {
   auto from = self_->current_sender();
-  auto i = from ? journeys_.find({from->id(), id}) : journeys_.end();
-  return i == journeys_.end() ? running_.end() : running_.find(i->second);
+  return std::find_if(running_.begin(), running_.end(), [&](auto& entry) {
+    auto& x = entry.second;
+    return x.id == id && from && x.from->id() == from->id();
+  });
 }
 
 void replica_state::end(batch_map::iterator x) {
-  if (x->second.through)
-    journeys_.erase({x->second.from->id(), x->second.id});
   running_.erase(x);
   end_if_idle();
 }
@@ -111,7 +106,7 @@ void replica_state::on_receipt(const batch_taken& x) {
 
 void replica_state::on_pass_on(pass_on& x) {
   auto i = find(x.id);
-  if (i == running_.end()) {
+  if (i == running_.end() || !i->second.through) {
     if (auto from = self_->current_sender())
       self_->send(caf::actor_cast<router_actor>(from), not_held{x.id});
     return;
@@ -134,10 +129,16 @@ void replica_state::on_drop(const drop_batch& x) {
   }
   if (i == running_.end())
     return;
-  if (i->second.through->held)
+  if (i->second.through && i->second.through->held)
     cancel(i);
   else
-    i->second.through->dropped = true;
+    drop(i);
+}
+
+/// Nobody waits for it; but for its device, that is.
+void replica_state::drop(batch_map::iterator x) {
+  x->second.dropped = true;
+  self_->send(options_.executor, abandon{x->first});
 }
 
 void replica_state::cancel(batch_map::iterator x) {
@@ -163,17 +164,14 @@ void replica_state::on_router_down(caf::actor_id router) {
   if (routers_.erase(router) == 0)
     return;
   for (auto i = running_.begin(); i != running_.end();) {
-    auto& [id, x] = *i;
-    auto lost = x.through && x.from->id() == router;
-    if (lost)
-      journeys_.erase({router, x.id});
-    if (lost && x.through->held) {
-      i = running_.erase(i);
+    auto at = i++;
+    auto& x = at->second;
+    if (x.from->id() != router)
       continue;
-    }
-    if (lost)
-      x.through->dropped = true;
-    ++i;
+    if (x.through && x.through->held)
+      running_.erase(at);
+    else
+      drop(at);
   }
   end_if_idle();
 }

@@ -130,20 +130,22 @@ void router_state::on_batch_taken(const batch_taken& x) {
 
 /// Sees to it that a batch will leave the stage that has it.
 void router_state::go_on(uint64_t id, flight& x) {
-  if (!passes_on(x) || x.dropped)
+  if (x.dropped)
     return;
-  between_[x.next_layer].push_back(id);
+  if (passes_on(x))
+    between_[x.next_layer].push_back(id);
   drop_if_useless(id, x);
 }
 
-/// What nobody waits for any more, or no replica can run on, is given up. It
-/// may be on its way already to who has a credit for it: that stays so until
-/// either says what has become of it.
+/// What nobody waits for any more, or no replica can run on, is given up: it is
+/// not begun, and ended if need be, where it is. Between two stages it may be
+/// on its way already to who has a credit for it: that stays so until either
+/// says what has become of it.
 void router_state::drop_if_useless(uint64_t id, flight& x) {
-  if (!passes_on(x) || x.dropped)
+  if (x.dropped)
     return;
-  auto stranded =
-    x.next_id == 0 && !stages_->leads_on(x.next_layer, x.replica_id);
+  auto stranded = passes_on(x) && x.next_id == 0
+                  && !stages_->leads_on(x.next_layer, x.replica_id);
   if (stranded || is_settled(x.requests))
     drop(id, x);
 }

@@ -64,8 +64,8 @@ public:
 
   ~plugin_stage() override { api_->unload(stage_); }
 
-  result<tensor_list> run(const tensor_list& inputs, timestamp, uint64_t* peak,
-                          output_room* room) override {
+  result<tensor_list> run(const tensor_list& inputs, const run_limits&,
+                          uint64_t* peak, output_room* room) override {
     constexpr uint32_t max_tensors = 64;
     if (inputs.size() > max_tensors)
       return error{ec::too_large, "more than 64 inputs"};

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -21,20 +22,26 @@ struct output_room {
   bool kept = false;   ///< set: the model goes on using some of it
 };
 
+/// When a run has gone on for long enough.
+struct run_limits {
+  timestamp until = far_future; ///< its results are worthless then
+  std::stop_token unwanted{};   ///< or when this is said
+};
+
 /// A range of a model's layers, ready to run. Safe to run from several threads.
 class loaded_stage {
 public:
   virtual ~loaded_stage() = default;
 
-  /// One forward pass over a batch. What can be stopped is stopped when it
-  /// still runs at `until`. Unless it is null, `peak` gets how many bytes of
+  /// One forward pass over a batch. What can be stopped is, at a limit. Unless
+  /// it is null, `peak` gets how many bytes of
   /// tensors the pass had allocated at most at a time, its outputs included but
   /// for those in a room. What has no use for a room leaves it as it is.
   /// Errors: internal with the backend's own text; of a stage that is not of
   /// this process, poison when its process ended meanwhile or was stopped, and
   /// unavailable when it had ended before.
   virtual result<tensor_list> run(const tensor_list& inputs,
-                                  timestamp until = far_future,
+                                  const run_limits& limits = {},
                                   uint64_t* peak = nullptr,
                                   output_room* room = nullptr) = 0;
 

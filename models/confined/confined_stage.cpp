@@ -7,11 +7,11 @@
 #include <condition_variable>
 #include <new>
 #include <optional>
-#include <sstream>
 #include <unistd.h>
 #include <vector>
 
 #include "models/confined/arena_pool.hpp"
+#include "models/confined/process_state.hpp"
 #include "runtime/copies.hpp"
 #include "runtime/worker_thread.hpp"
 
@@ -55,29 +55,6 @@ result<file_descriptor> pack(const bundle& x, const std::string& manifest) {
   return seal_in_memory(parts);
 }
 
-/// What the system says of a process.
-struct process_state {
-  bool stopped = false; ///< by a signal, or a debugger
-  long threads = 0;
-};
-
-/// By proc(5), stat; of one that is gone nothing.
-process_state look_at(pid_t process) {
-  process_state out;
-  auto text = read_file("/proc/" + std::to_string(process) + "/stat", 4096);
-  auto name_end = text ? text->rfind(')') : std::string::npos;
-  if (name_end == std::string::npos) // the name may hold anything
-    return out;
-  std::istringstream in{text->substr(name_end + 1)};
-  std::string state, ignored;
-  in >> state;
-  out.stopped = state == "T" || state == "t";
-  for (int i = 4; i < 20; ++i)
-    in >> ignored;
-  in >> out.threads;
-  return out;
-}
-
 size_t room_for(size_t bytes) {
   return std::max(smallest_arena, std::bit_ceil(bytes));
 }
@@ -109,10 +86,10 @@ public:
   /// Whoever wrote the model decides.
   bool depends_on_values() const override { return true; }
 
-  result<tensor_list> run(const tensor_list& inputs, timestamp until,
+  result<tensor_list> run(const tensor_list& inputs, const run_limits& limits,
                           uint64_t* peak, output_room*) override {
     lease mine{*this};
-    auto answer = try_on(*mine, inputs, until, peak != nullptr);
+    auto answer = try_on(*mine, inputs, limits, peak != nullptr);
     if (!answer)
       return answer.failure();
     auto outputs = take_out(*mine, answer->tensors, answer->keeps == 0);
@@ -196,10 +173,10 @@ private:
     if (!answer.loaded)
       return error{ec::internal,
                    settings_.content->directory + ": " + text_of(answer.text)};
+    load_took_ = now() - begin;
     // Two passes at least; and it says no more of them than can be.
-    longest_ = std::clamp<int64_t>(answer.warm_up_ns, 0,
-                                   nanoseconds{now() - begin}.count())
-               / 2;
+    longest_ =
+      std::clamp<int64_t>(answer.warm_up_ns, 0, load_took_.count()) / 2;
     return load_times{nanoseconds{answer.load_ns},
                       nanoseconds{answer.warm_up_ns}};
   }
@@ -311,9 +288,9 @@ private:
   /// What a process says that was not listened to for want of memory would be
   /// taken for the answer to the next order.
   result<lane_answer> try_on(lane& on, const tensor_list& inputs,
-                             timestamp until, bool metered) {
+                             const run_limits& limits, bool metered) {
     try {
-      return run_on(on, inputs, until, metered);
+      return run_on(on, inputs, limits, metered);
     } catch (const std::bad_alloc&) {
       lose("gave what there was no memory for, and was ended");
       return ended_before();
@@ -321,7 +298,7 @@ private:
   }
 
   result<lane_answer> run_on(lane& on, const tensor_list& inputs,
-                             timestamp until, bool metered) {
+                             const run_limits& limits, bool metered) {
     if (lost_)
       return ended_before();
     lane_order order;
@@ -346,10 +323,9 @@ private:
       return ended_before();
     }
     auto started = now();
-    auto limit = std::max(until, started + patience * nanoseconds{longest_});
-    limit = std::min(limit, started + settings_.run_limit);
+    auto end = end_of(limits, started);
     lane_answer answer;
-    if (!receive(on, answer, limit))
+    if (!receive(on, answer, end))
       return died();
     if (answer.what == lane_answer::needs_room) {
       auto made = widen(on, answer.room);
@@ -363,13 +339,13 @@ private:
       order = {lane_order::fetch, 0, on.slot->number, 0, on.memory().size()};
       if (!send(on, order))
         lose("ended");
-      if (lost_ || !receive(on, answer, limit))
+      if (lost_ || !receive(on, answer, end))
         return died();
       answer.peak = peak;
     }
     // One that was late earns the next no more time than it had.
     auto ended = now();
-    auto took = ended > until ? 0 : nanoseconds{ended - started}.count();
+    auto took = ended > limits.until ? 0 : nanoseconds{ended - started}.count();
     for (auto longest = longest_.load();
          took > longest && !longest_.compare_exchange_weak(longest, took);)
       ;
@@ -424,10 +400,27 @@ private:
   /// To be said after lose() only.
   error died() const { return {ec::poison, lost_text_ + ", running this"}; }
 
+  /// When a run is ended.
+  struct run_end {
+    timestamp at;
+    std::stop_token unwanted;
+    timestamp at_unwanted; ///< if that is said
+  };
+
+  /// One that nobody waits for holds up others: what they would wait for the
+  /// process's next life is the price of its end.
+  run_end end_of(const run_limits& limits, timestamp started) const {
+    auto patient = started + patience * nanoseconds{longest_};
+    auto at =
+      std::min(std::max(limits.until, patient), started + settings_.run_limit);
+    return {at, limits.unwanted,
+            std::min(at, std::max(patient, started + load_took_))};
+  }
+
   /// False when the process is lost.
-  bool receive(lane& on, lane_answer& answer, timestamp until) {
+  bool receive(lane& on, lane_answer& answer, const run_end& end) {
     for (int stopped = 0;;) {
-      auto next = std::min(until, now() + look_again);
+      auto next = std::min(end.at, now() + look_again);
       switch (receive_record(on.connection, answer, next)) {
       case arrival::record:
         return true;
@@ -447,8 +440,13 @@ private:
         lose(crowded);
         return false;
       }
-      if (now() >= until) {
+      if (now() >= end.at) {
         lose("took too long for what it ran, and was ended");
+        return false;
+      }
+      if (end.unwanted.stop_requested() && now() >= end.at_unwanted) {
+        lose("took too long for what nobody waits for any more, and was"
+             " ended");
         return false;
       }
     }
@@ -464,6 +462,7 @@ private:
   std::vector<lane*> free_;         ///< guarded
   confined_child process_;          ///< guarded; 0: none, or ended
   std::atomic<int64_t> longest_{0}; ///< run, in nanoseconds
+  nanoseconds load_took_{0};        ///< with all that belongs to it
   std::atomic<bool> lost_{false};
   std::atomic<bool> given_up_{false};
   std::once_flag lost_once_;

@@ -46,8 +46,9 @@ struct stage_events {
 /// A stage in a process that can do nothing else: see confinement.hpp. A run
 /// copies its inputs once, and its outputs in the process; these once more
 /// where they are small, or all of a lane's arenas are in use. The process is
-/// ended by the destructor, by a run that goes on beyond `until` and takes more
-/// than four times as long as any before it (what began late is no loop), when
+/// ended by the destructor, by a run that goes on beyond its deadline and takes
+/// more than four times as long as any before it (what began late is no loop),
+/// by one that nobody waits for, that long and longer than the load took, when
 /// a signal has stopped it for a third of a second while something runs, and
 /// when it has more threads than LibTorch might start.
 class confined_stage : public loaded_stage {

@@ -286,7 +286,7 @@ private:
       });
       to.post([this, mine] {
         mine->serve([this](auto& inputs, uint64_t* peak, output_room* room) {
-          return stage_->run(inputs, far_future, peak, room);
+          return stage_->run(inputs, {}, peak, room);
         });
       });
     }

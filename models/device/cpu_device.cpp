@@ -87,15 +87,15 @@ timestamp limit_of(const execution& x, const run_pace& pace) {
 
 result<std::vector<tensor_list>> compute(instance& x, const execution& job,
                                          uint64_t& peak) {
-  if (now() >= job.until)
-    return error{ec::deadline_exceeded, "waited too long for the device"};
+  if (auto why = in_vain(job, now()))
+    return std::move(*why);
   if (job.items.empty())
     return error{ec::bad_request, "a batch of nothing"};
   auto& s = x.content->info.signature;
   auto inputs = gather(job.items, s.batch_axis);
   if (!inputs)
     return inputs.failure();
-  auto outputs = x.stage->run(*inputs, limit_of(job, x.pace),
+  auto outputs = x.stage->run(*inputs, {limit_of(job, x.pace), job.unwanted},
                               job.meters_memory ? &peak : nullptr);
   if (!outputs)
     return outputs.failure();

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -61,9 +63,21 @@ struct execution {
   /// All but the last stage give one list for all of them.
   std::vector<uint64_t> rows;
   bool meters_memory = false; ///< which takes longer
+  /// Says when nobody waits for the results any more: it is not begun then, and
+  /// what can be stopped is, once it costs less than what it holds up.
+  std::stop_token unwanted{};
 
   size_t requests() const { return std::max(items.size(), rows.size()); }
 };
+
+/// Why it is not begun; nothing: it is.
+inline std::optional<error> in_vain(const execution& x, timestamp now) {
+  if (x.unwanted.stop_requested())
+    return error{ec::cancelled, "nobody waits for it any more"};
+  if (now >= x.until)
+    return error{ec::deadline_exceeded, "waited too long for the device"};
+  return std::nullopt;
+}
 
 struct execution_report {
   uint64_t id = 0;

@@ -226,10 +226,24 @@ private:
                         [&](auto& x) { return x.lane == lane; });
   }
 
+  /// Of those that wait, from the next one on.
+  void drop_vain(timestamp now) {
+    for (; !waiting_.empty(); waiting_.pop_front()) {
+      auto& next = waiting_.front();
+      auto why = in_vain(next, now);
+      if (!why)
+        return;
+      listener_.on_executed({next.id, 0, std::move(*why), now, now});
+    }
+  }
+
   void start_waiting(timestamp now) {
     for (uint32_t lane = 0; lane < info_.lanes; ++lane) {
-      if (waiting_.empty() || !lane_is_free(lane))
+      if (!lane_is_free(lane))
         continue;
+      drop_vain(now);
+      if (waiting_.empty())
+        break;
       auto job = std::move(waiting_.front());
       waiting_.pop_front();
       auto time = time_of(job);

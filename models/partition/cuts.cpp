@@ -30,8 +30,10 @@ std::vector<uint64_t> fill(const std::vector<uint64_t>& layer_bytes,
   return cuts;
 }
 
-uint64_t largest(const std::vector<uint64_t>& layer_bytes,
-                 const std::vector<uint64_t>& cuts) {
+} // namespace
+
+uint64_t largest_part(const std::vector<uint64_t>& layer_bytes,
+                      const std::vector<uint64_t>& cuts) {
   uint64_t out = 0, sum = 0;
   auto next = cuts.begin();
   for (size_t i = 0; i < layer_bytes.size(); ++i) {
@@ -45,8 +47,6 @@ uint64_t largest(const std::vector<uint64_t>& layer_bytes,
   return out;
 }
 
-} // namespace
-
 std::vector<uint64_t> even_cuts(const std::vector<uint64_t>& layer_bytes,
                                 size_t parts) {
   MILLRACE_ASSERT(parts > 0 && parts <= layer_bytes.size());
@@ -55,7 +55,8 @@ std::vector<uint64_t> even_cuts(const std::vector<uint64_t>& layer_bytes,
     std::accumulate(layer_bytes.begin(), layer_bytes.end(), uint64_t{1});
   while (enough - too_few > 1) {
     auto most = too_few + (enough - too_few) / 2;
-    auto fits = largest(layer_bytes, fill(layer_bytes, parts, most)) <= most;
+    auto fits =
+      largest_part(layer_bytes, fill(layer_bytes, parts, most)) <= most;
     (fits ? enough : too_few) = most;
   }
   return fill(layer_bytes, parts, enough);

@@ -10,6 +10,11 @@
 
 namespace millrace {
 
+/// Bytes of the largest part, of those that begin with the first layer and at
+/// the cuts.
+uint64_t largest_part(const std::vector<uint64_t>& layer_bytes,
+                      const std::vector<uint64_t>& cuts);
+
 /// The first layers of all parts but the first, for so many parts, none empty,
 /// the largest of which has as few bytes as can be. At least as many layers as
 /// parts, and one part.

@@ -3,11 +3,8 @@
 
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
 #include <fcntl.h>
 #include <fstream>
-#include <future>
-#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -15,14 +12,11 @@
 #include <sys/wait.h>
 #include <thread>
 
-#include "models/bundle_store.hpp"
-#include "models/confined/confined_stage.hpp"
 #include "models/confined/confinement.hpp"
 #include "models/confined/sanitized.hpp"
 #include "runtime/copies.hpp"
 #include "tests/support/attempts.hpp"
-#include "tests/support/builders.hpp"
-#include "tests/support/children.hpp"
+#include "tests/support/confined_model.hpp"
 #include "tests/support/http.hpp"
 
 using namespace millrace;
@@ -33,95 +27,6 @@ namespace {
 
 timestamp now() {
   return std::chrono::steady_clock::now();
-}
-
-/// A stage in a process of its own, and what is told of it.
-class confined_model {
-public:
-  explicit confined_model(std::shared_ptr<const bundle> content,
-                          uint32_t lanes = 1, nanoseconds load_limit = 20s,
-                          bool in_background = false) {
-    REQUIRE(parent_.start());
-    confined::stage_settings settings;
-    settings.content = std::move(content);
-    settings.last_layer = 1;
-    settings.max_batch = 4;
-    settings.lanes = lanes;
-    settings.memory = {uint64_t{2} << 30};
-    settings.load_limit = load_limit;
-    settings.in_background = in_background;
-    stage_ = confined::make_confined_stage(
-      parent_, std::move(settings),
-      {[this](auto x) { loaded_.set_value(std::move(x)); },
-       [this](error x) { lost_.set_value(std::move(x)); }});
-  }
-
-  /// One of the tests' bundles.
-  explicit confined_model(const std::string& name, uint32_t lanes = 1,
-                          bool in_background = false)
-    : confined_model(open(name), lanes, 20s, in_background) {}
-
-  result<confined::load_times> loaded() { return loaded_.get_future().get(); }
-
-  confined_model& ready() {
-    auto x = loaded();
-    INFO((x ? std::string{} : x.failure().text));
-    REQUIRE(x);
-    return *this;
-  }
-
-  result<tensor_list> run(const tensor& x, timestamp until = far_future) {
-    return stage_->run({x}, until);
-  }
-
-  uint64_t peak_of(const tensor& x) {
-    uint64_t peak = 0;
-    REQUIRE(stage_->run({x}, far_future, &peak));
-    return peak;
-  }
-
-  /// Why it was lost, within ten seconds.
-  std::string lost() {
-    auto x = lost_.get_future();
-    REQUIRE(x.wait_for(10s) == std::future_status::ready);
-    return x.get().text;
-  }
-
-  pid_t process() const {
-    auto all = grandchildren_of(::getpid());
-    return all.empty() ? 0 : *all.begin();
-  }
-
-  /// Ends its process; what runs there fails.
-  void give_up() { stage_->give_up(); }
-
-private:
-  static std::shared_ptr<const bundle> open(const std::string& name) {
-    ::unsetenv("MILLRACE_BACKEND"); // another test of this process may need it
-    bundle_store store{TEST_BUNDLES};
-    auto x = store.open(name, "", verify::sizes);
-    REQUIRE(x);
-    return std::make_shared<const bundle>(std::move(*x));
-  }
-
-  confined::template_process parent_;
-  std::promise<result<confined::load_times>> loaded_;
-  std::promise<error> lost_;
-  std::unique_ptr<confined::confined_stage> stage_;
-};
-
-/// A model whose inputs say what it does; see hostile_backend.cpp.
-std::shared_ptr<const bundle> hostile() {
-  ::setenv("MILLRACE_BACKEND", HOSTILE_BACKEND, 1);
-  bundle out{*make_bundle("hostile")};
-  out.info.signature = {
-    {{"deeds", dtype::i64, {-1}}}, {{"outcomes", dtype::i64, {-1}}}, -1};
-  return std::make_shared<const bundle>(std::move(out));
-}
-
-tensor deeds(const std::vector<int64_t>& xs) {
-  return *tensor::make(dtype::i64, {static_cast<int64_t>(xs.size())},
-                       bytes_of(xs));
 }
 
 std::vector<int64_t> numbers_of(const tensor& x) {
@@ -240,28 +145,6 @@ TEST_CASE("confined: what does not load says why") {
   CHECK(x.failure().code == ec::internal);
 }
 
-TEST_CASE("P14: a model that loops while it is loaded is stopped") {
-  bundle x{*hostile()};
-  x.info.layers[0].name = "loop";
-  auto begin = now();
-  confined_model model{std::make_shared<const bundle>(std::move(x)), 1, 300ms};
-  auto loaded = model.loaded();
-  REQUIRE_FALSE(loaded);
-  CHECK(loaded.failure().text.find("not loaded within 300 ms")
-        != std::string::npos);
-  CHECK(now() - begin < 2s);
-  CHECK(model.process() == 0);
-}
-
-TEST_CASE("P15: a model that ends its process while it is loaded says how") {
-  bundle x{*hostile()};
-  x.info.layers[0].name = "crash";
-  confined_model model{std::make_shared<const bundle>(std::move(x))};
-  auto loaded = model.loaded();
-  REQUIRE_FALSE(loaded);
-  CHECK(loaded.failure().text.find("while it loaded") != std::string::npos);
-}
-
 TEST_CASE("P14: Landlock alone keeps a process from files, ports and others") {
   auto version = ::syscall(SYS_landlock_create_ruleset, nullptr, 0, 1);
   if (version < 6) // of Linux 6.12; without it, seccomp stands alone
@@ -288,55 +171,6 @@ TEST_CASE("P14: Landlock alone keeps a process from files, ports and others") {
   CHECK(status == 0); // by itself, and what was denied is counted out above
 }
 
-TEST_CASE("P14: a loop is stopped when its deadline has passed") {
-  confined_model model{"lasting"};
-  model.ready();
-  auto begin = now();
-  auto y = model.run(floats({1, 4}, 2e9f), begin + 300ms);
-  auto took = now() - begin;
-  REQUIRE_FALSE(y);
-  CHECK(y.failure().code == ec::poison);
-  CHECK(took >= 300ms);
-  CHECK(took < 300ms + 250ms);
-  CHECK(model.lost().find("took too long") != std::string::npos);
-  auto again = model.run(floats({1, 4}), far_future);
-  REQUIRE_FALSE(again);
-  CHECK(again.failure().code == ec::unavailable);
-}
-
-TEST_CASE("P4: a process that is stopped is ended, and not waited for") {
-  confined_model model{"lasting"};
-  model.ready();
-  auto run = std::async(std::launch::async, [&] {
-    return model.run(floats({1, 4}, 2e9f));
-  });
-  std::this_thread::sleep_for(100ms);
-  auto begin = now();
-  REQUIRE(::kill(model.process(), SIGSTOP) == 0);
-  CHECK(model.lost().find("stopped by a signal") != std::string::npos);
-  CHECK(now() - begin < 1s);
-  CHECK(run.get().failure().code == ec::poison);
-}
-
-TEST_CASE("P15: the end of an idle process is noticed at once") {
-  confined_model model{"identity"};
-  model.ready();
-  auto begin = now();
-  REQUIRE(::kill(model.process(), SIGKILL) == 0);
-  CHECK(model.lost().find("SIGKILL") != std::string::npos);
-  CHECK(now() - begin < 500ms);
-}
-
-TEST_CASE("confined: to give a stage up ends its process, whatever it does") {
-  confined_model model{"lasting", 2};
-  model.ready();
-  auto process = model.process();
-  CHECK(::kill(process, 0) == 0);
-  model.give_up();
-  CHECK(::kill(process, 0) != 0);
-  CHECK(errno == ESRCH);
-}
-
 TEST_CASE("confined: what is loaded in the background serves like others") {
   confined_model model{"affine", 2, true};
   model.ready();
@@ -352,7 +186,7 @@ TEST_CASE("confined: two lanes of a process run at once") {
   confined_model model{"lasting", 2};
   model.ready();
   auto slow = std::async(std::launch::async, [&] {
-    return model.run(floats({1, 4}, 2e9f), now() + 2s);
+    return model.run(floats({1, 4}, 2e9f), {now() + 2s});
   });
   std::this_thread::sleep_for(100ms);
   CHECK(model.run(floats({1, 4}, -10)));
@@ -398,66 +232,6 @@ TEST_CASE("P14: a model that takes too much memory gets an error") {
     return;
   REQUIRE(y);
   CHECK(numbers_of((*y)[0]) == std::vector<int64_t>{ENOMEM});
-}
-
-TEST_CASE("P14: a process that starts threads without end is ended") {
-  confined_model model{hostile()};
-  static_cast<void>(model.ready().run(deeds({1004})));
-  auto why = model.lost();
-  INFO(why);
-  CHECK(why.find("too many threads") != std::string::npos);
-  CHECK(model.process() == 0);
-}
-
-TEST_CASE("P15: however a model ends its process, the node lives and says so") {
-  struct row {
-    int64_t deed;
-    const char* how;
-  };
-  for (auto& [deed, how] :
-       {row{1000, "SIG"}, row{1001, "exit status 0"}, row{1003, "SIG"}}) {
-    confined_model model{hostile()};
-    auto y = model.ready().run(deeds({deed}));
-    REQUIRE_FALSE(y);
-    CHECK(y.failure().code == ec::poison);
-    auto why = model.lost();
-    INFO(why);
-    if (!confined::sanitized) // which ends with a status of its own
-      CHECK(why.find(how) != std::string::npos);
-  }
-}
-
-TEST_CASE("confined: a template that has ended is started again") {
-  confined::template_process parent;
-  REQUIRE(parent.start());
-  auto first = *children_of(::getpid()).begin();
-  REQUIRE(::kill(first, SIGKILL) == 0);
-  std::this_thread::sleep_for(100ms);
-  auto life = confined::make_connection();
-  REQUIRE(life);
-  auto process = parent.fork(life->second);
-  REQUIRE(process);
-  CHECK(*children_of(::getpid()).begin() != first);
-  CHECK(children_of(*children_of(::getpid()).begin()).contains(process->id));
-}
-
-TEST_CASE("confined: a process is ended also while its template stands still") {
-  confined::template_process parent;
-  REQUIRE(parent.start());
-  auto life = confined::make_connection();
-  REQUIRE(life);
-  auto process = parent.fork(life->second);
-  REQUIRE(process);
-  auto mother = *children_of(::getpid()).begin();
-  REQUIRE(::kill(mother, SIGSTOP) == 0);
-  auto end = std::async([&] { return parent.end(*process); });
-  pollfd ended{process->ended.get(), POLLIN, 0};
-  CHECK(::poll(&ended, 1, 5000) == 1);
-  REQUIRE(::kill(mother, SIGCONT) == 0);
-  auto status = end.get();
-  REQUIRE(status);
-  CHECK(confined::end_text(*status) == "SIGKILL");
-  CHECK_FALSE(children_of(mother).contains(process->id)); // nor as a zombie
 }
 
 TEST_CASE("confined: a process's environment holds no keys") {

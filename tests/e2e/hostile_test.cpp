@@ -130,6 +130,19 @@ TEST_CASE(
     10s));
 }
 
+TEST_CASE("P14: a loop that was cancelled does not hold others up until its"
+          " deadline") {
+  live_cluster c{front_and(1), "  - {model: lasting}\n", bundles};
+  auto gateway = c.start_and_meet(1);
+  auto loop = gateway.submit(ask("lasting", 2e9f), 10min);
+  std::this_thread::sleep_for(300ms);
+  gateway.cancel(loop);
+  auto begin = now();
+  CHECK(gateway.infer_one(ask("lasting", -10), 1min).status == ec::ok);
+  CHECK(now() - begin < 20s); // the model is loaded again meanwhile
+  CHECK(c.log_of("w1").find("nobody waits for") != std::string::npos);
+}
+
 TEST_CASE("P15: what ends its model's process is tried twice, then never again,"
           " and the rest of the node goes on") {
   live_cluster c{front_and(2),

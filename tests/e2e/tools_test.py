@@ -258,7 +258,8 @@ class Calls(unittest.TestCase):
         profiles.write_text("models: [{model: relay, points: [{device: V100,"
                             " metrics: {execute_secs: 1}}]}]\n")
         def check(model, more=""):
-            path = self.config(f"nodes:\n  a: {{roles: [worker], models: {store}}}\n"
+            path = self.config(f"nodes:\n  a:\n    roles: [worker]\n    models: {store}\n"
+                               "    devices: [{}, {type: cpu, kind: small, memory: 100}]\n"
                                f"models: [{model}]\n{more}")
             answer = call(MILLRACE, "node", "--config", path, "--check")
             return answer.returncode, answer.stdout + answer.stderr
@@ -271,6 +272,15 @@ class Calls(unittest.TestCase):
         code, text = check("{model: relay, complete: true}")
         self.assertEqual(code, 0)
         self.assertIn("complete does nothing", text)
+        for words, doubt in (
+                ("share: 0.5", "share does nothing"),
+                ("device: small", "it has 384 B of parameters, and no device that it"
+                 " may go to has more memory than 100 B"),
+                ("device: small, parts: 6", "")):
+            code, text = check(f"{{model: relay, {words}}}")
+            self.assertEqual(code, 0)
+            self.assertIn(doubt, " ".join(text.split()))
+            self.assertEqual("warning" in text, doubt != "", text)
         code, text = check("{model: nobody}")
         self.assertEqual(code, 0)
         self.assertIn("model 'nobody': not on this host", text)

@@ -156,20 +156,6 @@ TEST_CASE("I5: what must not be run twice is not, when its replica is lost") {
   CHECK(c.executions == 0); // the one that was lost, and no other
 }
 
-TEST_CASE("I6: what a client asked is cancelled when it leaves") {
-  auto wanted = want(1);
-  wanted.policy.batch = 1;
-  virtual_cluster c{1, wanted, ten_ms};
-  for (uint64_t i = 1; i <= 10; ++i)
-    c.request(i);
-  c.request(11, c.ask(), 10s, "another");
-  c.drain();
-  c.tell("./gateway", client_left{{0, "client"}});
-  c.advance(1s);
-  CHECK(c.answers() == counts{{ec::cancelled, 10}, {ec::ok, 1}});
-  CHECK(c.executions <= 3); // what the replica had, and the other's
-}
-
 TEST_CASE("router: a full queue answers overloaded with a retry-after") {
   auto wanted = want(1);
   wanted.policy.queue = 5;
@@ -412,15 +398,6 @@ TEST_CASE(
   c.request(1);
   c.advance(100ms);
   CHECK(c.answers() == counts{{ec::too_large, 1}});
-}
-
-TEST_CASE("gateway: a cancelled request is answered once, as cancelled") {
-  virtual_cluster c{1, want(1), ten_ms};
-  c.request(1);
-  c.advance(2ms);
-  c.cancel(1);
-  c.advance(100ms);
-  CHECK(c.answers() == counts{{ec::cancelled, 1}});
 }
 
 TEST_CASE("gateway: an id that is open already is refused") {

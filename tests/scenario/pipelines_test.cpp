@@ -362,32 +362,6 @@ TEST_CASE("gateway: a version of which some parts are there does not take what"
   CHECK(c.replies[60][0].version == 2);
 }
 
-TEST_CASE("P1: what is cancelled, or too late, between two stages is not run"
-          " by the next") {
-  virtual_cluster c{2, in_parts(2), ten_ms};
-  auto nodes = nodes_of(c, 2);
-  REQUIRE(nodes.size() == 2);
-  SUBCASE("cancelled") {
-    c.request(1, marked(c, 1));
-    c.advance(2ms);
-    c.cancel(1);
-    c.advance(20ms);
-    CHECK(c.answers() == counts{{ec::cancelled, 1}});
-  }
-  SUBCASE("too late") {
-    c.request(1, marked(c, 1), 4ms);
-    c.advance(20ms);
-    CHECK(c.answers() == counts{{ec::deadline_exceeded, 1}});
-  }
-  CHECK(c.executed_on[nodes[0]] == 1);
-  CHECK(c.executed_on[nodes[1]] == 0);
-  c.replies.clear();
-  send(c, 2, 21); // no credit is lost with it
-  c.advance(1s);
-  CHECK(c.answers() == counts{{ec::ok, 20}});
-  CHECK(queue_of(c).running == 0);
-}
-
 TEST_CASE("FP-64: whole replicas and parts serve one queue, and no request is"
           " lost or doubled from one to the other") {
   virtual_cluster c{3, in_parts(2), ten_ms};

@@ -219,6 +219,29 @@ class Relay(torch.nn.Sequential):
         super().__init__(*(times(x) for x in (2, 0.5, 4, 0.25, 8, 0.125)))
 
 
+class Bounds(torch.nn.Module):
+    """Gives back what it is given, and fails for what is too large."""
+
+    def forward(self, x):
+        if float(x.abs().max()) > 100.0:
+            raise ValueError("too large")
+        return x
+
+
+class Checked(torch.nn.Module):
+    """Two layers, each behind a part that checks and computes nothing."""
+
+    def __init__(self):
+        super().__init__()
+        self.before = Bounds()
+        self.first = torch.nn.Linear(4, 4)
+        self.between = Bounds()
+        self.second = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.second(self.between(self.first(self.before(x))))
+
+
 class Tied(torch.nn.Sequential):
     """Doubles what it is given: twice by a parameter that two layers share."""
 
@@ -397,7 +420,7 @@ def main():
     for module in (Identity(), Affine(), Centred(), Picky(), Two(), Ballast(), Lasting(),
                    Deceptive(), Sized(), Double(), Halves(), Wide(),
                    Fatal(), Doomed(), Mute(), Forever(), Prying(),
-                   Relay(), Residual(), Encoder(), Counting(), Around(),
+                   Relay(), Checked(), Residual(), Encoder(), Counting(), Around(),
                    Keeping(), Strided(), Short()):
         name = type(module).__name__.lower()
         torch.jit.script(module.eval()).save(str(folder / f"{name}.pt"))

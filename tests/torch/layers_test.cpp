@@ -135,6 +135,21 @@ TEST_CASE("FP-23, QU-03: layers on their own compute together what the whole"
   }
 }
 
+TEST_CASE("FP-10: a part that only checks what it is given is of the layer"
+          " behind it") {
+  temporary_directory dir;
+  auto x = opened(cut(dir, "checked", rows_of_4));
+  CHECK(names_of(*x) == names{"first", "second"});
+  for (size_t layer : {0, 1}) {
+    auto stage = trusted()->load(x, layer, layer + 1);
+    REQUIRE(stage);
+    CHECK((*stage)->run({floats({1, 4}, 1)}));
+    auto refused = (*stage)->run({floats({1, 4}, 1000)});
+    REQUIRE_FALSE(refused);
+    CHECK(refused.failure().text.find("too large") != std::string::npos);
+  }
+}
+
 TEST_CASE("a parameter that layers share is whole in each of them") {
   temporary_directory dir;
   auto runner = trusted();

@@ -30,7 +30,7 @@ public:
   bool doubles_inside(int64_t rows) {
     used = {room_};
     auto x = floats({rows, 4}, static_cast<float>(rows));
-    auto y = stage_->run({x}, far_future, nullptr, &used);
+    auto y = stage_->run({x}, {}, nullptr, &used);
     REQUIRE(y);
     auto in = values_of(x), out = values_of((*y)[0]);
     REQUIRE(in.size() == out.size());

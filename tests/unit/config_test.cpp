@@ -223,6 +223,21 @@ TEST_CASE("config: what only one can have is not given twice") {
         == "c.yaml:11: nodes.n2.devices[1]: 'type' is there twice");
 }
 
+TEST_CASE("config: all that is wrong in a document is told at once") {
+  CHECK(refusal("    devices:", "    operators: tcp://127.0.0.1:7100\n"
+                                "    data: data/n1\n"
+                                "    devices:")
+        == "c.yaml:8: nodes.n2.operators: 'tcp://127.0.0.1:7100' is"
+           " nodes.n1.clients already\n"
+           "c.yaml:9: nodes.n2.data: 'data/n1' is nodes.n1.data already");
+  std::string models = "models:\n";
+  for (int i = 0; i < 30; ++i)
+    models += "  - model: digits\n";
+  auto many = refusal("models:\n", models);
+  CHECK(std::count(many.begin(), many.end(), '\n') == 10);
+  CHECK(many.ends_with("\nand more"));
+}
+
 TEST_CASE("config: cuts that fit no model are refused") {
   struct row {
     const char* says;

@@ -53,8 +53,8 @@ class slow_stage : public loaded_stage {
 public:
   explicit slow_stage(nanoseconds row) : row_(row) {}
 
-  result<tensor_list> run(const tensor_list& inputs, timestamp, uint64_t*,
-                          output_room*) override {
+  result<tensor_list> run(const tensor_list& inputs, const run_limits&,
+                          uint64_t*, output_room*) override {
     rows.push_back(inputs.at(0).extents[0]);
     now += rows.back() * row_;
     return tensor_list{};

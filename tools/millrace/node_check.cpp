@@ -54,17 +54,32 @@ std::set<std::string> stores_of(const cluster_config& x) {
   return out;
 }
 
-/// Sees that what stores have of a model can be cut as is wanted. Returns why
-/// none has it; empty: some has.
-result<std::string> check_bundle(const model_settings& x,
+/// Bytes of parameters in the largest part that it is to be cut into.
+uint64_t largest_of(const manifest& x, const model_settings& how) {
+  std::vector<uint64_t> bytes;
+  for (auto& layer : x.layers)
+    bytes.push_back(layer.parameter_bytes);
+  return largest_part(bytes, how.cuts.empty() ? even_cuts(bytes, how.parts)
+                                              : how.cuts);
+}
+
+/// What stores have of a model.
+struct found_bundle {
+  std::string missing =
+    "no folder where workers look for bundles is here"; ///< empty: nothing
+  uint64_t largest = 0; ///< part of it, in bytes, where one is too large
+};
+
+/// Errors: bad_config when it cannot be cut as is wanted.
+result<found_bundle> find_bundle(const model_settings& x,
                                  const std::set<std::string>& stores) {
-  std::string why = "no folder where workers look for bundles is here";
+  found_bundle out;
   auto found = false;
   for (auto& path : stores) {
     bundle_store store{path};
     auto version = store.resolve(x.model, x.version);
     if (!version && version.failure().code == ec::unknown_model) {
-      why = path + ": " + version.failure().text;
+      out.missing = path + ": " + version.failure().text;
       continue;
     }
     if (!version)
@@ -79,17 +94,50 @@ result<std::string> check_bundle(const model_settings& x,
                      + ": " + fine.failure().text,
                    {}};
     found = true;
+    out.largest = std::max(out.largest, largest_of(content->info, x));
   }
-  return found ? std::string{} : why;
+  if (found)
+    out.missing.clear();
+  return out;
 }
 
-/// Whether some device is of that kind, or has that id.
-bool has_device(const cluster_config& x, const std::string& name) {
-  for (auto& [node, settings] : x.nodes)
+/// Those that it may go to.
+std::vector<device_config> devices_for(const model_settings& x,
+                                       const cluster_config& in) {
+  std::vector<device_config> out;
+  for (auto& [node, settings] : in.nodes)
     for (auto& d : settings.devices)
-      if (d.id == name || d.kind == name)
-        return true;
-  return false;
+      if (x.device.empty() || d.id == x.device || d.kind == x.device)
+        out.push_back(d);
+  return out;
+}
+
+/// What settings of a model, and the devices that it may go to, leave in doubt.
+doubts doubts_on(const model_settings& x, uint64_t largest,
+                 const std::vector<device_config>& devices) {
+  doubts out;
+  if (x.complete && wanted_cuts(x).part_count() == 1)
+    out.push_back("complete does nothing where there is one part; expected"
+                  " parts or cuts beside it");
+  if (devices.empty()) {
+    if (!x.device.empty())
+      out.push_back("no device here is " + shown(x.device));
+    return out;
+  }
+  auto is_cpu = [](auto& d) { return d.type == device_type::cpu; };
+  if (x.share > 0 && std::all_of(devices.begin(), devices.end(), is_cpu))
+    out.push_back("share does nothing: a cpu cannot be shared by parts, and it"
+                  " goes to no other device");
+  uint64_t most = 0;
+  for (auto& d : devices)
+    most = std::max(most, d.memory.value == 0 ? UINT64_MAX : d.memory.value);
+  if (largest > most)
+    out.push_back(
+      (wanted_cuts(x).part_count() == 1 ? "it has " : "its largest part has ")
+      + format_bytes(largest)
+      + " of parameters, and no device that it may go to has more memory than "
+      + format_bytes(most));
+  return out;
 }
 
 } // namespace
@@ -100,19 +148,14 @@ result<std::vector<std::string>> check_beside(const cluster_config& x) {
     return fine.failure();
   auto stores = stores_of(x);
   for (auto& model : x.models) {
-    if (model.complete && wanted_cuts(model).part_count() == 1)
-      out.push_back("model " + shown(model.model)
-                    + ": complete does nothing where there is one part;"
-                      " expected parts or cuts beside it");
-    if (!model.device.empty() && !has_device(x, model.device))
-      out.push_back("model " + shown(model.model) + ": no device here is "
-                    + shown(model.device));
-    auto missing = check_bundle(model, stores);
-    if (!missing)
-      return missing.failure();
-    if (!missing->empty())
-      out.push_back("model " + shown(model.model)
-                    + ": not on this host: " + *missing);
+    auto bundle = find_bundle(model, stores);
+    if (!bundle)
+      return bundle.failure();
+    auto about = "model " + shown(model.model) + ": ";
+    for (auto& doubt : doubts_on(model, bundle->largest, devices_for(model, x)))
+      out.push_back(about + doubt);
+    if (!bundle->missing.empty())
+      out.push_back(about + "not on this host: " + bundle->missing);
   }
   return out;
 }

@@ -257,7 +257,8 @@ const std::vector<shell_command>& shell_commands() {
      " words of a text; default: what the import tried, up to 32. X: by what"
      " part longer than alone a request may take, for the deadline that is"
      " noted with it; default: 1. Takes as long as it takes to load and run"
-     " each layer some times.",
+     " each layer some times, and replaces what was measured on that kind"
+     " before.",
      false},
     {"export-profiles",
      "FILE [MODEL]",

@@ -279,6 +279,19 @@ public:
         order_[x] = n++;
   }
 
+  /// Its runs, but for those that give nothing to others: checks, say, which
+  /// raise an error for some inputs. They are of the next.
+  std::vector<run_of_nodes> that_give() {
+    find_crossings();
+    std::vector<run_of_nodes> out;
+    bool gives = true; // the last of these
+    for (size_t i = 0; i < runs_.size(); ++i) {
+      gives ? out.push_back(runs_[i]) : join(out.back(), runs_[i]);
+      gives = !given_by(i).empty();
+    }
+    return out;
+  }
+
   std::vector<split_layer> split() {
     find_crossings();
     std::vector<split_layer> out;
@@ -339,6 +352,15 @@ private:
     }
   }
 
+  /// By a run to those behind it, in order.
+  std::vector<jit::Value*> given_by(size_t i) const {
+    std::vector<jit::Value*> out;
+    for (auto* x : crossings_[i + 1])
+      if (crossings_[i].count(x) == 0)
+        out.push_back(x);
+    return out;
+  }
+
   split_layer make_layer(size_t i) {
     auto last = i + 1 == runs_.size();
     std::vector<jit::Value*> used, outputs;
@@ -348,9 +370,7 @@ private:
       for (auto* x : flat_.graph().outputs())
         outputs.push_back(x);
     else
-      for (auto* x : crossings_[i + 1])
-        if (crossings_[i].count(x) == 0)
-          outputs.push_back(x);
+      outputs = given_by(i);
     used.insert(used.end(), outputs.begin(), outputs.end());
     value_set takes{by_order{&order_}};
     std::set<jit::Value*> seen;
@@ -391,9 +411,11 @@ std::vector<split_layer> split_into_layers(const jit::Module& whole,
                                            size_t inputs, size_t depth,
                                            const std::vector<size_t>& firsts) {
   flat_model flat{whole, inputs};
-  auto runs = put_together(runs_of(flat, depth), firsts);
+  auto runs = runs_of(flat, depth);
   if (runs.empty())
     refuse_cut("it computes nothing");
+  runs =
+    put_together(splitter{whole, flat, std::move(runs)}.that_give(), firsts);
   make_unique_names(runs);
   return splitter{whole, flat, std::move(runs)}.split();
 }

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <cerrno>
+#include <csignal>
+#include <poll.h>
+#include <thread>
+
+#include "models/confined/sanitized.hpp"
+#include "tests/support/confined_model.hpp"
+
+/// \file
+/// How a model's process ends, and who notices.
+
+using namespace millrace;
+using namespace millrace::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+timestamp now() {
+  return std::chrono::steady_clock::now();
+}
+
+} // namespace
+
+TEST_CASE("P14: a model that loops while it is loaded is stopped") {
+  bundle x{*hostile()};
+  x.info.layers[0].name = "loop";
+  auto begin = now();
+  confined_model model{std::make_shared<const bundle>(std::move(x)), 1, 300ms};
+  auto loaded = model.loaded();
+  REQUIRE_FALSE(loaded);
+  CHECK(loaded.failure().text.find("not loaded within 300 ms")
+        != std::string::npos);
+  CHECK(now() - begin < 2s);
+  CHECK(model.process() == 0);
+}
+
+TEST_CASE("P15: a model that ends its process while it is loaded says how") {
+  bundle x{*hostile()};
+  x.info.layers[0].name = "crash";
+  confined_model model{std::make_shared<const bundle>(std::move(x))};
+  auto loaded = model.loaded();
+  REQUIRE_FALSE(loaded);
+  CHECK(loaded.failure().text.find("while it loaded") != std::string::npos);
+}
+
+TEST_CASE("P14: a loop is stopped when its deadline has passed") {
+  confined_model model{"lasting"};
+  model.ready();
+  auto begin = now();
+  auto y = model.run(floats({1, 4}, 2e9f), {begin + 300ms});
+  auto took = now() - begin;
+  REQUIRE_FALSE(y);
+  CHECK(y.failure().code == ec::poison);
+  CHECK(took >= 300ms);
+  CHECK(took < 300ms + 250ms);
+  CHECK(model.lost().find("took too long") != std::string::npos);
+  auto again = model.run(floats({1, 4}));
+  REQUIRE_FALSE(again);
+  CHECK(again.failure().code == ec::unavailable);
+}
+
+TEST_CASE(
+  "P14: a loop that nobody waits for is stopped when it has taken longer"
+  " than a load does, and than any run may") {
+  auto begin = now();
+  confined_model model{"lasting"};
+  auto load = model.loaded();
+  REQUIRE(load);
+  auto limit = now() - begin;
+  nanoseconds least = load->load + load->warm_up;
+  SUBCASE("the load took longer") {
+  }
+  SUBCASE("a run may take longer") {
+    for (float times = 64; least < limit; times *= 2) {
+      begin = now();
+      REQUIRE(model.run(floats({1, 4}, times)));
+      least = 4 * (now() - begin);
+    }
+    limit = least;
+    least = least * 9 / 10; // what is not measured here
+  }
+  std::stop_source unwanted;
+  unwanted.request_stop();
+  begin = now();
+  auto y = model.run(floats({1, 4}, 2e9f), {far_future, unwanted.get_token()});
+  auto took = now() - begin;
+  REQUIRE_FALSE(y);
+  CHECK(y.failure().code == ec::poison);
+  CHECK(took >= least);
+  CHECK(took < limit + 250ms);
+  CHECK(model.lost().find("nobody waits for") != std::string::npos);
+}
+
+TEST_CASE("P4: a process that is stopped is ended, and not waited for") {
+  confined_model model{"lasting"};
+  model.ready();
+  auto run = std::async(std::launch::async, [&] {
+    return model.run(floats({1, 4}, 2e9f));
+  });
+  std::this_thread::sleep_for(100ms);
+  auto begin = now();
+  REQUIRE(::kill(model.process(), SIGSTOP) == 0);
+  CHECK(model.lost().find("stopped by a signal") != std::string::npos);
+  CHECK(now() - begin < 1s);
+  CHECK(run.get().failure().code == ec::poison);
+}
+
+TEST_CASE("P15: the end of an idle process is noticed at once") {
+  confined_model model{"identity"};
+  model.ready();
+  auto begin = now();
+  REQUIRE(::kill(model.process(), SIGKILL) == 0);
+  CHECK(model.lost().find("SIGKILL") != std::string::npos);
+  CHECK(now() - begin < 500ms);
+}
+
+TEST_CASE("confined: to give a stage up ends its process, whatever it does") {
+  confined_model model{"lasting", 2};
+  model.ready();
+  auto process = model.process();
+  CHECK(::kill(process, 0) == 0);
+  model.give_up();
+  CHECK(::kill(process, 0) != 0);
+  CHECK(errno == ESRCH);
+}
+
+TEST_CASE("P14: a process that starts threads without end is ended") {
+  confined_model model{hostile()};
+  static_cast<void>(model.ready().run(deeds({1004})));
+  auto why = model.lost();
+  INFO(why);
+  CHECK(why.find("too many threads") != std::string::npos);
+  CHECK(model.process() == 0);
+}
+
+TEST_CASE("P15: however a model ends its process, the node lives and says so") {
+  struct row {
+    int64_t deed;
+    const char* how;
+  };
+  for (auto& [deed, how] :
+       {row{1000, "SIG"}, row{1001, "exit status 0"}, row{1003, "SIG"}}) {
+    confined_model model{hostile()};
+    auto y = model.ready().run(deeds({deed}));
+    REQUIRE_FALSE(y);
+    CHECK(y.failure().code == ec::poison);
+    auto why = model.lost();
+    INFO(why);
+    if (!confined::sanitized) // which ends with a status of its own
+      CHECK(why.find(how) != std::string::npos);
+  }
+}
+
+TEST_CASE("confined: a template that has ended is started again") {
+  confined::template_process parent;
+  REQUIRE(parent.start());
+  auto first = *children_of(::getpid()).begin();
+  REQUIRE(::kill(first, SIGKILL) == 0);
+  std::this_thread::sleep_for(100ms);
+  auto life = confined::make_connection();
+  REQUIRE(life);
+  auto process = parent.fork(life->second);
+  REQUIRE(process);
+  CHECK(*children_of(::getpid()).begin() != first);
+  CHECK(children_of(*children_of(::getpid()).begin()).contains(process->id));
+}
+
+TEST_CASE("confined: a process is ended also while its template stands still") {
+  confined::template_process parent;
+  REQUIRE(parent.start());
+  auto life = confined::make_connection();
+  REQUIRE(life);
+  auto process = parent.fork(life->second);
+  REQUIRE(process);
+  auto mother = *children_of(::getpid()).begin();
+  REQUIRE(::kill(mother, SIGSTOP) == 0);
+  auto end = std::async([&] { return parent.end(*process); });
+  pollfd ended{process->ended.get(), POLLIN, 0};
+  CHECK(::poll(&ended, 1, 5000) == 1);
+  REQUIRE(::kill(mother, SIGCONT) == 0);
+  auto status = end.get();
+  REQUIRE(status);
+  CHECK(confined::end_text(*status) == "SIGKILL");
+  CHECK_FALSE(children_of(mother).contains(process->id)); // nor as a zombie
+}

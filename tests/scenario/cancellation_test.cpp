@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include "tests/support/parts.hpp"
+
+/// \file
+/// What becomes of requests that nobody waits for any more.
+
+using namespace millrace;
+using namespace millrace::test;
+
+namespace {
+
+model_settings one_a_batch() {
+  auto out = want(1);
+  out.policy.batch = 1;
+  return out;
+}
+
+} // namespace
+
+TEST_CASE("gateway: a cancelled request is answered once, as cancelled") {
+  virtual_cluster c{1, want(1), ten_ms};
+  c.request(1);
+  c.advance(2ms);
+  c.cancel(1);
+  c.advance(100ms);
+  CHECK(c.answers() == counts{{ec::cancelled, 1}});
+}
+
+TEST_CASE("I6: what a client asked is cancelled when it leaves") {
+  virtual_cluster c{1, one_a_batch(), ten_ms};
+  for (uint64_t i = 1; i <= 10; ++i)
+    c.request(i);
+  c.request(11, c.ask(), 10s, "another");
+  c.drain();
+  c.tell("./gateway", client_left{{0, "client"}});
+  c.advance(1s);
+  CHECK(c.answers() == counts{{ec::cancelled, 10}, {ec::ok, 1}});
+  CHECK(c.executions == 2); // the one that ran already, and the other's
+}
+
+TEST_CASE(
+  "executor: what is cancelled, or too late, before its turn is not run,"
+  " and holds nothing up") {
+  virtual_cluster c{1, one_a_batch(), ten_ms};
+  c.request(1);
+  SUBCASE("cancelled") {
+    c.request(2);
+    c.advance(2ms);
+    c.cancel(2);
+    c.advance(9ms);
+    CHECK(c.answers() == counts{{ec::ok, 1}, {ec::cancelled, 1}});
+  }
+  SUBCASE("too late") {
+    c.request(2, c.ask(), 5ms);
+    c.advance(11ms);
+    CHECK(c.answers() == counts{{ec::ok, 1}, {ec::deadline_exceeded, 1}});
+  }
+  c.request(3);
+  c.advance(11ms);
+  CHECK(c.replies[3].at(0).status == ec::ok);
+  CHECK(c.executions == 2);
+  for (uint64_t id = 4; id <= 20; ++id) // no credit is lost with it
+    c.request(id);
+  c.advance(1s);
+  CHECK(c.answers()[ec::ok] == 19);
+}
+
+TEST_CASE("executor: what a gateway that is gone had asked for is not begun") {
+  virtual_cluster c{1, one_a_batch(), ten_ms};
+  for (uint64_t id = 1; id <= 3; ++id)
+    c.request(id);
+  c.drain();
+  c.kill("front");
+  c.advance(1s);
+  CHECK(c.executions <= 1); // the one that ran already
+}
+
+TEST_CASE("replica: a batch is run while one of its requests is waited for") {
+  auto wanted = want(1);
+  wanted.policy.batch = 2;
+  wanted.policy.batch_delay = 1ms;
+  virtual_cluster c{1, wanted, ten_ms};
+  for (uint64_t id = 1; id <= 4; ++id)
+    c.request(id);
+  c.advance(2ms);
+  c.cancel(3);
+  c.advance(1s);
+  CHECK(c.answers() == counts{{ec::ok, 3}, {ec::cancelled, 1}});
+  CHECK(c.executions == 4);
+}
+
+TEST_CASE("P1: what is cancelled, or too late, between two stages is not run"
+          " by the next") {
+  virtual_cluster c{2, in_parts(2), ten_ms};
+  auto nodes = nodes_of(c, 2);
+  REQUIRE(nodes.size() == 2);
+  SUBCASE("cancelled") {
+    c.request(1, marked(c, 1));
+    c.advance(2ms);
+    c.cancel(1);
+    c.advance(20ms);
+    CHECK(c.answers() == counts{{ec::cancelled, 1}});
+  }
+  SUBCASE("too late") {
+    c.request(1, marked(c, 1), 4ms);
+    c.advance(20ms);
+    CHECK(c.answers() == counts{{ec::deadline_exceeded, 1}});
+  }
+  CHECK(c.executed_on[nodes[0]] == 1);
+  CHECK(c.executed_on[nodes[1]] == 0);
+  c.replies.clear();
+  send(c, 2, 21); // no credit is lost with it
+  c.advance(1s);
+  CHECK(c.answers() == counts{{ec::ok, 20}});
+  CHECK(queue_of(c).running == 0);
+}
+
+TEST_CASE("P1: what is cancelled when it waits at its last stage is not run"
+          " there") {
+  virtual_cluster c{2, in_parts(2), ten_ms};
+  auto nodes = nodes_of(c, 2);
+  REQUIRE(nodes.size() == 2);
+  send(c, 1, 4);
+  c.advance(11ms); // the second is at its last stage
+  c.node(nodes[1]).pause();
+  c.advance(15ms); // the others are on their way there
+  c.node(nodes[1]).resume();
+  c.advance(1ms);
+  c.cancel(4); // behind the third
+  c.advance(1s);
+  CHECK(c.answers() == counts{{ec::ok, 3}, {ec::cancelled, 1}});
+  CHECK(c.executed_on[nodes[0]] == 4);
+  CHECK(c.executed_on[nodes[1]] == 3);
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdlib>
+#include <future>
+
+#include <doctest/doctest.h>
+
+#include "models/bundle_store.hpp"
+#include "models/confined/confined_stage.hpp"
+#include "tests/support/builders.hpp"
+#include "tests/support/children.hpp"
+
+namespace millrace::test {
+
+/// A stage in a process of its own, and what is told of it.
+class confined_model {
+public:
+  explicit confined_model(std::shared_ptr<const bundle> content,
+                          uint32_t lanes = 1, nanoseconds load_limit = 20s,
+                          bool in_background = false) {
+    REQUIRE(parent_.start());
+    confined::stage_settings settings;
+    settings.content = std::move(content);
+    settings.last_layer = 1;
+    settings.max_batch = 4;
+    settings.lanes = lanes;
+    settings.memory = {uint64_t{2} << 30};
+    settings.load_limit = load_limit;
+    settings.in_background = in_background;
+    stage_ = confined::make_confined_stage(
+      parent_, std::move(settings),
+      {[this](auto x) { loaded_.set_value(std::move(x)); },
+       [this](error x) { lost_.set_value(std::move(x)); }});
+  }
+
+  /// One of the tests' bundles.
+  explicit confined_model(const std::string& name, uint32_t lanes = 1,
+                          bool in_background = false)
+    : confined_model(open(name), lanes, 20s, in_background) {}
+
+  result<confined::load_times> loaded() { return loaded_.get_future().get(); }
+
+  confined_model& ready() {
+    auto x = loaded();
+    INFO((x ? std::string{} : x.failure().text));
+    REQUIRE(x);
+    return *this;
+  }
+
+  result<tensor_list> run(const tensor& x, const run_limits& limits = {}) {
+    return stage_->run({x}, limits);
+  }
+
+  uint64_t peak_of(const tensor& x) {
+    uint64_t peak = 0;
+    REQUIRE(stage_->run({x}, {}, &peak));
+    return peak;
+  }
+
+  /// Why it was lost, within ten seconds.
+  std::string lost() {
+    auto x = lost_.get_future();
+    REQUIRE(x.wait_for(10s) == std::future_status::ready);
+    return x.get().text;
+  }
+
+  pid_t process() const {
+    auto all = grandchildren_of(::getpid());
+    return all.empty() ? 0 : *all.begin();
+  }
+
+  /// Ends its process; what runs there fails.
+  void give_up() { stage_->give_up(); }
+
+private:
+  static std::shared_ptr<const bundle> open(const std::string& name) {
+    ::unsetenv("MILLRACE_BACKEND"); // another test of this process may need it
+    bundle_store store{TEST_BUNDLES};
+    auto x = store.open(name, "", verify::sizes);
+    REQUIRE(x);
+    return std::make_shared<const bundle>(std::move(*x));
+  }
+
+  confined::template_process parent_;
+  std::promise<result<confined::load_times>> loaded_;
+  std::promise<error> lost_;
+  std::unique_ptr<confined::confined_stage> stage_;
+};
+
+/// A model whose inputs say what it does; see hostile_backend.cpp.
+inline std::shared_ptr<const bundle> hostile() {
+  ::setenv("MILLRACE_BACKEND", HOSTILE_BACKEND, 1);
+  bundle out{*make_bundle("hostile")};
+  out.info.signature = {
+    {{"deeds", dtype::i64, {-1}}}, {{"outcomes", dtype::i64, {-1}}}, -1};
+  return std::make_shared<const bundle>(std::move(out));
+}
+
+inline tensor deeds(const std::vector<int64_t>& xs) {
+  return *tensor::make(dtype::i64, {static_cast<int64_t>(xs.size())},
+                       bytes_of(xs));
+}
+
+} // namespace millrace::test
