@@ -419,7 +419,8 @@ class Calls(unittest.TestCase):
 
     def test_P13_without_keys_no_other_host_is_listened_to(self):
         for key in ("clients", "operators", "peers"):
-            path = self.config(f"nodes:\n  a:\n    roles: [gateway, controller]\n"
+            role = "gateway" if key == "clients" else "controller"
+            path = self.config(f"nodes:\n  a:\n    roles: [{role}]\n"
                                f"    {key}: tcp://0.0.0.0:7100\n")
             answer = call(MILLRACE, "node", "--config", path)
             self.assertEqual(answer.returncode, 78)
