@@ -152,10 +152,15 @@ public:
 private:
   timestamp now() const { return system_.clock().now(); }
 
-  /// Runs f on the bus thread: at once when this is it.
+  /// Whether this is the bus thread, and nothing waits for it. An actor that
+  /// runs here may have run on another thread just before: what it said there
+  /// goes first.
+  bool is_next() const { return reactor_.is_on_this_thread() && jobs_.empty(); }
+
+  /// Runs f on the bus thread: at once when it is next.
   template <class F>
   void post(F f) {
-    if (reactor_.is_on_this_thread())
+    if (is_next())
       return f();
     jobs_.push(std::move(f));
     wake_.raise();
@@ -164,7 +169,7 @@ private:
   template <class T>
   void answer_with(const session& to, client_tag tag, T x) {
     auto& endpoint = clients_.at(to.endpoint);
-    if (reactor_.is_on_this_thread())
+    if (is_next())
       endpoint.answer(to, tag, x);
     else
       post([&endpoint, to, tag, x = std::move(x)] {
@@ -178,7 +183,7 @@ private:
 
   bool carry(const std::string& node, uint64_t incarnation,
              wire_message x) override {
-    if (reactor_.is_on_this_thread())
+    if (is_next())
       return carry_now(node, incarnation, x);
     post([this, node, incarnation, x = std::move(x)] {
       if (!carry_now(node, incarnation, x))

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include "tests/support/eventually.hpp"
+#include "tests/support/temporary_directory.hpp"
+#include "transport/messages/all.hpp"
+#include "transport/zmq/zmq_bus.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+
+namespace {
+
+/// A node that is nothing but its bus.
+class bare_node {
+public:
+  bare_node(const temporary_directory& folder, const std::string& name,
+            const std::string& seed) {
+    zmq_bus_settings settings;
+    settings.cluster = "test";
+    settings.self = {name, 1, "", {}, ""};
+    settings.peers = "ipc://" + (folder / name);
+    settings.seeds = {{"ipc://" + (folder / seed), seed}};
+    auto x = zmq_bus::open(system, std::move(settings), counts_);
+    REQUIRE(x);
+    net = std::move(*x);
+    net->start();
+  }
+  ~bare_node() { net->stop(); }
+
+  caf::actor_system_config config;
+  caf::actor_system system{config};
+
+private:
+  metrics counts_{recording::off};
+
+public:
+  std::unique_ptr<zmq_bus> net;
+};
+
+} // namespace
+
+TEST_CASE("bus: what an actor says to another comes in order, whichever thread"
+          " it ran on") {
+  temporary_directory folder;
+  bare_node a{folder, "a", "b"}, b{folder, "b", "a"};
+  std::mutex guard;
+  std::vector<uint64_t> heard;
+  auto listener = b.system.spawn([&](caf::event_based_actor*) {
+    return caf::behavior{[&](const drop_batch& x) {
+      std::lock_guard lock{guard};
+      heard.push_back(x.id);
+    }};
+  });
+  b.net->publish("listener", caf::actor_cast<caf::strong_actor_ptr>(listener));
+  REQUIRE(eventually([&] { return a.net->members().peers.size() == 1; }, 5s));
+  auto there = caf::actor_cast<caf::actor>(a.net->resolve("b/listener"));
+  std::atomic<int> said{0};
+  auto speaker = a.system.spawn([&](caf::event_based_actor* self) {
+    return caf::behavior{[&, self](int n) {
+      self->send(there, drop_batch{static_cast<uint64_t>(n)});
+      said = n;
+    }};
+  });
+  constexpr int rounds = 20;
+  auto speak_on_bus_thread = [&](int n) {
+    caf::actor_cast<caf::strong_actor_ptr>(speaker)->enqueue(
+      nullptr, caf::message_id{}, caf::make_message(n), &a.net->host());
+  };
+  // While it has the bus thread the other speaks elsewhere; and here after it.
+  auto holder = a.system.spawn([&](caf::event_based_actor*) {
+    return caf::behavior{[&](int n) {
+      caf::anon_send(speaker, n);
+      while (said < n)
+        std::this_thread::yield();
+      std::this_thread::sleep_for(5ms); // until it is idle again
+      speak_on_bus_thread(n + 1);
+    }};
+  });
+  for (int n = 1; n < 2 * rounds; n += 2) {
+    caf::actor_cast<caf::strong_actor_ptr>(holder)->enqueue(
+      nullptr, caf::message_id{}, caf::make_message(n), &a.net->host());
+    REQUIRE(eventually([&] { return said == n + 1; }, 5s));
+  }
+  auto all_came = [&] {
+    std::lock_guard lock{guard};
+    return heard.size() == 2 * rounds;
+  };
+  CHECK(eventually(all_came, 5s));
+  std::lock_guard lock{guard};
+  CHECK(std::is_sorted(heard.begin(), heard.end()));
+  for (auto& x : {speaker, holder})
+    caf::anon_send_exit(x, caf::exit_reason::kill);
+  caf::anon_send_exit(listener, caf::exit_reason::kill);
+}
