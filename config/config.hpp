@@ -56,9 +56,10 @@ struct device_config {
       note{"what a batch may take in a confined process, whatever its deadline;"
            " then that is ended, and the batch run elsewhere, once. With"
            " policy.drop late already at its last deadline; of several requests"
-           " after half of the time until then, so that each can be run alone:"
-           " but not before it takes four times as long as runs before it"
-           " did, by their size",
+           " after half of the time to their first, so that each can be run"
+           " alone: but not before it takes four times as long as others did of"
+           " late, by their size. What nobody waits for is ended after that"
+           " long, and longer than a load takes",
            0.001, 86'400},
       note{"how an emulated device takes its time"}};
   }

@@ -120,8 +120,9 @@ void executor_state::on_device_lost(const device_lost& x) {
             {{"device", device_->info().id},
              {"instance", x.instance},
              {"reason", x.why->text}});
-  self_->send(caf::actor_cast<replica_actor>(owner->second),
-              stage_lost{x.instance, x.why->text});
+  self_->send(
+    caf::actor_cast<replica_actor>(owner->second),
+    stage_lost{x.instance, x.why->text, x.why->code == ec::deadline_exceeded});
   forget(x.instance);
 }
 
@@ -185,7 +186,7 @@ void executor_state::feed() {
     device_->execute({*id, w.what.instance, w.what.share, w.what.priority,
                       w.what.until.at, std::move(w.what.items),
                       std::move(w.what.rows), w.what.meters_memory,
-                      w.unwanted.get_token()},
+                      w.unwanted.get_token(), w.what.soonest.at},
                      now());
   }
   arm();

@@ -62,7 +62,7 @@ void placement_state::on_inventory(inventory& x) {
                    [&](auto& y) { return y.what.replica == r.what.replica; });
     auto had_failed = before != known.replicas.end()
                       && before->state == replica_condition::failed;
-    if (r.state == replica_condition::failed && !had_failed)
+    if (r.state == replica_condition::failed && !had_failed && !r.overran)
       note_failure(r);
   }
   known = std::move(x);

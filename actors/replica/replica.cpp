@@ -111,7 +111,7 @@ void replica_state::report(replica_condition state, std::string reason) {
   self_->send(options_.supervisor,
               replica_status{options_.what, state, std::move(reason),
                              loaded_.memory, loaded_.load, loaded_.warm_up,
-                             fetch_});
+                             fetch_, overran_});
 }
 
 // -- gateways -----------------------------------------------------------------
@@ -212,13 +212,15 @@ void replica_state::on_run(run_batch& x) {
   y.share = options_.what.share;
   y.trace = x.trace;
   y.items.reserve(x.items.size());
-  timestamp last{};
+  timestamp last{}, soonest = through ? through->soonest.at : far_future;
   for (auto& item : x.items) {
     last = std::max(last, item.due.at);
+    soonest = std::min(soonest, item.due.at);
     y.items.push_back(std::move(item.inputs));
   }
   if (options_.what.policy.drop == drop_policy::late)
     y.until = {last};
+  y.soonest = {soonest};
   if (through) {
     y.rows = through->rows;
     begin_journey(mine, std::move(*through), {last});
@@ -334,7 +336,8 @@ void replica_state::on_lost(const stage_lost& x) {
   if (lost_)
     return;
   lost_ = true;
-  log_event(log_level::error, "replica", "lost",
+  overran_ = x.overran;
+  log_event(overran_ ? log_level::warning : log_level::error, "replica", "lost",
             {{"replica", options_.what.replica}, {"error", x.text}});
   report(replica_condition::failed, x.text);
   stop_serving();

@@ -112,20 +112,24 @@ void router_state::take_back(flight& unused) {
 }
 
 void router_state::give_back(flight& lost, const std::string& why, loss how) {
+  constexpr size_t most_told = 8; // of attempts that did not count
   auto stays = stays_of(lost);
   // From the last one, so that the first is in front again.
   for (auto i = lost.requests.rbegin(); i != lost.requests.rend(); ++i) {
     if (i->settled)
       continue;
-    i->vain.push_back({stays, why});
+    if (i->vain.size() < most_told)
+      i->vain.push_back({stays, why});
+    i->attempts -= how == loss::none;
     i->crashes += how == loss::over;
-    i->suspect += how != loss::chance;
+    i->suspect += how == loss::over || how == loss::maybe_over;
     if (is_last_attempt(*i)) {
       give_up(*i, why);
       continue;
     }
     redispatched_->add();
-    i->alone = true; // one of them may be to blame
+    if (how != loss::none)
+      i->alone = true; // one of them may be to blame
     queue_->put_back(std::move(*i));
   }
 }

@@ -27,8 +27,10 @@ bool is_settled(const std::vector<queued_request>& xs) {
 std::optional<passage> router_state::begin_passage(uint64_t id, flight& x) {
   passage out;
   out.router = caf::actor_cast<caf::strong_actor_ptr>(self_->ctrl());
-  for (auto& request : x.requests)
+  for (auto& request : x.requests) {
     out.rows.push_back(request.rows);
+    out.soonest.at = std::min(out.soonest.at, request.due.at);
+  }
   out.next = bind(x);
   if (!out.next)
     between_[x.next_layer].push_back(id);

@@ -156,9 +156,13 @@ void router_state::on_tick() {
 
 void router_state::drop_late(microseconds expected) {
   for (auto& x : queue_->take_late(now(), expected))
-    settle_as(x, ec::deadline_exceeded,
-              "waited too long for a replica of model '" + options_.model
-                + "'");
+    settle_as(
+      x, ec::deadline_exceeded,
+      now() >= x.due.at
+        ? "waited too long for a replica of model '" + options_.model + "'"
+        : "no replica of model '" + options_.model
+            + "' is free, and with what a batch takes lately ("
+            + format_duration(expected) + ") the answer would be too late");
 }
 
 void router_state::set_credit(caf::actor_id id, replica& x, uint32_t credit) {
@@ -258,8 +262,11 @@ void router_state::on_batch_done(batch_done& x) {
   else if (x.status == ec::unavailable) // given up here or between stages
     give_back(done, done.replica_name + ": " + x.text, loss::chance);
   else if (x.status == ec::cancelled)
-    give_back(done, "no replica could go on after " + done.replica_name,
-              loss::chance);
+    give_back(done,
+              x.text.empty()
+                ? "no replica could go on after " + done.replica_name
+                : done.replica_name + ": " + x.text,
+              loss::none);
   else if (x.status == ec::poison)
     give_back(done, x.text, loss::over);
   else

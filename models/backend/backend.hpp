@@ -26,6 +26,7 @@ struct output_room {
 struct run_limits {
   timestamp until = far_future; ///< its results are worthless then
   std::stop_token unwanted{};   ///< or when this is said
+  nanoseconds usual{0};         ///< that one of its size takes; 0: not known
 };
 
 /// A range of a model's layers, ready to run. Safe to run from several threads.
@@ -38,8 +39,8 @@ public:
   /// tensors the pass had allocated at most at a time, its outputs included but
   /// for those in a room. What has no use for a room leaves it as it is.
   /// Errors: internal with the backend's own text; of a stage that is not of
-  /// this process, poison when its process ended meanwhile or was stopped, and
-  /// unavailable when it had ended before.
+  /// this process, poison when its process ended over it, cancelled when that
+  /// was for what another run took too long, unavailable when it was before.
   virtual result<tensor_list> run(const tensor_list& inputs,
                                   const run_limits& limits = {},
                                   uint64_t* peak = nullptr,

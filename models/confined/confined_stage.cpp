@@ -173,10 +173,13 @@ private:
     if (!answer.loaded)
       return error{ec::internal,
                    settings_.content->directory + ": " + text_of(answer.text)};
-    load_took_ = now() - begin;
-    // Two passes at least; and it says no more of them than can be.
-    longest_ =
-      std::clamp<int64_t>(answer.warm_up_ns, 0, load_took_.count()) / 2;
+    auto took = nanoseconds{now() - begin};
+    auto at_most = [&](int64_t said) {
+      return std::clamp(nanoseconds{said}, nanoseconds{0}, took);
+    };
+    // In the background it waited for all else: that is not what it costs.
+    load_cost_ = settings_.in_background ? at_most(answer.cpu_ns) : took;
+    first_pass_ = std::min(at_most(answer.warm_up_ns), load_cost_) / 2;
     return load_times{nanoseconds{answer.load_ns},
                       nanoseconds{answer.warm_up_ns}};
   }
@@ -239,15 +242,16 @@ private:
 
   /// Its process is of no more use; whoever finds that out first says why. Ends
   /// it before it asks for any memory.
-  void lose(std::string_view why) {
+  void lose(std::string_view why, ec code = ec::unavailable) {
     std::call_once(lost_once_, [&] {
       auto status = end_process();
       auto text = "the model's process " + std::string{why};
       if (why == "ended")
         text += " with " + end_text(status);
       lost_text_ = text;
+      lost_code_ = code;
       if (!given_up_)
-        events_.lost(error{ec::unavailable, std::move(text)});
+        events_.lost(error{code, std::move(text)});
       lost_ = true;
     });
   }
@@ -326,29 +330,23 @@ private:
     auto end = end_of(limits, started);
     lane_answer answer;
     if (!receive(on, answer, end))
-      return died();
+      return died(end);
     if (answer.what == lane_answer::needs_room) {
       auto made = widen(on, answer.room);
       if (!made && made.failure().code != ec::too_large)
         return made.failure();
       if (!made) {
         lose("gave more than 1 GiB at once, and was ended");
-        return died();
+        return died(end);
       }
       auto peak = answer.peak;
       order = {lane_order::fetch, 0, on.slot->number, 0, on.memory().size()};
       if (!send(on, order))
         lose("ended");
       if (lost_ || !receive(on, answer, end))
-        return died();
+        return died(end);
       answer.peak = peak;
     }
-    // One that was late earns the next no more time than it had.
-    auto ended = now();
-    auto took = ended > limits.until ? 0 : nanoseconds{ended - started}.count();
-    for (auto longest = longest_.load();
-         took > longest && !longest_.compare_exchange_weak(longest, took);)
-      ;
     if (answer.what != lane_answer::done) {
       if (order.room != 0 || answer.keeps != 0) // it may not have that, or has
         on.memory() = arena{};
@@ -397,24 +395,33 @@ private:
     return send_record(on.connection, order, files);
   }
 
-  /// To be said after lose() only.
-  error died() const { return {ec::poison, lost_text_ + ", running this"}; }
-
   /// When a run is ended.
   struct run_end {
     timestamp at;
     std::stop_token unwanted;
     timestamp at_unwanted; ///< if that is said
+
+    bool is_over(timestamp now) const {
+      return now >= at || (unwanted.stop_requested() && now >= at_unwanted);
+    }
   };
+
+  /// To be said after lose() only. A run in whose lane nothing took too long is
+  /// not to blame for that something did in another.
+  error died(const run_end& mine) const {
+    auto innocent = lost_code_ == ec::deadline_exceeded && !mine.is_over(now());
+    return {innocent ? ec::cancelled : ec::poison,
+            lost_text_ + ", running this"};
+  }
 
   /// One that nobody waits for holds up others: what they would wait for the
   /// process's next life is the price of its end.
   run_end end_of(const run_limits& limits, timestamp started) const {
-    auto patient = started + patience * nanoseconds{longest_};
+    auto patient = started + patience * std::max(limits.usual, first_pass_);
     auto at =
       std::min(std::max(limits.until, patient), started + settings_.run_limit);
     return {at, limits.unwanted,
-            std::min(at, std::max(patient, started + load_took_))};
+            std::min(at, std::max(patient, started + load_cost_))};
   }
 
   /// False when the process is lost.
@@ -440,13 +447,12 @@ private:
         lose(crowded);
         return false;
       }
-      if (now() >= end.at) {
-        lose("took too long for what it ran, and was ended");
-        return false;
-      }
-      if (end.unwanted.stop_requested() && now() >= end.at_unwanted) {
-        lose("took too long for what nobody waits for any more, and was"
-             " ended");
+      if (end.is_over(now())) {
+        lose(end.unwanted.stop_requested()
+               ? "took too long for what nobody waits for any more, and was"
+                 " ended"
+               : "took too long for what it ran, and was ended",
+             ec::deadline_exceeded);
         return false;
       }
     }
@@ -459,14 +465,16 @@ private:
   file_descriptor life_line_;
   std::mutex mutex_;
   std::condition_variable freed_;
-  std::vector<lane*> free_;         ///< guarded
-  confined_child process_;          ///< guarded; 0: none, or ended
-  std::atomic<int64_t> longest_{0}; ///< run, in nanoseconds
-  nanoseconds load_took_{0};        ///< with all that belongs to it
+  std::vector<lane*> free_; ///< guarded
+  confined_child process_;  ///< guarded; 0: none, or ended
+  // Set once, while it is loaded:
+  nanoseconds load_cost_{0};
+  nanoseconds first_pass_{0}; ///< of the warm-up
   std::atomic<bool> lost_{false};
   std::atomic<bool> given_up_{false};
   std::once_flag lost_once_;
   std::string lost_text_; ///< set once, with that
+  ec lost_code_ = ec::unavailable;
   std::optional<worker_thread> keeper_;
 };
 

@@ -25,8 +25,8 @@ struct stage_settings {
   bool in_background = false;   ///< loaded when nobody else has work
 };
 
-/// A run of so many times the longest before it has no end, if its deadline has
-/// passed.
+/// A run of so many times what one of its size takes has no end, if its
+/// deadline has passed.
 inline constexpr int patience = 4;
 
 struct load_times {
@@ -38,8 +38,9 @@ struct load_times {
 struct stage_events {
   /// Once, unless the stage is given up before.
   std::function<void(result<load_times>)> loaded;
-  /// Once, when the process of a loaded stage has ended and nobody meant it to,
-  /// before any run on it says so.
+  /// Once, when the process of a loaded stage has ended, before any run on it
+  /// says so: deadline_exceeded where it was ended for what took too long, else
+  /// unavailable.
   std::function<void(error)> lost;
 };
 
@@ -47,10 +48,11 @@ struct stage_events {
 /// copies its inputs once, and its outputs in the process; these once more
 /// where they are small, or all of a lane's arenas are in use. The process is
 /// ended by the destructor, by a run that goes on beyond its deadline and takes
-/// more than four times as long as any before it (what began late is no loop),
-/// by one that nobody waits for, that long and longer than the load took, when
-/// a signal has stopped it for a third of a second while something runs, and
-/// when it has more threads than LibTorch might start.
+/// more than four times as long as those of its size (what began late is no
+/// loop), by one that nobody waits for, after that long and after longer than
+/// it would take to load, when a signal has stopped it for a third of a second
+/// while something runs, and when it has more threads than LibTorch might
+/// start.
 class confined_stage : public loaded_stage {
 public:
   /// Ends the process, loaded or not; runs fail, and no event comes any more.

@@ -27,6 +27,13 @@ namespace millrace::confined {
 
 namespace {
 
+/// That this process has had, of all processors.
+nanoseconds processor_time() {
+  timespec x{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &x);
+  return std::chrono::seconds{x.tv_sec} + nanoseconds{x.tv_nsec};
+}
+
 /// The bundle that an order brings, as if it had been opened here. The node has
 /// read and verified all of it but the outputs, which a trial run is to learn.
 result<bundle> receive_bundle(const life_order& order,
@@ -212,6 +219,7 @@ private:
     if (auto done = confine({order_.memory}); !done)
       return done;
     auto begin = std::chrono::steady_clock::now();
+    auto busy = processor_time();
     auto runner =
       torch_backend(order_.trusted == 0 ? code_trust::none : code_trust::full);
     if (!runner)
@@ -228,6 +236,7 @@ private:
     done = start_lanes(std::move(ends), shared->info);
     answer.warm_up_ns =
       nanoseconds{std::chrono::steady_clock::now() - loaded}.count();
+    answer.cpu_ns = (processor_time() - busy).count();
     return done;
   }
 

@@ -88,6 +88,7 @@ struct load_answer {
   uint8_t loaded = 0; ///< 0: no
   int64_t load_ns = 0;
   int64_t warm_up_ns = 0;
+  int64_t cpu_ns = 0; ///< of both, on all processors
   sentence text = {}; ///< why not
 };
 

@@ -72,17 +72,18 @@ size_t bytes_of(const std::vector<tensor_list>& items) {
 
 /// When a run of it is stopped. A batch that takes far longer than its size
 /// accounts for has some request that hangs: the others are to have time left.
-timestamp limit_of(const execution& x, const run_pace& pace) {
+run_limits limits_of(const execution& x, const run_pace& pace) {
+  run_limits out{far_future, x.unwanted, pace.expected(bytes_of(x.items))};
   if (x.until == far_future)
-    return far_future;
-  auto last = x.until + overtime;
-  auto usual = pace.expected(bytes_of(x.items));
-  if (x.requests() == 1 || usual == 0ns)
-    return last;
+    return out;
+  out.until = x.until + overtime;
+  if (x.requests() == 1 || out.usual == 0ns)
+    return out;
   auto begin = now();
-  return std::min(last, begin
-                          + std::max({overtime, (x.until - begin) / 2,
-                                      confined::patience * usual}));
+  auto half = std::min(x.soonest, x.until) - begin;
+  auto longest = std::max({overtime, half / 2, confined::patience * out.usual});
+  out.until = std::min(out.until, begin + longest);
+  return out;
 }
 
 result<std::vector<tensor_list>> compute(instance& x, const execution& job,
@@ -95,7 +96,7 @@ result<std::vector<tensor_list>> compute(instance& x, const execution& job,
   auto inputs = gather(job.items, s.batch_axis);
   if (!inputs)
     return inputs.failure();
-  auto outputs = x.stage->run(*inputs, {limit_of(job, x.pace), job.unwanted},
+  auto outputs = x.stage->run(*inputs, limits_of(job, x.pace),
                               job.meters_memory ? &peak : nullptr);
   if (!outputs)
     return outputs.failure();
@@ -236,8 +237,10 @@ private:
     auto started = now();
     auto outputs = run_batch(*slot, x, peak);
     auto ended = now();
-    slot->of(x.requests()).learn(ended - started, bytes);
     if (outputs)
+      slot->of(x.requests()).learn(ended - started, bytes);
+    // One that was late earns the next no more time than it had.
+    if (outputs && ended <= x.until)
       slot->pace.learn(ended - started, bytes);
     x.items.clear(); // inputs go before anybody waits for the outputs
     slot.reset();

@@ -52,9 +52,7 @@ struct execution {
   instance_id instance = 0;
   double share = 0; ///< of the device, 0 to 1; 0: all of it
   int priority = 0;
-  /// When the results are worthless: what can be stopped is stopped then; a run
-  /// of several requests that seems to have no end when half of the time is
-  /// over, which leaves the other half to run them one by one.
+  /// When the results are worthless: what can be stopped is stopped then.
   timestamp until = far_future;
   /// Inputs: a list for each request; or one for all, as the stage before gave
   /// it.
@@ -66,6 +64,10 @@ struct execution {
   /// Says when nobody waits for the results any more: it is not begun then, and
   /// what can be stopped is, once it costs less than what it holds up.
   std::stop_token unwanted{};
+  /// When those of its first request are worthless: a run of several that seems
+  /// to have no end is stopped when half of the time until then is over. The
+  /// other half is left to run them one by one.
+  timestamp soonest = far_future;
 
   size_t requests() const { return std::max(items.size(), rows.size()); }
 };
@@ -83,7 +85,7 @@ struct execution_report {
   uint64_t id = 0;
   uint32_t lane = 0;
   /// Per request, or one for all. Fails with poison when the instance was lost
-  /// while it ran this, with unavailable when it was lost before.
+  /// over it, cancelled over another that ran, unavailable before it was begun.
   result<std::vector<tensor_list>> outputs;
   timestamp started;
   timestamp ended;
@@ -98,7 +100,8 @@ public:
   virtual ~device_listener() = default;
   virtual void on_loaded(instance_id x, result<load_report> report) = 0;
   /// A loaded instance is of no more use, and is to be unloaded; what it was
-  /// given fails, after this.
+  /// given fails, after this. Says deadline_exceeded when it was ended for what
+  /// took too long, else unavailable.
   virtual void on_lost(instance_id x, error why) = 0;
   virtual void on_executed(execution_report report) = 0;
 };

@@ -9,17 +9,19 @@
 
 namespace millrace {
 
-/// Learns how long runs take at most, for each byte of their inputs: what a
-/// larger batch may take that has not been run yet. For any thread; a race
-/// costs an estimate, nothing else.
+/// Learns how long runs take at most of late, for each byte of their inputs:
+/// what a larger batch may take that has not been run yet. For any thread; a
+/// race costs an estimate, nothing else.
 class run_pace {
 public:
   void learn(nanoseconds took, size_t bytes) {
     if (bytes == 0)
       return;
+    constexpr double remembered = .875; ///< from one run to the next
     auto pace = static_cast<double>(took.count()) / static_cast<double>(bytes);
-    if (pace > slowest_.load(std::memory_order_relaxed))
-      slowest_.store(pace, std::memory_order_relaxed);
+    auto before = slowest_.load(std::memory_order_relaxed);
+    slowest_.store(std::max(pace, remembered * before),
+                   std::memory_order_relaxed);
   }
 
   /// At most ten days; 0: nothing is known yet.

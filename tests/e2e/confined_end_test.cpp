@@ -70,28 +70,39 @@ TEST_CASE(
   auto load = model.loaded();
   REQUIRE(load);
   auto limit = now() - begin;
-  nanoseconds least = load->load + load->warm_up;
+  nanoseconds least = load->load + load->warm_up, usual{0};
   SUBCASE("the load took longer") {
   }
   SUBCASE("a run may take longer") {
-    for (float times = 64; least < limit; times *= 2) {
-      begin = now();
-      REQUIRE(model.run(floats({1, 4}, times)));
-      least = 4 * (now() - begin);
-    }
-    limit = least;
-    least = least * 9 / 10; // what is not measured here
+    usual = limit;
+    limit = least = confined::patience * usual;
   }
   std::stop_source unwanted;
   unwanted.request_stop();
   begin = now();
-  auto y = model.run(floats({1, 4}, 2e9f), {far_future, unwanted.get_token()});
+  auto y =
+    model.run(floats({1, 4}, 2e9f), {far_future, unwanted.get_token(), usual});
   auto took = now() - begin;
   REQUIRE_FALSE(y);
   CHECK(y.failure().code == ec::poison);
   CHECK(took >= least);
   CHECK(took < limit + 250ms);
   CHECK(model.lost().find("nobody waits for") != std::string::npos);
+}
+
+TEST_CASE("P15: a run is not to blame for that another took too long in its"
+          " process") {
+  confined_model model{"lasting", 2};
+  model.ready();
+  auto honest = std::async(std::launch::async, [&] {
+    return model.run(floats({1, 4}, 2e9f), {now() + 60s});
+  });
+  auto hangs = model.run(floats({1, 4}, 2e9f), {now() + 300ms});
+  REQUIRE_FALSE(hangs);
+  CHECK(hangs.failure().code == ec::poison);
+  auto y = honest.get();
+  REQUIRE_FALSE(y);
+  CHECK(y.failure().code == ec::cancelled);
 }
 
 TEST_CASE("P4: a process that is stopped is ended, and not waited for") {

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "models/device/device.hpp"
 #include "models/import/import.hpp"
@@ -85,6 +86,18 @@ public:
   std::promise<void> all;
   std::mutex mutex;
   std::vector<uint64_t> ended;
+};
+
+/// Notes how batches end, and on which thread.
+class noting_listener : public waiting_listener {
+public:
+  void on_executed(execution_report x) override {
+    status = x.outputs ? ec::ok : x.outputs.failure().code;
+    thread = ::gettid();
+    waiting_listener::on_executed(std::move(x));
+  }
+  ec status = ec::internal;
+  pid_t thread = 0;
 };
 
 size_t count_threads() {
@@ -431,4 +444,38 @@ TEST_CASE("cpu_device: what waits is run by the lane that is free first") {
   rows(3, 20'000);
   listener.all.get_future().get();
   CHECK(listener.ended.back() == 1);
+}
+
+TEST_CASE("cpu_device: what was not run says nothing of how long runs take") {
+  temporary_directory dir;
+  noting_listener listener;
+  auto cpu = make_cpu_device({"cpu0", "cpu", 1, {}}, in_threads, listener);
+  REQUIRE(cpu);
+  (*cpu)->load({1, imported(dir, "affine"), 0, 1, 1, 1}, {});
+  REQUIRE(listener.loaded.get_future().get());
+  std::stop_source unwanted;
+  unwanted.request_stop();
+  auto run = [&](std::stop_token stop, timestamp until) {
+    listener.executed = {};
+    (*cpu)->execute({1,
+                     1,
+                     0,
+                     0,
+                     until,
+                     {{floats({1'000'000, 4})}},
+                     {},
+                     false,
+                     std::move(stop)},
+                    {});
+    listener.executed.get_future().wait();
+  };
+  for (int i = 0; i < 5; ++i) {
+    run(unwanted.get_token(), far_future);
+    CHECK(listener.status == ec::cancelled);
+    run({}, std::chrono::steady_clock::now());
+    CHECK(listener.status == ec::deadline_exceeded);
+  }
+  run({}, far_future); // far longer than what is run by the caller
+  CHECK(listener.status == ec::ok);
+  CHECK(listener.thread != ::gettid());
 }

@@ -13,11 +13,20 @@ TEST_CASE("run_pace: a batch may take as much longer as it is larger") {
   run_pace x;
   CHECK(x.expected(100) == 0ns);
   x.learn(30ms, 10);
-  x.learn(1ms, 10); // quicker ones change nothing
   x.learn(9s, 0);
   CHECK(x.expected(10) == 30ms);
   CHECK(x.expected(640) == 64 * 30ms);
   CHECK(x.expected(SIZE_MAX) == 240h);
+}
+
+TEST_CASE("run_pace: one long run counts for a while, not for ever") {
+  run_pace x;
+  x.learn(8s, 10);
+  x.learn(10ms, 10);
+  CHECK(x.expected(10) == 7s);
+  for (int i = 0; i < 100; ++i)
+    x.learn(10ms, 10);
+  CHECK(x.expected(10) == 10ms);
 }
 
 TEST_CASE("short runs: inputs no larger than those that were short are expected"

@@ -147,16 +147,21 @@ result<std::vector<std::string>> check_beside(const cluster_config& x) {
   if (auto fine = check_profiles(x, out); !fine)
     return fine.failure();
   auto stores = stores_of(x);
+  std::string wrong; // a line for each model
   for (auto& model : x.models) {
     auto bundle = find_bundle(model, stores);
-    if (!bundle)
-      return bundle.failure();
+    if (!bundle) {
+      wrong += (wrong.empty() ? "" : "\n") + bundle.failure().text;
+      continue;
+    }
     auto about = "model " + shown(model.model) + ": ";
     for (auto& doubt : doubts_on(model, bundle->largest, devices_for(model, x)))
       out.push_back(about + doubt);
     if (!bundle->missing.empty())
       out.push_back(about + "not on this host: " + bundle->missing);
   }
+  if (!wrong.empty())
+    return error{ec::bad_config, std::move(wrong), {}};
   return out;
 }
 

@@ -93,8 +93,11 @@ struct replica_status {
   microseconds load{0};
   microseconds warm_up{0};
   microseconds fetch{0}; ///< until its bundle was there and verified
+  /// With failed: it was ended, for a batch that took too long. Its requests
+  /// are to blame, not the model.
+  bool overran = false;
   MILLRACE_FIELDS(replica_status, what, state, reason, memory, load, warm_up,
-                  fetch)
+                  fetch, overran)
 };
 
 /// Node to controller, at each meeting and whenever it changes: what it has.

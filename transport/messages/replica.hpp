@@ -83,7 +83,9 @@ struct passage {
   std::vector<stage_visit> visits; ///< of the stages before
   uint64_t promise = 0; ///< the receiver's, where it is from a stage before
   bool receipt = false; ///< that stage, too, is to be told that it has come
-  MILLRACE_FIELDS(passage, router, rows, next, visits, promise, receipt)
+  deadline soonest;     ///< of its requests
+  MILLRACE_FIELDS(passage, router, rows, next, visits, promise, receipt,
+                  soonest)
 };
 
 /// Router to replica: run these together. Costs one credit. From stage to
@@ -132,8 +134,8 @@ struct cannot_reach {
 /// Replica to router: the results, and the credit back.
 struct batch_done {
   uint64_t id = 0;
-  /// poison: the model's process ended while it ran this; unavailable: it was
-  /// not run.
+  /// poison: the model's process ended over it; unavailable: it was not run;
+  /// cancelled: it was given up, and is not to blame for that.
   ec status = ec::internal;
   std::string text;
   std::vector<tensor_list> outputs; ///< per request, with status ok
@@ -162,21 +164,23 @@ struct execute {
   uint64_t instance = 0;
   double share = 0;
   int32_t priority = 0;
-  deadline until; ///< when nobody needs the results any more
+  deadline until;   ///< when nobody needs the results any more
+  deadline soonest; ///< when the first of its requests does not
   std::vector<tensor_list> items;
   std::vector<uint64_t> rows; ///< as in passage
   uint64_t trace = 0;         ///< as in run_batch
   bool meters_memory = false; ///< which takes longer
-  MILLRACE_FIELDS(execute, id, instance, share, priority, until, items, rows,
-                  trace, meters_memory)
+  MILLRACE_FIELDS(execute, id, instance, share, priority, until, soonest, items,
+                  rows, trace, meters_memory)
 };
 
 /// Executor to replica: what you had loaded is lost. What you gave me fails:
-/// with poison what ran then, with unavailable what did not.
+/// with poison or cancelled what ran then, with unavailable what did not.
 struct stage_lost {
   uint64_t instance = 0;
   std::string text;
-  MILLRACE_FIELDS(stage_lost, instance, text)
+  bool overran = false; ///< it was ended, for a batch that took too long
+  MILLRACE_FIELDS(stage_lost, instance, text, overran)
 };
 
 struct executed {
