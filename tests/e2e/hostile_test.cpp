@@ -190,14 +190,18 @@ TEST_CASE("P4: a model's process that hangs is fenced, and what it had is run"
     hung = *grandchildren_of(c["w1"].pid()).begin();
     REQUIRE(c.wait_ready(40s));
     REQUIRE(::kill(hung, SIGSTOP) == 0);
-    // Both replicas get one; who has the hung one's waits.
+    // Both replicas get one, unless the one that is well has answered before
+    // the other is given out; who has the hung one's waits.
     auto begin = now();
-    for (int k = 0; k < 2; ++k)
-      gateway.submit(ask("identity", 1), 10s);
-    for (int k = 0; k < 2; ++k) {
-      auto x = gateway.receive(10s);
-      REQUIRE(x);
-      CHECK(x->reply.status == ec::ok);
+    for (int tries = 0; tries < 20 && now() - begin < 200ms; ++tries) {
+      begin = now();
+      for (int k = 0; k < 2; ++k)
+        gateway.submit(ask("identity", 1), 10s);
+      for (int k = 0; k < 2; ++k) {
+        auto x = gateway.receive(10s);
+        REQUIRE(x);
+        CHECK(x->reply.status == ec::ok);
+      }
     }
     waits.push_back(to_us(now() - begin));
     CHECK_FALSE(gateway.receive(0ms));
