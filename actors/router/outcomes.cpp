@@ -112,23 +112,20 @@ void router_state::take_back(flight& unused) {
 }
 
 void router_state::give_back(flight& lost, const std::string& why, loss how) {
-  constexpr size_t most_told = 8; // of attempts that did not count
   auto stays = stays_of(lost);
   // From the last one, so that the first is in front again.
   for (auto i = lost.requests.rbegin(); i != lost.requests.rend(); ++i) {
     if (i->settled)
       continue;
-    if (i->vain.size() < most_told)
-      i->vain.push_back({stays, why});
-    i->attempts -= how == loss::none;
+    i->vain.push_back({stays, why});
     i->crashes += how == loss::over;
-    i->suspect += how == loss::over || how == loss::maybe_over;
+    i->suspect += how != loss::chance;
     if (is_last_attempt(*i)) {
       give_up(*i, why);
       continue;
     }
     redispatched_->add();
-    if (how != loss::none)
+    if (how != loss::chance)
       i->alone = true; // one of them may be to blame
     queue_->put_back(std::move(*i));
   }

@@ -266,7 +266,7 @@ void router_state::on_batch_done(batch_done& x) {
               x.text.empty()
                 ? "no replica could go on after " + done.replica_name
                 : done.replica_name + ": " + x.text,
-              loss::none);
+              loss::chance);
   else if (x.status == ec::poison)
     give_back(done, x.text, loss::over);
   else

@@ -97,7 +97,6 @@ private:
   void take_back(flight& unused);
   /// How an attempt came to nothing.
   enum class loss {
-    none,       ///< it is known not to run any more, and was not to blame
     chance,     ///< nothing that the request can have done
     maybe_over, ///< it may have ended the node of its replica
     over        ///< it ended the process of its model
