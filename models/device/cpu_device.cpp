@@ -6,8 +6,10 @@
 #include <mutex>
 #include <new>
 #include <optional>
+#include <tuple>
 
 #include "models/confined/confined_stage.hpp"
+#include "models/crossing.hpp"
 #include "models/device/device.hpp"
 #include "models/device/run_pace.hpp"
 #include "models/device/short_runs.hpp"
@@ -44,7 +46,7 @@ struct instance {
   bool depends_on_values = true;
   short_runs alone{short_alone};
   short_runs batched{short_batch};
-  run_pace pace;
+  std::shared_ptr<run_pace> pace; ///< of all copies of these layers, ever
 
   short_runs& of(size_t requests) { return requests == 1 ? alone : batched; }
 };
@@ -96,7 +98,7 @@ result<std::vector<tensor_list>> compute(instance& x, const execution& job,
   auto inputs = gather(job.items, s.batch_axis);
   if (!inputs)
     return inputs.failure();
-  auto outputs = x.stage->run(*inputs, limits_of(job, x.pace),
+  auto outputs = x.stage->run(*inputs, limits_of(job, *x.pace),
                               job.meters_memory ? &peak : nullptr);
   if (!outputs)
     return outputs.failure();
@@ -153,6 +155,7 @@ public:
     slot->content = x.content;
     slot->is_last = x.last_layer == x.content->info.layers.size();
     slot->threads = x.threads;
+    slot->pace = pace_of(x);
     instances_[x.instance] = slot;
     auto in_threads =
       settings_.isolation == isolation_mode::thread
@@ -241,7 +244,7 @@ private:
       slot->of(x.requests()).learn(ended - started, bytes);
     // One that was late earns the next no more time than it had.
     if (outputs && ended <= x.until)
-      slot->pace.learn(ended - started, bytes);
+      slot->pace->learn(ended - started, bytes);
     x.items.clear(); // inputs go before anybody waits for the outputs
     slot.reset();
     listener_.on_executed(
@@ -268,6 +271,17 @@ private:
     return {};
   }
 
+  /// A process that was ended for a run too long is not the last to have it.
+  std::shared_ptr<run_pace> pace_of(const load_request& x) {
+    constexpr size_t most = 1000; // models, versions and parts
+    if (paces_.size() > most)
+      paces_.clear();
+    auto& out = paces_[{x.content->directory, x.first_layer, x.last_layer}];
+    if (!out)
+      out = std::make_shared<run_pace>();
+    return out;
+  }
+
   worker_thread& background_loader() {
     if (!background_)
       background_.emplace(info_.id + ".fill", thread_priority::least);
@@ -289,14 +303,18 @@ private:
                                       settings_.run_limit,
                                       aside};
     auto memory = byte_count{weight_bytes(x)};
+    auto row = zeros_across(x.content->info, x.first_layer, 1);
+    auto row_bytes = row ? bytes_of({*row}) : 0;
     auto stage = confined::make_confined_stage(
       template_, std::move(settings),
-      {[this, id, memory](auto times) {
-         if (times)
-           listener_.on_loaded(
-             id, load_report{memory, times->load, times->warm_up, true});
-         else
-           listener_.on_loaded(id, std::move(times.failure()));
+      {[this, id, memory, row_bytes, pace = slot.pace](auto times) {
+         if (!times)
+           return listener_.on_loaded(id, std::move(times.failure()));
+         // Two passes at least: no row takes longer than that.
+         if (pace->expected(row_bytes) == 0ns)
+           pace->learn(times->warm_up / 2, row_bytes);
+         listener_.on_loaded(
+           id, load_report{memory, times->load, times->warm_up, true});
        },
        [this, id](error why) { listener_.on_lost(id, std::move(why)); }});
     slot.process = stage.get();
@@ -377,6 +395,8 @@ private:
   confined::template_process template_;
   device_listener& listener_;
   std::map<instance_id, instance_ptr> instances_;
+  std::map<std::tuple<std::string, size_t, size_t>, std::shared_ptr<run_pace>>
+    paces_; ///< by bundle and layers
   std::mutex mutex_;
   std::deque<work> waiting_; ///< for the lane that is free first
   std::vector<std::unique_ptr<lane>> lanes_;
