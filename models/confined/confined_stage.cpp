@@ -174,14 +174,12 @@ private:
       return error{ec::internal,
                    settings_.content->directory + ": " + text_of(answer.text)};
     auto took = nanoseconds{now() - begin};
-    auto at_most = [&](int64_t said) {
-      return std::clamp(nanoseconds{said}, nanoseconds{0}, took);
+    auto believed = [&](int64_t said) { // no more than can be
+      return std::clamp(nanoseconds{said}, 0ns, took);
     };
     // In the background it waited for all else: that is not what it costs.
-    load_cost_ = settings_.in_background ? at_most(answer.cpu_ns) : took;
-    first_pass_ = std::min(at_most(answer.warm_up_ns), load_cost_) / 2;
-    return load_times{nanoseconds{answer.load_ns},
-                      nanoseconds{answer.warm_up_ns}};
+    load_cost_ = settings_.in_background ? believed(answer.cpu_ns) : took;
+    return load_times{believed(answer.load_ns), believed(answer.warm_up_ns)};
   }
 
   result<void> order_load() {
@@ -417,7 +415,7 @@ private:
   /// One that nobody waits for holds up others: what they would wait for the
   /// process's next life is the price of its end.
   run_end end_of(const run_limits& limits, timestamp started) const {
-    auto patient = started + patience * std::max(limits.usual, first_pass_);
+    auto patient = started + patience * limits.usual;
     auto at =
       std::min(std::max(limits.until, patient), started + settings_.run_limit);
     return {at, limits.unwanted,
@@ -465,11 +463,9 @@ private:
   file_descriptor life_line_;
   std::mutex mutex_;
   std::condition_variable freed_;
-  std::vector<lane*> free_; ///< guarded
-  confined_child process_;  ///< guarded; 0: none, or ended
-  // Set once, while it is loaded:
-  nanoseconds load_cost_{0};
-  nanoseconds first_pass_{0}; ///< of the warm-up
+  std::vector<lane*> free_;  ///< guarded
+  confined_child process_;   ///< guarded; 0: none, or ended
+  nanoseconds load_cost_{0}; ///< set once, when it is loaded
   std::atomic<bool> lost_{false};
   std::atomic<bool> given_up_{false};
   std::once_flag lost_once_;

@@ -82,8 +82,8 @@ run_limits limits_of(const execution& x, const run_pace& pace) {
   if (x.requests() == 1 || out.usual == 0ns)
     return out;
   auto begin = now();
-  auto half = std::min(x.soonest, x.until) - begin;
-  auto longest = std::max({overtime, half / 2, confined::patience * out.usual});
+  auto left = std::min(x.soonest, x.until) - begin;
+  auto longest = std::max({overtime, left / 2, confined::patience * out.usual});
   out.until = std::min(out.until, begin + longest);
   return out;
 }
@@ -240,11 +240,12 @@ private:
     auto started = now();
     auto outputs = run_batch(*slot, x, peak);
     auto ended = now();
-    if (outputs)
+    if (outputs) {
       slot->of(x.requests()).learn(ended - started, bytes);
-    // One that was late earns the next no more time than it had.
-    if (outputs && ended <= x.until)
-      slot->pace->learn(ended - started, bytes);
+      // One that was late earns the next no more time than it had.
+      if (ended <= x.until)
+        slot->pace->learn(ended - started, bytes);
+    }
     x.items.clear(); // inputs go before anybody waits for the outputs
     slot.reset();
     listener_.on_executed(
@@ -271,7 +272,8 @@ private:
     return {};
   }
 
-  /// A process that was ended for a run too long is not the last to have it.
+  /// What is known of how long these layers run: it outlives the processes that
+  /// they ran in, for those that are ended would each begin knowing nothing.
   std::shared_ptr<run_pace> pace_of(const load_request& x) {
     constexpr size_t most = 1000; // models, versions and parts
     if (paces_.size() > most)
@@ -307,11 +309,12 @@ private:
     auto row_bytes = row ? bytes_of({*row}) : 0;
     auto stage = confined::make_confined_stage(
       template_, std::move(settings),
-      {[this, id, memory, row_bytes, pace = slot.pace](auto times) {
+      {[this, id, memory, row_bytes, aside, pace = slot.pace](auto times) {
          if (!times)
            return listener_.on_loaded(id, std::move(times.failure()));
-         // Two passes at least: no row takes longer than that.
-         if (pace->expected(row_bytes) == 0ns)
+         // Two passes at least: no row takes longer than that. In the
+         // background they waited for all else, and say nothing.
+         if (!aside && pace->expected(row_bytes) == 0ns)
            pace->learn(times->warm_up / 2, row_bytes);
          listener_.on_loaded(
            id, load_report{memory, times->load, times->warm_up, true});

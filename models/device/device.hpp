@@ -64,9 +64,9 @@ struct execution {
   /// Says when nobody waits for the results any more: it is not begun then, and
   /// what can be stopped is, once it costs less than what it holds up.
   std::stop_token unwanted{};
-  /// When those of its first request are worthless: a run of several that seems
-  /// to have no end is stopped when half of the time until then is over. The
-  /// other half is left to run them one by one.
+  /// When the first of its requests is too late: a run of several that seems to
+  /// have no end is stopped when half of the time until then is over. The other
+  /// half is left to run them one by one.
   timestamp soonest = far_future;
 
   size_t requests() const { return std::max(items.size(), rows.size()); }

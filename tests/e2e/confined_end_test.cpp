@@ -16,14 +16,6 @@ using namespace millrace;
 using namespace millrace::test;
 using namespace std::chrono_literals;
 
-namespace {
-
-timestamp now() {
-  return std::chrono::steady_clock::now();
-}
-
-} // namespace
-
 TEST_CASE("P14: a model that loops while it is loaded is stopped") {
   bundle x{*hostile()};
   x.info.layers[0].name = "loop";

@@ -25,10 +25,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-timestamp now() {
-  return std::chrono::steady_clock::now();
-}
-
 std::vector<int64_t> numbers_of(const tensor& x) {
   std::vector<int64_t> out(x.data.size() / sizeof(int64_t));
   std::memcpy(out.data(), x.data.data(), x.data.size());

@@ -472,7 +472,7 @@ TEST_CASE("cpu_device: what was not run says nothing of how long runs take") {
   for (int i = 0; i < 5; ++i) {
     run(unwanted.get_token(), far_future);
     CHECK(listener.status == ec::cancelled);
-    run({}, std::chrono::steady_clock::now());
+    run({}, {}); // when the clock began
     CHECK(listener.status == ec::deadline_exceeded);
   }
   run({}, far_future); // far longer than what is run by the caller
