@@ -150,6 +150,9 @@ void executor_state::report_memory() {
 
 device_load executor_state::on_get_load() const {
   auto& info = device_->info();
+  auto since = now();
+  for (auto& [id, w] : work_)
+    since = std::min(since, w.useless);
   return {info.id,
           info.lanes,
           to_us(busy_),
@@ -157,7 +160,8 @@ device_load executor_state::on_get_load() const {
           work_.size() - queue_->waiting(),
           queue_->waiting(),
           memory_held(),
-          loads_};
+          loads_,
+          to_us(now() - since)};
 }
 
 void executor_state::on_execute(execute& x) {
@@ -169,8 +173,10 @@ void executor_state::on_execute(execute& x) {
 
 void executor_state::on_abandon(const abandon& x) {
   for (auto& [id, w] : work_)
-    if (w.what.id == x.id && w.from == self_->current_sender())
+    if (w.what.id == x.id && w.from == self_->current_sender()) {
       w.unwanted.request_stop();
+      w.useless = std::min(w.useless, now());
+    }
 }
 
 void executor_state::feed() {

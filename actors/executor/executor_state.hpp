@@ -54,6 +54,7 @@ private:
     caf::strong_actor_ptr from;
     timestamp arrived;
     std::stop_source unwanted{};
+    timestamp useless = what.until.at; ///< from then on
   };
   struct load {
     caf::typed_response_promise<stage_loaded> promise;

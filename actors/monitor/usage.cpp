@@ -56,6 +56,7 @@ device_usage usage_between(const device_load& before, const device_load& after,
   out.running = after.running;
   out.waiting = after.waiting;
   out.memory = after.memory;
+  out.overdue = after.overdue;
   return out;
 }
 

@@ -67,6 +67,29 @@ TEST_CASE(
   CHECK(c.answers()[ec::ok] == 19);
 }
 
+TEST_CASE("monitor: a device tells how long it has run on in vain") {
+  virtual_cluster c{1, one_a_batch(), {50ms, 60s}};
+  auto overdue = [&] {
+    auto x = c.ask_actor<node_load, monitor_actor>("w1/monitor", get_load{});
+    REQUIRE(x);
+    return x->devices.at(0).overdue;
+  };
+  c.request(1, c.ask(), 10s);
+  SUBCASE("after its deadline") {
+    c.advance(9s);
+    CHECK(overdue() == 0us);
+    c.advance(10s);
+  }
+  SUBCASE("after it was cancelled") {
+    c.cancel(1);
+    c.advance(9s);
+  }
+  CHECK(overdue() >= 7s);
+  CHECK(overdue() <= 9s);
+  c.advance(1min);
+  CHECK(overdue() == 0us);
+}
+
 TEST_CASE("P15: that requests took too long is not held against their model") {
   for (bool overran : {true, false}) {
     CAPTURE(overran);

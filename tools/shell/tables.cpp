@@ -9,6 +9,9 @@ namespace millrace {
 
 namespace {
 
+/// What a device runs on with so much longer than anybody waits is a trouble.
+constexpr microseconds longest_overdue = 5s;
+
 std::string roles_of(const member& x) {
   return joined(x.roles, "+", [](auto& r) { return r; });
 }
@@ -41,6 +44,13 @@ std::vector<std::string> troubles(const cluster_status& x) {
   for (auto& n : x.nodes)
     for (auto& text : n.troubles)
       out.push_back(n.node.name + ": " + text);
+  for (auto& [node, load] : x.load)
+    for (auto& d : load.devices)
+      if (d.overdue > longest_overdue)
+        out.push_back(node + ": " + d.device + " has run on for "
+                      + format_duration(d.overdue)
+                      + " with what nobody waits for any more; what runs in "
+                        "threads of a node (trusted) only its restart ends");
   for (auto& n : x.lost)
     out.push_back(n.node.name + " is lost since " + format_duration(n.ago)
                   + ": " + n.reason);

@@ -25,8 +25,10 @@ struct device_load {
   uint64_t waiting = 0; ///< batches for a lane
   uint64_t memory = 0;  ///< bytes held by replicas
   uint64_t loads = 0;   ///< begun
+  /// A batch that it has is of no use to anybody, for so long.
+  microseconds overdue{0};
   MILLRACE_FIELDS(device_load, device, lanes, busy, batches, running, waiting,
-                  memory, loads)
+                  memory, loads, overdue)
 };
 
 /// Of times that were met: their number, sum, and sum of squares, in seconds.
@@ -67,8 +69,9 @@ struct device_usage {
   uint64_t running = 0;
   uint64_t waiting = 0;
   uint64_t memory = 0;
+  microseconds overdue{0}; ///< as in device_load
   MILLRACE_FIELDS(device_usage, device, busy, batches_per_second, running,
-                  waiting, memory)
+                  waiting, memory, overdue)
 };
 
 /// QUART's statistics of a stage (section 5.1), of each of its replicas.
