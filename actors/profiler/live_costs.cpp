@@ -59,6 +59,17 @@ void profiler_state::on_peer_down(const peer_down& x) {
   if (i != view_.nodes.end()
       && i->second.node.incarnation == x.peer.incarnation)
     view_.nodes.erase(i);
+  for (auto j = measuring_.begin(); j != measuring_.end();) {
+    auto next = std::next(j);
+    if (j->first.first == x.peer.name) {
+      j->second.second.deliver(to_caf(error{
+        ec::unavailable,
+        "node " + x.peer.name + " was lost while it measured: " + x.reason,
+        {}}));
+      measuring_.erase(j);
+    }
+    j = next;
+  }
 }
 
 live_cost& profiler_state::cost_of(const inventory& node,

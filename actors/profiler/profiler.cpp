@@ -145,7 +145,8 @@ caf::result<done> profiler_state::on_measure(const measure_model& x) {
     return to_caf(at.failure());
   auto promise = self_->make_response_promise<done>();
   std::pair where{at->node->node.name, at->device->id};
-  measuring_.insert(where);
+  auto number = ++last_measurement_;
+  measuring_[where] = {number, promise};
   log_event(log_level::info, "profiler", "measure",
             {{"model", x.model},
              {"version", at->version},
@@ -157,20 +158,31 @@ caf::result<done> profiler_state::on_measure(const measure_model& x) {
               measure{x.model, at->version, at->device->id, x.rows, x.extent,
                       x.threshold})
     .then(
-      [this, promise, where, model = x.model](measured& y) mutable {
-        measuring_.erase(where);
+      [this, where, number, model = x.model](measured& y) {
+        auto to = end_measurement(where, number);
         auto what = unpack(y.what);
         if (what && what->model == model)
-          return keep(std::move(*what), promise);
-        promise.deliver(to_caf(
+          return keep(std::move(*what), to);
+        to.deliver(to_caf(
           what ? error{ec::internal, "the node measured " + shown(what->model)}
                : what.failure()));
       },
-      [this, promise, where](caf::error& y) mutable {
-        measuring_.erase(where);
-        promise.deliver(std::move(y));
+      [this, where, number](caf::error& y) {
+        end_measurement(where, number).deliver(std::move(y));
       });
   return promise;
+}
+
+/// Who waits for a measurement, for the last time; nobody does where its node
+/// was lost meanwhile.
+profiler_state::done_promise profiler_state::end_measurement(
+  const std::pair<std::string, std::string>& where, uint64_t number) {
+  auto i = measuring_.find(where);
+  if (i == measuring_.end() || i->second.first != number)
+    return {};
+  auto out = i->second.second;
+  measuring_.erase(i);
+  return out;
 }
 
 caf::result<done> profiler_state::on_keep(const keep_profile& x) {

@@ -76,6 +76,8 @@ private:
     uint64_t version;
   };
   result<site> site_for(const measure_model& x) const;
+  done_promise end_measurement(const std::pair<std::string, std::string>& where,
+                               uint64_t number);
   static key key_of(const profile& x);
   result<void> take_row(const stored_row& x);
   void keep(profile x, done_promise promise,
@@ -109,8 +111,12 @@ private:
   uint64_t planned_ = 0;                      ///< times
   std::map<uint64_t, plan_request> planning_; ///< aside, by number
   uint64_t last_request_ = 0;
-  /// Devices that are measured on: node and device.
-  std::set<std::pair<std::string, std::string>> measuring_;
+  /// Devices that are measured on (node and device): since which question, and
+  /// who waits for the answer.
+  std::map<std::pair<std::string, std::string>,
+           std::pair<uint64_t, done_promise>>
+    measuring_;
+  uint64_t last_measurement_ = 0;
   struct averages {
     live_cost cost;
     timestamp learned; ///< the newest figure

@@ -84,22 +84,41 @@ void router_state::fail_batch(flight& done, batch_done& x) {
   auto alone = done.requests.size() == 1;
   auto y = results_of(done, x);
   auto waited = waited_in(y, x.queue);
-  for (auto i = done.requests.rbegin(); i != done.requests.rend(); ++i) {
-    if (i->settled)
+  std::vector<queued_request> again;
+  for (auto& r : done.requests) {
+    if (r.settled)
       continue;
-    if (alone || is_last_attempt(*i)) {
+    if (alone || is_last_attempt(r)) {
       y.outcomes.push_back(
-        outcome_of(*i, status, to_us(done.sent - i->arrived) + waited));
+        outcome_of(r, status, to_us(done.sent - r.arrived) + waited));
       y.outcomes.back().text = x.text;
     } else { // one of them may be to blame
-      i->alone = true;
-      i->vain.push_back(
+      r.alone = true;
+      r.vain.push_back(
         {stays_of(done), "a batch of several failed: " + x.text});
-      queue_->put_back(std::move(*i));
+      again.push_back(std::move(r));
     }
   }
+  try_again(std::move(again), took_long(done));
   if (!y.outcomes.empty())
     self_->send(gateway_, std::move(y));
+}
+
+/// Whether a batch was there for far longer than batches are of late: something
+/// in it may hang.
+bool router_state::took_long(const flight& x) const {
+  constexpr microseconds at_least = 100ms; // less holds nobody up
+  return to_us(now() - x.since) > std::max(at_least, 4 * execution_);
+}
+
+/// Those that others had to wait for already let them go first.
+void router_state::try_again(std::vector<queued_request> xs, bool behind) {
+  if (behind)
+    for (auto& x : xs)
+      queue_->put_behind(std::move(x));
+  else // from the last one, so that the first is in front again
+    for (auto i = xs.rbegin(); i != xs.rend(); ++i)
+      queue_->put_back(std::move(*i));
 }
 
 void router_state::take_back(flight& unused) {
@@ -113,22 +132,23 @@ void router_state::take_back(flight& unused) {
 
 void router_state::give_back(flight& lost, const std::string& why, loss how) {
   auto stays = stays_of(lost);
-  // From the last one, so that the first is in front again.
-  for (auto i = lost.requests.rbegin(); i != lost.requests.rend(); ++i) {
-    if (i->settled)
+  std::vector<queued_request> again;
+  for (auto& x : lost.requests) {
+    if (x.settled)
       continue;
-    i->vain.push_back({stays, why});
-    i->crashes += how == loss::over;
-    i->suspect += how != loss::chance;
-    if (is_last_attempt(*i)) {
-      give_up(*i, why);
+    x.vain.push_back({stays, why});
+    x.crashes += how == loss::over;
+    x.suspect += how != loss::chance;
+    if (is_last_attempt(x)) {
+      give_up(x, why);
       continue;
     }
     redispatched_->add();
     if (how != loss::chance)
-      i->alone = true; // one of them may be to blame
-    queue_->put_back(std::move(*i));
+      x.alone = true; // one of them may be to blame
+    again.push_back(std::move(x));
   }
+  try_again(std::move(again), how == loss::over && took_long(lost));
 }
 
 void router_state::give_up(queued_request& x, const std::string& why) {

@@ -37,6 +37,10 @@ void request_queue::put_back(queued_request x) {
   insert({-int64_t{x.priority}, next_back_--}, std::move(x));
 }
 
+void request_queue::put_behind(queued_request x) {
+  insert({-int64_t{x.priority}, next_++}, std::move(x));
+}
+
 void request_queue::adopt(const serving_policy& policy) {
   policy_ = policy;
   deadlines_ = {};

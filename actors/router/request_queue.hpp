@@ -47,6 +47,9 @@ public:
   /// past the bound if it must, since it was admitted already.
   void put_back(queued_request x);
 
+  /// The same, behind what waits already.
+  void put_behind(queued_request x);
+
   /// Takes a request out; nothing when it is not here.
   std::optional<queued_request> take_out(uint64_t key);
 

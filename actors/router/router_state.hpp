@@ -102,6 +102,8 @@ private:
     over        ///< it ended the process of its model
   };
   void give_back(flight& lost, const std::string& why, loss how);
+  bool took_long(const flight& x) const;
+  void try_again(std::vector<queued_request> xs, bool behind);
   void give_up(queued_request& x, const std::string& why);
   // pipelines.cpp
   bool passes_on(const flight& x) const { return x.next_layer < layers_; }

@@ -41,7 +41,8 @@ std::string duration(double x) {
 }
 
 std::string bytes(double x) {
-  return x == 0 ? "-" : format_bytes(static_cast<uint64_t>(x));
+  constexpr double most = 1e18; // more can be imported
+  return x == 0 ? "-" : format_bytes(static_cast<uint64_t>(std::min(x, most)));
 }
 
 /// A metric of a whole model at one row, or of a layer; 0 where it has none.
@@ -153,6 +154,8 @@ int show_profiles(shell& in, const arguments& args) {
     return complain(in, all.failure().text);
   if (in.form == output_form::json)
     return print_json(to_json(*all));
+  if (!args.empty() && all->profiles.empty() && all->live.empty())
+    return complain(in, "nothing is known of a model " + shown(args[0]));
   auto width = terminal_width();
   print_summary(*all, width);
   if (!args.empty())

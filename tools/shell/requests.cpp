@@ -242,6 +242,9 @@ void print_story(const told& y) {
 } // namespace
 
 int explain_request(shell& in, const arguments& args) {
+  if (!args.empty() && args[0].empty())
+    return complain(in, "expected a request's number or name, found ''",
+                    exit_wrong_call);
   auto found = ask_gateways(in.cluster, args.empty() ? "" : args[0]);
   if (!found)
     return complain(in, found.failure().text);

@@ -49,8 +49,9 @@ std::vector<std::string> troubles(const cluster_status& x) {
       if (d.overdue > longest_overdue)
         out.push_back(node + ": " + d.device + " has run on for "
                       + format_duration(d.overdue)
-                      + " with what nobody waits for any more; what runs in "
-                        "threads of a node (trusted) only its restart ends");
+                      + " with what nobody waits for any more; a model in a"
+                        " process of its own is ended in time, one in threads"
+                        " (trusted) only by a restart of the node");
   for (auto& n : x.lost)
     out.push_back(n.node.name + " is lost since " + format_duration(n.ago)
                   + ": " + n.reason);
