@@ -22,17 +22,51 @@ using tick = caf::tick_atom;
 
 // -- local messages, with things in them that never cross a wire --------------
 
-/// A bundle, opened and verified, and what others need to know of it.
+/// A bundle, opened, and what others need to know of it. All but its weights is
+/// verified; these come, chunk by chunk.
 struct fetched {
   std::shared_ptr<const bundle> content;
   model_info info;
   MILLRACE_FIELDS(fetched, content, info)
 };
 
+/// Of which these layers are needed.
 struct fetch {
   std::string model;
   uint64_t version = 0;
-  MILLRACE_FIELDS(fetch, model, version)
+  layer_range layers; ///< {0, 0}: all
+  /// The bundle that is meant, as in model_info; empty: whatever is called so
+  /// here. One that is not here is got from other hosts.
+  std::string content;
+  transfer_rank rank = transfer_rank::start;
+  uint64_t bytes = 0; ///< that come, if they are not here
+  MILLRACE_FIELDS(fetch, model, version, layers, content, rank, bytes)
+};
+
+/// Cache to relay: its room is needed for something else.
+struct let_go {
+  std::string content;
+  MILLRACE_FIELDS(let_go, content)
+};
+
+/// What a bulk port tells its relay: a content has begun to come, and where its
+/// weights will lie; so many chunks of it are missing; nothing more comes from
+/// that node.
+struct content_begun {
+  std::string content;
+  std::shared_ptr<result<std::shared_ptr<const bundle>>> bytes;
+  MILLRACE_FIELDS(content_begun, content, bytes)
+};
+struct content_got {
+  std::string content;
+  uint64_t missing = 0;
+  MILLRACE_FIELDS(content_got, content, missing)
+};
+struct content_lost {
+  std::string content;
+  std::string node;
+  std::shared_ptr<const error> why;
+  MILLRACE_FIELDS(content_lost, content, node, why)
 };
 
 /// What bundles a host has, whenever that changes: from a reader to its cache,
@@ -46,8 +80,9 @@ struct bundle_list {
 struct bundle_opened {
   std::string model;
   uint64_t version = 0;
+  std::string wanted; ///< the content, as in fetch
   std::shared_ptr<result<fetched>> content;
-  MILLRACE_FIELDS(bundle_opened, model, version, content)
+  MILLRACE_FIELDS(bundle_opened, model, version, wanted, content)
 };
 
 /// What a store tells the registry.
@@ -84,6 +119,13 @@ struct unload_stage {
 struct abandon {
   uint64_t id = 0; ///< the replica's
   MILLRACE_FIELDS(abandon, id)
+};
+
+/// The weights of what an executor loads are there, or will not be.
+struct weights_arrived {
+  uint64_t instance = 0;
+  std::shared_ptr<const error> failure; ///< null: they are there
+  MILLRACE_FIELDS(weights_arrived, instance, failure)
 };
 
 /// What a device's threads tell its executor.
@@ -208,18 +250,35 @@ using executor_actor = caf::typed_actor<
   caf::replies_to<load_stage>::with<stage_loaded>, caf::reacts_to<unload_stage>,
   // How busy the device is.
   caf::replies_to<get_load>::with<device_load>,
-  // Private: a stage is loaded, or lost; an emulated device is due.
-  caf::reacts_to<device_loaded>, caf::reacts_to<device_lost>,
-  caf::reacts_to<tick>>;
+  // Private: a stage's weights have come; it is loaded, or lost; an emulated
+  // device is due.
+  caf::reacts_to<weights_arrived>, caf::reacts_to<device_loaded>,
+  caf::reacts_to<device_lost>, caf::reacts_to<tick>>;
 
 // -- a node -------------------------------------------------------------------
 
 /// The CACHE hands out bundles of this host.
 using cache_actor = caf::typed_actor<
-  // Opens and verifies a bundle, once for all who ask.
+  // Opens and verifies a bundle, once for all who ask, wherever it is.
   caf::replies_to<fetch>::with<fetched>,
+  // For people: what there is.
+  caf::replies_to<get_cache>::with<cache_status>,
   // Private: what the reader found.
   caf::reacts_to<bundle_opened>, caf::reacts_to<bundle_list>>;
+
+/// A RELAY gets contents from other hosts and passes them on.
+using relay_actor = caf::typed_actor<
+  // Its cache's: bring this bundle; these are on the disk; keep that no more.
+  caf::replies_to<fetch>::with<fetched>, caf::reacts_to<bundle_list>,
+  caf::reacts_to<let_go>,
+  // A chain controller's: from whom; what to have in memory for others.
+  caf::reacts_to<bring>, caf::reacts_to<hold>,
+  // They come and go, and are told what this host has.
+  caf::reacts_to<peer_up>, caf::reacts_to<peer_down>,
+  caf::reacts_to<report_holdings>,
+  // Private: what the bulk port tells.
+  caf::reacts_to<content_begun>, caf::reacts_to<content_got>,
+  caf::reacts_to<content_lost>, caf::reacts_to<tick>>;
 
 /// Supervisor to monitor: these are the node's executors and replicas now, by
 /// device and by replica.
@@ -338,6 +397,17 @@ using registry_actor = caf::typed_actor<
   // Private: rows as read at the start; a row was written; what the config
   // wants is tried again.
   caf::reacts_to<registry_rows>, caf::reacts_to<registry_written>,
+  caf::reacts_to<tick>>;
+
+/// The CHAIN CONTROLLER decides who relays what to whom.
+using chain_controller_actor = caf::typed_actor<
+  // What a host has and wants.
+  caf::reacts_to<holdings>,
+  // Hosts go.
+  caf::reacts_to<peer_down>,
+  // For people: who gets what from whom.
+  caf::replies_to<get_chains>::with<chain_list>,
+  // Private: plans.
   caf::reacts_to<tick>>;
 
 /// An AUTOSCALER turns settings and load into numbers of replicas.

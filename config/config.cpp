@@ -98,6 +98,7 @@ private:
       refuse(key, "has no roles (expected some of gateway, controller,"
                   " worker)");
     endpoint(key + ".peers", node.peers);
+    endpoint(key + ".bulk", node.bulk);
     endpoint(key + ".clients", node.clients);
     for (auto& [tenant, address] : node.tenants) {
       named(key + ".tenants." + tenant, "tenant", tenant);

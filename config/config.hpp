@@ -8,6 +8,7 @@
 
 #include "models/device/emulated_device.hpp"
 #include "runtime/log.hpp"
+#include "transport/messages/chain.hpp"
 #include "transport/messages/model.hpp"
 #include "transport/peers.hpp"
 
@@ -58,10 +59,23 @@ struct device_config {
            " policy.drop late already at its last deadline; of several requests"
            " after half of the time to their first, so that each can be run"
            " alone: but not before it takes four times as long as others did of"
-           " late, by their size. What nobody waits for is ended after that"
-           " long, and longer than a load takes",
+           " late, by their size, or is later than a load takes. What nobody"
+           " waits for is ended after that long, and longer than a load takes",
            0.001, 86'400},
       note{"how an emulated device takes its time"}};
+  }
+};
+
+/// What a worker keeps of models that other hosts gave it.
+struct cache_config {
+  byte_count memory;
+  eviction evict = eviction::cost;
+  MILLRACE_FIELDS(cache_config, memory, evict)
+  static constexpr auto notes() {
+    return std::array{
+      note{"bytes of memory, at most; 0: not limited"},
+      note{"what makes room: cost, what is got again soonest for its size and"
+           " was not used for long; lru, what was not used for longest"}};
   }
 };
 
@@ -69,6 +83,7 @@ struct node_config {
   std::vector<node_role> roles;
   std::string peers = "tcp://127.0.0.1:*";
   std::string advertise;
+  std::string bulk;
   std::string clients;
   std::map<std::string, std::string> tenants;
   std::string operators;
@@ -79,15 +94,18 @@ struct node_config {
   std::string host;
   bandwidth network;
   microseconds drain_timeout{30'000'000};
+  cache_config cache;
   std::vector<device_config> devices;
-  MILLRACE_FIELDS(node_config, roles, peers, advertise, clients, tenants,
+  MILLRACE_FIELDS(node_config, roles, peers, advertise, bulk, clients, tenants,
                   operators, http, data, models, rack, host, network,
-                  drain_timeout, devices)
+                  drain_timeout, cache, devices)
   static constexpr auto notes() {
     return std::array{
       note{"what this process does"},
       note{"where other nodes connect; a port of * is any free one"},
       note{"the address others are told; default: peers, as bound"},
+      note{"where other workers get models from this one, which is no place for"
+           " messages; default: as peers, at any free port"},
       note{"where clients connect; gateways need it, or tenants"},
       note{"where the clients of each tenant connect, by its name; clients is"
            " for the tenant default"},
@@ -103,6 +121,7 @@ struct node_config {
            0},
       note{"how long it may finish what it has after SIGTERM; then it ends", 0,
            3600},
+      note{"what it keeps of models that other hosts gave it"},
       note{"what a worker computes with; default: one cpu"}};
   }
 };
@@ -166,6 +185,31 @@ struct monitor_config {
   }
 };
 
+/// How workers give each other models.
+struct bulk_config {
+  bool encrypt = true;
+  bandwidth rate;
+  microseconds patience{500'000};
+  bulk_topology topology = bulk_topology::chain;
+  MILLRACE_FIELDS(bulk_config, encrypt, rate, patience, topology)
+  static constexpr auto notes() {
+    return std::array{
+      note{
+        "whether that is encrypted, where there are keys; else whoever is on"
+        " the way can read models, but not change them, nor ask for any: what"
+        " comes is verified, and who asks has to know a secret that the"
+        " controller gave them"},
+      note{"what a worker gives to others, at most, in bytes a second; 0: not"
+           " limited",
+           0},
+      note{"one that gets nothing for so long, although it could, does not hold"
+           " up others any more",
+           0.05, 60},
+      note{"chain: each gets a model from the one before it; unicast: all from"
+           " those that have all of it, to compare with"}};
+  }
+};
+
 /// One file for all nodes of a cluster.
 struct cluster_config {
   std::string cluster = "millrace";
@@ -175,6 +219,7 @@ struct cluster_config {
   std::vector<model_settings> models;
   link_config link;
   gateway_config gateway;
+  bulk_config bulk;
   monitor_config monitor;
   std::string profiles;
   log_config log;
@@ -182,7 +227,7 @@ struct cluster_config {
   /// that they did not really take.
   std::map<std::string, curve> decision_seconds;
   MILLRACE_FIELDS(cluster_config, cluster, keys, seeds, nodes, models, link,
-                  gateway, monitor, profiles, log)
+                  gateway, bulk, monitor, profiles, log)
   static constexpr auto notes() {
     return std::array{
       note{"name; nodes of another cluster are not listened to"},
@@ -193,6 +238,7 @@ struct cluster_config {
       note{"what is served from the start; actor-shell changes it later"},
       note{"how nodes notice each other's end"},
       note{"what a gateway holds at most"},
+      note{"how workers give each other models"},
       note{"how nodes are watched"},
       note{"file with models' measured times, which emulated devices take;"
            " default: none"},

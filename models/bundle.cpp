@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/bundle.hpp"
 
-#include <filesystem>
+#include <algorithm>
 #include <functional>
-#include <set>
 
 #include "runtime/hash.hpp"
-#include "runtime/name.hpp"
 #include "runtime/text.hpp"
-#include "runtime/yaml_record.hpp"
 
 namespace millrace {
 
@@ -16,163 +13,135 @@ namespace {
 
 constexpr size_t max_manifest = 4u << 20;
 constexpr size_t max_code = 256u << 20;
-constexpr uint64_t most_parameters = 100'000; ///< what a weights file may have
-
-/// A relative path of plain components: it cannot leave the bundle.
-bool stays_inside(const std::string& path) {
-  if (path.empty() || path.size() > 255)
-    return false;
-  for (auto part : split(path, '/'))
-    if (!check_name("file", part))
-      return false;
-  return true;
-}
-
-/// What is wrong with what it says of its size; empty: nothing.
-std::string objection(const passed_value& x) {
-  constexpr size_t most_row_bytes = size_t{1} << 30;
-  auto more = shape::of(x.per_row);
-  if (!shape::of(x.extents) || !more)
-    return "has more axes than a tensor can have";
-  if (more->rank() != 0 && more->rank() != x.extents.size())
-    return "has " + std::to_string(x.extents.size()) + " axes, and rows add to "
-           + std::to_string(more->rank());
-  auto grown = *shape::of(x.extents);
-  for (size_t i = 0; i < grown.rank(); ++i) {
-    constexpr int64_t most = int64_t{1} << 40;
-    auto each = more->rank() == 0 ? 0 : x.per_row[i];
-    if (x.extents[i] < 0 || x.extents[i] > most || each < 0 || each > most)
-      return "has extents that no tensor has";
-    grown[i] += each;
-  }
-  auto bytes = dense_bytes(x.type, grown);
-  return bytes && *bytes <= most_row_bytes ? "" : "has rows of more than 1 GiB";
-}
-
-/// Whether each layer takes what there is by then, and gives what is new.
-result<void> check_passing(const manifest& x) {
-  constexpr size_t most = 64; // what a stage takes at once
-  if (x.layers.size() == 1) {
-    auto& all = x.layers[0];
-    if (all.takes.empty() && all.gives.empty())
-      return {};
-    return error{ec::bad_config,
-                 "layers: " + shown(all.name)
-                   + " is the whole model, and names what it takes or gives",
-                 {}};
-  }
-  std::set<std::string> there;
-  for (auto& input : x.signature.inputs)
-    there.insert(input.name);
-  for (auto& layer : x.layers) {
-    auto refuse = [&](const std::string& why) {
-      return error{
-        ec::bad_config, "layers: " + shown(layer.name) + " " + why, {}};
-    };
-    if (layer.takes.size() > most || layer.gives.size() > most)
-      return refuse("takes or gives more than 64 tensors");
-    for (auto& name : layer.takes)
-      if (!there.contains(name))
-        return refuse("takes " + shown(name) + ", which no layer before gives");
-    auto last = &layer == &x.layers.back();
-    if (last != layer.gives.empty())
-      return refuse(last ? "is the last and gives what has a name"
-                         : "gives nothing to those behind it");
-    for (auto& value : layer.gives) {
-      if (!there.insert(value.name).second)
-        return refuse("gives " + shown(value.name)
-                      + ", which is there already");
-      if (auto why = objection(value); !why.empty())
-        return refuse("gives " + shown(value.name) + ", which " + why);
-    }
-  }
-  return {};
-}
-
-result<void> check(const manifest& x, const std::string& file) {
-  auto refuse = [&](std::string why) {
-    return error{ec::bad_config, file + ": " + std::move(why), {}};
-  };
-  if (x.format != bundle_format)
-    return refuse("format " + std::to_string(x.format)
-                  + " is not known (expected " + std::to_string(bundle_format)
-                  + ")");
-  if (auto named = check_name("model", x.name); !named)
-    return refuse(named.failure().text);
-  if (x.version == 0)
-    return refuse("version is missing or 0");
-  if (x.layers.empty())
-    return refuse("layers: there are none");
-  if (auto fine = check_signature(x.signature); !fine)
-    return refuse(fine.failure().text);
-  uint64_t parameters = 0;
-  for (auto& layer : x.layers) {
-    if (!stays_inside(layer.code))
-      return refuse("layers: code " + shown(layer.code)
-                    + " is not a plain path inside the bundle");
-    if (layer.parameters > most_parameters - parameters)
-      return refuse("layers: name more than 100000 parameters");
-    parameters += layer.parameters;
-  }
-  if (auto fine = check_passing(x); !fine)
-    return refuse(fine.failure().text);
-  if (!x.weights.file.empty() && !stays_inside(x.weights.file))
-    return refuse("weights: file " + shown(x.weights.file)
-                  + " is not a plain path inside the bundle");
-  if (x.samples && !stays_inside(x.samples->file))
-    return refuse("samples: file " + shown(x.samples->file)
-                  + " is not a plain path inside the bundle");
-  return {};
-}
 
 /// Of samples, which are mapped to be looked at only.
 constexpr size_t max_samples = 1u << 30;
 
-/// Maps a file of a bundle and holds it against what the manifest says of it.
+error wrong_hash(const std::string& path) {
+  return {ec::bad_config, path + ": its SHA-256 is not the manifest's"};
+}
+
+/// Maps a file of a bundle that is as long as the manifest says.
 result<mapped_file> open_part(const std::string& directory,
-                              const std::string& name, uint64_t bytes,
-                              const std::string& sha256, verify how) {
+                              const std::string& name, uint64_t bytes) {
   auto file = open_file_beneath(directory, name);
   if (!file)
     return file.failure();
   auto path = directory + "/" + name;
   auto x = map_open_file(std::move(*file), path);
-  if (!x)
-    return x.failure();
-  auto& content = x->content;
-  if (content.size() != bytes)
+  if (x && x->content.size() != bytes)
     return error{ec::bad_config,
-                 path + ": has " + std::to_string(content.size())
+                 path + ": has " + std::to_string(x->content.size())
                    + " bytes, the manifest says " + std::to_string(bytes)};
-  if (how == verify::hashes && sha256_hex(content.view()) != sha256)
-    return error{ec::bad_config, path + ": its SHA-256 is not the manifest's"};
   return x;
+}
+
+/// The manifest and the code.
+result<bundle> open_without_weights(const std::string& directory, verify how) {
+  auto file = directory + "/model.yaml";
+  auto text = read_file_beneath(directory, "model.yaml", max_manifest);
+  if (!text)
+    return text.failure();
+  auto info = parse_manifest(*text, file);
+  if (!info)
+    return info.failure();
+  bundle out{std::move(*info), directory, std::move(*text), {}, {}, nullptr};
+  for (auto& layer : out.info.layers) {
+    if (layer.code_bytes > max_code)
+      return error{ec::too_large, file + ": layer '" + layer.name
+                                    + "' has more than 256 MiB of code"};
+    auto code = open_part(directory, layer.code, layer.code_bytes);
+    if (!code)
+      return code.failure();
+    if (how == verify::hashes
+        && !is_right(out.info, code->content.view(), layer.code_sha256))
+      return wrong_hash(directory + "/" + layer.code);
+    out.code.push_back(std::move(code->content));
+  }
+  return out;
+}
+
+/// The hashes by which the chunks of a bundle's weights are known.
+result<chunk_list> read_chunk_list(const bundle& x, const_bytes weights) {
+  auto& [file, bytes, sha256] = x.info.weights;
+  auto path = x.directory + "/" + file;
+  if (x.info.format == 1) // had none: to be believed is only all of it
+    return is_right(x.info, weights, sha256)
+             ? result<chunk_list>{chunk_list::of(weights)}
+             : wrong_hash(path);
+  auto within = [](result<chunk_list> y, const std::string& where) {
+    return y ? std::move(y)
+             : result<chunk_list>{std::move(y.failure()).within(where)};
+  };
+  if (bytes <= chunk_bytes)
+    return within(chunk_list::of_short_file(bytes, sha256), path);
+  auto name = file + chunk_list_suffix;
+  auto text =
+    read_file_beneath(x.directory, name, chunk_list::text_bytes(bytes));
+  if (!text)
+    return text.failure();
+  return within(chunk_list::read(*text, bytes, sha256),
+                x.directory + "/" + name);
+}
+
+/// Verifies chunks of a bundle's weights.
+result<void> verify_chunks(const bundle& x, chunk_range which) {
+  for (auto i = which.first; i < which.last; ++i)
+    if (auto done = x.weights_file->verify(i); !done)
+      return done;
+  return x.weights_file->wait(which);
+}
+
+/// Finds the weights of a bundle in their file, by what that says at its
+/// beginning, which is verified before.
+result<void> find_weights(bundle& x) {
+  auto& file = *x.weights_file;
+  auto within = [&](error why) { return std::move(why).within(file.path()); };
+  auto first = std::min<uint64_t>(1, file.chunks());
+  if (auto done = verify_chunks(x, {0, first}); !done)
+    return done;
+  auto head = safetensors_head(file.content().view(), file.bytes());
+  if (!head)
+    return within(std::move(head.failure()));
+  if (auto done = verify_chunks(x, chunks_over(0, *head)); !done)
+    return done;
+  auto tensors = read_safetensors(file.content(), [&] {
+    return verify_chunks(x, {0, file.chunks()});
+  });
+  if (!tensors)
+    return within(std::move(tensors.failure()));
+  x.weights = std::move(*tensors);
+  return {};
 }
 
 } // namespace
 
-std::string layers_key(const std::vector<layer_info>& xs) {
-  constexpr size_t digits = 16;
-  std::string text;
-  for (auto& layer : xs)
-    text += layer.name + '\n' + layer.code_sha256 + '\n'
-            + std::to_string(layer.parameter_bytes) + '\n'
-            + joined(layer.takes, " ", std::identity{}) + '\n';
-  return sha256_hex(std::as_bytes(std::span{text})).substr(0, digits);
+bool is_right(const manifest& x, const_bytes content,
+              const std::string& sha256) {
+  return sha256
+         == (x.format == 1 ? sha256_hex(content)
+                           : chunk_list::of(content).file_hash());
 }
 
-result<manifest> parse_manifest(const std::string& text,
-                                const std::string& file) {
-  manifest out;
-  if (auto done = yaml_reader{file}.read(text, out); !done)
-    return done.failure();
-  if (auto fine = check(out, file); !fine)
-    return fine.failure();
-  return out;
-}
-
-std::string print_manifest(const manifest& x) {
-  return yaml_writer::write(x);
+result<void> check_weights(const bundle& x) {
+  size_t expected = 0;
+  for (auto& layer : x.info.layers)
+    expected += layer.parameters;
+  if (x.weights.size() != expected)
+    return error{ec::bad_config, x.directory + ": the layers name "
+                                   + std::to_string(expected)
+                                   + " parameters, the weights file has "
+                                   + std::to_string(x.weights.size())};
+  for (size_t i = 0; x.info.layers.size() > 1 && i < x.info.layers.size();
+       ++i) {
+    auto& layer = x.info.layers[i];
+    if (bytes_of(weights_of(x, i, i + 1)) != layer.parameter_bytes)
+      return error{ec::bad_config,
+                   x.directory + ": the parameters of layer "
+                     + shown(layer.name)
+                     + " have not the bytes that the manifest says"};
+  }
+  return {};
 }
 
 result<std::vector<named_tensor>> open_samples(const bundle& x) {
@@ -181,66 +150,67 @@ result<std::vector<named_tensor>> open_samples(const bundle& x) {
   auto& [file, bytes, sha256] = *x.info.samples;
   if (bytes > max_samples)
     return error{ec::too_large, x.directory + ": more than 1 GiB of samples"};
-  auto content = open_part(x.directory, file, bytes, sha256, verify::hashes);
-  if (!content)
-    return content.failure();
-  auto tensors = read_safetensors(content->content);
+  auto part = open_part(x.directory, file, bytes);
+  if (!part)
+    return part.failure();
+  auto path = x.directory + "/" + file;
+  if (!is_right(x.info, part->content.view(), sha256))
+    return wrong_hash(path);
+  auto tensors = read_safetensors(part->content);
   if (!tensors)
-    return std::move(tensors.failure()).within(x.directory + "/" + file);
+    return std::move(tensors.failure()).within(path);
   return tensors;
 }
 
+result<bundle> open_bundle_to_verify(const std::string& directory) {
+  auto out = open_without_weights(directory, verify::hashes);
+  if (!out)
+    return out;
+  auto& [file, bytes, sha256] = out->info.weights;
+  if (!file.empty()) {
+    auto part = open_part(directory, file, bytes);
+    if (!part)
+      return part.failure();
+    auto chunks = read_chunk_list(*out, part->content.view());
+    if (!chunks)
+      return chunks.failure();
+    out->weights_file = arriving_file::over(
+      directory + "/" + file, std::move(*part), std::move(*chunks));
+    if (auto found = find_weights(*out); !found)
+      return found.failure();
+  }
+  if (auto fine = check_weights(*out); !fine)
+    return fine.failure();
+  return out;
+}
+
 result<bundle> open_bundle(const std::string& directory, verify how) {
-  auto file = directory + "/model.yaml";
-  auto text = read_file_beneath(directory, "model.yaml", max_manifest);
-  if (!text)
-    return text.failure();
-  auto info = parse_manifest(*text, file);
-  if (!info)
-    return info.failure();
-  bundle out{std::move(*info), directory, {}, {}, nullptr};
-  size_t expected = 0;
-  for (auto& layer : out.info.layers) {
-    if (layer.code_bytes > max_code)
-      return error{ec::too_large, file + ": layer '" + layer.name
-                                    + "' has more than 256 MiB of code"};
-    auto code = open_part(directory, layer.code, layer.code_bytes,
-                          layer.code_sha256, how);
-    if (!code)
-      return code.failure();
-    out.code.push_back(std::move(code->content));
-    expected += layer.parameters;
-  }
-  if (!out.info.weights.file.empty()) {
-    auto path = directory + "/" + out.info.weights.file;
-    auto weights =
-      open_part(directory, out.info.weights.file, out.info.weights.bytes,
-                out.info.weights.sha256, how);
-    if (!weights)
-      return weights.failure();
-    auto tensors = read_safetensors(weights->content);
-    if (!tensors)
-      return std::move(tensors.failure()).within(path);
-    out.weights = std::move(*tensors);
-    out.weights_file =
-      std::make_shared<const file_descriptor>(std::move(weights->file));
-  }
-  if (out.info.samples && how == verify::hashes)
-    if (auto fine = open_samples(out); !fine)
+  if (how == verify::hashes) {
+    auto out = open_bundle_to_verify(directory);
+    if (!out)
+      return out;
+    if (auto& file = out->weights_file)
+      if (auto done = verify_chunks(*out, {0, file->chunks()}); !done)
+        return done.failure();
+    if (auto fine = open_samples(*out); !fine)
       return fine.failure();
-  if (out.weights.size() != expected)
-    return error{ec::bad_config, directory + ": the layers name "
-                                   + std::to_string(expected)
-                                   + " parameters, the weights file has "
-                                   + std::to_string(out.weights.size())};
-  for (size_t i = 0; out.info.layers.size() > 1 && i < out.info.layers.size();
-       ++i) {
-    auto& layer = out.info.layers[i];
-    if (bytes_of(weights_of(out, i, i + 1)) != layer.parameter_bytes)
-      return error{ec::bad_config,
-                   directory + ": the parameters of layer " + shown(layer.name)
-                     + " have not the bytes that the manifest says"};
+    return out;
   }
+  auto out = open_without_weights(directory, how);
+  if (!out)
+    return out;
+  auto& [file, bytes, sha256] = out->info.weights;
+  if (!file.empty()) {
+    auto part = open_part(directory, file, bytes);
+    if (!part)
+      return part.failure();
+    auto tensors = read_safetensors(part->content);
+    if (!tensors)
+      return std::move(tensors.failure()).within(directory + "/" + file);
+    out->weights = std::move(*tensors);
+  }
+  if (auto fine = check_weights(*out); !fine)
+    return fine.failure();
   return out;
 }
 
@@ -251,6 +221,23 @@ std::span<const named_tensor> weights_of(const bundle& x, size_t first,
   for (size_t i = 0; i < last; ++i)
     (i < first ? begin : n) += x.info.layers[i].parameters;
   return std::span{x.weights}.subspan(begin, n);
+}
+
+chunk_range chunks_of(const bundle& x, size_t first, size_t last) {
+  auto weights = weights_of(x, first, last);
+  if (weights.empty() || !x.weights_file)
+    return {};
+  auto& all = x.weights_file->content();
+  auto begin = all.size(), end = uint64_t{0};
+  for (auto& w : weights) {
+    auto& bytes = w.value.data;
+    if (bytes.data() < all.data() || bytes.data() >= all.data() + all.size())
+      continue; // a copy, of what was there by then
+    auto at = static_cast<uint64_t>(bytes.data() - all.data());
+    begin = std::min<uint64_t>(begin, at);
+    end = std::max<uint64_t>(end, at + bytes.size());
+  }
+  return chunks_over(begin, end);
 }
 
 } // namespace millrace

@@ -6,104 +6,25 @@
 #include <string>
 #include <vector>
 
+#include "models/arriving_file.hpp"
+#include "models/manifest.hpp"
 #include "models/safetensors.hpp"
-#include "models/signature.hpp"
 
 namespace millrace {
 
-/// What a layer gives to those behind it. For a request of one row, whose other
-/// free extents are 1, it has these extents; each further row adds `per_row`.
-struct passed_value {
-  std::string name;
-  dtype type = dtype::f32;
-  std::vector<int64_t> extents;
-  std::vector<int64_t> per_row; ///< as many; empty: it adds nothing
-  MILLRACE_FIELDS(passed_value, name, type, extents, per_row)
-};
-
-/// One layer of a model: its code as TorchScript without parameters, and where
-/// its parameters lie in the weights file. What passes between layers goes by
-/// names: the signature's inputs, and what layers before have given; the last
-/// layer gives the signature's outputs and says nothing of that. A layer that
-/// is the whole model takes all inputs, and says nothing either.
-struct layer_info {
-  std::string name;
-  std::string code; ///< file, relative to the bundle
-  uint64_t code_bytes = 0;
-  std::string code_sha256;
-  /// Hash of the layer's parameter bytes: caches are keyed by it.
-  std::string parameters_sha256;
-  uint64_t parameters = 0; ///< how many tensors of the weights file, in order
-  uint64_t parameter_bytes = 0;
-  std::vector<std::string> takes;
-  std::vector<passed_value> gives;
-  MILLRACE_FIELDS(layer_info, name, code, code_bytes, code_sha256,
-                  parameters_sha256, parameters, parameter_bytes, takes, gives)
-};
-
-/// A quality that somebody measured, and on what.
-struct accuracy_info {
-  double value = 0; ///< fraction of right answers, 0 to 1
-  std::string metric = "top-1";
-  std::string data;
-  MILLRACE_FIELDS(accuracy_info, value, metric, data)
-};
-
-/// A file of tensors.
-struct tensors_info {
-  std::string file;
-  uint64_t bytes = 0;
-  std::string sha256;
-  MILLRACE_FIELDS(tensors_info, file, bytes, sha256)
-};
-
-/// What model.yaml says: everything about a model but its bytes.
-struct manifest {
-  uint32_t format = 0;
-  std::string name;
-  uint64_t version = 0;
-  std::string application;
-  std::string description;
-  std::optional<accuracy_info> accuracy;
-  std::string licence;
-  std::string precision;
-  std::string parent;    ///< NAME/VERSION it was derived from
-  std::string generator; ///< what made it
-  std::vector<std::string> labels;
-  struct signature signature;
-  std::vector<layer_info> layers;
-  tensors_info weights;
-  /// What the whole model made of which inputs when it was imported:
-  /// "input/NAME" and "output/NAME" of each.
-  std::optional<tensors_info> samples;
-  MILLRACE_FIELDS(manifest, format, name, version, application, description,
-                  accuracy, licence, precision, parent, generator, labels,
-                  signature, layers, weights, samples)
-};
-
-inline constexpr uint32_t bundle_format = 1;
-
-/// Reads a manifest and checks what needs no other file: format, names, sizes,
-/// paths that stay inside the bundle. `file` is how errors name it.
-/// Errors: bad_config with file, line and key.
-result<manifest> parse_manifest(const std::string& text,
-                                const std::string& file);
-
-std::string print_manifest(const manifest& x);
-
-/// A name for layers that costs depend on: not on their parameters' values.
-std::string layers_key(const std::vector<layer_info>& xs);
-
-/// A bundle ready to be loaded: code read, weights mapped, nothing parsed that
-/// grows with the weights. Copies share the mapping.
+/// A bundle ready to be loaded: code read, weights mapped or on their way,
+/// nothing parsed that grows with the weights. Copies share those.
 struct bundle {
   manifest info;
-  std::string directory;
+  std::string directory; ///< or what errors call it by
+  /// What model.yaml says, byte by byte: its SHA-256 is what the bundle is
+  /// known by, for all else is known by what it says.
+  std::string text;
   std::vector<shared_bytes> code;    ///< per layer
   std::vector<named_tensor> weights; ///< all layers', in file order
-  /// What the weights are mapped from, to be handed to other processes; null
-  /// where there are none.
-  std::shared_ptr<const file_descriptor> weights_file;
+  /// Where these lie, and what tells which of them are there and right. Null
+  /// where there are none, and where a bundle was opened by its sizes alone.
+  std::shared_ptr<arriving_file> weights_file;
 };
 
 enum class verify : uint8_t {
@@ -111,9 +32,21 @@ enum class verify : uint8_t {
   hashes, ///< and every byte is right
 };
 
-/// Opens NAME/VERSION/. Errors: unavailable when a file is missing; bad_config
-/// when the manifest is wrong or bytes differ from it, naming the file.
+/// Opens NAME/VERSION/.
+/// Errors: unavailable when a file is missing; bad_config when the manifest is
+/// wrong or bytes differ from it, naming the file.
 result<bundle> open_bundle(const std::string& directory, verify how);
+
+/// Opens one of which the weights are yet to be verified, chunk by chunk: all
+/// else is. Errors: as open_bundle's.
+result<bundle> open_bundle_to_verify(const std::string& directory);
+
+/// Whether a file is what the manifest says of it, which calls that its sha256.
+bool is_right(const manifest& x, const_bytes content,
+              const std::string& sha256);
+
+/// Whether the layers account for the weights. Errors: bad_config.
+result<void> check_weights(const bundle& x);
 
 /// What the manifest calls samples; none where it has none.
 /// Errors: as open_bundle's with hashes.
@@ -122,5 +55,8 @@ result<std::vector<named_tensor>> open_samples(const bundle& x);
 /// The weights of layers [first, last), in order.
 std::span<const named_tensor> weights_of(const bundle& x, size_t first,
                                          size_t last);
+
+/// The chunks of the weights file that these lie in.
+chunk_range chunks_of(const bundle& x, size_t first, size_t last);
 
 } // namespace millrace

@@ -23,7 +23,7 @@ public:
   const std::string& directory() const { return directory_; }
 
   struct entry {
-    manifest info;
+    bundle content;                   ///< by its sizes alone
     std::vector<std::string> aliases; ///< that point at it
   };
   /// All bundles, by name and version; broken ones come with why, and so does
@@ -49,6 +49,10 @@ public:
   /// bad_config when its manifest has another version than its directory.
   result<bundle> open(const std::string& name, const std::string& version,
                       verify how) const;
+
+  /// The same, of which the weights are to be verified. Errors: as there.
+  result<bundle> open_to_verify(const std::string& name,
+                                const std::string& version) const;
 
   std::vector<uint64_t> versions(const std::string& name) const;
 

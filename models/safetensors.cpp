@@ -241,7 +241,8 @@ bool is_askew(const tensor& x) {
 }
 
 /// Puts those that do elsewhere, all into one piece of memory.
-void put_straight(std::vector<named_tensor>& xs) {
+result<void> put_straight(std::vector<named_tensor>& xs,
+                          const std::function<result<void>()>& see_to_it) {
   auto room_of = [](const shared_bytes& x) { return rounded_up(x.size(), 8); };
   std::vector<shared_bytes*> askew;
   size_t bytes = 0;
@@ -251,7 +252,9 @@ void put_straight(std::vector<named_tensor>& xs) {
       bytes += room_of(x.value.data);
     }
   if (askew.empty())
-    return;
+    return {};
+  if (auto there = see_to_it(); !there)
+    return there;
   byte_buffer room{bytes};
   auto* to = room.data();
   for (auto* x : askew) {
@@ -265,20 +268,30 @@ void put_straight(std::vector<named_tensor>& xs) {
     *x = straight.slice(bytes, x->size());
     bytes += n;
   }
+  return {};
 }
 
 } // namespace
 
-result<std::vector<named_tensor>> read_safetensors(const shared_bytes& file) {
+result<uint64_t> safetensors_head(const_bytes first, uint64_t file_bytes) {
   uint64_t header_size = 0;
-  if (file.size() < sizeof header_size)
+  if (first.size() < sizeof header_size)
     return refused("the file is shorter than 8 bytes");
-  std::memcpy(&header_size, file.data(), sizeof header_size);
-  if (header_size > max_header || header_size > file.size() - 8)
+  std::memcpy(&header_size, first.data(), sizeof header_size);
+  if (header_size > max_header || header_size > file_bytes - 8)
     return refused("the header's length of " + std::to_string(header_size)
                    + " is over 16 MiB or over the file");
-  auto data = file.slice(8 + header_size, file.size() - 8 - header_size);
-  auto out = header_reader{data}.run(file.text().substr(8, header_size));
+  return sizeof header_size + header_size;
+}
+
+result<std::vector<named_tensor>>
+read_safetensors(const shared_bytes& file,
+                 const std::function<result<void>()>& see_to_it) {
+  auto head = safetensors_head(file.view(), file.size());
+  if (!head)
+    return head.failure();
+  auto data = file.slice(*head, file.size() - *head);
+  auto out = header_reader{data}.run(file.text().substr(8, *head - 8));
   if (!out)
     return out;
   // Those of no bytes come before the one that begins where they are.
@@ -295,7 +308,8 @@ result<std::vector<named_tensor>> read_safetensors(const shared_bytes& file) {
   }
   if (at != data.data() + data.size())
     return refused("bytes follow the last tensor");
-  put_straight(*out);
+  if (auto done = put_straight(*out, see_to_it); !done)
+    return done.failure();
   return out;
 }
 

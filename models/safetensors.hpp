@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,11 +27,18 @@ inline size_t bytes_of(std::span<const named_tensor> xs) {
 /// Reads a safetensors file (https://github.com/huggingface/safetensors, format
 /// section of its README) that lies in memory; the tensors share its bytes, but
 /// for those that lie askew for their dtype, which other writers allow: they
-/// are copied. Order is the order of the bytes in the file.
+/// are copied, and before that it is seen to that they are there. Order is the
+/// order of the bytes in the file.
 /// Limits: header 16 MiB, 100,000 tensors, names of 512 bytes.
 /// Errors: bad_request saying which tensor; refused are a hole, an overlap, a
 /// duplicate name, a length that is not shape times dtype, trailing bytes.
-result<std::vector<named_tensor>> read_safetensors(const shared_bytes& file);
+result<std::vector<named_tensor>> read_safetensors(
+  const shared_bytes& file, const std::function<result<void>()>& see_to_it =
+                              [] { return result<void>{}; });
+
+/// How many bytes of such a file say where the others belong, by its first 8.
+/// Errors: bad_request, as above.
+result<uint64_t> safetensors_head(const_bytes first, uint64_t file_bytes);
 
 /// The bytes of a safetensors file with the tensors in the given order, data
 /// aligned to 64 bytes by spaces at the header's end. Each tensor's own bytes

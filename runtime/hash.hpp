@@ -1,13 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "runtime/bytes.hpp"
 
 namespace millrace {
 
-/// SHA-256 as 64 lower-case hexadecimal digits.
+using sha256_digest = std::array<std::byte, 32>;
+
+/// SHA-256 (FIPS 180-4).
+sha256_digest sha256(const_bytes x);
+
+/// As 64 lower-case hexadecimal digits.
+std::string to_hex(const sha256_digest& x);
 std::string sha256_hex(const_bytes x);
+
+/// Nothing where the text is not what to_hex makes.
+std::optional<sha256_digest> sha256_from_hex(std::string_view x);
 
 } // namespace millrace

@@ -20,7 +20,7 @@ using clients_say = std::tuple<infer, cancel, describe_models>;
 using viewers_say =
   std::tuple<get_members, get_status, get_load, get_models, get_clock,
              get_events, examine, get_spans, get_queue, get_requests,
-             get_profiles, get_plans>;
+             get_profiles, get_plans, get_chains, get_cache>;
 
 using operators_say =
   std::tuple<set_model, forget_model, drain, set_log, record_spans,
@@ -30,17 +30,21 @@ using nodes_say = std::tuple<
   // answers
   failure, done, member_list, node_status, model_list, device_load,
   replica_load, node_load, clock_reading, event_list, examination, span_list,
-  queue_status, request_list, profile_list, plan_list, measured,
+  queue_status, request_list, profile_list, plan_list, measured, chain_list,
+  cache_status,
   // links
   hello, refused, beat, goodbye, watch, gone,
   // the request path
   replica_ready, replica_draining, released, run_batch, batch_taken, pass_on,
   drop_batch, not_held, cannot_reach, batch_done,
   // to controllers
-  replica_status, inventory>;
+  replica_status, inventory, holdings,
+  // between hosts, on endpoints of their own
+  bulk_ask, bulk_head, bulk_chunk, bulk_refusal>;
 
 using controllers_say =
-  std::tuple<deploy, evict, wanted_models, report_inventory, measure>;
+  std::tuple<deploy, evict, wanted_models, report_inventory, measure, bring,
+             hold, report_holdings>;
 
 /// Gateways' answers go out on the clients' endpoints and come in nowhere; the
 /// others pass between actors of one controller.

@@ -1,112 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/cache/cache_state.hpp"
 
-#include <filesystem>
-#include <set>
+#include <algorithm>
 
 #include "runtime/log.hpp"
-#include "runtime/text.hpp"
-#include "runtime/worker_thread.hpp"
 
 namespace millrace {
 
-model_info describe(const manifest& x, std::vector<std::string> aliases) {
-  model_info out;
-  out.model = x.name;
-  out.version = x.version;
-  out.application = x.application;
-  if (x.accuracy)
-    out.accuracy = x.accuracy->value;
-  out.bytes = x.weights.bytes;
-  for (auto& layer : x.layers)
-    out.layer_bytes.push_back(layer.parameter_bytes);
-  out.labels = x.labels;
-  out.signature = x.signature;
-  out.layers_key = layers_key(x.layers);
-  out.aliases = std::move(aliases);
-  return out;
-}
-
 namespace {
 
-/// Between two looks into the directory.
-constexpr auto look_again = 2000ms;
+/// To get a large model from another host over a slow link takes that long;
+/// before that the relay says why it cannot.
+constexpr caf::timespan patience = 24h;
 
-class directory_reader : public bundle_reader {
-public:
-  explicit directory_reader(std::string directory)
-    : folder_(directory),
-      store_(std::move(directory)),
-      thread_("cache") {}
-
-  void open(const std::string& model, uint64_t version, opened done) override {
-    thread_.post([this, model, version, done = std::move(done)] {
-      done(open_now(model, version));
-    });
-  }
-
-  void watch(changed tell) override {
-    thread_.repeat(look_again, [this, tell = std::move(tell)] {
-      look_for_folder();
-      auto found = store_.list();
-      report(found.broken);
-      std::vector<model_info> now;
-      for (auto& x : found.good)
-        now.push_back(describe(x.info, x.aliases));
-      if (told_ && *told_ == now)
-        return;
-      told_ = now;
-      tell(std::move(now));
-    });
-  }
-
-private:
-  result<fetched> open_now(const std::string& model, uint64_t version) {
-    auto x = store_.open(model, std::to_string(version), verify::hashes);
-    if (!x)
-      return x.failure();
-    auto aliases = store_.aliases(model);
-    if (!aliases)
-      return aliases.failure();
-    auto info = describe(x->info, pointing_at(*aliases, version));
-    return fetched{std::make_shared<bundle>(std::move(*x)), std::move(info)};
-  }
-
-  /// Says once that there is no such folder: nothing will ever be found there.
-  void look_for_folder() {
-    std::error_code none;
-    auto there = std::filesystem::is_directory(folder_, none);
-    if (!there && !missed_)
-      log_event(log_level::warning, "cache", "no_folder",
-                {{"folder", folder_}});
-    missed_ = !there;
-  }
-
-  /// Says once what is wrong with a bundle that nobody will get.
-  void report(const std::vector<error>& broken) {
-    std::set<std::string> now;
-    for (auto& x : broken) {
-      now.insert(x.text);
-      if (!reported_.contains(x.text))
-        log_event(log_level::error, "cache", "broken_bundle",
-                  {{"error", x.text}});
-    }
-    reported_ = std::move(now);
-  }
-
-  std::string folder_;
-  bool missed_ = false; ///< on the thread
-  bundle_store store_;
-  std::set<std::string> reported_;              ///< on the thread
-  std::optional<std::vector<model_info>> told_; ///< on the thread
-  worker_thread thread_;
-};
+/// What it takes to get something again of which nothing is known but its size:
+/// over a gigabit link, and to find somebody who has it.
+double seconds_to_get(uint64_t bytes) {
+  return 0.01 + static_cast<double>(bytes) / 1.25e8;
+}
 
 } // namespace
-
-std::unique_ptr<bundle_reader> read_directory(std::string directory) {
-  return std::make_unique<directory_reader>(std::move(directory));
-}
 
 template <class T>
 auto cache_state::teller() {
@@ -117,58 +30,215 @@ auto cache_state::teller() {
 }
 
 void cache_state::start(cache_actor::stateful_pointer<cache_state> me,
-                        std::shared_ptr<bundle_reader> from,
-                        supervisor_actor owner) {
+                        cache_options options) {
   self_ = me;
-  reader_ = std::move(from);
-  owner_ = std::move(owner);
+  options_ = std::move(options);
+  memory_.emplace(options_.memory.value, options_.evict);
   set_common_handlers(me);
-  reader_->watch(
+  me->set_down_handler([this](caf::down_msg& x) { on_down(x); });
+  options_.reader->watch(
     [tell = teller<bundle_list>()](auto models) { tell({std::move(models)}); });
 }
 
+timestamp cache_state::now() const {
+  return self_->clock().now();
+}
+
+// -- who asks -----------------------------------------------------------------
+
 caf::result<fetched> cache_state::on_fetch(const fetch& x) {
-  key k{x.model, x.version};
+  auto by = self_->current_sender(); // whom the promise takes with it
+  key k{x.model, x.version, x.content};
   if (auto i = open_.find(k); i != open_.end())
-    if (auto content = i->second.content.lock())
+    if (auto content = i->second.content.lock(); content && is_good(*content)) {
+      bring(i->second, x);
+      if (!i->second.here)
+        use(x.content, by);
       return fetched{std::move(content), i->second.info};
+    }
   auto promise = self_->make_response_promise<fetched>();
   auto& waiting = opening_[k];
-  waiting.push_back(promise);
+  waiting.push_back({promise, x, std::move(by)});
   if (waiting.size() == 1)
-    reader_->open(
+    options_.reader->open(
       x.model, x.version, [k, tell = teller<bundle_opened>()](auto content) {
-        tell({k.first, k.second,
+        auto& [model, version, wanted] = k;
+        tell({model, version, wanted,
               std::make_shared<decltype(content)>(std::move(content))});
       });
   return promise;
 }
 
-void cache_state::on_opened(const bundle_opened& x) {
-  key k{x.model, x.version};
-  auto& found = *x.content;
-  if (found)
-    open_[k] = {found->content, found->info};
-  for (auto& promise : opening_[k]) {
-    if (found)
-      promise.deliver(*found);
-    else
-      promise.deliver(to_caf(found.failure()));
-  }
-  opening_.erase(k);
+/// One that came with an error is opened anew.
+bool cache_state::is_good(const bundle& x) {
+  return !x.weights_file || !x.weights_file->is_given_up();
 }
 
+/// Has the weights come that somebody needs, from where the bundle is from.
+void cache_state::bring(const entry& from, const fetch& x) {
+  if (from.here)
+    return options_.reader->bring(from.content.lock(), x.layers);
+  if (auto relay = options_.find_relay())
+    self_->request(relay, patience, x)
+      .then([](const fetched&) { /* who asked has it */ },
+            [](const caf::error&) { /* the bundle says it */ });
+}
+
+/// What is not on this host's disk, or is another of that name there, others
+/// may have.
+void cache_state::on_opened(const bundle_opened& x) {
+  key k{x.model, x.version, x.wanted};
+  auto& found = *x.content;
+  if (found && (x.wanted.empty() || found->info.content == x.wanted))
+    return settle(k, found, true);
+  if (!x.wanted.empty() && options_.find_relay()) {
+    if (!found && found.failure().code != ec::unknown_model)
+      log_event(log_level::error, "cache", "broken_bundle",
+                {{"error", to_string(found.failure())}});
+    return get_elsewhere(k);
+  }
+  settle(k,
+         found
+           ? error{ec::conflict, "the bundle here is not the one that is meant"}
+           : found,
+         true);
+}
+
+void cache_state::get_elsewhere(const key& k) {
+  auto& what = opening_[k].front().what;
+  if (auto room = make_room(what); !room)
+    return settle(k, room.failure(), false);
+  self_->request(options_.find_relay(), patience, what)
+    .then(
+      [this, k](const fetched& y) { settle(k, y, false); },
+      [this, k](const caf::error& why) { settle(k, from_caf(why), false); });
+}
+
+void cache_state::settle(const key& k, const result<fetched>& found,
+                         bool here) {
+  auto waiting = std::move(opening_[k]);
+  opening_.erase(k);
+  if (found)
+    open_[k] = {found->content, found->info, here};
+  for (auto& [promise, what, by] : waiting) {
+    if (!found) {
+      promise.deliver(to_caf(found.failure()));
+      continue;
+    }
+    bring(open_[k], what);
+    if (!here)
+      use(what.content, by);
+    promise.deliver(*found);
+  }
+  if (here)
+    return;
+  auto& content = waiting.front().what.content;
+  if (found)
+    kept_[content].bytes = found->content;
+  memory_->release(content, now()); // as it was reserved
+  if (!found)
+    forget(content);
+}
+
+// -- the memory of what came from other hosts ---------------------------------
+
+/// Takes room for what is about to come.
+result<void> cache_state::make_room(const fetch& x) {
+  auto gone =
+    memory_->take(x.content, {x.bytes, seconds_to_get(x.bytes)}, now());
+  if (!gone)
+    return std::move(gone.failure()).within("memory for models of other hosts");
+  for (auto& content : *gone)
+    forget(content);
+  kept_[x.content].used = now();
+  return {};
+}
+
+void cache_state::forget(const std::string& content) {
+  if (memory_->users_of(content) > 0)
+    return;
+  memory_->drop(content);
+  kept_.erase(content);
+  log_event(log_level::info, "cache", "evicted", {{"content", content}});
+  if (auto relay = options_.find_relay())
+    self_->send(relay, let_go{content});
+}
+
+/// Somebody uses it, for as long as they live.
+void cache_state::use(const std::string& content,
+                      const caf::strong_actor_ptr& by) {
+  if (!by || !memory_->has(content))
+    return;
+  static_cast<void>(memory_->take(content, {}, now())); // which is there
+  users_.emplace(by->address(), content);
+  self_->monitor(caf::actor_cast<caf::actor>(by));
+}
+
+void cache_state::on_down(const caf::down_msg& x) {
+  auto [first, last] = users_.equal_range(x.source);
+  for (auto i = first; i != last; ++i) {
+    memory_->release(i->second, now());
+    kept_[i->second].used = now();
+  }
+  users_.erase(first, last);
+}
+
+// -- looking in ---------------------------------------------------------------
+
 void cache_state::on_listed(const bundle_list& x) {
-  self_->send(owner_, x);
+  on_disk_ = x.models;
+  self_->send(options_.owner, x);
+  if (auto relay = options_.find_relay())
+    self_->send(relay, x);
+}
+
+cache_status cache_state::on_get_cache() const {
+  cache_status out{memory_->held(), memory_->capacity(), {}};
+  auto verified = [](const bundle& x) {
+    auto& file = x.weights_file;
+    return file ? std::min<uint64_t>(file->bytes(),
+                                     file->chunks_there() * chunk_bytes)
+                : 0;
+  };
+  for (auto& x : on_disk_) {
+    cached_bundle y{x.model, x.version, x.content, cache_place::disk,
+                    x.bytes, 0,         0,         {}};
+    for (auto& [k, e] : open_)
+      if (auto content = e.content.lock(); content && e.here
+                                           && e.info.model == x.model
+                                           && e.info.version == x.version)
+        y.there = std::max(y.there, verified(*content));
+    out.bundles.push_back(std::move(y));
+  }
+  for (auto& [id, x] : kept_) {
+    cached_bundle y{{},
+                    0,
+                    id,
+                    cache_place::arriving,
+                    0,
+                    0,
+                    memory_->users_of(id),
+                    to_us(now() - x.used)};
+    if (x.bytes) {
+      y.model = x.bytes->info.name;
+      y.version = x.bytes->info.version;
+      y.bytes = x.bytes->info.weights.bytes;
+      y.there = verified(*x.bytes);
+      if (y.there == y.bytes)
+        y.state = cache_place::memory;
+    }
+    out.bundles.push_back(std::move(y));
+  }
+  return out;
 }
 
 cache_actor::behavior_type
-cache(cache_actor::stateful_pointer<cache_state> self,
-      std::shared_ptr<bundle_reader> reader, supervisor_actor owner) {
+cache(cache_actor::stateful_pointer<cache_state> self, cache_options options) {
   auto& s = self->state;
-  s.start(self, std::move(reader), std::move(owner));
+  s.start(self, std::move(options));
   return {
     [&s](const fetch& x) { return s.on_fetch(x); },
+    [&s](get_cache) { return s.on_get_cache(); },
     [&s](const bundle_opened& x) { s.on_opened(x); },
     [&s](const bundle_list& x) { s.on_listed(x); },
   };

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <map>
+#include <optional>
+#include <tuple>
 
 #include "actors/cache/cache.hpp"
+#include "actors/cache/cache_book.hpp"
 
 namespace millrace {
 
@@ -14,11 +17,13 @@ struct cache_state {
   caf::result<fetched> on_fetch(const fetch& x);
   void on_opened(const bundle_opened& x);
   void on_listed(const bundle_list& x);
+  cache_status on_get_cache() const;
   void start(cache_actor::stateful_pointer<cache_state> me,
-             std::shared_ptr<bundle_reader> from, supervisor_actor owner);
+             cache_options options);
 
 private:
-  using key = std::pair<std::string, uint64_t>;
+  /// A model, its version, and the content that is meant, if one is.
+  using key = std::tuple<std::string, uint64_t, std::string>;
 
   /// A way for the reader's thread to reach this actor.
   template <class T>
@@ -27,13 +32,40 @@ private:
   struct entry {
     std::weak_ptr<const bundle> content;
     model_info info;
+    bool here = true; ///< on this host's disk
   };
 
+  /// One that came from another host.
+  struct kept {
+    std::shared_ptr<const bundle> bytes; ///< null: it is on its way
+    timestamp used;
+  };
+
+  struct asked {
+    caf::typed_response_promise<fetched> promise;
+    fetch what;
+    caf::strong_actor_ptr by;
+  };
+
+  static bool is_good(const bundle& x);
+  timestamp now() const;
+  void get_elsewhere(const key& k);
+  result<void> make_room(const fetch& x);
+  void forget(const std::string& content);
+  void use(const std::string& content, const caf::strong_actor_ptr& by);
+  void on_down(const caf::down_msg& x);
+  void bring(const entry& from, const fetch& x);
+  void settle(const key& k, const result<fetched>& found, bool here);
+
   cache_actor::stateful_pointer<cache_state> self_ = nullptr;
-  std::shared_ptr<bundle_reader> reader_;
-  supervisor_actor owner_;
+  cache_options options_;
   std::map<key, entry> open_;
-  std::map<key, std::vector<caf::typed_response_promise<fetched>>> opening_;
+  std::optional<cache_book> memory_; ///< of what came from other hosts
+  std::map<std::string, kept> kept_; ///< that, by content
+  /// Of those: who uses which. An actor may use one twice.
+  std::multimap<caf::actor_addr, std::string> users_;
+  std::vector<model_info> on_disk_;
+  std::map<key, std::vector<asked>> opening_;
 };
 
 } // namespace millrace

@@ -34,6 +34,11 @@ void completion_sender::on_executed(execution_report report) {
   tell(device_executed{std::make_shared<execution_report>(std::move(report))});
 }
 
+void completion_sender::on_arrival(instance_id x, const result<void>& there) {
+  tell(weights_arrived{
+    x, there ? nullptr : std::make_shared<const error>(there.failure())});
+}
+
 void executor_state::start(
   executor_actor::stateful_pointer<executor_state> self,
   const device_factory& make, caf::execution_unit* host,
@@ -48,7 +53,7 @@ void executor_state::start(
     if (i != owners_.end())
       forget(i->first);
   });
-  listener_ = std::make_unique<completion_sender>(
+  listener_ = std::make_shared<completion_sender>(
     caf::actor_cast<caf::weak_actor_ptr>(self->ctrl()), host);
   auto made = make(*listener_);
   if (!made) {
@@ -77,13 +82,29 @@ caf::result<stage_loaded> executor_state::on_load(const load_stage& x) {
   }
   auto promise = self_->make_response_promise<stage_loaded>();
   ++loads_;
-  loading_[x.instance] = {promise, x.completes};
+  loading_[x.instance] = {promise, x.completes, now()};
+  auto& weights = x.content->weights_file;
+  auto needed = chunks_of(*x.content, x.first_layer, x.last_layer);
+  auto arriving = weights && !weights->has(needed);
   device_->load({x.instance, x.content, x.first_layer, x.last_layer,
                  x.max_batch, static_cast<uint32_t>(x.threads), x.trusted,
-                 x.completes},
+                 x.completes, arriving},
                 now());
+  if (arriving)
+    weights->when(needed, [to = listener_, id = x.instance](auto& there) {
+      to->on_arrival(id, there);
+    });
   arm();
   return promise;
+}
+
+void executor_state::on_weights_arrived(const weights_arrived& x) {
+  auto i = loading_.find(x.instance);
+  if (i == loading_.end())
+    return;
+  i->second.came = now() - i->second.begun;
+  device_->on_arrival(
+    x.instance, x.failure ? result<void>{*x.failure} : result<void>{}, now());
 }
 
 void executor_state::on_unload(const unload_stage& x) {
@@ -97,10 +118,11 @@ void executor_state::on_device_loaded(const device_loaded& x) {
   auto i = loading_.find(x.instance);
   if (i == loading_.end())
     return;
-  auto [promise, completes] = i->second;
+  auto [promise, completes, begun, came] = std::move(i->second);
   loading_.erase(i);
   if (!*x.report) {
     device_->unload(x.instance);
+    owners_.erase(x.instance);
     promise.deliver(to_caf(x.report->failure()));
     return;
   }
@@ -109,7 +131,7 @@ void executor_state::on_device_loaded(const device_loaded& x) {
   report_memory();
   promise.deliver(stage_loaded{x.instance, report.memory.value,
                                to_us(report.load), to_us(report.warm_up),
-                               report.confined});
+                               report.confined, to_us(came)});
 }
 
 void executor_state::on_device_lost(const device_lost& x) {
@@ -151,8 +173,10 @@ void executor_state::report_memory() {
 device_load executor_state::on_get_load() const {
   auto& info = device_->info();
   auto since = now();
-  for (auto& [id, w] : work_)
-    since = std::min(since, w.useless);
+  // What runs: the first that it was given.
+  auto running = std::min<size_t>(given_.size(), std::max(1u, info.lanes));
+  for (size_t i = 0; i < running; ++i)
+    since = std::min(since, work_.at(given_[i]).useless);
   return {info.id,
           info.lanes,
           to_us(busy_),
@@ -189,6 +213,7 @@ void executor_state::feed() {
               now(), now()});
       continue;
     }
+    given_.push_back(*id);
     device_->execute({*id, w.what.instance, w.what.share, w.what.priority,
                       w.what.until.at, std::move(w.what.items),
                       std::move(w.what.rows), w.what.meters_memory,
@@ -206,6 +231,7 @@ void executor_state::on_device_executed(const device_executed& x) {
   busy_seconds_->add(to_seconds(report.ended - report.started));
   busy_ += report.ended - report.started;
   ++batches_;
+  std::erase(given_, report.id);
   answer(std::move(work_.extract(i).mapped()), std::move(report));
   feed();
 }
@@ -266,6 +292,7 @@ executor(executor_actor::stateful_pointer<executor_state> self,
     [&s](const load_stage& x) { return s.on_load(x); },
     [&s](const unload_stage& x) { s.on_unload(x); },
     [&s](get_load) { return s.on_get_load(); },
+    [&s](const weights_arrived& x) { s.on_weights_arrived(x); },
     [&s](const device_loaded& x) { s.on_device_loaded(x); },
     [&s](const device_lost& x) { s.on_device_lost(x); },
     [&s](tick) { s.on_tick(); },

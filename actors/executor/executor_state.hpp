@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 #include "actors/executor/executor.hpp"
 #include "actors/executor/run_queue.hpp"
@@ -20,6 +21,7 @@ public:
   void on_loaded(instance_id x, result<load_report> report) override;
   void on_lost(instance_id x, error why) override;
   void on_executed(execution_report report) override;
+  void on_arrival(instance_id x, const result<void>& there);
 
 private:
   template <class T>
@@ -42,6 +44,7 @@ struct executor_state {
   void on_unload(const unload_stage& x);
   void on_execute(execute& x);
   void on_abandon(const abandon& x);
+  void on_weights_arrived(const weights_arrived& x);
   void on_device_loaded(const device_loaded& x);
   void on_device_lost(const device_lost& x);
   void on_device_executed(const device_executed& x);
@@ -59,6 +62,8 @@ private:
   struct load {
     caf::typed_response_promise<stage_loaded> promise;
     instance_id completes;
+    timestamp begun;
+    nanoseconds came{0}; ///< what its weights took to come
   };
   struct held {
     uint64_t bytes = 0; ///< with those of the one that it completes
@@ -76,10 +81,11 @@ private:
 
   executor_actor::stateful_pointer<executor_state> self_ = nullptr;
   std::shared_ptr<span_recorder> spans_;
-  std::unique_ptr<completion_sender> listener_;
+  std::shared_ptr<completion_sender> listener_;
   std::unique_ptr<device> device_; // after its listener: ends before it
   std::optional<run_queue> queue_;
   std::unordered_map<uint64_t, work> work_; ///< by our own number
+  std::vector<uint64_t> given_; ///< those that the device has, in order
   std::map<instance_id, load> loading_;
   std::map<instance_id, held> memory_;
   std::map<instance_id, caf::strong_actor_ptr> owners_; ///< their replicas

@@ -15,7 +15,7 @@ public:
   explicit run_queue(size_t depth) : depth_(depth) {}
 
   void push(uint64_t id, int32_t priority) {
-    waiting_.emplace(std::pair{-priority, next_++}, id);
+    waiting_.emplace(std::pair{-int64_t{priority}, next_++}, id);
   }
 
   /// The next batch for the device, if it takes another.
@@ -31,7 +31,7 @@ public:
   size_t waiting() const { return waiting_.size(); }
 
 private:
-  std::map<std::pair<int32_t, uint64_t>, uint64_t> waiting_;
+  std::map<std::pair<int64_t, uint64_t>, uint64_t> waiting_;
   size_t held_ = 0;
   size_t depth_;
   uint64_t next_ = 0;

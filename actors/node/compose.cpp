@@ -5,6 +5,8 @@
 
 #include "actors/autoscaler/fixed.hpp"
 #include "actors/cache/cache_state.hpp"
+#include "actors/chain/chain_controller_state.hpp"
+#include "actors/chain/relay_state.hpp"
 #include "actors/executor/executor_state.hpp"
 #include "actors/gateway/gateway_state.hpp"
 #include "actors/inspector/inspector_state.hpp"
@@ -72,9 +74,23 @@ private:
   }
 
   void add_worker() {
+    if (ground_.bulk)
+      add("relay", "",
+          [options =
+             relay_options{ground_.net, ground_.bulk, ground_.draw_token}](
+            supervisor_actor::pointer self) {
+            return self->spawn(relay, options);
+          });
+    auto find_relay = [net = ground_.net] {
+      auto x = net->resolve("./relay");
+      return x ? caf::actor_cast<relay_actor>(x) : relay_actor{};
+    };
     add("cache", "",
-        [read = ground_.read_bundles](supervisor_actor::pointer self) {
-          return self->spawn(cache, read(), supervisor_actor{self});
+        [read = ground_.read_bundles, how = mine_.cache,
+         find_relay](supervisor_actor::pointer self) {
+          return self->spawn(cache,
+                             cache_options{read(), supervisor_actor{self},
+                                           how.memory, how.evict, find_relay});
         });
     for (auto& d : mine_.devices) {
       out_.devices.push_back(describe(d));
@@ -118,6 +134,12 @@ private:
     add("autoscaler", "controller", [made](supervisor_actor::pointer self) {
       return made->autoscaler = self->spawn(fixed_autoscaler, made->placement);
     });
+    add("chains", "",
+        [options = chain_options{ground_.net, config_.bulk.patience,
+                                 config_.bulk.topology}](
+          supervisor_actor::pointer self) {
+          return self->spawn(chain_controller, options);
+        });
     add("profiler", "",
         [net = ground_.net, facts = ground_.facts,
          aside = ground_.aside](supervisor_actor::pointer self) {

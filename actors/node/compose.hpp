@@ -5,6 +5,7 @@
 #include "actors/node/supervisor.hpp"
 #include "config/config.hpp"
 #include "runtime/host_probe.hpp"
+#include "transport/bulk/bulk.hpp"
 
 namespace millrace {
 
@@ -17,6 +18,8 @@ struct node_ground {
   std::shared_ptr<health> state;
   std::shared_ptr<store> facts;
   std::function<std::shared_ptr<bundle_reader>()> read_bundles;
+  std::shared_ptr<bulk_port> bulk; ///< null: nothing is got from other hosts
+  std::function<std::string()> draw_token; ///< a secret
   std::function<result<std::unique_ptr<device>>(const device_config&,
                                                 device_listener&)>
     make_device;

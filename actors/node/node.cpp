@@ -12,6 +12,7 @@
 #include <caf/exit_reason.hpp>
 #include <caf/scoped_actor.hpp>
 
+#include "actors/node/bulk.hpp"
 #include "actors/node/compose.hpp"
 #include "actors/node/supervisor_state.hpp"
 #include "runtime/http_server.hpp"
@@ -22,6 +23,7 @@
 #include "runtime/text.hpp"
 #include "transport/keys/key_file.hpp"
 #include "transport/keys/key_watch.hpp"
+#include "transport/zmq/zmq_bulk.hpp"
 #include "transport/zmq/zmq_bus.hpp"
 
 namespace millrace {
@@ -48,6 +50,11 @@ result<uint64_t> count_up(store& facts, const std::string& table,
   if (auto done = write.get_future().get(); !done)
     return done.failure();
   return count;
+}
+
+/// Nobody can guess it.
+std::string random_secret() {
+  return std::to_string(entropy()) + "-" + std::to_string(entropy());
 }
 
 /// As this system calls itself; empty when it does not say.
@@ -144,6 +151,8 @@ public:
       return incarnation.failure();
     system_ = std::make_unique<caf::actor_system>(caf_config_);
     if (auto done = open_bus(*incarnation); !done)
+      return done;
+    if (auto done = open_bulk(*incarnation); !done)
       return done;
     if (!mine.http.empty())
       if (auto done = open_http(mine.http); !done)
@@ -311,6 +320,22 @@ private:
     return {};
   }
 
+  /// Where workers get models from each other.
+  result<void> open_bulk(uint64_t incarnation) {
+    auto& roles = mine().roles;
+    if (!std::count(roles.begin(), roles.end(), node_role::worker))
+      return {};
+    auto keys = keys_of(config_, name_);
+    if (!keys)
+      return keys.failure();
+    auto x =
+      open_bulk_port(config_, name_, incarnation, std::move(*keys), *counts_);
+    if (!x)
+      return std::move(x.failure()).within("node " + name_);
+    bulk_ = std::move(*x);
+    return {};
+  }
+
   result<void> open_http(const std::string& address) {
     auto x = http_server::listen(
       address,
@@ -350,6 +375,8 @@ private:
     ground.read_bundles = [directory = mine().models] {
       return std::shared_ptr<bundle_reader>{read_directory(directory)};
     };
+    ground.bulk = bulk_;
+    ground.draw_token = [] { return random_secret(); };
     emulated_ground times;
     times.random = random_stream{entropy()};
     if (!config_.profiles.empty()) {
@@ -405,8 +432,11 @@ private:
                                    : "keys: " + x.failure().text
                                        + "; who could connect before still can,"
                                          " and nobody else");
-    if (x)
-      bus_->allow(std::move(*x));
+    if (!x)
+      return;
+    if (bulk_)
+      bulk_->allow(*x);
+    bus_->allow(std::move(*x));
   }
 
   /// Nobody will listen to this start; the next one can be the later.
@@ -439,6 +469,7 @@ private:
   system_config caf_config_;
   std::unique_ptr<caf::actor_system> system_;
   std::unique_ptr<zmq_bus> bus_;
+  std::shared_ptr<zmq_bulk> bulk_; ///< null: this node is no worker
   std::unique_ptr<http_server> http_;
   std::optional<key_watch> keys_;
   std::optional<worker_thread> aside_; ///< from the first job on

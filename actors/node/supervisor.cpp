@@ -133,6 +133,8 @@ void supervisor_state::restart_due() {
       publish_soon();
       if (x.spec.name == "placement" || x.spec.name == "profiler")
         ask_for_inventories();
+      if (x.spec.name == "chains")
+        ask_for_holdings();
     }
 }
 
@@ -140,6 +142,16 @@ void supervisor_state::ask_for_inventories() {
   for (auto& [node, peer] : peers_)
     if (auto to = options_.net->resolve(node + "/supervisor"))
       self_->send(caf::actor_cast<supervisor_actor>(to), report_inventory{});
+}
+
+void supervisor_state::ask_for_holdings() {
+  auto ask = [&](const std::string& node) {
+    if (auto to = options_.net->resolve(node + "/relay"))
+      self_->send(caf::actor_cast<relay_actor>(to), report_holdings{});
+  };
+  ask(options_.net->self().name);
+  for (auto& [node, peer] : peers_)
+    ask(node);
 }
 
 void supervisor_state::fail(std::string reason) {
@@ -290,6 +302,8 @@ void supervisor_state::on_peer_down(const peer_down& x) {
     self_->send(caf::actor_cast<placement_actor>(placement), x);
   if (auto profiler = find_child("profiler"))
     self_->send(caf::actor_cast<profiler_actor>(profiler), x);
+  if (auto chains = find_child("chains"))
+    self_->send(caf::actor_cast<chain_controller_actor>(chains), x);
 }
 
 inventory supervisor_state::make_inventory() const {
@@ -302,6 +316,7 @@ inventory supervisor_state::make_inventory() const {
   out.epoch = epoch_;
   out.sequence = sequence_;
   out.supervisor = caf::actor_cast<caf::strong_actor_ptr>(self_->ctrl());
+  out.fetches = find_child("relay") != nullptr;
   if (auto gateway = find_child("gateway"))
     out.gateway = caf::actor_cast<caf::strong_actor_ptr>(gateway);
   return out;

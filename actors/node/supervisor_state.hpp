@@ -59,6 +59,7 @@ private:
   caf::actor find_child(const std::string& child_name) const;
   bool obey(uint64_t epoch, uint64_t sequence);
   void ask_for_inventories();
+  void ask_for_holdings();
   void publish();
   void tell_monitor();
   inventory make_inventory() const;

@@ -45,6 +45,14 @@ const model_info* bundle_of(const cluster_view& view, const std::string& model,
   return nullptr;
 }
 
+const model_info* bundle_for(const cluster_view& view, const inventory& node,
+                             const std::string& model, uint64_t version) {
+  if (auto* mine = bundle_on(node, model, version))
+    return mine;
+  auto* other = node.fetches ? bundle_of(view, model, version) : nullptr;
+  return other == nullptr || other->content.empty() ? nullptr : other;
+}
+
 uint64_t resolve_version(const cluster_view& view, const model_settings& x) {
   uint64_t newest = 0, named = 0;
   auto wanted = x.version.empty() ? "default" : x.version;

@@ -45,6 +45,11 @@ bool is_there(const replica_status& x);
 const model_info* bundle_on(const inventory& node, const std::string& model,
                             uint64_t version);
 
+/// The bundle of a model that a node has, or can get from one that has it; null
+/// where it can do neither.
+const model_info* bundle_for(const cluster_view& view, const inventory& node,
+                             const std::string& model, uint64_t version);
+
 /// Some node's; null where none has it.
 const model_info* bundle_of(const cluster_view& view, const std::string& model,
                             uint64_t version);

@@ -25,7 +25,8 @@ const replica_status* completed_by(const inventory& node,
 } // namespace
 
 places::places(const cluster_view& view, std::set<std::string> completed)
-  : completed_(std::move(completed)) {
+  : view_(view),
+    completed_(std::move(completed)) {
   for (auto& [name, node] : view.nodes) {
     auto first = all_.size();
     for (auto& device : node.devices)
@@ -55,7 +56,7 @@ size_t places::of(const placed& x) const {
 
 footprint places::of(const inventory& node, const std::string& model,
                      uint64_t version, const layer_range& layers) const {
-  auto* its = bundle_on(node, model, version);
+  auto* its = bundle_for(view_, node, model, version);
   if (its == nullptr)
     return {};
   auto bytes = bytes_of(*its, layers);

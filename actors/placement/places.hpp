@@ -57,7 +57,8 @@ public:
   /// Its device, by number; size() when its node does not say it has that.
   size_t of(const placed& x) const;
 
-  /// What a replica of these layers takes on a node that has the bundle.
+  /// What a replica of these layers takes on a node that has the bundle, or can
+  /// get it.
   footprint of(const inventory& node, const std::string& model,
                uint64_t version, const layer_range& layers) const;
 
@@ -72,6 +73,7 @@ public:
                          const std::function<void(place&)>& f);
 
 private:
+  const cluster_view& view_;
   std::set<std::string> completed_;
   std::vector<place> all_;
 };

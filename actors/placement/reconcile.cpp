@@ -263,6 +263,7 @@ private:
   assignment assign(const wish& what, const place& to,
                     const std::string& completes = {}) {
     auto& x = *what.settings;
+    auto* its = bundle_for(view_, *to.node, x.model, what.version);
     return {numbers_.fresh(x.model, what.version),
             x.model,
             what.version,
@@ -274,7 +275,9 @@ private:
             x.trusted,
             x.tenants,
             x.policy,
-            completes};
+            completes,
+            its == nullptr ? "" : its->content,
+            its == nullptr ? 0 : bytes_of(*its, what.layers)};
   }
 
   /// The places that a replica can go to, by number.
@@ -287,7 +290,7 @@ private:
       auto fits = x.device.empty() || x.device == p.device->id
                   || x.device == p.device->kind;
       if (fits && !p.node->draining && p.node->node.name != except
-          && bundle_on(*p.node, x.model, what.version) != nullptr)
+          && bundle_for(view_, *p.node, x.model, what.version) != nullptr)
         out.push_back(i);
     }
     return out;
@@ -328,8 +331,9 @@ private:
       return;
     auto open = places_for(what);
     plan_.notes[what.settings->model] =
-      open.empty() ? "no ready node has the bundle and the device"
-                   : "no device has room";
+      open.empty()
+        ? "no ready node has the bundle, or can get it, and the device"
+        : "no device has room";
     count = places_.take_emptiest(
       open, count,
       [&](const place& p) {

@@ -81,7 +81,9 @@ caf::result<measured> measurer_state::on_measure(measure& x) {
     return promise_;
   }
   begun_ = now();
-  self_->request(options_.cache, patience, fetch{what_.model, what_.version})
+  self_
+    ->request(options_.cache, patience,
+              fetch{what_.model, what_.version, {}, {}})
     .then([this](const fetched& y) { on_fetched(y); },
           [this](const caf::error& y) { fail(from_caf(y)); });
   return promise_;
@@ -129,6 +131,7 @@ void measurer_state::load_next() {
 void measurer_state::on_loaded(const stage_loaded& x) {
   auto& s = stages_[stage_];
   s.loaded = x;
+  open_seconds_ += to_seconds(x.came); // of the first load alone
   s.loads.push_back(to_seconds(x.load));
   if (s.loads.size() == loads_of_each)
     return run_next();

@@ -33,7 +33,11 @@ void replica_state::start(replica_actor::stateful_pointer<replica_state> self,
   auto begun = self->clock().now();
   self
     ->request(options_.cache, load_timeout,
-              fetch{options_.what.model, options_.what.version})
+              fetch{options_.what.model, options_.what.version,
+                    options_.what.layers, options_.what.content,
+                    options_.what.completes.empty() ? transfer_rank::start
+                                                    : transfer_rank::completion,
+                    options_.what.bytes})
     .then(
       [this, begun](const fetched& x) {
         fetch_ = to_us(self_->clock().now() - begun);
@@ -83,6 +87,7 @@ void replica_state::load(const fetched& x) {
 
 void replica_state::on_loaded(const stage_loaded& x) {
   loaded_ = x;
+  fetch_ += x.came;
   if (finishing_)
     return;
   ready_ = true;

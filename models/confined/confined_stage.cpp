@@ -5,12 +5,15 @@
 #include <atomic>
 #include <bit>
 #include <condition_variable>
+#include <future>
+#include <mutex>
 #include <new>
 #include <optional>
 #include <unistd.h>
 #include <vector>
 
 #include "models/confined/arena_pool.hpp"
+#include "models/confined/load_order.hpp"
 #include "models/confined/process_state.hpp"
 #include "runtime/copies.hpp"
 #include "runtime/worker_thread.hpp"
@@ -47,14 +50,6 @@ timestamp now() {
   return std::chrono::steady_clock::now();
 }
 
-/// The manifest and the code, one after the other.
-result<file_descriptor> pack(const bundle& x, const std::string& manifest) {
-  std::vector<const_bytes> parts{std::as_bytes(std::span{manifest})};
-  for (auto& code : x.code)
-    parts.push_back(code.view());
-  return seal_in_memory(parts);
-}
-
 size_t room_for(size_t bytes) {
   return std::max(smallest_arena, std::bit_ceil(bytes));
 }
@@ -69,6 +64,8 @@ public:
       lanes_(std::clamp(settings_.lanes, 1u, most_lanes)) {
     for (auto& x : lanes_)
       free_.push_back(&x);
+    if (!settings_.arriving)
+      stage_with_process::on_arrival({});
     keeper_.emplace("confined");
     keeper_->post([this] { keep(); });
   }
@@ -81,6 +78,11 @@ public:
   void give_up() override {
     given_up_ = true;
     end_process();
+    stage_with_process::on_arrival({}); // nobody is to wait for it
+  }
+
+  void on_arrival(result<void> there) override {
+    std::call_once(arrived_, [&] { arrival_.set_value(std::move(there)); });
   }
 
   /// Whoever wrote the model decides.
@@ -146,51 +148,67 @@ private:
       end_process();
     if (auto done = order_load(); !done)
       return done.failure();
+    // A model that is yet to come may take its time; its process may not.
+    auto loaded = hear_of_load(settings_.load_limit);
+    if (!loaded)
+      return loaded.failure();
+    if (auto there = arrival_.get_future().get(); !there)
+      return there.failure();
+    life_order order;
+    order.what = life_order::warm_up;
+    send_record(life_line_, order);
+    auto warm = hear_of_load(settings_.load_limit - loaded->took);
+    if (!warm)
+      return warm.failure();
+    auto believed = [&](int64_t said, nanoseconds took) { // no more than can be
+      return std::clamp(nanoseconds{said}, 0ns, took);
+    };
+    auto took = loaded->took + warm->took;
+    // In the background it waited for all else: that is not what it costs.
+    load_cost_ =
+      settings_.in_background ? believed(warm->answer.cpu_ns, took) : took;
+    return load_times{believed(loaded->answer.load_ns, loaded->took),
+                      believed(warm->answer.warm_up_ns, warm->took)};
+  }
+
+  struct heard {
     load_answer answer;
+    nanoseconds took;
+  };
+
+  /// The process's next word on its load, within so long.
+  result<heard> hear_of_load(nanoseconds longest) {
+    heard out;
     auto begin = now();
-    auto until = begin + settings_.load_limit;
+    auto until = begin + longest;
     auto came = arrival::nothing;
     while (came == arrival::nothing && now() < until) {
-      came =
-        receive_record(life_line_, answer, std::min(until, now() + look_again));
+      came = receive_record(life_line_, out.answer,
+                            std::min(until, now() + look_again));
       if (came == arrival::nothing && is_crowded())
         return error{ec::unavailable,
                      "the model's process " + std::string{crowded}};
     }
-    switch (came) {
-    case arrival::nothing:
+    if (came == arrival::nothing)
       return error{ec::unavailable,
                    "the model was not loaded within "
                      + format_duration(to_us(settings_.load_limit))
                      + ", and its process was ended"};
-    case arrival::ended:
+    if (came == arrival::ended)
       return error{ec::unavailable, "the model's process ended with "
                                       + end_text(end_process())
                                       + " while it loaded the model"};
-    case arrival::record:
-      break;
-    }
-    if (!answer.loaded)
-      return error{ec::internal,
-                   settings_.content->directory + ": " + text_of(answer.text)};
-    auto took = nanoseconds{now() - begin};
-    auto believed = [&](int64_t said) { // no more than can be
-      return std::clamp(nanoseconds{said}, 0ns, took);
-    };
-    // In the background it waited for all else: that is not what it costs.
-    load_cost_ = settings_.in_background ? believed(answer.cpu_ns) : took;
-    return load_times{believed(answer.load_ns), believed(answer.warm_up_ns)};
+    if (!out.answer.loaded)
+      return error{ec::internal, settings_.content->directory + ": "
+                                   + text_of(out.answer.text)};
+    out.took = now() - begin;
+    return out;
   }
 
   result<void> order_load() {
-    auto& x = *settings_.content;
-    auto manifest = print_manifest(x.info);
-    auto packed = pack(x, manifest);
-    if (!packed)
-      return packed.failure();
-    std::vector<int> files{packed->get()};
-    if (x.weights_file)
-      files.push_back(x.weights_file->get());
+    auto order = make_load_order(settings_);
+    if (!order)
+      return order.failure();
     std::vector<file_descriptor> ends;
     for (auto& l : lanes_) {
       auto pair = make_connection();
@@ -198,19 +216,10 @@ private:
         return pair.failure();
       l.connection = std::move(pair->first);
       ends.push_back(std::move(pair->second));
-      files.push_back(ends.back().get());
+      order->files.push_back(ends.back().get());
     }
-    life_order order;
-    order.trusted = settings_.trusted;
-    order.in_background = settings_.in_background;
-    order.manifest_bytes = manifest.size();
-    order.first_layer = settings_.first_layer;
-    order.last_layer = settings_.last_layer;
-    order.max_batch = settings_.max_batch;
-    order.memory = settings_.memory.value;
-    order.threads = settings_.threads;
-    order.lanes = static_cast<uint32_t>(lanes_.size());
-    if (!send_record(life_line_, order, files))
+    order->what.lanes = static_cast<uint32_t>(lanes_.size());
+    if (!send_record(life_line_, order->what, order->files))
       return error{ec::unavailable, "the model's process ended at once"};
     return {};
   }
@@ -412,14 +421,16 @@ private:
             lost_text_ + ", running this"};
   }
 
-  /// One that nobody waits for holds up others: what they would wait for the
-  /// process's next life is the price of its end.
+  /// One that nobody waits for, or that is late, holds up others: what they
+  /// would wait for the process's next life is the price of its end.
   run_end end_of(const run_limits& limits, timestamp started) const {
     auto patient = started + patience * limits.usual;
-    auto at =
-      std::min(std::max(limits.until, patient), started + settings_.run_limit);
-    return {at, limits.unwanted,
-            std::min(at, std::max(patient, started + load_cost_))};
+    auto late = std::max(limits.until, started);
+    if (late != far_future)
+      late = std::max(limits.until, std::min(patient, late + load_cost_));
+    auto at = std::min(late, started + settings_.run_limit);
+    auto unwanted = std::max(patient, started + load_cost_);
+    return {at, limits.unwanted, std::min(at, unwanted)};
   }
 
   /// False when the process is lost.
@@ -468,6 +479,8 @@ private:
   nanoseconds load_cost_{0}; ///< set once, when it is loaded
   std::atomic<bool> lost_{false};
   std::atomic<bool> given_up_{false};
+  std::promise<result<void>> arrival_; ///< of the weights
+  std::once_flag arrived_;
   std::once_flag lost_once_;
   std::string lost_text_; ///< set once, with that
   ec lost_code_ = ec::unavailable;

@@ -23,6 +23,7 @@ struct stage_settings {
   nanoseconds load_limit{0};
   nanoseconds run_limit{10min}; ///< whatever `until` says
   bool in_background = false;   ///< loaded when nobody else has work
+  bool arriving = false;        ///< as in load_request
 };
 
 /// A run of so many times what one of its size takes has no end, if its
@@ -49,12 +50,15 @@ struct stage_events {
 /// where they are small, or all of a lane's arenas are in use. The process is
 /// ended by the destructor, by a run that goes on beyond its deadline and takes
 /// more than four times as long as those of its size (what began late is no
-/// loop), by one that nobody waits for, after that long and after longer than
-/// it would take to load, when a signal has stopped it for a third of a second
-/// while something runs, and when it has more threads than LibTorch might
-/// start.
+/// loop), or is late by more than it would take to load, by one that nobody
+/// waits for, after that long and after longer than it would take to load, when
+/// a signal has stopped it for a third of a second while something runs, and
+/// when it has more threads than LibTorch might start.
 class confined_stage : public loaded_stage {
 public:
+  /// The weights of what was arriving are there now, or will not be. Once.
+  virtual void on_arrival(result<void> there) = 0;
+
   /// Ends the process, loaded or not; runs fail, and no event comes any more.
   virtual void give_up() = 0;
 };

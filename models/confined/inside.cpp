@@ -38,7 +38,7 @@ nanoseconds processor_time() {
 /// read and verified all of it but the outputs, which a trial run is to learn.
 result<bundle> receive_bundle(const life_order& order,
                               std::vector<file_descriptor>& files) {
-  bundle out{{}, "the bundle", {}, {}, nullptr};
+  bundle out{{}, "the bundle", {}, {}, {}, nullptr};
   auto parts = map_open_file(std::move(files.at(0)), out.directory);
   if (!parts)
     return parts.failure();
@@ -178,17 +178,25 @@ public:
     if (order_.what == life_order::take_apart)
       return take_apart_for_node(files);
     load_answer answer;
-    if (auto done = load(files, answer); !done)
-      say(answer.text, done.failure().text);
-    else
-      answer.loaded = true;
-    if (!send_record(life_, answer) || !answer.loaded)
+    if (!tell(load(files, answer), answer))
+      return;
+    life_order next;
+    if (receive_record(life_, next) != arrival::record
+        || !tell(warm_up_lanes(answer), answer))
       return;
     life_order never;
     static_cast<void>(receive_record(life_, never));
   }
 
 private:
+  /// Whether that went well, and the node has heard.
+  bool tell(const result<void>& done, load_answer& answer) {
+    answer.loaded = static_cast<bool>(done);
+    if (!done)
+      say(answer.text, done.failure().text);
+    return send_record(life_, answer) && done;
+  }
+
   void take_apart_for_node(std::vector<file_descriptor>& files) {
     lane mine{std::move(files.at(1))};
     auto file = map_open_file(std::move(files.at(0)), "the file");
@@ -212,9 +220,8 @@ private:
     auto content = receive_bundle(order_, files);
     if (!content)
       return content.failure();
-    std::vector<file_descriptor> ends;
     for (auto i = files.size() - order_.lanes; i < files.size(); ++i)
-      ends.push_back(std::move(files[i]));
+      ends_.push_back(std::move(files[i]));
     files.clear();
     if (auto done = confine({order_.memory}); !done)
       return done;
@@ -226,45 +233,57 @@ private:
       return runner.failure();
     runner_ = std::move(*runner);
     runner_->enter_thread(static_cast<int>(order_.threads));
-    auto shared = std::make_shared<const bundle>(std::move(*content));
-    auto done =
-      order_.in_background == 0 ? load_stage(shared) : load_aside(shared);
-    if (!done)
-      return done;
-    auto loaded = std::chrono::steady_clock::now();
-    answer.load_ns = nanoseconds{loaded - begin}.count();
-    done = start_lanes(std::move(ends), shared->info);
-    answer.warm_up_ns =
-      nanoseconds{std::chrono::steady_clock::now() - loaded}.count();
+    content_ = std::make_shared<const bundle>(std::move(*content));
+    if (order_.in_background != 0)
+      aside_.emplace("load", thread_priority::least);
+    auto done = where_it_may([this] { return load_stage(); });
+    answer.load_ns =
+      nanoseconds{std::chrono::steady_clock::now() - begin}.count();
     answer.cpu_ns = (processor_time() - busy).count();
     return done;
   }
 
-  result<void> load_stage(const std::shared_ptr<const bundle>& content) {
-    auto found = runner_->load(content, order_.first_layer, order_.last_layer);
+  /// In the background that is when nobody else wants the processor: on a
+  /// thread, for one that has given its turn away does not get it back.
+  template <class F>
+  result<void> where_it_may(F job) {
+    if (!aside_)
+      return job();
+    std::promise<result<void>> outcome;
+    aside_->post([&] {
+      runner_->enter_thread(static_cast<int>(order_.threads));
+      outcome.set_value(job());
+    });
+    return outcome.get_future().get();
+  }
+
+  result<void> load_stage() {
+    auto found = runner_->load(content_, order_.first_layer, order_.last_layer);
     if (!found)
       return found.failure();
     stage_ = std::move(*found);
     return {};
   }
 
-  /// When nobody else wants the processor, warmed up: on a thread, for one that
-  /// has given its turn away does not get it back.
-  result<void> load_aside(const std::shared_ptr<const bundle>& content) {
-    std::promise<result<void>> outcome;
-    worker_thread loader{"load", thread_priority::least};
-    loader.post([&] {
-      runner_->enter_thread(static_cast<int>(order_.threads));
-      auto done = load_stage(content);
-      outcome.set_value(done ? warm_up_here(content->info) : std::move(done));
-    });
-    return outcome.get_future().get();
+  result<void> warm_up_lanes(load_answer& answer) {
+    auto begin = std::chrono::steady_clock::now();
+    auto busy = processor_time();
+    result<void> done;
+    if (aside_)
+      done = where_it_may([this] { return warm_up_here(); });
+    aside_.reset();
+    if (done)
+      done = start_lanes();
+    answer.warm_up_ns =
+      nanoseconds{std::chrono::steady_clock::now() - begin}.count();
+    answer.cpu_ns += (processor_time() - busy).count();
+    return done;
   }
 
-  result<void> warm_up_here(const manifest& of) {
+  result<void> warm_up_here() {
     if (order_.max_batch == 0)
       return {};
-    return warm_up(*stage_, of,
+    return warm_up(*stage_, content_->info,
                    {order_.first_layer,
                     order_.last_layer,
                     order_.max_batch,
@@ -275,19 +294,17 @@ private:
 
   /// Each lane pays its own first calls before it serves, unless that was done
   /// aside.
-  result<void> start_lanes(std::vector<file_descriptor> ends,
-                           const manifest& of) {
-    std::latch warm{static_cast<std::ptrdiff_t>(ends.size())};
+  result<void> start_lanes() {
+    std::latch warm{static_cast<std::ptrdiff_t>(ends_.size())};
     std::mutex mutex;
     result<void> outcome;
-    for (size_t i = 0; i < ends.size(); ++i) {
+    for (size_t i = 0; i < ends_.size(); ++i) {
       auto name = "lane." + std::to_string(i);
       auto& to = *threads_.emplace_back(std::make_unique<worker_thread>(name));
-      auto mine = std::make_shared<lane>(std::move(ends[i]));
+      auto mine = std::make_shared<lane>(std::move(ends_[i]));
       to.post([&, mine] {
         runner_->enter_thread(static_cast<int>(order_.threads));
-        auto done =
-          order_.in_background == 0 ? warm_up_here(of) : result<void>{};
+        auto done = order_.in_background == 0 ? warm_up_here() : result<void>{};
         std::lock_guard guard{mutex};
         if (!done)
           outcome = std::move(done);
@@ -308,6 +325,9 @@ private:
   std::shared_ptr<backend> runner_; ///< the template has loaded it
   result<void> nobody_;
   life_order order_;
+  std::vector<file_descriptor> ends_; ///< of the lanes
+  std::shared_ptr<const bundle> content_;
+  std::optional<worker_thread> aside_; ///< what is loaded in the background
   std::unique_ptr<loaded_stage> stage_;
   std::vector<std::unique_ptr<worker_thread>> threads_; ///< a lane's each
 };

@@ -56,13 +56,16 @@ struct template_answer {
 /// Layers that a model may be cut into.
 constexpr size_t most_firsts = 1024;
 
-/// The one thing that a process is there for.
+/// What a process is there for.
 struct life_order {
   enum kind : uint8_t {
     /// Comes with files: the bundle's manifest and code, one after the other;
-    /// the weights, if there are any; the process's end of each lane. Answered
-    /// by a load_answer.
+    /// the weights, if there are any, of which the bytes may be yet to come;
+    /// the
+    /// process's end of each lane. Answered by a load_answer.
     load,
+    /// The bytes have come. Answered by a load_answer.
+    warm_up,
     /// Comes with a model's file and one lane, on which it is answered: by
     /// what parts.hpp writes.
     take_apart

@@ -40,6 +40,7 @@ constexpr nanoseconds overtime = 150ms;
 struct instance {
   std::unique_ptr<loaded_stage> stage;
   confined::confined_stage* process = nullptr; ///< the stage, if it has one
+  worker_thread* loader = nullptr;             ///< else who loads it
   std::shared_ptr<const bundle> content;
   bool is_last = true; ///< what it gives are the model's outputs
   uint32_t threads = 1;
@@ -47,6 +48,8 @@ struct instance {
   short_runs alone{short_alone};
   short_runs batched{short_batch};
   std::shared_ptr<run_pace> pace; ///< of all copies of these layers, ever
+  /// What is attached, until its weights are there. For the loader's thread.
+  std::optional<std::pair<load_request, load_report>> attached;
 
   short_runs& of(size_t requests) { return requests == 1 ? alone : batched; }
 };
@@ -162,8 +165,26 @@ public:
       || (settings_.isolation == isolation_mode::automatic && x.trusted);
     if (!in_threads)
       return load_confined(x, *slot);
-    auto& loader = x.completes == 0 ? loader_ : background_loader();
-    loader.post([this, x = std::move(x), slot] { load_now(x, slot); });
+    slot->loader = x.completes == 0 ? &loader_ : &background_loader();
+    slot->loader->post([this, x = std::move(x), slot] { load_now(x, slot); });
+  }
+
+  void on_arrival(instance_id x, result<void> there, timestamp) override {
+    auto i = instances_.find(x);
+    if (i == instances_.end())
+      return;
+    auto& slot = i->second;
+    if (slot->process != nullptr)
+      return slot->process->on_arrival(std::move(there));
+    slot->loader->post([this, slot, there = std::move(there)] {
+      if (!slot->attached) // that has failed
+        return;
+      auto [request, report] = std::move(*slot->attached);
+      slot->attached.reset();
+      if (!there)
+        return listener_.on_loaded(request.instance, there.failure());
+      warm_up_loaded(request, slot, report);
+    });
   }
 
   void unload(instance_id x) override {
@@ -184,21 +205,21 @@ public:
                              now(), now()});
       return;
     }
-    auto& l = idlest();
     auto& slot = *i->second;
-    if (l.called == 0 && !slot.depends_on_values
+    auto* idle = &idlest();
+    if (idle->called == 0 && !slot.depends_on_values
         && slot.of(x.requests()).expected(bytes_of(x.items)))
-      return run({std::move(x), i->second}, l);
+      return run({std::move(x), i->second}, *idle);
     {
       std::lock_guard guard{mutex_};
       waiting_.push_back({std::move(x), i->second});
+      idle = &idlest(); // one that has found nothing more has said so
+      ++idle->called;
     }
-    ++l.called;
-    l.thread.post([this, &l] {
+    idle->thread.post([this, &l = *idle] {
       // What another lane was called for, too, if that one is not done yet.
-      while (auto next = take())
+      while (auto next = take(l))
         run(std::move(*next), l);
-      --l.called;
     });
   }
 
@@ -221,10 +242,13 @@ private:
       [](auto& a, auto& b) { return a->called < b->called; });
   }
 
-  std::optional<work> take() {
+  /// The next one for a lane; where there is none it is done with one call.
+  std::optional<work> take(lane& by) {
     std::lock_guard guard{mutex_};
-    if (waiting_.empty())
+    if (waiting_.empty()) {
+      --by.called;
       return std::nullopt;
+    }
     auto x = std::move(waiting_.front());
     waiting_.pop_front();
     return x;
@@ -303,7 +327,8 @@ private:
                                       settings_.process_memory,
                                       settings_.load_limit * (aside ? 20 : 1),
                                       settings_.run_limit,
-                                      aside};
+                                      aside,
+                                      x.arriving};
     auto memory = byte_count{weight_bytes(x)};
     auto row = zeros_across(x.content->info, x.first_layer, 1);
     auto row_bytes = row ? bytes_of({*row}) : 0;
@@ -341,11 +366,21 @@ private:
     }
     slot->stage = std::move(*stage);
     slot->depends_on_values = slot->stage->depends_on_values();
-    auto report = std::make_shared<load_report>();
-    report->memory = {weight_bytes(x)};
-    report->load = now() - begin;
-    x.completes == 0 ? warm_up_lanes(x, slot, report)
-                     : warm_up_here(x, *slot, *report);
+    load_report report;
+    report.memory = {weight_bytes(x)};
+    report.load = now() - begin;
+    if (x.arriving)
+      slot->attached = {x, report};
+    else
+      warm_up_loaded(x, slot, report);
+  }
+
+  void warm_up_loaded(const load_request& x, const instance_ptr& slot,
+                      const load_report& report) {
+    use_threads(x.threads);
+    x.completes == 0
+      ? warm_up_lanes(x, slot, std::make_shared<load_report>(report))
+      : warm_up_here(x, *slot, report);
   }
 
   result<void> warm_up_one(const load_request& x, instance& slot) {
@@ -358,8 +393,7 @@ private:
 
   /// What completes another leaves that one its lanes: they pay what is left of
   /// first calls when they come to it.
-  void warm_up_here(const load_request& x, instance& slot,
-                    load_report& report) {
+  void warm_up_here(const load_request& x, instance& slot, load_report report) {
     auto begin = now();
     auto done = warm_up_one(x, slot);
     report.warm_up = now() - begin;

@@ -37,6 +37,8 @@ struct load_request {
   /// It has the layers of that one, and others, which are loaded when nobody
   /// else has work: what both have is there once, while both are. 0: of none.
   instance_id completes = 0;
+  /// Its weights are yet to come: they are not looked at before on_arrival.
+  bool arriving = false;
 };
 
 struct load_report {
@@ -118,6 +120,9 @@ public:
 
   /// Loads and warms up; completes with on_loaded.
   virtual void load(load_request x, timestamp now) = 0;
+
+  /// The weights of what was arriving are there now, or will not be.
+  virtual void on_arrival(instance_id x, result<void> there, timestamp now) = 0;
 
   /// Gives memory back once what runs has ended; what can be stopped is.
   virtual void unload(instance_id x) = 0;

@@ -62,6 +62,18 @@ public:
     loading_.push_back({id, y.took});
   }
 
+  void on_arrival(instance_id x, result<void> there, timestamp) override {
+    auto i = loaded_.find(x);
+    if (i == loaded_.end())
+      return;
+    auto& y = i->second;
+    if (!there)
+      y.flaw = there.failure();
+    y.what.arriving = false;
+    if (y.attached)
+      finish_load(x);
+  }
+
   void unload(instance_id x) override { loaded_.erase(x); }
 
   void execute(execution x, timestamp now) override {
@@ -113,6 +125,7 @@ private:
     seconds_d took{0};
     double demand = 0;
     std::optional<error> flaw; ///< why it cannot be emulated
+    bool attached = false;     ///< and waits for its weights
   };
 
   template <class T>
@@ -303,6 +316,9 @@ private:
     }
     if (auto& flaw = i->second.flaw)
       return listener_.on_loaded(x, *flaw);
+    i->second.attached = true;
+    if (i->second.what.arriving)
+      return;
     load_report report;
     report.memory = {weight_bytes(i->second.what)};
     report.load = to_time(i->second.took);

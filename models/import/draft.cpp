@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/import/draft.hpp"
 
+#include "models/chunks.hpp"
 #include "runtime/hash.hpp"
 
 namespace millrace {
@@ -45,12 +46,20 @@ result<void> add_weights(draft& x) {
     layer.parameters_sha256 = sha256_hex(rest.first(n));
     rest = rest.subspan(n);
   }
-  const_bytes parts[] = {bytes};
-  auto sealed = seal_in_memory(parts);
-  if (!sealed)
-    return sealed.failure();
-  content->weights_file =
-    std::make_shared<const file_descriptor>(std::move(*sealed));
+  auto chunks = chunk_list::of(bytes);
+  if (chunks.size() > 1)
+    files[std::string{weights_file} + chunk_list_suffix] = chunks.text();
+  auto room = arriving_file::make(weights_file, bytes.size(), chunks);
+  if (!room)
+    return room.failure();
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    auto left = bytes.subspan(i * chunk_bytes);
+    auto done =
+      (*room)->put(i, left.first(std::min<size_t>(left.size(), chunk_bytes)));
+    if (!done)
+      return done;
+  }
+  content->weights_file = std::move(*room);
   return {};
 }
 
@@ -59,7 +68,7 @@ result<void> add_weights(draft& x) {
 tensors_info add_tensors(draft& x, const std::string& file, std::string text) {
   auto& kept = x.files[file] = std::move(text);
   auto bytes = std::as_bytes(std::span{kept});
-  return {file, bytes.size(), sha256_hex(bytes)};
+  return {file, bytes.size(), chunk_list::of(bytes).file_hash()};
 }
 
 result<draft> make_draft(manifest info, model_parts parts) {
@@ -69,16 +78,16 @@ result<draft> make_draft(manifest info, model_parts parts) {
   for (auto& layer : parts.layers) {
     auto file = code_file(info.layers.size());
     auto code = shared_bytes::copy_of(layer.code);
-    auto& known =
-      info.layers.emplace_back(layer_info{layer.name,
-                                          file,
-                                          code.size(),
-                                          sha256_hex(code.view()),
-                                          "",
-                                          layer.parameters.size(),
-                                          bytes_of(layer.parameters),
-                                          layer.takes,
-                                          {}});
+    auto& known = info.layers.emplace_back(
+      layer_info{layer.name,
+                 file,
+                 code.size(),
+                 chunk_list::of(code.view()).file_hash(),
+                 "",
+                 layer.parameters.size(),
+                 bytes_of(layer.parameters),
+                 layer.takes,
+                 {}});
     for (auto& value : layer.gives)
       known.gives.push_back({std::move(value), {}, {}, {}});
     for (auto& p : layer.parameters)

@@ -409,7 +409,7 @@ class Calls(unittest.TestCase):
                     .splitlines()[1:]]
             listening = [x[1].split(":")[0] for x in rows
                          if x[3] == "0A" and f"socket:[{x[9]}]" in files]
-            self.assertEqual(listening, ["0100007F"] * 2)  # peers, and http
+            self.assertEqual(listening, ["0100007F"] * 3)  # peers, bulk, http
             for name in ("clients", "operators"):
                 self.assertEqual((self.path / name).stat().st_mode & 0o077, 0)
         finally:

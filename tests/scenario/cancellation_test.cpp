@@ -90,6 +90,19 @@ TEST_CASE("monitor: a device tells how long it has run on in vain") {
   CHECK(overdue() == 0us);
 }
 
+TEST_CASE("monitor: what waits behind something long is not run in vain") {
+  auto wanted = one_a_batch();
+  wanted.policy.overlap = 2;
+  virtual_cluster c{1, wanted, {50ms, 60s}};
+  c.request(1, c.ask(), 100s);
+  c.request(2, c.ask(), 1s);
+  c.advance(20s);
+  auto x = c.ask_actor<node_load, monitor_actor>("w1/monitor", get_load{});
+  REQUIRE(x);
+  CHECK(x->devices.at(0).running > 0);
+  CHECK(x->devices.at(0).overdue == 0us);
+}
+
 TEST_CASE("P15: that requests took too long is not held against their model") {
   for (bool overran : {true, false}) {
     CAPTURE(overran);

@@ -296,13 +296,13 @@ std::string list_of_aliases(const std::string& key, const std::string& item,
 
 files texts() {
   const auto aliases = "aliases repeat more than 1 MiB"s;
-  auto start = "format: 1\nname: m\nversion: 1\n"s;
+  auto start = "format: 2\nname: m\nversion: 1\n"s;
   auto labels = "description: &long " + std::string(100'000, 'd') + "\n";
   auto numbers = "    - {name: x, type: F32, extents: &long ["
                  + repeated(100'000, "0,") + "0]}\n";
   return {
-    {"another format", with("format: 1", "format: 2"),
-     "model.yaml: format 2 is not known (expected 1)"},
+    {"another format", with("format: 2", "format: 3"),
+     "model.yaml: format 3 is not known (expected 1 or 2)"},
     {"version 0", with("version: 1", "version: 0"),
      "model.yaml: version is missing or 0"},
     {"name of a path", with("name: m\n", "name: ../m\n"),
@@ -335,7 +335,7 @@ files texts() {
 } // namespace
 
 std::string good_manifest() {
-  return "format: 1\n"
+  return "format: 2\n"
          "name: m\n"
          "version: 1\n"
          "signature:\n"

@@ -18,7 +18,9 @@ live_cluster::live_cluster(std::map<std::string, std::string> nodes,
   for (auto& [name, body] : nodes) {
     text += "  " + name + ":\n    peers: " + endpoint(name, "peers")
             + "\n    operators: " + endpoint(name, "operators")
-            + "\n    data: data/" + name + "\n    models: " + bundles + "\n";
+            + "\n    data: data/" + name + "\n";
+    if (body.find("models:") == std::string::npos)
+      text += "    models: " + bundles + "\n";
     if (body.find("gateway") != std::string::npos) {
       gateway_ = name;
       text += "    clients: " + endpoint(name, "clients") + "\n";

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# make_bundles.sh MILLRACE FOLDER: the bundles that tests serve, once per build.
+# make_bundles.sh MILLRACE FOLDER: the bundles that tests serve, once per build
+# (format 2).
 set -eu
 millrace=$1
 folder=$2

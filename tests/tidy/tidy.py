@@ -47,6 +47,7 @@ ONLY_IN = {
         "models/device/cpu_device.cpp",
         "models/device/warm_up.cpp",
         "models/confined/",
+        "transport/zmq/zmq_bulk.cpp",
         "tools/",
         "tests/",
     ],

@@ -135,6 +135,6 @@ TEST_CASE(
     write(other + "/model.yaml",
           text.replace(text.find("name: m"), 7, "name: other"));
     write(other + "/layers/model.pt", "code");
-    CHECK(store.list().good.back().info.name == "other");
+    CHECK(store.list().good.back().content.info.name == "other");
   }
 }

@@ -225,7 +225,7 @@ TEST_CASE("bundle: a wrong manifest is refused with file, line and key") {
     changed.replace(changed.find(from), from.size(), to);
     return parse_manifest(changed, "model.yaml").failure().text;
   };
-  CHECK(with("format: 1", "format: 2").find("format 2 is not known")
+  CHECK(with("format: 2", "format: 3").find("format 3 is not known")
         != std::string::npos);
   CHECK(with("version: 1", "version: one")
         == "model.yaml:3: version: expected a whole number, found 'one'");

@@ -27,6 +27,7 @@ cluster_view workers(size_t n, std::vector<uint64_t> versions = {1}) {
                             ? std::vector<std::string>{"default"}
                             : std::vector<std::string>{},
                           {},
+                          {},
                           {}});
     out.nodes[x.node.name] = x;
   }
@@ -453,4 +454,25 @@ TEST_CASE("placement: copies beyond those that are wanted make way for a model"
   CHECK(second.deploy[0].node == first.evict[0].node);
   CHECK(is_idle(reconcile(view, {wanted, other})));
   CHECK(count_copies(view, wanted).ready == 1);
+}
+
+TEST_CASE("FP-37: a worker that can get a bundle from another may serve it") {
+  auto view = workers(2);
+  view.nodes["w2"].models.clear();
+  auto placed = [&] {
+    std::map<std::string, size_t> out;
+    for (auto& x : reconcile(view, {want(2)}).deploy)
+      ++out[x.node];
+    return out;
+  };
+  CHECK(placed() == std::map<std::string, size_t>{{"w1", 2}});
+  view.nodes["w2"].fetches = true;
+  CHECK(placed()
+        == std::map<std::string, size_t>{{"w1", 2}}); // it cannot travel
+  view.nodes["w1"].models[0].content = "c0ffee";
+  CHECK(placed() == std::map<std::string, size_t>{{"w1", 1}, {"w2", 1}});
+  for (auto& x : reconcile(view, {want(2)}).deploy) {
+    CHECK(x.content == "c0ffee");
+    CHECK(x.bytes == 100);
+  }
 }

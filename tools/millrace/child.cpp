@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <mutex>
 #include <poll.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <thread>
@@ -17,9 +18,10 @@ namespace millrace {
 
 namespace {
 
-/// This program again, with what its descriptors 1 and 2 shall be; -1 leaves
-/// one as it is.
-pid_t start(std::vector<std::string> arguments, int out, int err) {
+/// This program again, with what its descriptors 1 and 2 shall be, and the
+/// network namespace that it lives in; -1 leaves one as it is.
+pid_t start(std::vector<std::string> arguments, int out, int err,
+            int network = -1) {
   std::string program = "millrace";
   std::vector<char*> argv{program.data()};
   for (auto& x : arguments)
@@ -31,6 +33,8 @@ pid_t start(std::vector<std::string> arguments, int out, int err) {
   // Only what may be called between fork and exec. It is not to outlive this
   // one, however that ends.
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (network >= 0 && ::setns(network, CLONE_NEWNET) != 0)
+    ::_exit(127);
   if (out >= 0)
     ::dup2(out, 1);
   if (err >= 0)
@@ -50,11 +54,16 @@ child::child(std::vector<std::string> arguments) {
   out_ = ends[0];
 }
 
-service::service(std::vector<std::string> arguments, const std::string& log) {
+service::service(std::vector<std::string> arguments, const std::string& log,
+                 const std::string& network) {
   auto file =
     ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  pid_ = start(std::move(arguments), file, file);
+  auto space =
+    network.empty() ? -1 : ::open(network.c_str(), O_RDONLY | O_CLOEXEC);
+  pid_ = start(std::move(arguments), file, file, space);
   ::close(file);
+  if (space >= 0)
+    ::close(space);
 }
 
 service::~service() {

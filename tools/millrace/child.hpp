@@ -27,7 +27,9 @@ private:
 /// to end, and then made to, with this object.
 class service {
 public:
-  service(std::vector<std::string> arguments, const std::string& log);
+  /// In a network namespace, a file, unless that is empty.
+  service(std::vector<std::string> arguments, const std::string& log,
+          const std::string& network = {});
   service(const service&) = delete;
   service& operator=(const service&) = delete;
   ~service();

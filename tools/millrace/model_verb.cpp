@@ -125,7 +125,7 @@ int run_list(const model_options& x, const common_options& common) {
     auto out = json::object();
     out["models"] = json::array();
     for (auto& m : list.good) {
-      auto y = to_json(m.info);
+      auto y = to_json(m.content.info);
       y["aliases"] = m.aliases;
       out["models"].push_back(std::move(y));
     }
@@ -137,7 +137,8 @@ int run_list(const model_options& x, const common_options& common) {
   }
   std::vector<std::vector<std::string>> rows{
     {"MODEL", "VERSION", "ALIASES", "APPLICATION", "ACCURACY", "WEIGHTS"}};
-  for (auto& [m, names] : list.good) {
+  for (auto& [content, names] : list.good) {
+    auto& m = content.info;
     auto aliases = joined(names, ",", [](auto& alias) { return alias; });
     rows.push_back({m.name, std::to_string(m.version),
                     aliases.empty() ? "-" : aliases,

@@ -93,6 +93,7 @@ private:
           return x->failure();
       node.peers = *peers;
       node.advertise.clear();
+      node.bulk.clear();
       node.http.clear();
       node.clients = node.operators = "";
       auto has = [&](node_role x) {

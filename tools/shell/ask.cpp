@@ -21,18 +21,6 @@ std::optional<T> read_answer(operator_client& cluster,
   return x ? std::optional<T>{std::move(*x)} : std::nullopt;
 }
 
-/// The node that has the controller's actors.
-result<std::string> find_controller(operator_client& cluster) {
-  auto nodes = linked_nodes(cluster);
-  if (!nodes)
-    return nodes.failure();
-  for (auto& m : *nodes)
-    if (m.has_role("controller"))
-      return m.name;
-  return error{
-    ec::unavailable, "no controller is linked with " + nodes->front().name, {}};
-}
-
 } // namespace
 
 result<cluster_status> ask_all(operator_client& cluster) {
@@ -131,6 +119,17 @@ std::vector<router_queue> ask_queues(operator_client& cluster,
     if (auto x = read_answer<queue_status>(cluster, answers, id))
       out.emplace_back(node, std::move(*x));
   return out;
+}
+
+result<std::string> find_controller(operator_client& cluster) {
+  auto nodes = linked_nodes(cluster);
+  if (!nodes)
+    return nodes.failure();
+  for (auto& m : *nodes)
+    if (m.has_role("controller"))
+      return m.name;
+  return error{
+    ec::unavailable, "no controller is linked with " + nodes->front().name, {}};
 }
 
 result<registry_answer> ask_registry(operator_client& cluster) {

@@ -40,6 +40,9 @@ result<std::vector<std::string>>
 node_names(operator_client& cluster, const std::vector<std::string>& args = {},
            size_t place = 0);
 
+/// The node that has the controller's actors. Errors: unavailable.
+result<std::string> find_controller(operator_client& cluster);
+
 /// What to say where a node is named that is not among those that are there.
 std::string no_such_node(const std::string& name,
                          const std::vector<std::string>& there,

@@ -139,6 +139,25 @@ const std::vector<shell_command>& shell_commands() {
      " the times between them, 1 where they come at random), wait and run, over"
      " the last second; of each replica: how busy it is, what it has and for"
      " how many batches more there is room."},
+    {"chains",
+     "",
+     0,
+     0,
+     {},
+     "models on their way from host to host",
+     show_chains,
+     "Of each host: how much of what it wants is there, how fast it comes,"
+     " which is the slowest. 'watch 0.5 chains' follows it."},
+    {"cache",
+     "[NODE]",
+     0,
+     1,
+     {node},
+     "which bundles are where",
+     show_cache,
+     "VERIFIED: of the weights. PLACE: on a node's disk; arriving from another "
+     "host; in memory, come from"
+     " there, until its room is needed. USERS: replicas that run with it."},
     {"profiles",
      "[MODEL]",
      0,

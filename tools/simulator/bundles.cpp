@@ -49,6 +49,10 @@ public:
     });
   }
 
+  void bring(std::shared_ptr<const bundle>, layer_range) override {
+    // It was opened when all of it was there.
+  }
+
   void watch(changed tell) override {
     ground_.process.world().soon(ground_.process, [this, tell] {
       std::vector<model_info> out;

@@ -71,6 +71,10 @@ public:
     inner_->execute(std::move(x), now);
   }
 
+  void on_arrival(instance_id x, result<void> there, timestamp now) override {
+    inner_->on_arrival(x, std::move(there), now);
+  }
+
   timestamp next_due() const override { return inner_->next_due(); }
   void advance(timestamp now) override { inner_->advance(now); }
 

@@ -7,6 +7,8 @@
 
 #include <tuple>
 
+#include "transport/messages/bulk.hpp"
+#include "transport/messages/chain.hpp"
 #include "transport/messages/cluster.hpp"
 #include "transport/messages/envelope.hpp"
 #include "transport/messages/infer.hpp"
@@ -41,6 +43,11 @@ using all_messages = std::tuple<
   // inside
   get_clock, clock_reading, get_events, event_list, set_log, examine,
   examination, record_spans, get_spans, span_list, get_queue, queue_status,
-  get_requests, request_list>;
+  get_requests, request_list,
+  // bulk
+  bulk_ask, bulk_head, bulk_chunk, bulk_refusal,
+  // chain
+  holdings, bring, hold, report_holdings, get_chains, chain_list, get_cache,
+  cache_status>;
 
 } // namespace millrace

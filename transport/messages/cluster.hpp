@@ -33,8 +33,11 @@ struct assignment {
   /// the place of: it has the other layers loaded while that one serves. Empty:
   /// none.
   std::string completes;
+  std::string content; ///< the bundle that is meant, as in model_info
+  uint64_t bytes = 0;  ///< of its weights, what these layers need
   MILLRACE_FIELDS(assignment, replica, model, version, layers, node, device,
-                  share, threads, trusted, tenants, policy, completes)
+                  share, threads, trusted, tenants, policy, completes, content,
+                  bytes)
 };
 
 enum class replica_condition : uint8_t {
@@ -111,8 +114,9 @@ struct inventory {
   uint64_t sequence = 0; ///< sent since are still on their way
   caf::strong_actor_ptr supervisor;
   caf::strong_actor_ptr gateway; ///< null where there is none
+  bool fetches = false; ///< bundles that other nodes have, when it needs them
   MILLRACE_FIELDS(inventory, node, devices, models, replicas, draining, epoch,
-                  sequence, supervisor, gateway)
+                  sequence, supervisor, gateway, fetches)
 };
 
 /// A controller whose placement knows nothing yet asks for inventories.

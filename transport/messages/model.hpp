@@ -141,8 +141,11 @@ struct model_info {
   /// Versions with the same have the same layers, but for their parameters'
   /// values: what one costs, the other does.
   std::string layers_key;
+  /// What the bundle is known by, the SHA-256 of its manifest; empty: it cannot
+  /// travel.
+  std::string content;
   MILLRACE_FIELDS(model_info, model, version, application, accuracy, bytes,
-                  layer_bytes, labels, aliases, signature, layers_key)
+                  layer_bytes, labels, aliases, signature, layers_key, content)
 };
 
 } // namespace millrace

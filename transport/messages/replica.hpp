@@ -155,7 +155,8 @@ struct stage_loaded {
   microseconds load{0};
   microseconds warm_up{0};
   bool confined = false; ///< as in load_report
-  MILLRACE_FIELDS(stage_loaded, instance, memory, load, warm_up, confined)
+  microseconds came{0};  ///< what its weights took to come
+  MILLRACE_FIELDS(stage_loaded, instance, memory, load, warm_up, confined, came)
 };
 
 /// Run a batch on a loaded stage.

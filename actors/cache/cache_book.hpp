@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/error.hpp"
+#include "runtime/time.hpp"
+#include "transport/messages/chain.hpp"
+
+namespace millrace {
+
+/// What one tier of a host's cache keeps, in bytes. Room is taken before the
+/// bytes come, so that they cannot fail to find it half-way (Flashpoint,
+/// section 5.2.1); what is in use stays.
+class cache_book {
+public:
+  /// Of so many bytes; 0: as many as come.
+  cache_book(uint64_t capacity, eviction by) : capacity_(capacity), by_(by) {}
+
+  /// What is known of a content.
+  struct worth {
+    uint64_t bytes = 0;
+    double seconds = 0; ///< that it takes to get it again
+    /// Nobody else has it, and nobody could give it again: it stays.
+    bool last_copy = false;
+    /// It is what a process has loaded: what that was loaded from goes before
+    /// it (FP-40).
+    bool loaded = false;
+  };
+
+  /// Takes room for a content, in use from then on, until as many releases;
+  /// what has room already is in use once more. Returns what has to go for it.
+  /// Errors: overloaded, when what may go is not enough: then nothing does.
+  result<std::vector<std::string>> take(const std::string& content,
+                                        const worth& x, timestamp now);
+
+  /// One user less. What nobody uses stays until its room is needed.
+  void release(const std::string& content, timestamp now);
+
+  /// Learns more of one that it has.
+  void note(const std::string& content, const worth& x);
+
+  /// It is not there any more.
+  void drop(const std::string& content);
+
+  /// What has to go for the tier to be within so many bytes, if that is enough.
+  std::vector<std::string> shrink_to(uint64_t bytes, timestamp now);
+
+  bool has(const std::string& content) const {
+    return entries_.contains(content);
+  }
+  uint64_t users_of(const std::string& content) const;
+  uint64_t held() const { return held_; }
+  uint64_t capacity() const { return capacity_; }
+
+private:
+  struct entry {
+    worth is;
+    uint64_t users = 0;
+    timestamp used;
+  };
+
+  bool may_go(const entry& x) const { return x.users == 0 && !x.is.last_copy; }
+  std::vector<std::string> choose(uint64_t bytes, timestamp now) const;
+  double price(const entry& x, timestamp now) const;
+
+  uint64_t capacity_;
+  eviction by_;
+  std::map<std::string, entry> entries_;
+  uint64_t held_ = 0;
+};
+
+} // namespace millrace

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <deque>
+#include <filesystem>
+#include <set>
+
+#include "actors/cache/cache.hpp"
+#include "models/bundle_store.hpp"
+#include "models/travelling_bundle.hpp"
+#include "runtime/log.hpp"
+#include "runtime/text.hpp"
+#include "runtime/worker_thread.hpp"
+
+namespace millrace {
+
+model_info describe(const manifest& x, std::vector<std::string> aliases) {
+  model_info out;
+  out.model = x.name;
+  out.version = x.version;
+  out.application = x.application;
+  if (x.accuracy)
+    out.accuracy = x.accuracy->value;
+  out.bytes = x.weights.bytes;
+  for (auto& layer : x.layers)
+    out.layer_bytes.push_back(layer.parameter_bytes);
+  out.labels = x.labels;
+  out.signature = x.signature;
+  out.layers_key = layers_key(x.layers);
+  out.aliases = std::move(aliases);
+  return out;
+}
+
+model_info describe(const bundle& x, std::vector<std::string> aliases) {
+  auto out = describe(x.info, std::move(aliases));
+  if (x.info.format >= 2)
+    out.content = travelling::id_of(x);
+  return out;
+}
+
+namespace {
+
+/// Between two looks into the directory.
+constexpr auto look_again = 2000ms;
+
+class directory_reader : public bundle_reader {
+public:
+  explicit directory_reader(std::string directory)
+    : folder_(directory),
+      store_(std::move(directory)),
+      thread_("cache") {}
+
+  void open(const std::string& model, uint64_t version, opened done) override {
+    thread_.post([this, model, version, done = std::move(done)] {
+      done(open_now(model, version));
+    });
+  }
+
+  void watch(changed tell) override {
+    thread_.repeat(look_again, [this, tell = std::move(tell)] {
+      look_for_folder();
+      auto found = store_.list();
+      report(found.broken);
+      std::vector<model_info> now;
+      for (auto& x : found.good)
+        now.push_back(describe(x.content, x.aliases));
+      if (told_ && *told_ == now)
+        return;
+      told_ = now;
+      tell(std::move(now));
+    });
+  }
+
+  void bring(std::shared_ptr<const bundle> x, layer_range layers) override {
+    thread_.post([this, x = std::move(x), layers] {
+      if (!x->weights_file)
+        return;
+      // Whether there are such layers is for who asked to say.
+      auto all = x->info.layers.size();
+      auto last = layers.last == 0 ? all : std::min(layers.last, all);
+      auto first = std::min(layers.first, last);
+      wanted_.push_back({x, chunks_of(*x, first, last)});
+      if (wanted_.size() == 1)
+        verify_next();
+    });
+  }
+
+private:
+  /// Chunks of a bundle, for as long as somebody has it.
+  struct wanted {
+    std::weak_ptr<const bundle> what;
+    chunk_range chunks;
+  };
+
+  result<fetched> open_now(const std::string& model, uint64_t version) {
+    auto x = store_.open_to_verify(model, std::to_string(version));
+    if (!x)
+      return x.failure();
+    auto aliases = store_.aliases(model);
+    if (!aliases)
+      return aliases.failure();
+    auto info = describe(*x, pointing_at(*aliases, version));
+    return fetched{std::make_shared<bundle>(std::move(*x)), std::move(info)};
+  }
+
+  /// Verifies a chunk and comes back for the next, so that whoever has
+  /// something to open need not wait for all of them.
+  void verify_next() {
+    if (wanted_.empty())
+      return;
+    auto& [what, chunks] = wanted_.front();
+    auto content = what.lock();
+    if (!content || chunks.size() == 0) {
+      wanted_.pop_front();
+    } else if (auto done = content->weights_file->verify(chunks.first++);
+               !done) {
+      log_event(log_level::error, "cache", "broken_bundle",
+                {{"error", to_string(done.failure())}});
+      content->weights_file->give_up(done.failure());
+      wanted_.pop_front();
+    }
+    thread_.post([this] { verify_next(); });
+  }
+
+  /// Says once that there is no such folder: nothing will ever be found there.
+  void look_for_folder() {
+    std::error_code none;
+    auto there = std::filesystem::is_directory(folder_, none);
+    if (!there && !missed_)
+      log_event(log_level::warning, "cache", "no_folder",
+                {{"folder", folder_}});
+    missed_ = !there;
+  }
+
+  /// Says once what is wrong with a bundle that nobody will get.
+  void report(const std::vector<error>& broken) {
+    std::set<std::string> now;
+    for (auto& x : broken) {
+      now.insert(x.text);
+      if (!reported_.contains(x.text))
+        log_event(log_level::error, "cache", "broken_bundle",
+                  {{"error", x.text}});
+    }
+    reported_ = std::move(now);
+  }
+
+  std::string folder_;
+  bool missed_ = false; ///< on the thread
+  bundle_store store_;
+  // What follows is used on the thread.
+  std::set<std::string> reported_;
+  std::optional<std::vector<model_info>> told_;
+  std::deque<wanted> wanted_;
+  worker_thread thread_;
+};
+
+} // namespace
+
+std::unique_ptr<bundle_reader> read_directory(std::string directory) {
+  return std::make_unique<directory_reader>(std::move(directory));
+}
+
+} // namespace millrace

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/chain/chain_book.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace millrace {
+
+namespace {
+
+/// Hosts that one gets a content from at once, where several have all of it.
+constexpr size_t most_sources = 4;
+
+bool is_shorter(const chain_book::chain& a, const chain_book::chain& b) {
+  return a.members.size() < b.members.size();
+}
+
+} // namespace
+
+void chain_book::report(const std::string& node, const standing& x,
+                        timestamp now) {
+  auto [i, fresh] = hosts_.try_emplace(node, host{x, now});
+  auto& h = i->second;
+  if (!fresh && (x.missing < h.is.missing || x.wants != h.is.wants))
+    h.moved = now;
+  h.is = x;
+}
+
+void chain_book::lose(const std::string& node) {
+  hosts_.erase(node);
+}
+
+std::vector<std::string> chain_book::hosts() const {
+  std::vector<std::string> out;
+  for (auto& [node, h] : hosts_)
+    out.push_back(node);
+  return out;
+}
+
+std::vector<std::string> chain_book::givers() const {
+  std::vector<std::string> out;
+  for (auto& [node, h] : hosts_)
+    if (h.is.gives && h.is.missing == 0)
+      out.push_back(node);
+  return out;
+}
+
+bool chain_book::is_in_chain(const std::string& node) const {
+  return std::any_of(chains_.begin(), chains_.end(), [&](auto& x) {
+    return std::count(x.members.begin(), x.members.end(), node) != 0;
+  });
+}
+
+/// Who is gone or wants nothing any more. Those behind one that has got all of
+/// it are a chain of that one's.
+void chain_book::drop_those_done() {
+  std::vector<chain> out;
+  for (auto& x : chains_) {
+    out.push_back({std::move(x.sources), {}});
+    for (auto& node : x.members) {
+      auto i = hosts_.find(node);
+      if (i == hosts_.end())
+        continue;
+      if (i->second.is.wants)
+        out.back().members.push_back(node);
+      else
+        out.push_back({{node}, {}});
+    }
+  }
+  std::erase_if(out, [](auto& x) { return x.members.empty(); });
+  chains_ = std::move(out);
+}
+
+/// Every chain begins at a host of its own that has all of it; where there are
+/// too few for that, chains become one.
+void chain_book::find_sources() {
+  auto all = givers();
+  std::set<std::string> unused{all.begin(), all.end()};
+  for (auto& x : chains_) {
+    std::erase_if(x.sources, [&](auto& y) { return !unused.contains(y); });
+    if (!x.sources.empty())
+      x.sources.resize(1);
+    for (auto& node : x.sources)
+      unused.erase(node);
+  }
+  for (auto& x : chains_)
+    if (x.sources.empty() && !unused.empty())
+      x.sources.push_back(unused.extract(unused.begin()).value());
+  auto first_without = std::stable_partition(
+    chains_.begin(), chains_.end(), [](auto& x) { return !x.sources.empty(); });
+  if (first_without == chains_.begin() && first_without != chains_.end())
+    ++first_without; // nobody has all of it: one chain of all
+  std::vector<chain> without{first_without, chains_.end()};
+  chains_.erase(first_without, chains_.end());
+  for (auto& x : without)
+    join(x, *std::min_element(chains_.begin(), chains_.end(), is_shorter));
+  // Those that are left over help.
+  for (auto more = true; more;) {
+    more = false;
+    for (auto& x : chains_)
+      if (!unused.empty() && x.sources.size() < most_sources) {
+        x.sources.push_back(unused.extract(unused.begin()).value());
+        more = true;
+      }
+  }
+}
+
+/// Who has more stands before who has less.
+void chain_book::join(const chain& from, chain& to) {
+  to.members.insert(to.members.end(), from.members.begin(), from.members.end());
+  std::stable_sort(to.members.begin(), to.members.end(),
+                   [this](auto& a, auto& b) {
+                     return hosts_.at(a).is.missing < hosts_.at(b).is.missing;
+                   });
+}
+
+/// Those that come together stand together by rack; who comes later stands at
+/// the end, for it has nothing yet that others could get.
+void chain_book::add_those_new(timestamp now) {
+  std::vector<std::string> fresh;
+  for (auto& [node, h] : hosts_)
+    if (h.is.wants && !is_in_chain(node)) {
+      fresh.push_back(node);
+      h.moved = now;
+    }
+  if (fresh.empty())
+    return;
+  auto rack_of = [this](const std::string& node) -> const std::string& {
+    return hosts_.at(node).is.rack;
+  };
+  std::stable_sort(fresh.begin(), fresh.end(),
+                   [&](auto& a, auto& b) { return rack_of(a) < rack_of(b); });
+  std::set<std::string> idle;
+  for (auto& node : givers())
+    idle.insert(node);
+  for (auto& x : chains_)
+    if (!x.sources.empty())
+      idle.erase(x.sources.front());
+  // As many new chains as there are hosts to begin them at, a block each.
+  auto count = std::min(idle.size(), fresh.size());
+  if (chains_.empty())
+    count = std::max<size_t>(count, 1);
+  for (size_t i = 0; i < count; ++i) {
+    auto begin =
+      fresh.begin() + static_cast<ptrdiff_t>(fresh.size() * i / count);
+    auto end =
+      fresh.begin() + static_cast<ptrdiff_t>(fresh.size() * (i + 1) / count);
+    chain x;
+    if (!idle.empty()) { // one of the block's first rack, if there is one
+      auto near = std::find_if(idle.begin(), idle.end(), [&](auto& y) {
+        return rack_of(y) == rack_of(*begin);
+      });
+      x.sources = {*(near == idle.end() ? idle.begin() : near)};
+      idle.erase(x.sources.front());
+    }
+    x.members.assign(begin, end);
+    chains_.push_back(std::move(x));
+  }
+  if (count > 0)
+    return;
+  for (auto& node : fresh)
+    std::min_element(chains_.begin(), chains_.end(), is_shorter)
+      ->members.push_back(node);
+}
+
+/// One that gets nothing for so long, although the one before it has what it
+/// lacks, is not to hold up those behind it.
+void chain_book::pass_over_slow_ones(timestamp now) {
+  for (auto& x : chains_)
+    for (size_t i = 0; i + 1 < x.members.size(); ++i) {
+      auto& h = hosts_.at(x.members[i]);
+      auto before = i == 0 ? 0 : hosts_.at(x.members[i - 1]).is.missing;
+      auto could = i > 0 || !x.sources.empty();
+      if (!h.is.wants || !could || before >= h.is.missing
+          || now - h.moved < patience_)
+        continue;
+      auto node = x.members[i];
+      x.members.erase(x.members.begin() + static_cast<ptrdiff_t>(i));
+      x.members.push_back(node);
+      for (auto& y : x.members) // each has its time where it stands now
+        hosts_.at(y).moved = now;
+      break;
+    }
+}
+
+chain_book::orders chain_book::plan(timestamp now) {
+  drop_those_done();
+  add_those_new(now);
+  pass_over_slow_ones(now);
+  find_sources();
+  orders out;
+  for (auto& x : chains_) {
+    auto before = x.sources;
+    for (auto& node : x.members) {
+      if (hosts_.at(node).is.wants)
+        out[node] = before;
+      if (topology_ == bulk_topology::chain)
+        before = {node};
+    }
+  }
+  // Where nobody has all of it, those that have more than oneself may help.
+  for (auto& x : chains_) {
+    auto& head = x.members.front();
+    if (!out[head].empty())
+      continue;
+    for (auto& [node, h] : hosts_)
+      if (h.is.gives && h.is.missing < hosts_.at(head).is.missing
+          && !std::count(x.members.begin(), x.members.end(), node))
+        out[head].push_back(node);
+  }
+  return out;
+}
+
+timestamp chain_book::next_due() const {
+  auto out = far_future;
+  for (auto& x : chains_)
+    for (size_t i = 0; i + 1 < x.members.size(); ++i)
+      if (auto h = hosts_.find(x.members[i]); h != hosts_.end())
+        out = std::min(out, h->second.moved + patience_);
+  return out;
+}
+
+} // namespace millrace

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/time.hpp"
+#include "transport/messages/chain.hpp"
+
+namespace millrace {
+
+/// Who relays one content to whom. Hosts that want it stand in chains: the
+/// first of each gets it from hosts that have all of it, every other from the
+/// one before it, which passes on what has come of it so far. So each host
+/// sends it once, and the last has it little later than the first (Flashpoint,
+/// section 6.2; FP-44 to FP-46). What the thesis leaves open is decided here:
+/// receivers are spread evenly (FP-43), those of one rack follow each other,
+/// who is gone is left out (FP-48), and who holds up others goes to the end.
+class chain_book {
+public:
+  /// How a host stands to the content.
+  struct standing {
+    std::string rack;
+    uint64_t missing = 0; ///< chunks it does not have, of all
+    bool wants = false;   ///< it is getting it
+    bool gives = false;   ///< others can get from it what it has
+    friend bool operator==(const standing&, const standing&) = default;
+  };
+
+  explicit chain_book(nanoseconds patience,
+                      bulk_topology topology = bulk_topology::chain)
+    : patience_(patience),
+      topology_(topology) {}
+
+  void report(const std::string& node, const standing& x, timestamp now);
+  void lose(const std::string& node);
+
+  /// Whom each host that wants it gets it from: none where there is nobody.
+  using orders = std::map<std::string, std::vector<std::string>>;
+  orders plan(timestamp now);
+
+  /// When somebody may have been too slow for too long.
+  timestamp next_due() const;
+
+  /// Those that it knows of.
+  std::vector<std::string> hosts() const;
+
+  /// Each chain's hosts, those it comes from first.
+  struct chain {
+    std::vector<std::string> sources;
+    std::vector<std::string> members;
+    friend bool operator==(const chain&, const chain&) = default;
+  };
+  const std::vector<chain>& chains() const { return chains_; }
+
+private:
+  struct host {
+    standing is;
+    timestamp moved; ///< when it last got something, or was put where it is
+  };
+
+  std::vector<std::string> givers() const;
+  bool is_in_chain(const std::string& node) const;
+  void drop_those_done();
+  void find_sources();
+  void join(const chain& from, chain& to);
+  void add_those_new(timestamp now);
+  void pass_over_slow_ones(timestamp now);
+
+  nanoseconds patience_;
+  bulk_topology topology_;
+  std::map<std::string, host> hosts_;
+  std::vector<chain> chains_;
+};
+
+} // namespace millrace

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/chain/chain_controller_state.hpp"
+
+#include <algorithm>
+
+#include "runtime/log.hpp"
+#include "runtime/text.hpp"
+
+namespace millrace {
+
+namespace {
+
+/// Those that want something at the same time are to stand in one chain.
+constexpr auto plan_delay = 5ms;
+
+/// Whether all chunks of some ranges are in others; none at all means all.
+bool covers(const std::vector<chunk_range>& all,
+            const std::vector<chunk_range>& some) {
+  if (all.empty())
+    return true;
+  return !some.empty() && std::all_of(some.begin(), some.end(), [&](auto& x) {
+    return x.size() == 0 || std::any_of(all.begin(), all.end(), [&](auto& y) {
+             return y.first <= x.first && x.last <= y.last;
+           });
+  });
+}
+
+} // namespace
+
+void chain_controller_state::start(
+  chain_controller_actor::stateful_pointer<chain_controller_state> self,
+  chain_options options) {
+  self_ = self;
+  options_ = options;
+  set_common_handlers(self);
+}
+
+timestamp chain_controller_state::now() const {
+  return self_->clock().now();
+}
+
+const holding* chain_controller_state::find(const std::string& node,
+                                            const std::string& content) const {
+  auto i = hosts_.find(node);
+  if (i == hosts_.end())
+    return nullptr;
+  auto& all = i->second.contents;
+  auto j = std::find_if(all.begin(), all.end(),
+                        [&](auto& x) { return x.content == content; });
+  return j == all.end() ? nullptr : &*j;
+}
+
+void chain_controller_state::on_holdings(holdings& x) {
+  auto& known = hosts_[x.node];
+  if (known.incarnation > x.incarnation)
+    return;
+  auto anew = known.relay != x.relay; // it has forgotten what it was told
+  for (auto& y : known.contents)
+    changed_.insert(y.content);
+  for (auto& y : x.contents)
+    changed_.insert(y.content);
+  if (anew) {
+    std::erase_if(said_, [&](auto& y) { return y.first.first == x.node; });
+    std::erase_if(held_, [&](auto& y) { return y.first == x.node; });
+  }
+  measure(known, x);
+  known = std::move(x);
+  plan_soon();
+}
+
+void chain_controller_state::on_peer_down(const peer_down& x) {
+  auto i = hosts_.find(x.peer.name);
+  if (i == hosts_.end() || i->second.incarnation != x.peer.incarnation)
+    return;
+  for (auto& y : i->second.contents)
+    changed_.insert(y.content);
+  hosts_.erase(i);
+  auto its = [&](auto& y) { return y.first.first == x.peer.name; };
+  std::erase_if(said_, its);
+  std::erase_if(rates_, its);
+  std::erase_if(held_, [&](auto& y) { return y.first == x.peer.name; });
+  plan_soon();
+}
+
+void chain_controller_state::plan_soon() {
+  auto when = now() + plan_delay;
+  if (when >= due_)
+    return;
+  due_ = when;
+  send_at(self_, when, tick::value);
+}
+
+/// Brings the books of a content up to date: one for each part that somebody
+/// wants, for who relays a part has to have it.
+void chain_controller_state::note(const std::string& content) {
+  std::set<part> wanted;
+  for (auto& [node, host] : hosts_)
+    if (auto* x = find(node, content); x != nullptr && x->wants)
+      wanted.insert({content, x->only});
+  std::erase_if(books_, [&](auto& entry) {
+    return entry.first.first == content && !wanted.contains(entry.first);
+  });
+  for (auto& key : wanted) {
+    auto& book = books_.try_emplace(key, options_.patience, options_.topology)
+                   .first->second;
+    for (auto& node : book.hosts())
+      if (!stands_in(node, key))
+        book.lose(node);
+    for (auto& [node, host] : hosts_)
+      if (auto is = stands_in(node, key))
+        book.report(node, *is, now());
+  }
+}
+
+std::optional<chain_book::standing>
+chain_controller_state::stands_in(const std::string& node,
+                                  const part& what) const {
+  auto* x = find(node, what.first);
+  if (x == nullptr || !covers(x->only, what.second))
+    return std::nullopt;
+  chain_book::standing out;
+  out.rack = hosts_.at(node).rack;
+  out.missing = x->wants ? std::max<uint64_t>(1, x->missing) : 0;
+  out.wants = x->wants && x->only == what.second;
+  // What is on a disk it gives once it is told to hold it.
+  out.gives = !x->token.empty() || !x->wants;
+  return out;
+}
+
+void chain_controller_state::plan(const std::string& content,
+                                  chain_book& book) {
+  auto orders = book.plan(now());
+  for (auto& [node, sources] : orders) {
+    bring x{content, {}};
+    for (auto& source : sources)
+      if (auto* has = find(source, content);
+          has != nullptr && !has->token.empty())
+        x.from.push_back(
+          {source, hosts_.at(source).address, has->token, has->only});
+    say(node, x);
+  }
+}
+
+/// What is on a host's disk alone it is to have in memory while others get it.
+void chain_controller_state::hold_sources() {
+  std::set<std::pair<std::string, std::string>> wanted; // node, content
+  for (auto& [key, book] : books_)
+    for (auto& chain : book.chains())
+      for (auto& node : chain.sources)
+        wanted.insert({node, key.first});
+  auto tell = [&](const std::string& node, const hold& x) {
+    if (auto i = hosts_.find(node); i != hosts_.end())
+      self_->send(caf::actor_cast<relay_actor>(i->second.relay), x);
+  };
+  for (auto& [node, content] : wanted)
+    if (held_.insert({node, content}).second)
+      tell(node, {content, true});
+  for (auto i = held_.begin(); i != held_.end();) {
+    if (wanted.contains(*i)) {
+      ++i;
+      continue;
+    }
+    tell(i->first, {i->second, false});
+    i = held_.erase(i);
+  }
+}
+
+void chain_controller_state::say(const std::string& node, const bring& x) {
+  auto [i, fresh] = said_.try_emplace({node, x.content}, x);
+  // Who has lost what it was told to get from is told again.
+  auto* has = find(node, x.content);
+  auto same_as_it_says =
+    std::equal(x.from.begin(), x.from.end(), has->from.begin(), has->from.end(),
+               [](auto& a, auto& b) { return a.node == b; });
+  if (!fresh && i->second == x && same_as_it_says)
+    return;
+  if (fresh && x.from.empty())
+    return;
+  i->second = x;
+  log_event(log_level::info, "chains", "bring",
+            {{"node", node},
+             {"model", has->model},
+             {"from", joined(x.from, ", ", [](auto& y) { return y.node; })}});
+  self_->send(caf::actor_cast<relay_actor>(hosts_.at(node).relay), x);
+}
+
+void chain_controller_state::on_tick() {
+  due_ = far_future;
+  for (auto& content : std::exchange(changed_, {}))
+    note(content);
+  auto next = far_future;
+  for (auto& [key, book] : books_) {
+    plan(key.first, book);
+    next = std::min(next, book.next_due());
+  }
+  hold_sources();
+  if (next == far_future)
+    return;
+  // At most so often, for one may have nothing to get for long.
+  due_ = std::max(next, now() + options_.patience / 4);
+  send_at(self_, due_, tick::value);
+}
+
+chain_list chain_controller_state::on_get_chains() const {
+  chain_list out;
+  for (auto& [key, book] : books_)
+    for (auto& chain : book.chains()) {
+      chain_status y;
+      y.content = key.first;
+      y.sources = chain.sources;
+      for (auto& node : chain.members)
+        if (auto* x = find(node, key.first)) {
+          y.model = x->model;
+          y.version = x->version;
+          uint64_t chunks = 0;
+          for (auto& range : x->only)
+            chunks += range.size();
+          auto rate = rates_.find({node, key.first});
+          y.hops.push_back(
+            {node, x->from, x->only.empty() ? x->chunks : chunks, x->missing,
+             rate == rates_.end() ? 0 : rate->second.per_second});
+        }
+      out.chains.push_back(std::move(y));
+    }
+  return out;
+}
+
+/// Takes down how fast a host gets what it wants.
+void chain_controller_state::measure(const holdings& before,
+                                     const holdings& after) {
+  for (auto& x : after.contents) {
+    auto i = std::find_if(before.contents.begin(), before.contents.end(),
+                          [&](auto& y) { return y.content == x.content; });
+    auto& r = rates_[{after.node, x.content}];
+    if (!x.wants || i == before.contents.end() || !i->wants) {
+      r = {0, now()};
+      continue;
+    }
+    if (x.missing >= i->missing || now() <= r.since)
+      continue;
+    auto bytes = static_cast<double>((i->missing - x.missing) * chunk_bytes);
+    r = {bytes / to_seconds(now() - r.since), now()};
+  }
+}
+
+chain_controller_actor::behavior_type chain_controller(
+  chain_controller_actor::stateful_pointer<chain_controller_state> self,
+  chain_options options) {
+  auto& s = self->state;
+  s.start(self, options);
+  return {
+    [&s](holdings& x) { s.on_holdings(x); },
+    [&s](const peer_down& x) { s.on_peer_down(x); },
+    [&s](get_chains) { return s.on_get_chains(); },
+    [&s](tick) { s.on_tick(); },
+  };
+}
+
+} // namespace millrace

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+
+#include "actors/chain/chain_book.hpp"
+#include "actors/chain/chain_controller.hpp"
+
+namespace millrace {
+
+/// State of a CHAIN CONTROLLER; see chain_controller.hpp.
+struct chain_controller_state {
+  const char* name = "chains";
+
+  void
+  start(chain_controller_actor::stateful_pointer<chain_controller_state> self,
+        chain_options options);
+
+  void on_holdings(holdings& x);
+  void on_peer_down(const peer_down& x);
+  chain_list on_get_chains() const;
+  void on_tick();
+
+private:
+  /// Of a content, chunks of it; none: all.
+  using part = std::pair<std::string, std::vector<chunk_range>>;
+
+  struct rate {
+    double per_second = 0; ///< bytes
+    timestamp since;
+  };
+
+  timestamp now() const;
+  void measure(const holdings& before, const holdings& after);
+  void note(const std::string& content);
+  void plan(const std::string& content, chain_book& book);
+  void say(const std::string& node, const bring& x);
+  void hold_sources();
+  std::optional<chain_book::standing> stands_in(const std::string& node,
+                                                const part& what) const;
+  const holding* find(const std::string& node,
+                      const std::string& content) const;
+  void plan_soon();
+
+  chain_controller_actor::stateful_pointer<chain_controller_state> self_ =
+    nullptr;
+  chain_options options_;
+  std::map<std::string, holdings> hosts_;
+  std::map<part, chain_book> books_; ///< of what is wanted
+  std::map<std::pair<std::string, std::string>, bring> said_; ///< node, content
+  std::set<std::pair<std::string, std::string>> held_;        ///< node, content
+  std::map<std::pair<std::string, std::string>, rate> rates_; ///< as said_
+  std::set<std::string> changed_;                             ///< contents
+  timestamp due_ = far_future;
+};
+
+} // namespace millrace

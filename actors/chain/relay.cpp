@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/chain/relay_state.hpp"
+
+#include <algorithm>
+
+#include "actors/cache/cache.hpp"
+#include "models/travelling_bundle.hpp"
+#include "runtime/log.hpp"
+#include "transport/bulk/bundle_content.hpp"
+
+namespace millrace {
+
+namespace {
+
+/// Changes that come together are reported together.
+constexpr auto report_delay = 20ms;
+
+/// To open a bundle that is here.
+constexpr caf::timespan patience = 60min;
+
+/// A start that nobody has the model for is to fail some time.
+constexpr auto longest_alone = 60s;
+
+/// Finds out where the weights of a bundle that comes will lie, once that can
+/// be known, and tells.
+void find_weights(const std::shared_ptr<bundle>& x, chunk_range needed,
+                  std::function<void(result<void>)> tell) {
+  if (!x->weights_file) {
+    auto found = travelling::find_weights(*x);
+    return tell(found ? result<void>{} : found.failure());
+  }
+  x->weights_file->when(needed, [x, tell](const result<void>& there) {
+    if (!there)
+      return tell(there);
+    auto found = travelling::find_weights(*x);
+    if (found && !*found)
+      return find_weights(x, {0, x->weights_file->chunks()}, tell);
+    tell(found ? result<void>{} : found.failure());
+  });
+}
+
+bool is_all(const layer_range& x) {
+  return x == layer_range{};
+}
+
+/// What layers need, by a manifest: what says where weights are, then these.
+std::vector<chunk_range> chunks_wanted(const bundle& x, layer_range layers) {
+  auto all = x.info.layers.size();
+  auto last = layers.last == 0 ? all : std::min(layers.last, all);
+  auto first = std::min(layers.first, last);
+  if (first == 0 && last == all)
+    return {{0, chunks_in(x.info.weights.bytes)}};
+  return {travelling::first_chunks(x),
+          travelling::chunks_by_manifest(x.info, first, last)};
+}
+
+} // namespace
+
+void relay_state::start(relay_actor::stateful_pointer<relay_state> self,
+                        relay_options options) {
+  self_ = self;
+  options_ = std::move(options);
+  set_common_handlers(self);
+  options_.net->subscribe(caf::actor_cast<caf::strong_actor_ptr>(self->ctrl()),
+                          "");
+  if (auto cache = options_.net->resolve("./cache")) // from before a crash
+    self->request(caf::actor_cast<cache_actor>(cache), 5s, get_cache{})
+      .then([this](const cache_status& x) { learn_of_disk(x); },
+            [](const caf::error&) { /* it will say what it has */ });
+  report_soon();
+}
+
+timestamp relay_state::now() const {
+  return self_->clock().now();
+}
+
+template <class T>
+auto relay_state::teller() {
+  return [me = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl())](T x) {
+    if (auto to = caf::actor_cast<caf::strong_actor_ptr>(me))
+      caf::anon_send(caf::actor_cast<relay_actor>(to), std::move(x));
+  };
+}
+
+// -- what this host has -------------------------------------------------------
+
+void relay_state::on_bundle_list(const bundle_list& x) {
+  for (auto& [id, c] : contents_)
+    c.here = false;
+  for (auto& info : x.models)
+    if (!info.content.empty()) {
+      auto& c = contents_[info.content];
+      c.info = info;
+      c.here = true;
+    }
+  std::erase_if(contents_, [](auto& entry) {
+    auto& c = entry.second;
+    return !c.here && !c.bytes && !c.wants;
+  });
+  report_soon();
+}
+
+void relay_state::learn_of_disk(const cache_status& x) {
+  bundle_list out;
+  for (auto& y : x.bundles)
+    if (y.state == cache_place::disk) {
+      auto& info = out.models.emplace_back();
+      info.model = y.model;
+      info.version = y.version;
+      info.bytes = y.bytes;
+      info.content = y.content;
+    }
+  on_bundle_list(out);
+}
+
+void relay_state::offer(const std::string& id, content& c) {
+  auto travels = make_bulk_content(c.bytes);
+  if (!travels)
+    return;
+  if (c.token.empty())
+    c.token = options_.draw_token();
+  options_.port->offer(id, c.token, std::move(*travels));
+}
+
+void relay_state::on_hold(const hold& x) {
+  auto i = contents_.find(x.content);
+  if (i == contents_.end())
+    return;
+  auto& c = i->second;
+  c.held = x.on;
+  if (!x.on)
+    return close(x.content, c);
+  auto cache = options_.net->resolve("./cache");
+  if (c.bytes || !cache)
+    return;
+  fetch all{
+    c.info.model, c.info.version, {}, x.content, transfer_rank::prefetch};
+  self_->request(caf::actor_cast<cache_actor>(cache), patience, all)
+    .then([this, id = x.content](const fetched& y) { on_held(id, y); },
+          [id = x.content](const caf::error& why) {
+            log_event(log_level::warning, "relay", "cannot_hold",
+                      {{"content", id}, {"error", to_string(from_caf(why))}});
+          });
+}
+
+/// Its room is needed for something else; whoever gets it from here finds
+/// another.
+void relay_state::on_let_go(const let_go& x) {
+  auto i = contents_.find(x.content);
+  if (i == contents_.end() || i->second.here)
+    return;
+  options_.port->stop(x.content);
+  options_.port->withdraw(x.content);
+  contents_.erase(i);
+  report_soon();
+}
+
+void relay_state::on_held(const std::string& id, const fetched& x) {
+  auto i = contents_.find(id);
+  if (i == contents_.end() || !i->second.held)
+    return;
+  i->second.bytes = x.content;
+  offer(id, i->second);
+  report_soon();
+}
+
+/// What is on the disk anyway need not be open for others.
+void relay_state::close(const std::string& id, content& c) {
+  if (!c.here || c.wants || !c.bytes)
+    return;
+  c.bytes = nullptr;
+  c.token.clear();
+  options_.port->withdraw(id);
+  report_soon();
+}
+
+// -- what it gets -------------------------------------------------------------
+
+/// Whether all that layers need is there.
+bool relay_state::has(const content& c, const layer_range& layers) {
+  if (!c.bytes || !c.bytes->weights_file)
+    return c.bytes != nullptr;
+  auto wanted = chunks_wanted(*c.bytes, layers);
+  return std::all_of(wanted.begin(), wanted.end(),
+                     [&](auto& x) { return c.bytes->weights_file->has(x); });
+}
+
+caf::result<fetched> relay_state::on_fetch(const fetch& x) {
+  if (auto i = contents_.find(x.content);
+      i != contents_.end() && has(i->second, x.layers))
+    return fetched{i->second.bytes, i->second.info};
+  auto promise = self_->make_response_promise<fetched>();
+  auto& c = contents_[x.content];
+  c.info.model = x.model;
+  c.info.version = x.version;
+  c.rank = std::min(c.rank, x.rank);
+  if (!c.wants)
+    c.rank = x.rank;
+  if (!c.wants && !c.bytes)
+    c.layers = x.layers;
+  else if (c.layers != x.layers)
+    c.layers = {}; // more than one part: all of them
+  c.wants = true;
+  if (c.bytes)
+    promise.deliver(fetched{c.bytes, c.info});
+  else
+    c.waiting.push_back(promise);
+  pull(x.content, c);
+  report_soon();
+  return promise;
+}
+
+void relay_state::pull(const std::string& id, content& c) {
+  bulk_order order;
+  order.content = id;
+  order.rank = c.rank;
+  if (c.bytes)
+    if (auto known = make_bulk_content(c.bytes))
+      order.known = std::move(*known);
+  // What `begin` makes `wanted` looks at, on the same thread.
+  auto made = std::make_shared<std::shared_ptr<const bundle>>(c.bytes);
+  order.begin = [id, made, tell = teller<content_begun>()](
+                  auto& head) -> result<std::shared_ptr<bulk_content>> {
+    auto fresh = travelling::begin(id, head);
+    if (!fresh)
+      return fresh.failure();
+    auto x = std::make_shared<bundle>(std::move(*fresh));
+    *made = x;
+    find_weights(
+      x, travelling::first_chunks(*x), [id, x, tell](result<void> found) {
+        using outcome = result<std::shared_ptr<const bundle>>;
+        tell({id,
+              std::make_shared<outcome>(found ? outcome{x} : found.failure())});
+      });
+    return make_bulk_content(std::move(x));
+  };
+  order.wanted = [made, layers = c.layers](auto&) {
+    return chunks_wanted(**made, layers);
+  };
+  order.got = [id, tell = teller<content_got>()](size_t missing) {
+    tell({id, missing});
+  };
+  order.lost = [id, tell = teller<content_lost>()](auto& node, auto& why) {
+    tell({id, node, std::make_shared<const error>(why)});
+  };
+  options_.port->pull(std::move(order));
+}
+
+void relay_state::on_begun(const content_begun& x) {
+  auto i = contents_.find(x.content);
+  if (i == contents_.end())
+    return;
+  auto& c = i->second;
+  auto& found = *x.bytes;
+  if (!found)
+    return fail(x.content, c, found.failure());
+  auto waiting = std::exchange(c.waiting, {});
+  c.bytes = *found;
+  c.info = describe(c.bytes->info, {});
+  offer(x.content, c);
+  for (auto& promise : waiting)
+    promise.deliver(fetched{c.bytes, c.info});
+  report_soon();
+}
+
+/// It does not come.
+void relay_state::fail(const std::string& id, content& c, const error& why) {
+  for (auto& promise : std::exchange(c.waiting, {}))
+    promise.deliver(to_caf(why));
+  if (c.bytes && c.bytes->weights_file)
+    c.bytes->weights_file->give_up(why);
+  options_.port->stop(id);
+  options_.port->withdraw(id);
+  content anew;
+  anew.info = c.info;
+  anew.here = c.here;
+  c = std::move(anew);
+  if (!c.here)
+    contents_.erase(id);
+  report_soon();
+}
+
+void relay_state::give_up_alone() {
+  std::vector<std::string> alone;
+  for (auto& [id, c] : contents_)
+    if (c.wants && c.alone != far_future && now() - c.alone >= longest_alone)
+      alone.push_back(id);
+  for (auto& id : alone)
+    fail(id, contents_.at(id),
+         {ec::unavailable, "no host that has it is in sight for a minute", {}});
+}
+
+void relay_state::on_got(const content_got& x) {
+  auto i = contents_.find(x.content);
+  if (i == contents_.end() || !i->second.wants)
+    return;
+  auto& c = i->second;
+  c.missing = x.missing;
+  if (c.missing == 0) {
+    c.from.clear();
+    c.wants = false;
+    options_.port->stop(x.content);
+    log_event(log_level::info, "relay", "arrived",
+              {{"model", c.info.model}, {"content", x.content}});
+  }
+  report_soon();
+}
+
+void relay_state::on_lost(const content_lost& x) {
+  auto i = contents_.find(x.content);
+  if (i == contents_.end())
+    return;
+  std::erase(i->second.from, x.node);
+  log_event(log_level::warning, "relay", "source_lost",
+            {{"model", i->second.info.model},
+             {"node", x.node},
+             {"error", x.why->text}});
+  report_soon();
+}
+
+void relay_state::on_bring(const bring& x) {
+  auto i = contents_.find(x.content);
+  if (i == contents_.end() || !i->second.wants)
+    return;
+  std::vector<bulk_source> sources;
+  i->second.from.clear();
+  for (auto& y : x.from) {
+    i->second.from.push_back(y.node);
+    sources.push_back({y.node, y.address, y.token, y.only});
+  }
+  options_.port->pull_from(x.content, std::move(sources));
+  report_soon();
+}
+
+// -- chain controllers --------------------------------------------------------
+
+void relay_state::on_peer_up(const peer_up& x) {
+  if (!x.peer.has_role("controller"))
+    return;
+  controllers_.insert(x.peer.name);
+  report_soon();
+}
+
+void relay_state::on_peer_down(const peer_down& x) {
+  controllers_.erase(x.peer.name);
+  options_.port->forget(x.peer.name);
+}
+
+void relay_state::report_soon() {
+  tick_at(now() + report_delay);
+}
+
+void relay_state::tick_at(timestamp when) {
+  if (when >= armed_)
+    return;
+  armed_ = when;
+  send_at(self_, when, tick::value);
+}
+
+void relay_state::on_tick() {
+  armed_ = far_future;
+  give_up_alone();
+  report();
+  auto waits = false;
+  for (auto& [id, c] : contents_) {
+    if (!c.wants || !c.from.empty())
+      c.alone = far_future;
+    else if (c.alone == far_future)
+      c.alone = now();
+    waits |= c.alone != far_future;
+  }
+  if (waits)
+    tick_at(now() + longest_alone / 4);
+}
+
+holding relay_state::holding_of(const std::string& id, const content& c) const {
+  holding out;
+  out.content = id;
+  out.model = c.info.model;
+  out.version = c.info.version;
+  out.bytes = c.info.bytes;
+  out.chunks = chunks_in(c.info.bytes);
+  out.missing = c.wants ? c.missing : 0;
+  if (c.bytes && !c.here && !is_all(c.layers))
+    out.only = chunks_wanted(*c.bytes, c.layers);
+  out.token = c.token;
+  out.wants = c.wants;
+  out.rank = c.rank;
+  out.from = c.from;
+  return out;
+}
+
+void relay_state::report() {
+  auto& self = options_.net->self();
+  holdings x{self.name, self.incarnation,
+             self.rack, options_.port->address(),
+             {},        caf::actor_cast<caf::strong_actor_ptr>(self_->ctrl())};
+  for (auto& [id, c] : contents_)
+    x.contents.push_back(holding_of(id, c));
+  auto tell = [&](const std::string& node) {
+    if (auto to = options_.net->resolve(node + "/chains"))
+      self_->send(caf::actor_cast<chain_controller_actor>(to), x);
+  };
+  tell(self.name);
+  for (auto& node : controllers_)
+    if (node != self.name)
+      tell(node);
+}
+
+relay_actor::behavior_type
+relay(relay_actor::stateful_pointer<relay_state> self, relay_options options) {
+  auto& s = self->state;
+  s.start(self, std::move(options));
+  return {
+    [&s](const fetch& x) { return s.on_fetch(x); },
+    [&s](const bundle_list& x) { s.on_bundle_list(x); },
+    [&s](const let_go& x) { s.on_let_go(x); },
+    [&s](const bring& x) { s.on_bring(x); },
+    [&s](const hold& x) { s.on_hold(x); },
+    [&s](const peer_up& x) { s.on_peer_up(x); },
+    [&s](const peer_down& x) { s.on_peer_down(x); },
+    [&s](report_holdings) { s.report_soon(); },
+    [&s](const content_begun& x) { s.on_begun(x); },
+    [&s](const content_got& x) { s.on_got(x); },
+    [&s](const content_lost& x) { s.on_lost(x); },
+    [&s](tick) { s.on_tick(); },
+  };
+}
+
+} // namespace millrace

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <set>
+
+#include "actors/chain/relay.hpp"
+
+namespace millrace {
+
+/// State of a RELAY; see relay.hpp.
+struct relay_state {
+  const char* name = "relay";
+
+  void start(relay_actor::stateful_pointer<relay_state> self,
+             relay_options options);
+
+  caf::result<fetched> on_fetch(const fetch& x);
+  void on_bundle_list(const bundle_list& x);
+  void on_let_go(const let_go& x);
+  void on_bring(const bring& x);
+  void on_hold(const hold& x);
+  void on_begun(const content_begun& x);
+  void on_got(const content_got& x);
+  void on_lost(const content_lost& x);
+  void on_peer_up(const peer_up& x);
+  void on_peer_down(const peer_down& x);
+  void on_tick();
+  void report_soon();
+
+private:
+  struct content {
+    model_info info;
+    std::shared_ptr<const bundle> bytes; ///< null: not in memory (yet)
+    std::string token;                   ///< empty: not offered
+    bool here = false;                   ///< on this host's disk
+    bool held = false;                   ///< for others, as hold says
+    bool wants = false;                  ///< is being brought
+    layer_range layers;                  ///< of those, or all ({0, 0})
+    transfer_rank rank = transfer_rank::start;
+    uint64_t missing = 0;
+    std::vector<std::string> from;
+    timestamp alone = far_future; ///< since when nobody is there to get it from
+    std::vector<caf::typed_response_promise<fetched>> waiting;
+  };
+
+  static bool has(const content& c, const layer_range& layers);
+  void pull(const std::string& id, content& x);
+  void give_up_alone();
+  void fail(const std::string& id, content& c, const error& why);
+  void offer(const std::string& id, content& x);
+  void learn_of_disk(const cache_status& x);
+  void on_held(const std::string& id, const fetched& x);
+  void close(const std::string& id, content& c);
+  void report();
+  void tick_at(timestamp when);
+  timestamp now() const;
+  holding holding_of(const std::string& id, const content& c) const;
+
+  /// A way for the port's thread to reach this actor.
+  template <class T>
+  auto teller();
+
+  relay_actor::stateful_pointer<relay_state> self_ = nullptr;
+  relay_options options_;
+  std::map<std::string, content> contents_;
+  std::set<std::string> controllers_; ///< nodes
+  timestamp armed_ = far_future;
+};
+
+} // namespace millrace

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/node/bulk.hpp"
+
+#include "runtime/random.hpp"
+
+namespace millrace {
+
+namespace {
+
+/// An address on the same interface, at whatever port is free; of a file
+/// beside.
+std::string any_port_of(const std::string& address) {
+  auto is_file = address.starts_with("ipc://");
+  return is_file ? address + ".bulk"
+                 : address.substr(0, address.rfind(':')) + ":*";
+}
+
+} // namespace
+
+result<std::unique_ptr<zmq_bulk>> open_bulk_port(const cluster_config& config,
+                                                 const std::string& node,
+                                                 uint64_t incarnation,
+                                                 std::optional<node_keys> keys,
+                                                 metrics& counts) {
+  auto& mine = config.nodes.at(node);
+  zmq_bulk_settings settings;
+  settings.self = {node, incarnation, entropy()};
+  settings.endpoint = mine.bulk.empty() ? any_port_of(mine.peers) : mine.bulk;
+  settings.advertise = mine.advertise;
+  settings.keys = std::move(keys);
+  settings.encrypt = config.bulk.encrypt;
+  settings.limits.per_second = config.bulk.rate.bytes_per_second;
+  return zmq_bulk::open(std::move(settings), counts);
+}
+
+} // namespace millrace

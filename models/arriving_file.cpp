@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/arriving_file.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+namespace millrace {
+
+namespace {
+
+error system_error(const std::string& path, const char* what) {
+  return {ec::unavailable, path + ": cannot " + what
+                             + " memory for it: " + std::strerror(errno)};
+}
+
+/// Nobody who is handed it can write it, whatever it maps; what this process
+/// has mapped already it can.
+constexpr int early_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE;
+constexpr int last_seals = F_SEAL_WRITE | F_SEAL_SEAL;
+
+} // namespace
+
+result<std::shared_ptr<arriving_file>>
+arriving_file::make(std::string path, uint64_t bytes, chunk_list chunks) {
+  MILLRACE_ASSERT(chunks.size() == chunks_in(bytes));
+  file_descriptor file{
+    ::memfd_create("millrace-weights", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  if (!file || ::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0)
+    return system_error(path, "get");
+  std::span<std::byte> room;
+  if (bytes > 0) {
+    auto* p =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+    if (p == MAP_FAILED)
+      return system_error(path, "map");
+    ::madvise(p, bytes, MADV_HUGEPAGE); // where the system gives any
+    room = {static_cast<std::byte*>(p), bytes};
+  }
+  // Opened anew: what is mapped of a file that was opened to be written counts
+  // as written for as long as it is mapped.
+  auto again = "/proc/self/fd/" + std::to_string(file.get());
+  file_descriptor shown{::open(again.c_str(), O_RDONLY | O_CLOEXEC)};
+  auto seen = map_open_file(std::move(shown), path);
+  if (!seen || ::fcntl(file.get(), F_ADD_SEALS, early_seals) != 0) {
+    auto why = seen ? system_error(path, "seal") : std::move(seen.failure());
+    if (!room.empty())
+      ::munmap(room.data(), room.size());
+    return why;
+  }
+  std::shared_ptr<arriving_file> out{new arriving_file{
+    std::move(path), std::move(chunks), std::move(*seen), room}};
+  out->written_ = std::move(file);
+  if (bytes == 0)
+    out->seal();
+  return out;
+}
+
+std::shared_ptr<arriving_file>
+arriving_file::over(std::string path, mapped_file x, chunk_list chunks) {
+  MILLRACE_ASSERT(chunks.size() == chunks_in(x.content.size()));
+  return std::shared_ptr<arriving_file>{
+    new arriving_file{std::move(path), std::move(chunks), std::move(x), {}}};
+}
+
+arriving_file::arriving_file(std::string path, chunk_list chunks, mapped_file x,
+                             std::span<std::byte> room)
+  : path_(std::move(path)),
+    chunks_(std::move(chunks)),
+    file_(std::move(x.file)),
+    content_(std::move(x.content)),
+    room_(room),
+    states_(chunks_.size()) {
+}
+
+arriving_file::~arriving_file() {
+  if (!room_.empty())
+    ::munmap(room_.data(), room_.size());
+}
+
+result<void> arriving_file::reserve(chunk_range x) {
+  auto begin = x.first * chunk_bytes;
+  auto end = std::min<uint64_t>(x.last * chunk_bytes, bytes());
+  if (begin < end && written_
+      && ::fallocate(written_.get(), FALLOC_FL_KEEP_SIZE,
+                     static_cast<off_t>(begin), static_cast<off_t>(end - begin))
+           != 0)
+    return error{ec::overloaded, path_ + ": there is no memory for it: "
+                                   + std::strerror(errno)};
+  return {};
+}
+
+std::span<std::byte> arriving_file::room_of(size_t chunk) const {
+  auto begin = chunk * chunk_bytes;
+  return room_.subspan(begin, std::min<uint64_t>(chunk_bytes, bytes() - begin));
+}
+
+bool arriving_file::claim(size_t chunk) {
+  std::lock_guard guard{mutex_};
+  auto& x = states_.at(chunk);
+  return x == state::absent && (x = state::coming, true);
+}
+
+/// Whether a chunk that was claimed is what it should be: then it is there.
+result<void> arriving_file::settle(size_t chunk) {
+  auto begin = chunk * chunk_bytes;
+  auto n = std::min<uint64_t>(chunk_bytes, bytes() - begin);
+  auto right = chunks_.matches(chunk, content_.view().subspan(begin, n));
+  settle(chunk, right);
+  if (right)
+    return {};
+  return error{ec::bad_config, path_ + ": its bytes from "
+                                 + std::to_string(begin)
+                                 + " on have not the SHA-256 they should"};
+}
+
+result<void> arriving_file::put(size_t chunk, const source& from) {
+  if (!claim(chunk))
+    return {};
+  if (auto done = from(room_of(chunk)); !done) {
+    settle(chunk, false);
+    return done;
+  }
+  return settle(chunk);
+}
+
+result<void> arriving_file::verify(size_t chunk) {
+  return claim(chunk) ? settle(chunk) : result<void>{};
+}
+
+result<void> arriving_file::put(size_t chunk, const_bytes content) {
+  return put(chunk, [&](std::span<std::byte> room) -> result<void> {
+    if (content.size() != room.size())
+      return error{ec::bad_config,
+                   path_ + ": a chunk has " + std::to_string(content.size())
+                     + " bytes, expected " + std::to_string(room.size())};
+    std::memcpy(room.data(), content.data(), room.size());
+    return {};
+  });
+}
+
+void arriving_file::settle(size_t chunk, bool there) {
+  std::vector<waiting> done;
+  {
+    std::lock_guard guard{mutex_};
+    states_[chunk] = there ? state::there : state::absent;
+    if (!there)
+      return;
+    if (++there_ == chunks() && !room_.empty())
+      seal();
+    for (auto& x : waiting_)
+      x.missing -= x.what.first <= chunk && chunk < x.what.last;
+    auto first = std::partition(waiting_.begin(), waiting_.end(),
+                                [](auto& x) { return x.missing > 0; });
+    std::move(first, waiting_.end(), std::back_inserter(done));
+    waiting_.erase(first, waiting_.end());
+  }
+  for (auto& x : done)
+    x.then({});
+}
+
+/// Only what is mapped to be written keeps it from being sealed.
+void arriving_file::seal() {
+  if (!room_.empty())
+    ::munmap(room_.data(), room_.size());
+  room_ = {};
+  auto sealed = ::fcntl(written_.get(), F_ADD_SEALS, last_seals) == 0;
+  MILLRACE_ASSERT(sealed);
+  written_ = file_descriptor{};
+}
+
+void arriving_file::give_up(error why) {
+  std::vector<waiting> done;
+  {
+    std::lock_guard guard{mutex_};
+    if (!given_up_)
+      given_up_ = std::move(why);
+    done.swap(waiting_);
+  }
+  for (auto& x : done)
+    x.then(*given_up_);
+}
+
+void arriving_file::when(chunk_range x, arrived then) {
+  result<void> now;
+  {
+    std::lock_guard guard{mutex_};
+    auto missing = static_cast<size_t>(
+      std::count_if(states_.begin() + static_cast<ptrdiff_t>(x.first),
+                    states_.begin() + static_cast<ptrdiff_t>(x.last),
+                    [](auto y) { return y != state::there; }));
+    if (missing > 0 && !given_up_) {
+      waiting_.push_back({x, missing, std::move(then)});
+      return;
+    }
+    if (missing > 0)
+      now = *given_up_;
+  }
+  then(now);
+}
+
+result<void> arriving_file::wait(chunk_range x, std::stop_token stop) {
+  struct outcome {
+    std::mutex mutex;
+    std::condition_variable_any known;
+    std::optional<result<void>> how;
+  };
+  auto state = std::make_shared<outcome>(); // it may come when nobody waits
+  when(x, [state](const result<void>& how) {
+    std::lock_guard guard{state->mutex};
+    state->how = how;
+    state->known.notify_all();
+  });
+  std::unique_lock guard{state->mutex};
+  auto known = [&] { return state->how.has_value(); };
+  if (!state->known.wait(guard, std::move(stop), known))
+    return error{ec::cancelled, path_ + ": is not waited for any more"};
+  return *state->how;
+}
+
+bool arriving_file::is_given_up() const {
+  std::lock_guard guard{mutex_};
+  return given_up_.has_value();
+}
+
+bool arriving_file::has(size_t chunk) const {
+  return has(chunk_range{chunk, chunk + 1});
+}
+
+bool arriving_file::has(chunk_range x) const {
+  std::lock_guard guard{mutex_};
+  return std::all_of(states_.begin() + static_cast<ptrdiff_t>(x.first),
+                     states_.begin() + static_cast<ptrdiff_t>(x.last),
+                     [](auto y) { return y == state::there; });
+}
+
+size_t arriving_file::chunks_there() const {
+  std::lock_guard guard{mutex_};
+  return there_;
+}
+
+} // namespace millrace

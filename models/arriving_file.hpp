@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "models/chunks.hpp"
+#include "runtime/bytes.hpp"
+
+namespace millrace {
+
+/// A file that comes chunk by chunk, in any order and from any thread. A chunk
+/// is there once it is what the list says. Who is handed the file, or looks at
+/// it, before it is whole sees something or other where a chunk is not there
+/// yet, and waits for what it needs.
+class arriving_file {
+public:
+  /// One in memory, without a name. What is there stays as it is: nobody
+  /// outside this process can change the file, and once it is whole nobody can
+  /// at all (memfd_create(2), file seals). `path` is how errors name it.
+  /// Errors: unavailable, with the system's reason.
+  static result<std::shared_ptr<arriving_file>>
+  make(std::string path, uint64_t bytes, chunk_list chunks);
+
+  /// One on the disk, used where it is mapped, so that all processes of the
+  /// host have one copy of it: chunks come by being verified there.
+  static std::shared_ptr<arriving_file> over(std::string path, mapped_file x,
+                                             chunk_list chunks);
+
+  /// Has memory put by for these chunks, so that they cannot fail to find any
+  /// when they come. Errors: overloaded where the system has none.
+  result<void> reserve(chunk_range x);
+
+  /// Where a chunk comes from: it fills all of the room.
+  using source = std::function<result<void>(std::span<std::byte> room)>;
+
+  /// Takes a chunk, unless it is there or somebody else is about to bring it;
+  /// the caller finds out whom that leaves to bring what.
+  /// Errors: the source's; bad_config when it is not the right one: then it is
+  /// not there, and may come again.
+  result<void> put(size_t chunk, const source& from);
+  result<void> put(size_t chunk, const_bytes content);
+
+  /// Has a chunk of a file on the disk be there, unless it is.
+  /// Errors: bad_config when it is not the right one.
+  result<void> verify(size_t chunk);
+
+  /// It is not going to be whole: whoever waits now or later for what is not
+  /// there hears why.
+  void give_up(error why);
+
+  using arrived = std::function<void(const result<void>&)>;
+
+  /// Calls back once these chunks are there, or will not be: at once, or on
+  /// the thread that brings the last of them.
+  void when(chunk_range x, arrived then);
+
+  /// The same, and waits for it, or until it is told to stop: cancelled. For
+  /// threads that have nothing else to do.
+  result<void> wait(chunk_range x, std::stop_token stop = {});
+
+  /// Whether somebody has given it up.
+  bool is_given_up() const;
+
+  bool has(size_t chunk) const;
+  bool has(chunk_range x) const;
+  size_t chunks() const { return chunks_.size(); }
+  size_t chunks_there() const;
+  uint64_t bytes() const { return content_.size(); }
+
+  /// All of it; see above.
+  const shared_bytes& content() const { return content_; }
+  /// What it is mapped from, to be handed to other processes, which can read
+  /// it.
+  const file_descriptor& file() const { return file_; }
+  const std::string& path() const { return path_; }
+  const chunk_list& list() const { return chunks_; }
+
+  ~arriving_file();
+  arriving_file(const arriving_file&) = delete;
+  arriving_file& operator=(const arriving_file&) = delete;
+
+private:
+  enum class state : uint8_t { absent, coming, there };
+
+  struct waiting {
+    chunk_range what;
+    size_t missing;
+    arrived then;
+  };
+
+  arriving_file(std::string path, chunk_list chunks, mapped_file x,
+                std::span<std::byte> room);
+
+  std::span<std::byte> room_of(size_t chunk) const;
+  bool claim(size_t chunk);
+  result<void> settle(size_t chunk);
+  void settle(size_t chunk, bool there);
+  void seal();
+
+  std::string path_;
+  chunk_list chunks_;
+  file_descriptor file_;
+  shared_bytes content_;
+  std::span<std::byte> room_; ///< the same, to be written; empty once whole
+  file_descriptor written_;   ///< likewise
+  mutable std::mutex mutex_;
+  std::vector<state> states_;    ///< guarded, as all that follows
+  size_t there_ = 0;             ///< chunks
+  std::vector<waiting> waiting_; ///< for some that are not there
+  std::optional<error> given_up_;
+};
+
+} // namespace millrace

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/fields.hpp"
+#include "runtime/hash.hpp"
+
+namespace millrace {
+
+/// Files of a bundle are verified, and travel, in chunks of so many bytes; the
+/// last one of a file may be shorter.
+inline constexpr uint64_t chunk_bytes = uint64_t{1} << 20;
+
+/// FILE's list lies beside it in FILE.chunks.
+inline constexpr auto chunk_list_suffix = ".chunks";
+
+/// How many chunks a file has.
+constexpr uint64_t chunks_in(uint64_t bytes) {
+  return bytes / chunk_bytes + (bytes % chunk_bytes != 0);
+}
+
+/// Chunks [first, last) of a file.
+struct chunk_range {
+  uint64_t first = 0;
+  uint64_t last = 0;
+  MILLRACE_FIELDS(chunk_range, first, last)
+  uint64_t size() const { return last - first; }
+  friend auto operator<=>(const chunk_range&, const chunk_range&) = default;
+};
+
+/// Those that bytes [begin, end) lie in; none where there are no bytes.
+constexpr chunk_range chunks_over(uint64_t begin, uint64_t end) {
+  return begin >= end ? chunk_range{}
+                      : chunk_range{begin / chunk_bytes, chunks_in(end)};
+}
+
+/// The SHA-256 of each chunk of a file, in order, so that a part of the file
+/// can be verified without the rest. What stands for the file as a whole is the
+/// SHA-256 of this list as text, a line of hexadecimal digits for each chunk:
+///
+///     split -b 1M --filter=sha256sum FILE | cut -c-64 | sha256sum
+///
+/// and of a file of one chunk, or none, simply its own.
+class chunk_list {
+public:
+  chunk_list() = default;
+
+  static chunk_list of(const_bytes file);
+
+  /// Reads the text of a file's list. `hash` is the file's.
+  /// Errors: bad_config, unless it is the list that the hash stands for, and
+  /// that of a file of so many bytes.
+  static result<chunk_list> read(std::string_view text, uint64_t bytes,
+                                 const std::string& hash);
+
+  /// Of a file of one chunk or none, which needs no list. Errors: bad_config
+  /// where the hash is none.
+  static result<chunk_list> of_short_file(uint64_t bytes,
+                                          const std::string& hash);
+
+  std::string text() const;
+  /// Of a file of so many bytes.
+  static uint64_t text_bytes(uint64_t bytes) {
+    return chunks_in(bytes) * (2 * sizeof(sha256_digest) + 1);
+  }
+  std::string file_hash() const;
+
+  size_t size() const { return hashes_.size(); }
+
+  /// Whether that chunk holds these bytes.
+  bool matches(size_t chunk, const_bytes content) const {
+    return sha256(content) == hashes_.at(chunk);
+  }
+
+private:
+  std::vector<sha256_digest> hashes_;
+};
+
+} // namespace millrace

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/confined/load_order.hpp"
+
+namespace millrace::confined {
+
+result<load_order> make_load_order(const stage_settings& x) {
+  auto manifest = print_manifest(x.content->info);
+  std::vector<const_bytes> parts{std::as_bytes(std::span{manifest})};
+  for (auto& code : x.content->code)
+    parts.push_back(code.view());
+  auto packed = seal_in_memory(parts);
+  if (!packed)
+    return packed.failure();
+  load_order out;
+  out.packed = std::move(*packed);
+  out.files.push_back(out.packed.get());
+  if (auto& weights = x.content->weights_file)
+    out.files.push_back(weights->file().get());
+  out.what.trusted = x.trusted;
+  out.what.in_background = x.in_background;
+  out.what.manifest_bytes = manifest.size();
+  out.what.first_layer = x.first_layer;
+  out.what.last_layer = x.last_layer;
+  out.what.max_batch = x.max_batch;
+  out.what.memory = x.memory.value;
+  out.what.threads = x.threads;
+  return out;
+}
+
+} // namespace millrace::confined

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/manifest.hpp"
+
+#include <functional>
+#include <set>
+
+#include "runtime/hash.hpp"
+#include "runtime/name.hpp"
+#include "runtime/text.hpp"
+#include "runtime/yaml_record.hpp"
+
+namespace millrace {
+
+namespace {
+
+constexpr uint64_t most_parameters = 100'000; ///< what a weights file may have
+
+/// A relative path of plain components: it cannot leave the bundle.
+bool stays_inside(const std::string& path) {
+  if (path.empty() || path.size() > 255)
+    return false;
+  for (auto part : split(path, '/'))
+    if (!check_name("file", part))
+      return false;
+  return true;
+}
+
+/// What is wrong with what it says of its size; empty: nothing.
+std::string objection(const passed_value& x) {
+  constexpr size_t most_row_bytes = size_t{1} << 30;
+  auto more = shape::of(x.per_row);
+  if (!shape::of(x.extents) || !more)
+    return "has more axes than a tensor can have";
+  if (more->rank() != 0 && more->rank() != x.extents.size())
+    return "has " + std::to_string(x.extents.size()) + " axes, and rows add to "
+           + std::to_string(more->rank());
+  auto grown = *shape::of(x.extents);
+  for (size_t i = 0; i < grown.rank(); ++i) {
+    constexpr int64_t most = int64_t{1} << 40;
+    auto each = more->rank() == 0 ? 0 : x.per_row[i];
+    if (x.extents[i] < 0 || x.extents[i] > most || each < 0 || each > most)
+      return "has extents that no tensor has";
+    grown[i] += each;
+  }
+  auto bytes = dense_bytes(x.type, grown);
+  return bytes && *bytes <= most_row_bytes ? "" : "has rows of more than 1 GiB";
+}
+
+/// Whether each layer takes what there is by then, and gives what is new.
+result<void> check_passing(const manifest& x) {
+  constexpr size_t most = 64; // what a stage takes at once
+  if (x.layers.size() == 1) {
+    auto& all = x.layers[0];
+    if (all.takes.empty() && all.gives.empty())
+      return {};
+    return error{ec::bad_config,
+                 "layers: " + shown(all.name)
+                   + " is the whole model, and names what it takes or gives",
+                 {}};
+  }
+  std::set<std::string> there;
+  for (auto& input : x.signature.inputs)
+    there.insert(input.name);
+  for (auto& layer : x.layers) {
+    auto refuse = [&](const std::string& why) {
+      return error{
+        ec::bad_config, "layers: " + shown(layer.name) + " " + why, {}};
+    };
+    if (layer.takes.size() > most || layer.gives.size() > most)
+      return refuse("takes or gives more than 64 tensors");
+    for (auto& name : layer.takes)
+      if (!there.contains(name))
+        return refuse("takes " + shown(name) + ", which no layer before gives");
+    auto last = &layer == &x.layers.back();
+    if (last != layer.gives.empty())
+      return refuse(last ? "is the last and gives what has a name"
+                         : "gives nothing to those behind it");
+    for (auto& value : layer.gives) {
+      if (!there.insert(value.name).second)
+        return refuse("gives " + shown(value.name)
+                      + ", which is there already");
+      if (auto why = objection(value); !why.empty())
+        return refuse("gives " + shown(value.name) + ", which " + why);
+    }
+  }
+  return {};
+}
+
+result<void> check(const manifest& x, const std::string& file) {
+  auto refuse = [&](std::string why) {
+    return error{ec::bad_config, file + ": " + std::move(why), {}};
+  };
+  if (x.format < oldest_bundle_format || x.format > bundle_format)
+    return refuse("format " + std::to_string(x.format)
+                  + " is not known (expected "
+                  + std::to_string(oldest_bundle_format) + " or "
+                  + std::to_string(bundle_format) + ")");
+  if (auto named = check_name("model", x.name); !named)
+    return refuse(named.failure().text);
+  if (x.version == 0)
+    return refuse("version is missing or 0");
+  if (x.layers.empty())
+    return refuse("layers: there are none");
+  if (auto fine = check_signature(x.signature); !fine)
+    return refuse(fine.failure().text);
+  uint64_t parameters = 0, left = x.weights.bytes;
+  for (auto& layer : x.layers) {
+    if (!stays_inside(layer.code))
+      return refuse("layers: code " + shown(layer.code)
+                    + " is not a plain path inside the bundle");
+    if (layer.parameters > most_parameters - parameters)
+      return refuse("layers: name more than 100000 parameters");
+    parameters += layer.parameters;
+    if (layer.parameter_bytes > left)
+      return refuse("layers: have more bytes of parameters than the weights");
+    left -= layer.parameter_bytes;
+  }
+  if (auto fine = check_passing(x); !fine)
+    return refuse(fine.failure().text);
+  if (!x.weights.file.empty() && !stays_inside(x.weights.file))
+    return refuse("weights: file " + shown(x.weights.file)
+                  + " is not a plain path inside the bundle");
+  if (x.samples && !stays_inside(x.samples->file))
+    return refuse("samples: file " + shown(x.samples->file)
+                  + " is not a plain path inside the bundle");
+  return {};
+}
+
+} // namespace
+
+std::string layers_key(const std::vector<layer_info>& xs) {
+  constexpr size_t digits = 16;
+  std::string text;
+  for (auto& layer : xs)
+    text += layer.name + '\n' + layer.code_sha256 + '\n'
+            + std::to_string(layer.parameter_bytes) + '\n'
+            + joined(layer.takes, " ", std::identity{}) + '\n';
+  return sha256_hex(std::as_bytes(std::span{text})).substr(0, digits);
+}
+
+result<manifest> parse_manifest(const std::string& text,
+                                const std::string& file) {
+  manifest out;
+  if (auto done = yaml_reader{file}.read(text, out); !done)
+    return done.failure();
+  if (auto fine = check(out, file); !fine)
+    return fine.failure();
+  return out;
+}
+
+std::string print_manifest(const manifest& x) {
+  return yaml_writer::write(x);
+}
+
+} // namespace millrace

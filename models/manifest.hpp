@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/signature.hpp"
+
+namespace millrace {
+
+/// What a layer gives to those behind it. For a request of one row, whose other
+/// free extents are 1, it has these extents; each further row adds `per_row`.
+struct passed_value {
+  std::string name;
+  dtype type = dtype::f32;
+  std::vector<int64_t> extents;
+  std::vector<int64_t> per_row; ///< as many; empty: it adds nothing
+  MILLRACE_FIELDS(passed_value, name, type, extents, per_row)
+};
+
+/// One layer of a model: its code as TorchScript without parameters, and where
+/// its parameters lie in the weights file. What passes between layers goes by
+/// names: the signature's inputs, and what layers before have given; the last
+/// layer gives the signature's outputs and says nothing of that. A layer that
+/// is the whole model takes all inputs, and says nothing either.
+struct layer_info {
+  std::string name;
+  std::string code; ///< file, relative to the bundle
+  uint64_t code_bytes = 0;
+  std::string code_sha256;
+  /// Hash of the layer's parameter bytes: caches are keyed by it.
+  std::string parameters_sha256;
+  uint64_t parameters = 0; ///< how many tensors of the weights file, in order
+  uint64_t parameter_bytes = 0;
+  std::vector<std::string> takes;
+  std::vector<passed_value> gives;
+  MILLRACE_FIELDS(layer_info, name, code, code_bytes, code_sha256,
+                  parameters_sha256, parameters, parameter_bytes, takes, gives)
+};
+
+/// A quality that somebody measured, and on what.
+struct accuracy_info {
+  double value = 0; ///< fraction of right answers, 0 to 1
+  std::string metric = "top-1";
+  std::string data;
+  MILLRACE_FIELDS(accuracy_info, value, metric, data)
+};
+
+/// A file of tensors. Beside the weights, where they have more than one chunk,
+/// is FILE.chunks, the text of their chunk_list.
+struct tensors_info {
+  std::string file;
+  uint64_t bytes = 0;
+  std::string sha256;
+  MILLRACE_FIELDS(tensors_info, file, bytes, sha256)
+};
+
+/// What model.yaml says: everything about a model but its bytes. What it calls
+/// the sha256 of a file is what chunk_list says; in format 1 it was simply the
+/// SHA-256 of its bytes.
+struct manifest {
+  uint32_t format = 0;
+  std::string name;
+  uint64_t version = 0;
+  std::string application;
+  std::string description;
+  std::optional<accuracy_info> accuracy;
+  std::string licence;
+  std::string precision;
+  std::string parent;    ///< NAME/VERSION it was derived from
+  std::string generator; ///< what made it
+  std::vector<std::string> labels;
+  struct signature signature;
+  std::vector<layer_info> layers;
+  tensors_info weights;
+  /// What the whole model made of which inputs when it was imported:
+  /// "input/NAME" and "output/NAME" of each.
+  std::optional<tensors_info> samples;
+  MILLRACE_FIELDS(manifest, format, name, version, application, description,
+                  accuracy, licence, precision, parent, generator, labels,
+                  signature, layers, weights, samples)
+};
+
+inline constexpr uint32_t bundle_format = 2;
+/// That can still be read.
+inline constexpr uint32_t oldest_bundle_format = 1;
+
+/// Reads a manifest and checks what needs no other file: format, names, sizes,
+/// paths that stay inside the bundle. `file` is how errors name it.
+/// Errors: bad_config with file, line and key.
+result<manifest> parse_manifest(const std::string& text,
+                                const std::string& file);
+
+std::string print_manifest(const manifest& x);
+
+/// A name for layers that costs depend on: not on their parameters' values.
+std::string layers_key(const std::vector<layer_info>& xs);
+
+} // namespace millrace

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/travelling_bundle.hpp"
+
+#include "runtime/hash.hpp"
+#include "runtime/text.hpp"
+
+namespace millrace::travelling {
+
+std::string id_of(const bundle& x) {
+  return sha256_hex(std::as_bytes(std::span{x.text}));
+}
+
+result<std::vector<shared_bytes>> pieces_of(const bundle& x) {
+  if (x.info.format < 2)
+    return error{
+      ec::bad_request,
+      x.directory
+        + ": has the format of an earlier release, in which it cannot"
+          " travel; import it again",
+      {}};
+  auto many = x.weights_file && x.weights_file->chunks() > 1;
+  std::vector<shared_bytes> out{
+    shared_bytes::copy_of(x.text),
+    shared_bytes::copy_of(many ? x.weights_file->list().text() : "")};
+  out.insert(out.end(), x.code.begin(), x.code.end());
+  return out;
+}
+
+result<bundle> begin(const std::string& id,
+                     const std::vector<shared_bytes>& pieces) {
+  auto refuse = [&](const std::string& why) {
+    return error{ec::bad_config, "bundle " + id + ": " + why, {}};
+  };
+  // Before a size in it is believed.
+  if (pieces.empty() || sha256_hex(pieces[0].view()) != id)
+    return refuse("its manifest's SHA-256 is another");
+  auto text = std::string{pieces[0].text()};
+  auto info = parse_manifest(text, "bundle " + id);
+  if (!info)
+    return info.failure();
+  if (info->format < 2 || pieces.size() != 2 + info->layers.size())
+    return refuse("has not the pieces that its manifest tells of");
+  auto name = info->name + "/" + std::to_string(info->version);
+  bundle out{std::move(*info), std::move(name), std::move(text), {}, {},
+             nullptr};
+  for (size_t i = 0; i < out.info.layers.size(); ++i) {
+    auto& layer = out.info.layers[i];
+    auto& code = pieces[i + 2];
+    if (code.size() != layer.code_bytes
+        || !is_right(out.info, code.view(), layer.code_sha256))
+      return refuse("the code of layer " + shown(layer.name) + " is another");
+    out.code.push_back(code);
+  }
+  auto& [file, bytes, sha256] = out.info.weights;
+  if (file.empty())
+    return out;
+  auto chunks = bytes <= chunk_bytes
+                  ? chunk_list::of_short_file(bytes, sha256)
+                  : chunk_list::read(pieces[1].text(), bytes, sha256);
+  if (!chunks)
+    return refuse(chunks.failure().text);
+  auto room =
+    arriving_file::make(out.directory + "/" + file, bytes, std::move(*chunks));
+  if (!room)
+    return room.failure();
+  out.weights_file = std::move(*room);
+  return out;
+}
+
+chunk_range chunks_by_manifest(const manifest& x, size_t first, size_t last) {
+  MILLRACE_ASSERT(first <= last && last <= x.layers.size());
+  if (x.layers.size() == 1)
+    return {0, chunks_in(x.weights.bytes)};
+  auto end = x.weights.bytes;
+  for (auto i = x.layers.size(); i > last; --i)
+    end -= x.layers[i - 1].parameter_bytes;
+  auto begin = end;
+  for (auto i = last; i > first; --i)
+    begin -= x.layers[i - 1].parameter_bytes;
+  return chunks_over(begin, end);
+}
+
+chunk_range first_chunks(const bundle& x) {
+  auto& all = x.info.weights.bytes;
+  if (x.info.layers.size() == 1)
+    return chunks_over(0, all);
+  auto head = all;
+  for (auto& layer : x.info.layers)
+    head -= layer.parameter_bytes;
+  return chunks_over(0, head);
+}
+
+result<bool> find_weights(bundle& x) {
+  if (!x.weights_file)
+    return check_weights(x) ? result<bool>{true} : check_weights(x).failure();
+  auto whole = true;
+  auto& file = *x.weights_file;
+  auto tensors = read_safetensors(file.content(), [&]() -> result<void> {
+    whole = file.has(chunk_range{0, file.chunks()});
+    return whole ? result<void>{} : error{ec::unavailable, "yet to come", {}};
+  });
+  if (!whole)
+    return false;
+  if (!tensors)
+    return std::move(tensors.failure()).within(file.path());
+  x.weights = std::move(*tensors);
+  if (auto fine = check_weights(x); !fine)
+    return fine.failure();
+  return true;
+}
+
+} // namespace millrace::travelling

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "models/bundle.hpp"
+
+/// \file
+/// Where a bundle comes in pieces from somebody else: what is small of it, then
+/// the chunks of its weights.
+namespace millrace::travelling {
+
+/// What the bundle is known by.
+std::string id_of(const bundle& x);
+
+/// Its manifest, its list of chunks, and its code, layer by layer.
+/// Errors: bad_request of one of format 1, whose weights have no such list.
+result<std::vector<shared_bytes>> pieces_of(const bundle& x);
+
+/// A bundle of these pieces, without any weights yet.
+/// Errors: bad_config for what is not what the id, or the manifest, says.
+result<bundle> begin(const std::string& id,
+                     const std::vector<shared_bytes>& pieces);
+
+/// The chunks that say where the weights are.
+chunk_range first_chunks(const bundle& x);
+
+/// The chunks of layers [first, last)'s weights, by its manifest.
+chunk_range chunks_by_manifest(const manifest& x, size_t first, size_t last);
+
+/// Has the weights of a bundle be where they will be, when its first chunks are
+/// there. Nothing, when all of them have to be there first.
+/// Errors: bad_config.
+result<bool> find_weights(bundle& x);
+
+} // namespace millrace::travelling

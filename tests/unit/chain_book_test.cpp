@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "actors/chain/chain_book.hpp"
+#include "runtime/random.hpp"
+
+using namespace millrace;
+
+namespace {
+
+using strings = std::vector<std::string>;
+using orders = chain_book::orders;
+
+constexpr uint64_t all = 100; ///< chunks
+
+const timestamp begin{};
+
+/// A book in which these have it and those want it.
+struct board {
+  chain_book book{500ms};
+  timestamp now = begin;
+
+  void has(const std::string& node, const std::string& rack = {}) {
+    book.report(node, {rack, 0, false, true}, now);
+  }
+  void wants(const std::string& node, uint64_t missing = all,
+             const std::string& rack = {}) {
+    book.report(node, {rack, missing, true, true}, now);
+  }
+  orders plan() { return book.plan(now); }
+};
+
+} // namespace
+
+TEST_CASE("FP-44: receivers stand in a chain, each behind the one before it") {
+  board x;
+  x.has("s");
+  for (auto node : {"a", "b", "c"})
+    x.wants(node);
+  CHECK(x.plan() == orders{{"a", {"s"}}, {"b", {"a"}}, {"c", {"b"}}});
+}
+
+TEST_CASE("FP-43: receivers are spread evenly over senders") {
+  for (size_t senders = 1; senders <= 6; ++senders)
+    for (size_t receivers = 1; receivers <= 20; ++receivers) {
+      CAPTURE(senders);
+      CAPTURE(receivers);
+      board x;
+      for (size_t i = 0; i < senders; ++i)
+        x.has("s" + std::to_string(i));
+      for (size_t i = 0; i < receivers; ++i)
+        x.wants("r" + std::to_string(100 + i));
+      x.plan();
+      auto& chains = x.book.chains();
+      CHECK(chains.size() == std::min(senders, receivers));
+      size_t least = receivers, most = 0;
+      for (auto& chain : chains) {
+        least = std::min(least, chain.members.size());
+        most = std::max(most, chain.members.size());
+      }
+      CHECK(most - least <= 1);
+    }
+}
+
+TEST_CASE("chain_book: hosts of a rack follow each other, and begin at one of"
+          " theirs") {
+  board x;
+  x.has("s1", "one");
+  x.has("s2", "two");
+  x.wants("a", all, "two");
+  x.wants("b", all, "one");
+  x.wants("c", all, "two");
+  x.wants("d", all, "one");
+  CHECK(x.plan()
+        == orders{{"b", {"s1"}}, {"d", {"b"}}, {"a", {"s2"}}, {"c", {"a"}}});
+}
+
+TEST_CASE("FP-48: when a host is gone the one before it is linked with the one"
+          " behind it") {
+  board x;
+  x.has("s");
+  for (auto node : {"a", "b", "c"})
+    x.wants(node);
+  x.plan();
+  x.book.lose("b");
+  CHECK(x.plan() == orders{{"a", {"s"}}, {"c", {"a"}}});
+  x.book.lose("a");
+  CHECK(x.plan() == orders{{"c", {"s"}}});
+}
+
+TEST_CASE("chain_book: another host that has it takes the place of a source"
+          " that is gone") {
+  board x;
+  x.has("s");
+  x.wants("a");
+  x.plan();
+  x.has("t");
+  x.book.lose("s");
+  CHECK(x.plan() == orders{{"a", {"t"}}});
+}
+
+TEST_CASE("chain_book: who comes later stands at the end of a chain") {
+  board x;
+  x.has("s");
+  x.wants("a");
+  x.wants("b");
+  x.plan();
+  x.wants("a", 20);
+  x.wants("b", 30);
+  x.wants("0");
+  CHECK(x.plan() == orders{{"a", {"s"}}, {"b", {"a"}}, {"0", {"b"}}});
+}
+
+TEST_CASE("FP-46: while there are others, no host sends to two") {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    CAPTURE(seed);
+    random_stream random{seed};
+    board x;
+    x.has("s");
+    std::map<std::string, uint64_t> missing;
+    for (int step = 0; step < 60; ++step) {
+      x.now += 10ms;
+      auto node = "n" + std::to_string(random.below(8));
+      if (random.below(10) == 0) {
+        x.book.lose(node);
+        missing.erase(node);
+      } else {
+        auto& left = missing.try_emplace(node, all).first->second;
+        left -= std::min<uint64_t>(left, random.below(30));
+        left > 0 ? x.wants(node, left) : x.has(node);
+      }
+      std::map<std::string, size_t> sends;
+      auto plan = x.plan();
+      size_t waiting = 0;
+      for (auto& [to, left] : missing)
+        if (left > 0) {
+          ++waiting;
+          CHECK(!plan[to].empty()); // s has it
+        }
+      CHECK(plan.size() == waiting);
+      // No two chains begin at one host while another has none.
+      for (auto& [to, from] : plan)
+        for (auto& source : from)
+          ++sends[source];
+      for (auto& [source, n] : sends)
+        CHECK(n <= 1);
+    }
+  }
+}
+
+TEST_CASE("chain_book: one that gets nothing although it could goes to the end"
+          " of its chain") {
+  board x;
+  x.has("s");
+  for (auto node : {"a", "b", "c"})
+    x.wants(node);
+  x.plan();
+  for (int i = 1; i <= 6; ++i) { // b hangs; c has nothing to get
+    x.now += 100ms;
+    x.wants("a", all - static_cast<uint64_t>(i) * 5);
+    x.wants("b");
+    x.wants("c");
+    x.plan();
+  }
+  CHECK(x.plan() == orders{{"a", {"s"}}, {"c", {"a"}}, {"b", {"c"}}});
+}
+
+TEST_CASE("chain_book: one that has nothing to get is not slow") {
+  board x;
+  x.has("s");
+  x.wants("a", 50);
+  x.wants("b", 50);
+  x.wants("c", 50);
+  x.plan();
+  for (int i = 1; i <= 4; ++i) {
+    x.now += 100ms;
+    CHECK(x.plan() == orders{{"a", {"s"}}, {"b", {"a"}}, {"c", {"b"}}});
+  }
+}
+
+TEST_CASE("FP-62: several hosts that have it share the work of one chain") {
+  board x;
+  for (auto node : {"s1", "s2", "s3"})
+    x.has(node);
+  x.wants("a");
+  CHECK(x.plan() == orders{{"a", {"s1", "s2", "s3"}}});
+}
+
+TEST_CASE("chain_book: where nobody has all of it, who has more helps") {
+  board x;
+  x.wants("a", 60);
+  x.wants("b", 40);
+  auto plan = x.plan();
+  CHECK(plan["a"].size() + plan["b"].size() == 1);
+}
+
+TEST_CASE("chain_book: a host that has got it begins the rest of its chain") {
+  board x;
+  x.has("s");
+  for (auto node : {"a", "b", "c"})
+    x.wants(node);
+  x.plan();
+  x.has("a");
+  CHECK(x.plan() == orders{{"b", {"a", "s"}}, {"c", {"b"}}});
+  x.has("b");
+  x.has("c");
+  CHECK(x.plan().empty());
+  CHECK(x.book.chains().empty());
+}
+
+TEST_CASE("chain_book: without chains all get it from who has all of it") {
+  chain_book x{500ms, bulk_topology::unicast};
+  x.report("s", {"", 0, false, true}, begin);
+  for (auto node : {"a", "b"})
+    x.report(node, {"", all, true, true}, begin);
+  CHECK(x.plan(begin) == orders{{"a", {"s"}}, {"b", {"s"}}});
+}

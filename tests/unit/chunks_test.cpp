@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include "models/arriving_file.hpp"
+#include "runtime/random.hpp"
+
+using namespace millrace;
+
+namespace {
+
+/// Of two whole chunks and a bit.
+std::string long_file() {
+  random_stream random{1};
+  std::string out(2 * chunk_bytes + 5, '\0');
+  for (auto& c : out)
+    c = static_cast<char>(random.below(256));
+  return out;
+}
+
+const_bytes bytes(const std::string& x) {
+  return std::as_bytes(std::span{x});
+}
+
+const_bytes chunk_of(const std::string& x, size_t i) {
+  auto rest = bytes(x).subspan(i * chunk_bytes);
+  return rest.first(std::min(rest.size(), chunk_bytes));
+}
+
+std::shared_ptr<arriving_file> coming(const std::string& x) {
+  auto out = arriving_file::make("weights", x.size(), chunk_list::of(bytes(x)));
+  REQUIRE(out);
+  return *out;
+}
+
+/// Somebody who waits for chunks.
+struct listener {
+  std::vector<std::string> heard; ///< empty: they are there
+  arriving_file::arrived hear() {
+    return [this](const result<void>& x) {
+      heard.push_back(x ? "" : x.failure().text);
+    };
+  }
+};
+
+} // namespace
+
+TEST_CASE("chunks: a file has one for each MiB that it begins") {
+  CHECK(chunks_in(0) == 0);
+  CHECK(chunks_in(1) == 1);
+  CHECK(chunks_in(chunk_bytes) == 1);
+  CHECK(chunks_in(chunk_bytes + 1) == 2);
+  CHECK(chunks_over(0, 1) == chunk_range{0, 1});
+  CHECK(chunks_over(chunk_bytes - 1, chunk_bytes + 1) == chunk_range{0, 2});
+  CHECK(chunks_over(chunk_bytes, chunk_bytes).size() == 0);
+}
+
+TEST_CASE(
+  "chunks: the hash of a short file is its SHA-256, that of a longer one"
+  " of its list") {
+  std::string shorter = "code";
+  CHECK(chunk_list::of(bytes(shorter)).file_hash()
+        == sha256_hex(bytes(shorter)));
+  CHECK(chunk_list::of({}).file_hash() == sha256_hex({}));
+  auto file = long_file();
+  auto list = chunk_list::of(bytes(file));
+  auto text = list.text();
+  CHECK(text
+        == sha256_hex(chunk_of(file, 0)) + "\n" + sha256_hex(chunk_of(file, 1))
+             + "\n" + sha256_hex(chunk_of(file, 2)) + "\n");
+  CHECK(list.file_hash() == sha256_hex(bytes(text)));
+}
+
+TEST_CASE("P8: a list of chunks that is not the file's is refused") {
+  auto file = long_file();
+  auto list = chunk_list::of(bytes(file));
+  auto text = list.text();
+  auto hash = list.file_hash();
+  REQUIRE(chunk_list::read(text, file.size(), hash));
+  auto refused = [&](const std::string& x) {
+    return !chunk_list::read(x, file.size(), hash);
+  };
+  for (size_t i = 0; i < text.size(); ++i) {
+    auto wrong = text;
+    wrong[i] ^= 1;
+    CHECK(refused(wrong));
+  }
+  CHECK(refused(text.substr(1)));
+  CHECK(refused(text.substr(0, text.size() - 1)));
+  CHECK(refused(text + text.substr(0, 65)));
+  CHECK(refused(""));
+  CHECK_FALSE(chunk_list::read(text, file.size() + chunk_bytes, hash));
+  CHECK_FALSE(chunk_list::of_short_file(4, "none"));
+}
+
+TEST_CASE("arriving_file: it is there chunk by chunk, in any order") {
+  auto file = long_file();
+  auto x = coming(file);
+  listener of_last, of_all;
+  x->when({2, 3}, of_last.hear());
+  x->when({0, 3}, of_all.hear());
+  CHECK_FALSE(x->has(2));
+  REQUIRE(x->put(2, chunk_of(file, 2)));
+  CHECK(x->has(2));
+  CHECK(of_last.heard == std::vector<std::string>{""});
+  REQUIRE(x->put(0, chunk_of(file, 0)));
+  CHECK(of_all.heard.empty());
+  REQUIRE(x->put(1, chunk_of(file, 1)));
+  CHECK(of_all.heard.size() == 1);
+  CHECK(x->content().text() == file);
+  CHECK(x->has(chunk_range{0, 3}));
+  listener late;
+  x->when({0, 1}, late.hear());
+  CHECK(late.heard.size() == 1);
+}
+
+TEST_CASE("P8: a chunk that is wrong is not there, and may come again") {
+  auto file = long_file();
+  auto x = coming(file);
+  listener all;
+  x->when({0, 3}, all.hear());
+  for (size_t i = 0; i < 3; ++i) {
+    std::string wrong{reinterpret_cast<const char*>(chunk_of(file, i).data()),
+                      chunk_of(file, i).size()};
+    wrong.back() ^= 4;
+    CHECK(x->put(i, bytes(wrong)).failure().code == ec::bad_config);
+    CHECK_FALSE(x->put(i, bytes(wrong).subspan(1)));
+    CHECK_FALSE(x->has(i));
+    CHECK(all.heard.empty());
+    CHECK(x->put(i, chunk_of(file, i)));
+    CHECK(x->put(i, bytes(wrong))); // which nobody looks at any more
+  }
+  CHECK(all.heard.size() == 1);
+  CHECK(x->content().text() == file);
+}
+
+TEST_CASE("P8: nobody can change a file that arrives but who brings it") {
+  auto file = long_file();
+  auto x = coming(file);
+  auto fd = x->file().get();
+  auto writable = [&] {
+    auto* p = ::mmap(nullptr, 1, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return p != MAP_FAILED;
+  };
+  CHECK_FALSE(writable());
+  CHECK(::pwrite(fd, "x", 1, 0) == -1);
+  CHECK(::ftruncate(fd, 0) == -1);
+  for (size_t i = 0; i < 3; ++i)
+    REQUIRE(x->put(i, chunk_of(file, i)));
+  CHECK_FALSE(writable());
+  CHECK((::fcntl(fd, F_GET_SEALS) & (F_SEAL_WRITE | F_SEAL_SEAL))
+        == (F_SEAL_WRITE | F_SEAL_SEAL));
+}
+
+TEST_CASE("arriving_file: who waits for one that was given up hears why") {
+  auto file = long_file();
+  auto x = coming(file);
+  REQUIRE(x->put(0, chunk_of(file, 0)));
+  listener before, after, there;
+  x->when({0, 2}, before.hear());
+  x->give_up({ec::unavailable, "the disk is gone", {}});
+  x->give_up({ec::unavailable, "as nobody hears", {}});
+  x->when({1, 2}, after.hear());
+  x->when({0, 1}, there.hear());
+  for (auto* l : {&before, &after})
+    CHECK(l->heard == std::vector<std::string>{"the disk is gone"});
+  CHECK(there.heard == std::vector<std::string>{""});
+}
+
+TEST_CASE("arriving_file: who stops waiting need not wait") {
+  auto x = coming(long_file());
+  std::stop_source stop;
+  stop.request_stop();
+  CHECK(x->wait({0, 3}, stop.get_token()).failure().code == ec::cancelled);
+}
+
+TEST_CASE("arriving_file: one without bytes is whole from the start") {
+  auto x = coming("");
+  CHECK(x->wait({}));
+  CHECK(x->content().empty());
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include "models/bundle_store.hpp"
+#include "models/import/draft.hpp"
+#include "models/travelling_bundle.hpp"
+#include "tests/support/builders.hpp"
+#include "tests/support/temporary_directory.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+
+namespace {
+
+/// Of three layers, each with a parameter of a bit more than a chunk.
+class store_with_one {
+public:
+  store_with_one() {
+    manifest info;
+    info.format = bundle_format;
+    info.name = "m";
+    info.version = 1;
+    info.signature = {{{"x", dtype::f32, {-1, 4}}},
+                      {{"y", dtype::f32, {-1, 4}}}};
+    model_parts parts;
+    parts.inputs = {{"x", "Tensor"}};
+    std::string before = "x";
+    for (std::string name : {"a", "b", "c"}) {
+      auto gives = name == "c" ? std::vector<std::string>{}
+                               : std::vector<std::string>{"from " + name};
+      auto size = static_cast<int64_t>(chunk_bytes) + 64;
+      parts.layers.push_back({name,
+                              {before},
+                              gives,
+                              "code of " + name,
+                              {{"weight", *tensor::zeros(dtype::u8, {size})}}});
+      before = "from " + name;
+    }
+    auto made = make_draft(std::move(info), std::move(parts));
+    REQUIRE_MESSAGE(made, made.failure().text);
+    REQUIRE(bundle_store{folder.path()}.add(made->content->info, made->files));
+  }
+
+  result<bundle> open(verify how = verify::hashes) const {
+    return bundle_store{folder.path()}.open("m", "", how);
+  }
+
+  std::string file(const std::string& name) const {
+    return folder / ("m/1/" + name);
+  }
+
+  temporary_directory folder;
+};
+
+} // namespace
+
+TEST_CASE("bundle: what it consists of makes the same bundle elsewhere") {
+  store_with_one here;
+  auto x = here.open();
+  REQUIRE_MESSAGE(x, x.failure().text);
+  auto pieces = travelling::pieces_of(*x);
+  REQUIRE(pieces);
+  CHECK(pieces->size() == 5); // manifest, list, the code of three layers
+  auto y = travelling::begin(travelling::id_of(*x), *pieces);
+  REQUIRE_MESSAGE(y, y.failure().text);
+  CHECK(y->info == x->info);
+  CHECK_FALSE(travelling::find_weights(*y)); // there are no bytes to look at
+  auto& to = *y->weights_file;
+  auto first = travelling::first_chunks(*y);
+  CHECK(first == chunk_range{0, 1});
+  for (size_t i = to.chunks(); i > 0; --i) {
+    auto all = x->weights_file->content().view().subspan((i - 1) * chunk_bytes);
+    REQUIRE(to.put(i - 1, all.first(std::min(all.size(), chunk_bytes))));
+  }
+  REQUIRE(travelling::find_weights(*y));
+  CHECK(y->weights == x->weights);
+}
+
+TEST_CASE("bundle: the chunks of layers are known by the manifest alone") {
+  store_with_one here;
+  auto x = here.open();
+  REQUIRE(x);
+  for (size_t first = 0; first < 3; ++first)
+    for (size_t last = first + 1; last <= 3; ++last)
+      CHECK(travelling::chunks_by_manifest(x->info, first, last)
+            == chunks_of(*x, first, last));
+}
+
+TEST_CASE("P8, I17: pieces of another bundle are refused, whichever it is") {
+  store_with_one here;
+  auto x = here.open();
+  REQUIRE(x);
+  auto pieces = *travelling::pieces_of(*x);
+  auto id = travelling::id_of(*x);
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    CAPTURE(i);
+    auto wrong = pieces;
+    std::string text{wrong[i].text()};
+    text[text.size() / 2] ^= 1;
+    wrong[i] = shared_bytes::copy_of(text);
+    CHECK_FALSE(travelling::begin(id, wrong));
+    wrong.erase(wrong.begin() + static_cast<ptrdiff_t>(i));
+    CHECK_FALSE(travelling::begin(id, wrong));
+  }
+  CHECK_FALSE(travelling::begin(std::string(64, '0'), pieces));
+  CHECK_FALSE(travelling::begin(id, {}));
+  auto more = pieces;
+  more.push_back(pieces.back());
+  CHECK_FALSE(travelling::begin(id, more));
+}
+
+TEST_CASE("P8: of a part's weights only its own chunks have to be right") {
+  store_with_one here;
+  auto weights = read_file(here.file("weights.safetensors"), 8u << 20);
+  REQUIRE(weights);
+  weights->back() ^= 1; // the last layer's
+  REQUIRE(write_file(here.file("weights.safetensors"),
+                     std::as_bytes(std::span{*weights})));
+  CHECK(here.open().failure().text.find("SHA-256") != std::string::npos);
+  auto x = bundle_store{here.folder.path()}.open_to_verify("m", "");
+  REQUIRE(x);
+  auto verify_layers = [&](size_t first, size_t last) {
+    auto which = chunks_of(*x, first, last);
+    for (auto i = which.first; i < which.last; ++i)
+      if (!x->weights_file->verify(i))
+        return false;
+    return x->weights_file->has(which);
+  };
+  CHECK(verify_layers(0, 2));
+  CHECK_FALSE(verify_layers(2, 3));
+}
+
+TEST_CASE("P8: a bundle whose list of chunks is gone or wrong is refused") {
+  store_with_one here;
+  auto list = here.file("weights.safetensors.chunks");
+  auto text = read_file(list, 1 << 20);
+  REQUIRE(text);
+  auto wrong = *text;
+  wrong[3] = wrong[3] == 'a' ? 'b' : 'a';
+  REQUIRE(write_file(list, std::as_bytes(std::span{wrong})));
+  CHECK_FALSE(here.open());
+  std::filesystem::remove(list);
+  CHECK_FALSE(here.open());
+}

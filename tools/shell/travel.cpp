@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// \file
+/// The commands `chains` and `cache`: models on their way from host to host,
+/// and what hosts keep of them.
+
+#include <algorithm>
+#include <iostream>
+
+#include "models/chunks.hpp"
+#include "runtime/text.hpp"
+#include "shell/ask.hpp"
+#include "shell/tables.hpp"
+#include "shell/views.hpp"
+
+namespace millrace {
+
+namespace {
+
+/// A bar of so many characters, full by that part.
+std::string bar(double part, size_t width) {
+  auto full = static_cast<size_t>(part * static_cast<double>(width) + 0.5);
+  std::string out;
+  for (size_t i = 0; i < width; ++i)
+    out += i < full ? "#" : ".";
+  return out;
+}
+
+/// How much of what a host wants is there.
+double part_there(const chain_hop& x) {
+  return x.chunks == 0
+           ? 0
+           : 1 - static_cast<double>(x.missing) / static_cast<double>(x.chunks);
+}
+
+std::string name_of(const std::string& model, uint64_t version) {
+  return model + " " + std::to_string(version);
+}
+
+/// Of those that get something from somebody, the one that gets least: those
+/// behind it get no more. Null where there is no difference worth a word.
+const chain_hop* slowest_of(const chain_status& x) {
+  const chain_hop* slowest = nullptr;
+  double most = 0;
+  for (auto& hop : x.hops) {
+    most = std::max(most, hop.rate);
+    if (hop.rate > 0 && (slowest == nullptr || hop.rate < slowest->rate))
+      slowest = &hop;
+  }
+  return slowest != nullptr && slowest->rate < 0.8 * most ? slowest : nullptr;
+}
+
+void draw(const chain_status& x) {
+  std::cout << name_of(x.model, x.version) << ": "
+            << (x.sources.empty()
+                  ? "nobody has all of it"
+                  : joined(x.sources, " + ", [](auto& y) { return y; }));
+  for (auto& hop : x.hops)
+    std::cout << " > " << hop.node;
+  std::cout << "\n";
+  auto* slowest = slowest_of(x);
+  size_t width = 0;
+  for (auto& hop : x.hops)
+    width = std::max(width, hop.node.size());
+  for (auto& hop : x.hops) {
+    auto part = part_there(hop);
+    auto wanted = hop.chunks * chunk_bytes;
+    std::cout << "  " << hop.node << std::string(width - hop.node.size(), ' ')
+              << "  [" << bar(part, 24) << "] " << fixed(100 * part, 0)
+              << " % of " << format_bytes(wanted);
+    if (hop.rate > 0)
+      std::cout << ", " << format_bytes(static_cast<uint64_t>(hop.rate))
+                << "/s";
+    if (hop.from.empty())
+      std::cout << ", waits for somebody who has it";
+    if (&hop == slowest)
+      std::cout << "  <- the slowest";
+    std::cout << "\n";
+  }
+}
+
+} // namespace
+
+int show_chains(shell& in, const arguments&) {
+  auto controller = find_controller(in.cluster);
+  if (!controller)
+    return complain(in, controller.failure().text);
+  auto x = in.cluster.ask<chain_list>(*controller + "/chains", get_chains{});
+  if (!x)
+    return complain(in, x.failure().text);
+  if (in.form == output_form::json)
+    return print_json(to_json(*x));
+  if (x->chains.empty())
+    std::cout << "no model is on its way from host to host\n";
+  for (auto& chain : x->chains)
+    draw(chain);
+  std::cout << std::flush;
+  return exit_ok;
+}
+
+int show_cache(shell& in, const arguments& args) {
+  auto nodes = node_names(in.cluster, args);
+  if (!nodes)
+    return complain(in, nodes.failure().text);
+  auto all = ask_each<cache_status>(in.cluster, *nodes, "cache", get_cache{});
+  if (in.form == output_form::json) {
+    auto out = json::object();
+    for (auto& [node, x] : all.good)
+      out[node] = to_json(x);
+    return print_json(json{{"nodes", out}});
+  }
+  table rows{{"MODEL", "VERSION", "NODE", "PLACE", "BYTES", "VERIFIED", "USERS",
+              "IDLE"}};
+  for (auto& [node, x] : all.good)
+    for (auto& y : x.bundles) {
+      auto came = y.state != cache_place::disk;
+      rows.push_back({y.model, std::to_string(y.version), node,
+                      std::string{to_string(y.state)}, format_bytes(y.bytes),
+                      format_bytes(y.there),
+                      came ? std::to_string(y.users) : "-",
+                      came ? format_duration(y.idle) : "-"});
+    }
+  print_table(rows);
+  for (auto& [node, x] : all.good)
+    if (x.held > 0 || x.capacity > 0)
+      std::cout << node << ": " << format_bytes(x.held)
+                << " of memory for what other hosts gave"
+                << (x.capacity > 0 ? " (of " + format_bytes(x.capacity) + ")"
+                                   : "")
+                << "\n";
+  std::cout << std::flush;
+  return exit_ok;
+}
+
+} // namespace millrace

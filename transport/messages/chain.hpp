@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <caf/actor_control_block.hpp>
+
+#include "models/chunks.hpp"
+#include "runtime/time.hpp"
+#include "transport/messages/bulk.hpp"
+
+namespace millrace {
+
+/// What makes room when a tier is full.
+enum class eviction : uint8_t {
+  /// What it would cost least to miss: by the time it takes to get again, how
+  /// many bytes are free for that, and how long nobody has used it
+  /// (GreedyDual-Size, Cao and Irani 1997, with time in place of its clock).
+  cost,
+  lru ///< what nobody has used for longest
+};
+
+constexpr auto names_of(eviction) {
+  return name_table{"cost", "lru"};
+}
+
+/// How those that want a content get it.
+enum class bulk_topology : uint8_t {
+  chain,  ///< each from the one before it
+  unicast ///< all from those that have all of it: to compare with
+};
+
+constexpr auto names_of(bulk_topology) {
+  return name_table{"chain", "unicast"};
+}
+
+/// What a host has of a content, or is getting.
+struct holding {
+  std::string content; ///< SHA-256 of its manifest
+  std::string model;
+  uint64_t version = 0;
+  uint64_t bytes = 0;
+  uint64_t chunks = 0; ///< of all of it; 0: not known yet
+  /// Those that it has or will have, by which others may ask it; empty: all.
+  std::vector<chunk_range> only;
+  uint64_t missing = 0; ///< chunks of these that are yet to come
+  /// By which it gives of it; empty: it is on its disk alone, and gives once it
+  /// is told to hold it.
+  std::string token;
+  bool wants = false; ///< it is getting it
+  transfer_rank rank = transfer_rank::start;
+  std::vector<std::string> from; ///< whom it gets it from
+  MILLRACE_FIELDS(holding, content, model, version, bytes, chunks, only,
+                  missing, token, wants, rank, from)
+};
+
+/// Relay to chain controller, whenever it changes: all that its host has.
+struct holdings {
+  std::string node;
+  uint64_t incarnation = 0;
+  std::string rack;
+  std::string address; ///< of its bulk endpoint
+  std::vector<holding> contents;
+  caf::strong_actor_ptr relay;
+  MILLRACE_FIELDS(holdings, node, incarnation, rack, address, contents, relay)
+};
+
+/// Whom to get a content from.
+struct bulk_origin {
+  std::string node;
+  std::string address;
+  std::string token;
+  std::vector<chunk_range> only;
+  MILLRACE_FIELDS(bulk_origin, node, address, token, only)
+};
+
+/// Chain controller to relay: get what you want of this content from these, and
+/// from nobody else. Again and again: the last word counts.
+struct bring {
+  std::string content;
+  std::vector<bulk_origin> from;
+  MILLRACE_FIELDS(bring, content, from)
+};
+
+/// Chain controller to relay: others are to get this from you. Have it in
+/// memory while they do.
+struct hold {
+  std::string content;
+  bool on = true;
+  MILLRACE_FIELDS(hold, content, on)
+};
+
+/// A controller whose chain controller knows nothing yet asks for holdings.
+struct report_holdings {
+  MILLRACE_FIELDS(report_holdings)
+};
+
+// -- looking in ---------------------------------------------------------------
+
+/// Who gets what from whom? To a chain controller.
+struct get_chains {
+  MILLRACE_FIELDS(get_chains)
+};
+
+/// A host in a chain.
+struct chain_hop {
+  std::string node;
+  std::vector<std::string> from; ///< none: it waits for somebody who has it
+  uint64_t chunks = 0;           ///< that it wants
+  uint64_t missing = 0;          ///< of those
+  double rate = 0;               ///< bytes a second, lately
+  MILLRACE_FIELDS(chain_hop, node, from, chunks, missing, rate)
+};
+
+/// Hosts that get one content, each from the one before it.
+struct chain_status {
+  std::string content;
+  std::string model;
+  uint64_t version = 0;
+  std::vector<std::string> sources;
+  std::vector<chain_hop> hops;
+  MILLRACE_FIELDS(chain_status, content, model, version, sources, hops)
+};
+
+struct chain_list {
+  std::vector<chain_status> chains;
+  MILLRACE_FIELDS(chain_list, chains)
+};
+
+/// What does a host keep? To its cache.
+struct get_cache {
+  MILLRACE_FIELDS(get_cache)
+};
+
+/// How far a bundle is on its way to a host's devices.
+enum class cache_place : uint8_t { disk, arriving, memory };
+
+constexpr auto names_of(cache_place) {
+  return name_table{"disk", "arriving", "memory"};
+}
+
+struct cached_bundle {
+  std::string model;
+  uint64_t version = 0;
+  std::string content;
+  cache_place state = cache_place::disk;
+  uint64_t bytes = 0;
+  uint64_t there = 0;   ///< bytes that are verified
+  uint64_t users = 0;   ///< replicas here
+  microseconds idle{0}; ///< since it was used last
+  MILLRACE_FIELDS(cached_bundle, model, version, content, state, bytes, there,
+                  users, idle)
+};
+
+struct cache_status {
+  uint64_t held = 0;     ///< bytes of memory, of what came from elsewhere
+  uint64_t capacity = 0; ///< 0: not limited
+  std::vector<cached_bundle> bundles;
+  MILLRACE_FIELDS(cache_status, held, capacity, bundles)
+};
+
+} // namespace millrace
