@@ -178,7 +178,8 @@ void cache_state::on_down(const caf::down_msg& x) {
   auto [first, last] = users_.equal_range(x.source);
   for (auto i = first; i != last; ++i) {
     memory_->release(i->second, now());
-    kept_[i->second].used = now();
+    if (auto k = kept_.find(i->second); k != kept_.end())
+      k->second.used = now();
   }
   users_.erase(first, last);
 }

@@ -13,6 +13,10 @@ namespace {
 /// Those that want something at the same time are to stand in one chain.
 constexpr auto plan_delay = 5ms;
 
+/// A relay that has lost what it was told to get something from is told so
+/// again after that long: it may be back, or give wrong bytes each time.
+constexpr auto say_again = 1s;
+
 /// Whether all chunks of some ranges are in others; none at all means all.
 bool covers(const std::vector<chunk_range>& all,
             const std::vector<chunk_range>& some) {
@@ -83,7 +87,10 @@ void chain_controller_state::on_peer_down(const peer_down& x) {
 }
 
 void chain_controller_state::plan_soon() {
-  auto when = now() + plan_delay;
+  plan_at(now() + plan_delay);
+}
+
+void chain_controller_state::plan_at(timestamp when) {
   if (when >= due_)
     return;
   due_ = when;
@@ -166,17 +173,17 @@ void chain_controller_state::hold_sources() {
 }
 
 void chain_controller_state::say(const std::string& node, const bring& x) {
-  auto [i, fresh] = said_.try_emplace({node, x.content}, x);
-  // Who has lost what it was told to get from is told again.
+  auto [i, fresh] = said_.try_emplace({node, x.content}, x, now());
+  auto& [said, when] = i->second;
   auto* has = find(node, x.content);
   auto same_as_it_says =
     std::equal(x.from.begin(), x.from.end(), has->from.begin(), has->from.end(),
                [](auto& a, auto& b) { return a.node == b; });
-  if (!fresh && i->second == x && same_as_it_says)
+  if (fresh ? x.from.empty() : said == x && same_as_it_says)
     return;
-  if (fresh && x.from.empty())
-    return;
-  i->second = x;
+  if (!fresh && said == x && now() - when < say_again)
+    return plan_at(when + say_again);
+  i->second = {x, now()};
   log_event(log_level::info, "chains", "bring",
             {{"node", node},
              {"model", has->model},
@@ -194,11 +201,9 @@ void chain_controller_state::on_tick() {
     next = std::min(next, book.next_due());
   }
   hold_sources();
-  if (next == far_future)
-    return;
   // At most so often, for one may have nothing to get for long.
-  due_ = std::max(next, now() + options_.patience / 4);
-  send_at(self_, due_, tick::value);
+  if (next != far_future)
+    plan_at(std::max(next, now() + options_.patience / 4));
 }
 
 chain_list chain_controller_state::on_get_chains() const {
@@ -231,8 +236,12 @@ void chain_controller_state::measure(const holdings& before,
   for (auto& x : after.contents) {
     auto i = std::find_if(before.contents.begin(), before.contents.end(),
                           [&](auto& y) { return y.content == x.content; });
+    if (!x.wants) {
+      rates_.erase({after.node, x.content});
+      continue;
+    }
     auto& r = rates_[{after.node, x.content}];
-    if (!x.wants || i == before.contents.end() || !i->wants) {
+    if (i == before.contents.end() || !i->wants) {
       r = {0, now()};
       continue;
     }

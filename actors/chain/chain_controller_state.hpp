@@ -43,13 +43,16 @@ private:
   const holding* find(const std::string& node,
                       const std::string& content) const;
   void plan_soon();
+  void plan_at(timestamp when);
 
   chain_controller_actor::stateful_pointer<chain_controller_state> self_ =
     nullptr;
   chain_options options_;
   std::map<std::string, holdings> hosts_;
   std::map<part, chain_book> books_; ///< of what is wanted
-  std::map<std::pair<std::string, std::string>, bring> said_; ///< node, content
+  /// By node and content: what was said last, and when.
+  std::map<std::pair<std::string, std::string>, std::pair<bring, timestamp>>
+    said_;
   std::set<std::pair<std::string, std::string>> held_;        ///< node, content
   std::map<std::pair<std::string, std::string>, rate> rates_; ///< as said_
   std::set<std::string> changed_;                             ///< contents

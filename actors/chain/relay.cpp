@@ -39,10 +39,6 @@ void find_weights(const std::shared_ptr<bundle>& x, chunk_range needed,
   });
 }
 
-bool is_all(const layer_range& x) {
-  return x == layer_range{};
-}
-
 /// What layers need, by a manifest: what says where weights are, then these.
 std::vector<chunk_range> chunks_wanted(const bundle& x, layer_range layers) {
   auto all = x.info.layers.size();
@@ -193,9 +189,7 @@ caf::result<fetched> relay_state::on_fetch(const fetch& x) {
   auto& c = contents_[x.content];
   c.info.model = x.model;
   c.info.version = x.version;
-  c.rank = std::min(c.rank, x.rank);
-  if (!c.wants)
-    c.rank = x.rank;
+  c.rank = c.wants ? std::min(c.rank, x.rank) : x.rank;
   if (!c.wants && !c.bytes)
     c.layers = x.layers;
   else if (c.layers != x.layers)
@@ -381,8 +375,10 @@ holding relay_state::holding_of(const std::string& id, const content& c) const {
   out.bytes = c.info.bytes;
   out.chunks = chunks_in(c.info.bytes);
   out.missing = c.wants ? c.missing : 0;
-  if (c.bytes && !c.here && !is_all(c.layers))
+  if (c.bytes && !c.here)
     out.only = chunks_wanted(*c.bytes, c.layers);
+  if (out.only == std::vector<chunk_range>{{0, out.chunks}})
+    out.only.clear(); // all: who wants that stands in one chain
   out.token = c.token;
   out.wants = c.wants;
   out.rank = c.rank;
