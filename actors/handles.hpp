@@ -49,13 +49,18 @@ struct let_go {
   MILLRACE_FIELDS(let_go, content)
 };
 
-/// What a bulk port tells its relay: a content has begun to come, and where its
-/// weights will lie; so many chunks of it are missing; nothing more comes from
-/// that node.
+/// What a bulk port tells its relay: a content has begun to come, and can be
+/// passed on; where its weights lie is known (without an error); so many chunks
+/// of it are missing; nothing more comes from that node.
 struct content_begun {
   std::string content;
-  std::shared_ptr<result<std::shared_ptr<const bundle>>> bytes;
+  std::shared_ptr<const bundle> bytes;
   MILLRACE_FIELDS(content_begun, content, bytes)
+};
+struct content_found {
+  std::string content;
+  std::shared_ptr<const error> why;
+  MILLRACE_FIELDS(content_found, content, why)
 };
 struct content_got {
   std::string content;
@@ -277,8 +282,9 @@ using relay_actor = caf::typed_actor<
   caf::reacts_to<peer_up>, caf::reacts_to<peer_down>,
   caf::reacts_to<report_holdings>,
   // Private: what the bulk port tells.
-  caf::reacts_to<content_begun>, caf::reacts_to<content_got>,
-  caf::reacts_to<content_lost>, caf::reacts_to<tick>>;
+  caf::reacts_to<content_begun>, caf::reacts_to<content_found>,
+  caf::reacts_to<content_got>, caf::reacts_to<content_lost>,
+  caf::reacts_to<tick>>;
 
 /// Supervisor to monitor: these are the node's executors and replicas now, by
 /// device and by replica.

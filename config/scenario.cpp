@@ -20,6 +20,7 @@ using namespace std::string_literals;
 
 constexpr size_t max_scenario = 4u << 20;
 constexpr size_t max_hosts = 100'000;
+constexpr uint64_t most_real_bytes = 1u << 30; ///< of a model, in memory
 constexpr uint64_t most_chunks = 1'000'000;
 constexpr int64_t most_faults = 100'000;
 
@@ -260,6 +261,12 @@ private:
           if (number_in<uint64_t>(n).value_or(0) == 0)
             refuse(key + ".execute." + kind,
                    "expected numbers of rows, found " + shown(n));
+      for (auto& host : x.on)
+        if (!x_.cluster.nodes.contains(host))
+          refuse(key + ".on", "there is no host " + shown(host));
+      if (!x.on.empty() && x.bytes.value > most_real_bytes)
+        refuse(key + ".bytes", "a model that travels byte for byte has at most "
+                                 + format_bytes(most_real_bytes));
       if (!x.profile.empty())
         existing_file(key + ".profile", x.profile);
       else if (!x.profile_layers.empty())

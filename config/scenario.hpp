@@ -39,12 +39,13 @@ struct simulated_model {
   std::string like;
   double times = 1;
   bundle_place at = bundle_place::host;
+  std::vector<std::string> on;
   bool broken = false;
   uint64_t versions = 1;
   bool alike = true;
   MILLRACE_FIELDS(simulated_model, application, accuracy, bytes, input, output,
                   layers, passed, profile, profile_layers, execute, load, like,
-                  times, at, broken, versions, alike)
+                  times, at, on, broken, versions, alike)
   static constexpr auto notes() {
     return std::array{
       note{"what it is a variant of"},
@@ -63,6 +64,8 @@ struct simulated_model {
       note{"and what these are multiplied by", 1e-6, 1e6},
       note{"where its bytes are at first: on every host's disk, or only in the"
            " object store, over whose link each host then fetches them once"},
+      note{"hosts that have it on their disks, in place of all; the others get"
+           " it from these, byte for byte, in chains"},
       note{"true: nodes list it, and find on opening that its bytes are"
            " wrong"},
       note{"how many there are of it; the first is the default", 1, 1000},

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <condition_variable>
 #include <cstring>
+#include <future>
 #include <utility>
 
 #include <fcntl.h>
@@ -83,23 +83,6 @@ arriving_file::~arriving_file() {
     ::munmap(room_.data(), room_.size());
 }
 
-result<void> arriving_file::reserve(chunk_range x) {
-  auto begin = x.first * chunk_bytes;
-  auto end = std::min<uint64_t>(x.last * chunk_bytes, bytes());
-  if (begin < end && written_
-      && ::fallocate(written_.get(), FALLOC_FL_KEEP_SIZE,
-                     static_cast<off_t>(begin), static_cast<off_t>(end - begin))
-           != 0)
-    return error{ec::overloaded, path_ + ": there is no memory for it: "
-                                   + std::strerror(errno)};
-  return {};
-}
-
-std::span<std::byte> arriving_file::room_of(size_t chunk) const {
-  auto begin = chunk * chunk_bytes;
-  return room_.subspan(begin, std::min<uint64_t>(chunk_bytes, bytes() - begin));
-}
-
 bool arriving_file::claim(size_t chunk) {
   std::lock_guard guard{mutex_};
   auto& x = states_.at(chunk);
@@ -119,29 +102,21 @@ result<void> arriving_file::settle(size_t chunk) {
                                  + " on have not the SHA-256 they should"};
 }
 
-result<void> arriving_file::put(size_t chunk, const source& from) {
+result<void> arriving_file::put(size_t chunk, const_bytes content) {
+  auto begin = chunk * chunk_bytes;
+  auto n = std::min<uint64_t>(chunk_bytes, bytes() - begin);
+  if (content.size() != n)
+    return error{ec::bad_config, path_ + ": a chunk has "
+                                   + std::to_string(content.size())
+                                   + " bytes, expected " + std::to_string(n)};
   if (!claim(chunk))
     return {};
-  if (auto done = from(room_of(chunk)); !done) {
-    settle(chunk, false);
-    return done;
-  }
+  std::memcpy(room_.data() + begin, content.data(), n);
   return settle(chunk);
 }
 
 result<void> arriving_file::verify(size_t chunk) {
   return claim(chunk) ? settle(chunk) : result<void>{};
-}
-
-result<void> arriving_file::put(size_t chunk, const_bytes content) {
-  return put(chunk, [&](std::span<std::byte> room) -> result<void> {
-    if (content.size() != room.size())
-      return error{ec::bad_config,
-                   path_ + ": a chunk has " + std::to_string(content.size())
-                     + " bytes, expected " + std::to_string(room.size())};
-    std::memcpy(room.data(), content.data(), room.size());
-    return {};
-  });
 }
 
 void arriving_file::settle(size_t chunk, bool there) {
@@ -204,23 +179,10 @@ void arriving_file::when(chunk_range x, arrived then) {
   then(now);
 }
 
-result<void> arriving_file::wait(chunk_range x, std::stop_token stop) {
-  struct outcome {
-    std::mutex mutex;
-    std::condition_variable_any known;
-    std::optional<result<void>> how;
-  };
-  auto state = std::make_shared<outcome>(); // it may come when nobody waits
-  when(x, [state](const result<void>& how) {
-    std::lock_guard guard{state->mutex};
-    state->how = how;
-    state->known.notify_all();
-  });
-  std::unique_lock guard{state->mutex};
-  auto known = [&] { return state->how.has_value(); };
-  if (!state->known.wait(guard, std::move(stop), known))
-    return error{ec::cancelled, path_ + ": is not waited for any more"};
-  return *state->how;
+result<void> arriving_file::wait(chunk_range x) {
+  std::promise<result<void>> done;
+  when(x, [&](const result<void>& how) { done.set_value(how); });
+  return done.get_future().get();
 }
 
 bool arriving_file::is_given_up() const {

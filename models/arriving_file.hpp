@@ -6,7 +6,6 @@
 #include <mutex>
 #include <optional>
 #include <span>
-#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -33,18 +32,9 @@ public:
   static std::shared_ptr<arriving_file> over(std::string path, mapped_file x,
                                              chunk_list chunks);
 
-  /// Has memory put by for these chunks, so that they cannot fail to find any
-  /// when they come. Errors: overloaded where the system has none.
-  result<void> reserve(chunk_range x);
-
-  /// Where a chunk comes from: it fills all of the room.
-  using source = std::function<result<void>(std::span<std::byte> room)>;
-
-  /// Takes a chunk, unless it is there or somebody else is about to bring it;
-  /// the caller finds out whom that leaves to bring what.
-  /// Errors: the source's; bad_config when it is not the right one: then it is
-  /// not there, and may come again.
-  result<void> put(size_t chunk, const source& from);
+  /// Takes a chunk, unless it is there or somebody else is bringing it.
+  /// Errors: bad_config when it is not the right one: then it is not there, and
+  /// may come again.
   result<void> put(size_t chunk, const_bytes content);
 
   /// Has a chunk of a file on the disk be there, unless it is.
@@ -61,9 +51,8 @@ public:
   /// the thread that brings the last of them.
   void when(chunk_range x, arrived then);
 
-  /// The same, and waits for it, or until it is told to stop: cancelled. For
-  /// threads that have nothing else to do.
-  result<void> wait(chunk_range x, std::stop_token stop = {});
+  /// The same, and waits for it. For threads that have nothing else to do.
+  result<void> wait(chunk_range x);
 
   /// Whether somebody has given it up.
   bool is_given_up() const;
@@ -98,7 +87,6 @@ private:
   arriving_file(std::string path, chunk_list chunks, mapped_file x,
                 std::span<std::byte> room);
 
-  std::span<std::byte> room_of(size_t chunk) const;
   bool claim(size_t chunk);
   result<void> settle(size_t chunk);
   void settle(size_t chunk, bool there);

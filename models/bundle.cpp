@@ -53,7 +53,7 @@ result<bundle> open_without_weights(const std::string& directory, verify how) {
     auto code = open_part(directory, layer.code, layer.code_bytes);
     if (!code)
       return code.failure();
-    if (how == verify::hashes
+    if (how != verify::sizes
         && !is_right(out.info, code->content.view(), layer.code_sha256))
       return wrong_hash(directory + "/" + layer.code);
     out.code.push_back(std::move(code->content));
@@ -92,37 +92,7 @@ result<void> verify_chunks(const bundle& x, chunk_range which) {
   return x.weights_file->wait(which);
 }
 
-/// Finds the weights of a bundle in their file, by what that says at its
-/// beginning, which is verified before.
-result<void> find_weights(bundle& x) {
-  auto& file = *x.weights_file;
-  auto within = [&](error why) { return std::move(why).within(file.path()); };
-  auto first = std::min<uint64_t>(1, file.chunks());
-  if (auto done = verify_chunks(x, {0, first}); !done)
-    return done;
-  auto head = safetensors_head(file.content().view(), file.bytes());
-  if (!head)
-    return within(std::move(head.failure()));
-  if (auto done = verify_chunks(x, chunks_over(0, *head)); !done)
-    return done;
-  auto tensors = read_safetensors(file.content(), [&] {
-    return verify_chunks(x, {0, file.chunks()});
-  });
-  if (!tensors)
-    return within(std::move(tensors.failure()));
-  x.weights = std::move(*tensors);
-  return {};
-}
-
-} // namespace
-
-bool is_right(const manifest& x, const_bytes content,
-              const std::string& sha256) {
-  return sha256
-         == (x.format == 1 ? sha256_hex(content)
-                           : chunk_list::of(content).file_hash());
-}
-
+/// Whether the layers account for the weights.
 result<void> check_weights(const bundle& x) {
   size_t expected = 0;
   for (auto& layer : x.info.layers)
@@ -144,6 +114,36 @@ result<void> check_weights(const bundle& x) {
   return {};
 }
 
+/// Finds the weights of a bundle on the disk, of which no more is verified than
+/// that takes.
+result<void> find_verified(bundle& x) {
+  auto& file = *x.weights_file;
+  auto first = std::min<uint64_t>(1, file.chunks());
+  if (auto done = verify_chunks(x, {0, first}); !done)
+    return done;
+  auto head = safetensors_head(file.content().view(), file.bytes());
+  if (!head)
+    return std::move(head.failure()).within(file.path());
+  if (auto done = verify_chunks(x, chunks_over(0, *head)); !done)
+    return done;
+  auto found = find_weights(x);
+  if (found && !*found) {
+    if (auto done = verify_chunks(x, {0, file.chunks()}); !done)
+      return done;
+    found = find_weights(x);
+  }
+  return found ? result<void>{} : found.failure();
+}
+
+} // namespace
+
+bool is_right(const manifest& x, const_bytes content,
+              const std::string& sha256) {
+  return sha256
+         == (x.format == 1 ? sha256_hex(content)
+                           : chunk_list::of(content).file_hash());
+}
+
 result<std::vector<named_tensor>> open_samples(const bundle& x) {
   if (!x.info.samples)
     return std::vector<named_tensor>{};
@@ -162,40 +162,24 @@ result<std::vector<named_tensor>> open_samples(const bundle& x) {
   return tensors;
 }
 
-result<bundle> open_bundle_to_verify(const std::string& directory) {
-  auto out = open_without_weights(directory, verify::hashes);
-  if (!out)
-    return out;
-  auto& [file, bytes, sha256] = out->info.weights;
-  if (!file.empty()) {
-    auto part = open_part(directory, file, bytes);
-    if (!part)
-      return part.failure();
-    auto chunks = read_chunk_list(*out, part->content.view());
-    if (!chunks)
-      return chunks.failure();
-    out->weights_file = arriving_file::over(
-      directory + "/" + file, std::move(*part), std::move(*chunks));
-    if (auto found = find_weights(*out); !found)
-      return found.failure();
+result<bool> find_weights(bundle& x) {
+  if (auto& file = x.weights_file) {
+    auto whole = true;
+    auto tensors = read_safetensors(file->content(), [&]() -> result<void> {
+      whole = file->has(chunk_range{0, file->chunks()});
+      return whole ? result<void>{} : error{ec::unavailable, "yet to come", {}};
+    });
+    if (!whole)
+      return false;
+    if (!tensors)
+      return std::move(tensors.failure()).within(file->path());
+    x.weights = std::move(*tensors);
   }
-  if (auto fine = check_weights(*out); !fine)
-    return fine.failure();
-  return out;
+  auto fine = check_weights(x);
+  return fine ? result<bool>{true} : fine.failure();
 }
 
 result<bundle> open_bundle(const std::string& directory, verify how) {
-  if (how == verify::hashes) {
-    auto out = open_bundle_to_verify(directory);
-    if (!out)
-      return out;
-    if (auto& file = out->weights_file)
-      if (auto done = verify_chunks(*out, {0, file->chunks()}); !done)
-        return done.failure();
-    if (auto fine = open_samples(*out); !fine)
-      return fine.failure();
-    return out;
-  }
   auto out = open_without_weights(directory, how);
   if (!out)
     return out;
@@ -204,12 +188,31 @@ result<bundle> open_bundle(const std::string& directory, verify how) {
     auto part = open_part(directory, file, bytes);
     if (!part)
       return part.failure();
-    auto tensors = read_safetensors(part->content);
-    if (!tensors)
-      return std::move(tensors.failure()).within(directory + "/" + file);
-    out->weights = std::move(*tensors);
+    auto path = directory + "/" + file;
+    if (how == verify::sizes) {
+      auto tensors = read_safetensors(part->content);
+      if (!tensors)
+        return std::move(tensors.failure()).within(path);
+      out->weights = std::move(*tensors);
+    } else {
+      auto chunks = read_chunk_list(*out, part->content.view());
+      if (!chunks)
+        return chunks.failure();
+      out->weights_file =
+        arriving_file::over(path, std::move(*part), std::move(*chunks));
+      if (auto found = find_verified(*out); !found)
+        return found.failure();
+    }
   }
-  if (auto fine = check_weights(*out); !fine)
+  if (!out->weights_file) // else they were looked at when they were found
+    if (auto fine = check_weights(*out); !fine)
+      return fine.failure();
+  if (how != verify::hashes)
+    return out;
+  if (auto& weights = out->weights_file)
+    if (auto done = verify_chunks(*out, {0, weights->chunks()}); !done)
+      return done.failure();
+  if (auto fine = open_samples(*out); !fine)
     return fine.failure();
   return out;
 }

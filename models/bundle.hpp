@@ -28,8 +28,10 @@ struct bundle {
 };
 
 enum class verify : uint8_t {
-  sizes,  ///< files are there and as long as the manifest says
-  hashes, ///< and every byte is right
+  sizes,           ///< files are there and as long as the manifest says
+  all_but_weights, ///< and every byte is right, but those are yet to be
+                   ///< verified
+  hashes           ///< and every byte is right
 };
 
 /// Opens NAME/VERSION/.
@@ -37,16 +39,14 @@ enum class verify : uint8_t {
 /// wrong or bytes differ from it, naming the file.
 result<bundle> open_bundle(const std::string& directory, verify how);
 
-/// Opens one of which the weights are yet to be verified, chunk by chunk: all
-/// else is. Errors: as open_bundle's.
-result<bundle> open_bundle_to_verify(const std::string& directory);
+/// Has the weights be where they are in their file, once what that begins with
+/// is there. False: some lie askew, so all of it has to be there first.
+/// Errors: bad_config.
+result<bool> find_weights(bundle& x);
 
 /// Whether a file is what the manifest says of it, which calls that its sha256.
 bool is_right(const manifest& x, const_bytes content,
               const std::string& sha256);
-
-/// Whether the layers account for the weights. Errors: bad_config.
-result<void> check_weights(const bundle& x);
 
 /// What the manifest calls samples; none where it has none.
 /// Errors: as open_bundle's with hashes.

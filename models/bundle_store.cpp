@@ -144,9 +144,10 @@ std::vector<std::string> subdirectories(const std::string& directory) {
   return out;
 }
 
-/// A bundle, if it is what its directory says.
-result<bundle> checked(result<bundle> x, const std::string& directory,
-                       const std::string& name, uint64_t version) {
+result<bundle> open_version(const std::string& directory,
+                            const std::string& name, uint64_t version,
+                            verify how) {
+  auto x = open_bundle(directory, how);
   if (x && x->info.name != name)
     return error{ec::bad_config, directory + "/model.yaml: says model "
                                    + shown(x->info.name) + ", expected "
@@ -157,12 +158,6 @@ result<bundle> checked(result<bundle> x, const std::string& directory,
                                    + ", expected " + std::to_string(version)
                                    + " as its directory does"};
   return x;
-}
-
-result<bundle> open_version(const std::string& directory,
-                            const std::string& name, uint64_t version,
-                            verify how) {
-  return checked(open_bundle(directory, how), directory, name, version);
 }
 
 } // namespace
@@ -202,15 +197,6 @@ result<bundle> bundle_store::open(const std::string& name,
   if (!number)
     return number.failure();
   return open_version(directory_of(name, *number), name, *number, how);
-}
-
-result<bundle> bundle_store::open_to_verify(const std::string& name,
-                                            const std::string& version) const {
-  auto number = resolve(name, version);
-  if (!number)
-    return number.failure();
-  auto directory = directory_of(name, *number);
-  return checked(open_bundle_to_verify(directory), directory, name, *number);
 }
 
 std::vector<std::string>

@@ -50,10 +50,6 @@ public:
   result<bundle> open(const std::string& name, const std::string& version,
                       verify how) const;
 
-  /// The same, of which the weights are to be verified. Errors: as there.
-  result<bundle> open_to_verify(const std::string& name,
-                                const std::string& version) const;
-
   std::vector<uint64_t> versions(const std::string& name) const;
 
   /// Errors: bad_config when the file cannot be read.

@@ -90,23 +90,4 @@ chunk_range first_chunks(const bundle& x) {
   return chunks_over(0, head);
 }
 
-result<bool> find_weights(bundle& x) {
-  if (!x.weights_file)
-    return check_weights(x) ? result<bool>{true} : check_weights(x).failure();
-  auto whole = true;
-  auto& file = *x.weights_file;
-  auto tensors = read_safetensors(file.content(), [&]() -> result<void> {
-    whole = file.has(chunk_range{0, file.chunks()});
-    return whole ? result<void>{} : error{ec::unavailable, "yet to come", {}};
-  });
-  if (!whole)
-    return false;
-  if (!tensors)
-    return std::move(tensors.failure()).within(file.path());
-  x.weights = std::move(*tensors);
-  if (auto fine = check_weights(x); !fine)
-    return fine.failure();
-  return true;
-}
-
 } // namespace millrace::travelling

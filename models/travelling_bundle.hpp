@@ -26,9 +26,4 @@ chunk_range first_chunks(const bundle& x);
 /// The chunks of layers [first, last)'s weights, by its manifest.
 chunk_range chunks_by_manifest(const manifest& x, size_t first, size_t last);
 
-/// Has the weights of a bundle be where they will be, when its first chunks are
-/// there. Nothing, when all of them have to be there first.
-/// Errors: bad_config.
-result<bool> find_weights(bundle& x);
-
 } // namespace millrace::travelling

@@ -36,8 +36,8 @@ spdlog::logger& stderr_logger() {
 }
 
 double uptime() {
-  static const auto start = std::chrono::steady_clock::now();
-  return to_seconds(std::chrono::steady_clock::now() - start);
+  static const auto start = steady_now();
+  return to_seconds(steady_now() - start);
 }
 
 bool needs_quotes(std::string_view x) {

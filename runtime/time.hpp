@@ -18,6 +18,11 @@ using namespace std::chrono_literals;
 /// actors take it from their actor clock, decisions as a parameter.
 using timestamp = std::chrono::steady_clock::time_point;
 
+/// What the host's clock says, for adapters, tools and tests.
+inline timestamp steady_now() {
+  return std::chrono::steady_clock::now();
+}
+
 /// No point in time that will be reached.
 inline constexpr timestamp far_future = timestamp::max();
 

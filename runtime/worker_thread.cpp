@@ -43,9 +43,8 @@ void worker_thread::repeat(milliseconds pause, job x) {
 }
 
 void worker_thread::run() {
-  using clock = std::chrono::steady_clock;
   auto due = [this] {
-    return stopping_ || !jobs_.empty() || clock::now() >= again_;
+    return stopping_ || !jobs_.empty() || steady_now() >= again_;
   };
   std::unique_lock guard{mutex_};
   for (;;) {
@@ -64,7 +63,7 @@ void worker_thread::run() {
     next = nullptr; // what it holds goes before the lock is taken again
     guard.lock();
     if (repeats)
-      again_ = clock::now() + pause_;
+      again_ = steady_now() + pause_;
   }
 }
 

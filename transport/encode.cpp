@@ -11,8 +11,6 @@
 
 namespace millrace {
 
-namespace {
-
 /// Bytes that grow, as msgpack::packer writes them.
 class byte_sink {
 public:
@@ -37,8 +35,6 @@ private:
   std::vector<char> bytes_ = std::vector<char>(1024);
   size_t used_ = 0;
 };
-
-} // namespace
 
 struct encoder::impl {
   byte_sink out;

@@ -11,7 +11,7 @@ namespace {
 
 /// To get a large model from another host over a slow link takes that long;
 /// before that the relay says why it cannot.
-constexpr caf::timespan patience = 24h;
+constexpr caf::timespan arrival_patience = 24h;
 
 /// What it takes to get something again of which nothing is known but its size:
 /// over a gigabit link, and to find somebody who has it.
@@ -79,7 +79,7 @@ void cache_state::bring(const entry& from, const fetch& x) {
   if (from.here)
     return options_.reader->bring(from.content.lock(), x.layers);
   if (auto relay = options_.find_relay())
-    self_->request(relay, patience, x)
+    self_->request(relay, arrival_patience, x)
       .then([](const fetched&) { /* who asked has it */ },
             [](const caf::error&) { /* the bundle says it */ });
 }
@@ -108,16 +108,25 @@ void cache_state::get_elsewhere(const key& k) {
   auto& what = opening_[k].front().what;
   if (auto room = make_room(what); !room)
     return settle(k, room.failure(), false);
-  self_->request(options_.find_relay(), patience, what)
-    .then(
-      [this, k](const fetched& y) { settle(k, y, false); },
-      [this, k](const caf::error& why) { settle(k, from_caf(why), false); });
+  auto relay = options_.find_relay();
+  auto address = relay.address();
+  if (relays_.insert(address).second)
+    self_->monitor(relay);
+  at_relay_.insert(k);
+  auto take = [this, k, address](const result<fetched>& y) {
+    if (relays_.contains(address)) // else it was settled when that was lost
+      settle(k, y, false);
+  };
+  self_->request(relay, arrival_patience, what)
+    .then([take](const fetched& y) { take(y); },
+          [take](const caf::error& why) { take(from_caf(why)); });
 }
 
 void cache_state::settle(const key& k, const result<fetched>& found,
                          bool here) {
   auto waiting = std::move(opening_[k]);
   opening_.erase(k);
+  at_relay_.erase(k);
   if (found)
     open_[k] = {found->content, found->info, here};
   for (auto& [promise, what, by] : waiting) {
@@ -175,6 +184,8 @@ void cache_state::use(const std::string& content,
 }
 
 void cache_state::on_down(const caf::down_msg& x) {
+  if (relays_.erase(x.source) > 0)
+    give_up_arriving();
   auto [first, last] = users_.equal_range(x.source);
   for (auto i = first; i != last; ++i) {
     memory_->release(i->second, now());
@@ -182,6 +193,17 @@ void cache_state::on_down(const caf::down_msg& x) {
       k->second.used = now();
   }
   users_.erase(first, last);
+}
+
+/// With the relay that got them: whoever waits for them hears it.
+void cache_state::give_up_arriving() {
+  const error lost{ec::unavailable, "the relay that got it was lost", {}};
+  for (auto& k : std::exchange(at_relay_, {}))
+    settle(k, lost, false);
+  for (auto& [id, x] : kept_)
+    if (auto file = x.bytes ? x.bytes->weights_file : nullptr;
+        file && file->chunks_there() < file->chunks())
+      file->give_up(lost);
 }
 
 // -- looking in ---------------------------------------------------------------

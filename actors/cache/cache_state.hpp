@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 
 #include "actors/cache/cache.hpp"
@@ -54,6 +55,7 @@ private:
   void forget(const std::string& content);
   void use(const std::string& content, const caf::strong_actor_ptr& by);
   void on_down(const caf::down_msg& x);
+  void give_up_arriving();
   void bring(const entry& from, const fetch& x);
   void settle(const key& k, const result<fetched>& found, bool here);
 
@@ -64,8 +66,10 @@ private:
   std::map<std::string, kept> kept_; ///< that, by content
   /// Of those: who uses which. An actor may use one twice.
   std::multimap<caf::actor_addr, std::string> users_;
+  std::set<caf::actor_addr> relays_; ///< that were asked for something
   std::vector<model_info> on_disk_;
   std::map<key, std::vector<asked>> opening_;
+  std::set<key> at_relay_; ///< of those: what the relay is to get
 };
 
 } // namespace millrace

@@ -12,31 +12,31 @@ namespace millrace {
 
 namespace {
 
-/// Changes that come together are reported together.
+/// Changes that follow each other are reported together.
 constexpr auto report_delay = 20ms;
 
 /// To open a bundle that is here.
-constexpr caf::timespan patience = 60min;
+constexpr caf::timespan bundle_patience = 60min;
 
 /// A start that nobody has the model for is to fail some time.
 constexpr auto longest_alone = 60s;
 
 /// Finds out where the weights of a bundle that comes will lie, once that can
 /// be known, and tells.
-void find_weights(const std::shared_ptr<bundle>& x, chunk_range needed,
-                  std::function<void(result<void>)> tell) {
-  if (!x->weights_file) {
-    auto found = travelling::find_weights(*x);
-    return tell(found ? result<void>{} : found.failure());
-  }
-  x->weights_file->when(needed, [x, tell](const result<void>& there) {
+void find_when_there(const std::shared_ptr<bundle>& x, chunk_range needed,
+                     std::function<void(result<void>)> tell) {
+  auto find = [x, tell](const result<void>& there) {
     if (!there)
       return tell(there);
-    auto found = travelling::find_weights(*x);
+    auto found = find_weights(*x);
     if (found && !*found)
-      return find_weights(x, {0, x->weights_file->chunks()}, tell);
+      return find_when_there(x, {0, x->weights_file->chunks()}, tell);
     tell(found ? result<void>{} : found.failure());
-  });
+  };
+  if (auto& file = x->weights_file)
+    file->when(needed, find);
+  else
+    find({});
 }
 
 /// What layers need, by a manifest: what says where weights are, then these.
@@ -57,6 +57,7 @@ void relay_state::start(relay_actor::stateful_pointer<relay_state> self,
   self_ = self;
   options_ = std::move(options);
   set_common_handlers(self);
+  options_.port->clear(); // of what one asked for that was lost
   options_.net->subscribe(caf::actor_cast<caf::strong_actor_ptr>(self->ctrl()),
                           "");
   if (auto cache = options_.net->resolve("./cache")) // from before a crash
@@ -109,13 +110,19 @@ void relay_state::learn_of_disk(const cache_status& x) {
   on_bundle_list(out);
 }
 
+/// Has others ask for it, even before anything of it is there, so that the
+/// whole chain stands when its first chunk comes.
 void relay_state::offer(const std::string& id, content& c) {
-  auto travels = make_bulk_content(c.bytes);
-  if (!travels)
-    return;
+  std::shared_ptr<bulk_content> travels;
+  if (c.bytes) {
+    auto made = make_bulk_content(c.bytes);
+    if (!made)
+      return;
+    travels = std::move(*made);
+  }
   if (c.token.empty())
     c.token = options_.draw_token();
-  options_.port->offer(id, c.token, std::move(*travels));
+  options_.port->offer(id, c.token, std::move(travels));
 }
 
 void relay_state::on_hold(const hold& x) {
@@ -131,7 +138,7 @@ void relay_state::on_hold(const hold& x) {
     return;
   fetch all{
     c.info.model, c.info.version, {}, x.content, transfer_rank::prefetch};
-  self_->request(caf::actor_cast<cache_actor>(cache), patience, all)
+  self_->request(caf::actor_cast<cache_actor>(cache), bundle_patience, all)
     .then([this, id = x.content](const fetched& y) { on_held(id, y); },
           [id = x.content](const caf::error& why) {
             log_event(log_level::warning, "relay", "cannot_hold",
@@ -156,6 +163,7 @@ void relay_state::on_held(const std::string& id, const fetched& x) {
   if (i == contents_.end() || !i->second.held)
     return;
   i->second.bytes = x.content;
+  i->second.found = true;
   offer(id, i->second);
   report_soon();
 }
@@ -165,6 +173,7 @@ void relay_state::close(const std::string& id, content& c) {
   if (!c.here || c.wants || !c.bytes)
     return;
   c.bytes = nullptr;
+  c.found = false;
   c.token.clear();
   options_.port->withdraw(id);
   report_soon();
@@ -174,8 +183,8 @@ void relay_state::close(const std::string& id, content& c) {
 
 /// Whether all that layers need is there.
 bool relay_state::has(const content& c, const layer_range& layers) {
-  if (!c.bytes || !c.bytes->weights_file)
-    return c.bytes != nullptr;
+  if (!c.found || !c.bytes->weights_file)
+    return c.found;
   auto wanted = chunks_wanted(*c.bytes, layers);
   return std::all_of(wanted.begin(), wanted.end(),
                      [&](auto& x) { return c.bytes->weights_file->has(x); });
@@ -195,10 +204,12 @@ caf::result<fetched> relay_state::on_fetch(const fetch& x) {
   else if (c.layers != x.layers)
     c.layers = {}; // more than one part: all of them
   c.wants = true;
-  if (c.bytes)
+  if (c.found)
     promise.deliver(fetched{c.bytes, c.info});
   else
     c.waiting.push_back(promise);
+  if (!c.bytes)
+    offer(x.content, c);
   pull(x.content, c);
   report_soon();
   return promise;
@@ -213,19 +224,21 @@ void relay_state::pull(const std::string& id, content& c) {
       order.known = std::move(*known);
   // What `begin` makes `wanted` looks at, on the same thread.
   auto made = std::make_shared<std::shared_ptr<const bundle>>(c.bytes);
-  order.begin = [id, made, tell = teller<content_begun>()](
+  order.begin = [id, made, tell = teller<content_begun>(),
+                 tell_found = teller<content_found>()](
                   auto& head) -> result<std::shared_ptr<bulk_content>> {
     auto fresh = travelling::begin(id, head);
     if (!fresh)
       return fresh.failure();
     auto x = std::make_shared<bundle>(std::move(*fresh));
     *made = x;
-    find_weights(
-      x, travelling::first_chunks(*x), [id, x, tell](result<void> found) {
-        using outcome = result<std::shared_ptr<const bundle>>;
-        tell({id,
-              std::make_shared<outcome>(found ? outcome{x} : found.failure())});
-      });
+    tell({id, x});
+    find_when_there(x, travelling::first_chunks(*x),
+                    [id, tell_found](const result<void>& found) {
+                      tell_found({id, found ? nullptr
+                                            : std::make_shared<const error>(
+                                              found.failure())});
+                    });
     return make_bulk_content(std::move(x));
   };
   order.wanted = [made, layers = c.layers](auto&) {
@@ -245,16 +258,23 @@ void relay_state::on_begun(const content_begun& x) {
   if (i == contents_.end())
     return;
   auto& c = i->second;
-  auto& found = *x.bytes;
-  if (!found)
-    return fail(x.content, c, found.failure());
-  auto waiting = std::exchange(c.waiting, {});
-  c.bytes = *found;
+  c.bytes = x.bytes;
+  c.found = false;
   c.info = describe(c.bytes->info, {});
   offer(x.content, c);
-  for (auto& promise : waiting)
-    promise.deliver(fetched{c.bytes, c.info});
   report_soon();
+}
+
+void relay_state::on_found(const content_found& x) {
+  auto i = contents_.find(x.content);
+  if (i == contents_.end() || !i->second.bytes)
+    return;
+  auto& c = i->second;
+  if (x.why)
+    return fail(x.content, c, *x.why);
+  c.found = true;
+  for (auto& promise : std::exchange(c.waiting, {}))
+    promise.deliver(fetched{c.bytes, c.info});
 }
 
 /// It does not come.
@@ -340,8 +360,9 @@ void relay_state::on_peer_down(const peer_down& x) {
   options_.port->forget(x.peer.name);
 }
 
+/// The first change after a while is reported at once.
 void relay_state::report_soon() {
-  tick_at(now() + report_delay);
+  tick_at(std::max(now(), reported_ + report_delay));
 }
 
 void relay_state::tick_at(timestamp when) {
@@ -387,6 +408,7 @@ holding relay_state::holding_of(const std::string& id, const content& c) const {
 }
 
 void relay_state::report() {
+  reported_ = now();
   auto& self = options_.net->self();
   holdings x{self.name, self.incarnation,
              self.rack, options_.port->address(),
@@ -417,6 +439,7 @@ relay(relay_actor::stateful_pointer<relay_state> self, relay_options options) {
     [&s](const peer_down& x) { s.on_peer_down(x); },
     [&s](report_holdings) { s.report_soon(); },
     [&s](const content_begun& x) { s.on_begun(x); },
+    [&s](const content_found& x) { s.on_found(x); },
     [&s](const content_got& x) { s.on_got(x); },
     [&s](const content_lost& x) { s.on_lost(x); },
     [&s](tick) { s.on_tick(); },

@@ -21,6 +21,7 @@ struct relay_state {
   void on_bring(const bring& x);
   void on_hold(const hold& x);
   void on_begun(const content_begun& x);
+  void on_found(const content_found& x);
   void on_got(const content_got& x);
   void on_lost(const content_lost& x);
   void on_peer_up(const peer_up& x);
@@ -32,6 +33,7 @@ private:
   struct content {
     model_info info;
     std::shared_ptr<const bundle> bytes; ///< null: not in memory (yet)
+    bool found = false;                  ///< where its weights lie is known
     std::string token;                   ///< empty: not offered
     bool here = false;                   ///< on this host's disk
     bool held = false;                   ///< for others, as hold says
@@ -66,6 +68,7 @@ private:
   std::map<std::string, content> contents_;
   std::set<std::string> controllers_; ///< nodes
   timestamp armed_ = far_future;
+  timestamp reported_{};
 };
 
 } // namespace millrace

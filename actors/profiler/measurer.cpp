@@ -15,7 +15,7 @@ constexpr size_t runs_of_each = 5;
 constexpr size_t loads_of_each = 3;
 
 /// To fetch, load or run.
-constexpr auto patience = 10min;
+constexpr auto measure_patience = 10min;
 
 double median_of(std::vector<double> xs) {
   auto middle = xs.begin() + static_cast<std::ptrdiff_t>(xs.size() / 2);
@@ -82,7 +82,7 @@ caf::result<measured> measurer_state::on_measure(measure& x) {
   }
   begun_ = now();
   self_
-    ->request(options_.cache, patience,
+    ->request(options_.cache, measure_patience,
               fetch{what_.model, what_.version, {}, {}})
     .then([this](const fetched& y) { on_fetched(y); },
           [this](const caf::error& y) { fail(from_caf(y)); });
@@ -102,7 +102,7 @@ void measurer_state::on_fetched(const fetched& x) {
   stages_.push_back({{0, layers}});
   for (uint64_t i = 0; layers > 1 && i < layers; ++i)
     stages_.push_back({{i, i + 1}});
-  self_->request(options_.executor, patience, get_load{})
+  self_->request(options_.executor, measure_patience, get_load{})
     .then([this](const device_load& y) { on_idle(y); },
           [this](const caf::error& y) { fail(from_caf(y)); });
 }
@@ -121,7 +121,7 @@ void measurer_state::on_idle(const device_load& x) {
 void measurer_state::load_next() {
   auto& s = stages_[stage_];
   self_
-    ->request(options_.executor, patience,
+    ->request(options_.executor, measure_patience,
               load_stage{self_->id(), content_, s.layers.first, s.layers.last,
                          what_.rows.back(), 1, false, 0})
     .then([this](const stage_loaded& x) { on_loaded(x); },
@@ -176,7 +176,7 @@ void measurer_state::run_next() {
     options_.progress(stage_ + 1, stages_.size());
   if (++stage_ < stages_.size())
     return load_next();
-  self_->request(options_.executor, patience, get_load{})
+  self_->request(options_.executor, measure_patience, get_load{})
     .then([this](const device_load& x) { finish(x); },
           [this](const caf::error& x) { fail(from_caf(x)); });
 }

@@ -100,7 +100,7 @@ private:
   /// How many tensors lie in `memory` then; nothing: the process has ended.
   result<std::optional<size_t>> fetch_parts(const file_descriptor& lane,
                                             uint64_t most, arena& memory) {
-    auto until = std::chrono::steady_clock::now() + settings_.limit;
+    auto until = steady_now() + settings_.limit;
     lane_answer answer;
     auto ask = [&](const lane_order& order, std::span<const int> files) {
       return send_record(lane, order, files)

@@ -46,10 +46,6 @@ constexpr size_t worth_an_arena = 32 << 10;
 /// So much of a process's memory an arena may be, to have others beside it.
 constexpr size_t largest_share = 64;
 
-timestamp now() {
-  return std::chrono::steady_clock::now();
-}
-
 size_t room_for(size_t bytes) {
   return std::max(smallest_arena, std::bit_ceil(bytes));
 }
@@ -124,7 +120,7 @@ private:
     if (failed)
       return;
     load_answer never;
-    while (receive_record(life_line_, never, now() + look_seldom)
+    while (receive_record(life_line_, never, steady_now() + look_seldom)
            == arrival::nothing)
       if (is_crowded())
         return lose(crowded);
@@ -179,12 +175,12 @@ private:
   /// The process's next word on its load, within so long.
   result<heard> hear_of_load(nanoseconds longest) {
     heard out;
-    auto begin = now();
+    auto begin = steady_now();
     auto until = begin + longest;
     auto came = arrival::nothing;
-    while (came == arrival::nothing && now() < until) {
+    while (came == arrival::nothing && steady_now() < until) {
       came = receive_record(life_line_, out.answer,
-                            std::min(until, now() + look_again));
+                            std::min(until, steady_now() + look_again));
       if (came == arrival::nothing && is_crowded())
         return error{ec::unavailable,
                      "the model's process " + std::string{crowded}};
@@ -201,7 +197,7 @@ private:
     if (!out.answer.loaded)
       return error{ec::internal, settings_.content->directory + ": "
                                    + text_of(out.answer.text)};
-    out.took = now() - begin;
+    out.took = steady_now() - begin;
     return out;
   }
 
@@ -333,7 +329,7 @@ private:
       lose("ended");
       return ended_before();
     }
-    auto started = now();
+    auto started = steady_now();
     auto end = end_of(limits, started);
     lane_answer answer;
     if (!receive(on, answer, end))
@@ -416,7 +412,8 @@ private:
   /// To be said after lose() only. A run in whose lane nothing took too long is
   /// not to blame for that something did in another.
   error died(const run_end& mine) const {
-    auto innocent = lost_code_ == ec::deadline_exceeded && !mine.is_over(now());
+    auto innocent =
+      lost_code_ == ec::deadline_exceeded && !mine.is_over(steady_now());
     return {innocent ? ec::cancelled : ec::poison,
             lost_text_ + ", running this"};
   }
@@ -436,7 +433,7 @@ private:
   /// False when the process is lost.
   bool receive(lane& on, lane_answer& answer, const run_end& end) {
     for (int stopped = 0;;) {
-      auto next = std::min(end.at, now() + look_again);
+      auto next = std::min(end.at, steady_now() + look_again);
       switch (receive_record(on.connection, answer, next)) {
       case arrival::record:
         return true;
@@ -456,7 +453,7 @@ private:
         lose(crowded);
         return false;
       }
-      if (end.is_over(now())) {
+      if (end.is_over(steady_now())) {
         lose(end.unwanted.stop_requested()
                ? "took too long for what nobody waits for any more, and was"
                  " ended"

@@ -225,7 +225,7 @@ private:
     files.clear();
     if (auto done = confine({order_.memory}); !done)
       return done;
-    auto begin = std::chrono::steady_clock::now();
+    auto begin = steady_now();
     auto busy = processor_time();
     auto runner =
       torch_backend(order_.trusted == 0 ? code_trust::none : code_trust::full);
@@ -237,8 +237,7 @@ private:
     if (order_.in_background != 0)
       aside_.emplace("load", thread_priority::least);
     auto done = where_it_may([this] { return load_stage(); });
-    answer.load_ns =
-      nanoseconds{std::chrono::steady_clock::now() - begin}.count();
+    answer.load_ns = nanoseconds{steady_now() - begin}.count();
     answer.cpu_ns = (processor_time() - busy).count();
     return done;
   }
@@ -266,7 +265,7 @@ private:
   }
 
   result<void> warm_up_lanes(load_answer& answer) {
-    auto begin = std::chrono::steady_clock::now();
+    auto begin = steady_now();
     auto busy = processor_time();
     result<void> done;
     if (aside_)
@@ -274,8 +273,7 @@ private:
     aside_.reset();
     if (done)
       done = start_lanes();
-    answer.warm_up_ns =
-      nanoseconds{std::chrono::steady_clock::now() - begin}.count();
+    answer.warm_up_ns = nanoseconds{steady_now() - begin}.count();
     answer.cpu_ns += (processor_time() - busy).count();
     return done;
   }
@@ -288,7 +286,7 @@ private:
                     order_.last_layer,
                     order_.max_batch,
                     {},
-                    [] { return timestamp{std::chrono::steady_clock::now()}; },
+                    [] { return timestamp{steady_now()}; },
                     {}});
   }
 

@@ -34,8 +34,7 @@ bool wait_for(const file_descriptor& x, timestamp until) {
   for (;;) {
     timespec left{};
     if (until != far_future) {
-      auto wait =
-        std::max(nanoseconds{0}, until - std::chrono::steady_clock::now());
+      auto wait = std::max(nanoseconds{0}, until - steady_now());
       left = {wait.count() / 1'000'000'000, wait.count() % 1'000'000'000};
     }
     pollfd one{x.get(), POLLIN, 0};

@@ -99,7 +99,7 @@ result<void> template_process::start_locked() {
   }
   ends->second = file_descriptor{};
   greeting hello;
-  auto until = std::chrono::steady_clock::now() + start_limit;
+  auto until = steady_now() + start_limit;
   auto came = receive_record(ends->first, hello, until);
   if (came == arrival::record && hello.able) {
     connection_ = std::move(ends->first);
@@ -125,7 +125,7 @@ std::string template_process::backend() const {
 bool template_process::ask(const template_order& order,
                            std::span<const int> files,
                            template_answer& answer) {
-  auto until = std::chrono::steady_clock::now() + answer_limit;
+  auto until = steady_now() + answer_limit;
   if (connection_ && send_record(connection_, order, files)
       && receive_record(connection_, answer, until) == arrival::record)
     return true;
@@ -156,8 +156,7 @@ template_process::fork(const file_descriptor& life_line) {
 
 std::optional<int> template_process::end(const confined_child& x) {
   ::pidfd_send_signal(x.ended.get(), SIGKILL, nullptr, 0);
-  auto has_ended =
-    wait_for(x.ended, std::chrono::steady_clock::now() + end_limit);
+  auto has_ended = wait_for(x.ended, steady_now() + end_limit);
   std::lock_guard guard{mutex_};
   template_answer answer;
   if (!ask({template_order::forget, x.id}, {}, answer) || !has_ended

@@ -56,10 +56,6 @@ struct instance {
 
 using instance_ptr = std::shared_ptr<instance>;
 
-timestamp now() {
-  return std::chrono::steady_clock::now();
-}
-
 uint64_t weight_bytes(const load_request& x) {
   uint64_t n = 0;
   for (auto& w : weights_of(*x.content, x.first_layer, x.last_layer))
@@ -84,7 +80,7 @@ run_limits limits_of(const execution& x, const run_pace& pace) {
   out.until = x.until + overtime;
   if (x.requests() == 1 || out.usual == 0ns)
     return out;
-  auto begin = now();
+  auto begin = steady_now();
   auto left = std::min(x.soonest, x.until) - begin;
   auto longest = std::max({overtime, left / 2, confined::patience * out.usual});
   out.until = std::min(out.until, begin + longest);
@@ -93,7 +89,7 @@ run_limits limits_of(const execution& x, const run_pace& pace) {
 
 result<std::vector<tensor_list>> compute(instance& x, const execution& job,
                                          uint64_t& peak) {
-  if (auto why = in_vain(job, now()))
+  if (auto why = in_vain(job, steady_now()))
     return std::move(*why);
   if (job.items.empty())
     return error{ec::bad_request, "a batch of nothing"};
@@ -202,7 +198,7 @@ public:
     if (i == instances_.end()) {
       listener_.on_executed({x.id, 0,
                              error{ec::unavailable, "the replica is unloaded"},
-                             now(), now()});
+                             steady_now(), steady_now()});
       return;
     }
     auto& slot = *i->second;
@@ -261,9 +257,9 @@ private:
       use_threads(slot->threads);
     auto bytes = bytes_of(x.items);
     uint64_t peak = 0;
-    auto started = now();
+    auto started = steady_now();
     auto outputs = run_batch(*slot, x, peak);
-    auto ended = now();
+    auto ended = steady_now();
     if (outputs) {
       slot->of(x.requests()).learn(ended - started, bytes);
       // One that was late earns the next no more time than it had.
@@ -355,7 +351,7 @@ private:
     if (auto done = open_backend(); !done)
       return listener_.on_loaded(x.instance, done.failure());
     use_threads(x.threads);
-    auto begin = now();
+    auto begin = steady_now();
     // The plugin is loaded: this cannot fail.
     auto loader =
       torch_backend(x.trusted ? code_trust::full : code_trust::none);
@@ -368,7 +364,7 @@ private:
     slot->depends_on_values = slot->stage->depends_on_values();
     load_report report;
     report.memory = {weight_bytes(x)};
-    report.load = now() - begin;
+    report.load = steady_now() - begin;
     if (x.arriving)
       slot->attached = {x, report};
     else
@@ -385,7 +381,8 @@ private:
 
   result<void> warm_up_one(const load_request& x, instance& slot) {
     return warm_up(*slot.stage, slot.content->info,
-                   {x.first_layer, x.last_layer, x.max_batch, short_alone, now,
+                   {x.first_layer, x.last_layer, x.max_batch, short_alone,
+                    steady_now,
                     [&](size_t rows, size_t bytes, nanoseconds took) {
                       slot.of(rows).learn(took, bytes);
                     }});
@@ -394,9 +391,9 @@ private:
   /// What completes another leaves that one its lanes: they pay what is left of
   /// first calls when they come to it.
   void warm_up_here(const load_request& x, instance& slot, load_report report) {
-    auto begin = now();
+    auto begin = steady_now();
     auto done = warm_up_one(x, slot);
-    report.warm_up = now() - begin;
+    report.warm_up = steady_now() - begin;
     listener_.on_loaded(x.instance,
                         done ? result<load_report>{report} : done.failure());
   }
@@ -410,7 +407,7 @@ private:
     };
     auto state = std::make_shared<progress>();
     state->left = lanes_.size();
-    auto begin = now();
+    auto begin = steady_now();
     for (auto& l : lanes_) {
       l->thread.post([this, x, slot, report, state, begin] {
         use_threads(slot->threads);
@@ -419,7 +416,7 @@ private:
           listener_.on_loaded(x.instance, done.failure());
         if (--state->left > 0 || state->failed)
           return;
-        report->warm_up = now() - begin;
+        report->warm_up = steady_now() - begin;
         listener_.on_loaded(x.instance, *report);
       });
     }

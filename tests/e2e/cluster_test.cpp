@@ -14,8 +14,6 @@ using namespace millrace::test;
 
 namespace {
 
-const std::string bundles = TEST_BUNDLES;
-
 /// A process's share of the mappings of a file: in all, and with pages that
 /// several processes have counted by parts (proc(5), smaps).
 struct mapped_memory {
@@ -81,7 +79,7 @@ TEST_CASE("P1, P2, P3: through 20 kills of a worker under load every request"
   const int kills = 20 * times();
   for (int i = 0; i < kills; ++i) {
     auto victim = i % 2 == 0 ? "w1" : "w2";
-    killed.push_back(std::chrono::steady_clock::now());
+    killed.push_back(steady_now());
     c[victim].end(SIGKILL);
     ::usleep(300'000);
     c.start(victim);
@@ -185,10 +183,10 @@ TEST_CASE(
   for (int i = 0; i < kills; ++i) {
     c["ctl"].end(SIGKILL);
     ::usleep(500'000); // until all have given it up
-    auto begin = std::chrono::steady_clock::now();
+    auto begin = steady_now();
     c.start("ctl");
     REQUIRE(c.wait_ready());
-    rebuilt.push_back(to_us(std::chrono::steady_clock::now() - begin));
+    rebuilt.push_back(to_us(steady_now() - begin));
   }
   c["ctl"].signal(SIGSTOP);
   ::usleep(3'000'000);
@@ -274,25 +272,24 @@ TEST_CASE("I6: who comes back under a name is not the one who left") {
   c.start_all();
   REQUIRE(c.wait_ready());
   zmq::context_t context{1};
-  auto now = [] { return std::chrono::steady_clock::now(); };
   for (uint64_t i = 1; i <= 50; ++i) {
     auto socket = zeromq::make_dealer(context, "same", {});
     REQUIRE(zeromq::connect(socket, c.endpoint("all", "clients")));
     frame_writer out;
     header head;
     head.id = i;
-    head.left = {now() + 10s};
-    out.add(head, ask("identity", floats({1, 4})), now());
+    head.left = {steady_now() + 10s};
+    out.add(head, ask("identity", floats({1, 4})), steady_now());
     auto request = out.take();
     // Until the one before has gone nobody is let in under its name.
     zeromq::frame_list frames;
     REQUIRE(eventually([&] { return zeromq::send(socket, {}, request); }, 5s));
-    auto begin = now();
-    while (!zeromq::receive(socket, frames) && now() - begin < 300ms)
+    auto begin = steady_now();
+    while (!zeromq::receive(socket, frames) && steady_now() - begin < 300ms)
       ::usleep(100);
     if (frames.empty())
       continue; // turned away
-    frame_reader in{zeromq::view(frames[0]), {}, now()};
+    frame_reader in{zeromq::view(frames[0]), {}, steady_now()};
     infer_reply reply;
     REQUIRE((in.next() && in.read(reply)));
     CHECK(in.head().id == i);

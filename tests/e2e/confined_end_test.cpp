@@ -19,13 +19,13 @@ using namespace std::chrono_literals;
 TEST_CASE("P14: a model that loops while it is loaded is stopped") {
   bundle x{*hostile()};
   x.info.layers[0].name = "loop";
-  auto begin = now();
+  auto begin = steady_now();
   confined_model model{std::make_shared<const bundle>(std::move(x)), 1, 300ms};
   auto loaded = model.loaded();
   REQUIRE_FALSE(loaded);
   CHECK(loaded.failure().text.find("not loaded within 300 ms")
         != std::string::npos);
-  CHECK(now() - begin < 2s);
+  CHECK(steady_now() - begin < 2s);
   CHECK(model.process() == 0);
 }
 
@@ -41,9 +41,9 @@ TEST_CASE("P15: a model that ends its process while it is loaded says how") {
 TEST_CASE("P14: a loop is stopped when its deadline has passed") {
   confined_model model{"lasting"};
   model.ready();
-  auto begin = now();
+  auto begin = steady_now();
   auto y = model.run(floats({1, 4}, 2e9f), {begin + 300ms});
-  auto took = now() - begin;
+  auto took = steady_now() - begin;
   REQUIRE_FALSE(y);
   CHECK(y.failure().code == ec::poison);
   CHECK(took >= 300ms);
@@ -57,11 +57,11 @@ TEST_CASE("P14: a loop is stopped when its deadline has passed") {
 TEST_CASE(
   "P14: a loop that nobody waits for is stopped when it has taken longer"
   " than a load does, and than any run may") {
-  auto begin = now();
+  auto begin = steady_now();
   confined_model model{"lasting"};
   auto load = model.loaded();
   REQUIRE(load);
-  auto limit = now() - begin;
+  auto limit = steady_now() - begin;
   nanoseconds least = load->load + load->warm_up, usual{0};
   SUBCASE("the load took longer") {
   }
@@ -71,10 +71,10 @@ TEST_CASE(
   }
   std::stop_source unwanted;
   unwanted.request_stop();
-  begin = now();
+  begin = steady_now();
   auto y =
     model.run(floats({1, 4}, 2e9f), {far_future, unwanted.get_token(), usual});
-  auto took = now() - begin;
+  auto took = steady_now() - begin;
   REQUIRE_FALSE(y);
   CHECK(y.failure().code == ec::poison);
   CHECK(took >= least);
@@ -87,9 +87,9 @@ TEST_CASE("P15: a run is not to blame for that another took too long in its"
   confined_model model{"lasting", 2};
   model.ready();
   auto honest = std::async(std::launch::async, [&] {
-    return model.run(floats({1, 4}, 2e9f), {now() + 60s});
+    return model.run(floats({1, 4}, 2e9f), {steady_now() + 60s});
   });
-  auto hangs = model.run(floats({1, 4}, 2e9f), {now() + 300ms});
+  auto hangs = model.run(floats({1, 4}, 2e9f), {steady_now() + 300ms});
   REQUIRE_FALSE(hangs);
   CHECK(hangs.failure().code == ec::poison);
   auto y = honest.get();
@@ -104,20 +104,20 @@ TEST_CASE("P4: a process that is stopped is ended, and not waited for") {
     return model.run(floats({1, 4}, 2e9f));
   });
   std::this_thread::sleep_for(100ms);
-  auto begin = now();
+  auto begin = steady_now();
   REQUIRE(::kill(model.process(), SIGSTOP) == 0);
   CHECK(model.lost().find("stopped by a signal") != std::string::npos);
-  CHECK(now() - begin < 1s);
+  CHECK(steady_now() - begin < 1s);
   CHECK(run.get().failure().code == ec::poison);
 }
 
 TEST_CASE("P15: the end of an idle process is noticed at once") {
   confined_model model{"identity"};
   model.ready();
-  auto begin = now();
+  auto begin = steady_now();
   REQUIRE(::kill(model.process(), SIGKILL) == 0);
   CHECK(model.lost().find("SIGKILL") != std::string::npos);
-  CHECK(now() - begin < 500ms);
+  CHECK(steady_now() - begin < 500ms);
 }
 
 TEST_CASE("confined: to give a stage up ends its process, whatever it does") {

@@ -182,7 +182,7 @@ TEST_CASE("confined: two lanes of a process run at once") {
   confined_model model{"lasting", 2};
   model.ready();
   auto slow = std::async(std::launch::async, [&] {
-    return model.run(floats({1, 4}, 2e9f), {now() + 2s});
+    return model.run(floats({1, 4}, 2e9f), {steady_now() + 2s});
   });
   std::this_thread::sleep_for(100ms);
   CHECK(model.run(floats({1, 4}, -10)));

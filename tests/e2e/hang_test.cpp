@@ -23,12 +23,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-const std::string bundles = TEST_BUNDLES;
-
-timestamp now() {
-  return std::chrono::steady_clock::now();
-}
-
 /// Whether a node is linked with that one, as it sees it itself.
 bool is_linked(operator_client& with, const std::string& node) {
   auto list = with.ask<member_list>("./supervisor", get_members{}, 500ms);
@@ -68,7 +62,7 @@ TEST_CASE("P4: a node that hangs is fenced, what it says on waking is dropped,"
   for (int i = 0; i < pauses; ++i) {
     {
       std::optional<stopped_thread> hung;
-      stopped.push_back(now());
+      stopped.push_back(steady_now());
       if (all_of_it)
         c["w1"].signal(SIGSTOP);
       else
@@ -78,10 +72,10 @@ TEST_CASE("P4: a node that hangs is fenced, what it says on waking is dropped,"
       ::usleep(i % 20 == 19 ? 30'000'000 : 100'000 << random.below(5));
       c["w1"].signal(SIGCONT);
     }
-    auto begin = now();
+    auto begin = steady_now();
     REQUIRE(c.wait_ready());
     REQUIRE(eventually([&] { return is_linked(gateway, "w1"); }, 5s));
-    returns.push_back(to_us(now() - begin));
+    returns.push_back(to_us(steady_now() - begin));
   }
   load.stop();
   load.finish();

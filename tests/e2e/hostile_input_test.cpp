@@ -18,12 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::string bundles = TEST_BUNDLES;
-
-timestamp now() {
-  return std::chrono::steady_clock::now();
-}
-
 struct answer {
   uint64_t id = 0;
   infer_reply reply;
@@ -35,7 +29,7 @@ answer next_answer(connection& from, microseconds longest = 5s) {
   auto x = from.receive(longest);
   if (!x)
     return out;
-  frame_reader in{x->first.view(), x->raw, now()};
+  frame_reader in{x->first.view(), x->raw, steady_now()};
   REQUIRE((in.next() && in.read(out.reply)));
   out.id = in.head().id;
   return out;
@@ -69,8 +63,8 @@ template <class T>
 void add(frame_writer& to, uint64_t id, const T& x) {
   header head;
   head.id = id;
-  head.left = {now() + 20s};
-  to.add(head, x, now());
+  head.left = {steady_now() + 20s};
+  to.add(head, x, steady_now());
 }
 
 void write(const fs::path& file, const std::string& text) {

@@ -17,14 +17,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-const std::string bundles = TEST_BUNDLES;
-
-infer ask(const std::string& model, float x) {
+infer ask_with(const std::string& model, float x) {
   return test::ask(model, floats({1, 4}, x));
-}
-
-timestamp now() {
-  return std::chrono::steady_clock::now();
 }
 
 /// A gateway with a controller, and workers of one lane.
@@ -44,10 +38,10 @@ public:
   explicit paced_load(client gateway) : gateway_(std::move(gateway)) {}
 
   void run(microseconds length) {
-    for (auto end = now() + length; now() < end;) {
-      gateway_.submit(ask("identity", 1), 500ms);
+    for (auto end = steady_now() + length; steady_now() < end;) {
+      gateway_.submit(ask_with("identity", 1), 500ms);
       ++submitted;
-      for (auto next = now() + 10ms; now() < next;)
+      for (auto next = steady_now() + 10ms; steady_now() < next;)
         if (auto x = gateway_.receive(1ms))
           good += x->reply.status == ec::ok;
     }
@@ -82,9 +76,11 @@ TEST_CASE("P14: a bundle whose code opens files is not served unless somebody"
     },
     20s));
   CHECK(eventually(
-    [&] { return gateway.infer_one(ask("identity", 0), 5s).status == ec::ok; },
+    [&] {
+      return gateway.infer_one(ask_with("identity", 0), 5s).status == ec::ok;
+    },
     10s));
-  CHECK(gateway.infer_one(ask("prying", 0), 1s).status != ec::ok);
+  CHECK(gateway.infer_one(ask_with("prying", 0), 1s).status != ec::ok);
 }
 
 TEST_CASE("P14: what a hostile model's own code tries is refused, by the"
@@ -97,15 +93,15 @@ TEST_CASE("P14: what a hostile model's own code tries is refused, by the"
   auto gateway = c.start_and_meet(1);
   // Reads a file, makes one, opens its own memory.
   for (float deed : {1.0f, 2.0f, 4.0f}) {
-    auto y = gateway.infer_one(ask("prying", deed), 10s);
+    auto y = gateway.infer_one(ask_with("prying", deed), 10s);
     INFO("deed " << deed << ": " << y.error);
     CHECK(y.status == ec::internal);
     CHECK(y.error.find("ermitted") != std::string::npos);
   }
   // Saves a tensor, which does not even say that it could not.
-  gateway.infer_one(ask("prying", 3), 10s);
+  gateway.infer_one(ask_with("prying", 3), 10s);
   CHECK(::access("/tmp/millrace-prying", F_OK) != 0);
-  CHECK(gateway.infer_one(ask("prying", 0), 10s).status == ec::ok);
+  CHECK(gateway.infer_one(ask_with("prying", 0), 10s).status == ec::ok);
 }
 
 TEST_CASE(
@@ -116,7 +112,7 @@ TEST_CASE(
                  bundles};
   auto gateway = c.start_and_meet(2);
   paced_load load{c.connect_client()};
-  gateway.submit(ask("lasting", 2e9f), 1s);
+  gateway.submit(ask_with("lasting", 2e9f), 1s);
   load.run(3s);
   auto x = gateway.receive(5s);
   REQUIRE(x);
@@ -126,7 +122,9 @@ TEST_CASE(
   CHECK(c.log_of("w1").find("took too long") != std::string::npos);
   // The one that looped is served again.
   CHECK(eventually(
-    [&] { return gateway.infer_one(ask("lasting", -10), 5s).status == ec::ok; },
+    [&] {
+      return gateway.infer_one(ask_with("lasting", -10), 5s).status == ec::ok;
+    },
     10s));
 }
 
@@ -134,12 +132,12 @@ TEST_CASE("P14: a loop that was cancelled does not hold others up until its"
           " deadline") {
   live_cluster c{front_and(1), "  - {model: lasting}\n", bundles};
   auto gateway = c.start_and_meet(1);
-  auto loop = gateway.submit(ask("lasting", 2e9f), 10min);
+  auto loop = gateway.submit(ask_with("lasting", 2e9f), 10min);
   std::this_thread::sleep_for(300ms);
   gateway.cancel(loop);
-  auto begin = now();
-  CHECK(gateway.infer_one(ask("lasting", -10), 1min).status == ec::ok);
-  CHECK(now() - begin < 20s); // the model is loaded again meanwhile
+  auto begin = steady_now();
+  CHECK(gateway.infer_one(ask_with("lasting", -10), 1min).status == ec::ok);
+  CHECK(steady_now() - begin < 20s); // the model is loaded again meanwhile
   CHECK(c.log_of("w1").find("nobody waits for") != std::string::npos);
 }
 
@@ -151,7 +149,7 @@ TEST_CASE("P15: what ends its model's process is tried twice, then never again,"
                  bundles};
   auto gateway = c.start_and_meet(2);
   paced_load load{c.connect_client()};
-  gateway.submit(ask("fatal", 1000), 10s);
+  gateway.submit(ask_with("fatal", 1000), 10s);
   load.run(2s);
   auto first = gateway.receive(10s);
   REQUIRE(first);
@@ -161,14 +159,16 @@ TEST_CASE("P15: what ends its model's process is tried twice, then never again,"
   };
   CHECK(lost() == 2);
   CHECK(load.share() >= .95);
-  auto begin = now();
-  auto again = gateway.infer_one(ask("fatal", 1000), 10s);
+  auto begin = steady_now();
+  auto again = gateway.infer_one(ask_with("fatal", 1000), 10s);
   CHECK(again.status == ec::poison);
-  CHECK(now() - begin < 500ms);
+  CHECK(steady_now() - begin < 500ms);
   CHECK(lost() == 2);
   CHECK(c.log_of("front").find("router.poison") != std::string::npos);
   CHECK(eventually(
-    [&] { return gateway.infer_one(ask("fatal", 1), 5s).status == ec::ok; },
+    [&] {
+      return gateway.infer_one(ask_with("fatal", 1), 5s).status == ec::ok;
+    },
     10s));
 }
 
@@ -192,18 +192,18 @@ TEST_CASE("P4: a model's process that hangs is fenced, and what it had is run"
     REQUIRE(::kill(hung, SIGSTOP) == 0);
     // Both replicas get one, unless the one that is well has answered before
     // the other is given out; who has the hung one's waits.
-    auto begin = now();
-    for (int tries = 0; tries < 20 && now() - begin < 200ms; ++tries) {
-      begin = now();
+    auto begin = steady_now();
+    for (int tries = 0; tries < 20 && steady_now() - begin < 200ms; ++tries) {
+      begin = steady_now();
       for (int k = 0; k < 2; ++k)
-        gateway.submit(ask("identity", 1), 10s);
+        gateway.submit(ask_with("identity", 1), 10s);
       for (int k = 0; k < 2; ++k) {
         auto x = gateway.receive(10s);
         REQUIRE(x);
         CHECK(x->reply.status == ec::ok);
       }
     }
-    waits.push_back(to_us(now() - begin));
+    waits.push_back(to_us(steady_now() - begin));
     CHECK_FALSE(gateway.receive(0ms));
     ::kill(hung, SIGCONT);
   }
@@ -216,11 +216,11 @@ TEST_CASE("P4: a model's process that makes no progress is given up, long"
   live_cluster c{front_and(2, "    devices: [{type: cpu, run_limit: 300ms}]\n"),
                  "  - {model: lasting, replicas: 2}\n", bundles};
   auto gateway = c.start_and_meet(1);
-  auto begin = now();
-  auto x = gateway.infer_one(ask("lasting", 1e10f), 60s);
+  auto begin = steady_now();
+  auto x = gateway.infer_one(ask_with("lasting", 1e10f), 60s);
   CHECK(x.status == ec::poison); // twice, on different workers
-  CHECK(now() - begin < 10s);
-  CHECK(gateway.infer_one(ask("lasting", 1), 10s).status == ec::ok);
+  CHECK(steady_now() - begin < 10s);
+  CHECK(gateway.infer_one(ask_with("lasting", 1), 10s).status == ec::ok);
 }
 
 TEST_CASE("P4: one that hangs leaves those of its batch the time to be run"
@@ -240,11 +240,11 @@ TEST_CASE("P4: one that hangs leaves those of its batch the time to be run"
   SUBCASE("and others have run before") {
     std::set<std::string> replicas;
     while (replicas.size() < 2)
-      replicas.insert(gateway.infer_one(ask("lasting", 1), 6s).replica);
+      replicas.insert(gateway.infer_one(ask_with("lasting", 1), 6s).replica);
   }
-  auto hangs = gateway.submit(ask("lasting", 1e12f), hangs_for);
+  auto hangs = gateway.submit(ask_with("lasting", 1e12f), hangs_for);
   for (size_t i = 0; i < others; ++i)
-    gateway.submit(ask("lasting", 1), 6s);
+    gateway.submit(ask_with("lasting", 1), 6s);
   size_t good = 0;
   for (size_t answered = 0; answered < others;) {
     auto x = gateway.receive(10s);
@@ -264,7 +264,7 @@ TEST_CASE("P15: a request is no poison for that two nodes were lost with it"
           " which it cannot have ended") {
   live_cluster c{front_and(1), "  - {model: lasting}\n", bundles};
   auto gateway = c.start_and_meet(1);
-  gateway.submit(ask("lasting", 1e12f), 60s);
+  gateway.submit(ask_with("lasting", 1e12f), 60s);
   for (int i = 0; i < 2; ++i) {
     std::this_thread::sleep_for(300ms); // it runs, or is dispatched, by then
     c["w1"].end(SIGKILL);
@@ -283,7 +283,7 @@ TEST_CASE("P15: a node that is killed leaves no process of a model behind") {
   live_cluster c{front_and(1), "  - {model: identity}\n  - {model: lasting}\n",
                  bundles};
   auto gateway = c.start_and_meet(2);
-  gateway.submit(ask("lasting", 2e9f), 60s);
+  gateway.submit(ask_with("lasting", 2e9f), 60s);
   auto processes = grandchildren_of(c["w1"].pid());
   CHECK(processes.size() == 2);
   c["w1"].end(SIGKILL);

@@ -16,9 +16,7 @@ using namespace millrace::test;
 
 namespace {
 
-const std::string bundles = TEST_BUNDLES;
-
-infer ask(const std::string& model) {
+infer ask_for(const std::string& model) {
   infer out;
   out.model = model;
   out.inputs.push_back({"", floats({1, 4})});
@@ -27,7 +25,7 @@ infer ask(const std::string& model) {
 
 /// A message without fields, as it travels.
 shared_bytes message_of(const header& x) {
-  auto bytes = encode_header(x, std::chrono::steady_clock::now());
+  auto bytes = encode_header(x, steady_now());
   return shared_bytes::copy_of(std::string{bytes.text()} + '\x80');
 }
 
@@ -116,16 +114,14 @@ public:
 
   template <class T>
   void say(const T& x) {
-    auto message =
-      make_wire_message(x, std::chrono::steady_clock::now(), nullptr);
+    auto message = make_wire_message(x, steady_now(), nullptr);
     message.head.to = "w1/supervisor";
     // A new key is known within half a second; who was refused before has to
     // connect anew.
     CHECK(eventually(
       [&] {
         ::usleep(50'000);
-        auto sent =
-          zeromq::send(socket_, {}, message, std::chrono::steady_clock::now());
+        auto sent = zeromq::send(socket_, {}, message, steady_now());
         if (!sent)
           connect();
         return sent;
@@ -227,14 +223,14 @@ TEST_CASE("P13: a viewer who tries in the shell what it may not is listened to"
 TEST_CASE("P13: a tenant sees its own models only") {
   guarded_cluster c;
   auto app = c.cluster.connect_client();
-  CHECK(app.infer_one(ask("identity")).status == ec::ok);
-  auto hidden = app.infer_one(ask("affine"));
+  CHECK(app.infer_one(ask_for("identity")).status == ec::ok);
+  auto hidden = app.infer_one(ask_for("affine"));
   CHECK(hidden.status == ec::unknown_model);
   CHECK(hidden.error.find("there is identity") != std::string::npos);
   CHECK(app.models()->size() == 1);
   auto acme = client::connect(c.acme_endpoint(), 2s, c.key("acme-app"));
   REQUIRE(acme);
-  CHECK(acme->infer_one(ask("affine")).status == ec::ok);
+  CHECK(acme->infer_one(ask_for("affine")).status == ec::ok);
   CHECK(acme->models()->size() == 2);
 }
 
@@ -242,12 +238,13 @@ TEST_CASE("P13: a key that is suspended is not listened to, until it is"
           " resumed") {
   guarded_cluster c;
   auto app = c.cluster.connect_client();
-  REQUIRE(app.infer_one(ask("identity")).status == ec::ok);
+  REQUIRE(app.infer_one(ask_for("identity")).status == ec::ok);
   c.keys({"suspend", "app"});
   // The list is looked at twice a second.
   CHECK(eventually(
     [&] {
-      return app.infer_one(ask("identity"), 100ms).status == ec::unavailable;
+      return app.infer_one(ask_for("identity"), 100ms).status
+             == ec::unavailable;
     },
     2s));
   CHECK(knock(c.clients(), c.key("app")) == ec::forbidden);
@@ -255,7 +252,7 @@ TEST_CASE("P13: a key that is suspended is not listened to, until it is"
   c.expect_audit("gw", ": its key is suspended");
   c.keys({"resume", "app"});
   CHECK(eventually(
-    [&] { return app.infer_one(ask("identity"), 200ms).status == ec::ok; },
+    [&] { return app.infer_one(ask_for("identity"), 200ms).status == ec::ok; },
     2s));
 }
 
@@ -269,10 +266,11 @@ TEST_CASE(
   c.cluster.start("gw");
   // Longer than it takes to come back, and be refused.
   for (int i = 0; i < 300; ++i, ::usleep(10'000))
-    REQUIRE(app.infer_one(ask("identity"), 100ms).status == ec::unavailable);
+    REQUIRE(app.infer_one(ask_for("identity"), 100ms).status
+            == ec::unavailable);
   c.keys({"resume", "app"});
   CHECK(eventually(
-    [&] { return app.infer_one(ask("identity"), 200ms).status == ec::ok; },
+    [&] { return app.infer_one(ask_for("identity"), 200ms).status == ec::ok; },
     10s));
 }
 
@@ -389,7 +387,7 @@ TEST_CASE("P13: a list of keys that cannot be read changes nothing, and is a"
   CHECK(shows(false));
   REQUIRE(::chmod(list.c_str(), 0666) == 0);
   CHECK(shows(true));
-  CHECK(app.infer_one(ask("identity")).status == ec::ok);
+  CHECK(app.infer_one(ask_for("identity")).status == ec::ok);
   REQUIRE(::chmod(list.c_str(), 0644) == 0);
   CHECK(shows(false));
 }
@@ -424,7 +422,7 @@ TEST_CASE("P13: at each endpoint each message of another role is refused") {
     }
   }
   CHECK(refused > 60);
-  CHECK(c.connect_client().infer_one(ask("identity")).status == ec::ok);
+  CHECK(c.connect_client().infer_one(ask_for("identity")).status == ec::ok);
 }
 
 TEST_CASE("P13: a node does not start with a key that is not its own") {

@@ -12,14 +12,9 @@ using namespace std::chrono_literals;
 
 namespace {
 
-const std::string bundles = TEST_BUNDLES;
 const std::vector<std::string> nodes{"ctl", "gw", "w1", "w2"};
 
 const network_faults cut{.lost = 1};
-
-timestamp now() {
-  return std::chrono::steady_clock::now();
-}
 
 /// Half of the ways are well, some are cut, the others have all kinds of
 /// faults.
@@ -60,7 +55,8 @@ public:
     load->start();
   }
 
-  /// Whether every node is linked with all others, and all replicas are ready.
+  /// Whether every node is linked with all others, and each worker has a
+  /// replica that is ready.
   bool is_whole() {
     for (auto& x : operators_) {
       auto list = x.ask<member_list>("./supervisor", get_members{}, 100ms);
@@ -69,7 +65,14 @@ public:
     }
     auto list =
       operators_[0].ask<model_list>("./registry", get_models{}, 100ms);
-    return list && list->models.size() == 1 && list->models[0].ready == 2;
+    return list && list->models.size() == 1 && list->models[0].ready == 2
+           && has_replica(operators_[2]) && has_replica(operators_[3]);
+  }
+
+  static bool has_replica(operator_client& worker) {
+    auto status = worker.ask<node_status>("./supervisor", get_status{}, 100ms);
+    return status && status->replicas.size() == 1
+           && status->replicas[0].state == replica_condition::ready;
   }
 
   /// So the network is for a time, in which there are always requests; then it
@@ -89,9 +92,9 @@ public:
   /// Has the network well again; how long until the cluster is, too.
   microseconds heal() {
     network.heal();
-    auto begin = now();
+    auto begin = steady_now();
     CHECK(eventually([&] { return is_whole(); }, 20s));
-    auto took = to_us(now() - begin);
+    auto took = to_us(steady_now() - begin);
     slowest_ = std::max(slowest_, took);
     return took;
   }
@@ -110,14 +113,14 @@ public:
     load->longest_wait = 0us;
     network.out_of(node, {.unended = true});
     (*cluster_)[node].end(SIGKILL);
-    auto begin = now();
+    auto begin = steady_now();
     // By its silence alone: TCP would wait for minutes.
     CHECK(eventually([&] { return !is_known(node); }, 1s));
-    auto missed = to_us(now() - begin);
+    auto missed = to_us(steady_now() - begin);
     cluster_->start(node);
-    begin = now();
+    begin = steady_now();
     CHECK(eventually([&] { return is_whole(); }, 20s));
-    auto took = to_us(now() - begin);
+    auto took = to_us(steady_now() - begin);
     network.heal();
     MESSAGE(
       node << " lost power: given up after " << format_duration(missed)

@@ -14,8 +14,6 @@ using namespace millrace::test;
 
 namespace {
 
-const std::string bundles = TEST_BUNDLES;
-
 /// Physical memory of a process, in bytes.
 int64_t resident(pid_t pid) {
   std::ifstream in{"/proc/" + std::to_string(pid) + "/statm"};
@@ -109,7 +107,7 @@ private:
     timestamp when;
   };
 
-  static timestamp now() { return std::chrono::steady_clock::now(); }
+  static timestamp now() { return steady_now(); }
 
   bool take(std::vector<step>& out, microseconds longest) {
     auto x = gateway_.receive(longest);
@@ -210,7 +208,7 @@ TEST_CASE("P10: what a client does not read is not kept for it without end") {
   options.receive_limit = 1;
   auto rude = zeromq::make_dealer(context, {}, options);
   REQUIRE(zeromq::connect(rude, c.endpoint("all", "clients")));
-  auto now = std::chrono::steady_clock::now();
+  auto now = steady_now();
   auto x =
     make_wire_message(ask("identity", floats({25'000, 4})), now, nullptr);
   auto before = resident(c["all"].pid());
@@ -265,7 +263,7 @@ TEST_CASE("P10: a thousand clients that never read cost what the config allows"
     sockets.push_back(zeromq::make_dealer(context, {}, options));
     REQUIRE(zeromq::connect(sockets.back(), c.endpoint("all", "clients")));
   }
-  auto now = [] { return std::chrono::steady_clock::now(); };
+  auto now = [] { return steady_now(); };
   auto x = make_wire_message(ask("identity", floats({1, 4})), now(), nullptr);
   for (auto& socket : sockets)
     REQUIRE(eventually([&] { return zeromq::send(socket, {}, x, now()); }, 5s));

@@ -10,8 +10,6 @@ using namespace millrace::test;
 
 namespace {
 
-const std::string bundles = TEST_BUNDLES;
-
 const std::vector<std::string> workers{"w1", "w2", "w3", "w4"};
 
 std::map<std::string, std::string> four_workers() {
@@ -99,7 +97,7 @@ TEST_CASE("e2e: P3: through the death of nodes with middle stages under load"
       return r.layers.first > 0 && r.layers.last < 6;
     });
     REQUIRE(middle != all.end());
-    killed.push_back(std::chrono::steady_clock::now());
+    killed.push_back(steady_now());
     c[middle->node].end(SIGKILL);
     ::usleep(300'000);
     c.start(middle->node);

@@ -14,8 +14,6 @@ using namespace millrace::test;
 
 namespace {
 
-const std::string bundles = TEST_BUNDLES;
-
 /// A worker that has no bundles of its own.
 std::string empty_handed(const temporary_directory& folder) {
   return "    roles: [worker]\n    models: " + folder.path() + "\n";

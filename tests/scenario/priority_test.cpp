@@ -9,16 +9,6 @@
 using namespace millrace;
 using namespace millrace::test;
 
-namespace {
-
-model_settings one_by_one(uint64_t replicas) {
-  auto out = want(replicas);
-  out.policy.batch = 1;
-  return out;
-}
-
-} // namespace
-
 TEST_CASE("router: of what waits a request of higher priority is given to a"
           " replica first, of equals the one that came first") {
   virtual_cluster c{1, one_by_one(1), ten_ms};

@@ -3,27 +3,10 @@
 
 #include <set>
 
-#include "tests/support/virtual_cluster.hpp"
+#include "tests/support/parts.hpp"
 
 using namespace millrace;
 using namespace millrace::test;
-
-namespace {
-
-/// "m" with one request at a time, in version `version`.
-model_settings one_by_one(uint64_t replicas, std::string version = "") {
-  auto out = want(replicas);
-  out.policy.batch = 1;
-  out.version = std::move(version);
-  return out;
-}
-
-void have(virtual_cluster& c, const model_settings& x) {
-  REQUIRE(
-    c.ask_actor<done, registry_actor>("./registry", set_model{x, false, {}}));
-}
-
-} // namespace
 
 TEST_CASE("gateway: what waits for a version is answered by the one that"
           " replaces it, if any will do") {

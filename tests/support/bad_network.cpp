@@ -39,10 +39,6 @@ bool is_end(const unsigned char* packet) {
   return (packet[ip + flags_at] & fin_or_rst) != 0;
 }
 
-timestamp now() {
-  return std::chrono::steady_clock::now();
-}
-
 } // namespace
 
 /// A network namespace, and the packets that wait to be received in it.
@@ -159,7 +155,7 @@ private:
     if (wait == 0us)
       return let_go(p);
     ++counts.delayed;
-    held_.emplace(now() + wait, std::move(p));
+    held_.emplace(steady_now() + wait, std::move(p));
   }
 
   void let_go(const packet& x) {
@@ -285,7 +281,7 @@ void bad_network::carry() {
   for (size_t i = 0; i < nodes_.size(); ++i)
     items.push_back({hosts_[i]->fd(), POLLIN, 0});
   while (going_) {
-    auto time = now();
+    auto time = steady_now();
     auto next = time + 20ms; // to see whether to go on
     for (size_t i = 0; i < nodes_.size(); ++i)
       next = std::min(next, hosts_[i]->release(time));

@@ -26,10 +26,6 @@
 
 namespace millrace::test {
 
-inline timestamp now() {
-  return std::chrono::steady_clock::now();
-}
-
 /// A connection on which nothing was said yet; it may still be coming about.
 inline file_descriptor connect_to(uint16_t port) {
   file_descriptor out{
@@ -68,7 +64,7 @@ template <class F>
 std::string hear(const file_descriptor& from, F until, microseconds longest) {
   std::string out;
   char buf[4096];
-  for (auto end = now() + longest; now() < end && !until(out);) {
+  for (auto end = steady_now() + longest; steady_now() < end && !until(out);) {
     pollfd x{from.get(), POLLIN, 0};
     if (::poll(&x, 1, 20) <= 0)
       continue;
@@ -105,9 +101,9 @@ inline std::string request_frame(uint64_t id, int64_t rows = 1) {
   frame_writer out;
   header head;
   head.id = id;
-  head.left = {now() + 10s};
+  head.left = {steady_now() + 10s};
   auto x = ask("identity", floats({rows, 4}));
-  out.add(head, x, now());
+  out.add(head, x, steady_now());
   auto frames = out.take();
   auto text = zmtp_frame(std::string{frames.first.text()}, !frames.raw.empty());
   for (size_t i = 0; i < frames.raw.size(); ++i)
@@ -162,12 +158,13 @@ public:
   round_trips ask_for(microseconds length) {
     round_trips out;
     std::vector<microseconds> all;
-    for (auto end = now() + length; now() < end; ::usleep(10'000)) {
-      auto begin = now();
+    for (auto end = steady_now() + length; steady_now() < end;
+         ::usleep(10'000)) {
+      auto begin = steady_now();
       ++out.asked;
       out.good += honest_->infer_one(ask("identity", floats({1, 4})), 5s).status
                   == ec::ok;
-      all.push_back(to_us(now() - begin));
+      all.push_back(to_us(steady_now() - begin));
     }
     std::sort(all.begin(), all.end());
     out.p99 = all[all.size() * 99 / 100];

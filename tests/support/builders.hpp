@@ -36,6 +36,9 @@ inline std::vector<float> values_of(const tensor& x) {
   return out;
 }
 
+/// What a model takes that has one input, rows of four floats.
+inline const tensor_spec rows_of_4{"x", dtype::f32, {-1, 4}};
+
 /// One input of rows of `width` floats, one output of two.
 inline signature row_signature(int64_t width = 4) {
   signature out;

@@ -84,7 +84,7 @@ public:
   }
 
 private:
-  static timestamp now() { return std::chrono::steady_clock::now(); }
+  static timestamp now() { return steady_now(); }
 
   void fill() {
     std::optional<client::group> together;

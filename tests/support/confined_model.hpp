@@ -13,10 +13,6 @@
 
 namespace millrace::test {
 
-inline timestamp now() {
-  return std::chrono::steady_clock::now();
-}
-
 /// A stage in a process of its own, and what is told of it.
 class confined_model {
 public:

@@ -11,9 +11,9 @@ namespace millrace::test {
 /// Sleeps in short steps until f() holds; false when it never did.
 template <class F>
 bool eventually(F f, microseconds longest) {
-  auto until = std::chrono::steady_clock::now() + longest;
+  auto until = steady_now() + longest;
   while (!f()) {
-    if (std::chrono::steady_clock::now() > until)
+    if (steady_now() > until)
       return false;
     ::usleep(20'000);
   }

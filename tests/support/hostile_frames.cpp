@@ -68,7 +68,7 @@ std::string map(const std::vector<entry>& xs) {
 
 // -- messages -----------------------------------------------------------------
 
-std::string header(std::vector<entry> more = {}) {
+std::string a_header(std::vector<entry> more = {}) {
   more.insert(more.begin(),
               {{"v", "\x01"}, {"t", text("infer")}, {"id", "\x01"}});
   return map(more);
@@ -144,13 +144,6 @@ void add(frames& to, frames&& xs) {
             std::make_move_iterator(xs.end()));
 }
 
-std::string repeated(size_t n, const std::string& x) {
-  std::string out;
-  for (size_t i = 0; i < n; ++i)
-    out += x;
-  return out;
-}
-
 frames versions_and_keys() {
   return {
     unread("wrong magic", "GIF89a",
@@ -164,27 +157,27 @@ frames versions_and_keys() {
     unread("version too large", map({{"v", large(UINT64_MAX)}}),
            "header: the message has something else than an integer in range at"
            " key 'v'"),
-    unread("duplicate key of a header", header({{"id", "\x02"}}),
+    unread("duplicate key of a header", a_header({{"id", "\x02"}}),
            "header: the message has a key twice at key 'id'"),
-    refused("duplicate key of a body", header() + request({model()}),
+    refused("duplicate key of a body", a_header() + request({model()}),
             "the message has a key twice at key 'model'"),
     refused("duplicate key of a tensor",
-            header()
+            a_header()
               + map({inputs({map({{"dtype", text("F32")},
                                   {"data", bytes("")},
                                   {"data", bytes("")}})})}),
             "the message has a key twice at key 'inputs.data'"),
     decoded("unknown key",
-            header({{"new", "\xc0"}})
+            a_header({{"new", "\xc0"}})
               + request({{"new", list({map({{"a", "\xc3"}}), "\xc0"})}}),
             ec::ok, ""),
     decoded("key order",
             map({{"id", "\x01"}, {"t", text("infer")}, {"v", "\x01"}})
               + map({inputs({good_tensor()}), model()}),
             ec::ok, ""),
-    refused("key that is no text", header() + "\x81\x05\x05",
+    refused("key that is no text", a_header() + "\x81\x05\x05",
             "the message has a key that is no text"),
-    refused("container as a key", header() + "\x81\x90\x05",
+    refused("container as a key", a_header() + "\x81\x90\x05",
             "the message has a container as a key"),
     unread("type that is no text", map({{"t", "\x05"}}),
            "header: the message has something else than a text at key 't'"),
@@ -193,13 +186,13 @@ frames versions_and_keys() {
 
 frames claims_and_depths() {
   auto cut = [](std::string item, std::string_view key, std::string claim) {
-    auto first = header() + before(key) + claim;
-    auto at = std::to_string(first.size() - header().size());
+    auto first = a_header() + before(key) + claim;
+    auto at = std::to_string(first.size() - a_header().size());
     return refused(std::move(item), first,
                    "the message ends at byte " + at
                      + " in the middle of a value");
   };
-  auto deep = repeated(1'000'000, "\x91");
+  auto deep = std::string(1'000'000, '\x91');
   return {
     cut("text that claims more than its body", "version",
         "\xdb" + big_endian(100, 4)),
@@ -207,25 +200,25 @@ frames claims_and_depths() {
     cut("bin of 2^32 - 1", "version", "\xc6\xff\xff\xff\xff"),
     cut("ext of 2^32 - 1", "version", "\xc9\xff\xff\xff\xff"),
     refused("array of 2^32 - 1",
-            header() + before("inputs") + "\xdd\xff\xff\xff\xff",
+            a_header() + before("inputs") + "\xdd\xff\xff\xff\xff",
             "the message has an array of more than 65536 elements at key"
             " 'inputs'",
             ec::too_large),
     refused("map of 2^32 - 1",
-            header() + before("inputs") + "\xdf\xff\xff\xff\xff",
+            a_header() + before("inputs") + "\xdf\xff\xff\xff\xff",
             "the message has a map of more than 4096 entries at key 'inputs'",
             ec::too_large),
     refused("array of more than fit",
-            header() + before("inputs") + "\xdc\xea\x60"
-              + repeated(60'000, "\x80"),
+            a_header() + before("inputs") + "\xdc\xea\x60"
+              + std::string(60'000, '\x80'),
             "the message has more elements than there is room for (expected an"
             " array) at key 'inputs'",
             ec::too_large),
-    refused("map that claims more than its body", header() + "\x8f",
+    refused("map that claims more than its body", a_header() + "\x8f",
             "the message ends at byte 1 in the middle of a value"),
-    unread("bytes behind the end", header() + request() + "rubbish",
+    unread("bytes behind the end", a_header() + request() + "rubbish",
            "header: the message has something else than a map"),
-    refused("depth of a million", header() + before("new") + deep,
+    refused("depth of a million", a_header() + before("new") + deep,
             "the message has more than 12 levels at key 'new'", ec::too_large),
     {"depth of a million in a header",
      map({{"new", deep}}),
@@ -236,7 +229,7 @@ frames claims_and_depths() {
      0,
      false},
     {"header over its limit",
-     header({{"trace", text(std::string(5000, 't'))}}),
+     a_header({{"trace", text(std::string(5000, 't'))}}),
      {},
      ec::too_large,
      "the first frame does not begin with a header of at most 4096 bytes: the"
@@ -244,16 +237,16 @@ frames claims_and_depths() {
      0,
      false},
     refused("text over its limit",
-            header() + before("new") + text(std::string(1 + (1 << 20), 't')),
+            a_header() + before("new") + text(std::string(1 + (1 << 20), 't')),
             "the message has a text of more than 1 MiB at key 'new'",
             ec::too_large),
     refused("body over its limit",
-            header() + request({{"new", bytes(std::string(5 << 20, 'x'))}}),
+            a_header() + request({{"new", bytes(std::string(5 << 20, 'x'))}}),
             "the message has more than 4 MiB", ec::too_large),
     refused("ext where a text belongs",
-            header() + before("version") + "\xd4\x01\x01",
+            a_header() + before("version") + "\xd4\x01\x01",
             "the message has something else than a text at key 'version'"),
-    refused("no body", header(),
+    refused("no body", a_header(),
             "the message ends at byte 0 in the middle of a value"),
     unread("no byte", "",
            "header: the message ends at byte 0 in the middle of a value"),
@@ -284,7 +277,7 @@ frames single_bytes() {
 
 frames deadlines() {
   auto with = [](const std::string& left) {
-    return header({{"left", left}}) + request();
+    return a_header({{"left", left}}) + request();
   };
   constexpr auto no_time = "header: the message has something else than"
                            " microseconds left, at most a year at key 'left'";
@@ -307,7 +300,7 @@ frames deadlines() {
 
 frames names() {
   auto of = [](std::string_view key, std::string_view value) {
-    return header()
+    return a_header()
            + map({{std::string{key}, text(value)}, inputs({good_tensor()})});
   };
   auto named = [&](std::string_view name) {
@@ -322,18 +315,18 @@ frames names() {
             "no model 'identity\\x00x'; there is identity"),
     decoded("invalid UTF-8", of("model", "\xff\xc0\xaf"), ec::unknown_model,
             "no model '\\xff\\xc0\\xaf'; there is identity"),
-    decoded("no name at all", header() + map({inputs({good_tensor()})}),
+    decoded("no name at all", a_header() + map({inputs({good_tensor()})}),
             ec::bad_request,
             "the request names neither 'model' nor 'application'"),
     refused("embedded NUL and invalid UTF-8 in a key",
-            header() + before("new\0\xff"s) + repeated(99, "\x91"),
+            a_header() + before("new\0\xff"s) + std::string(99, '\x91'),
             "the message has more than 12 levels at key 'new\\x00\\xff'",
             ec::too_large),
     decoded("input of a reserved name",
-            header() + map({model(), inputs({named("__metadata__")})}),
+            a_header() + map({model(), inputs({named("__metadata__")})}),
             ec::bad_request, "no input is named 'x'"),
     decoded("input twice",
-            header() + map({model(), inputs({named("x"), named("x")})}),
+            a_header() + map({model(), inputs({named("x"), named("x")})}),
             ec::bad_request, others),
   };
 }
@@ -341,7 +334,7 @@ frames names() {
 frames extents() {
   auto with = [](std::string_view dtype, const std::vector<int64_t>& shape,
                  const std::string& data) {
-    return header()
+    return a_header()
            + map({model(), inputs({tensor_of(dtype, shape, bytes(data))})});
   };
   auto none = [](const std::string& why) {
@@ -373,7 +366,7 @@ frames extents() {
             none("shape [-1, 4] has a negative extent")),
     refused("dimension of -2^63", with("F32", {INT64_MIN, 4}, numbers(4)),
             none("shape [-9223372036854775808, 4] has a negative extent")),
-    refused("dimension of 2^64 - 1", header() + map({inputs({beyond})}),
+    refused("dimension of 2^64 - 1", a_header() + map({inputs({beyond})}),
             "the message has something else than an integer in range at key"
             " 'inputs.shape'"),
     refused("9 dimensions",
@@ -383,12 +376,12 @@ frames extents() {
             with("F32", std::vector<int64_t>(65, 1), numbers(1)), many,
             ec::too_large),
     refused("no shape",
-            header()
+            a_header()
               + map({inputs(
                 {map({{"dtype", text("F32")}, {"data", bytes(numbers(4))}})})}),
             none("F32[] needs 4 bytes, got 16")),
     refused("shape that is no array",
-            header() + map({inputs({map({{"shape", "\x04"}})})}),
+            a_header() + map({inputs({map({{"shape", "\x04"}})})}),
             "the message has something else than at most 8 extents at key"
             " 'inputs.shape'"),
     decoded("another shape than the model's", with("F32", {4}, numbers(4)),
@@ -399,7 +392,7 @@ frames extents() {
 
 frames dtypes_and_bytes() {
   auto with = [](const std::string& x, std::vector<std::string> raw = {}) {
-    auto out = refused("", header() + map({model(), inputs({x})}), "");
+    auto out = refused("", a_header() + map({model(), inputs({x})}), "");
     out.raw = std::move(raw);
     return out;
   };
@@ -429,16 +422,16 @@ frames dtypes_and_bytes() {
          "something else than name, dtype, shape and data of just as many bytes"
          " at key 'inputs'"),
     decoded("another dtype than the model's",
-            header()
+            a_header()
               + map({model(), inputs({tensor_of("I32", {1, 4}, whole)})}),
             ec::bad_request,
             "model 'identity': expected x:F32[-1, 4], got I32[1, 4]"),
     decoded("more inputs than the model has",
-            header() + map({model(), inputs({good_tensor(), good_tensor()})}),
+            a_header() + map({model(), inputs({good_tensor(), good_tensor()})}),
             ec::bad_request,
             "model 'identity': expected 1 input(s) (x:F32[-1, 4]), got 2"),
     decoded("NaN among the values",
-            header()
+            a_header()
               + map({model(), inputs({tensor_of(
                                 "F32", {1, 4},
                                 bytes(numbers(3) + "\xff\xff\xff\xff"))})}),

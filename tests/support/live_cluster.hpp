@@ -18,6 +18,9 @@
 
 namespace millrace::test {
 
+/// The bundles that fixture.bundles makes.
+inline const std::string bundles = TEST_BUNDLES;
+
 /// Nodes for a cluster: every role in a process of its own, and two workers.
 inline std::map<std::string, std::string>
 apart(const std::string& worker = "    roles: [worker]\n") {

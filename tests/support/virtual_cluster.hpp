@@ -11,11 +11,20 @@
 namespace millrace::test {
 
 /// So many replicas of the model "m". One that is called "grows" has another
-/// layer in version 2.
+/// layer in version 2; one that is called "travels" is of twelve chunks, on the
+/// disk of w1 alone.
 inline model_settings want(uint64_t replicas) {
   model_settings out;
   out.model = "m";
   out.replicas = replicas;
+  return out;
+}
+
+/// That with one request at a time, in version `version`.
+inline model_settings one_by_one(uint64_t replicas, std::string version = "") {
+  auto out = want(replicas);
+  out.policy.batch = 1;
+  out.version = std::move(version);
   return out;
 }
 
@@ -203,7 +212,15 @@ private:
       small.at = bundle_place::store;
       out.spec.network.store = {{1 << 20}, 0us};
     }
-    out.spec.bundles = {{wanted.model, small}, {"other", small}};
+    if (wanted.model == "travels") {
+      small.bytes.value = (12u << 20) - 4096; // and what says where it lies
+      small.on = {"w1"};
+      small.versions = 1;
+    }
+    out.spec.bundles = {{wanted.model, small}};
+    small.on.clear();
+    small.versions = 2;
+    out.spec.bundles.emplace("other", small);
     small.broken = true;
     out.spec.bundles["broken"] = small;
     out.spec.network.host = between_hosts;

@@ -41,7 +41,9 @@ ONLY_IN = {
     r"#include <spdlog/": ["runtime/log.cpp"],
     r"#include <microhttpd": ["runtime/http_server.cpp"],
     r"caf/all\.hpp": [],
-    r"_clock::now\(": [
+    r"_clock::now\(": ["runtime/time.hpp"],
+    r"steady_now": [
+        "runtime/time.hpp",
         "runtime/log.cpp",
         "runtime/worker_thread.cpp",
         "models/device/cpu_device.cpp",

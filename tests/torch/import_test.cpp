@@ -62,8 +62,6 @@ std::string refusal(const result<model_parts>& x) {
   return x.failure().text;
 }
 
-const tensor_spec rows_of_4{"x", dtype::f32, {-1, 4}};
-
 } // namespace
 
 TEST_CASE("P14: a confined import makes the same bundle as any other") {

@@ -59,7 +59,6 @@ std::vector<std::string> names_of(const bundle& x) {
 
 using names = std::vector<std::string>;
 
-const std::vector<tensor_spec> rows_of_4{{"x", dtype::f32, {-1, 4}}};
 const std::vector<tensor_spec> words{{"ids", dtype::i64, {-1, -1}},
                                      {"mask", dtype::f32, {-1, -1}}};
 
@@ -69,16 +68,16 @@ TEST_CASE("FP-10: a model is cut where it enters and leaves its parts, down to"
           " so many names") {
   temporary_directory dir;
   auto whole = opened(
-    cut(dir, "residual", rows_of_4, [](auto& x) { x.layers.depth = 0; }));
+    cut(dir, "residual", {rows_of_4}, [](auto& x) { x.layers.depth = 0; }));
   CHECK(names_of(*whole) == names{"model"});
-  auto deep = opened(cut(dir, "residual", rows_of_4));
+  auto deep = opened(cut(dir, "residual", {rows_of_4}));
   CHECK(names_of(*deep)
         == names{"stem", "blocks.0.0", "blocks.0.2", "blocks.1.0", "blocks.1.2",
                  "blocks.2.0", "blocks.2.2", "blocks.3.0", "blocks.3.2",
                  "blocks.4.0", "blocks.4.2", "blocks.5.0", "blocks.5.2",
                  "head"});
   auto flat = opened(
-    cut(dir, "residual", rows_of_4, [](auto& x) { x.layers.depth = 2; }));
+    cut(dir, "residual", {rows_of_4}, [](auto& x) { x.layers.depth = 2; }));
   CHECK(names_of(*flat)
         == names{"stem", "blocks.0", "blocks.1", "blocks.2", "blocks.3",
                  "blocks.4", "blocks.5", "head"});
@@ -112,8 +111,8 @@ TEST_CASE("FP-23, QU-03: layers on their own compute together what the whole"
     const std::vector<tensor_spec>& inputs;
   };
   for (auto& [file, inputs] :
-       {row{"residual", rows_of_4}, row{"encoder", words},
-        row{"around", rows_of_4}}) {
+       {row{"residual", {rows_of_4}}, row{"encoder", words},
+        row{"around", {rows_of_4}}}) {
     INFO(file);
     auto x = opened(cut(dir, file, inputs));
     auto n = x->info.layers.size();
@@ -138,7 +137,7 @@ TEST_CASE("FP-23, QU-03: layers on their own compute together what the whole"
 TEST_CASE("FP-10: a part that only checks what it is given is of the layer"
           " behind it") {
   temporary_directory dir;
-  auto x = opened(cut(dir, "checked", rows_of_4));
+  auto x = opened(cut(dir, "checked", {rows_of_4}));
   CHECK(names_of(*x) == names{"first", "second"});
   for (size_t layer : {0, 1}) {
     auto stage = trusted()->load(x, layer, layer + 1);
@@ -156,7 +155,7 @@ TEST_CASE("a parameter that layers share is whole in each of them") {
   for (auto file : {"tied", "tied-traced"})
     for (size_t depth : {0, 4}) {
       INFO(file << " " << depth);
-      auto x = opened(cut(dir, file, rows_of_4,
+      auto x = opened(cut(dir, file, {rows_of_4},
                           [depth](auto& y) { y.layers.depth = depth; }));
       CHECK(x->info.layers.size() == (depth == 0 ? 1 : 3));
       auto stage = runner->load(x, 0, x->info.layers.size());
@@ -174,7 +173,7 @@ TEST_CASE("a model that computes something else than is expected of it is"
   auto expect = [&](const tensor& y, const char* name = "output/0") {
     auto text = write_safetensors({{"input/x", floats({1, 4}, 1)}, {name, y}});
     REQUIRE(write_file(file, std::as_bytes(std::span{*text})));
-    return cut(dir, "relay", rows_of_4, [&](auto& x) { x.expected = file; });
+    return cut(dir, "relay", {rows_of_4}, [&](auto& x) { x.expected = file; });
   };
   CHECK(expect(floats({1, 4}, 1)));
   auto other = expect(floats({1, 4}, 2));
@@ -219,11 +218,11 @@ TEST_CASE("a model that changes itself is one layer, and cutting it is refused"
                     " runs")
           != std::string::npos);
   };
-  auto refused = cut(dir, "counting", rows_of_4);
+  auto refused = cut(dir, "counting", {rows_of_4});
   REQUIRE_FALSE(refused);
   says(refused.failure().text);
   auto done =
-    cut(dir, "counting", rows_of_4, [](auto& x) { x.must_cut = false; });
+    cut(dir, "counting", {rows_of_4}, [](auto& x) { x.must_cut = false; });
   REQUIRE(done);
   CHECK(done->info.layers.size() == 1);
   says(done->remarks.at(0));
@@ -231,10 +230,10 @@ TEST_CASE("a model that changes itself is one layer, and cutting it is refused"
 
 TEST_CASE("layers that are too small, or too many, are put together") {
   temporary_directory dir;
-  auto few =
-    opened(cut(dir, "residual", rows_of_4, [](auto& x) { x.layers.most = 3; }));
+  auto few = opened(
+    cut(dir, "residual", {rows_of_4}, [](auto& x) { x.layers.most = 3; }));
   CHECK(names_of(*few).size() == 3);
-  auto large = opened(cut(dir, "residual", rows_of_4,
+  auto large = opened(cut(dir, "residual", {rows_of_4},
                           [](auto& x) { x.layers.least = 16 << 10; }));
   for (size_t i = 0; i < large->info.layers.size(); ++i)
     CHECK(bytes_of(weights_of(*large, i, i + 1)) >= 16 << 10);
@@ -243,8 +242,8 @@ TEST_CASE("layers that are too small, or too many, are put together") {
 
 TEST_CASE("a model whose layers are all too small is told why it is one") {
   temporary_directory dir;
-  auto whole =
-    cut(dir, "residual", rows_of_4, [](auto& x) { x.layers.least = 1 << 30; });
+  auto whole = cut(dir, "residual", {rows_of_4},
+                   [](auto& x) { x.layers.least = 1 << 30; });
   REQUIRE(whole);
   CHECK(whole->info.layers.size() == 1);
   REQUIRE(whole->remarks.size() == 1);
@@ -256,7 +255,7 @@ TEST_CASE("a model whose layers are all too small is told why it is one") {
 TEST_CASE("verify tells a bundle that computes something else than when it was"
           " imported") {
   temporary_directory dir;
-  auto good = opened(cut(dir, "residual", rows_of_4));
+  auto good = opened(cut(dir, "residual", {rows_of_4}));
   auto fine = verify_by_running(*trusted(), good);
   REQUIRE(fine);
   CHECK(*fine);

@@ -44,8 +44,6 @@ result<import_report> import_into(const temporary_directory& dir,
 
 const cpu_settings in_threads{isolation_mode::thread};
 
-const tensor_spec rows_of_4{"x", dtype::f32, {-1, 4}};
-
 /// A model of the tests with four numbers a row, as a device gets it.
 std::shared_ptr<const bundle> imported(const temporary_directory& dir,
                                        const std::string& model) {

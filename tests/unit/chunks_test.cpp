@@ -169,13 +169,6 @@ TEST_CASE("arriving_file: who waits for one that was given up hears why") {
   CHECK(there.heard == std::vector<std::string>{""});
 }
 
-TEST_CASE("arriving_file: who stops waiting need not wait") {
-  auto x = coming(long_file());
-  std::stop_source stop;
-  stop.request_stop();
-  CHECK(x->wait({0, 3}, stop.get_token()).failure().code == ec::cancelled);
-}
-
 TEST_CASE("arriving_file: one without bytes is whole from the start") {
   auto x = coming("");
   CHECK(x->wait({}));

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "runtime/bytes.hpp"
+#include "tests/support/builders.hpp"
 #include "tests/support/temporary_directory.hpp"
 #include "transport/access.hpp"
 #include "transport/keys/key_book.hpp"
@@ -19,10 +20,6 @@ using namespace millrace;
 using namespace millrace::test;
 
 namespace {
-
-timestamp at(microseconds x) {
-  return timestamp{} + 1h + x;
-}
 
 const std::string a_key = "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID";
 const std::string b_key = "rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7";

@@ -64,7 +64,7 @@ TEST_CASE("bundle: what it consists of makes the same bundle elsewhere") {
   auto y = travelling::begin(travelling::id_of(*x), *pieces);
   REQUIRE_MESSAGE(y, y.failure().text);
   CHECK(y->info == x->info);
-  CHECK_FALSE(travelling::find_weights(*y)); // there are no bytes to look at
+  CHECK_FALSE(find_weights(*y)); // there are no bytes to look at
   auto& to = *y->weights_file;
   auto first = travelling::first_chunks(*y);
   CHECK(first == chunk_range{0, 1});
@@ -72,7 +72,7 @@ TEST_CASE("bundle: what it consists of makes the same bundle elsewhere") {
     auto all = x->weights_file->content().view().subspan((i - 1) * chunk_bytes);
     REQUIRE(to.put(i - 1, all.first(std::min(all.size(), chunk_bytes))));
   }
-  REQUIRE(travelling::find_weights(*y));
+  REQUIRE(find_weights(*y));
   CHECK(y->weights == x->weights);
 }
 
@@ -117,7 +117,7 @@ TEST_CASE("P8: of a part's weights only its own chunks have to be right") {
   REQUIRE(write_file(here.file("weights.safetensors"),
                      std::as_bytes(std::span{*weights})));
   CHECK(here.open().failure().text.find("SHA-256") != std::string::npos);
-  auto x = bundle_store{here.folder.path()}.open_to_verify("m", "");
+  auto x = here.open(verify::all_but_weights);
   REQUIRE(x);
   auto verify_layers = [&](size_t first, size_t last) {
     auto which = chunks_of(*x, first, last);

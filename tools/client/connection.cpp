@@ -83,7 +83,7 @@ public:
     return std::exchange(lost_, false);
   }
 
-  timestamp now() const override { return std::chrono::steady_clock::now(); }
+  timestamp now() const override { return steady_now(); }
 
 private:
   result<void> read_key(const std::string& path) {

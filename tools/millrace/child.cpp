@@ -71,9 +71,9 @@ service::~service() {
     return;
   ::kill(pid_, SIGTERM);
   int status = 0;
-  for (auto until = std::chrono::steady_clock::now() + std::chrono::seconds{10};
+  for (auto until = steady_now() + std::chrono::seconds{10};
        ::waitpid(pid_, &status, WNOHANG) == 0;) {
-    if (std::chrono::steady_clock::now() > until)
+    if (steady_now() > until)
       ::kill(pid_, SIGKILL);
     ::poll(nullptr, 0, 10);
   }

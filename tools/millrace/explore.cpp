@@ -290,7 +290,7 @@ findings explore_chunk(const explore_call& call, uint64_t first, size_t count) {
 }
 
 findings explore_many(const explore_call& call, const common_options& common) {
-  auto begun = std::chrono::steady_clock::now();
+  auto begun = steady_now();
   auto chunks = (call.count + chunk - 1) / chunk;
   std::vector<findings> parts(chunks);
   progress_bar bar{"explore", !common.json};
@@ -306,7 +306,7 @@ findings explore_many(const explore_call& call, const common_options& common) {
     },
     [&](size_t done) {
       auto seeds = std::min(call.count, done * chunk);
-      auto took = to_seconds(std::chrono::steady_clock::now() - begun);
+      auto took = to_seconds(steady_now() - begun);
       bar.show(static_cast<double>(done) / static_cast<double>(chunks),
                std::to_string(seeds) + " seeds, "
                  + fixed(static_cast<double>(seeds) / took, 0) + "/s");
@@ -322,7 +322,7 @@ findings explore_many(const explore_call& call, const common_options& common) {
 
 int run_explore(const loaded_scenario& what, const explore_call& x,
                 const common_options& common) {
-  auto begun = std::chrono::steady_clock::now();
+  auto begun = steady_now();
   auto found = !x.out.empty()     ? explore_one(what, x)
                : x.count <= chunk ? explore_some(what, x)
                                   : result<findings>{explore_many(x, common)};
@@ -332,8 +332,7 @@ int run_explore(const loaded_scenario& what, const explore_call& x,
     print_faults(what, x.first, x.how);
   if (!x.part)
     check_probes(what, *found);
-  return print_findings(*found, what, x,
-                        to_seconds(std::chrono::steady_clock::now() - begun),
+  return print_findings(*found, what, x, to_seconds(steady_now() - begun),
                         common);
 }
 

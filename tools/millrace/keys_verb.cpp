@@ -84,7 +84,7 @@ private:
   file_descriptor lock_;
 };
 
-int done(const common_options& common, const std::vector<std::string>& names,
+int said(const common_options& common, const std::vector<std::string>& names,
          const std::string& text) {
   for (auto& name : names)
     if (!common.json)
@@ -177,7 +177,7 @@ int run_new(const keys_options& x, const common_options& common) {
   for (auto& name : x.names)
     if (auto made = make_key(*keys, name, *who, tenant); !made)
       return fail(common, made.failure());
-  auto status = done(common, x.names,
+  auto status = said(common, x.names,
                      "may connect as " + x.role
                        + (tenant.empty() ? "" : " of tenant " + tenant)
                        + "; its secret is in " + key_path(x.folder, "NAME"));
@@ -194,7 +194,7 @@ int run_new(const keys_options& x, const common_options& common) {
 
 // -- the list -----------------------------------------------------------------
 
-int run_list(const keys_options& x, const common_options& common) {
+int list_keys(const keys_options& x, const common_options& common) {
   auto allowed = read_allowed_keys(allowed_path(x.folder));
   if (!allowed)
     return fail(common, allowed.failure());
@@ -226,7 +226,7 @@ int change(const keys_options& x, const common_options& common,
   }
   if (auto saved = keys->save(); !saved)
     return fail(common, saved.failure());
-  return done(common, x.names, text);
+  return said(common, x.names, text);
 }
 
 int run_suspend(const keys_options& x, const common_options& common) {
@@ -287,7 +287,7 @@ void add_keys_verb(CLI::App& app, common_options& common, verb_action& run) {
     ->required();
   made->add_option("--tenant", x->tenant,
                    "Whose client it is; default: default");
-  in_folder(add("list", "Print who may connect", run_list));
+  in_folder(add("list", "Print who may connect", list_keys));
   named(add("suspend", "Have the cluster not listen to them, within a second",
             run_suspend));
   named(add("resume", "Have it listen again", run_resume));

@@ -165,7 +165,7 @@ public:
 private:
   static constexpr microseconds pause{10'000};
 
-  static timestamp now() { return std::chrono::steady_clock::now(); }
+  static timestamp now() { return steady_now(); }
 
   void submit(timestamp intended) {
     ++result_.submitted;

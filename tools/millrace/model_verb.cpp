@@ -112,7 +112,7 @@ int run_import(model_options& x, const common_options& common) {
   return exit_ok;
 }
 
-int run_list(const model_options& x, const common_options& common) {
+int list_bundles(const model_options& x, const common_options& common) {
   if (!std::filesystem::is_directory(x.store))
     return fail(common, {ec::bad_request,
                          x.store
@@ -297,7 +297,7 @@ void add_model_verb(CLI::App& app, common_options& common, verb_action& run) {
     add("import", "Turn a TorchScript file into a bundle", run_import);
   add_import_options(*importer, x);
   add_confinement(importer);
-  add("list", "List bundles", run_list);
+  add("list", "List bundles", list_bundles);
   auto* verify =
     add("verify", "Check a bundle's every byte, and that it runs", run_verify);
   verify->add_option("name", x->name, "Model")->required();

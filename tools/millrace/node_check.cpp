@@ -17,7 +17,7 @@ namespace {
 
 using doubts = std::vector<std::string>;
 
-std::string listed(const std::set<std::string>& xs) {
+std::string listing(const std::set<std::string>& xs) {
   return joined(xs, ", ", std::identity{});
 }
 
@@ -38,9 +38,9 @@ result<void> check_profiles(const cluster_config& x, doubts& out) {
     auto those = devices_in(of);
     if (std::none_of(those.begin(), those.end(),
                      [&](auto& kind) { return kinds.contains(kind); }))
-      out.push_back(about + "is of " + listed(those)
+      out.push_back(about + "is of " + listing(those)
                     + ", and no device here is of such a kind, but of "
-                    + listed(kinds));
+                    + listing(kinds));
   }
   return {};
 }

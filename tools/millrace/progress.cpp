@@ -13,11 +13,11 @@ namespace millrace {
 progress_bar::progress_bar(std::string title, bool wanted)
   : title_(std::move(title)),
     wanted_(wanted && ::isatty(2) != 0),
-    begun_(std::chrono::steady_clock::now()) {
+    begun_(steady_now()) {
 }
 
 void progress_bar::show(double part, const std::string& note) {
-  auto now = std::chrono::steady_clock::now();
+  auto now = steady_now();
   if (!wanted_ || now - drawn_ < 100ms)
     return;
   drawn_ = now;

@@ -25,10 +25,6 @@ using namespace simulator;
 /// How long a cluster may take to come up.
 constexpr auto patience = 60s;
 
-timestamp now() {
-  return std::chrono::steady_clock::now();
-}
-
 void write(const std::string& path, const std::string& text) {
   std::filesystem::create_directories(
     std::filesystem::path{path}.parent_path());
@@ -121,7 +117,7 @@ private:
     write(directory_ + "/real.yaml", print_config(config_));
     write(config_.profiles, print_profiles(what_.profiles->all()));
     for (auto& [name, model] : what_.spec.bundles) {
-      auto content = manifest_of(name, model);
+      auto content = manifest_of(name, 1, model);
       const std::string code = "emulated";
       auto& layer = content.layers.front();
       layer.code_bytes = code.size();
@@ -134,9 +130,9 @@ private:
   }
 
   result<void> wait_until_ready() {
-    auto until = now() + patience;
+    auto until = steady_now() + patience;
     error last{ec::unavailable, "nobody answered", {}};
-    while (now() < until) {
+    while (steady_now() < until) {
       auto shell = operator_client::connect(operators_, 500ms);
       if (!shell) {
         last = shell.failure();
@@ -171,7 +167,7 @@ private:
       if (!x)
         return x.failure();
       clients_.push_back(std::make_unique<client>(std::move(*x)));
-      for (auto until = now() + patience; now() < until;) {
+      for (auto until = steady_now() + patience; steady_now() < until;) {
         auto models = clients_.back()->models();
         if (models && models->size() >= what_.cluster.models.size())
           break;
@@ -182,11 +178,12 @@ private:
 
   result<void> drive(workload& asked, real_record& out,
                      const std::function<void(double)>& progress) {
-    begin_ = now() + 100ms;
+    begin_ = steady_now() + 100ms;
     sent_.resize(clients_.size());
     for (auto& x : asked.requests()) {
-      while (now() < begin_ + x.at)
-        take(out, std::min<microseconds>(to_us(begin_ + x.at - now()), 1ms));
+      while (steady_now() < begin_ + x.at)
+        take(out,
+             std::min<microseconds>(to_us(begin_ + x.at - steady_now()), 1ms));
       auto id = out.requests.size() + 1;
       auto& model = asked.choose_model(x);
       request_row row;
@@ -203,7 +200,8 @@ private:
       if (id % 64 == 0)
         progress(to_seconds(x.at) / to_seconds(what_.spec.length));
     }
-    for (auto until = now() + longest_; now() < until && open() > 0;)
+    for (auto until = steady_now() + longest_;
+         steady_now() < until && open() > 0;)
       take(out, 1ms);
     return {};
   }
@@ -234,7 +232,7 @@ private:
         if (i == sent_[g].end())
           continue;
         auto& row = out.requests[i->second - 1];
-        row.ended = to_us(now() - begin_);
+        row.ended = to_us(steady_now() - begin_);
         row.status = x->reply.status;
         row.queue = x->reply.queue;
         row.execute = x->reply.execute;

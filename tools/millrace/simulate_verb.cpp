@@ -134,10 +134,8 @@ int run_one(const loaded_scenario& what, const simulate_options& x,
   recorder notes{(*run)->begin(), what.spec.length};
   (*run)->add(notes);
   progress_bar bar{"simulate", !common.json};
-  auto begun = std::chrono::steady_clock::now();
-  auto took = [&] {
-    return to_seconds(std::chrono::steady_clock::now() - begun);
-  };
+  auto begun = steady_now();
+  auto took = [&] { return to_seconds(steady_now() - begun); };
   (*run)->run([&](double part) {
     auto virtual_time = part * to_seconds(what.spec.length);
     bar.show(part, fixed(virtual_time, 0) + " s, "

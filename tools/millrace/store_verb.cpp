@@ -109,7 +109,7 @@ int run_check(const store_options& x, const common_options& common) {
   return fine ? exit_ok : exit_failed;
 }
 
-int run_list(const store_options& x, const common_options& common) {
+int list_rows(const store_options& x, const common_options& common) {
   auto found = read_journal_at(x.directory);
   if (!found)
     return fail(common, found.failure());
@@ -163,8 +163,8 @@ int run_events(const store_options& x, const common_options& common) {
   return print_kept(event_directory(x.directory), common);
 }
 
-int done(const common_options& common, const std::string& file,
-         const std::string& text) {
+int report(const common_options& common, const std::string& file,
+           const std::string& text) {
   if (common.json)
     std::cout << json{{"file", file}, {"ok", true}}.dump() << std::endl;
   else
@@ -195,8 +195,8 @@ int run_backup(const store_options& x, const common_options& common) {
               + next_record(content.end, seal_of(records));
   if (auto ok = write_file(x.file, std::as_bytes(std::span{text})); !ok)
     return fail(common, ok.failure());
-  return done(common, x.file,
-              "backup of " + std::to_string(records) + " records");
+  return report(common, x.file,
+                "backup of " + std::to_string(records) + " records");
 }
 
 /// What the journal was before stays beside it, under a name that is free.
@@ -230,9 +230,9 @@ int replace(const store_options& x, const common_options& common,
   auto found = fact_journal::replace(**where, facts_file, wanted->text, kept);
   if (!found)
     return fail(common, found.failure());
-  return done(common, x.directory + "/" + facts_file,
-              "has " + std::to_string(found->end.records) + " records"
-                + (fresh ? "" : "; what was there is in " + kept));
+  return report(common, x.directory + "/" + facts_file,
+                "has " + std::to_string(found->end.records) + " records"
+                  + (fresh ? "" : "; what was there is in " + kept));
 }
 
 int run_restore(const store_options& x, const common_options& common) {
@@ -259,7 +259,7 @@ int run_repair(const store_options& x, const common_options& common) {
   if (!found)
     return fail(common, found.failure());
   if (!found->content.damage)
-    return done(common, found->path, "is whole, nothing is to be done");
+    return report(common, found->path, "is whole, nothing is to be done");
   // Again: a node may have written meanwhile.
   return replace(x, common, "damaged",
                  [&] { return read_journal_at(x.directory); });
@@ -282,7 +282,7 @@ void add_store_verb(CLI::App& app, common_options& common, verb_action& run) {
   directory(
     add("check", "See whether every byte is as it was written", run_check),
     "The node's data directory, or a backup");
-  directory(add("list", "Print every row", run_list),
+  directory(add("list", "Print every row", list_rows),
             "The node's data directory, or a backup");
   directory(add("audit",
                 "Print who did what, and see whether a line is missing or was"

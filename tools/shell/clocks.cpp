@@ -11,7 +11,7 @@ namespace {
 constexpr int rounds = 9;
 
 microseconds monotonic_now() {
-  return to_us(std::chrono::steady_clock::now().time_since_epoch());
+  return to_us(steady_now().time_since_epoch());
 }
 
 } // namespace

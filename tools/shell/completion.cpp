@@ -13,10 +13,6 @@ namespace {
 
 constexpr auto names_valid = 2s;
 
-timestamp now() {
-  return std::chrono::steady_clock::now();
-}
-
 } // namespace
 
 argument kind_of_next(const std::vector<std::string>& words) {
@@ -35,7 +31,7 @@ argument kind_of_next(const std::vector<std::string>& words) {
 }
 
 void completer::look() {
-  if (looked_ != timestamp{} && now() - looked_ < names_valid)
+  if (looked_ != timestamp{} && steady_now() - looked_ < names_valid)
     return;
   if (auto x = node_names(cluster_))
     nodes_ = std::move(*x);
@@ -48,7 +44,7 @@ void completer::look() {
       for (auto& m : n.models)
         names.insert(m.model);
   models_.assign(names.begin(), names.end());
-  looked_ = now();
+  looked_ = steady_now();
 }
 
 std::vector<std::string> completer::all_of(argument x) {

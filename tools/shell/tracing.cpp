@@ -159,9 +159,9 @@ result<std::vector<std::string>> record(shell& in, microseconds time,
     out.push_back(name);
   interruptible ctrl_c; // ends it now: what was recorded is written
   progress_bar bar{"recording", in.form == output_form::text};
-  auto begin = std::chrono::steady_clock::now();
+  auto begin = steady_now();
   for (;;) {
-    auto passed = to_us(std::chrono::steady_clock::now() - begin);
+    auto passed = to_us(steady_now() - begin);
     if (passed >= time || ctrl_c.happened())
       break;
     bar.show(to_seconds(passed) / to_seconds(time));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simulator/bundles.hpp"
 
+#include <algorithm>
 #include <map>
 
 #include "simulator/model.hpp"
@@ -9,22 +10,21 @@ namespace millrace::simulator {
 
 namespace {
 
+std::vector<std::string> aliases_of(const manifest& x) {
+  return x.version == 1 ? std::vector<std::string>{"default"}
+                        : std::vector<std::string>{};
+}
+
 model_info info_of(const manifest& x) {
-  auto aliases = std::vector<std::string>{"default"};
-  return describe(x, x.version == 1 ? aliases : std::vector<std::string>{});
+  return describe(x, aliases_of(x));
+}
+
+model_info real_info(const bundle& x) {
+  return describe(x, aliases_of(x.info));
 }
 
 std::string label_of(const std::string& model, uint64_t version) {
   return model + "." + std::to_string(version);
-}
-
-manifest manifest_of(const std::string& model, uint64_t version,
-                     simulated_model x) {
-  if (!x.alike)
-    x.layers += version - 1;
-  auto out = simulator::manifest_of(model, x);
-  out.version = version;
-  return out;
 }
 
 class simulated_reader : public bundle_reader {
@@ -40,6 +40,8 @@ public:
         return done(error{ec::unknown_model, "no bundle of " + model, {}});
       if (i->second.broken)
         return done(error{ec::bad_config, "a byte of it is wrong", {}});
+      if (!i->second.on.empty())
+        return open_real(model, version, i->second, done);
       auto there = i->second.at == bundle_place::host
                    || ground_.here->contains(label_of(model, version));
       if (!there)
@@ -57,13 +59,34 @@ public:
     ground_.process.world().soon(ground_.process, [this, tell] {
       std::vector<model_info> out;
       for (auto& [name, x] : ground_.what.bundles)
-        for (uint64_t version = 1; version <= x.versions; ++version)
-          out.push_back(info_of(manifest_of(name, version, x)));
+        for (uint64_t version = 1; version <= x.versions; ++version) {
+          if (x.on.empty())
+            out.push_back(info_of(manifest_of(name, version, x)));
+          else if (has(x))
+            out.push_back(real_info(*ground_.real.get(name, version, x)));
+        }
       tell(std::move(out));
     });
   }
 
 private:
+  /// Whether it is on this host's disk, of a model that is not on all.
+  bool has(const simulated_model& x) const {
+    return std::count(x.on.begin(), x.on.end(), ground_.node) != 0;
+  }
+
+  /// What is not here, others have.
+  void open_real(const std::string& model, uint64_t version,
+                 const simulated_model& x, const opened& done) {
+    auto is_here = has(x);
+    ground_.seen_by.on_fetched(ground_.node, model, is_here ? "host" : "hosts");
+    if (!is_here)
+      return done(error{ec::unknown_model, "no bundle of " + model, {}});
+    auto content = ground_.real.get(model, version, x);
+    auto info = real_info(*content);
+    done(fetched{std::move(content), std::move(info)});
+  }
+
   static void give(const std::string& model, uint64_t version,
                    const simulated_model& x, const opened& done) {
     auto content = std::make_shared<bundle>();

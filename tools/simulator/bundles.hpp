@@ -8,6 +8,7 @@
 #include "actors/cache/cache.hpp"
 #include "config/scenario.hpp"
 #include "simulator/host_faults.hpp"
+#include "simulator/real_bundles.hpp"
 #include "simulator/watcher.hpp"
 #include "transport/simulated/network.hpp"
 
@@ -23,13 +24,14 @@ struct bundle_ground {
   /// Versions whose bytes this host has fetched: outlives the process.
   std::shared_ptr<std::set<std::string>> here;
   std::shared_ptr<const host_faults> faults;
+  real_bundles& real;
   random_stream random;
   watcher& seen_by;
 };
 
-/// A reader of bundles that have no bytes. What is not on the host's disk is
-/// fetched from the object store, in chunks over the network, and is there from
-/// then on.
+/// A reader of bundles that have no bytes, but for those that hosts give each
+/// other. Of the former, what is not on the host's disk is fetched from the
+/// object store, in chunks over the network, and is there from then on.
 std::shared_ptr<bundle_reader> make_simulated_reader(bundle_ground ground);
 
 } // namespace millrace::simulator

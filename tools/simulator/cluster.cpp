@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simulator/cluster.hpp"
 
+#include <algorithm>
+
 namespace millrace::simulator {
 
 cluster::cluster(const loaded_scenario& what, uint64_t seed, watcher& seen_by)
@@ -15,6 +17,10 @@ cluster::cluster(const loaded_scenario& what, uint64_t seed, watcher& seen_by)
   plan_.world = &world_;
   plan_.links = &links_;
   plan_.seen_by = &seen_by;
+  plan_.real = &real_;
+  if (std::any_of(what.spec.bundles.begin(), what.spec.bundles.end(),
+                  [](auto& x) { return !x.second.on.empty(); }))
+    plan_.bulk = &bulk_;
   for (auto& [name, config] : what.cluster.nodes)
     nodes_[name] = std::make_unique<node>(plan_, name);
 }

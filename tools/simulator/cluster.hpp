@@ -24,6 +24,7 @@ public:
   virtual_world& world() { return world_; }
   simulated_network& network() { return network_; }
   simulated_links& links() { return links_; }
+  simulated_bulk_hosts& bulk() { return bulk_; }
 
   /// Gives the world a bug, to see that it is found.
   void plant(planted_bug x) {
@@ -44,6 +45,8 @@ private:
   virtual_world world_;
   simulated_network network_;
   simulated_links links_;
+  simulated_bulk_hosts bulk_;
+  real_bundles real_;
   node_ground_plan plan_;
   std::map<std::string, std::unique_ptr<node>> nodes_; // end first
 };

@@ -31,11 +31,14 @@ void add_layers(manifest& to, const simulated_model& x) {
 
 } // namespace
 
-manifest manifest_of(const std::string& name, const simulated_model& x) {
+manifest manifest_of(const std::string& name, uint64_t version,
+                     simulated_model x) {
+  if (!x.alike)
+    x.layers += version - 1;
   manifest out;
   out.format = bundle_format;
   out.name = name;
-  out.version = 1;
+  out.version = version;
   out.application = x.application;
   if (x.accuracy)
     out.accuracy = accuracy_info{*x.accuracy, "top-1", "assumed"};

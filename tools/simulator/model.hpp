@@ -20,7 +20,8 @@ inline bool is_tagged(const simulated_model& x) {
 }
 
 /// What a bundle of the model would say, had it any bytes.
-manifest manifest_of(const std::string& name, const simulated_model& x);
+manifest manifest_of(const std::string& name, uint64_t version,
+                     simulated_model x);
 
 /// The id that a simulated client marked its request's input with; 0: none.
 uint64_t request_of(const tensor_list& inputs);

@@ -40,8 +40,14 @@ node::node(const node_ground_plan& plan, std::string name)
 node::~node() {
   if (process_ == nullptr)
     return;
-  bus_->vanish();
+  vanish();
   process_->end();
+}
+
+void node::vanish() {
+  bus_->vanish();
+  if (bulk_)
+    bulk_->vanish();
 }
 
 void node::start() {
@@ -83,6 +89,15 @@ void node::start() {
     make_virtual_store(*process_, std::move(facts), plan_.what->spec.sync),
     name_, *plan_.seen_by);
   ground.read_bundles = [this] { return read_bundles(); };
+  if (plan_.bulk != nullptr) {
+    ground.bulk = bulk_ = simulated_bulk::make(
+      *process_, plan_.links->network(), host_, name_, *plan_.bulk);
+    ground.draw_token =
+      [random =
+         random_.fork("tokens of start " + std::to_string(starts_))]() mutable {
+        return std::to_string(random.next());
+      };
+  }
   ground.make_device = [this](const device_config& d, device_listener& to) {
     return make_device(d, to);
   };
@@ -116,9 +131,10 @@ void node::start() {
 }
 
 void node::end(std::string_view why) {
-  bus_->vanish();
+  vanish();
   process_->end();
   bus_.reset();
+  bulk_.reset();
   process_ = nullptr;
   tell(why);
 }
@@ -225,7 +241,8 @@ void node::set_pace(double times_slower) {
 std::shared_ptr<bundle_reader> node::read_bundles() {
   return make_simulated_reader(
     {name_, plan_.what->spec, *process_, plan_.links->network(), host_, here_,
-     faults_, random_.fork("fetches of start " + std::to_string(starts_)),
+     faults_, *plan_.real,
+     random_.fork("fetches of start " + std::to_string(starts_)),
      *plan_.seen_by});
 }
 

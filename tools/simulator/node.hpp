@@ -10,7 +10,9 @@
 #include "models/device/emulated_device.hpp"
 #include "runtime/virtual/disk.hpp"
 #include "simulator/host_faults.hpp"
+#include "simulator/real_bundles.hpp"
 #include "simulator/watcher.hpp"
+#include "transport/simulated/bulk.hpp"
 #include "transport/simulated/links.hpp"
 
 namespace millrace::simulator {
@@ -22,6 +24,8 @@ struct node_ground_plan {
   random_stream random{1};
   virtual_world* world = nullptr;
   simulated_links* links = nullptr;
+  simulated_bulk_hosts* bulk = nullptr; ///< null: hosts give each other none
+  real_bundles* real = nullptr;
   watcher* seen_by = nullptr;
   planted_bug bug = planted_bug::none;
 };
@@ -75,6 +79,7 @@ private:
   result<std::unique_ptr<device>> make_device(const device_config& x,
                                               device_listener& to);
   std::shared_ptr<bundle_reader> read_bundles();
+  void vanish();
 
   const node_ground_plan& plan_;
   std::string name_;
@@ -89,6 +94,7 @@ private:
   std::shared_ptr<health> state_;
   virtual_process* process_ = nullptr;
   std::unique_ptr<simulated_bus> bus_;
+  std::shared_ptr<simulated_bulk> bulk_;
   uint64_t starts_ = 0;
   bool wanted_ = false; ///< started, and not killed since
 };

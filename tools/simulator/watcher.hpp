@@ -85,8 +85,8 @@ public:
   /// A node's process was started, ended, paused or went on.
   virtual void on_node(const std::string& /*node*/, std::string_view /*what*/,
                        timestamp /*when*/) {}
-  /// A host opened a model's bundle, whose bytes were there ("host") or came
-  /// from the object store ("store").
+  /// A host opened a model's bundle, whose bytes were there ("host"), came from
+  /// the object store ("store") or are to come from other hosts ("hosts").
   virtual void on_fetched(const std::string& /*node*/,
                           const std::string& /*model*/,
                           std::string_view /*from*/) {}

@@ -71,7 +71,8 @@ public:
   /// Where other hosts connect; empty before there is any.
   virtual std::string address() const = 0;
 
-  /// Gives of it, to whoever says the token, what is there or comes.
+  /// Gives of it, to whoever says the token, what is there or comes. Null: it
+  /// is not known yet what that will be, and who asks waits until it is.
   virtual void offer(const std::string& content, const std::string& token,
                      std::shared_ptr<bulk_content> x) = 0;
   virtual void withdraw(const std::string& content) = 0;
@@ -82,7 +83,10 @@ public:
                          std::vector<bulk_source> sources) = 0;
   virtual void stop(const std::string& content) = 0;
 
-  /// A node is gone: it is given nothing more.
+  /// Gives and gets nothing, as at first.
+  virtual void clear() = 0;
+
+  /// A node is gone: it is given nothing more, and asked for nothing.
   virtual void forget(const std::string& node) = 0;
 };
 

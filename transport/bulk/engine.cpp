@@ -14,6 +14,8 @@ constexpr auto tell_again = 100ms;
 /// 10 Gbit/s and 3 ms, and what may have to be sent again should it die.
 constexpr size_t window = 4;
 
+constexpr auto too_many = "too many chunks were asked for at once";
+
 /// Whether two secrets are the same, in a time that says nothing of where they
 /// differ.
 bool is_same(const std::string& x, const std::string& y) {
@@ -30,13 +32,18 @@ bool is_same(const std::string& x, const std::string& y) {
 // -- giving -------------------------------------------------------------------
 
 void bulk_engine::offer(const std::string& content, const std::string& token,
-                        std::shared_ptr<bulk_content> x) {
-  offers_[content] = {token, std::move(x)};
+                        std::shared_ptr<bulk_content> x, timestamp now) {
+  auto before = std::exchange(offers_[content], {token, std::move(x)});
+  for (auto& [link, ask] : before.asked)
+    on_ask(link, ask, now);
 }
 
 void bulk_engine::withdraw(const std::string& content) {
-  offers_.erase(content);
-  for (auto& link : serving_.withdraw(content))
+  auto links = serving_.withdraw(content);
+  if (auto offer = offers_.extract(content); !offer.empty())
+    for (auto& [link, ask] : offer.mapped().asked)
+      links.insert(link);
+  for (auto& link : links)
     carrier_.refuse(link, {content, "it is not kept here any more"});
 }
 
@@ -48,6 +55,8 @@ void bulk_engine::on_ask(const std::string& link, const bulk_ask& x,
   auto i = offers_.find(x.content);
   if (i == offers_.end() || !is_same(i->second.token, x.token))
     return refuse("there is no such content here for who says that token");
+  if (!i->second.content)
+    return hold(i->second, link, x);
   auto& content = *i->second.content;
   if (x.head)
     return carrier_.give_head(link, {x.content}, content.head());
@@ -56,7 +65,7 @@ void bulk_engine::on_ask(const std::string& link, const bulk_ask& x,
   serve_queue::chunk_id what{x.content, x.chunk};
   auto there = content.has(x.chunk);
   if (!serving_.ask(link, what, x.rank, there))
-    return refuse("too many chunks were asked for at once");
+    return refuse(too_many);
   if (!there)
     content.when(x.chunk,
                  [this, what, post = carrier_.to_thread()](auto& came) {
@@ -66,6 +75,17 @@ void bulk_engine::on_ask(const std::string& link, const bulk_ask& x,
   serve(now);
 }
 
+/// Until it is known what to answer.
+void bulk_engine::hold(offered& offer, const std::string& link,
+                       const bulk_ask& x) {
+  auto its = std::count_if(offer.asked.begin(), offer.asked.end(),
+                           [&](auto& y) { return y.first == link; });
+  if (static_cast<size_t>(its) < serving_.most_owed())
+    offer.asked.emplace_back(link, x);
+  else
+    carrier_.refuse(link, {x.content, too_many});
+}
+
 void bulk_engine::on_left(const std::string& link, timestamp now) {
   serving_.left(link);
   serve(now);
@@ -73,6 +93,8 @@ void bulk_engine::on_left(const std::string& link, timestamp now) {
 
 void bulk_engine::on_link_lost(const std::string& link) {
   serving_.forget(link);
+  for (auto& [content, offer] : offers_)
+    std::erase_if(offer.asked, [&](auto& x) { return x.first == link; });
 }
 
 void bulk_engine::serve(timestamp now) {
@@ -155,6 +177,13 @@ void bulk_engine::stop(const std::string& content) {
     return;
   for (auto& [node, source] : gone.mapped().sources)
     leave_unused(node);
+}
+
+void bulk_engine::clear() {
+  while (!offers_.empty())
+    withdraw(std::string{offers_.begin()->first});
+  while (!pulls_.empty())
+    stop(std::string{pulls_.begin()->first});
 }
 
 /// Where nothing is asked any more nobody need be connected.

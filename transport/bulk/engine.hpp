@@ -45,11 +45,12 @@ public:
   // -- commands, as bulk_port has them ----------------------------------------
 
   void offer(const std::string& content, const std::string& token,
-             std::shared_ptr<bulk_content> x);
+             std::shared_ptr<bulk_content> x, timestamp now);
   void withdraw(const std::string& content);
   void pull(bulk_order x);
   void pull_from(const std::string& content, std::vector<bulk_source> sources);
   void stop(const std::string& content);
+  void clear();
 
   // -- what comes -------------------------------------------------------------
 
@@ -73,7 +74,8 @@ public:
 private:
   struct offered {
     std::string token;
-    std::shared_ptr<bulk_content> content;
+    std::shared_ptr<bulk_content> content; ///< null: to be known
+    std::vector<std::pair<std::string, bulk_ask>> asked{}; ///< until then
   };
 
   struct pulled {
@@ -86,6 +88,7 @@ private:
     timestamp told;             ///< of its progress
   };
 
+  void hold(offered& offer, const std::string& link, const bulk_ask& x);
   void serve(timestamp now);
   void begin(pulled& x, std::shared_ptr<bulk_content> content);
   void want(pulled& x);

@@ -53,6 +53,9 @@ public:
   /// What to send now; it counts as on its way, and its bytes as sent.
   std::optional<gift> next(timestamp now, uint64_t bytes_each);
 
+  /// Chunks that one link may be owed.
+  size_t most_owed() const { return limits_.each; }
+
   /// It has left.
   void left(const std::string& link);
 

@@ -14,7 +14,7 @@ namespace millrace {
 
 namespace {
 
-constexpr size_t most_bytes = 4u << 20;
+constexpr size_t most_book_bytes = 4u << 20;
 
 /// Why an entry cannot be; empty when it can.
 std::string objection(const std::string& name, const allowed_key& x) {
@@ -73,7 +73,7 @@ result<allowed_keys> read_allowed_keys(const std::string& path) {
                  folder
                    + ": others than its owner can write to it; chmod 755 it",
                  {}};
-  auto text = read_file(path, most_bytes);
+  auto text = read_file(path, most_book_bytes);
   if (!text)
     return error{ec::bad_config, text.failure().text, {}};
   return parse_allowed_keys(*text, path);

@@ -18,7 +18,7 @@ namespace millrace {
 
 namespace {
 
-constexpr size_t most_bytes = 4096;
+constexpr size_t most_key_bytes = 4096;
 
 /// RFC 32/Z85.
 constexpr std::string_view z85 =
@@ -51,7 +51,7 @@ result<std::string> read_secret(const std::string& path) {
   auto others = info.st_mode & (by_root ? 0037 : 0077);
   if (others != 0)
     return refusal(path, "others than its owner have access; chmod 600 it");
-  std::string out(most_bytes, '\0');
+  std::string out(most_key_bytes, '\0');
   auto n = ::read(fd.get(), out.data(), out.size());
   if (n < 0)
     return failed(ec::bad_config, path, "read");

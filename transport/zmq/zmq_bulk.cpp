@@ -29,16 +29,16 @@ constexpr size_t longest_question = 16u << 10;
 /// When there is nothing else to wait for.
 constexpr milliseconds look_again{1000};
 
-class impl : public zmq_bulk, private bulk_carrier {
+class bulk_threads : public zmq_bulk, private bulk_carrier {
 public:
-  impl(zmq_bulk_settings settings, metrics& counts)
+  bulk_threads(zmq_bulk_settings settings, metrics& counts)
     : settings_(std::move(settings)),
       traffic_(counts),
       guard_(context_, std::move(settings_.keys), traffic_,
              [](auto, auto&, auto&) { /* is counted, and in the log */ }),
       engine_(*this, settings_.limits) {}
 
-  ~impl() override {
+  ~bulk_threads() override {
     stopping_ = true;
     mailbox_->wake.raise();
     if (thread_.joinable())
@@ -71,7 +71,7 @@ public:
   void offer(const std::string& content, const std::string& token,
              std::shared_ptr<bulk_content> x) override {
     post([this, content, token, x = std::move(x)] {
-      engine_.offer(content, token, x);
+      engine_.offer(content, token, x, now());
     });
   }
   void withdraw(const std::string& content) override {
@@ -89,6 +89,9 @@ public:
   void stop(const std::string& content) override {
     post([this, content] { engine_.stop(content); });
   }
+  void clear() override {
+    post([this] { engine_.clear(); });
+  }
   void allow(allowed_keys x) override {
     post([this, x = std::move(x)] { guard_.replace(x); });
   }
@@ -96,6 +99,9 @@ public:
     post([this, node] {
       if (auto link = links_.extract(node); !link.empty())
         engine_.on_link_lost(link.mapped());
+      if (sources_.erase(node) > 0)
+        engine_.on_source_lost(
+          node, {ec::unavailable, node + ": is not there any more", {}});
     });
   }
 
@@ -118,7 +124,7 @@ private:
 
   bool is_secured() const { return guard_.has_keys() && settings_.encrypt; }
 
-  timestamp now() const { return std::chrono::steady_clock::now(); }
+  timestamp now() const { return steady_now(); }
 
   /// An address with another's port.
   static std::string with_port_of(const std::string& x, const std::string& y) {
@@ -375,7 +381,7 @@ private:
 
 result<std::unique_ptr<zmq_bulk>> zmq_bulk::open(zmq_bulk_settings settings,
                                                  metrics& counts) {
-  auto out = std::make_unique<impl>(std::move(settings), counts);
+  auto out = std::make_unique<bulk_threads>(std::move(settings), counts);
   if (auto done = out->start(); !done)
     return done.failure();
   return std::unique_ptr<zmq_bulk>{std::move(out)};

@@ -35,9 +35,10 @@ constexpr size_t longest_order = 2 * codec_limits::body_bytes;
 /// A controller that is back waits a second for who was there before.
 constexpr int reconnect_max_ms = 250;
 
-class impl : public zmq_bus {
+class bus_thread : public zmq_bus {
 public:
-  impl(caf::actor_system& system, zmq_bus_settings settings, metrics& counts)
+  bus_thread(caf::actor_system& system, zmq_bus_settings settings,
+             metrics& counts)
     : zmq_bus(system, settings.self.name),
       system_(system),
       settings_(std::move(settings)),
@@ -47,7 +48,7 @@ public:
       guard_(context_, std::move(settings_.keys), traffic_,
              settings_.on_notable) {}
 
-  ~impl() override { stop(); }
+  ~bus_thread() override { stop(); }
 
   result<void> bind() {
     socket_options options;
@@ -478,7 +479,7 @@ result<std::unique_ptr<zmq_bus>> zmq_bus::open(caf::actor_system& system,
                                                metrics& counts) {
   // libzmq takes routing ids of nameless peers from rand().
   std::srand(static_cast<unsigned>(entropy()));
-  auto out = std::make_unique<impl>(system, std::move(settings), counts);
+  auto out = std::make_unique<bus_thread>(system, std::move(settings), counts);
   if (auto bound = out->bind(); !bound)
     return bound.failure();
   return std::unique_ptr<zmq_bus>{std::move(out)};

@@ -83,9 +83,9 @@ private:
 /// How long it takes.
 template <class F>
 double seconds_of(F f) {
-  auto begun = std::chrono::steady_clock::now();
+  auto begun = steady_now();
   f();
-  return to_seconds(std::chrono::steady_clock::now() - begun);
+  return to_seconds(steady_now() - begun);
 }
 
 /// The median; 0 of nothing.

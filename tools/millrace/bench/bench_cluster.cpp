@@ -15,12 +15,8 @@ namespace millrace {
 
 namespace {
 
-constexpr auto patience = 30s;
+constexpr auto start_patience = 30s;
 constexpr auto front = "front";
-
-timestamp now() {
-  return std::chrono::steady_clock::now();
-}
 
 std::string node_text(const bench_setup& x, const std::string& name,
                       const std::string& roles) {
@@ -83,10 +79,10 @@ bench_cluster::start(const bench_setup& x) {
 }
 
 result<client> bench_cluster::connect(size_t count) {
-  auto gateway = client::connect(clients_, patience);
+  auto gateway = client::connect(clients_, start_patience);
   if (!gateway)
     return gateway;
-  for (auto begin = now(); now() - begin < patience;) {
+  for (auto begin = steady_now(); steady_now() - begin < start_patience;) {
     auto models = gateway->models();
     if (models && models->size() == count)
       return gateway;
@@ -100,12 +96,12 @@ result<client> bench_cluster::connect(size_t count) {
           why = ": " + m.settings.model + ": " + m.note;
   return error{ec::unavailable,
                "the bench's nodes were not ready in "
-                 + format_duration(patience) + why,
+                 + format_duration(start_patience) + why,
                {}};
 }
 
 result<operator_client> bench_cluster::operate() const {
-  return operator_client::connect(operators_, patience);
+  return operator_client::connect(operators_, start_patience);
 }
 
 scratch_folder::scratch_folder()

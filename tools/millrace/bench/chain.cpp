@@ -41,11 +41,7 @@ struct chain_bench_options {
   int rounds = 3;
 };
 
-constexpr auto patience = 300s;
-
-timestamp now() {
-  return std::chrono::steady_clock::now();
-}
+constexpr auto chain_patience = 300s;
 
 std::string space_of(size_t host) {
   return "/run/netns/mrb" + std::to_string(host);
@@ -90,11 +86,11 @@ result<double> plain_rate(uint64_t bytes) {
       return false;
     file_descriptor in{::accept(door.get(), nullptr, nullptr)};
     std::vector<char> part(1 << 20);
-    auto begin = now();
+    auto begin = steady_now();
     uint64_t got = 0;
     for (ssize_t n = 0; (n = ::read(in.get(), part.data(), part.size())) > 0;)
       got += static_cast<uint64_t>(n);
-    auto rate = static_cast<double>(got) / to_seconds(now() - begin);
+    auto rate = static_cast<double>(got) / to_seconds(steady_now() - begin);
     return got == bytes && ::write(ends[1], &rate, sizeof rate) == sizeof rate;
   });
   auto sender = on_host(0, [&] {
@@ -152,7 +148,8 @@ public:
     if (!shell)
       return shell.failure();
     out->shell_ = std::make_unique<operator_client>(std::move(*shell));
-    for (auto until = now() + 30s; now() < until; out->shell_->idle(20ms)) {
+    for (auto until = steady_now() + 30s; steady_now() < until;
+         out->shell_->idle(20ms)) {
       auto members =
         out->shell_->ask<member_list>("./supervisor", get_members{});
       if (members && members->peers.size() == receivers)
@@ -167,17 +164,18 @@ public:
     wanted.model = model_;
     wanted.replicas = receivers_;
     wanted.device = "sink";
-    auto begin = now();
+    auto begin = steady_now();
     auto ordered =
       shell_->ask<done>("./registry", set_model{wanted, false, {}});
     if (!ordered)
       return ordered.failure();
-    for (auto until = now() + patience; now() < until; shell_->idle(5ms))
+    for (auto until = steady_now() + chain_patience; steady_now() < until;
+         shell_->idle(5ms))
       if (all_have_it())
-        return to_seconds(now() - begin);
+        return to_seconds(steady_now() - begin);
     return error{ec::unavailable,
                  "not every host had the model after "
-                   + format_duration(patience) + "; see " + folder_,
+                   + format_duration(chain_patience) + "; see " + folder_,
                  {}};
   }
 

@@ -20,11 +20,7 @@ struct cold_start_options : served_options {
   size_t parts = 2;
 };
 
-constexpr auto patience = 120s;
-
-timestamp now() {
-  return std::chrono::steady_clock::now();
-}
+constexpr auto load_patience = 120s;
 
 /// The files of a bundle, which are in the system's memory once they were read.
 class bundle_files {
@@ -66,7 +62,8 @@ public:
     auto shell = (*nodes)->operate();
     if (!shell)
       return shell.failure();
-    for (auto until = now() + patience; now() < until; shell->idle(10ms)) {
+    for (auto until = steady_now() + load_patience; steady_now() < until;
+         shell->idle(10ms)) {
       auto members = shell->ask<member_list>("./supervisor", get_members{});
       if (members && members->peers.size() == x.workers)
         break;
@@ -82,17 +79,17 @@ public:
   /// Has it loaded. Returns the seconds until it was ready, and until its first
   /// answer.
   result<std::pair<double, double>> load() {
-    auto begin = now();
+    auto begin = steady_now();
     if (auto done = want(1); !done)
       return done.failure();
-    auto ready = to_seconds(now() - begin);
+    auto ready = to_seconds(steady_now() - begin);
     auto request = request_for(model_, *gateway_);
     if (!request)
       return request.failure();
     auto y = gateway_->infer_one(*request);
     if (y.status != ec::ok)
       return error{y.status, y.error, {}};
-    return std::pair{ready, to_seconds(now() - begin)};
+    return std::pair{ready, to_seconds(steady_now() - begin)};
   }
 
   result<void> unload() { return want(0); }
@@ -123,7 +120,7 @@ private:
     if (!done_so)
       return done_so.failure();
     std::string note;
-    for (auto until = now() + patience; now() < until;) {
+    for (auto until = steady_now() + load_patience; steady_now() < until;) {
       shell_->idle(1ms);
       list = shell_->ask<model_list>("./registry", get_models{});
       if (!list)
@@ -134,7 +131,8 @@ private:
         return {};
     }
     return error{ec::unavailable,
-                 model_ + " was not loaded within " + format_duration(patience)
+                 model_ + " was not loaded within "
+                   + format_duration(load_patience)
                    + (note.empty() ? "" : ": " + note),
                  {}};
   }

@@ -6,32 +6,24 @@
 
 namespace millrace {
 
-namespace {
-
-timestamp now() {
-  return std::chrono::steady_clock::now();
-}
-
-} // namespace
-
 nanoseconds runtime_echo::round_trip() {
-  auto begin = now();
+  auto begin = steady_now();
   gateway_.submit(request_);
   while (!count(gateway_.receive(1s))) {
   }
-  return now() - begin;
+  return steady_now() - begin;
 }
 
 double runtime_echo::throughput(size_t open, microseconds length) {
-  auto begin = now();
+  auto begin = steady_now();
   size_t done = 0;
-  while (now() - begin < length) {
+  while (steady_now() - begin < length) {
     fill(open);
     done += count(gateway_.receive(1s));
     while (count(gateway_.receive(microseconds{0})))
       ++done;
   }
-  auto took = to_seconds(now() - begin);
+  auto took = to_seconds(steady_now() - begin);
   while (gateway_.outstanding() > 0)
     count(gateway_.receive(1s));
   while (count(gateway_.receive(microseconds{0}))) {
@@ -66,7 +58,7 @@ bool runtime_echo::count(const std::optional<client::answer>& x) {
 std::pair<double, double> latency(const std::function<nanoseconds()>& once,
                                   microseconds length) {
   samples all;
-  for (auto begin = now(); now() - begin < length;)
+  for (auto begin = steady_now(); steady_now() - begin < length;)
     all.add(1e6 * to_seconds(once()));
   return {all.quantile(.5), all.quantile(.99)};
 }

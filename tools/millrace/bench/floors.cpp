@@ -19,24 +19,20 @@ namespace millrace {
 
 namespace {
 
-timestamp now() {
-  return std::chrono::steady_clock::now();
-}
-
 /// A child process that runs f; killed with this object or its parent.
-class child {
+class floor_process {
 public:
   template <class F>
-  explicit child(F f) : pid_(::fork()) {
+  explicit floor_process(F f) : pid_(::fork()) {
     if (pid_ != 0)
       return;
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     f();
     ::_exit(0);
   }
-  child(const child&) = delete;
-  child& operator=(const child&) = delete;
-  ~child() {
+  floor_process(const floor_process&) = delete;
+  floor_process& operator=(const floor_process&) = delete;
+  ~floor_process() {
     ::kill(pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
   }
@@ -59,16 +55,16 @@ public:
   }
 
   nanoseconds round_trip() override {
-    auto begin = now();
+    auto begin = steady_now();
     send();
     receive();
-    return now() - begin;
+    return steady_now() - begin;
   }
 
   double throughput(size_t window, microseconds length) override {
-    auto begin = now();
+    auto begin = steady_now();
     size_t open = 0, done = 0;
-    while (now() - begin < length) {
+    while (steady_now() - begin < length) {
       for (; open < window; ++open)
         send();
       receive();
@@ -80,7 +76,7 @@ public:
         ++done;
       }
     }
-    auto took = to_seconds(now() - begin);
+    auto took = to_seconds(steady_now() - begin);
     for (; open > 0; --open)
       receive();
     return static_cast<double>(done) / took;
@@ -112,7 +108,7 @@ private:
     static_cast<void>(client_.recv(x));
   }
 
-  child server_;
+  floor_process server_;
   std::string payload_;
   zmq::context_t context_{1};
   zmq::socket_t client_;
@@ -153,18 +149,18 @@ public:
   ~tcp_floor() override { ::close(fd_); }
 
   nanoseconds round_trip() override {
-    auto begin = now();
+    auto begin = steady_now();
     write_all(fd_, buffer_.data(), buffer_.size());
     read_all(fd_, buffer_.data(), buffer_.size());
-    return now() - begin;
+    return steady_now() - begin;
   }
 
   double throughput(size_t, microseconds length) override {
-    auto begin = now();
+    auto begin = steady_now();
     size_t done = 0;
-    for (; now() - begin < length; ++done)
+    for (; steady_now() - begin < length; ++done)
       round_trip();
-    return static_cast<double>(done) / to_seconds(now() - begin);
+    return static_cast<double>(done) / to_seconds(steady_now() - begin);
   }
 
   static void set_nodelay(int fd) {
@@ -182,7 +178,7 @@ private:
     }
   }
 
-  child server_;
+  floor_process server_;
   std::vector<char> buffer_;
   int fd_;
 };
@@ -221,9 +217,9 @@ public:
   double rate(F run) {
     for (size_t i = 0; i < under_way; ++i)
       caf::anon_send(all_[i], uint64_t{1});
-    auto begun = now();
+    auto begun = steady_now();
     run();
-    return static_cast<double>(messages) / to_seconds(now() - begun);
+    return static_cast<double>(messages) / to_seconds(steady_now() - begun);
   }
 
 private:

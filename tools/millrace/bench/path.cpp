@@ -52,9 +52,9 @@ result<std::function<nanoseconds()>> direct_call(const std::string& bundles,
     inputs.push_back(*tensor::zeros(spec.type, with_rows(s, spec, 1)));
   std::shared_ptr<loaded_stage> kept = std::move(*stage);
   return std::function<nanoseconds()>{[kept, inputs] {
-    auto begin = std::chrono::steady_clock::now();
+    auto begin = steady_now();
     static_cast<void>(kept->run(inputs));
-    return nanoseconds{std::chrono::steady_clock::now() - begin};
+    return nanoseconds{steady_now() - begin};
   }};
 }
 

@@ -88,7 +88,7 @@ result<run_figures> run_cluster(const simulator_options& x) {
   auto what = parse_scenario(big_cluster(x), "bench.yaml");
   if (!what)
     return what.failure();
-  auto begun = std::chrono::steady_clock::now();
+  auto begun = steady_now();
   auto run = simulator::simulation::prepare(*what, {});
   if (!run)
     return run.failure();
@@ -97,7 +97,7 @@ result<run_figures> run_cluster(const simulator_options& x) {
   (*run)->run();
   auto& world = (*run)->inside().world();
   run_figures out;
-  out.seconds = to_seconds(std::chrono::steady_clock::now() - begun);
+  out.seconds = to_seconds(steady_now() - begun);
   out.messages = static_cast<double>(world.messages());
   out.events = static_cast<double>(world.messages() + world.actions());
   out.requests = static_cast<double>(answers.ok);

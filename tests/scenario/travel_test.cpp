@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <map>
+#include <set>
+
+#include "runtime/units.hpp"
+#include "tests/support/parts.hpp"
+
+/// \file
+/// A model that is on the disk of w1 alone, and that the other workers get in a
+/// chain: w1, w2, w3, w4, w5.
+
+using namespace millrace;
+using namespace millrace::test;
+
+namespace {
+
+constexpr size_t chunks = 12;
+constexpr size_t receivers = 4;
+
+/// A chunk takes 10 ms over a host's link.
+constexpr link_speed slow_link{{static_cast<double>(100 * chunk_bytes)}, 100us};
+
+const std::vector<std::string> all_receivers{"w2", "w3", "w4", "w5"};
+/// One after the source, in the middle, and at the end.
+const std::vector<std::string> victims{"w2", "w4", "w5"};
+
+class chain_of_four {
+public:
+  chain_of_four() {
+    c.inside().bulk().put_between(
+      [this](auto& from, auto& to, auto& what, auto& content) {
+        ++came[to][what.chunk];
+        ++given[from];
+        return damage ? damage(to, what.chunk, content) : content;
+      });
+    have(c, wanted(receivers + 1));
+  }
+
+  /// Goes on until a host was given so many chunks.
+  void until(const std::string& node, size_t n) {
+    auto& world = c.inside().world();
+    world.run_until(world.now() + 10s, [&] { return came[node].size() >= n; });
+    REQUIRE(came[node].size() >= n);
+  }
+
+  /// Whether a host has all of it, and every byte was verified. What it has
+  /// nothing of, for no replica of it is there, it need not have.
+  bool has_all(const std::string& node, bool need) {
+    auto cache =
+      c.ask_actor<cache_status, cache_actor>(node + "/cache", get_cache{}, 5ms);
+    REQUIRE(cache);
+    for (auto& x : cache->bundles)
+      if (x.model == "travels" || x.state == cache_place::arriving)
+        return x.state == cache_place::memory && (x.users > 0 || !need);
+    return !need;
+  }
+
+  /// Chunks that a host was given more than once.
+  size_t twice(const std::string& node) const {
+    size_t out = 0;
+    if (auto i = came.find(node); i != came.end())
+      for (auto& [chunk, n] : i->second)
+        out += n - 1;
+    return out;
+  }
+
+  /// That these have all of it, and got hardly anything twice.
+  void check(const std::string& node, bool need = true) {
+    CAPTURE(node);
+    CHECK(has_all(node, need));
+    CHECK(twice(node) <= 1);
+  }
+  void check_others(const std::string& but = {}) {
+    for (auto& node : all_receivers)
+      if (node != but)
+        check(node);
+  }
+
+  void cut(const std::string& a, const std::string& b, bool on) {
+    auto& links = c.inside().links();
+    auto x = c.node(a).host(), y = c.node(b).host();
+    for (auto [from, to] : {std::pair{x, y}, std::pair{y, x}})
+      on ? links.cut(from, to) : links.mend(from, to);
+  }
+
+  static model_settings wanted(uint64_t replicas) {
+    auto out = want(replicas);
+    out.model = "travels";
+    return out;
+  }
+
+  std::map<std::string, std::map<size_t, size_t>> came; ///< to whom, chunk
+  std::map<std::string, size_t> given;                  ///< by whom
+  std::function<shared_bytes(const std::string& to, size_t chunk,
+                             const shared_bytes&)>
+    damage;
+  virtual_cluster c{receivers + 1, wanted(0), ten_ms, {}, slow_link};
+};
+
+/// The point of a transfer at which something happens: before anything has
+/// come, early, in the middle, and just before the end.
+constexpr size_t phases[]{0, 1, 6, 11};
+
+} // namespace
+
+TEST_CASE(
+  "FP-44, FP-45, FP-46, FP-50: a model reaches four hosts in a chain, of which"
+  " each sends it once at most, in little more than it takes to reach"
+  " one") {
+  chain_of_four x;
+  auto& world = x.c.inside().world();
+  auto begun = world.now();
+  for (auto& node : all_receivers)
+    x.until(node, chunks);
+  auto took = world.now() - begun;
+  MESSAGE("all have it after " << format_duration(to_us(took)));
+  // Three more hops of a chunk each, and what is said before and after.
+  CHECK(took >= (chunks + 3) * 10ms);
+  CHECK(took < (chunks + 3) * 10ms + 60ms);
+  x.c.advance(100ms);
+  for (auto& node : all_receivers) {
+    CAPTURE(node);
+    CHECK(x.has_all(node, true));
+    CHECK(x.twice(node) == 0);
+  }
+  CHECK(x.given
+        == std::map<std::string, size_t>{
+          {"w1", chunks}, {"w2", chunks}, {"w3", chunks}, {"w4", chunks}});
+}
+
+TEST_CASE(
+  "FP-48, FP-49, P7: whichever host of a chain is killed, and whenever, the"
+  " others get all of it, and nothing twice") {
+  for (auto& victim : victims)
+    for (auto phase : phases) {
+      CAPTURE(victim);
+      CAPTURE(phase);
+      chain_of_four x;
+      x.until(victim, phase);
+      x.c.kill(victim);
+      x.c.advance(800ms);
+      x.check_others(victim);
+    }
+}
+
+TEST_CASE(
+  "P7: whichever host of a chain hangs, and whenever, the others get all"
+  " of it, and so does it when it goes on") {
+  for (auto& victim : victims)
+    for (auto phase : phases) {
+      CAPTURE(victim);
+      CAPTURE(phase);
+      chain_of_four x;
+      x.until(victim, phase);
+      x.c.node(victim).pause();
+      x.c.advance(2s);
+      x.check_others(victim);
+      x.c.node(victim).resume();
+      x.c.advance(3s);
+      x.check(victim, false);
+    }
+}
+
+TEST_CASE("P7: whichever host of a chain is cut off from its neighbours, and"
+          " whenever, all get all of it") {
+  for (auto& victim : victims)
+    for (auto phase : phases) {
+      CAPTURE(victim);
+      CAPTURE(phase);
+      chain_of_four x;
+      x.until(victim, phase);
+      for (auto on : {true, false}) {
+        for (auto& node : all_receivers)
+          if (node != victim)
+            x.cut(victim, node, on);
+        x.cut(victim, "w1", on);
+        x.c.advance(2s);
+        on ? x.check_others(victim) : x.check(victim, false);
+      }
+    }
+}
+
+TEST_CASE(
+  "P7: whatever actor of a chain's hosts, or of its controller, is lost,"
+  " and whenever, all get all of it") {
+  for (std::string actor : {"front/chains", "w1/relay", "w1/cache", "w3/relay",
+                            "w3/cache", "w5/relay"})
+    for (auto phase : phases) {
+      CAPTURE(actor);
+      CAPTURE(phase);
+      chain_of_four x;
+      x.until("w3", phase);
+      auto slash = actor.find('/');
+      auto host = actor.substr(0, slash);
+      x.c.node(host).crash(actor.substr(slash + 1), 0);
+      x.c.advance(4s);
+      x.check_others(host);
+      if (x.came.contains(host)) // which may have begun anew
+        CHECK(x.has_all(host, true));
+    }
+}
+
+TEST_CASE(
+  "P7: a host of a chain whose link has become slow does not hold up the"
+  " others") {
+  for (auto& victim : victims)
+    for (auto phase : {size_t{1}, size_t{6}}) {
+      CAPTURE(victim);
+      CAPTURE(phase);
+      chain_of_four x;
+      x.until(victim, phase);
+      x.c.inside().network().set_speed(x.c.node(victim).host(), .01);
+      x.c.advance(1200ms); // patience is half a second of it
+      x.check_others(victim);
+    }
+}
+
+TEST_CASE("P8: a byte that was changed on its way is noticed before it is used,"
+          " and the chunk comes again") {
+  for (auto& victim : victims)
+    for (size_t chunk : {0, 6, 11}) {
+      CAPTURE(victim);
+      CAPTURE(chunk);
+      chain_of_four x;
+      size_t left = 1;
+      x.damage = [&](auto& to, size_t what, auto& content) {
+        if (to != victim || what != chunk || left == 0)
+          return content;
+        --left;
+        auto text = std::string{content.text()};
+        text[text.size() / 2] ^= 1;
+        return shared_bytes::copy_of(text);
+      };
+      x.c.advance(4s);
+      CHECK(left == 0);
+      x.check_others();
+      CHECK(x.came[victim][chunk] == 2);
+    }
+}
+
+TEST_CASE("P7: hosts that lose one packet in twenty get all of it") {
+  chain_of_four x;
+  for (auto& [name, node] : x.c.inside().nodes())
+    x.c.inside().network().set_loss(node->host(), .05);
+  x.c.advance(20s);
+  for (auto& [name, node] : x.c.inside().nodes())
+    x.c.inside().network().set_loss(node->host(), 0);
+  x.c.advance(1s);
+  x.check_others();
+}

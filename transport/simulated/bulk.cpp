@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/simulated/bulk.hpp"
+
+#include <numeric>
+
+namespace millrace {
+
+namespace {
+
+/// What a question, or an answer without its bytes, takes, about.
+constexpr size_t words = 200;
+
+} // namespace
+
+simulated_bulk::simulated_bulk(virtual_process& process, simulated_network& net,
+                               host_number host, std::string node,
+                               simulated_bulk_hosts& hosts)
+  : process_(process),
+    net_(net),
+    host_(host),
+    node_(std::move(node)),
+    hosts_(hosts),
+    engine_(*this, {}) {
+}
+
+std::shared_ptr<simulated_bulk>
+simulated_bulk::make(virtual_process& process, simulated_network& net,
+                     host_number host, std::string node,
+                     simulated_bulk_hosts& hosts) {
+  std::shared_ptr<simulated_bulk> out{
+    new simulated_bulk{process, net, host, std::move(node), hosts}};
+  hosts.by_address_[out->address()] = out.get();
+  return out;
+}
+
+void simulated_bulk::vanish() {
+  if (std::exchange(vanished_, true))
+    return;
+  if (auto i = hosts_.by_address_.find(address());
+      i != hosts_.by_address_.end() && i->second == this)
+    hosts_.by_address_.erase(i);
+  for (auto& [node, x] : std::exchange(sources_, {}))
+    close(x);
+  for (auto& [link, x] : std::exchange(links_, {}))
+    close(x);
+}
+
+timestamp simulated_bulk::now() const {
+  return process_.local(net_.world().now());
+}
+
+/// As soon as what happens now is over, which the engine may be part of.
+template <class F>
+void simulated_bulk::run(F f) {
+  net_.world().soon(process_, [this, f = std::move(f)]() mutable {
+    if (vanished_)
+      return;
+    f();
+    go_on();
+  });
+}
+
+/// As a thread does after all that happens.
+void simulated_bulk::go_on() {
+  engine_.on_tick(now());
+  auto due = process_.global(engine_.next_due());
+  if (due >= armed_)
+    return;
+  armed_ = due;
+  net_.world().at(due, process_, [this] {
+    armed_ = far_future;
+    if (!vanished_)
+      go_on();
+  });
+}
+
+// -- bulk_port ----------------------------------------------------------------
+
+void simulated_bulk::offer(const std::string& content, const std::string& token,
+                           std::shared_ptr<bulk_content> x) {
+  run([=, this] { engine_.offer(content, token, x, now()); });
+}
+
+void simulated_bulk::withdraw(const std::string& content) {
+  run([=, this] { engine_.withdraw(content); });
+}
+
+void simulated_bulk::pull(bulk_order x) {
+  run([this, x = std::move(x)] { engine_.pull(x); });
+}
+
+void simulated_bulk::pull_from(const std::string& content,
+                               std::vector<bulk_source> sources) {
+  run([=, this] { engine_.pull_from(content, sources); });
+}
+
+void simulated_bulk::stop(const std::string& content) {
+  run([=, this] { engine_.stop(content); });
+}
+
+void simulated_bulk::clear() {
+  run([this] { engine_.clear(); });
+}
+
+void simulated_bulk::forget(const std::string& node) {
+  run([=, this] {
+    for (auto& [link, x] : std::map{links_})
+      if (x->asker->node_ == node)
+        hear_of_end(x);
+    if (auto i = sources_.find(node); i != sources_.end())
+      hear_of_end(i->second);
+  });
+}
+
+// -- connections --------------------------------------------------------------
+
+/// Either side has done with it; the other hears as soon as it can.
+void simulated_bulk::close(const shared_connection& x) {
+  auto other = x->asker.get() == this ? x->asked : x->asker;
+  x->there.reset(); // and all that is on its way
+  x->back.reset();
+  if (other->vanished_ || net_.blocked(host_, other->host_))
+    return;
+  net_.world().at(net_.world().now() + net_.latency(host_, other->host_),
+                  other->process_, [other, x] {
+                    if (!other->vanished_)
+                      other->hear_of_end(x);
+                  });
+}
+
+/// It is over, unless that is known.
+void simulated_bulk::hear_of_end(const shared_connection& x) {
+  x->there.reset();
+  x->back.reset();
+  if (x->asked.get() == this) {
+    if (auto i = links_.find(x->link); i != links_.end() && i->second == x) {
+      links_.erase(i);
+      engine_.on_link_lost(x->link);
+    }
+    return;
+  }
+  auto node = x->asked->node_;
+  if (auto i = sources_.find(node); i != sources_.end() && i->second == x) {
+    sources_.erase(i);
+    engine_.on_source_lost(
+      node, {ec::unavailable, node + ": the connection was lost", {}});
+  }
+}
+
+/// Who asks does so on one connection at a time.
+void simulated_bulk::take_link(const shared_connection& x) {
+  if (links_.contains(x->link))
+    return;
+  for (auto& [link, y] : std::map{links_})
+    if (y->asker->node_ == x->asker->node_)
+      hear_of_end(y);
+  links_[x->link] = x;
+}
+
+// -- bulk_carrier -------------------------------------------------------------
+
+bulk_carrier::poster simulated_bulk::to_thread() {
+  return [to = weak_from_this()](std::function<void()> job) {
+    if (auto x = to.lock())
+      x->run(std::move(job));
+  };
+}
+
+void simulated_bulk::ask(const bulk_source& whom, const bulk_ask& x) {
+  auto& mine = sources_[whom.node];
+  if (!mine) {
+    auto i = hosts_.by_address_.find(whom.address);
+    if (i == hosts_.by_address_.end()) {
+      sources_.erase(whom.node);
+      return run([this, node = whom.node] {
+        engine_.on_source_lost(
+          node, {ec::unavailable, node + ": nobody listens there", {}});
+      });
+    }
+    auto asked = i->second->shared_from_this();
+    mine = std::make_shared<connection>(connection{
+      node_ + " " + std::to_string(++connections_), shared_from_this(), asked,
+      net_.open(host_, asked->host_), net_.open(asked->host_, host_)});
+  }
+  if (!mine->there)
+    return; // it is over, of which nobody has heard yet
+  mine->there->send(words, &mine->asked->process_, [mine, x] {
+    auto& asked = mine->asked;
+    if (asked->vanished_)
+      return;
+    asked->take_link(mine);
+    asked->engine_.on_ask(mine->link, x, asked->now());
+    asked->go_on();
+  });
+}
+
+void simulated_bulk::leave(const std::string& node) {
+  if (auto x = sources_.extract(node); !x.empty())
+    close(x.mapped());
+}
+
+/// Over the connection of that link, if there still is one.
+template <class F>
+void simulated_bulk::answer(const std::string& link, size_t bytes, F f) {
+  auto i = links_.find(link);
+  if (i == links_.end() || !i->second->back)
+    return;
+  auto& x = i->second;
+  x->back->send(words + bytes, &x->asker->process_, [x, f = std::move(f)] {
+    if (auto y = x->asker->sources_.find(x->asked->node_);
+        y != x->asker->sources_.end() && y->second == x)
+      f(*x);
+  });
+}
+
+void simulated_bulk::give(const std::string& link, const bulk_chunk& what,
+                          shared_bytes content) {
+  auto size = content.size();
+  answer(link, size, [what, content = std::move(content)](auto& x) {
+    auto &from = x.asked, &to = x.asker;
+    to->engine_.on_chunk(
+      from->node_, what,
+      to->hosts_.wire_(from->node_, to->node_, what, content), to->now());
+    if (!from->vanished_)
+      from->run(
+        [from, link = x.link] { from->engine_.on_left(link, from->now()); });
+  });
+}
+
+void simulated_bulk::give_head(const std::string& link, const bulk_head& what,
+                               std::vector<shared_bytes> pieces) {
+  auto bytes =
+    std::accumulate(pieces.begin(), pieces.end(), size_t{0},
+                    [](size_t n, auto& piece) { return n + piece.size(); });
+  answer(link, bytes, [what, pieces = std::move(pieces)](auto& x) {
+    x.asker->engine_.on_head(x.asked->node_, what, pieces);
+  });
+}
+
+void simulated_bulk::refuse(const std::string& link, const bulk_refusal& what) {
+  answer(link, 0, [what](auto& x) {
+    x.asker->engine_.on_refusal(x.asked->node_, what);
+  });
+}
+
+} // namespace millrace
