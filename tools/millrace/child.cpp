@@ -14,6 +14,8 @@
 #include <thread>
 #include <unistd.h>
 
+#include "runtime/time.hpp"
+
 namespace millrace {
 
 namespace {
