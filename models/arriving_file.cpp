@@ -180,9 +180,10 @@ void arriving_file::when(chunk_range x, arrived then) {
 }
 
 result<void> arriving_file::wait(chunk_range x) {
-  std::promise<result<void>> done;
-  when(x, [&](const result<void>& how) { done.set_value(how); });
-  return done.get_future().get();
+  // Shared: who sets it may not be through when it is known here.
+  auto done = std::make_shared<std::promise<result<void>>>();
+  when(x, [done](const result<void>& how) { done->set_value(how); });
+  return done->get_future().get();
 }
 
 bool arriving_file::is_given_up() const {

@@ -85,14 +85,14 @@ public:
   /// rate a second; then waits for what is open.
   std::vector<step> run(const std::vector<double>& rates, microseconds length) {
     std::vector<step> out(rates.size());
-    auto begin = now();
+    auto begin = steady_now();
     for (size_t i = 0; i < rates.size(); ++i, begin += length) {
       auto total = rates[i] * static_cast<double>(length.count()) / 1e6;
       for (int k = 0; k < static_cast<int>(total); ++k) {
         auto at = microseconds{static_cast<int64_t>(k * 1e6 / rates[i])};
-        while (now() < begin + at)
-          take(out, std::max(1us, to_us(begin + at - now())));
-        open_.emplace(gateway_.submit(request_, 1s), sent{i, at, now()});
+        while (steady_now() < begin + at)
+          take(out, std::max(1us, to_us(begin + at - steady_now())));
+        open_.emplace(gateway_.submit(request_, 1s), sent{i, at, steady_now()});
       }
     }
     while (!open_.empty())
@@ -107,15 +107,13 @@ private:
     timestamp when;
   };
 
-  static timestamp now() { return steady_now(); }
-
   bool take(std::vector<step>& out, microseconds longest) {
     auto x = gateway_.receive(longest);
     if (!x)
       return false;
     auto& its = open_.at(x->id);
-    out[its.step].answers.push_back(
-      {its.at, to_us(now() - its.when), x->reply.status, x->reply.retry_after});
+    out[its.step].answers.push_back({its.at, to_us(steady_now() - its.when),
+                                     x->reply.status, x->reply.retry_after});
     open_.erase(x->id);
     return true;
   }
@@ -263,20 +261,22 @@ TEST_CASE("P10: a thousand clients that never read cost what the config allows"
     sockets.push_back(zeromq::make_dealer(context, {}, options));
     REQUIRE(zeromq::connect(sockets.back(), c.endpoint("all", "clients")));
   }
-  auto now = [] { return steady_now(); };
-  auto x = make_wire_message(ask("identity", floats({1, 4})), now(), nullptr);
+  auto x =
+    make_wire_message(ask("identity", floats({1, 4})), steady_now(), nullptr);
   for (auto& socket : sockets)
-    REQUIRE(eventually([&] { return zeromq::send(socket, {}, x, now()); }, 5s));
+    REQUIRE(eventually(
+      [&] { return zeromq::send(socket, {}, x, steady_now()); }, 5s));
   ::usleep(500'000); // until all are let in and answered
   auto before = resident(c["all"].pid());
   MESSAGE("a connection costs "
           << format_bytes(static_cast<uint64_t>(before - alone) / rude));
   int64_t grown = 0;
-  x = make_wire_message(ask("identity", floats({4'000, 4})), now(), nullptr);
+  x = make_wire_message(ask("identity", floats({4'000, 4})), steady_now(),
+                        nullptr);
   for (x.head.id = 1; x.head.id <= each; ++x.head.id) {
     for (auto& socket : sockets)
-      REQUIRE(
-        eventually([&] { return zeromq::send(socket, {}, x, now()); }, 5s));
+      REQUIRE(eventually(
+        [&] { return zeromq::send(socket, {}, x, steady_now()); }, 5s));
     // What waits in ZeroMQ to be read is counted in no budget.
     CHECK(polite.infer_one(ask("identity", floats({1, 4}))).status == ec::ok);
     grown = std::max(grown, resident(c["all"].pid()) - before);

@@ -27,8 +27,8 @@ public:
 
   /// Goes on for a time.
   void run(microseconds length) {
-    auto until = now() + length;
-    while (now() < until) {
+    auto until = steady_now() + length;
+    while (steady_now() < until) {
       fill();
       for (auto x = gateway_.receive(10ms); x; x = gateway_.receive(0us))
         account(*x);
@@ -84,8 +84,6 @@ public:
   }
 
 private:
-  static timestamp now() { return steady_now(); }
-
   void fill() {
     std::optional<client::group> together;
     if (++fills_ % 2 == 0)
@@ -100,7 +98,7 @@ private:
     auto canary = static_cast<float>(++submitted % (1 << 24));
     x.inputs.push_back({"", floats({1, 4}, canary)});
     auto id = gateway_.submit(x, 5s);
-    open_.emplace(id, std::pair{canary, now()});
+    open_.emplace(id, std::pair{canary, steady_now()});
   }
 
   void account(const client::answer& x) {
@@ -112,7 +110,7 @@ private:
     ++answered;
     ++statuses[x.reply.status];
     texts[x.reply.status] = x.reply.error;
-    auto time = now();
+    auto time = steady_now();
     if (time - i->second.second > worth_noting)
       waits_.emplace_back(i->second.second, time);
     raise(longest_wait, to_us(time - i->second.second));

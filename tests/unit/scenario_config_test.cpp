@@ -154,6 +154,10 @@ TEST_CASE("scenario: what would be passed over in silence is refused") {
        "models[0].device: no host has a device 'z'");
   says("[gateway, controller]", "[gateway]",
        "models: no host is a controller, so nothing is ever loaded");
+  says("a: {execute", "a: {on: [nowhere], execute",
+       "bundles.a.on: there is no host 'nowhere'");
+  says("a: {execute", "a: {on: [front], bytes: 2GiB, execute",
+       "bundles.a.bytes: a model that travels byte for byte has at most 1 GiB");
   says("workload: [{model: a}]", "workload: [{application: x}]",
        "workload[0].application: no model under 'bundles' is a variant of 'x'");
   says("workload: [{model: a}]", "workload: [{mix: {a: 0, b: 0}}]",

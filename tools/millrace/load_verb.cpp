@@ -136,12 +136,12 @@ public:
 
   /// Keeps `window` requests open until the time is over.
   load_result closed(size_t window, microseconds length) {
-    auto begin = now();
-    while (now() - begin < length && !ctrl_c_.happened()) {
-      while (sent_.size() < window && now() >= resume_)
-        submit(now());
+    auto begin = steady_now();
+    while (steady_now() - begin < length && !ctrl_c_.happened()) {
+      while (sent_.size() < window && steady_now() >= resume_)
+        submit(steady_now());
       take(std::min(length, pause));
-      bar_.show(to_seconds(now() - begin) / to_seconds(length));
+      bar_.show(to_seconds(steady_now() - begin) / to_seconds(length));
     }
     return finish(begin);
   }
@@ -149,11 +149,11 @@ public:
   /// Submits at the given times, however slow the answers are. Latency counts
   /// from the intended time, so that a stalled client hides nothing.
   load_result open(const arrival_times& arrivals) {
-    auto begin = now();
+    auto begin = steady_now();
     auto length = arrivals.empty() ? microseconds{1} : arrivals.back();
     for (auto at : arrivals) {
-      while (now() < begin + at && !ctrl_c_.happened())
-        take(std::min(pause, to_us(begin + at - now())));
+      while (steady_now() < begin + at && !ctrl_c_.happened())
+        take(std::min(pause, to_us(begin + at - steady_now())));
       if (ctrl_c_.happened())
         break;
       submit(begin + at);
@@ -164,8 +164,6 @@ public:
 
 private:
   static constexpr microseconds pause{10'000};
-
-  static timestamp now() { return steady_now(); }
 
   void submit(timestamp intended) {
     ++result_.submitted;
@@ -187,9 +185,9 @@ private:
       return;
     ++result_.by_status[x.reply.status];
     if (x.reply.status == ec::unavailable || x.reply.status == ec::overloaded)
-      resume_ = now() + std::max(pause, x.reply.retry_after);
+      resume_ = steady_now() + std::max(pause, x.reply.retry_after);
     if (x.reply.status == ec::ok) {
-      auto took = now() - i->second;
+      auto took = steady_now() - i->second;
       result_.latency.add(1e3 * to_seconds(took));
       result_.in_slo += took <= slo_;
     }
@@ -197,7 +195,7 @@ private:
   }
 
   load_result finish(timestamp begin) {
-    result_.seconds = to_seconds(now() - begin);
+    result_.seconds = to_seconds(steady_now() - begin);
     while (!sent_.empty())
       take(deadline_);
     return std::move(result_);

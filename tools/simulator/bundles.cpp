@@ -19,7 +19,7 @@ model_info info_of(const manifest& x) {
   return describe(x, aliases_of(x));
 }
 
-model_info real_info(const bundle& x) {
+model_info info_of(const bundle& x) {
   return describe(x, aliases_of(x.info));
 }
 
@@ -63,7 +63,7 @@ public:
           if (x.on.empty())
             out.push_back(info_of(manifest_of(name, version, x)));
           else if (has(x))
-            out.push_back(real_info(*ground_.real.get(name, version, x)));
+            out.push_back(info_of(*ground_.real.get(name, version, x)));
         }
       tell(std::move(out));
     });
@@ -83,7 +83,7 @@ private:
     if (!is_here)
       return done(error{ec::unknown_model, "no bundle of " + model, {}});
     auto content = ground_.real.get(model, version, x);
-    auto info = real_info(*content);
+    auto info = info_of(*content);
     done(fetched{std::move(content), std::move(info)});
   }
 

@@ -10,8 +10,8 @@
 
 namespace millrace::simulator {
 
-/// Bundles of simulated models that have bytes, so
-/// that hosts can give them to each other. Each is made once.
+/// Bundles of simulated models that have bytes, so that hosts can give them to
+/// each other. Each is made once.
 class real_bundles {
 public:
   std::shared_ptr<const bundle> get(const std::string& model, uint64_t version,

@@ -69,6 +69,7 @@ public:
   // -- time -------------------------------------------------------------------
 
   timestamp next_due() const { return serving_.next_due(); }
+  /// When that is due, and after each job that was posted.
   void on_tick(timestamp now) { serve(now); }
 
 private:

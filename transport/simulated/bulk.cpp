@@ -36,9 +36,7 @@ simulated_bulk::make(virtual_process& process, simulated_network& net,
 void simulated_bulk::vanish() {
   if (std::exchange(vanished_, true))
     return;
-  if (auto i = hosts_.by_address_.find(address());
-      i != hosts_.by_address_.end() && i->second == this)
-    hosts_.by_address_.erase(i);
+  hosts_.by_address_.erase(address());
   for (auto& [node, x] : std::exchange(sources_, {}))
     close(x);
   for (auto& [link, x] : std::exchange(links_, {}))
