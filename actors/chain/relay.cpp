@@ -22,15 +22,21 @@ constexpr caf::timespan bundle_patience = 60min;
 constexpr auto longest_alone = 60s;
 
 /// Finds out where the weights of a bundle that comes will lie, once that can
-/// be known, and tells.
+/// be known, and tells. The bundle's file, which calls, does not keep the
+/// bundle: one that nobody has any more need not be found.
 void find_when_there(const std::shared_ptr<bundle>& x, chunk_range needed,
                      std::function<void(result<void>)> tell) {
-  auto find = [x, tell](const result<void>& there) {
+  auto find = [weak = std::weak_ptr{x}, tell](const result<void>& there) {
+    auto wanted = weak.lock();
+    if (!wanted)
+      return;
     if (!there)
       return tell(there);
-    auto found = find_weights(*x);
-    if (found && !*found)
-      return find_when_there(x, {0, x->weights_file->chunks()}, tell);
+    auto found = find_weights(*wanted);
+    if (found && !*found) {
+      auto all = wanted->weights_file->chunks();
+      return find_when_there(wanted, {0, all}, tell);
+    }
     tell(found ? result<void>{} : found.failure());
   };
   if (auto& file = x->weights_file)
