@@ -14,6 +14,7 @@
 #include "runtime/actor.hpp"
 #include "runtime/store/store.hpp"
 #include "transport/messages/all.hpp"
+#include "transport/objects/bundle_index.hpp"
 
 namespace millrace {
 
@@ -271,6 +272,28 @@ using cache_actor = caf::typed_actor<
   // Private: what the reader found.
   caf::reacts_to<bundle_opened>, caf::reacts_to<bundle_list>>;
 
+/// Store watch to supervisor: an object store has these.
+struct stored_models {
+  std::string store;
+  std::vector<model_info> models;
+  MILLRACE_FIELDS(stored_models, store, models)
+};
+
+/// What was found in the index of an object store; in-process only.
+struct index_read {
+  std::shared_ptr<const result<bundle_index>> content;
+  MILLRACE_FIELDS(index_read, content)
+};
+
+/// A STORE WATCH knows what an object store has.
+using store_watch_actor = caf::typed_actor<
+  // A chain controller was lost, and has to be told again.
+  caf::reacts_to<report_holdings>,
+  // For people: what there is.
+  caf::replies_to<get_store>::with<store_status>,
+  // Private: looks again; what the store said.
+  caf::reacts_to<tick>, caf::reacts_to<index_read>>;
+
 /// A RELAY gets contents from other hosts and passes them on.
 using relay_actor = caf::typed_actor<
   // Its cache's: bring this bundle; these are on the disk; keep that no more.
@@ -328,6 +351,8 @@ using supervisor_actor = caf::typed_actor<
   caf::reacts_to<replica_status>,
   // What bundles the cache has.
   caf::reacts_to<bundle_list>,
+  // What object stores have, of a controller's watches.
+  caf::reacts_to<stored_models>,
   // Controllers among the peers get this node's inventory.
   caf::reacts_to<peer_up>, caf::reacts_to<peer_down>,
   // One of them has to be told again.

@@ -31,6 +31,8 @@ public:
       check_node(name, node);
     for (size_t i = 0; i < x_.seeds.size(); ++i)
       check_seed(at("seeds", i), x_.seeds[i]);
+    for (auto& [name, store] : x_.object_stores)
+      check_object_store(name, store);
     check_models(x_.models);
     check_link(x_.link);
     return outcome();
@@ -130,6 +132,14 @@ private:
     if (node.models.empty())
       node.models = "bundles";
     check_devices(key, node);
+  }
+
+  void check_object_store(const std::string& name,
+                          const object_store_config& x) {
+    auto key = "object_stores." + name;
+    named(key, "object store", name);
+    if (auto where = locate(x); !where)
+      refuse(key, where.failure().text);
   }
 
   void check_http(const std::string& key, const std::string& x) {

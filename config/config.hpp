@@ -10,6 +10,7 @@
 #include "runtime/log.hpp"
 #include "transport/messages/chain.hpp"
 #include "transport/messages/model.hpp"
+#include "transport/objects/settings.hpp"
 #include "transport/peers.hpp"
 
 namespace millrace {
@@ -220,6 +221,7 @@ struct cluster_config {
   link_config link;
   gateway_config gateway;
   bulk_config bulk;
+  std::map<std::string, object_store_config> object_stores;
   monitor_config monitor;
   std::string profiles;
   log_config log;
@@ -227,7 +229,7 @@ struct cluster_config {
   /// that they did not really take.
   std::map<std::string, curve> decision_seconds;
   MILLRACE_FIELDS(cluster_config, cluster, keys, seeds, nodes, models, link,
-                  gateway, bulk, monitor, profiles, log)
+                  gateway, bulk, object_stores, monitor, profiles, log)
   static constexpr auto notes() {
     return std::array{
       note{"name; nodes of another cluster are not listened to"},
@@ -239,6 +241,7 @@ struct cluster_config {
       note{"how nodes notice each other's end"},
       note{"what a gateway holds at most"},
       note{"how workers give each other models"},
+      note{"by their names: where workers get models that no other has"},
       note{"how nodes are watched"},
       note{"file with models' measured times, which emulated devices take;"
            " default: none"},

@@ -11,7 +11,6 @@ namespace millrace {
 
 namespace {
 
-constexpr size_t max_manifest = 4u << 20;
 constexpr size_t max_code = 256u << 20;
 
 /// Of samples, which are mapped to be looked at only.
@@ -38,8 +37,8 @@ result<mapped_file> open_part(const std::string& directory,
 
 /// The manifest and the code.
 result<bundle> open_without_weights(const std::string& directory, verify how) {
-  auto file = directory + "/model.yaml";
-  auto text = read_file_beneath(directory, "model.yaml", max_manifest);
+  auto file = directory + "/" + manifest_file;
+  auto text = read_file_beneath(directory, manifest_file, max_manifest_bytes);
   if (!text)
     return text.failure();
   auto info = parse_manifest(*text, file);

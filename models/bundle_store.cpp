@@ -343,7 +343,7 @@ bundle_store::add(const manifest& info,
   if (!place)
     return place.failure();
   auto all = files;
-  all["model.yaml"] = print_manifest(info);
+  all[manifest_file] = print_manifest(info);
   std::error_code failed;
   for (auto& [file, content] : all) {
     auto path = place->path() + "/" + file;

@@ -82,6 +82,9 @@ struct manifest {
                   signature, layers, weights, samples)
 };
 
+inline constexpr auto manifest_file = "model.yaml"; ///< in a bundle's folder
+inline constexpr size_t max_manifest_bytes = 4u << 20;
+
 inline constexpr uint32_t bundle_format = 2;
 /// That can still be read.
 inline constexpr uint32_t oldest_bundle_format = 1;

@@ -20,7 +20,7 @@ using clients_say = std::tuple<infer, cancel, describe_models>;
 using viewers_say =
   std::tuple<get_members, get_status, get_load, get_models, get_clock,
              get_events, examine, get_spans, get_queue, get_requests,
-             get_profiles, get_plans, get_chains, get_cache>;
+             get_profiles, get_plans, get_chains, get_store, get_cache>;
 
 using operators_say =
   std::tuple<set_model, forget_model, drain, set_log, record_spans,
@@ -31,7 +31,7 @@ using nodes_say = std::tuple<
   failure, done, member_list, node_status, model_list, device_load,
   replica_load, node_load, clock_reading, event_list, examination, span_list,
   queue_status, request_list, profile_list, plan_list, measured, chain_list,
-  cache_status,
+  store_status, cache_status,
   // links
   hello, refused, beat, goodbye, watch, gone,
   // the request path

@@ -29,6 +29,10 @@ bool covers(const std::vector<chunk_range>& all,
   });
 }
 
+bool is_store(const std::string& node) {
+  return node.starts_with(store_prefix);
+}
+
 } // namespace
 
 void chain_controller_state::start(
@@ -98,7 +102,8 @@ void chain_controller_state::plan_at(timestamp when) {
 }
 
 /// Brings the books of a content up to date: one for each part that somebody
-/// wants, for who relays a part has to have it.
+/// wants, for who relays a part has to have it. An object store is a source
+/// where no host is.
 void chain_controller_state::note(const std::string& content) {
   std::set<part> wanted;
   for (auto& [node, host] : hosts_)
@@ -113,8 +118,14 @@ void chain_controller_state::note(const std::string& content) {
     for (auto& node : book.hosts())
       if (!stands_in(node, key))
         book.lose(node);
+    auto on_a_host = std::any_of(hosts_.begin(), hosts_.end(), [&](auto& x) {
+      auto is = stands_in(x.first, key);
+      return !is_store(x.first) && is && is->missing == 0 && is->gives;
+    });
     for (auto& [node, host] : hosts_)
-      if (auto is = stands_in(node, key))
+      if (is_store(node) && on_a_host)
+        book.lose(node);
+      else if (auto is = stands_in(node, key))
         book.report(node, *is, now());
   }
 }
@@ -156,7 +167,7 @@ void chain_controller_state::hold_sources() {
       for (auto& node : chain.sources)
         wanted.insert({node, key.first});
   auto tell = [&](const std::string& node, const hold& x) {
-    if (auto i = hosts_.find(node); i != hosts_.end())
+    if (auto i = hosts_.find(node); i != hosts_.end() && i->second.relay)
       self_->send(caf::actor_cast<relay_actor>(i->second.relay), x);
   };
   for (auto& [node, content] : wanted)

@@ -303,11 +303,15 @@ void relay_state::fail(const std::string& id, content& c, const error& why) {
 void relay_state::give_up_alone() {
   std::vector<std::string> alone;
   for (auto& [id, c] : contents_)
-    if (c.wants && c.alone != far_future && now() - c.alone >= longest_alone)
+    if (c.wants && c.from.empty() && c.alone != far_future
+        && now() - c.alone >= longest_alone)
       alone.push_back(id);
-  for (auto& id : alone)
-    fail(id, contents_.at(id),
-         {ec::unavailable, "no host that has it is in sight for a minute", {}});
+  for (auto& id : alone) {
+    auto& c = contents_.at(id);
+    auto why = c.last_loss.empty() ? "" : "; the last: " + c.last_loss;
+    fail(id, c,
+         {ec::unavailable, "nobody has given it for a minute" + why, {}});
+  }
 }
 
 void relay_state::on_got(const content_got& x) {
@@ -316,6 +320,7 @@ void relay_state::on_got(const content_got& x) {
     return;
   auto& c = i->second;
   c.missing = x.missing;
+  c.alone = far_future;
   if (c.missing == 0) {
     c.from.clear();
     c.wants = false;
@@ -331,6 +336,7 @@ void relay_state::on_lost(const content_lost& x) {
   if (i == contents_.end())
     return;
   std::erase(i->second.from, x.node);
+  i->second.last_loss = x.why->text;
   log_event(log_level::warning, "relay", "source_lost",
             {{"model", i->second.info.model},
              {"node", x.node},
@@ -384,9 +390,9 @@ void relay_state::on_tick() {
   report();
   auto waits = false;
   for (auto& [id, c] : contents_) {
-    if (!c.wants || !c.from.empty())
+    if (!c.wants)
       c.alone = far_future;
-    else if (c.alone == far_future)
+    else if (c.from.empty() && c.alone == far_future)
       c.alone = now();
     waits |= c.alone != far_future;
   }

@@ -42,7 +42,9 @@ private:
     transfer_rank rank = transfer_rank::start;
     uint64_t missing = 0;
     std::vector<std::string> from;
-    timestamp alone = far_future; ///< since when nobody is there to get it from
+    /// Since when nobody is there to get it from, or only who gives nothing.
+    timestamp alone = far_future;
+    std::string last_loss; ///< why the last source was lost
     std::vector<caf::typed_response_promise<fetched>> waiting;
   };
 

@@ -2,6 +2,7 @@
 #include "actors/node/bulk.hpp"
 
 #include "runtime/random.hpp"
+#include "transport/objects/stored_bundles.hpp"
 
 namespace millrace {
 
@@ -30,6 +31,13 @@ result<std::unique_ptr<zmq_bulk>> open_bulk_port(const cluster_config& config,
   settings.keys = std::move(keys);
   settings.encrypt = config.bulk.encrypt;
   settings.limits.per_second = config.bulk.rate.bytes_per_second;
+  for (auto& [name, x] : config.object_stores) {
+    auto store = open_object_store(x);
+    if (!store)
+      return store.failure();
+    settings.stores[std::string{store_prefix} + name] =
+      std::make_shared<stored_bundles>(std::move(*store), x.parallel);
+  }
   return zmq_bulk::open(std::move(settings), counts);
 }
 

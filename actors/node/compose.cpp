@@ -7,6 +7,7 @@
 #include "actors/cache/cache_state.hpp"
 #include "actors/chain/chain_controller_state.hpp"
 #include "actors/chain/relay_state.hpp"
+#include "actors/chain/store_watch_state.hpp"
 #include "actors/executor/executor_state.hpp"
 #include "actors/gateway/gateway_state.hpp"
 #include "actors/inspector/inspector_state.hpp"
@@ -140,6 +141,9 @@ private:
           supervisor_actor::pointer self) {
           return self->spawn(chain_controller, options);
         });
+    if (ground_.open_store)
+      for (auto& [name, x] : config_.object_stores)
+        add_store_watch(name, x);
     add("profiler", "",
         [net = ground_.net, facts = ground_.facts,
          aside = ground_.aside](supervisor_actor::pointer self) {
@@ -151,6 +155,18 @@ private:
          wanted = config_.models](supervisor_actor::pointer self) {
           return self->spawn(registry, facts, made->autoscaler, made->placement,
                              wanted);
+        });
+  }
+
+  void add_store_watch(const std::string& name, const object_store_config& x) {
+    add("stores/" + name, "",
+        [name, x, net = ground_.net,
+         open = ground_.open_store](supervisor_actor::pointer self) {
+          auto store = open(x);
+          MILLRACE_ASSERT(store); // for the config was checked
+          return self->spawn(
+            store_watch, store_watch_options{net, name, x, std::move(*store),
+                                             supervisor_actor{self}});
         });
   }
 

@@ -6,6 +6,7 @@
 #include "config/config.hpp"
 #include "runtime/host_probe.hpp"
 #include "transport/bulk/bulk.hpp"
+#include "transport/objects/object_store.hpp"
 
 namespace millrace {
 
@@ -20,6 +21,10 @@ struct node_ground {
   std::function<std::shared_ptr<bundle_reader>()> read_bundles;
   std::shared_ptr<bulk_port> bulk; ///< null: nothing is got from other hosts
   std::function<std::string()> draw_token; ///< a secret
+  /// Empty: object stores are not to be had.
+  std::function<result<std::unique_ptr<object_store>>(
+    const object_store_config&)>
+    open_store = open_object_store;
   std::function<result<std::unique_ptr<device>>(const device_config&,
                                                 device_listener&)>
     make_device;

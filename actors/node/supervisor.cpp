@@ -152,6 +152,9 @@ void supervisor_state::ask_for_holdings() {
   ask(options_.net->self().name);
   for (auto& [node, peer] : peers_)
     ask(node);
+  for (auto& [store, models] : stored_)
+    if (auto to = options_.net->resolve("./stores/" + store))
+      self_->send(caf::actor_cast<store_watch_actor>(to), report_holdings{});
 }
 
 void supervisor_state::fail(std::string reason) {
@@ -310,7 +313,7 @@ inventory supervisor_state::make_inventory() const {
   inventory out;
   out.node = options_.net->self();
   out.devices = options_.devices;
-  out.models = models_;
+  out.models = known_models();
   out.replicas = replica_statuses();
   out.draining = state_ != node_condition::ready || !options_.worker;
   out.epoch = epoch_;
@@ -352,6 +355,23 @@ void supervisor_state::publish() {
 
 void supervisor_state::on_bundles(bundle_list& x) {
   models_ = std::move(x.models);
+  publish_soon();
+}
+
+/// What this host has, then what is known of object stores.
+std::vector<model_info> supervisor_state::known_models() const {
+  auto out = models_;
+  for (auto& [store, models] : stored_)
+    for (auto& x : models)
+      if (std::none_of(out.begin(), out.end(), [&](auto& y) {
+            return y.model == x.model && y.version == x.version;
+          }))
+        out.push_back(x);
+  return out;
+}
+
+void supervisor_state::on_stored(stored_models& x) {
+  stored_[x.store] = std::move(x.models);
   publish_soon();
 }
 
@@ -436,7 +456,7 @@ node_status supervisor_state::on_get_status() const {
   out.uptime = to_us(now() - started_);
   out.devices = options_.devices;
   out.replicas = replica_statuses();
-  out.models = models_;
+  out.models = known_models();
   out.actors.push_back({"supervisor", "", "running", 0});
   for (auto& x : children_)
     out.actors.push_back({x.spec.name, "supervisor", x.state, x.restarts});
@@ -460,6 +480,7 @@ supervisor(supervisor_actor::stateful_pointer<supervisor_state> self,
     [&s](const peer_up& x) { s.on_peer_up(x); },
     [&s](const peer_down& x) { s.on_peer_down(x); },
     [&s](bundle_list& x) { s.on_bundles(x); },
+    [&s](stored_models& x) { s.on_stored(x); },
     [&s](report_inventory) { s.publish_soon(); },
     [&s](const measure& x) { return s.on_measure(x); },
     [&s](get_members) { return s.on_get_members(); },

@@ -27,11 +27,13 @@ struct supervisor_state {
   void on_tick();
 
   void on_bundles(bundle_list& x);
+  void on_stored(stored_models& x);
 
   /// In a moment what this node has goes to the controllers.
   void publish_soon();
 
 private:
+  std::vector<model_info> known_models() const;
   struct child {
     child_spec spec;
     caf::actor handle;
@@ -75,7 +77,8 @@ private:
   /// The last few, and when they did.
   std::vector<std::pair<timestamp, replica_status>> failed_replicas_;
   std::map<std::string, member> peers_; ///< controllers; to one of them: all
-  std::vector<model_info> models_;
+  std::vector<model_info> models_;      ///< of the cache
+  std::map<std::string, std::vector<model_info>> stored_; ///< by object store
   node_condition state_ = node_condition::starting;
   std::string reason_;
   timestamp started_;

@@ -49,12 +49,13 @@ class ThreeNodes(unittest.TestCase):
     """front, w1 and w2 for all tests; each test begins when all is ready."""
 
     more_models = ""  # lines of the config
+    bundles = BUNDLES  # that workers have
 
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.config = pathlib.Path(cls.folder.name) / "cluster.yaml"
-        cls.config.write_text(CONFIG.format(folder=cls.folder.name, bundles=BUNDLES)
+        cls.config.write_text(CONFIG.format(folder=cls.folder.name, bundles=cls.bundles)
                               + cls.more_models)
         cls.nodes = {name: cls.start(name) for name in ("front", "w1", "w2")}
 
@@ -63,8 +64,16 @@ class ThreeNodes(unittest.TestCase):
         return subprocess.Popen(
             [MILLRACE, "node", "--config", str(cls.config), "--node", name],
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            stderr=open(cls.log_file(name), "ab"),
         )
+
+    @classmethod
+    def log_file(cls, name):
+        return pathlib.Path(cls.folder.name, name + ".log")
+
+    @classmethod
+    def log(cls, name):
+        return cls.log_file(name).read_text()
 
     @classmethod
     def tearDownClass(cls):

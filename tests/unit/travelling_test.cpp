@@ -2,57 +2,12 @@
 #include <doctest/doctest.h>
 
 #include "models/bundle_store.hpp"
-#include "models/import/draft.hpp"
 #include "models/travelling_bundle.hpp"
 #include "tests/support/builders.hpp"
-#include "tests/support/temporary_directory.hpp"
+#include "tests/support/store_with_one.hpp"
 
 using namespace millrace;
 using namespace millrace::test;
-
-namespace {
-
-/// Of three layers, each with a parameter of a bit more than a chunk.
-class store_with_one {
-public:
-  store_with_one() {
-    manifest info;
-    info.format = bundle_format;
-    info.name = "m";
-    info.version = 1;
-    info.signature = {{{"x", dtype::f32, {-1, 4}}},
-                      {{"y", dtype::f32, {-1, 4}}}};
-    model_parts parts;
-    parts.inputs = {{"x", "Tensor"}};
-    std::string before = "x";
-    for (std::string name : {"a", "b", "c"}) {
-      auto gives = name == "c" ? std::vector<std::string>{}
-                               : std::vector<std::string>{"from " + name};
-      auto size = static_cast<int64_t>(chunk_bytes) + 64;
-      parts.layers.push_back({name,
-                              {before},
-                              gives,
-                              "code of " + name,
-                              {{"weight", *tensor::zeros(dtype::u8, {size})}}});
-      before = "from " + name;
-    }
-    auto made = make_draft(std::move(info), std::move(parts));
-    REQUIRE_MESSAGE(made, made.failure().text);
-    REQUIRE(bundle_store{folder.path()}.add(made->content->info, made->files));
-  }
-
-  result<bundle> open(verify how = verify::hashes) const {
-    return bundle_store{folder.path()}.open("m", "", how);
-  }
-
-  std::string file(const std::string& name) const {
-    return folder / ("m/1/" + name);
-  }
-
-  temporary_directory folder;
-};
-
-} // namespace
 
 TEST_CASE("bundle: what it consists of makes the same bundle elsewhere") {
   store_with_one here;

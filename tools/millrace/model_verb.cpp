@@ -3,11 +3,14 @@
 #include <fstream>
 #include <iostream>
 
+#include "actors/cache/cache.hpp"
 #include "millrace/print.hpp"
 #include "models/confined/confined_backend.hpp"
 #include "models/import/import.hpp"
 #include "models/import/verification.hpp"
+#include "models/travelling_bundle.hpp"
 #include "runtime/text.hpp"
+#include "transport/objects/bundle_index.hpp"
 
 namespace millrace {
 
@@ -188,6 +191,33 @@ int run_verify(const model_options& x, const common_options& common) {
   return exit_ok;
 }
 
+/// Writes what an object store needs that this folder is put into.
+int write_index(const model_options& x, const common_options& common) {
+  bundle_store store{x.store};
+  auto list = store.list();
+  if (!list.broken.empty())
+    return fail(common, list.broken.front());
+  bundle_index index;
+  for (auto& m : list.good) {
+    if (m.content.info.format < bundle_format)
+      return fail(common, travelling::pieces_of(m.content).failure());
+    index.models.push_back(describe(m.content, m.aliases));
+  }
+  auto path = x.store + "/" + index_file;
+  auto text = print_index(index);
+  if (auto done = write_file(path, std::as_bytes(std::span{text})); !done)
+    return fail(common, done.failure());
+  if (common.json)
+    std::cout << json{{"index", path}, {"models", index.models.size()}}.dump()
+              << std::endl;
+  else
+    std::cout << path << ": " << counted(index.models.size(), "model")
+              << "; put " << x.store
+              << " where nodes find it (object_stores in their config)"
+              << std::endl;
+  return exit_ok;
+}
+
 int run_alias(const model_options& x, const common_options& common,
               bool rollback) {
   bundle_store store{x.store};
@@ -298,6 +328,8 @@ void add_model_verb(CLI::App& app, common_options& common, verb_action& run) {
   add_import_options(*importer, x);
   add_confinement(importer);
   add("list", "List bundles", list_bundles);
+  add("index", "Write index.yaml, for a store that is an object store",
+      write_index);
   auto* verify =
     add("verify", "Check a bundle's every byte, and that it runs", run_verify);
   verify->add_option("name", x->name, "Model")->required();

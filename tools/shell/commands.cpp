@@ -158,6 +158,15 @@ const std::vector<shell_command>& shell_commands() {
      "VERIFIED: of the weights. PLACE: on a node's disk; arriving from another "
      "host; in memory, come from"
      " there, until its room is needed. USERS: replicas that run with it."},
+    {"stores",
+     "",
+     0,
+     0,
+     {},
+     "object stores, and what is in them",
+     show_stores,
+     "As the controller sees them; workers read them themselves. READ: how long"
+     " ago its index was read."},
     {"profiles",
      "[MODEL]",
      0,

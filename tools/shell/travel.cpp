@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// The commands `chains` and `cache`: models on their way from host to host,
-/// and what hosts keep of them.
+/// The commands `chains`, `cache` and `stores`: models on their way from host
+/// to host, what hosts keep of them, and where else there are some.
 
 #include <algorithm>
 #include <iostream>
+#include <map>
 
 #include "models/chunks.hpp"
 #include "runtime/text.hpp"
@@ -128,6 +129,45 @@ int show_cache(shell& in, const arguments& args) {
                 << (x.capacity > 0 ? " (of " + format_bytes(x.capacity) + ")"
                                    : "")
                 << "\n";
+  std::cout << std::flush;
+  return exit_ok;
+}
+
+int show_stores(shell& in, const arguments&) {
+  auto controller = find_controller(in.cluster);
+  if (!controller)
+    return complain(in, controller.failure().text);
+  auto node =
+    in.cluster.ask<node_status>(*controller + "/supervisor", get_status{});
+  if (!node)
+    return complain(in, node.failure().text);
+  constexpr std::string_view prefix = "stores/";
+  std::map<std::string, store_status> all;
+  for (auto& actor : node->actors) {
+    if (!actor.name.starts_with(prefix))
+      continue;
+    auto x =
+      in.cluster.ask<store_status>(*controller + "/" + actor.name, get_store{});
+    if (!x)
+      return complain(in, x.failure().text);
+    all.emplace(actor.name.substr(prefix.size()), std::move(*x));
+  }
+  if (in.form == output_form::json) {
+    auto out = json::object();
+    for (auto& [name, x] : all)
+      out[name] = to_json(x);
+    return print_json(json{{"stores", out}});
+  }
+  table rows{{"STORE", "URL", "MODELS", "WEIGHTS", "READ"}};
+  for (auto& [name, x] : all)
+    rows.push_back(
+      {name, x.url, std::to_string(x.models), format_bytes(x.bytes),
+       x.read_ago < microseconds{0} ? "never"
+                                    : format_duration(x.read_ago) + " ago"});
+  print_table(rows);
+  for (auto& [name, x] : all)
+    if (!x.error.empty())
+      std::cout << name << ": " << x.error << "\n";
   std::cout << std::flush;
   return exit_ok;
 }

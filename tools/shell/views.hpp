@@ -23,6 +23,7 @@ int show_pipelines(shell& in, const arguments& args);
 // travel.cpp: models that go from host to host
 int show_chains(shell& in, const arguments& args);
 int show_cache(shell& in, const arguments& args);
+int show_stores(shell& in, const arguments& args);
 
 // profiles.cpp: what models cost
 int show_profiles(shell& in, const arguments& args);

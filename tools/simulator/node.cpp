@@ -98,6 +98,7 @@ void node::start() {
         return std::to_string(random.next());
       };
   }
+  ground.open_store = nullptr;
   ground.make_device = [this](const device_config& d, device_listener& to) {
     return make_device(d, to);
   };

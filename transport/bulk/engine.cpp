@@ -10,10 +10,6 @@ namespace {
 /// Between two words on how far a pull is.
 constexpr auto tell_again = 100ms;
 
-/// Chunks that a source is asked for at a time: what its link's delay holds at
-/// 10 Gbit/s and 3 ms, and what may have to be sent again should it die.
-constexpr size_t window = 4;
-
 constexpr auto too_many = "too many chunks were asked for at once";
 
 /// Whether two secrets are the same, in a time that says nothing of where they
@@ -132,7 +128,7 @@ void bulk_engine::begin(pulled& x, std::shared_ptr<bulk_content> content) {
     if (x.content->has(i))
       x.queue->have(i);
   for (auto& [name, id] : x.ids)
-    x.queue->add(id, {window, x.sources.at(name).only});
+    x.queue->add(id, {carrier_.window_of(name), x.sources.at(name).only});
   want(x);
 }
 
@@ -166,7 +162,7 @@ void bulk_engine::pull_from(const std::string& content,
     if (!x->ids.contains(node)) {
       x->ids[node] = ++last_source_;
       if (x->queue)
-        x->queue->add(last_source_, {window, source.only});
+        x->queue->add(last_source_, {carrier_.window_of(node), source.only});
     }
   ask_more(*x);
 }

@@ -19,6 +19,8 @@ public:
   /// To a source, which it connects with first; what cannot be sent is lost
   /// with the connection, of which the engine hears.
   virtual void ask(const bulk_source& whom, const bulk_ask& x) = 0;
+  /// How many chunks it is asked for at a time.
+  virtual size_t window_of(const std::string& node) const = 0;
   /// Nothing is asked there any more.
   virtual void leave(const std::string& node) = 0;
 
@@ -34,6 +36,10 @@ public:
   using poster = std::function<void(std::function<void()>)>;
   virtual poster to_thread() = 0;
 };
+
+/// Chunks that a host is asked for at a time: what its link's delay holds at
+/// 10 Gbit/s and 3 ms, and what may have to be sent again should it die.
+inline constexpr size_t window_of_host = 4;
 
 /// What a host gives and gets, whatever carries it. For one thread.
 class bulk_engine {

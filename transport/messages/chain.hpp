@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <caf/actor_control_block.hpp>
@@ -35,6 +36,10 @@ constexpr auto names_of(bulk_topology) {
   return name_table{"chain", "unicast"};
 }
 
+/// An object store is a source as hosts are, and stands among them by a name
+/// that none of them can have.
+inline constexpr std::string_view store_prefix = "store:";
+
 /// What a host has of a content, or is getting.
 struct holding {
   std::string content; ///< SHA-256 of its manifest
@@ -47,6 +52,7 @@ struct holding {
   uint64_t missing = 0; ///< chunks of these that are yet to come
   /// By which it gives of it; empty: it is on its disk alone, and gives once it
   /// is told to hold it.
+  /// Of an object store: the folder that it is in.
   std::string token;
   bool wants = false; ///< it is getting it
   transfer_rank rank = transfer_rank::start;
@@ -126,6 +132,20 @@ struct chain_status {
 struct chain_list {
   std::vector<chain_status> chains;
   MILLRACE_FIELDS(chain_list, chains)
+};
+
+/// What does an object store have? To a controller's watch of it.
+struct get_store {
+  MILLRACE_FIELDS(get_store)
+};
+
+struct store_status {
+  std::string url;
+  uint64_t models = 0;
+  uint64_t bytes = 0;        ///< of their weights
+  microseconds read_ago{-1}; ///< since that was read; -1: it never could be
+  std::string error;         ///< why it could not be read the last time
+  MILLRACE_FIELDS(store_status, url, models, bytes, read_ago, error)
 };
 
 /// What does a host keep? To its cache.

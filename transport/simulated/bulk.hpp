@@ -72,6 +72,7 @@ private:
   using shared_connection = std::shared_ptr<connection>;
 
   void ask(const bulk_source& whom, const bulk_ask& x) override;
+  size_t window_of(const std::string&) const override { return window_of_host; }
   void leave(const std::string& node) override;
   void give(const std::string& link, const bulk_chunk& what,
             shared_bytes content) override;

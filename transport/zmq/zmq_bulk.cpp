@@ -143,6 +143,9 @@ private:
   void post(std::function<void()> job) { to_thread()(std::move(job)); }
 
   void ask(const bulk_source& whom, const bulk_ask& x) override {
+    if (auto store = settings_.stores.find(whom.node);
+        store != settings_.stores.end())
+      return ask_store(*store->second, whom.node, x);
     auto i = sources_.find(whom.node);
     if (i == sources_.end()) {
       if (auto done = connect(whom); !done)
@@ -155,6 +158,41 @@ private:
     i->second.spoke = true;
     if (!send(i->second.dealer, {}, message, now()))
       lose_soon(whom.node, {ec::unavailable, whom.node + " takes nothing", {}});
+  }
+
+  /// Where the token is the folder.
+  void ask_store(bulk_store& store, const std::string& name,
+                 const bulk_ask& x) {
+    auto answer = [this, name, content = x.content,
+                   post = to_thread()](const auto& found, auto take) {
+      post([this, name, content, found, take] {
+        if (found)
+          take(*found);
+        else
+          engine_.on_refusal(name, {content, found.failure().text});
+      });
+    };
+    bulk_store::place where{x.content, x.token};
+    if (x.head)
+      return store.give_head(
+        where, [this, answer, name, content = x.content](const auto& found) {
+          answer(found, [this, name, content](auto& pieces) {
+            engine_.on_head(name, {content}, pieces);
+          });
+        });
+    bulk_chunk what{x.content, x.chunk};
+    store.give_chunk(where, x.chunk,
+                     [this, answer, name, what](const auto& found) {
+                       answer(found, [this, name, what](auto& bytes) {
+                         engine_.on_chunk(name, what, bytes, now());
+                       });
+                     });
+  }
+
+  size_t window_of(const std::string& node) const override {
+    auto store = settings_.stores.find(node);
+    return store == settings_.stores.end() ? window_of_host
+                                           : store->second->parallel();
   }
 
   void leave(const std::string& node) override { sources_.erase(node); }

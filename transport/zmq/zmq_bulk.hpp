@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "runtime/metrics.hpp"
+#include "transport/bulk/bulk_store.hpp"
 #include "transport/bulk/engine.hpp"
 #include "transport/keys/node_keys.hpp"
 #include "transport/peers.hpp"
@@ -20,6 +22,8 @@ struct zmq_bulk_settings {
   /// With keys: else who asks is known by what they say, and by the token.
   bool encrypt = true;
   serve_queue::limits limits{};
+  /// Object stores that may be named as sources, by that name.
+  std::map<std::string, std::shared_ptr<bulk_store>> stores{};
 };
 
 /// The bulk port over ZeroMQ: a thread and sockets of its own, so that no

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/chain/store_watch_state.hpp"
+
+#include "models/chunks.hpp"
+#include "runtime/log.hpp"
+
+namespace millrace {
+
+void store_watch_state::start(
+  store_watch_actor::stateful_pointer<store_watch_state> self,
+  store_watch_options options) {
+  self_ = self;
+  options_ = std::move(options);
+  set_common_handlers(self);
+  look();
+}
+
+void store_watch_state::look() {
+  read_index(*options_.store, [me = caf::actor_cast<caf::weak_actor_ptr>(
+                                 self_->ctrl())](auto x) {
+    if (auto to = caf::actor_cast<caf::strong_actor_ptr>(me))
+      caf::anon_send(caf::actor_cast<store_watch_actor>(to),
+                     index_read{std::make_shared<decltype(x)>(std::move(x))});
+  });
+}
+
+/// What was there before counts until something else could be read: a store
+/// that is out of reach for a while is not empty.
+void store_watch_state::on_read(const index_read& x) {
+  self_->delayed_send(self_, options_.settings.look, tick::value);
+  auto& found = *x.content;
+  if (!found) {
+    auto& why = found.failure().text;
+    if (why != error_)
+      log_event(log_level::error, "store", "unreadable",
+                {{"store", options_.name}, {"error", why}});
+    error_ = why;
+    return;
+  }
+  if (!error_.empty() || read_ == timestamp{})
+    log_event(log_level::info, "store", "read",
+              {{"store", options_.name},
+               {"models", std::to_string(found->models.size())}});
+  error_.clear();
+  read_ = now();
+  if (models_ == found->models)
+    return;
+  models_ = found->models;
+  self_->send(options_.owner, stored_models{options_.name, models_});
+  report();
+}
+
+/// To the chain controller, as a relay of a host does.
+void store_watch_state::report() {
+  holdings out;
+  out.node = std::string{store_prefix} + options_.name;
+  for (auto& x : models_) {
+    holding y;
+    y.content = x.content;
+    y.model = x.model;
+    y.version = x.version;
+    y.bytes = x.bytes;
+    y.chunks = chunks_in(x.bytes);
+    y.token = folder_of(x);
+    out.contents.push_back(std::move(y));
+  }
+  if (auto to = options_.net->resolve("./chains"))
+    self_->send(caf::actor_cast<chain_controller_actor>(to), std::move(out));
+}
+
+store_status store_watch_state::on_get_store() const {
+  store_status out;
+  out.url = options_.settings.url;
+  out.models = models_.size();
+  for (auto& x : models_)
+    out.bytes += x.bytes;
+  if (read_ != timestamp{})
+    out.read_ago = to_us(now() - read_);
+  out.error = error_;
+  return out;
+}
+
+store_watch_actor::behavior_type
+store_watch(store_watch_actor::stateful_pointer<store_watch_state> self,
+            store_watch_options options) {
+  auto& s = self->state;
+  s.start(self, std::move(options));
+  return {
+    [&s](report_holdings) { s.report(); },
+    [&s](get_store) { return s.on_get_store(); },
+    [&s](tick) { s.look(); },
+    [&s](const index_read& x) { s.on_read(x); },
+  };
+}
+
+} // namespace millrace

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers of files for tests in Python: one for HTTP with faults to order, and
+moto's S3, which knows who may."""
+
+import asyncio
+import os
+import pathlib
+import threading
+
+import boto3
+import requests
+from aiohttp import web
+from moto.server import ThreadedMotoServer
+
+
+class HttpServer:
+    """A folder by HTTP, with ranges."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.failures = {}  # by path: how many more requests are answered with 503
+        self.asked = []  # paths
+        self.ready = threading.Event()
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+        self.ready.wait(10)
+
+    def run(self):
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_until_complete(self.open())
+        self.loop.run_forever()
+        self.loop.run_until_complete(self.runner.cleanup())
+        self.loop.close()
+
+    async def open(self):
+        app = web.Application()
+        app.router.add_get("/files/{path:.*}", self.give)
+        app.router.add_get("/whole/{path:.*}", self.give_whole)
+        app.router.add_get("/moved/{path:.*}", self.send_elsewhere)
+        self.runner = web.AppRunner(app)
+        await self.runner.setup()
+        site = web.TCPSite(self.runner, "127.0.0.1", 0)
+        await site.start()
+        port = site._server.sockets[0].getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}"
+        self.ready.set()
+
+    async def give(self, request):
+        path = request.match_info["path"]
+        self.asked.append(path)
+        if self.failures.get(path, 0) > 0:
+            self.failures[path] -= 1
+            raise web.HTTPServiceUnavailable
+        if not (self.folder / path).is_file():
+            raise web.HTTPNotFound
+        return web.FileResponse(self.folder / path)
+
+    async def give_whole(self, request):
+        """All of a file, whatever range was asked for."""
+        return web.Response(body=(self.folder / request.match_info["path"]).read_bytes())
+
+    async def send_elsewhere(self, request):
+        raise web.HTTPFound("/files/" + request.match_info["path"])
+
+    def stop(self):
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join()
+
+
+class S3Server:
+    """A bucket 'models' with a folder's files under 'team/', for one user."""
+
+    def __init__(self, folder):
+        self.server = ThreadedMotoServer(port=0, verbose=False)
+        self.server.start()
+        host, port = self.server.get_host_and_port()
+        self.url = f"http://127.0.0.1:{port}"
+        iam = self.client("iam", "none", "none")
+        iam.create_user(UserName="node")
+        self.key = iam.create_access_key(UserName="node")["AccessKey"]
+        iam.put_user_policy(
+            UserName="node", PolicyName="all",
+            PolicyDocument='{"Version": "2012-10-17", "Statement":'
+                           ' [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]}')
+        s3 = self.client("s3", self.key["AccessKeyId"], self.key["SecretAccessKey"])
+        s3.create_bucket(Bucket="models")
+        for place, _, files in os.walk(folder):
+            for file in files:
+                path = os.path.join(place, file)
+                s3.upload_file(path, "models", "team/" + os.path.relpath(path, folder))
+        # From now on who asks has to be known.
+        requests.post(self.url + "/moto-api/reset-auth", data=b"0", timeout=10)
+
+    def client(self, service, key, secret):
+        return boto3.client(service, endpoint_url=self.url, region_name="us-east-1",
+                            aws_access_key_id=key, aws_secret_access_key=secret)
+
+    def stop(self):
+        self.server.stop()

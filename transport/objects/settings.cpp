@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/objects/settings.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <optional>
+
+#include "runtime/text.hpp"
+
+namespace millrace {
+
+namespace {
+
+constexpr std::array schemes{
+  std::pair{"file://", object_location::scheme::file},
+  std::pair{"http://", object_location::scheme::http},
+  std::pair{"https://", object_location::scheme::https},
+  std::pair{"s3://", object_location::scheme::s3}};
+
+error refuse(const std::string& url, const std::string& why) {
+  return {ec::bad_config, "object store " + shown(url) + ": " + why, {}};
+}
+
+/// What needs no quoting in a URL, nor in what is signed.
+bool is_plain(std::string_view x) {
+  return std::all_of(x.begin(), x.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0
+           || std::string_view{"-._~/:[]"}.find(static_cast<char>(c))
+                != std::string_view::npos;
+  });
+}
+
+struct parts {
+  object_location::scheme kind{};
+  std::string host;
+  std::string path; ///< begins and ends with /
+};
+
+result<parts> take_apart(const std::string& url) {
+  for (auto& [prefix, kind] : schemes) {
+    if (!url.starts_with(prefix))
+      continue;
+    auto rest = url.substr(std::string_view{prefix}.size());
+    if (!is_plain(rest))
+      return refuse(url, "has characters other than letters, digits and -._~/:"
+                         " (credentials do not belong there)");
+    auto slash = std::min(rest.find('/'), rest.size());
+    parts out{kind, rest.substr(0, slash), rest.substr(slash)};
+    if (!out.path.ends_with('/'))
+      out.path += '/';
+    if (out.host.empty() != (kind == object_location::scheme::file))
+      return refuse(url, out.host.empty() ? "names no host"
+                                          : "names a host; a folder is"
+                                            " file:///FOLDER");
+    return out;
+  }
+  return refuse(url, "is expected to begin with file:///, https:// or s3://");
+}
+
+/// IPv4 networks that are not everybody's: RFC 6890, and multicast.
+struct network {
+  std::array<uint8_t, 4> address;
+  int bits;
+};
+constexpr std::array others{
+  network{{0, 0, 0, 0}, 8},       network{{10, 0, 0, 0}, 8},
+  network{{100, 64, 0, 0}, 10},   network{{127, 0, 0, 0}, 8},
+  network{{169, 254, 0, 0}, 16},  network{{172, 16, 0, 0}, 12},
+  network{{192, 0, 0, 0}, 24},    network{{192, 0, 2, 0}, 24},
+  network{{192, 168, 0, 0}, 16},  network{{198, 18, 0, 0}, 15},
+  network{{198, 51, 100, 0}, 24}, network{{203, 0, 113, 0}, 24},
+  network{{224, 0, 0, 0}, 3}};
+
+bool is_in(std::span<const uint8_t> octets, const network& x) {
+  for (int i = 0; i < x.bits; ++i) {
+    auto byte = static_cast<size_t>(i / 8);
+    auto bit = 0x80 >> (i % 8);
+    if ((octets[byte] & bit) != (x.address[byte] & bit))
+      return false;
+  }
+  return true;
+}
+
+/// The IPv4 address that an IPv6 address stands for (mapped, or by way of
+/// NAT64 or 6to4), if it does.
+std::optional<std::span<const uint8_t>>
+ipv4_within(std::span<const uint8_t> octets) {
+  static constexpr std::array<uint8_t, 12> mapped{0, 0, 0, 0, 0,    0,
+                                                  0, 0, 0, 0, 0xff, 0xff};
+  static constexpr std::array<uint8_t, 12> nat64{0, 0x64, 0xff, 0x9b, 0, 0,
+                                                 0, 0,    0,    0,    0, 0};
+  if (std::equal(mapped.begin(), mapped.end(), octets.begin())
+      || std::equal(nat64.begin(), nat64.end(), octets.begin()))
+    return octets.subspan(12);
+  if (octets[0] == 0x20 && octets[1] == 0x02)
+    return octets.subspan(2, 4);
+  return std::nullopt;
+}
+
+} // namespace
+
+result<object_location> locate(const object_store_config& x) {
+  using enum object_location::scheme;
+  auto found = take_apart(x.url);
+  if (!found)
+    return found.failure();
+  if (found->kind == http && !x.own_network)
+    return refuse(x.url, "whoever is on the way could change what http says:"
+                         " expected https, or own_network: true");
+  if (x.region.empty() || x.region.find_first_of("./:[]") != std::string::npos
+      || !is_plain(x.region))
+    return refuse(x.url, "region " + shown(x.region)
+                           + " is none, expected one like us-east-1");
+  object_location out{found->kind, {}};
+  if (found->kind != s3) {
+    out.base = x.url + (x.url.ends_with('/') ? "" : "/");
+    if (!x.endpoint.empty())
+      return refuse(x.url, "an endpoint is for s3 alone");
+    return out;
+  }
+  if (x.endpoint.empty()) {
+    out.base = "https://" + found->host + ".s3." + x.region + ".amazonaws.com"
+               + found->path;
+    return out;
+  }
+  auto at = take_apart(x.endpoint);
+  if (!at)
+    return at.failure();
+  if (at->path != "/" || (at->kind != https && at->kind != http)
+      || (at->kind == http && !x.own_network))
+    return refuse(x.endpoint, "is expected to be https://HOST, or http://HOST"
+                              " and own_network: true");
+  out.base = (at->kind == http ? "http://" : "https://") + at->host + "/"
+             + found->host + found->path;
+  return out;
+}
+
+bool is_link_local_address(std::span<const uint8_t> octets) {
+  if (octets.size() == 4)
+    return octets[0] == 169 && octets[1] == 254;
+  if (auto within = ipv4_within(octets))
+    return is_link_local_address(*within);
+  return octets[0] == 0xfe && (octets[1] & 0xc0) == 0x80;
+}
+
+bool is_public_address(std::span<const uint8_t> octets) {
+  if (octets.size() == 4)
+    return std::none_of(others.begin(), others.end(),
+                        [&](auto& x) { return is_in(octets, x); });
+  if (auto within = ipv4_within(octets))
+    return is_public_address(*within);
+  return (octets[0] & 0xe0) == 0x20; // global unicast
+}
+
+} // namespace millrace

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/objects/stored_bundles.hpp"
+
+#include <algorithm>
+
+#include "models/chunks.hpp"
+#include "models/travelling_bundle.hpp"
+#include "runtime/hash.hpp"
+
+namespace millrace {
+
+namespace {
+
+/// Files of one bundle on their way. For one thread, the store's.
+struct gathering {
+  std::vector<shared_bytes> files;
+  size_t missing = 0;
+  stored_bundles::pieces done;
+
+  void take(size_t i, const result<shared_bytes>& x) {
+    if (!done)
+      return;
+    if (!x)
+      return std::exchange(done, nullptr)(x.failure());
+    files[i] = *x;
+    if (--missing == 0)
+      std::exchange(done, nullptr)(std::move(files));
+  }
+};
+
+} // namespace
+
+stored_bundles::known stored_bundles::find(const std::string& content) const {
+  std::lock_guard guard{mutex_};
+  auto i = manifests_.find(content);
+  return i == manifests_.end() ? nullptr : i->second;
+}
+
+void stored_bundles::with_manifest(place x,
+                                   std::function<void(result<known>)> then) {
+  auto path = x.folder + "/" + manifest_file;
+  store_->get(
+    {path, 0, 0, max_manifest_bytes},
+    [this, x, path, then = std::move(then)](const result<shared_bytes>& text) {
+      if (!text)
+        return then(text.failure());
+      if (sha256_hex(text->view()) != x.content)
+        return then(
+          error{ec::bad_config,
+                path + ": is not the manifest with the SHA-256 " + x.content,
+                {}});
+      auto info = parse_manifest(std::string{text->text()}, path);
+      if (!info)
+        return then(info.failure());
+      auto made =
+        std::make_shared<read_manifest>(read_manifest{*text, std::move(*info)});
+      {
+        std::lock_guard guard{mutex_};
+        manifests_[x.content] = made;
+      }
+      then(known{made});
+    });
+}
+
+void stored_bundles::give_head(place x, pieces done) {
+  with_manifest(x, [this, x, done = std::move(done)](const result<known>& y) {
+    if (!y)
+      return done(y.failure());
+    auto& info = (*y)->info;
+    auto& weights = info.weights;
+    auto all = std::make_shared<gathering>();
+    all->files.resize(2 + info.layers.size());
+    all->files[0] = (*y)->text;
+    all->missing = info.layers.size();
+    all->done = done;
+    auto get = [&](size_t i, const std::string& file, uint64_t most) {
+      store_->get({x.folder + "/" + file, 0, 0, most},
+                  [all, i](const result<shared_bytes>& z) { all->take(i, z); });
+    };
+    if (weights.bytes > chunk_bytes) {
+      ++all->missing;
+      get(1, weights.file + std::string{chunk_list_suffix},
+          chunk_list::text_bytes(weights.bytes));
+    }
+    for (size_t i = 0; i < info.layers.size(); ++i)
+      get(2 + i, info.layers[i].code, info.layers[i].code_bytes);
+  });
+}
+
+void stored_bundles::give_chunk(place x, uint64_t chunk, bytes done) {
+  auto give = [this, x, chunk](const manifest& info, bytes then) {
+    auto& weights = info.weights;
+    auto first = chunk * chunk_bytes;
+    if (first >= weights.bytes)
+      return then(error{ec::bad_request,
+                        x.folder + ": has no chunk " + std::to_string(chunk),
+                        {}});
+    store_->get({x.folder + "/" + weights.file, first,
+                 std::min(chunk_bytes, weights.bytes - first), 0},
+                std::move(then));
+  };
+  if (auto y = find(x.content))
+    return give(y->info, std::move(done));
+  with_manifest(x, [give, done = std::move(done)](const result<known>& y) {
+    if (!y)
+      return done(y.failure());
+    give((*y)->info, done);
+  });
+}
+
+} // namespace millrace
