@@ -88,7 +88,34 @@ struct bundle_opened {
   uint64_t version = 0;
   std::string wanted; ///< the content, as in fetch
   std::shared_ptr<result<fetched>> content;
-  MILLRACE_FIELDS(bundle_opened, model, version, wanted, content)
+  bool kept = false; ///< once it had come from another host
+  MILLRACE_FIELDS(bundle_opened, model, version, wanted, content, kept)
+};
+
+/// What a cache's keeper has on the disk, the oldest first.
+struct kept_list {
+  std::vector<model_info> models;
+  MILLRACE_FIELDS(kept_list, models)
+};
+
+/// All of it has come from another host.
+struct content_whole {
+  std::string content;
+  MILLRACE_FIELDS(content_whole, content)
+};
+
+/// It is on the disk now, or why it is not.
+struct content_kept {
+  std::string content;
+  std::shared_ptr<const error> why; ///< null: it is
+  MILLRACE_FIELDS(content_kept, content, why)
+};
+
+/// It was found to be broken on the disk.
+struct content_broken {
+  std::string content;
+  std::shared_ptr<const error> why;
+  MILLRACE_FIELDS(content_broken, content, why)
 };
 
 /// What a store tells the registry.
@@ -269,8 +296,10 @@ using cache_actor = caf::typed_actor<
   caf::replies_to<fetch>::with<fetched>,
   // For people: what there is.
   caf::replies_to<get_cache>::with<cache_status>,
-  // Private: what the reader found.
-  caf::reacts_to<bundle_opened>, caf::reacts_to<bundle_list>>;
+  // Private: what the reader found, and the keeper; what has come.
+  caf::reacts_to<bundle_opened>, caf::reacts_to<bundle_list>,
+  caf::reacts_to<kept_list>, caf::reacts_to<content_whole>,
+  caf::reacts_to<content_kept>, caf::reacts_to<content_broken>>;
 
 /// Store watch to supervisor: an object store has these.
 struct stored_models {

@@ -70,11 +70,14 @@ struct device_config {
 /// What a worker keeps of models that other hosts gave it.
 struct cache_config {
   byte_count memory;
+  byte_count disk;
   eviction evict = eviction::cost;
-  MILLRACE_FIELDS(cache_config, memory, evict)
+  MILLRACE_FIELDS(cache_config, memory, disk, evict)
   static constexpr auto notes() {
     return std::array{
       note{"bytes of memory, at most; 0: not limited"},
+      note{"bytes of the disk below data, at most, where they are found again"
+           " after a restart; 0: nothing is kept there"},
       note{"what makes room: cost, what is got again soonest for its size and"
            " was not used for long; lru, what was not used for longest"}};
   }

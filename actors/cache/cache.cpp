@@ -37,7 +37,15 @@ void cache_state::start(cache_actor::stateful_pointer<cache_state> me,
   set_common_handlers(me);
   me->set_down_handler([this](caf::down_msg& x) { on_down(x); });
   options_.reader->watch(
-    [tell = teller<bundle_list>()](auto models) { tell({std::move(models)}); });
+    [tell = teller<bundle_list>()](auto models) { tell({std::move(models)}); },
+    [tell = teller<content_broken>()](auto& x, auto& why) {
+      tell({describe(x, {}).content, std::make_shared<const error>(why)});
+    });
+  if (!options_.keeper)
+    return;
+  disk_.emplace(options_.disk.value, options_.evict);
+  options_.keeper->list(
+    [tell = teller<kept_list>()](auto models) { tell({std::move(models)}); });
 }
 
 timestamp cache_state::now() const {
@@ -52,8 +60,7 @@ caf::result<fetched> cache_state::on_fetch(const fetch& x) {
   if (auto i = open_.find(k); i != open_.end())
     if (auto content = i->second.content.lock(); content && is_good(*content)) {
       bring(i->second, x);
-      if (!i->second.here)
-        use(x.content, by);
+      use(i->second.from, x.content, by);
       return fetched{std::move(content), i->second.info};
     }
   auto promise = self_->make_response_promise<fetched>();
@@ -64,7 +71,7 @@ caf::result<fetched> cache_state::on_fetch(const fetch& x) {
       x.model, x.version, [k, tell = teller<bundle_opened>()](auto content) {
         auto& [model, version, wanted] = k;
         tell({model, version, wanted,
-              std::make_shared<decltype(content)>(std::move(content))});
+              std::make_shared<decltype(content)>(std::move(content)), false});
       });
   return promise;
 }
@@ -76,7 +83,7 @@ bool cache_state::is_good(const bundle& x) {
 
 /// Has the weights come that somebody needs, from where the bundle is from.
 void cache_state::bring(const entry& from, const fetch& x) {
-  if (from.here)
+  if (from.from != place::hosts)
     return options_.reader->bring(from.content.lock(), x.layers);
   if (auto relay = options_.find_relay())
     self_->request(relay, arrival_patience, x)
@@ -84,30 +91,45 @@ void cache_state::bring(const entry& from, const fetch& x) {
             [](const caf::error&) { /* the bundle says it */ });
 }
 
-/// What is not on this host's disk, or is another of that name there, others
-/// may have.
+/// What is not where people put bundles, or is another of that name there, may
+/// have been kept; else other hosts may have it.
 void cache_state::on_opened(const bundle_opened& x) {
   key k{x.model, x.version, x.wanted};
   auto& found = *x.content;
-  if (found && (x.wanted.empty() || found->info.content == x.wanted))
-    return settle(k, found, true);
-  if (!x.wanted.empty() && options_.find_relay()) {
-    if (!found && found.failure().code != ec::unknown_model)
-      log_event(log_level::error, "cache", "broken_bundle",
-                {{"error", to_string(found.failure())}});
+  auto is_meant =
+    found && (x.wanted.empty() || found->info.content == x.wanted);
+  if (is_meant && !broken_.contains(found->info.content))
+    return settle(k, found, x.kept ? place::kept : place::disk);
+  if (!found && found.failure().code != ec::unknown_model)
+    log_event(log_level::error, "cache", "broken_bundle",
+              {{"error", to_string(found.failure())}});
+  if (x.kept && kept_.contains(x.wanted))
+    drop_kept(x.wanted);
+  if (!x.kept && may_be_kept(x.wanted))
+    return options_.keeper->open(
+      x.wanted, [x, tell = teller<bundle_opened>()](auto content) {
+        tell({x.model, x.version, x.wanted,
+              std::make_shared<decltype(content)>(std::move(content)), true});
+      });
+  if (!x.wanted.empty() && options_.find_relay())
     return get_elsewhere(k);
-  }
   settle(k,
          found
            ? error{ec::conflict, "the bundle here is not the one that is meant"}
            : found,
-         true);
+         place::disk);
+}
+
+/// Before the keeper has said what there is anything may be.
+bool cache_state::may_be_kept(const std::string& content) const {
+  return !content.empty() && options_.keeper
+         && (!adopted_ || kept_.contains(content));
 }
 
 void cache_state::get_elsewhere(const key& k) {
   auto& what = opening_[k].front().what;
   if (auto room = make_room(what); !room)
-    return settle(k, room.failure(), false);
+    return settle(k, room.failure(), place::hosts);
   auto relay = options_.find_relay();
   auto address = relay.address();
   if (relays_.insert(address).second)
@@ -115,7 +137,7 @@ void cache_state::get_elsewhere(const key& k) {
   at_relay_.insert(k);
   auto take = [this, k, address](const result<fetched>& y) {
     if (relays_.contains(address)) // else it was settled when that was lost
-      settle(k, y, false);
+      settle(k, y, place::hosts);
   };
   self_->request(relay, arrival_patience, what)
     .then([take](const fetched& y) { take(y); },
@@ -123,30 +145,33 @@ void cache_state::get_elsewhere(const key& k) {
 }
 
 void cache_state::settle(const key& k, const result<fetched>& found,
-                         bool here) {
+                         place from) {
   auto waiting = std::move(opening_[k]);
   opening_.erase(k);
   at_relay_.erase(k);
   if (found)
-    open_[k] = {found->content, found->info, here};
+    open_[k] = {found->content, found->info, from};
   for (auto& [promise, what, by] : waiting) {
     if (!found) {
       promise.deliver(to_caf(found.failure()));
       continue;
     }
     bring(open_[k], what);
-    if (!here)
-      use(what.content, by);
+    use(from, what.content, by);
     promise.deliver(*found);
   }
-  if (here)
+  if (from != place::hosts)
     return;
   auto& content = waiting.front().what.content;
-  if (found)
-    kept_[content].bytes = found->content;
+  if (found) {
+    arrivals_[content].bytes = found->content;
+    keep_once_whole(content, *found->content);
+  }
   memory_->release(content, now()); // as it was reserved
-  if (!found)
+  if (!found) {
+    broken_.erase(content); // somebody may have mended it here meanwhile
     forget(content);
+  }
 }
 
 // -- the memory of what came from other hosts ---------------------------------
@@ -159,7 +184,7 @@ result<void> cache_state::make_room(const fetch& x) {
     return std::move(gone.failure()).within("memory for models of other hosts");
   for (auto& content : *gone)
     forget(content);
-  kept_[x.content].used = now();
+  arrivals_[x.content].used = now();
   return {};
 }
 
@@ -167,19 +192,23 @@ void cache_state::forget(const std::string& content) {
   if (memory_->users_of(content) > 0)
     return;
   memory_->drop(content);
-  kept_.erase(content);
+  arrivals_.erase(content);
   log_event(log_level::info, "cache", "evicted", {{"content", content}});
   if (auto relay = options_.find_relay())
     self_->send(relay, let_go{content});
 }
 
-/// Somebody uses it, for as long as they live.
-void cache_state::use(const std::string& content,
+/// Somebody uses it, for as long as they live. What people put on the disk is
+/// theirs.
+void cache_state::use(place from, const std::string& content,
                       const caf::strong_actor_ptr& by) {
-  if (!by || !memory_->has(content))
+  if (from == place::disk || !by)
     return;
-  static_cast<void>(memory_->take(content, {}, now())); // which is there
-  users_.emplace(by->address(), content);
+  auto& tier = from == place::kept ? *disk_ : *memory_;
+  if (!tier.has(content))
+    return;
+  static_cast<void>(tier.take(content, {}, now())); // which is there
+  users_.emplace(by->address(), use_of{&tier, content});
   self_->monitor(caf::actor_cast<caf::actor>(by));
 }
 
@@ -188,8 +217,9 @@ void cache_state::on_down(const caf::down_msg& x) {
     give_up_arriving();
   auto [first, last] = users_.equal_range(x.source);
   for (auto i = first; i != last; ++i) {
-    memory_->release(i->second, now());
-    if (auto k = kept_.find(i->second); k != kept_.end())
+    auto& [tier, content] = i->second;
+    tier->release(content, now());
+    if (auto k = arrivals_.find(content); k != arrivals_.end())
       k->second.used = now();
   }
   users_.erase(first, last);
@@ -199,11 +229,121 @@ void cache_state::on_down(const caf::down_msg& x) {
 void cache_state::give_up_arriving() {
   const error lost{ec::unavailable, "the relay that got it was lost", {}};
   for (auto& k : std::exchange(at_relay_, {}))
-    settle(k, lost, false);
-  for (auto& [id, x] : kept_)
+    settle(k, lost, place::hosts);
+  for (auto& [id, x] : arrivals_)
     if (auto file = x.bytes ? x.bytes->weights_file : nullptr;
         file && file->chunks_there() < file->chunks())
       file->give_up(lost);
+}
+
+// -- what of it is kept on the disk -------------------------------------------
+
+void cache_state::on_kept_list(const kept_list& x) {
+  adopted_ = true;
+  for (auto& info : x.models) {
+    auto gone = disk_->take(info.content,
+                            {info.bytes, seconds_to_get(info.bytes)}, now());
+    if (!gone) {
+      options_.keeper->drop(info.content);
+      continue;
+    }
+    for (auto& content : *gone)
+      drop_kept(content);
+    disk_->release(info.content, now());
+    kept_[info.content] = info;
+  }
+  if (!x.models.empty())
+    log_event(log_level::info, "cache", "adopted",
+              {{"bundles", std::to_string(kept_.size())}});
+  tell_relay();
+}
+
+void cache_state::keep_once_whole(const std::string& content, const bundle& x) {
+  if (disk_ && x.weights_file)
+    x.weights_file->when(
+      {0, x.weights_file->chunks()},
+      [content, tell = teller<content_whole>()](auto& there) {
+        if (there)
+          tell({content});
+      });
+}
+
+void cache_state::on_whole(const content_whole& x) {
+  auto i = arrivals_.find(x.content);
+  if (i == arrivals_.end() || !i->second.bytes || disk_->has(x.content))
+    return;
+  auto& bytes = i->second.bytes;
+  auto info = describe(*bytes, {});
+  auto gone =
+    disk_->take(x.content, {info.bytes, seconds_to_get(info.bytes)}, now());
+  if (!gone) {
+    log_event(log_level::info, "cache", "not_kept",
+              {{"content", x.content}, {"error", gone.failure().text}});
+    return;
+  }
+  for (auto& content : *gone)
+    drop_kept(content);
+  keeping_[x.content] = std::move(info);
+  options_.keeper->keep(
+    bytes, [content = x.content, tell = teller<content_kept>()](auto how) {
+      tell({content,
+            how ? nullptr : std::make_shared<const error>(how.failure())});
+    });
+}
+
+void cache_state::on_kept(const content_kept& x) {
+  auto info = keeping_.extract(x.content);
+  if (info.empty()) // of an actor that was lost
+    return;
+  disk_->release(x.content, now());
+  if (x.why) {
+    disk_->drop(x.content);
+    log_event(log_level::warning, "cache", "cannot_keep",
+              {{"content", x.content}, {"error", x.why->text}});
+    return;
+  }
+  kept_.insert(std::move(info));
+  log_event(log_level::info, "cache", "kept", {{"content", x.content}});
+  tell_relay();
+}
+
+void cache_state::drop_kept(const std::string& content) {
+  disk_->drop(content);
+  kept_.erase(content);
+  options_.keeper->drop(content);
+  log_event(log_level::info, "cache", "dropped", {{"content", content}});
+}
+
+/// It is not used any more, nor given to others: whoever needs it gets it from
+/// them.
+void cache_state::on_broken(const content_broken& x) {
+  log_event(log_level::error, "cache", "quarantined",
+            {{"content", x.content}, {"error", x.why->text}});
+  if (kept_.contains(x.content))
+    drop_kept(x.content);
+  else
+    broken_.insert(x.content);
+  tell_relay();
+}
+
+/// What others can get from here.
+std::vector<model_info> cache_state::list() const {
+  std::vector<model_info> out;
+  std::set<std::string> listed;
+  for (auto& x : on_disk_)
+    if (!broken_.contains(x.content)) {
+      listed.insert(x.content);
+      out.push_back(x);
+    }
+  for (auto& [content, x] : kept_)
+    if (!listed.contains(content))
+      out.push_back(x);
+  return out;
+}
+
+void cache_state::tell_relay() {
+  if (auto relay = options_.find_relay())
+    self_->send(relay, bundle_list{list()});
 }
 
 // -- looking in ---------------------------------------------------------------
@@ -211,8 +351,7 @@ void cache_state::give_up_arriving() {
 void cache_state::on_listed(const bundle_list& x) {
   on_disk_ = x.models;
   self_->send(options_.owner, x);
-  if (auto relay = options_.find_relay())
-    self_->send(relay, x);
+  tell_relay();
 }
 
 cache_status cache_state::on_get_cache() const {
@@ -223,17 +362,17 @@ cache_status cache_state::on_get_cache() const {
                                      file->chunks_there() * chunk_bytes)
                 : 0;
   };
-  for (auto& x : on_disk_) {
+  for (auto& x : list()) {
     cached_bundle y{x.model, x.version, x.content, cache_place::disk,
                     x.bytes, 0,         0,         {}};
     for (auto& [k, e] : open_)
-      if (auto content = e.content.lock(); content && e.here
+      if (auto content = e.content.lock(); content && e.from != place::hosts
                                            && e.info.model == x.model
                                            && e.info.version == x.version)
         y.there = std::max(y.there, verified(*content));
     out.bundles.push_back(std::move(y));
   }
-  for (auto& [id, x] : kept_) {
+  for (auto& [id, x] : arrivals_) {
     cached_bundle y{{},
                     0,
                     id,
@@ -264,6 +403,10 @@ cache(cache_actor::stateful_pointer<cache_state> self, cache_options options) {
     [&s](get_cache) { return s.on_get_cache(); },
     [&s](const bundle_opened& x) { s.on_opened(x); },
     [&s](const bundle_list& x) { s.on_listed(x); },
+    [&s](const kept_list& x) { s.on_kept_list(x); },
+    [&s](const content_whole& x) { s.on_whole(x); },
+    [&s](const content_kept& x) { s.on_kept(x); },
+    [&s](const content_broken& x) { s.on_broken(x); },
   };
 }
 

@@ -19,8 +19,24 @@ public:
   /// Verifies the weights of these layers of an opened bundle ({0, 0}: of all),
   /// after those that it was asked for before. Who needs them asks the bundle.
   virtual void bring(std::shared_ptr<const bundle> x, layer_range layers) = 0;
-  /// Tells what there is, now and whenever that changes.
-  virtual void watch(changed tell) = 0;
+  /// Tells what there is, now and whenever that changes; and, of what it was
+  /// asked to bring, what was found to be broken.
+  using broken = std::function<void(const bundle& x, const error& why)>;
+  virtual void watch(changed tell, broken tell_broken) = 0;
+};
+
+/// Has what came from other hosts on this one's disk; see kept_bundles.hpp.
+/// Completions may come on any thread.
+class bundle_keeper {
+public:
+  virtual ~bundle_keeper() = default;
+  using listed = std::function<void(std::vector<model_info>)>;
+  /// The oldest first.
+  virtual void list(listed done) = 0;
+  virtual void open(const std::string& content, bundle_reader::opened done) = 0;
+  using kept = std::function<void(result<void>)>;
+  virtual void keep(std::shared_ptr<const bundle> x, kept done) = 0;
+  virtual void drop(const std::string& content) = 0;
 };
 
 /// What others need to know of a bundle.
@@ -30,10 +46,15 @@ model_info describe(const bundle& x, std::vector<std::string> aliases);
 /// A reader of a directory, on a thread of its own.
 std::unique_ptr<bundle_reader> read_directory(std::string directory);
 
+/// One of a directory, on a thread of its own that gives way to others.
+std::unique_ptr<bundle_keeper> keep_in_directory(std::string directory);
+
 struct cache_options {
   std::shared_ptr<bundle_reader> reader;
-  supervisor_actor owner; ///< hears what there is
-  byte_count memory{};    ///< for what other hosts gave; 0: not limited
+  std::shared_ptr<bundle_keeper> keeper; ///< null: nothing is kept on the disk
+  byte_count disk{};                     ///< for what is
+  supervisor_actor owner;                ///< hears what there is
+  byte_count memory{}; ///< for what other hosts gave; 0: not limited
   eviction evict = eviction::cost;
   /// Gets what other hosts have; null where there is none.
   std::function<relay_actor()> find_relay = [] { return relay_actor{}; };
@@ -42,7 +63,9 @@ struct cache_options {
 /// Hands out bundles, each opened and verified once for all who ask while
 /// anybody uses it: one mapping, one physical copy. What is not on this host's
 /// disk its relay gets from others; that stays in memory when nobody uses it
-/// any more, until its room is needed (FP-39).
+/// any more, until its room is needed (FP-39), and on the disk, where it is
+/// found again after a restart. What turns out to be broken on the disk is used
+/// no more, and got from others.
 cache_actor::behavior_type
 cache(cache_actor::stateful_pointer<struct cache_state> self,
       cache_options options);

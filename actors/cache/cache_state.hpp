@@ -18,6 +18,10 @@ struct cache_state {
   caf::result<fetched> on_fetch(const fetch& x);
   void on_opened(const bundle_opened& x);
   void on_listed(const bundle_list& x);
+  void on_kept_list(const kept_list& x);
+  void on_whole(const content_whole& x);
+  void on_kept(const content_kept& x);
+  void on_broken(const content_broken& x);
   cache_status on_get_cache() const;
   void start(cache_actor::stateful_pointer<cache_state> me,
              cache_options options);
@@ -30,16 +34,29 @@ private:
   template <class T>
   auto teller();
 
+  /// What a bundle was opened from.
+  enum class place : uint8_t {
+    disk, ///< where people put bundles
+    kept, ///< what came from other hosts, on the disk
+    hosts ///< memory that it came into
+  };
+
   struct entry {
     std::weak_ptr<const bundle> content;
     model_info info;
-    bool here = true; ///< on this host's disk
+    place from = place::disk;
   };
 
-  /// One that came from another host.
-  struct kept {
-    std::shared_ptr<const bundle> bytes; ///< null: it is on its way
+  /// One that came from another host, or is on its way.
+  struct arrival {
+    std::shared_ptr<const bundle> bytes; ///< null: nothing of it is there
     timestamp used;
+  };
+
+  /// A bundle that somebody uses, in one of the tiers.
+  struct use_of {
+    cache_book* tier;
+    std::string content;
   };
 
   struct asked {
@@ -53,19 +70,30 @@ private:
   void get_elsewhere(const key& k);
   result<void> make_room(const fetch& x);
   void forget(const std::string& content);
-  void use(const std::string& content, const caf::strong_actor_ptr& by);
+  void use(place from, const std::string& content,
+           const caf::strong_actor_ptr& by);
+  void keep_once_whole(const std::string& content, const bundle& x);
+  bool may_be_kept(const std::string& content) const;
+  void drop_kept(const std::string& content);
+  void tell_relay();
+  std::vector<model_info> list() const;
   void on_down(const caf::down_msg& x);
   void give_up_arriving();
   void bring(const entry& from, const fetch& x);
-  void settle(const key& k, const result<fetched>& found, bool here);
+  void settle(const key& k, const result<fetched>& found, place from);
 
   cache_actor::stateful_pointer<cache_state> self_ = nullptr;
   cache_options options_;
   std::map<key, entry> open_;
-  std::optional<cache_book> memory_; ///< of what came from other hosts
-  std::map<std::string, kept> kept_; ///< that, by content
-  /// Of those: who uses which. An actor may use one twice.
-  std::multimap<caf::actor_addr, std::string> users_;
+  std::optional<cache_book> memory_;        ///< of what came from other hosts
+  std::map<std::string, arrival> arrivals_; ///< that, by content
+  std::optional<cache_book> disk_; ///< of those that are, or will be, kept
+  std::map<std::string, model_info> keeping_; ///< are being written
+  std::map<std::string, model_info> kept_;
+  bool adopted_ = false; ///< what there was before this actor is among them
+  std::set<std::string> broken_; ///< contents that are, where people put them
+  /// Who uses what. An actor may use one twice.
+  std::multimap<caf::actor_addr, use_of> users_;
   std::set<caf::actor_addr> relays_; ///< that were asked for something
   std::vector<model_info> on_disk_;
   std::map<key, std::vector<asked>> opening_;

@@ -54,7 +54,8 @@ public:
     });
   }
 
-  void watch(changed tell) override {
+  void watch(changed tell, broken tell_broken) override {
+    thread_.post([this, x = std::move(tell_broken)] { tell_broken_ = x; });
     thread_.repeat(look_again, [this, tell = std::move(tell)] {
       look_for_folder();
       auto found = store_.list();
@@ -113,8 +114,8 @@ private:
       wanted_.pop_front();
     } else if (auto done = content->weights_file->verify(chunks.first++);
                !done) {
-      log_event(log_level::error, "cache", "broken_bundle",
-                {{"error", to_string(done.failure())}});
+      if (tell_broken_)
+        tell_broken_(*content, done.failure());
       content->weights_file->give_up(done.failure());
       wanted_.pop_front();
     }
@@ -150,6 +151,7 @@ private:
   std::set<std::string> reported_;
   std::optional<std::vector<model_info>> told_;
   std::deque<wanted> wanted_;
+  broken tell_broken_;
   worker_thread thread_;
 };
 

@@ -156,8 +156,10 @@ void relay_state::on_hold(const hold& x) {
 /// another.
 void relay_state::on_let_go(const let_go& x) {
   auto i = contents_.find(x.content);
-  if (i == contents_.end() || i->second.here)
+  if (i == contents_.end())
     return;
+  if (i->second.here) // it may be used from there
+    return i->second.held ? void() : close(x.content, i->second);
   options_.port->stop(x.content);
   options_.port->withdraw(x.content);
   contents_.erase(i);

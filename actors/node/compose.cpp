@@ -86,12 +86,21 @@ private:
       auto x = net->resolve("./relay");
       return x ? caf::actor_cast<relay_actor>(x) : relay_actor{};
     };
+    auto keeper = ground_.keep_bundles && mine_.cache.disk.value > 0
+                    ? ground_.keep_bundles(mine_.data + "/bundles")
+                    : nullptr;
     add("cache", "",
-        [read = ground_.read_bundles, how = mine_.cache,
+        [read = ground_.read_bundles, how = mine_.cache, keeper,
          find_relay](supervisor_actor::pointer self) {
-          return self->spawn(cache,
-                             cache_options{read(), supervisor_actor{self},
-                                           how.memory, how.evict, find_relay});
+          cache_options x;
+          x.reader = read();
+          x.keeper = keeper;
+          x.disk = how.disk;
+          x.owner = supervisor_actor{self};
+          x.memory = how.memory;
+          x.evict = how.evict;
+          x.find_relay = find_relay;
+          return self->spawn(cache, std::move(x));
         });
     for (auto& d : mine_.devices) {
       out_.devices.push_back(describe(d));

@@ -19,6 +19,9 @@ struct node_ground {
   std::shared_ptr<health> state;
   std::shared_ptr<store> facts;
   std::function<std::shared_ptr<bundle_reader>()> read_bundles;
+  /// Of a directory, what came from other hosts; empty: that is not kept.
+  std::function<std::shared_ptr<bundle_keeper>(std::string)> keep_bundles =
+    keep_in_directory;
   std::shared_ptr<bulk_port> bulk; ///< null: nothing is got from other hosts
   std::function<std::string()> draw_token; ///< a secret
   /// Empty: object stores are not to be had.

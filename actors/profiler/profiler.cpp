@@ -17,7 +17,7 @@ namespace millrace {
 
 namespace {
 
-constexpr auto table = "profiles";
+constexpr auto profiles_table = "profiles";
 
 /// For a node to measure a large model.
 constexpr auto measure_timeout = 30min;
@@ -48,7 +48,8 @@ void profiler_state::start(
   options_ = std::move(options);
   set_common_handlers(self);
   options_.facts->load(
-    table, [me = caf::actor_cast<caf::weak_actor_ptr>(self->ctrl())](auto x) {
+    profiles_table,
+    [me = caf::actor_cast<caf::weak_actor_ptr>(self->ctrl())](auto x) {
       if (auto to = caf::actor_cast<profiler_actor>(
             caf::actor_cast<caf::strong_actor_ptr>(me)))
         caf::anon_send(
@@ -310,7 +311,7 @@ void profiler_state::write_next() {
   encoder out{timestamp{}, nullptr};
   out.put(row);
   options_.facts->put(
-    table, of.first + "/" + of.second,
+    profiles_table, of.first + "/" + of.second,
     is_gone ? std::string{} : std::string{out.take_body().text()}, version,
     [me = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl())](auto y) {
       if (auto to = caf::actor_cast<profiler_actor>(

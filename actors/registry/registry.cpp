@@ -15,7 +15,7 @@ namespace millrace {
 
 namespace {
 
-constexpr auto table = "models";
+constexpr auto models_table = "models";
 constexpr size_t max_changes = 1024;
 
 /// After which what the config wants is tried again, if the disk failed.
@@ -58,8 +58,8 @@ void registry_state::start(
   placement_ = std::move(placement);
   defaults_ = std::move(defaults);
   set_common_handlers(self);
-  facts_->load(table, [me = caf::actor_cast<caf::weak_actor_ptr>(self->ctrl())](
-                        auto rows) {
+  facts_->load(models_table, [me = caf::actor_cast<caf::weak_actor_ptr>(
+                                self->ctrl())](auto rows) {
     if (auto to = caf::actor_cast<registry_actor>(
           caf::actor_cast<caf::strong_actor_ptr>(me)))
       caf::anon_send(
@@ -162,7 +162,7 @@ void registry_state::write_next() {
   auto& next = changes_.front();
   auto i = models_.find(next.model);
   facts_->put(
-    table, next.model, next.row ? pack(*next.row) : std::string{},
+    models_table, next.model, next.row ? pack(*next.row) : std::string{},
     i == models_.end() ? 0 : i->second.version,
     [me = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl())](auto version) {
       if (auto to = caf::actor_cast<registry_actor>(

@@ -16,7 +16,7 @@ namespace {
 
 using seconds_d = std::chrono::duration<double>;
 
-uint64_t weight_bytes(const load_request& x) {
+uint64_t bytes_of_weights(const load_request& x) {
   uint64_t n = 0;
   for (auto& w : weights_of(*x.content, x.first_layer, x.last_layer))
     n += w.value.data.size();
@@ -320,7 +320,7 @@ private:
     if (i->second.what.arriving)
       return;
     load_report report;
-    report.memory = {weight_bytes(i->second.what)};
+    report.memory = {bytes_of_weights(i->second.what)};
     report.load = to_time(i->second.took);
     listener_.on_loaded(x, report);
   }

@@ -38,9 +38,9 @@ nodes:
   w2:
     roles: [worker]
     peers: ipc://{folder}/w2.peers
-    models: {bundles}
+    models: {bundles_of_w2}
     devices: [{{type: emulated, kind: slow, lanes: 2}}]
-models:
+{more_of_w2}models:
   - {{model: affine, device: cpu}}
 """
 
@@ -50,22 +50,29 @@ class ThreeNodes(unittest.TestCase):
 
     more_models = ""  # lines of the config
     bundles = BUNDLES  # that workers have
+    bundles_of_w2 = None  # if others
+    more_of_w2 = ""  # lines of its config
+    within = {}  # by node: the words of a program that runs it
 
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.config = pathlib.Path(cls.folder.name) / "cluster.yaml"
-        cls.config.write_text(CONFIG.format(folder=cls.folder.name, bundles=cls.bundles)
-                              + cls.more_models)
+        cls.config.write_text(CONFIG.format(
+            folder=cls.folder.name, bundles=cls.bundles,
+            bundles_of_w2=cls.bundles_of_w2 or cls.bundles,
+            more_of_w2=cls.more_of_w2) + cls.more_models)
         cls.nodes = {name: cls.start(name) for name in ("front", "w1", "w2")}
 
     @classmethod
     def start(cls, name):
-        return subprocess.Popen(
-            [MILLRACE, "node", "--config", str(cls.config), "--node", name],
-            stdout=subprocess.DEVNULL,
-            stderr=open(cls.log_file(name), "ab"),
-        )
+        with cls.log_file(name).open("ab") as log:
+            return subprocess.Popen(
+                [*cls.within.get(name, []), MILLRACE, "node", "--config",
+                 str(cls.config), "--node", name],
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+            )
 
     @classmethod
     def log_file(cls, name):

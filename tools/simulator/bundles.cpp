@@ -55,7 +55,7 @@ public:
     // It was opened when all of it was there.
   }
 
-  void watch(changed tell) override {
+  void watch(changed tell, broken) override {
     ground_.process.world().soon(ground_.process, [this, tell] {
       std::vector<model_info> out;
       for (auto& [name, x] : ground_.what.bundles)

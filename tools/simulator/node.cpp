@@ -99,6 +99,7 @@ void node::start() {
       };
   }
   ground.open_store = nullptr;
+  ground.keep_bundles = nullptr;
   ground.make_device = [this](const device_config& d, device_listener& to) {
     return make_device(d, to);
   };

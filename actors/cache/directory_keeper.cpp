@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/cache/cache.hpp"
+#include "models/kept_bundles.hpp"
+#include "runtime/worker_thread.hpp"
+
+namespace millrace {
+
+namespace {
+
+class directory_keeper : public bundle_keeper {
+public:
+  explicit directory_keeper(std::string directory)
+    : bundles_(std::move(directory)),
+      thread_("keeper", thread_priority::least) {}
+
+  void list(listed done) override {
+    thread_.post([this, done = std::move(done)] {
+      std::vector<model_info> out;
+      for (auto& x : bundles_.list())
+        out.push_back(describe(x.what, {}));
+      done(std::move(out));
+    });
+  }
+
+  void open(const std::string& content, bundle_reader::opened done) override {
+    opener_.post([this, content, done = std::move(done)] {
+      auto x = bundles_.open(content);
+      if (!x)
+        return done(x.failure());
+      auto info = describe(*x, {});
+      done(fetched{std::make_shared<bundle>(std::move(*x)), std::move(info)});
+    });
+  }
+
+  void keep(std::shared_ptr<const bundle> x, kept done) override {
+    thread_.post([this, x = std::move(x), done = std::move(done)] {
+      done(bundles_.keep(describe(*x, {}).content, *x));
+    });
+  }
+
+  void drop(const std::string& content) override {
+    thread_.post([this, content] { bundles_.drop(content); });
+  }
+
+private:
+  kept_bundles bundles_;
+  worker_thread thread_;           ///< changes what is there
+  worker_thread opener_{"opener"}; ///< waits for nobody who writes
+};
+
+} // namespace
+
+std::unique_ptr<bundle_keeper> keep_in_directory(std::string directory) {
+  return std::make_unique<directory_keeper>(std::move(directory));
+}
+
+} // namespace millrace

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What came from another host is kept on the disk: it is there after a restart,
+and what is broken there comes again (P7, P8); run by CTest with Debian's Python
+alone."""
+
+import pathlib
+import shutil
+import signal
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "support"))
+from processes import eventually
+from three_nodes import BUNDLES, ThreeNodes
+
+MODEL = "ballast"  # 32 MiB of weights
+
+
+def flip(file):
+    """Changes a bit of a file's middle."""
+    with file.open("r+b") as x:
+        x.seek(20 << 20)
+        byte = x.read(1)[0]
+        x.seek(20 << 20)
+        x.write(bytes([byte ^ 4]))
+
+
+class OnW2(ThreeNodes):
+    """Where w2 has a folder of its own, and runs the model."""
+
+    more_models = f"  - {{model: {MODEL}, device: slow}}\n"  # is on w2
+    bundles_of_w2 = "/nowhere"
+
+    @classmethod
+    def setUpClass(cls):
+        cls.data = tempfile.TemporaryDirectory()
+        cls.more_of_w2 = f"    data: {cls.data.name}\n    cache: {{disk: 1GiB}}\n"
+        super().setUpClass()
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        cls.data.cleanup()
+
+    def setUp(self):
+        super().setUp()
+        self.assertTrue(self.is_ready(), self.log("w2"))
+
+    def is_ready(self):
+        return eventually(lambda: self.model(MODEL)["ready"] == 1, 40)
+
+    def has_logged(self, what):
+        return eventually(lambda: what in self.log("w2"))
+
+
+class Kept(OnW2):
+    def setUp(self):
+        super().setUp()
+        self.assertTrue(self.has_logged("cache.kept"), self.log("w2"))
+
+    def files(self):
+        return list(pathlib.Path(self.data.name, "bundles").glob("*/weights.safetensors"))
+
+    def restart(self, meanwhile=lambda: None):
+        """w2 is killed and starts again; what it logs from then on."""
+        before = len(self.log("w2"))
+        self.nodes["w2"].send_signal(signal.SIGKILL)
+        self.nodes["w2"].wait(10)
+        meanwhile()
+        self.assertTrue(eventually(lambda: self.model(MODEL)["ready"] == 0, 20))
+        self.nodes["w2"] = self.start("w2")
+        self.assertTrue(self.is_ready(), self.log("w2")[before:])
+        return self.log("w2")[before:]
+
+    def on_w2(self, state):
+        return [x for x in self.ask("cache", "w2")["nodes"]["w2"]["bundles"]
+                if x["model"] == MODEL and x["state"] == state]
+
+    def test_1_it_is_there_after_a_restart_and_need_not_come_again(self):
+        self.assertEqual(len(self.files()), 1)
+        log = self.restart()
+        self.assertIn("cache.adopted bundles=1", log)
+        self.assertNotIn("relay.arrived", log)
+        self.assertEqual(self.on_w2("memory"), [])
+        there, = self.on_w2("disk")
+        self.assertEqual(there["there"], there["bytes"])
+        self.assertEqual(self.infer("--model", MODEL).returncode, 0)
+
+    def test_2_what_is_broken_there_comes_again(self):
+        file, = self.files()
+        log = self.restart(lambda: flip(file))
+        self.assertIn("cache.quarantined", log)
+        self.assertTrue(eventually(
+            lambda: self.log("w2").rfind("cache.kept") > self.log("w2").rfind(
+                "cache.quarantined")))
+        self.assertEqual(self.infer("--model", MODEL).returncode, 0)
+
+
+class Broken(OnW2):
+    """What people have put on w2's disk is broken, and not on w1's."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.own = tempfile.TemporaryDirectory()
+        cls.bundles_of_w2 = cls.own.name + "/bundles"
+        shutil.copytree(BUNDLES, cls.bundles_of_w2)
+        cls.file = pathlib.Path(cls.bundles_of_w2, MODEL, "1", "weights.safetensors")
+        flip(cls.file)
+        super().setUpClass()
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        cls.own.cleanup()
+
+    def test_it_is_left_where_it_is_and_got_from_another_host(self):
+        log = self.log("w2")
+        self.assertIn("cache.quarantined", log)
+        self.assertLess(log.index("cache.quarantined"), log.index("relay.arrived"))
+        self.assertTrue(self.file.exists())
+        self.assertEqual(self.infer("--model", MODEL).returncode, 0)
+
+
+class Full(OnW2):
+    """w2's disk has no room for the model."""
+
+    @classmethod
+    def start(cls, name):
+        cls.within = {"w2": [
+            "unshare", "--mount", "sh", "-c",
+            f'mount -t tmpfs -o size=8m none {cls.data.name} && exec "$@"', "sh"]}
+        return super().start(name)
+
+    def test_it_is_served_from_memory_and_nothing_is_left(self):
+        self.assertTrue(self.has_logged("cache.cannot_keep"))
+        self.assertIn("No space left", self.log("w2"))
+        self.assertEqual(self.infer("--model", MODEL).returncode, 0)
+        # As the node's own files are seen by it.
+        seen = pathlib.Path(f"/proc/{self.nodes['w2'].pid}/root{self.data.name}/bundles")
+        self.assertTrue(eventually(lambda: list(seen.glob("*")) == []))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "models/kept_bundles.hpp"
+#include "models/travelling_bundle.hpp"
+#include "tests/support/store_with_one.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+
+namespace {
+
+/// A folder of kept bundles with m/1.
+struct one_kept {
+  one_kept() {
+    auto x = here.open();
+    REQUIRE(x);
+    content = travelling::id_of(*x);
+    auto done = kept.keep(content, *x);
+    REQUIRE_MESSAGE(done, done.failure().text);
+  }
+
+  std::string file(const std::string& name) const {
+    return folder / content + "/" + name;
+  }
+
+  store_with_one here;
+  temporary_directory folder;
+  kept_bundles kept{folder.path()};
+  std::string content;
+};
+
+} // namespace
+
+TEST_CASE("P7: a kept bundle is found again, the same") {
+  one_kept x;
+  auto found = kept_bundles{x.folder.path()}.list();
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].content == x.content);
+  auto again = x.kept.open(x.content);
+  REQUIRE_MESSAGE(again, again.failure().text);
+  auto first = x.here.open();
+  REQUIRE(first);
+  CHECK(*travelling::pieces_of(*again) == *travelling::pieces_of(*first));
+  auto& file = *again->weights_file;
+  CHECK(file.chunks_there() < file.chunks()); // no more than where they lie
+  for (size_t i = 0; i < file.chunks(); ++i)
+    CHECK(file.verify(i));
+  CHECK(file.content() == first->weights_file->content());
+}
+
+TEST_CASE("P8: of a kept bundle what was changed is found when it is used") {
+  one_kept x;
+  auto bytes = read_file(x.file("weights.safetensors"), 1u << 24);
+  REQUIRE(bytes);
+  bytes->back() ^= 1;
+  REQUIRE(write_file(x.file("weights.safetensors"),
+                     std::as_bytes(std::span{*bytes})));
+  auto again = x.kept.open(x.content);
+  REQUIRE(again);
+  auto& file = *again->weights_file;
+  CHECK_FALSE(file.verify(file.chunks() - 1));
+  std::string code = "another";
+  code.resize(again->info.layers[0].code_bytes, ' ');
+  REQUIRE(write_file(x.file(again->info.layers[0].code),
+                     std::as_bytes(std::span{code})));
+  CHECK_FALSE(x.kept.open(x.content));
+}
+
+TEST_CASE("P7: what a crash left of a kept bundle does not count, and goes") {
+  namespace fs = std::filesystem;
+  one_kept x;
+  auto half = x.folder / x.content + ".new";
+  fs::copy(x.folder / x.content, half, fs::copy_options::recursive);
+  auto torn = x.folder / std::string(64, 'a');
+  fs::copy(x.folder / x.content, torn, fs::copy_options::recursive);
+  fs::remove(torn + "/model.yaml");
+  auto other = x.folder / std::string(64, 'b');
+  fs::copy(x.folder / x.content, other, fs::copy_options::recursive);
+  fs::create_directory(x.folder / "somebody's");
+  CHECK(x.kept.list().size() == 1);
+  CHECK_FALSE(fs::exists(half));
+  CHECK_FALSE(fs::exists(torn));
+  CHECK_FALSE(fs::exists(other)); // another by its name
+  CHECK(fs::exists(x.folder / "somebody's"));
+}
+
+TEST_CASE("kept_bundles: where nothing can be written nothing is left") {
+  one_kept x;
+  auto content = x.here.open();
+  REQUIRE(content);
+  auto file = x.folder / "file";
+  REQUIRE(write_file(file, {}));
+  kept_bundles nowhere{file + "/below"};
+  auto done = nowhere.keep(x.content, *content);
+  REQUIRE_FALSE(done);
+  CHECK(done.failure().code == ec::unavailable);
+  CHECK(nowhere.list().empty());
+  x.kept.drop(x.content);
+  CHECK(x.kept.list().empty());
+  CHECK_FALSE(x.kept.open(x.content));
+}
