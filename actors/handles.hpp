@@ -114,8 +114,9 @@ struct content_kept {
 /// It was found to be broken on the disk.
 struct content_broken {
   std::string content;
+  std::string directory; ///< of the copy that is
   std::shared_ptr<const error> why;
-  MILLRACE_FIELDS(content_broken, content, why)
+  MILLRACE_FIELDS(content_broken, content, directory, why)
 };
 
 /// What a store tells the registry.

@@ -64,8 +64,10 @@ arriving_file::make(std::string path, uint64_t bytes, chunk_list chunks) {
 std::shared_ptr<arriving_file>
 arriving_file::over(std::string path, mapped_file x, chunk_list chunks) {
   MILLRACE_ASSERT(chunks.size() == chunks_in(x.content.size()));
-  return std::shared_ptr<arriving_file>{
+  std::shared_ptr<arriving_file> out{
     new arriving_file{std::move(path), std::move(chunks), std::move(x), {}}};
+  out->is_over_ = true;
+  return out;
 }
 
 arriving_file::arriving_file(std::string path, chunk_list chunks, mapped_file x,
@@ -109,6 +111,13 @@ result<void> arriving_file::put(size_t chunk, const_bytes content) {
     return error{ec::bad_config, path_ + ": a chunk has "
                                    + std::to_string(content.size())
                                    + " bytes, expected " + std::to_string(n)};
+  if (has(chunk))
+    return {};
+  if (is_over_)
+    return error{ec::bad_config,
+                 path_
+                   + ": is used where it lies, and takes nothing from"
+                     " elsewhere"};
   if (!claim(chunk))
     return {};
   std::memcpy(room_.data() + begin, content.data(), n);

@@ -34,7 +34,7 @@ public:
 
   /// Takes a chunk, unless it is there or somebody else is bringing it.
   /// Errors: bad_config when it is not the right one: then it is not there, and
-  /// may come again.
+  /// may come again; or when this is over a file on the disk.
   result<void> put(size_t chunk, const_bytes content);
 
   /// Has a chunk of a file on the disk be there, unless it is.
@@ -98,6 +98,7 @@ private:
   shared_bytes content_;
   std::span<std::byte> room_; ///< the same, to be written; empty once whole
   file_descriptor written_;   ///< likewise
+  bool is_over_ = false;      ///< over a file on the disk
   mutable std::mutex mutex_;
   std::vector<state> states_;    ///< guarded, as all that follows
   size_t there_ = 0;             ///< chunks

@@ -39,7 +39,8 @@ void cache_state::start(cache_actor::stateful_pointer<cache_state> me,
   options_.reader->watch(
     [tell = teller<bundle_list>()](auto models) { tell({std::move(models)}); },
     [tell = teller<content_broken>()](auto& x, auto& why) {
-      tell({describe(x, {}).content, std::make_shared<const error>(why)});
+      tell({describe(x, {}).content, x.directory,
+            std::make_shared<const error>(why)});
     });
   if (!options_.keeper)
     return;
@@ -81,10 +82,16 @@ bool cache_state::is_good(const bundle& x) {
   return !x.weights_file || !x.weights_file->is_given_up();
 }
 
+bool cache_state::is_whole(const bundle& x) {
+  return !x.weights_file || x.weights_file->has({0, x.weights_file->chunks()});
+}
+
 /// Has the weights come that somebody needs, from where the bundle is from.
 void cache_state::bring(const entry& from, const fetch& x) {
   if (from.from != place::hosts)
     return options_.reader->bring(from.content.lock(), x.layers);
+  if (auto content = from.content.lock(); content && is_whole(*content))
+    return;
   if (auto relay = options_.find_relay())
     self_->request(relay, arrival_patience, x)
       .then([](const fetched&) { /* who asked has it */ },
@@ -98,7 +105,7 @@ void cache_state::on_opened(const bundle_opened& x) {
   auto& found = *x.content;
   auto is_meant =
     found && (x.wanted.empty() || found->info.content == x.wanted);
-  if (is_meant && !broken_.contains(found->info.content))
+  if (is_meant && (x.kept || !broken_.contains(found->info.content)))
     return settle(k, found, x.kept ? place::kept : place::disk);
   if (!found && found.failure().code != ec::unknown_model)
     log_event(log_level::error, "cache", "broken_bundle",
@@ -202,7 +209,9 @@ void cache_state::forget(const std::string& content) {
 /// theirs.
 void cache_state::use(place from, const std::string& content,
                       const caf::strong_actor_ptr& by) {
-  if (from == place::disk || !by)
+  auto relay = options_.find_relay();
+  auto is_relay = relay && by && relay.address() == by->address();
+  if (from == place::disk || !by || is_relay) // which is told to let go
     return;
   auto& tier = from == place::kept ? *disk_ : *memory_;
   if (!tier.has(content))
@@ -308,9 +317,15 @@ void cache_state::on_kept(const content_kept& x) {
 }
 
 void cache_state::drop_kept(const std::string& content) {
+  std::erase_if(users_, [&](auto& x) {
+    return x.second.tier == &*disk_ && x.second.content == content;
+  });
   disk_->drop(content);
   kept_.erase(content);
   options_.keeper->drop(content);
+  tell_relay();
+  if (auto relay = options_.find_relay(); relay && !arrivals_.contains(content))
+    self_->send(relay, let_go{content}); // else it gives from memory
   log_event(log_level::info, "cache", "dropped", {{"content", content}});
 }
 
@@ -319,10 +334,13 @@ void cache_state::drop_kept(const std::string& content) {
 void cache_state::on_broken(const content_broken& x) {
   log_event(log_level::error, "cache", "quarantined",
             {{"content", x.content}, {"error", x.why->text}});
-  if (kept_.contains(x.content))
-    drop_kept(x.content);
-  else
+  if (x.content.empty()) // of an earlier format: nobody else has it
+    return;
+  auto is_kept = options_.keeper && options_.keeper->is_its_own(x.directory);
+  if (!is_kept)
     broken_.insert(x.content);
+  else if (kept_.contains(x.content))
+    drop_kept(x.content);
   tell_relay();
 }
 

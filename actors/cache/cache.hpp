@@ -37,6 +37,8 @@ public:
   using kept = std::function<void(result<void>)>;
   virtual void keep(std::shared_ptr<const bundle> x, kept done) = 0;
   virtual void drop(const std::string& content) = 0;
+  /// Whether a bundle's directory is one of those.
+  virtual bool is_its_own(const std::string& directory) const = 0;
 };
 
 /// What others need to know of a bundle.

@@ -66,6 +66,7 @@ private:
   };
 
   static bool is_good(const bundle& x);
+  static bool is_whole(const bundle& x);
   timestamp now() const;
   void get_elsewhere(const key& k);
   result<void> make_room(const fetch& x);

@@ -10,7 +10,8 @@ namespace {
 class directory_keeper : public bundle_keeper {
 public:
   explicit directory_keeper(std::string directory)
-    : bundles_(std::move(directory)),
+    : directory_(directory),
+      bundles_(std::move(directory)),
       thread_("keeper", thread_priority::least) {}
 
   void list(listed done) override {
@@ -42,7 +43,12 @@ public:
     thread_.post([this, content] { bundles_.drop(content); });
   }
 
+  bool is_its_own(const std::string& directory) const override {
+    return directory.starts_with(directory_ + "/");
+  }
+
 private:
+  std::string directory_;
   kept_bundles bundles_;
   worker_thread thread_;           ///< changes what is there
   worker_thread opener_{"opener"}; ///< waits for nobody who writes

@@ -110,13 +110,14 @@ private:
       return;
     auto& [what, chunks] = wanted_.front();
     auto content = what.lock();
-    if (!content || chunks.size() == 0) {
+    if (!content || chunks.size() == 0
+        || content->weights_file->is_given_up()) {
       wanted_.pop_front();
     } else if (auto done = content->weights_file->verify(chunks.first++);
                !done) {
+      content->weights_file->give_up(done.failure());
       if (tell_broken_)
         tell_broken_(*content, done.failure());
-      content->weights_file->give_up(done.failure());
       wanted_.pop_front();
     }
     thread_.post([this] { verify_next(); });

@@ -96,6 +96,12 @@ void relay_state::on_bundle_list(const bundle_list& x) {
       c.info = info;
       c.here = true;
     }
+  for (auto& [id, c] : contents_)
+    if (!c.here && !c.wants && c.bytes && c.bytes->weights_file
+        && c.bytes->weights_file->is_given_up()) { // broken, on the disk
+      options_.port->withdraw(id);
+      c = {};
+    }
   std::erase_if(contents_, [](auto& entry) {
     auto& c = entry.second;
     return !c.here && !c.bytes && !c.wants;

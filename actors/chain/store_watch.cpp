@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/chain/store_watch_state.hpp"
 
+#include <utility>
+
 #include "models/chunks.hpp"
 #include "runtime/log.hpp"
 
@@ -42,8 +44,8 @@ void store_watch_state::on_read(const index_read& x) {
               {{"store", options_.name},
                {"models", std::to_string(found->models.size())}});
   error_.clear();
-  read_ = now();
-  if (models_ == found->models)
+  auto first = std::exchange(read_, now()) == timestamp{};
+  if (!first && models_ == found->models)
     return;
   models_ = found->models;
   self_->send(options_.owner, stored_models{options_.name, models_});

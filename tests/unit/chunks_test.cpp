@@ -174,3 +174,20 @@ TEST_CASE("arriving_file: one without bytes is whole from the start") {
   CHECK(x->wait({}));
   CHECK(x->content().empty());
 }
+
+TEST_CASE(
+  "P8: a file on the disk takes nothing from elsewhere, right or wrong") {
+  auto text = long_file();
+  auto wrong = text;
+  wrong[chunk_bytes] ^= 1;
+  auto all = shared_bytes::copy_of(wrong);
+  auto x = arriving_file::over("weights", {file_descriptor{}, all},
+                               chunk_list::of(bytes(text)));
+  REQUIRE(x->verify(0));
+  CHECK_FALSE(x->verify(1));
+  CHECK(x->put(0, chunk_of(text, 0))); // is there
+  auto put = x->put(1, chunk_of(text, 1));
+  REQUIRE_FALSE(put);
+  CHECK(put.failure().code == ec::bad_config);
+  CHECK_FALSE(x->has(1));
+}

@@ -63,12 +63,22 @@ void bulk_engine::on_ask(const std::string& link, const bulk_ask& x,
   if (!serving_.ask(link, what, x.rank, there))
     return refuse(too_many);
   if (!there)
-    content.when(x.chunk,
-                 [this, what, post = carrier_.to_thread()](auto& came) {
-                   if (came)
-                     post([this, what] { serving_.there(what); });
-                 });
+    content.when(x.chunk, [this, what, of = std::weak_ptr{i->second.content},
+                           post = carrier_.to_thread()](auto& came) {
+      if (came)
+        post([this, what] { serving_.there(what); });
+      else
+        post([this, what, of] { give_up(what.content, of.lock()); });
+    });
   serve(now);
+}
+
+/// Some of what is offered will never be there.
+void bulk_engine::give_up(const std::string& content,
+                          const std::shared_ptr<bulk_content>& x) {
+  auto i = offers_.find(content);
+  if (x && i != offers_.end() && i->second.content == x)
+    withdraw(content);
 }
 
 /// Until it is known what to answer.

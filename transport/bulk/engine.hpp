@@ -95,6 +95,8 @@ private:
     timestamp told;             ///< of its progress
   };
 
+  void give_up(const std::string& content,
+               const std::shared_ptr<bulk_content>& x);
   void hold(offered& offer, const std::string& link, const bulk_ask& x);
   void serve(timestamp now);
   void begin(pulled& x, std::shared_ptr<bulk_content> content);

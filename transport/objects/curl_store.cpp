@@ -79,7 +79,7 @@ size_t take_data(char* at, size_t, size_t n, void* to) {
   auto& body = x.reply.body;
   if (x.status() >= 300) {
     body.append(at, std::min(n, most_excuses - body.size()));
-    return n;
+    return body.size() < most_excuses ? n : 0; // the status says enough
   }
   if (body.size() + n > x.reply.most) {
     x.reply.too_large = true;

@@ -11,6 +11,9 @@ namespace millrace {
 
 namespace {
 
+/// That are remembered.
+constexpr size_t most_manifests = 16;
+
 /// Files of one bundle on their way. For one thread, the store's.
 struct gathering {
   std::vector<shared_bytes> files;
@@ -56,6 +59,8 @@ void stored_bundles::with_manifest(place x,
         std::make_shared<read_manifest>(read_manifest{*text, std::move(*info)});
       {
         std::lock_guard guard{mutex_};
+        if (manifests_.size() >= most_manifests)
+          manifests_.clear(); // what is needed is read again
         manifests_[x.content] = made;
       }
       then(known{made});
