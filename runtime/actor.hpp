@@ -66,4 +66,14 @@ void send_at(Self* self, timestamp when, T x) {
   self->scheduled_send(self, when, std::move(x));
 }
 
+/// A way for any thread to send an actor a T for as long as it lives.
+template <class T, class Self>
+auto teller(Self* self) {
+  return [me = caf::actor_cast<caf::weak_actor_ptr>(self->ctrl())](T x) {
+    if (auto to = caf::actor_cast<caf::strong_actor_ptr>(me))
+      caf::anon_send(caf::actor_cast<typename Self::actor_hdl>(to),
+                     std::move(x));
+  };
+}
+
 } // namespace millrace

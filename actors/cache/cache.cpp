@@ -21,14 +21,6 @@ double seconds_to_get(uint64_t bytes) {
 
 } // namespace
 
-template <class T>
-auto cache_state::teller() {
-  return [me = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl())](T x) {
-    if (auto to = caf::actor_cast<caf::strong_actor_ptr>(me))
-      caf::anon_send(caf::actor_cast<cache_actor>(to), std::move(x));
-  };
-}
-
 void cache_state::start(cache_actor::stateful_pointer<cache_state> me,
                         cache_options options) {
   self_ = me;
@@ -37,16 +29,19 @@ void cache_state::start(cache_actor::stateful_pointer<cache_state> me,
   set_common_handlers(me);
   me->set_down_handler([this](caf::down_msg& x) { on_down(x); });
   options_.reader->watch(
-    [tell = teller<bundle_list>()](auto models) { tell({std::move(models)}); },
-    [tell = teller<content_broken>()](auto& x, auto& why) {
+    [tell = teller<bundle_list>(self_)](auto models) {
+      tell({std::move(models)});
+    },
+    [tell = teller<content_broken>(self_)](auto& x, auto& why) {
       tell({describe(x, {}).content, x.directory,
             std::make_shared<const error>(why)});
     });
   if (!options_.keeper)
     return;
   disk_.emplace(options_.disk.value, options_.evict);
-  options_.keeper->list(
-    [tell = teller<kept_list>()](auto models) { tell({std::move(models)}); });
+  options_.keeper->list([tell = teller<kept_list>(self_)](auto models) {
+    tell({std::move(models)});
+  });
 }
 
 timestamp cache_state::now() const {
@@ -69,7 +64,8 @@ caf::result<fetched> cache_state::on_fetch(const fetch& x) {
   waiting.push_back({promise, x, std::move(by)});
   if (waiting.size() == 1)
     options_.reader->open(
-      x.model, x.version, [k, tell = teller<bundle_opened>()](auto content) {
+      x.model, x.version,
+      [k, tell = teller<bundle_opened>(self_)](auto content) {
         auto& [model, version, wanted] = k;
         tell({model, version, wanted,
               std::make_shared<decltype(content)>(std::move(content)), false});
@@ -114,7 +110,7 @@ void cache_state::on_opened(const bundle_opened& x) {
     drop_kept(x.wanted);
   if (!x.kept && may_be_kept(x.wanted))
     return options_.keeper->open(
-      x.wanted, [x, tell = teller<bundle_opened>()](auto content) {
+      x.wanted, [x, tell = teller<bundle_opened>(self_)](auto content) {
         tell({x.model, x.version, x.wanted,
               std::make_shared<decltype(content)>(std::move(content)), true});
       });
@@ -271,7 +267,7 @@ void cache_state::keep_once_whole(const std::string& content, const bundle& x) {
   if (disk_ && x.weights_file)
     x.weights_file->when(
       {0, x.weights_file->chunks()},
-      [content, tell = teller<content_whole>()](auto& there) {
+      [content, tell = teller<content_whole>(self_)](auto& there) {
         if (there)
           tell({content});
       });
@@ -294,7 +290,7 @@ void cache_state::on_whole(const content_whole& x) {
     drop_kept(content);
   keeping_[x.content] = std::move(info);
   options_.keeper->keep(
-    bytes, [content = x.content, tell = teller<content_kept>()](auto how) {
+    bytes, [content = x.content, tell = teller<content_kept>(self_)](auto how) {
       tell({content,
             how ? nullptr : std::make_shared<const error>(how.failure())});
     });

@@ -30,10 +30,6 @@ private:
   /// A model, its version, and the content that is meant, if one is.
   using key = std::tuple<std::string, uint64_t, std::string>;
 
-  /// A way for the reader's thread to reach this actor.
-  template <class T>
-  auto teller();
-
   /// What a bundle was opened from.
   enum class place : uint8_t {
     disk, ///< where people put bundles

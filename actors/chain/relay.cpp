@@ -77,14 +77,6 @@ timestamp relay_state::now() const {
   return self_->clock().now();
 }
 
-template <class T>
-auto relay_state::teller() {
-  return [me = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl())](T x) {
-    if (auto to = caf::actor_cast<caf::strong_actor_ptr>(me))
-      caf::anon_send(caf::actor_cast<relay_actor>(to), std::move(x));
-  };
-}
-
 // -- what this host has -------------------------------------------------------
 
 void relay_state::on_bundle_list(const bundle_list& x) {
@@ -238,8 +230,8 @@ void relay_state::pull(const std::string& id, content& c) {
       order.known = std::move(*known);
   // What `begin` makes `wanted` looks at, on the same thread.
   auto made = std::make_shared<std::shared_ptr<const bundle>>(c.bytes);
-  order.begin = [id, made, tell = teller<content_begun>(),
-                 tell_found = teller<content_found>()](
+  order.begin = [id, made, tell = teller<content_begun>(self_),
+                 tell_found = teller<content_found>(self_)](
                   auto& head) -> result<std::shared_ptr<bulk_content>> {
     auto fresh = travelling::begin(id, head);
     if (!fresh)
@@ -258,10 +250,10 @@ void relay_state::pull(const std::string& id, content& c) {
   order.wanted = [made, layers = c.layers](auto&) {
     return chunks_wanted(**made, layers);
   };
-  order.got = [id, tell = teller<content_got>()](size_t missing) {
+  order.got = [id, tell = teller<content_got>(self_)](size_t missing) {
     tell({id, missing});
   };
-  order.lost = [id, tell = teller<content_lost>()](auto& node, auto& why) {
+  order.lost = [id, tell = teller<content_lost>(self_)](auto& node, auto& why) {
     tell({id, node, std::make_shared<const error>(why)});
   };
   options_.port->pull(std::move(order));

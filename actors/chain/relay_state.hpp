@@ -61,10 +61,6 @@ private:
   timestamp now() const;
   holding holding_of(const std::string& id, const content& c) const;
 
-  /// A way for the port's thread to reach this actor.
-  template <class T>
-  auto teller();
-
   relay_actor::stateful_pointer<relay_state> self_ = nullptr;
   relay_options options_;
   std::map<std::string, content> contents_;

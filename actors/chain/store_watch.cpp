@@ -18,11 +18,8 @@ void store_watch_state::start(
 }
 
 void store_watch_state::look() {
-  read_index(*options_.store, [me = caf::actor_cast<caf::weak_actor_ptr>(
-                                 self_->ctrl())](auto x) {
-    if (auto to = caf::actor_cast<caf::strong_actor_ptr>(me))
-      caf::anon_send(caf::actor_cast<store_watch_actor>(to),
-                     index_read{std::make_shared<decltype(x)>(std::move(x))});
+  read_index(*options_.store, [tell = teller<index_read>(self_)](auto x) {
+    tell({std::make_shared<decltype(x)>(std::move(x))});
   });
 }
 
@@ -32,11 +29,11 @@ void store_watch_state::on_read(const index_read& x) {
   self_->delayed_send(self_, options_.settings.look, tick::value);
   auto& found = *x.content;
   if (!found) {
-    auto& why = found.failure().text;
-    if (why != error_)
+    auto was_fine = error_.empty();
+    error_ = found.failure().text;
+    if (was_fine) // it may say other words each time
       log_event(log_level::error, "store", "unreadable",
-                {{"store", options_.name}, {"error", why}});
-    error_ = why;
+                {{"store", options_.name}, {"error", error_}});
     return;
   }
   if (!error_.empty() || read_ == timestamp{})

@@ -78,21 +78,19 @@ caf::result<plan_list> profiler_state::on_get_plans(const get_plans& x) {
     return to_caf(costs.failure());
   auto promise = self_->make_response_promise<plan_list>();
   planning_[mine] = {std::move(at), known->version, promise};
-  options_.aside([out, x, costs = std::move(*costs),
-                  me = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl())] {
-    if (!out->planner)
-      out->planner = std::make_shared<partition_planner>(costs);
-    for (auto& r : out->planner->ranges(x.devices, x.requests))
-      out->list.ranges.push_back({r.first,
-                                  r.last,
-                                  {r.plan->cuts.begin(), r.plan->cuts.end()},
-                                  r.plan->cold,
-                                  r.plan->period,
-                                  r.plan->inference});
-    if (auto to = caf::actor_cast<profiler_actor>(
-          caf::actor_cast<caf::strong_actor_ptr>(me)))
-      caf::anon_send(to, planned{out});
-  });
+  options_.aside(
+    [out, x, costs = std::move(*costs), tell = teller<planned>(self_)] {
+      if (!out->planner)
+        out->planner = std::make_shared<partition_planner>(costs);
+      for (auto& r : out->planner->ranges(x.devices, x.requests))
+        out->list.ranges.push_back({r.first,
+                                    r.last,
+                                    {r.plan->cuts.begin(), r.plan->cuts.end()},
+                                    r.plan->cold,
+                                    r.plan->period,
+                                    r.plan->inference});
+      tell({out});
+    });
   return promise;
 }
 

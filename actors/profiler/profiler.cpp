@@ -47,14 +47,10 @@ void profiler_state::start(
   self_ = self;
   options_ = std::move(options);
   set_common_handlers(self);
-  options_.facts->load(
-    profiles_table,
-    [me = caf::actor_cast<caf::weak_actor_ptr>(self->ctrl())](auto x) {
-      if (auto to = caf::actor_cast<profiler_actor>(
-            caf::actor_cast<caf::strong_actor_ptr>(me)))
-        caf::anon_send(
-          to, stored_profiles{std::make_shared<decltype(x)>(std::move(x))});
-    });
+  options_.facts->load(profiles_table,
+                       [tell = teller<stored_profiles>(self)](auto x) {
+                         tell({std::make_shared<decltype(x)>(std::move(x))});
+                       });
   self->delayed_send(self, options_.period, tick::value);
 }
 
@@ -310,15 +306,12 @@ void profiler_state::write_next() {
   auto is_gone = !what && !of.first.empty();
   encoder out{timestamp{}, nullptr};
   out.put(row);
-  options_.facts->put(
-    profiles_table, of.first + "/" + of.second,
-    is_gone ? std::string{} : std::string{out.take_body().text()}, version,
-    [me = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl())](auto y) {
-      if (auto to = caf::actor_cast<profiler_actor>(
-            caf::actor_cast<caf::strong_actor_ptr>(me)))
-        caf::anon_send(
-          to, profile_written{std::make_shared<decltype(y)>(std::move(y))});
-    });
+  options_.facts->put(profiles_table, of.first + "/" + of.second,
+                      is_gone ? std::string{}
+                              : std::string{out.take_body().text()},
+                      version, [tell = teller<profile_written>(self_)](auto y) {
+                        tell({std::make_shared<decltype(y)>(std::move(y))});
+                      });
 }
 
 void profiler_state::on_written(const profile_written& x) {

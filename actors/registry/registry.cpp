@@ -58,12 +58,8 @@ void registry_state::start(
   placement_ = std::move(placement);
   defaults_ = std::move(defaults);
   set_common_handlers(self);
-  facts_->load(models_table, [me = caf::actor_cast<caf::weak_actor_ptr>(
-                                self->ctrl())](auto rows) {
-    if (auto to = caf::actor_cast<registry_actor>(
-          caf::actor_cast<caf::strong_actor_ptr>(me)))
-      caf::anon_send(
-        to, registry_rows{std::make_shared<decltype(rows)>(std::move(rows))});
+  facts_->load(models_table, [tell = teller<registry_rows>(self)](auto rows) {
+    tell({std::make_shared<decltype(rows)>(std::move(rows))});
   });
 }
 
@@ -161,15 +157,12 @@ void registry_state::write_next() {
     return;
   auto& next = changes_.front();
   auto i = models_.find(next.model);
-  facts_->put(
-    models_table, next.model, next.row ? pack(*next.row) : std::string{},
-    i == models_.end() ? 0 : i->second.version,
-    [me = caf::actor_cast<caf::weak_actor_ptr>(self_->ctrl())](auto version) {
-      if (auto to = caf::actor_cast<registry_actor>(
-            caf::actor_cast<caf::strong_actor_ptr>(me)))
-        caf::anon_send(to, registry_written{std::make_shared<decltype(version)>(
-                             std::move(version))});
-    });
+  facts_->put(models_table, next.model,
+              next.row ? pack(*next.row) : std::string{},
+              i == models_.end() ? 0 : i->second.version,
+              [tell = teller<registry_written>(self_)](auto version) {
+                tell({std::make_shared<decltype(version)>(std::move(version))});
+              });
 }
 
 void registry_state::on_written(const registry_written& x) {
