@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 
+#include "actors/cache/kept_tier.hpp"
 #include "models/bundle.hpp"
 #include "models/device/device.hpp"
 #include "runtime/actor.hpp"
@@ -92,10 +93,10 @@ struct bundle_opened {
   MILLRACE_FIELDS(bundle_opened, model, version, wanted, content, kept)
 };
 
-/// What a cache's keeper has on the disk, the oldest first.
+/// What a cache's keeper has on the disk.
 struct kept_list {
-  std::vector<model_info> models;
-  MILLRACE_FIELDS(kept_list, models)
+  std::vector<kept_bundle> bundles;
+  MILLRACE_FIELDS(kept_list, bundles)
 };
 
 /// All of it has come from another host.

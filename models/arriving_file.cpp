@@ -64,10 +64,8 @@ arriving_file::make(std::string path, uint64_t bytes, chunk_list chunks) {
 std::shared_ptr<arriving_file>
 arriving_file::over(std::string path, mapped_file x, chunk_list chunks) {
   MILLRACE_ASSERT(chunks.size() == chunks_in(x.content.size()));
-  std::shared_ptr<arriving_file> out{
+  return std::shared_ptr<arriving_file>{
     new arriving_file{std::move(path), std::move(chunks), std::move(x), {}}};
-  out->is_over_ = true;
-  return out;
 }
 
 arriving_file::arriving_file(std::string path, chunk_list chunks, mapped_file x,
@@ -111,15 +109,15 @@ result<void> arriving_file::put(size_t chunk, const_bytes content) {
     return error{ec::bad_config, path_ + ": a chunk has "
                                    + std::to_string(content.size())
                                    + " bytes, expected " + std::to_string(n)};
-  if (has(chunk))
+  if (!claim(chunk))
     return {};
-  if (is_over_)
+  if (room_.empty()) { // for it cannot be whole, whose chunk was claimed
+    settle(chunk, false);
     return error{ec::bad_config,
                  path_
                    + ": is used where it lies, and takes nothing from"
                      " elsewhere"};
-  if (!claim(chunk))
-    return {};
+  }
   std::memcpy(room_.data() + begin, content.data(), n);
   return settle(chunk);
 }

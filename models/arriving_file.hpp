@@ -98,7 +98,6 @@ private:
   shared_bytes content_;
   std::span<std::byte> room_; ///< the same, to be written; empty once whole
   file_descriptor written_;   ///< likewise
-  bool is_over_ = false;      ///< over a file on the disk
   mutable std::mutex mutex_;
   std::vector<state> states_;    ///< guarded, as all that follows
   size_t there_ = 0;             ///< chunks

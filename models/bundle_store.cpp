@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <optional>
@@ -11,6 +10,7 @@
 
 #include <unistd.h>
 
+#include "models/staging_place.hpp"
 #include "runtime/name.hpp"
 #include "runtime/text.hpp"
 #include "runtime/yaml_record.hpp"
@@ -40,69 +40,6 @@ std::optional<uint64_t> version_in(std::string_view text) {
   auto n = number_in<uint64_t>(text);
   return n && text.front() != '0' ? n : std::nullopt;
 }
-
-/// A directory of one's own in which a bundle comes about; it is gone with this
-/// unless it was renamed. What a killed process left goes a day later.
-class staging_place {
-public:
-  static result<staging_place> make(const std::string& model) {
-    std::error_code failed;
-    fs::create_directories(model, failed);
-    remove_old(model);
-    for (int i = 0; !failed; ++i) {
-      auto path =
-        model + prefix + std::to_string(::getpid()) + "-" + std::to_string(i);
-      if (fs::create_directory(path, failed))
-        return staging_place{model, std::move(path)};
-    }
-    return error{ec::unavailable,
-                 model + ": nothing can be made in it: " + failed.message()};
-  }
-  staging_place(staging_place&& x) noexcept
-    : model_(std::move(x.model_)),
-      path_(std::exchange(x.path_, {})) {}
-  staging_place& operator=(staging_place&&) = delete;
-  ~staging_place() {
-    std::error_code ignored;
-    if (path_.empty())
-      return;
-    fs::remove_all(path_, ignored);
-    fs::remove(model_, ignored); // which is not empty if it has a version
-  }
-
-  const std::string& path() const { return path_; }
-
-  std::error_code rename(const std::string& to) {
-    std::error_code failed;
-    fs::rename(path_, to, failed);
-    if (!failed)
-      path_.clear();
-    return failed;
-  }
-
-private:
-  staging_place(std::string model, std::string path)
-    : model_(std::move(model)),
-      path_(std::move(path)) {}
-
-  static void remove_old(const std::string& model) {
-    auto old = fs::file_time_type::clock::now() - std::chrono::hours{24};
-    std::error_code failed;
-    for (fs::directory_iterator i{model, failed}, end; !failed && i != end;
-         i.increment(failed)) {
-      std::error_code unknown;
-      auto since = i->last_write_time(unknown);
-      if (i->path().string().starts_with(model + prefix) && !unknown
-          && since < old)
-        fs::remove_all(i->path(), unknown);
-    }
-  }
-
-  static constexpr const char* prefix = "/.staging-";
-
-  std::string model_;
-  std::string path_;
-};
 
 std::string alias_path(const std::string& model_directory) {
   return model_directory + "/" + alias_name;
@@ -344,14 +281,11 @@ bundle_store::add(const manifest& info,
     return place.failure();
   auto all = files;
   all[manifest_file] = print_manifest(info);
-  std::error_code failed;
-  for (auto& [file, content] : all) {
-    auto path = place->path() + "/" + file;
-    fs::create_directories(fs::path{path}.parent_path(), failed);
-    if (auto done = write_file(path, std::as_bytes(std::span{content})); !done)
+  for (auto& [file, content] : all)
+    if (auto done = place->write(file, std::as_bytes(std::span{content}));
+        !done)
       return done.failure();
-  }
-  failed = place->rename(target);
+  auto failed = place->rename(target);
   if (failed == std::errc::directory_not_empty
       || failed == std::errc::file_exists)
     return error{ec::conflict, target + " exists already"};

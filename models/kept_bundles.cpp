@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/kept_bundles.hpp"
 
-#include <algorithm>
 #include <filesystem>
 
+#include "models/staging_place.hpp"
 #include "models/travelling_bundle.hpp"
 #include "runtime/hash.hpp"
 
@@ -13,66 +13,59 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Of a folder that is being written.
-constexpr auto unfinished = ".new";
-
-result<void> write_part(const std::string& directory, const std::string& name,
-                        const_bytes content) {
-  auto path = fs::path{directory} / name;
-  std::error_code failed;
-  fs::create_directories(path.parent_path(), failed);
-  if (failed)
-    return error{ec::unavailable,
-                 path.parent_path().string()
-                   + ": cannot be made: " + failed.message(),
-                 {}};
-  return write_file(path.string(), content);
+/// Everything of it, but for samples: what travels, and the weights.
+result<void> write_bundle(staging_place& to, const bundle& x) {
+  auto pieces = travelling::pieces_of(x);
+  if (!pieces)
+    return pieces.failure();
+  auto& weights = x.info.weights.file;
+  std::vector<std::pair<std::string, const_bytes>> files{
+    {manifest_file, (*pieces)[0].view()}};
+  if (!(*pieces)[1].empty())
+    files.emplace_back(weights + chunk_list_suffix, (*pieces)[1].view());
+  for (size_t i = 0; i < x.info.layers.size(); ++i)
+    files.emplace_back(x.info.layers[i].code, (*pieces)[i + 2].view());
+  if (x.weights_file)
+    files.emplace_back(weights, x.weights_file->content().view());
+  for (auto& [name, content] : files)
+    if (auto done = to.write(name, content); !done)
+      return done;
+  return {};
 }
 
-/// Everything of it; the manifest last, without which there is no bundle.
-result<void> write_bundle(const std::string& directory, const bundle& x) {
-  for (size_t i = 0; i < x.code.size(); ++i)
-    if (auto done =
-          write_part(directory, x.info.layers[i].code, x.code[i].view());
-        !done)
-      return done;
-  if (auto& file = x.weights_file) {
-    auto& name = x.info.weights.file;
-    if (auto done = write_part(directory, name, file->content().view()); !done)
-      return done;
-    auto list = file->list().text();
-    if (auto done = write_part(directory, name + chunk_list_suffix,
-                               std::as_bytes(std::span{list}));
-        !done)
-      return done;
-  }
-  return write_part(directory, manifest_file, std::as_bytes(std::span{x.text}));
+/// Whether a folder that could not be opened is no bundle for certain.
+bool is_none(const std::string& path, const error& why) {
+  std::error_code failed;
+  return why.code == ec::bad_config
+         || (!fs::exists(path + "/" + manifest_file, failed) && !failed);
 }
 
 } // namespace
 
 std::vector<kept_bundles::entry> kept_bundles::list() {
-  std::vector<std::pair<fs::file_time_type, entry>> found;
-  std::vector<fs::path> wrong;
+  std::vector<entry> out;
+  std::vector<std::string> wrong;
   std::error_code failed;
+  auto now = fs::file_time_type::clock::now();
   for (fs::directory_iterator i{directory_, failed}, end; !failed && i != end;
        i.increment(failed)) {
     auto content = i->path().filename().string();
-    auto x = open_bundle(i->path().string(), verify::sizes);
+    if (staging_place::is_one(content)) {
+      wrong.push_back(content);
+      continue;
+    }
+    if (!sha256_from_hex(content))
+      continue; // somebody else's
+    auto x = open_bundle(path_of(content), verify::sizes);
     std::error_code unknown;
     auto since = i->last_write_time(unknown);
     if (x && travelling::id_of(*x) == content)
-      found.emplace_back(since, entry{content, std::move(*x)});
-    else if (content.ends_with(unfinished) || sha256_from_hex(content))
-      wrong.push_back(i->path());
+      out.push_back({content, std::move(x->info), unknown ? 0ns : now - since});
+    else if (x || is_none(path_of(content), x.failure()))
+      wrong.push_back(content);
   }
-  for (auto& path : wrong)
-    fs::remove_all(path, failed);
-  std::stable_sort(found.begin(), found.end(),
-                   [](auto& x, auto& y) { return x.first < y.first; });
-  std::vector<entry> out;
-  for (auto& [since, x] : found)
-    out.push_back(std::move(x));
+  for (auto& name : wrong)
+    drop(name);
   return out;
 }
 
@@ -81,25 +74,26 @@ result<bundle> kept_bundles::open(const std::string& content) const {
   if (x && travelling::id_of(*x) != content)
     return error{
       ec::bad_config, path_of(content) + ": its manifest is another's", {}};
+  std::error_code ignored;
+  fs::last_write_time(path_of(content), fs::file_time_type::clock::now(),
+                      ignored);
   return x;
 }
 
 result<void> kept_bundles::keep(const std::string& content, const bundle& x) {
-  auto to = path_of(content);
-  auto from = to + unfinished;
+  auto place = staging_place::make(directory_);
+  if (!place)
+    return place.failure();
   std::error_code failed;
-  fs::remove_all(from, failed);
-  auto done = write_bundle(from, x);
-  if (done) {
-    fs::remove_all(to, failed);
-    fs::rename(from, to, failed);
-    if (failed)
-      done = error{
-        ec::unavailable, to + ": cannot be created: " + failed.message(), {}};
-  }
-  if (!done)
-    fs::remove_all(from, failed);
-  return done;
+  fs::permissions(directory_, fs::perms::owner_all, failed);
+  if (auto done = write_bundle(*place, x); !done)
+    return done;
+  drop(content);
+  if (failed = place->rename(path_of(content)); failed)
+    return error{ec::unavailable,
+                 path_of(content) + ": cannot be created: " + failed.message(),
+                 {}};
+  return {};
 }
 
 void kept_bundles::drop(const std::string& content) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "models/bundle.hpp"
+#include "runtime/time.hpp"
 
 namespace millrace {
 
@@ -19,12 +20,18 @@ public:
 
   struct entry {
     std::string content;
-    bundle what; ///< by its sizes alone
+    manifest info;
+    nanoseconds idle{0}; ///< since it was written, or opened last
   };
 
-  /// What is there, the oldest first. Takes away what is none, such as what a
-  /// crash left half written.
+  /// What is there. Takes away what is none, such as what a crash left half
+  /// written; what cannot be looked at now is left.
   std::vector<entry> list();
+
+  /// Whether a bundle's directory is one of these.
+  bool is_one(const std::string& directory) const {
+    return directory.starts_with(directory_ + "/");
+  }
 
   /// Opens one, all but the weights verified.
   /// Errors: as open_bundle's; bad_config where it is another.

@@ -13,12 +13,6 @@ namespace {
 /// before that the relay says why it cannot.
 constexpr caf::timespan arrival_patience = 24h;
 
-/// What it takes to get something again of which nothing is known but its size:
-/// over a gigabit link, and to find somebody who has it.
-double seconds_to_get(uint64_t bytes) {
-  return 0.01 + static_cast<double>(bytes) / 1.25e8;
-}
-
 } // namespace
 
 void cache_state::start(cache_actor::stateful_pointer<cache_state> me,
@@ -38,7 +32,7 @@ void cache_state::start(cache_actor::stateful_pointer<cache_state> me,
     });
   if (!options_.keeper)
     return;
-  disk_.emplace(options_.disk.value, options_.evict);
+  tier_.emplace(options_.disk.value, options_.evict);
   options_.keeper->list([tell = teller<kept_list>(self_)](auto models) {
     tell({std::move(models)});
   });
@@ -106,9 +100,9 @@ void cache_state::on_opened(const bundle_opened& x) {
   if (!found && found.failure().code != ec::unknown_model)
     log_event(log_level::error, "cache", "broken_bundle",
               {{"error", to_string(found.failure())}});
-  if (x.kept && kept_.contains(x.wanted))
+  if (x.kept && tier_->has(x.wanted))
     drop_kept(x.wanted);
-  if (!x.kept && may_be_kept(x.wanted))
+  if (!x.kept && !x.wanted.empty() && tier_ && tier_->may_have(x.wanted))
     return options_.keeper->open(
       x.wanted, [x, tell = teller<bundle_opened>(self_)](auto content) {
         tell({x.model, x.version, x.wanted,
@@ -121,12 +115,6 @@ void cache_state::on_opened(const bundle_opened& x) {
            ? error{ec::conflict, "the bundle here is not the one that is meant"}
            : found,
          place::disk);
-}
-
-/// Before the keeper has said what there is anything may be.
-bool cache_state::may_be_kept(const std::string& content) const {
-  return !content.empty() && options_.keeper
-         && (!adopted_ || kept_.contains(content));
 }
 
 void cache_state::get_elsewhere(const key& k) {
@@ -209,7 +197,7 @@ void cache_state::use(place from, const std::string& content,
   auto is_relay = relay && by && relay.address() == by->address();
   if (from == place::disk || !by || is_relay) // which is told to let go
     return;
-  auto& tier = from == place::kept ? *disk_ : *memory_;
+  auto& tier = from == place::kept ? tier_->book() : *memory_;
   if (!tier.has(content))
     return;
   static_cast<void>(tier.take(content, {}, now())); // which is there
@@ -244,27 +232,16 @@ void cache_state::give_up_arriving() {
 // -- what of it is kept on the disk -------------------------------------------
 
 void cache_state::on_kept_list(const kept_list& x) {
-  adopted_ = true;
-  for (auto& info : x.models) {
-    auto gone = disk_->take(info.content,
-                            {info.bytes, seconds_to_get(info.bytes)}, now());
-    if (!gone) {
-      options_.keeper->drop(info.content);
-      continue;
-    }
-    for (auto& content : *gone)
-      drop_kept(content);
-    disk_->release(info.content, now());
-    kept_[info.content] = info;
-  }
-  if (!x.models.empty())
+  for (auto& content : tier_->adopt(x.bundles, now()))
+    options_.keeper->drop(content);
+  if (!x.bundles.empty())
     log_event(log_level::info, "cache", "adopted",
-              {{"bundles", std::to_string(kept_.size())}});
+              {{"bundles", std::to_string(tier_->all().size())}});
   tell_relay();
 }
 
 void cache_state::keep_once_whole(const std::string& content, const bundle& x) {
-  if (disk_ && x.weights_file)
+  if (tier_ && x.weights_file)
     x.weights_file->when(
       {0, x.weights_file->chunks()},
       [content, tell = teller<content_whole>(self_)](auto& there) {
@@ -273,14 +250,13 @@ void cache_state::keep_once_whole(const std::string& content, const bundle& x) {
       });
 }
 
+/// It stays in memory until it is written.
 void cache_state::on_whole(const content_whole& x) {
   auto i = arrivals_.find(x.content);
-  if (i == arrivals_.end() || !i->second.bytes || disk_->has(x.content))
+  if (i == arrivals_.end() || !i->second.bytes)
     return;
   auto& bytes = i->second.bytes;
-  auto info = describe(*bytes, {});
-  auto gone =
-    disk_->take(x.content, {info.bytes, seconds_to_get(info.bytes)}, now());
+  auto gone = tier_->begin(describe(*bytes, {}), now());
   if (!gone) {
     log_event(log_level::info, "cache", "not_kept",
               {{"content", x.content}, {"error", gone.failure().text}});
@@ -288,7 +264,7 @@ void cache_state::on_whole(const content_whole& x) {
   }
   for (auto& content : *gone)
     drop_kept(content);
-  keeping_[x.content] = std::move(info);
+  static_cast<void>(memory_->take(x.content, {}, now())); // which is there
   options_.keeper->keep(
     bytes, [content = x.content, tell = teller<content_kept>(self_)](auto how) {
       tell({content,
@@ -297,27 +273,22 @@ void cache_state::on_whole(const content_whole& x) {
 }
 
 void cache_state::on_kept(const content_kept& x) {
-  auto info = keeping_.extract(x.content);
-  if (info.empty()) // of an actor that was lost
-    return;
-  disk_->release(x.content, now());
-  if (x.why) {
-    disk_->drop(x.content);
+  memory_->release(x.content, now());
+  tier_->end(x.content, !x.why, now());
+  if (x.why)
     log_event(log_level::warning, "cache", "cannot_keep",
               {{"content", x.content}, {"error", x.why->text}});
-    return;
-  }
-  kept_.insert(std::move(info));
-  log_event(log_level::info, "cache", "kept", {{"content", x.content}});
+  else
+    log_event(log_level::info, "cache", "kept", {{"content", x.content}});
   tell_relay();
 }
 
 void cache_state::drop_kept(const std::string& content) {
+  auto* book = &tier_->book();
   std::erase_if(users_, [&](auto& x) {
-    return x.second.tier == &*disk_ && x.second.content == content;
+    return x.second.tier == book && x.second.content == content;
   });
-  disk_->drop(content);
-  kept_.erase(content);
+  tier_->drop(content);
   options_.keeper->drop(content);
   tell_relay();
   if (auto relay = options_.find_relay(); relay && !arrivals_.contains(content))
@@ -335,7 +306,7 @@ void cache_state::on_broken(const content_broken& x) {
   auto is_kept = options_.keeper && options_.keeper->is_its_own(x.directory);
   if (!is_kept)
     broken_.insert(x.content);
-  else if (kept_.contains(x.content))
+  else if (tier_->has(x.content))
     drop_kept(x.content);
   tell_relay();
 }
@@ -349,9 +320,10 @@ std::vector<model_info> cache_state::list() const {
       listed.insert(x.content);
       out.push_back(x);
     }
-  for (auto& [content, x] : kept_)
-    if (!listed.contains(content))
-      out.push_back(x);
+  if (tier_)
+    for (auto& [content, x] : tier_->all())
+      if (!listed.contains(content))
+        out.push_back(x);
   return out;
 }
 

@@ -30,8 +30,7 @@ public:
 class bundle_keeper {
 public:
   virtual ~bundle_keeper() = default;
-  using listed = std::function<void(std::vector<model_info>)>;
-  /// The oldest first.
+  using listed = std::function<void(std::vector<kept_bundle>)>;
   virtual void list(listed done) = 0;
   virtual void open(const std::string& content, bundle_reader::opened done) = 0;
   using kept = std::function<void(result<void>)>;

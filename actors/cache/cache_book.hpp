@@ -12,6 +12,12 @@
 
 namespace millrace {
 
+/// What it takes to get something again of which nothing is known but its size:
+/// over a gigabit link, and to find somebody who has it.
+constexpr double seconds_to_get(uint64_t bytes) {
+  return 0.01 + static_cast<double>(bytes) / 1.25e8;
+}
+
 /// What one tier of a host's cache keeps, in bytes. Room is taken before the
 /// bytes come, so that they cannot fail to find it half-way (Flashpoint,
 /// section 5.2.1); what is in use stays.

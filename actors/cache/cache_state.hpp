@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "actors/cache/cache.hpp"
-#include "actors/cache/cache_book.hpp"
+#include "actors/cache/kept_tier.hpp"
 
 namespace millrace {
 
@@ -70,7 +70,6 @@ private:
   void use(place from, const std::string& content,
            const caf::strong_actor_ptr& by);
   void keep_once_whole(const std::string& content, const bundle& x);
-  bool may_be_kept(const std::string& content) const;
   void drop_kept(const std::string& content);
   void tell_relay();
   std::vector<model_info> list() const;
@@ -84,11 +83,8 @@ private:
   std::map<key, entry> open_;
   std::optional<cache_book> memory_;        ///< of what came from other hosts
   std::map<std::string, arrival> arrivals_; ///< that, by content
-  std::optional<cache_book> disk_; ///< of those that are, or will be, kept
-  std::map<std::string, model_info> keeping_; ///< are being written
-  std::map<std::string, model_info> kept_;
-  bool adopted_ = false; ///< what there was before this actor is among them
-  std::set<std::string> broken_; ///< contents that are, where people put them
+  std::optional<kept_tier> tier_; ///< on the disk; none: nothing is kept there
+  std::set<std::string> broken_;  ///< contents that are, where people put them
   /// Who uses what. An actor may use one twice.
   std::multimap<caf::actor_addr, use_of> users_;
   std::set<caf::actor_addr> relays_; ///< that were asked for something

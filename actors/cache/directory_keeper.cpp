@@ -10,15 +10,17 @@ namespace {
 class directory_keeper : public bundle_keeper {
 public:
   explicit directory_keeper(std::string directory)
-    : directory_(directory),
-      bundles_(std::move(directory)),
+    : bundles_(std::move(directory)),
       thread_("keeper", thread_priority::least) {}
 
   void list(listed done) override {
     thread_.post([this, done = std::move(done)] {
-      std::vector<model_info> out;
-      for (auto& x : bundles_.list())
-        out.push_back(describe(x.what, {}));
+      std::vector<kept_bundle> out;
+      for (auto& x : bundles_.list()) {
+        auto info = describe(x.info, {});
+        info.content = x.content;
+        out.push_back({std::move(info), to_us(x.idle)});
+      }
       done(std::move(out));
     });
   }
@@ -44,11 +46,10 @@ public:
   }
 
   bool is_its_own(const std::string& directory) const override {
-    return directory.starts_with(directory_ + "/");
+    return bundles_.is_one(directory);
   }
 
 private:
-  std::string directory_;
   kept_bundles bundles_;
   worker_thread thread_;           ///< changes what is there
   worker_thread opener_{"opener"}; ///< waits for nobody who writes

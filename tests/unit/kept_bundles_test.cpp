@@ -34,7 +34,7 @@ struct one_kept {
 
 } // namespace
 
-TEST_CASE("P7: a kept bundle is found again, the same") {
+TEST_CASE("kept_bundles: one is found again, the same") {
   one_kept x;
   auto found = kept_bundles{x.folder.path()}.list();
   REQUIRE(found.size() == 1);
@@ -69,10 +69,10 @@ TEST_CASE("P8: of a kept bundle what was changed is found when it is used") {
   CHECK_FALSE(x.kept.open(x.content));
 }
 
-TEST_CASE("P7: what a crash left of a kept bundle does not count, and goes") {
+TEST_CASE("kept_bundles: what a crash left does not count, and goes") {
   namespace fs = std::filesystem;
   one_kept x;
-  auto half = x.folder / x.content + ".new";
+  auto half = x.folder / ".staging-1-0";
   fs::copy(x.folder / x.content, half, fs::copy_options::recursive);
   auto torn = x.folder / std::string(64, 'a');
   fs::copy(x.folder / x.content, torn, fs::copy_options::recursive);
@@ -87,18 +87,39 @@ TEST_CASE("P7: what a crash left of a kept bundle does not count, and goes") {
   CHECK(fs::exists(x.folder / "somebody's"));
 }
 
-TEST_CASE("kept_bundles: where nothing can be written nothing is left") {
+TEST_CASE("kept_bundles: of one that cannot be written nothing is left") {
   one_kept x;
   auto content = x.here.open();
   REQUIRE(content);
-  auto file = x.folder / "file";
-  REQUIRE(write_file(file, {}));
-  kept_bundles nowhere{file + "/below"};
-  auto done = nowhere.keep(x.content, *content);
+  // A file in the way, when others are written already.
+  content->info.layers[1].code = content->info.layers[0].code + "/below";
+  temporary_directory folder;
+  kept_bundles other{folder / "bundles"};
+  auto done = other.keep(x.content, *content);
   REQUIRE_FALSE(done);
   CHECK(done.failure().code == ec::unavailable);
-  CHECK(nowhere.list().empty());
+  CHECK(other.list().empty());
+  CHECK_FALSE(std::filesystem::exists(folder / "bundles"));
+}
+
+TEST_CASE("kept_bundles: nobody else can look into them, and one can be"
+          " dropped") {
+  one_kept x;
+  auto may = std::filesystem::status(x.folder.path()).permissions();
+  CHECK(may == std::filesystem::perms::owner_all);
+  CHECK(x.kept.is_one(x.folder / x.content));
+  CHECK_FALSE(x.kept.is_one(x.here.file("")));
   x.kept.drop(x.content);
   CHECK(x.kept.list().empty());
   CHECK_FALSE(x.kept.open(x.content));
+}
+
+TEST_CASE("kept_bundles: which was opened last is known by the disk") {
+  namespace fs = std::filesystem;
+  one_kept x;
+  auto long_ago = fs::file_time_type::clock::now() - 1h;
+  fs::last_write_time(x.folder / x.content, long_ago);
+  CHECK(x.kept.list().at(0).idle >= 1h);
+  REQUIRE(x.kept.open(x.content));
+  CHECK(x.kept.list().at(0).idle < 1h);
 }

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "actors/cache/cache_book.hpp"
+#include "transport/messages/model.hpp"
+
+namespace millrace {
+
+/// A bundle that is kept on the disk.
+struct kept_bundle {
+  model_info info;
+  microseconds idle{0}; ///< since it was used last
+  MILLRACE_FIELDS(kept_bundle, info, idle)
+};
+
+/// Which bundles that came from other hosts this one's disk has, and what makes
+/// room for another. Whoever asks does what it says.
+class kept_tier {
+public:
+  /// Of so many bytes.
+  kept_tier(uint64_t capacity, eviction by) : book_(capacity, by) {}
+
+  /// What was there before. Returns what of it has no room.
+  std::vector<std::string> adopt(std::vector<kept_bundle> xs, timestamp now);
+
+  /// Whether it may be there: before what was there is known, anything may.
+  bool may_have(const std::string& content) const {
+    return !adopted_ || has(content);
+  }
+  bool has(const std::string& content) const { return kept_.contains(content); }
+
+  /// One is to be written. Returns what has to go for it.
+  /// Errors: conflict when it is there, or is being written; overloaded.
+  result<std::vector<std::string>> begin(const model_info& x, timestamp now);
+
+  /// It is written, or could not be.
+  void end(const std::string& content, bool written, timestamp now);
+
+  void drop(const std::string& content);
+
+  /// What is there, by content.
+  const std::map<std::string, model_info>& all() const { return kept_; }
+
+  /// Who uses what.
+  cache_book& book() { return book_; }
+
+private:
+  cache_book book_; ///< of those that are there, or are being written
+  std::map<std::string, model_info> writing_;
+  std::map<std::string, model_info> kept_;
+  bool adopted_ = false;
+};
+
+} // namespace millrace
