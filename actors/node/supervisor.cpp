@@ -2,6 +2,7 @@
 #include "actors/node/supervisor_state.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include <caf/exit_reason.hpp>
 
@@ -361,11 +362,12 @@ void supervisor_state::on_bundles(bundle_list& x) {
 /// What this host has, then what is known of object stores.
 std::vector<model_info> supervisor_state::known_models() const {
   auto out = models_;
+  std::set<std::pair<std::string, uint64_t>> named;
+  for (auto& x : models_)
+    named.emplace(x.model, x.version);
   for (auto& [store, models] : stored_)
     for (auto& x : models)
-      if (std::none_of(out.begin(), out.end(), [&](auto& y) {
-            return y.model == x.model && y.version == x.version;
-          }))
+      if (named.emplace(x.model, x.version).second)
         out.push_back(x);
   return out;
 }

@@ -95,25 +95,27 @@ class FromAFolder(FromAStore):
 class FromAWebServer(FromAStore):
     @classmethod
     def store(cls):
-        # Each of them works at the second attempt.
-        http.failures = {"index.yaml": 1, f"{MODEL}/1/model.yaml": 1,
-                         f"{MODEL}/1/weights.safetensors": 1}
+        # Each of them works in the end.
+        http.failures = {"index.yaml": ["refuse"],
+                         f"{MODEL}/1/model.yaml": ["refuse_for_ever"],
+                         f"{MODEL}/1/weights.safetensors": ["refuse", "cut", "hang"]}
+        cls.addClassCleanup(http.failures.clear)
         http.asked.clear()
         return f"{{url: '{http.url}/files', own_network: true}}"
 
     def test_each_chunk_is_asked_for_once(self):
         asked = http.asked.count(f"{MODEL}/1/weights.safetensors")
-        self.assertEqual(asked, 33 + 1)  # chunks, and the one that failed
+        self.assertEqual(asked, 33 + 3)  # chunks, and those that failed
 
     def test_what_a_host_has_is_not_read_again_when_the_store_is_away(self):
-        http.failures = {"index.yaml": 10**9}
+        http.failures["index.yaml"] = ["refuse"] * 1000
+        self.addCleanup(http.failures.clear)
         self.assertEqual(self.shell("--yes", "load", MODEL, "0").returncode, 0)
         self.assertTrue(eventually(lambda: self.model(MODEL)["ready"] == 0))
         asked = len([x for x in http.asked if x != "index.yaml"])
         self.assertEqual(self.shell("load", MODEL, "2").returncode, 0)
         self.assertTrue(eventually(lambda: self.model(MODEL)["ready"] == 2))
         self.assertEqual(len([x for x in http.asked if x != "index.yaml"]), asked)
-        http.failures = {}
 
 
 class FromS3(FromAStore):
@@ -199,7 +201,7 @@ class WhatIsWrong(ThreeNodes):
             "file": "file:///nowhere/index.yaml: there is no such file",
             "moved": "HTTP 302.*not followed",
             "inside": "127.0.0.1.*own_network: true",
-            "metadata": "169.254.169.254.*no address",
+            "metadata": "169.254.169.254.*never asked",
             "unknown": "none.invalid",
         }
 

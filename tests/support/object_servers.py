@@ -14,11 +14,12 @@ from moto.server import ThreadedMotoServer
 
 
 class HttpServer:
-    """A folder by HTTP, with ranges."""
+    """A folder by HTTP, with ranges. What it does to requests of a path first is
+    in `failures`: names of methods here, one for each request."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
-        self.failures = {}  # by path: how many more requests are answered with 503
+        self.failures = {}
         self.asked = []  # paths
         self.ready = threading.Event()
         self.loop = asyncio.new_event_loop()
@@ -49,12 +50,36 @@ class HttpServer:
     async def give(self, request):
         path = request.match_info["path"]
         self.asked.append(path)
-        if self.failures.get(path, 0) > 0:
-            self.failures[path] -= 1
-            raise web.HTTPServiceUnavailable
+        if self.failures.get(path):
+            return await getattr(self, self.failures[path].pop(0))(request)
         if not (self.folder / path).is_file():
             raise web.HTTPNotFound
         return web.FileResponse(self.folder / path)
+
+    async def refuse(self, request):
+        raise web.HTTPServiceUnavailable
+
+    async def refuse_for_ever(self, request):
+        """An error with a body that does not end."""
+        answer = web.StreamResponse(status=500)
+        await answer.prepare(request)
+        while True:
+            await answer.write(bytes(4096))
+
+    async def cut(self, request):
+        """Less than it says, then the connection ends."""
+        answer = web.StreamResponse(status=206, headers={"Content-Length": "1000000"})
+        await answer.prepare(request)
+        await answer.write(bytes(1000))
+        request.transport.abort()
+        return answer
+
+    async def hang(self, request):
+        """Begins, and is never heard of again."""
+        answer = web.StreamResponse(status=206, headers={"Content-Length": "1000000"})
+        await answer.prepare(request)
+        await answer.write(bytes(1000))
+        await asyncio.sleep(3600)
 
     async def give_whole(self, request):
         """All of a file, whatever range was asked for."""

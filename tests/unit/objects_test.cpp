@@ -95,7 +95,8 @@ TEST_CASE("object_store: a URL that will not do is refused with what would") {
   says(odd, "us-east-1");
 }
 
-TEST_CASE("object_store: nobody is sent to an address of a private network") {
+TEST_CASE("object_store: nobody is sent to an address of a private network"
+          " unasked, nor ever to a link's or a cloud's own") {
   auto octets = [](const char* text) {
     std::vector<uint8_t> out(
       std::string{text}.find(':') == std::string::npos ? 4 : 16);
@@ -105,17 +106,18 @@ TEST_CASE("object_store: nobody is sent to an address of a private network") {
   };
   for (auto* x :
        {"127.0.0.1", "0.0.0.0", "10.1.2.3", "172.16.0.1", "172.31.255.255",
-        "192.168.1.1", "100.64.0.1", "169.254.1.1", "224.0.0.1",
-        "255.255.255.255", "::1", "::", "fe80::1", "fc00::1", "fd12::1",
+        "192.168.1.1", "100.64.0.1", "100.100.100.199", "224.0.0.1",
+        "255.255.255.255", "::1", "::", "fc00::1", "fd12::1", "fd00:ec2::253",
         "ff02::1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::"})
-    CHECK_MESSAGE(!is_public_address(octets(x)), x);
+    CHECK_MESSAGE(kind_of_address(octets(x)) == address_kind::own, x);
   for (auto* x : {"8.8.8.8", "172.32.0.1", "100.128.0.1", "169.253.0.1",
                   "2606:4700::1111", "::ffff:8.8.8.8"})
-    CHECK_MESSAGE(is_public_address(octets(x)), x);
-  for (auto* x : {"169.254.169.254", "fe80::1", "::ffff:169.254.169.254"})
-    CHECK_MESSAGE(is_link_local_address(octets(x)), x);
-  for (auto* x : {"10.0.0.1", "127.0.0.1", "::1", "fd00::1"})
-    CHECK_MESSAGE(!is_link_local_address(octets(x)), x);
+    CHECK_MESSAGE(kind_of_address(octets(x)) == address_kind::everybodys, x);
+  for (auto* x : {"169.254.1.1", "169.254.169.254", "fe80::1",
+                  "::ffff:169.254.169.254", "100.100.100.200", "168.63.129.16",
+                  "64:ff9b::a83f:8110", "fd00:ec2::254", "fd20:ce::254"})
+    CHECK_MESSAGE(kind_of_address(octets(x)) == address_kind::nobodys, x);
+  CHECK(kind_of_address({}) == address_kind::nobodys); // a Unix socket's
 }
 
 TEST_CASE("object_store: credentials are what [default] of a file says") {

@@ -30,7 +30,7 @@ constexpr auto first_pause = 100ms;
 
 /// A server that lets us wait is left: 1 MiB/s with all connections, for so
 /// long. (promises.md, section 4: origin)
-constexpr long slowest = 1 << 17; // bytes a second, of one connection
+constexpr uint64_t slowest = 1 << 20; // bytes a second
 constexpr long slow_seconds = 10;
 constexpr long connect_ms = 10'000;
 
@@ -63,7 +63,7 @@ struct transfer {
   header_list headers;
   object_reply reply;
   bool own_network = false;
-  std::string forbidden; ///< an address where it would have gone
+  std::string forbidden; ///< why it went nowhere
   std::array<char, CURL_ERROR_SIZE> why{};
 
   long status() const {
@@ -106,15 +106,22 @@ std::span<const uint8_t> octets_of(const sockaddr& x) {
 curl_socket_t open_socket(void* of, curlsocktype, curl_sockaddr* to) {
   auto& x = *static_cast<transfer*>(of);
   auto octets = octets_of(to->addr);
-  auto allowed =
-    x.own_network ? !is_link_local_address(octets) : is_public_address(octets);
-  if (octets.empty() || !allowed) {
-    std::array<char, INET6_ADDRSTRLEN> text{};
-    ::inet_ntop(to->family, octets.data(), text.data(), text.size());
-    x.forbidden = text.data();
-    return CURL_SOCKET_BAD;
+  auto kind = kind_of_address(octets);
+  if (kind == address_kind::everybodys
+      || (kind == address_kind::own && x.own_network)) {
+    x.forbidden.clear(); // the name has another address
+    return ::socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
   }
-  return ::socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
+  std::array<char, INET6_ADDRSTRLEN> text{"an address of no network"};
+  if (!octets.empty())
+    ::inet_ntop(to->family, octets.data(), text.data(), text.size());
+  x.forbidden =
+    std::string{"would be asked for at "} + text.data()
+    + (kind == address_kind::own
+         ? ", which is no address of the internet; expected own_network: true"
+           " where that is meant"
+         : ", which is never asked: secrets of machines are told there");
+  return CURL_SOCKET_BAD;
 }
 
 class curl_store : public object_store {
@@ -200,6 +207,7 @@ private:
   void start(std::unique_ptr<transfer> x) {
     ++x->tries;
     x->reply = {};
+    x->forbidden.clear();
     x->headers.reset();
     x->reply.url = where_.base + x->what.path;
     x->reply.first = x->what.first;
@@ -227,7 +235,8 @@ private:
     set(CURLOPT_PROXY, ""); // else its address is the one that counts
     set(CURLOPT_NOSIGNAL, 1L);
     set(CURLOPT_CONNECTTIMEOUT_MS, connect_ms);
-    set(CURLOPT_LOW_SPEED_LIMIT, slowest);
+    set(CURLOPT_LOW_SPEED_LIMIT,
+        static_cast<long>(slowest / settings_.parallel));
     set(CURLOPT_LOW_SPEED_TIME, slow_seconds);
     set(CURLOPT_USERAGENT, "millrace");
     set(CURLOPT_ERRORBUFFER, x.why.data());
@@ -286,12 +295,8 @@ private:
   void end(std::unique_ptr<transfer> x) {
     auto failure = failure_of(x->reply);
     if (!x->forbidden.empty())
-      failure = object_failure{
-        {ec::forbidden,
-         x->reply.url + ": would be asked for at " + x->forbidden
-           + ", which is no address of the internet; expected own_network: true"
-             " where that is meant",
-         {}}};
+      failure =
+        object_failure{{ec::forbidden, x->reply.url + ": " + x->forbidden, {}}};
     if (failure && failure->may_pass && x->tries < most_tries) {
       auto pause = first_pause * (1 << (x->tries - 1));
       x->due = steady_now() + pause + nanoseconds{pause} * spread() / 256;

@@ -58,19 +58,39 @@ result<parts> take_apart(const std::string& url) {
   return refuse(url, "is expected to begin with file:///, https:// or s3://");
 }
 
-/// IPv4 networks that are not everybody's: RFC 6890, and multicast.
+/// Addresses that begin alike. What is not said of an address is 0.
 struct network {
-  std::array<uint8_t, 4> address;
+  std::array<uint8_t, 16> address;
   int bits;
 };
-constexpr std::array others{
-  network{{0, 0, 0, 0}, 8},       network{{10, 0, 0, 0}, 8},
-  network{{100, 64, 0, 0}, 10},   network{{127, 0, 0, 0}, 8},
-  network{{169, 254, 0, 0}, 16},  network{{172, 16, 0, 0}, 12},
-  network{{192, 0, 0, 0}, 24},    network{{192, 0, 2, 0}, 24},
-  network{{192, 168, 0, 0}, 16},  network{{198, 18, 0, 0}, 15},
-  network{{198, 51, 100, 0}, 24}, network{{203, 0, 113, 0}, 24},
-  network{{224, 0, 0, 0}, 3}};
+
+/// IPv4: RFC 6890 but for the link, and multicast.
+constexpr std::array own_networks{network{{0}, 8},
+                                  network{{10}, 8},
+                                  network{{100, 64}, 10},
+                                  network{{127}, 8},
+                                  network{{172, 16}, 12},
+                                  network{{192, 0, 0}, 24},
+                                  network{{192, 0, 2}, 24},
+                                  network{{192, 168}, 16},
+                                  network{{198, 18}, 15},
+                                  network{{198, 51, 100}, 24},
+                                  network{{203, 0, 113}, 24},
+                                  network{{224}, 3}};
+
+/// The link, and where Alibaba's and Azure's machines are told secrets.
+constexpr std::array nobodys_networks{network{{169, 254}, 16},
+                                      network{{100, 100, 100, 200}, 32},
+                                      network{{168, 63, 129, 16}, 32}};
+
+/// The link, and Amazon's (fd00:ec2::254) and Google's (fd20:ce::254).
+constexpr std::array nobodys_networks6{
+  network{{0xfe, 0x80}, 10},
+  network{{0xfd, 0, 0x0e, 0xc2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x02, 0x54}, 128},
+  network{{0xfd, 0x20, 0, 0xce, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x02, 0x54},
+          128}};
+
+constexpr network everybodys_network6{{0x20}, 3}; // global unicast
 
 bool is_in(std::span<const uint8_t> octets, const network& x) {
   for (int i = 0; i < x.bits; ++i) {
@@ -136,21 +156,24 @@ result<object_location> locate(const object_store_config& x) {
   return out;
 }
 
-bool is_link_local_address(std::span<const uint8_t> octets) {
-  if (octets.size() == 4)
-    return octets[0] == 169 && octets[1] == 254;
+address_kind kind_of_address(std::span<const uint8_t> octets) {
+  using enum address_kind;
+  auto in_any = [&](auto& all) {
+    return std::any_of(all.begin(), all.end(),
+                       [&](auto& x) { return is_in(octets, x); });
+  };
+  if (octets.size() == 4) {
+    if (in_any(nobodys_networks))
+      return nobodys;
+    return in_any(own_networks) ? own : everybodys;
+  }
+  if (octets.size() != 16)
+    return nobodys;
   if (auto within = ipv4_within(octets))
-    return is_link_local_address(*within);
-  return octets[0] == 0xfe && (octets[1] & 0xc0) == 0x80;
-}
-
-bool is_public_address(std::span<const uint8_t> octets) {
-  if (octets.size() == 4)
-    return std::none_of(others.begin(), others.end(),
-                        [&](auto& x) { return is_in(octets, x); });
-  if (auto within = ipv4_within(octets))
-    return is_public_address(*within);
-  return (octets[0] & 0xe0) == 0x20; // global unicast
+    return kind_of_address(*within);
+  if (in_any(nobodys_networks6))
+    return nobodys;
+  return is_in(octets, everybodys_network6) ? everybodys : own;
 }
 
 } // namespace millrace

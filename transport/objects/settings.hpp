@@ -49,14 +49,17 @@ struct object_location {
 /// Errors: bad_config, with what was found and what was expected.
 result<object_location> locate(const object_store_config& x);
 
-/// Whether an address is one of everybody's: not this host's, nor of a private
-/// network, nor one that only counts on a link or a site, nor a multicast
-/// address, nor any of these in disguise. `octets` are 4 or 16, as they are
-/// sent. (RFC 6890; RFC 4291, sections 2.5.3 to 2.7)
-bool is_public_address(std::span<const uint8_t> octets);
+/// Whose an address is, also where it stands within another (mapped, 6to4, by
+/// way of NAT64).
+enum class address_kind : uint8_t {
+  everybodys, ///< of the internet
+  own,        ///< this host's, or of a private network, or multicast
+  nobodys,    ///< of a link alone, or one where a cloud tells a machine's
+              ///< secrets: nobody may ever be sent there
+};
 
-/// Whether only the link counts: there clouds tell a machine's secrets. Nobody
-/// may ever be sent there.
-bool is_link_local_address(std::span<const uint8_t> octets);
+/// `octets` are 4 or 16, as they are sent; where they are not, it is nobody's.
+/// (RFC 6890; RFC 4291, sections 2.5.3 to 2.7)
+address_kind kind_of_address(std::span<const uint8_t> octets);
 
 } // namespace millrace

@@ -160,33 +160,32 @@ private:
       lose_soon(whom.node, {ec::unavailable, whom.node + " takes nothing", {}});
   }
 
-  /// Where the token is the folder.
-  void ask_store(bulk_store& store, const std::string& name,
-                 const bulk_ask& x) {
-    auto answer = [this, name, content = x.content,
-                   post = to_thread()](const auto& found, auto take) {
-      post([this, name, content, found, take] {
+  /// What a store may call on any thread: what it found is taken on ours.
+  auto answering(const std::string& name, const bulk_chunk& what, auto take) {
+    return [=, this, post = to_thread()](const auto& found) {
+      post([=, this] {
         if (found)
           take(*found);
         else
-          engine_.on_refusal(name, {content, found.failure().text});
+          engine_.on_refusal(name, {what.content, found.failure().text});
       });
     };
+  }
+
+  /// Where the token is the folder.
+  void ask_store(bulk_store& store, const std::string& name,
+                 const bulk_ask& x) {
     bulk_store::place where{x.content, x.token};
-    if (x.head)
-      return store.give_head(
-        where, [this, answer, name, content = x.content](const auto& found) {
-          answer(found, [this, name, content](auto& pieces) {
-            engine_.on_head(name, {content}, pieces);
-          });
-        });
     bulk_chunk what{x.content, x.chunk};
-    store.give_chunk(where, x.chunk,
-                     [this, answer, name, what](const auto& found) {
-                       answer(found, [this, name, what](auto& bytes) {
+    if (x.head)
+      store.give_head(where, answering(name, what, [=, this](auto& pieces) {
+                        engine_.on_head(name, {what.content}, pieces);
+                      }));
+    else
+      store.give_chunk(where, x.chunk,
+                       answering(name, what, [=, this](auto& bytes) {
                          engine_.on_chunk(name, what, bytes, now());
-                       });
-                     });
+                       }));
   }
 
   size_t window_of(const std::string& node) const override {
