@@ -29,7 +29,8 @@ using tick = caf::tick_atom;
 struct fetched {
   std::shared_ptr<const bundle> content;
   model_info info;
-  MILLRACE_FIELDS(fetched, content, info)
+  std::string from; ///< disk, memory, or who gives it: a node or a store
+  MILLRACE_FIELDS(fetched, content, info, from)
 };
 
 /// Of which these layers are needed.
@@ -301,7 +302,9 @@ using cache_actor = caf::typed_actor<
   // Private: what the reader found, and the keeper; what has come.
   caf::reacts_to<bundle_opened>, caf::reacts_to<bundle_list>,
   caf::reacts_to<kept_list>, caf::reacts_to<content_whole>,
-  caf::reacts_to<content_kept>, caf::reacts_to<content_broken>>;
+  caf::reacts_to<content_kept>, caf::reacts_to<content_broken>,
+  // Private: looks at the host's memory.
+  caf::reacts_to<tick>>;
 
 /// Store watch to supervisor: an object store has these.
 struct stored_models {
@@ -486,8 +489,9 @@ using placement_actor = caf::typed_actor<
   caf::reacts_to<inventory>,
   // Nodes come (their inventory follows) and go.
   caf::reacts_to<peer_up>, caf::reacts_to<peer_down>,
-  // What is ready and starting, per model.
+  // What is ready and starting, per model; how the latest starts went.
   caf::replies_to<get_models>::with<model_list>,
+  caf::replies_to<get_starts>::with<start_list>,
   // Private: commits; what was decided has effect now.
   caf::reacts_to<tick>, caf::reacts_to<decided_plan>>;
 

@@ -67,7 +67,7 @@ struct device_config {
   }
 };
 
-/// What a worker keeps of models that other hosts gave it.
+/// What a worker keeps of models.
 struct cache_config {
   byte_count memory;
   byte_count disk;
@@ -75,9 +75,9 @@ struct cache_config {
   MILLRACE_FIELDS(cache_config, memory, disk, evict)
   static constexpr auto notes() {
     return std::array{
-      note{"bytes of memory, at most; 0: not limited"},
-      note{"bytes of the disk below data, at most, where they are found again"
-           " after a restart; 0: nothing is kept there"},
+      note{"bytes of memory, at most; 0: as much as leaves 15 % of the host's"},
+      note{"bytes of the disk below data, at most, for what other hosts gave,"
+           " which is found there again after a restart; 0: nothing is kept"},
       note{"what makes room: cost, what is got again soonest for its size and"
            " was not used for long; lru, what was not used for longest"}};
   }

@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace millrace {
 
@@ -27,7 +28,8 @@ constexpr int last_seals = F_SEAL_WRITE | F_SEAL_SEAL;
 } // namespace
 
 result<std::shared_ptr<arriving_file>>
-arriving_file::make(std::string path, uint64_t bytes, chunk_list chunks) {
+arriving_file::make(std::string path, uint64_t bytes, chunk_list chunks,
+                    file_descriptor from) {
   MILLRACE_ASSERT(chunks.size() == chunks_in(bytes));
   file_descriptor file{
     ::memfd_create("millrace-weights", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
@@ -55,7 +57,9 @@ arriving_file::make(std::string path, uint64_t bytes, chunk_list chunks) {
   }
   std::shared_ptr<arriving_file> out{new arriving_file{
     std::move(path), std::move(chunks), std::move(*seen), room}};
+  out->in_memory_ = true;
   out->written_ = std::move(file);
+  out->from_ = std::move(from);
   if (bytes == 0)
     out->seal();
   return out;
@@ -123,7 +127,34 @@ result<void> arriving_file::put(size_t chunk, const_bytes content) {
 }
 
 result<void> arriving_file::verify(size_t chunk) {
-  return claim(chunk) ? settle(chunk) : result<void>{};
+  if (!claim(chunk))
+    return {};
+  if (from_)
+    if (auto done = read(chunk); !done) {
+      settle(chunk, false);
+      return done;
+    }
+  return settle(chunk);
+}
+
+/// Of one that was claimed.
+result<void> arriving_file::read(size_t chunk) {
+  auto begin = chunk * chunk_bytes;
+  auto rest =
+    room_.subspan(begin, std::min<uint64_t>(chunk_bytes, bytes() - begin));
+  while (!rest.empty()) {
+    auto at = static_cast<off_t>(rest.data() - room_.data());
+    auto n = ::pread(from_.get(), rest.data(), rest.size(), at);
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n <= 0)
+      return error{ec::unavailable,
+                   path_ + ": cannot be read from " + std::to_string(at)
+                     + " on: "
+                     + (n == 0 ? "it ends there" : std::strerror(errno))};
+    rest = rest.subspan(static_cast<size_t>(n));
+  }
+  return {};
 }
 
 void arriving_file::settle(size_t chunk, bool there) {
@@ -154,6 +185,7 @@ void arriving_file::seal() {
   auto sealed = ::fcntl(written_.get(), F_ADD_SEALS, last_seals) == 0;
   MILLRACE_ASSERT(sealed);
   written_ = file_descriptor{};
+  from_ = file_descriptor{};
 }
 
 void arriving_file::give_up(error why) {

@@ -23,9 +23,12 @@ public:
   /// One in memory, without a name. What is there stays as it is: nobody
   /// outside this process can change the file, and once it is whole nobody can
   /// at all (memfd_create(2), file seals). `path` is how errors name it.
+  /// Given what it is to be a copy of, chunks can come from there too; nobody
+  /// who changes that afterwards changes this.
   /// Errors: unavailable, with the system's reason.
   static result<std::shared_ptr<arriving_file>>
-  make(std::string path, uint64_t bytes, chunk_list chunks);
+  make(std::string path, uint64_t bytes, chunk_list chunks,
+       file_descriptor from = file_descriptor{});
 
   /// One on the disk, used where it is mapped, so that all processes of the
   /// host have one copy of it: chunks come by being verified there.
@@ -37,8 +40,10 @@ public:
   /// may come again; or when this is over a file on the disk.
   result<void> put(size_t chunk, const_bytes content);
 
-  /// Has a chunk of a file on the disk be there, unless it is.
-  /// Errors: bad_config when it is not the right one.
+  /// Has a chunk of a file on the disk be there, unless it is: by a look at
+  /// it, or by reading it into memory.
+  /// Errors: bad_config when it is not the right one; unavailable when it
+  /// cannot be read.
   result<void> verify(size_t chunk);
 
   /// It is not going to be whole: whoever waits now or later for what is not
@@ -53,6 +58,9 @@ public:
 
   /// The same, and waits for it. For threads that have nothing else to do.
   result<void> wait(chunk_range x);
+
+  /// Whether it is in memory, and not where it lies on a disk.
+  bool is_in_memory() const { return in_memory_; }
 
   /// Whether somebody has given it up.
   bool is_given_up() const;
@@ -88,6 +96,7 @@ private:
                 std::span<std::byte> room);
 
   bool claim(size_t chunk);
+  result<void> read(size_t chunk);
   result<void> settle(size_t chunk);
   void settle(size_t chunk, bool there);
   void seal();
@@ -96,8 +105,10 @@ private:
   chunk_list chunks_;
   file_descriptor file_;
   shared_bytes content_;
+  bool in_memory_ = false;
   std::span<std::byte> room_; ///< the same, to be written; empty once whole
   file_descriptor written_;   ///< likewise
+  file_descriptor from_;      ///< what it is a copy of, if it is
   mutable std::mutex mutex_;
   std::vector<state> states_;    ///< guarded, as all that follows
   size_t there_ = 0;             ///< chunks

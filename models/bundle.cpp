@@ -197,8 +197,16 @@ result<bundle> open_bundle(const std::string& directory, verify how) {
       auto chunks = read_chunk_list(*out, part->content.view());
       if (!chunks)
         return chunks.failure();
-      out->weights_file =
-        arriving_file::over(path, std::move(*part), std::move(*chunks));
+      if (how != verify::into_memory) {
+        out->weights_file =
+          arriving_file::over(path, std::move(*part), std::move(*chunks));
+      } else {
+        auto copy = arriving_file::make(path, bytes, std::move(*chunks),
+                                        std::move(part->file));
+        if (!copy)
+          return copy.failure();
+        out->weights_file = std::move(*copy);
+      }
       if (auto found = find_verified(*out); !found)
         return found.failure();
     }

@@ -30,7 +30,9 @@ struct bundle {
 enum class verify : uint8_t {
   sizes,           ///< files are there and as long as the manifest says
   all_but_weights, ///< and every byte is right, but those are yet to be
-                   ///< verified
+                   ///< verified, where they lie
+  into_memory,     ///< the same, but they come into memory by being verified,
+                   ///< and stay as they were, whatever happens to the file
   hashes           ///< and every byte is right
 };
 

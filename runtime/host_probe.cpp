@@ -38,7 +38,9 @@ void read_memory(host_reading& out) {
   std::ifstream host{"/proc/meminfo"};
   std::string key, unit;
   for (uint64_t kib = 0; host >> key >> kib >> unit;)
-    if (key == "MemAvailable:") {
+    if (key == "MemTotal:") {
+      out.memory = kib * 1024;
+    } else if (key == "MemAvailable:") {
       out.available = kib * 1024;
       return;
     }

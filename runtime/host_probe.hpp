@@ -15,6 +15,7 @@ struct host_reading {
   uint64_t resident = 0;  ///< bytes of this process
   uint64_t available = 0; ///< bytes of the host
   uint64_t copied = 0;    ///< bytes of tensors, by this process
+  uint64_t memory = 0;    ///< bytes of the host, whoever has them
 };
 
 using host_probe = std::function<host_reading()>;

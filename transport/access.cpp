@@ -18,8 +18,8 @@ namespace {
 using clients_say = std::tuple<infer, cancel, describe_models>;
 
 using viewers_say =
-  std::tuple<get_members, get_status, get_load, get_models, get_clock,
-             get_events, examine, get_spans, get_queue, get_requests,
+  std::tuple<get_members, get_status, get_load, get_models, get_starts,
+             get_clock, get_events, examine, get_spans, get_queue, get_requests,
              get_profiles, get_plans, get_chains, get_store, get_cache>;
 
 using operators_say =
@@ -28,7 +28,7 @@ using operators_say =
 
 using nodes_say = std::tuple<
   // answers
-  failure, done, member_list, node_status, model_list, device_load,
+  failure, done, member_list, node_status, model_list, start_list, device_load,
   replica_load, node_load, clock_reading, event_list, examination, span_list,
   queue_status, request_list, profile_list, plan_list, measured, chain_list,
   store_status, cache_status,

@@ -30,6 +30,8 @@ void cache_state::start(cache_actor::stateful_pointer<cache_state> me,
       tell({describe(x, {}).content, x.directory,
             std::make_shared<const error>(why)});
     });
+  if (memory_left())
+    on_tick();
   if (!options_.keeper)
     return;
   tier_.emplace(options_.disk.value, options_.evict);
@@ -47,24 +49,53 @@ timestamp cache_state::now() const {
 caf::result<fetched> cache_state::on_fetch(const fetch& x) {
   auto by = self_->current_sender(); // whom the promise takes with it
   key k{x.model, x.version, x.content};
-  if (auto i = open_.find(k); i != open_.end())
+  if (auto i = open_.find(k); i != open_.end() && is_current(k, i->second))
     if (auto content = i->second.content.lock(); content && is_good(*content)) {
       bring(i->second, x);
-      use(i->second.from, x.content, by);
-      return fetched{std::move(content), i->second.info};
+      use(i->second.from, i->second.info.content, by);
+      auto there = is_in_memory(i->second.from) ? "memory" : "disk";
+      return fetched{std::move(content), i->second.info, there};
     }
   auto promise = self_->make_response_promise<fetched>();
   auto& waiting = opening_[k];
   waiting.push_back({promise, x, std::move(by)});
   if (waiting.size() == 1)
-    options_.reader->open(
-      x.model, x.version,
-      [k, tell = teller<bundle_opened>(self_)](auto content) {
-        auto& [model, version, wanted] = k;
-        tell({model, version, wanted,
-              std::make_shared<decltype(content)>(std::move(content)), false});
-      });
+    open_here(k);
   return promise;
+}
+
+void cache_state::open_here(const key& k) {
+  options_.reader->open(
+    std::get<0>(k), std::get<1>(k),
+    make_room_to_read(k) ? verify::into_memory : verify::all_but_weights,
+    [k, tell = teller<bundle_opened>(self_)](auto content) {
+      auto& [model, version, wanted] = k;
+      tell({model, version, wanted,
+            std::make_shared<decltype(content)>(std::move(content)), false});
+    });
+}
+
+/// What people put here under that name; null: nothing.
+const model_info* cache_state::find_here(const std::string& model,
+                                         uint64_t version) const {
+  auto i = std::find_if(on_disk_.begin(), on_disk_.end(), [&](auto& x) {
+    return x.model == model && x.version == version;
+  });
+  return i == on_disk_.end() ? nullptr : &*i;
+}
+
+/// Whoever does not say which content is meant means the one that is here now.
+bool cache_state::is_current(const key& k, const entry& x) const {
+  auto& [model, version, wanted] = k;
+  if (!wanted.empty() || x.from != place::read)
+    return true;
+  auto* here = find_here(model, version);
+  return here != nullptr && here->content == x.info.content;
+}
+
+bool cache_state::is_relay(const caf::strong_actor_ptr& x) const {
+  auto relay = options_.find_relay();
+  return relay && x && relay.address() == x->address();
 }
 
 /// One that came with an error is opened anew.
@@ -76,9 +107,17 @@ bool cache_state::is_whole(const bundle& x) {
   return !x.weights_file || x.weights_file->has({0, x.weights_file->chunks()});
 }
 
+/// Of its weights, those that are verified.
+uint64_t cache_state::bytes_there(const bundle& x) {
+  auto& file = x.weights_file;
+  return file ? std::min<uint64_t>(file->bytes(),
+                                   file->chunks_there() * chunk_bytes)
+              : 0;
+}
+
 /// Has the weights come that somebody needs, from where the bundle is from.
 void cache_state::bring(const entry& from, const fetch& x) {
-  if (from.from != place::hosts)
+  if (from.from != place::hosts) // the disk
     return options_.reader->bring(from.content.lock(), x.layers);
   if (auto content = from.content.lock(); content && is_whole(*content))
     return;
@@ -95,7 +134,17 @@ void cache_state::on_opened(const bundle_opened& x) {
   auto& found = *x.content;
   auto is_meant =
     found && (x.wanted.empty() || found->info.content == x.wanted);
-  if (is_meant && (x.kept || !broken_.contains(found->info.content)))
+  auto is_fine = is_meant && (x.kept || !broken_.contains(found->info.content));
+  if (!x.kept) {
+    auto reads = reading_.extract(k);
+    auto is_read = is_fine && found->content->weights_file
+                   && found->content->weights_file->is_in_memory();
+    if (is_read && !reads.empty() && reads.mapped() == found->info.content)
+      return settle(k, found, place::read);
+    if (!reads.empty())
+      give_back(reads.mapped());
+  }
+  if (is_fine)
     return settle(k, found, x.kept ? place::kept : place::disk);
   if (!found && found.failure().code != ec::unknown_model)
     log_event(log_level::error, "cache", "broken_bundle",
@@ -135,11 +184,18 @@ void cache_state::get_elsewhere(const key& k) {
           [take](const caf::error& why) { take(from_caf(why)); });
 }
 
-void cache_state::settle(const key& k, const result<fetched>& found,
-                         place from) {
+void cache_state::settle(const key& k, result<fetched> found, place from) {
   auto waiting = std::move(opening_[k]);
   opening_.erase(k);
   at_relay_.erase(k);
+  auto content = found ? found->info.content : std::get<2>(k);
+  if (found && is_in_memory(from)) {
+    auto& x = arrivals_[content];
+    if (x.bytes && is_good(*x.bytes)) // under another name, too
+      found->content = x.bytes;
+    else
+      x = {found->content, now(), from};
+  }
   if (found)
     open_[k] = {found->content, found->info, from};
   for (auto& [promise, what, by] : waiting) {
@@ -148,85 +204,18 @@ void cache_state::settle(const key& k, const result<fetched>& found,
       continue;
     }
     bring(open_[k], what);
-    use(from, what.content, by);
+    use(from, content, by);
     promise.deliver(*found);
   }
-  if (from != place::hosts)
+  if (!is_in_memory(from))
     return;
-  auto& content = waiting.front().what.content;
-  if (found) {
-    arrivals_[content].bytes = found->content;
+  if (found && from == place::hosts)
     keep_once_whole(content, *found->content);
-  }
   memory_->release(content, now()); // as it was reserved
   if (!found) {
     broken_.erase(content); // somebody may have mended it here meanwhile
     forget(content);
   }
-}
-
-// -- the memory of what came from other hosts ---------------------------------
-
-/// Takes room for what is about to come.
-result<void> cache_state::make_room(const fetch& x) {
-  auto gone =
-    memory_->take(x.content, {x.bytes, seconds_to_get(x.bytes)}, now());
-  if (!gone)
-    return std::move(gone.failure()).within("memory for models of other hosts");
-  for (auto& content : *gone)
-    forget(content);
-  arrivals_[x.content].used = now();
-  return {};
-}
-
-void cache_state::forget(const std::string& content) {
-  if (memory_->users_of(content) > 0)
-    return;
-  memory_->drop(content);
-  arrivals_.erase(content);
-  log_event(log_level::info, "cache", "evicted", {{"content", content}});
-  if (auto relay = options_.find_relay())
-    self_->send(relay, let_go{content});
-}
-
-/// Somebody uses it, for as long as they live. What people put on the disk is
-/// theirs.
-void cache_state::use(place from, const std::string& content,
-                      const caf::strong_actor_ptr& by) {
-  auto relay = options_.find_relay();
-  auto is_relay = relay && by && relay.address() == by->address();
-  if (from == place::disk || !by || is_relay) // which is told to let go
-    return;
-  auto& tier = from == place::kept ? tier_->book() : *memory_;
-  if (!tier.has(content))
-    return;
-  static_cast<void>(tier.take(content, {}, now())); // which is there
-  users_.emplace(by->address(), use_of{&tier, content});
-  self_->monitor(caf::actor_cast<caf::actor>(by));
-}
-
-void cache_state::on_down(const caf::down_msg& x) {
-  if (relays_.erase(x.source) > 0)
-    give_up_arriving();
-  auto [first, last] = users_.equal_range(x.source);
-  for (auto i = first; i != last; ++i) {
-    auto& [tier, content] = i->second;
-    tier->release(content, now());
-    if (auto k = arrivals_.find(content); k != arrivals_.end())
-      k->second.used = now();
-  }
-  users_.erase(first, last);
-}
-
-/// With the relay that got them: whoever waits for them hears it.
-void cache_state::give_up_arriving() {
-  const error lost{ec::unavailable, "the relay that got it was lost", {}};
-  for (auto& k : std::exchange(at_relay_, {}))
-    settle(k, lost, place::hosts);
-  for (auto& [id, x] : arrivals_)
-    if (auto file = x.bytes ? x.bytes->weights_file : nullptr;
-        file && file->chunks_there() < file->chunks())
-      file->give_up(lost);
 }
 
 // -- what of it is kept on the disk -------------------------------------------
@@ -309,6 +298,9 @@ void cache_state::on_broken(const content_broken& x) {
   else if (tier_->has(x.content))
     drop_kept(x.content);
   tell_relay();
+  if (auto i = arrivals_.find(x.content);
+      i != arrivals_.end() && i->second.from == place::read)
+    forget(x.content);
 }
 
 /// What others can get from here.
@@ -336,26 +328,24 @@ void cache_state::tell_relay() {
 
 void cache_state::on_listed(const bundle_list& x) {
   on_disk_ = x.models;
+  for (auto& [k, e] : open_) // what is called how may have changed
+    if (auto* here = find_here(e.info.model, e.info.version);
+        here != nullptr && here->content == e.info.content)
+      e.info = *here;
   self_->send(options_.owner, x);
   tell_relay();
 }
 
 cache_status cache_state::on_get_cache() const {
   cache_status out{memory_->held(), memory_->capacity(), {}};
-  auto verified = [](const bundle& x) {
-    auto& file = x.weights_file;
-    return file ? std::min<uint64_t>(file->bytes(),
-                                     file->chunks_there() * chunk_bytes)
-                : 0;
-  };
   for (auto& x : list()) {
     cached_bundle y{x.model, x.version, x.content, cache_place::disk,
                     x.bytes, 0,         0,         {}};
     for (auto& [k, e] : open_)
-      if (auto content = e.content.lock(); content && e.from != place::hosts
+      if (auto content = e.content.lock(); content && !is_in_memory(e.from)
                                            && e.info.model == x.model
                                            && e.info.version == x.version)
-        y.there = std::max(y.there, verified(*content));
+        y.there = std::max(y.there, bytes_there(*content));
     out.bundles.push_back(std::move(y));
   }
   for (auto& [id, x] : arrivals_) {
@@ -371,7 +361,7 @@ cache_status cache_state::on_get_cache() const {
       y.model = x.bytes->info.name;
       y.version = x.bytes->info.version;
       y.bytes = x.bytes->info.weights.bytes;
-      y.there = verified(*x.bytes);
+      y.there = bytes_there(*x.bytes);
       if (y.there == y.bytes)
         y.state = cache_place::memory;
     }
@@ -393,6 +383,7 @@ cache(cache_actor::stateful_pointer<cache_state> self, cache_options options) {
     [&s](const content_whole& x) { s.on_whole(x); },
     [&s](const content_kept& x) { s.on_kept(x); },
     [&s](const content_broken& x) { s.on_broken(x); },
+    [&s](tick) { s.on_tick(); },
   };
 }
 

@@ -3,6 +3,7 @@
 
 #include "actors/handles.hpp"
 #include "models/bundle_store.hpp"
+#include "runtime/host_probe.hpp"
 
 namespace millrace {
 
@@ -13,8 +14,9 @@ public:
   virtual ~bundle_reader() = default;
   using opened = std::function<void(result<fetched>)>;
   using changed = std::function<void(std::vector<model_info>)>;
-  /// All but the weights is verified then.
-  virtual void open(const std::string& model, uint64_t version,
+  /// All but the weights is verified then; these are to be verified where they
+  /// lie, or to come into memory.
+  virtual void open(const std::string& model, uint64_t version, verify how,
                     opened done) = 0;
   /// Verifies the weights of these layers of an opened bundle ({0, 0}: of all),
   /// after those that it was asked for before. Who needs them asks the bundle.
@@ -55,18 +57,22 @@ struct cache_options {
   std::shared_ptr<bundle_keeper> keeper; ///< null: nothing is kept on the disk
   byte_count disk{};                     ///< for what is
   supervisor_actor owner;                ///< hears what there is
-  byte_count memory{}; ///< for what other hosts gave; 0: not limited
+  /// For models; 0: as much as leaves a part of the host's to others.
+  byte_count memory{};
+  host_probe probe; ///< tells how much that is; empty, or of zeros: no limit
   eviction evict = eviction::cost;
   /// Gets what other hosts have; null where there is none.
   std::function<relay_actor()> find_relay = [] { return relay_actor{}; };
 };
 
-/// Hands out bundles, each opened and verified once for all who ask while
-/// anybody uses it: one mapping, one physical copy. What is not on this host's
-/// disk its relay gets from others; that stays in memory when nobody uses it
-/// any more, until its room is needed (FP-39), and on the disk, where it is
-/// found again after a restart. What turns out to be broken on the disk is used
-/// no more, and got from others.
+/// Hands out bundles, each opened and verified once for all who ask: one
+/// mapping, one physical copy. What is on this host's disk is read into memory,
+/// where it stays as it was verified; if there is no room, it is used where it
+/// lies. What is not, its relay gets from others. Both stay in memory when
+/// nobody uses them any more, until their room is needed (FP-39, QU-38);
+/// what others gave stays on the disk, too, where it is found again after a
+/// restart. What turns out to be broken on the disk is used no more, and got
+/// from others.
 cache_actor::behavior_type
 cache(cache_actor::stateful_pointer<struct cache_state> self,
       cache_options options);

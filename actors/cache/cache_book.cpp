@@ -57,7 +57,7 @@ cache_book::take(const std::string& content, const worth& x, timestamp now) {
     return std::vector<std::string>{};
   }
   std::vector<std::string> out;
-  if (capacity_ > 0 && held_ + x.bytes > capacity_) {
+  if (!fits(x.bytes)) {
     auto over = held_ + x.bytes - capacity_;
     if (x.bytes <= capacity_)
       out = choose(over, now);
@@ -99,7 +99,10 @@ void cache_book::drop(const std::string& content) {
 std::vector<std::string> cache_book::shrink_to(uint64_t bytes, timestamp now) {
   if (held_ <= bytes)
     return {};
-  auto out = choose(held_ - bytes, now);
+  uint64_t may = 0;
+  for (auto& [content, x] : entries_)
+    may += may_go(x) ? x.is.bytes : 0;
+  auto out = choose(std::min(held_ - bytes, may), now);
   for (auto& content : out)
     drop(content);
   return out;

@@ -18,6 +18,11 @@ constexpr double seconds_to_get(uint64_t bytes) {
   return 0.01 + static_cast<double>(bytes) / 1.25e8;
 }
 
+/// The same of what is on this host's disk.
+constexpr double seconds_to_read(uint64_t bytes) {
+  return 0.01 + static_cast<double>(bytes) / 5e8;
+}
+
 /// What one tier of a host's cache keeps, in bytes. Room is taken before the
 /// bytes come, so that they cannot fail to find it half-way (Flashpoint,
 /// section 5.2.1); what is in use stays.
@@ -52,8 +57,16 @@ public:
   /// It is not there any more.
   void drop(const std::string& content);
 
-  /// What has to go for the tier to be within so many bytes, if that is enough.
+  /// What has to go for the tier to be within so many bytes, or all that may.
   std::vector<std::string> shrink_to(uint64_t bytes, timestamp now);
+
+  /// From now on.
+  void limit_to(uint64_t capacity) { capacity_ = capacity; }
+
+  /// Whether there is room for so many bytes more.
+  bool fits(uint64_t bytes) const {
+    return capacity_ == 0 || held_ + bytes <= capacity_;
+  }
 
   bool has(const std::string& content) const {
     return entries_.contains(content);

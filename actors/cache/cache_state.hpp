@@ -22,6 +22,7 @@ struct cache_state {
   void on_whole(const content_whole& x);
   void on_kept(const content_kept& x);
   void on_broken(const content_broken& x);
+  void on_tick();
   cache_status on_get_cache() const;
   void start(cache_actor::stateful_pointer<cache_state> me,
              cache_options options);
@@ -30,12 +31,14 @@ private:
   /// A model, its version, and the content that is meant, if one is.
   using key = std::tuple<std::string, uint64_t, std::string>;
 
-  /// What a bundle was opened from.
+  /// Where an open bundle is.
   enum class place : uint8_t {
     disk, ///< where people put bundles
     kept, ///< what came from other hosts, on the disk
-    hosts ///< memory that it came into
+    read, ///< memory that it is read into, from where people put it
+    hosts ///< memory that it comes into from other hosts
   };
+  static bool is_in_memory(place x) { return x >= place::read; }
 
   struct entry {
     std::weak_ptr<const bundle> content;
@@ -43,10 +46,11 @@ private:
     place from = place::disk;
   };
 
-  /// One that came from another host, or is on its way.
+  /// One in memory, or on its way there.
   struct arrival {
     std::shared_ptr<const bundle> bytes; ///< null: nothing of it is there
     timestamp used;
+    place from = place::hosts;
   };
 
   /// A bundle that somebody uses, in one of the tiers.
@@ -63,7 +67,17 @@ private:
 
   static bool is_good(const bundle& x);
   static bool is_whole(const bundle& x);
+  static uint64_t bytes_there(const bundle& x);
   timestamp now() const;
+  const model_info* find_here(const std::string& model, uint64_t version) const;
+  bool is_current(const key& k, const entry& x) const;
+  bool is_relay(const caf::strong_actor_ptr& x) const;
+  void open_here(const key& k);
+  bool make_room_to_read(const key& k);
+  std::optional<int64_t> memory_left() const;
+  uint64_t limit_of_memory(int64_t left) const;
+  void limit_memory();
+  void give_back(const std::string& content);
   void get_elsewhere(const key& k);
   result<void> make_room(const fetch& x);
   void forget(const std::string& content);
@@ -76,13 +90,14 @@ private:
   void on_down(const caf::down_msg& x);
   void give_up_arriving();
   void bring(const entry& from, const fetch& x);
-  void settle(const key& k, const result<fetched>& found, place from);
+  void settle(const key& k, result<fetched> found, place from);
 
   cache_actor::stateful_pointer<cache_state> self_ = nullptr;
   cache_options options_;
   std::map<key, entry> open_;
-  std::optional<cache_book> memory_;        ///< of what came from other hosts
-  std::map<std::string, arrival> arrivals_; ///< that, by content
+  std::optional<cache_book> memory_;
+  std::map<std::string, arrival> arrivals_; ///< what is in it, by content
+  std::map<key, std::string> reading_; ///< contents that have room, to be read
   std::optional<kept_tier> tier_; ///< on the disk; none: nothing is kept there
   std::set<std::string> broken_;  ///< contents that are, where people put them
   /// Who uses what. An actor may use one twice.

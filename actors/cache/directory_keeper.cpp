@@ -31,7 +31,8 @@ public:
       if (!x)
         return done(x.failure());
       auto info = describe(*x, {});
-      done(fetched{std::make_shared<bundle>(std::move(*x)), std::move(info)});
+      done(fetched{std::make_shared<bundle>(std::move(*x)), std::move(info),
+                   "disk"});
     });
   }
 

@@ -48,9 +48,10 @@ public:
       store_(std::move(directory)),
       thread_("cache") {}
 
-  void open(const std::string& model, uint64_t version, opened done) override {
-    thread_.post([this, model, version, done = std::move(done)] {
-      done(open_now(model, version));
+  void open(const std::string& model, uint64_t version, verify how,
+            opened done) override {
+    thread_.post([this, model, version, how, done = std::move(done)] {
+      done(open_now(model, version, how));
     });
   }
 
@@ -91,16 +92,17 @@ private:
     chunk_range chunks;
   };
 
-  result<fetched> open_now(const std::string& model, uint64_t version) {
-    auto x =
-      store_.open(model, std::to_string(version), verify::all_but_weights);
+  result<fetched> open_now(const std::string& model, uint64_t version,
+                           verify how) {
+    auto x = store_.open(model, std::to_string(version), how);
     if (!x)
       return x.failure();
     auto aliases = store_.aliases(model);
     if (!aliases)
       return aliases.failure();
     auto info = describe(*x, pointing_at(*aliases, version));
-    return fetched{std::make_shared<bundle>(std::move(*x)), std::move(info)};
+    return fetched{std::make_shared<bundle>(std::move(*x)), std::move(info),
+                   "disk"};
   }
 
   /// Verifies a chunk and comes back for the next, so that whoever has

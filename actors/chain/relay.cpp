@@ -2,10 +2,12 @@
 #include "actors/chain/relay_state.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include "actors/cache/cache.hpp"
 #include "models/travelling_bundle.hpp"
 #include "runtime/log.hpp"
+#include "runtime/text.hpp"
 #include "transport/bulk/bundle_content.hpp"
 
 namespace millrace {
@@ -156,8 +158,10 @@ void relay_state::on_let_go(const let_go& x) {
   auto i = contents_.find(x.content);
   if (i == contents_.end())
     return;
-  if (i->second.here) // it may be used from there
-    return i->second.held ? void() : close(x.content, i->second);
+  if (i->second.here) { // it may be used from there
+    close(x.content, i->second);
+    return i->second.held ? on_hold({x.content, true}) : void();
+  }
   options_.port->stop(x.content);
   options_.port->withdraw(x.content);
   contents_.erase(i);
@@ -187,6 +191,12 @@ void relay_state::close(const std::string& id, content& c) {
 
 // -- what it gets -------------------------------------------------------------
 
+/// Who does, now.
+std::string relay_state::giver_of(const content& c) {
+  return c.from.empty() ? "other hosts"
+                        : joined(c.from, " + ", std::identity{});
+}
+
 /// Whether all that layers need is there.
 bool relay_state::has(const content& c, const layer_range& layers) {
   if (!c.found || !c.bytes->weights_file)
@@ -199,7 +209,7 @@ bool relay_state::has(const content& c, const layer_range& layers) {
 caf::result<fetched> relay_state::on_fetch(const fetch& x) {
   if (auto i = contents_.find(x.content);
       i != contents_.end() && has(i->second, x.layers))
-    return fetched{i->second.bytes, i->second.info};
+    return fetched{i->second.bytes, i->second.info, "memory"};
   auto promise = self_->make_response_promise<fetched>();
   auto& c = contents_[x.content];
   c.info.model = x.model;
@@ -211,7 +221,7 @@ caf::result<fetched> relay_state::on_fetch(const fetch& x) {
     c.layers = {}; // more than one part: all of them
   c.wants = true;
   if (c.found)
-    promise.deliver(fetched{c.bytes, c.info});
+    promise.deliver(fetched{c.bytes, c.info, giver_of(c)});
   else
     c.waiting.push_back(promise);
   if (!c.bytes)
@@ -266,7 +276,7 @@ void relay_state::on_begun(const content_begun& x) {
   auto& c = i->second;
   c.bytes = x.bytes;
   c.found = false;
-  c.info = describe(c.bytes->info, {});
+  c.info = describe(*c.bytes, {});
   offer(x.content, c);
   report_soon();
 }
@@ -280,7 +290,7 @@ void relay_state::on_found(const content_found& x) {
     return fail(x.content, c, *x.why);
   c.found = true;
   for (auto& promise : std::exchange(c.waiting, {}))
-    promise.deliver(fetched{c.bytes, c.info});
+    promise.deliver(fetched{c.bytes, c.info, giver_of(c)});
 }
 
 /// It does not come.

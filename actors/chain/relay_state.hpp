@@ -49,6 +49,7 @@ private:
   };
 
   static bool has(const content& c, const layer_range& layers);
+  static std::string giver_of(const content& c);
   void pull(const std::string& id, content& x);
   void give_up_alone();
   void fail(const std::string& id, content& c, const error& why);

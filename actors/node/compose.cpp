@@ -91,13 +91,14 @@ private:
                     : nullptr;
     add("cache", "",
         [read = ground_.read_bundles, how = mine_.cache, keeper,
-         find_relay](supervisor_actor::pointer self) {
+         probe = ground_.probe, find_relay](supervisor_actor::pointer self) {
           cache_options x;
           x.reader = read();
           x.keeper = keeper;
           x.disk = how.disk;
           x.owner = supervisor_actor{self};
           x.memory = how.memory;
+          x.probe = probe;
           x.evict = how.evict;
           x.find_relay = find_relay;
           return self->spawn(cache, std::move(x));

@@ -66,6 +66,7 @@ void placement_state::on_inventory(inventory& x) {
       note_failure(r);
   }
   known = std::move(x);
+  starts_.on_inventory(known, now());
   for (auto& r : known.replicas)
     view_.numbers.add(r.what.replica);
   await_those_lost_with(known.node.name);
@@ -102,10 +103,12 @@ void placement_state::give_order(inventory& node,
             {{"replica", result.what.replica},
              {"node", node.node.name},
              {"device", result.what.device}});
-  if (starts)
+  if (starts) {
+    starts_.add(result.what, now());
     self_->send(to, deploy{options_.epoch, sequence, result.what});
-  else
+  } else {
     self_->send(to, evict{options_.epoch, sequence, result.what.replica});
+  }
 }
 
 void placement_state::note_failure(const replica_status& x) {
@@ -128,6 +131,7 @@ void placement_state::on_peer_down(const peer_down& x) {
   if (i == view_.nodes.end()
       || i->second.node.incarnation != x.peer.incarnation)
     return;
+  starts_.on_lost(x.peer.name);
   view_.nodes.erase(i);
   orders_.erase(x.peer.name);
   told_.erase(x.peer.name);
@@ -280,6 +284,10 @@ model_list placement_state::on_get_models() const {
   return out;
 }
 
+start_list placement_state::on_get_starts() const {
+  return {starts_.list(now())};
+}
+
 placement_actor::behavior_type
 placement(placement_actor::stateful_pointer<placement_state> self,
           placement_options options) {
@@ -291,6 +299,7 @@ placement(placement_actor::stateful_pointer<placement_state> self,
     [](const peer_up&) { /* its inventory says more */ },
     [&s](const peer_down& x) { s.on_peer_down(x); },
     [&s](get_models) { return s.on_get_models(); },
+    [&s](get_starts) { return s.on_get_starts(); },
     [&s](const decided_plan& x) { s.on_decided(x); },
     [&s](tick) { s.on_tick(); },
   };

@@ -8,6 +8,7 @@
 #include "actors/placement/placement.hpp"
 #include "actors/placement/quarantine.hpp"
 #include "actors/placement/reconcile.hpp"
+#include "actors/placement/start_log.hpp"
 #include "transport/lost_nodes.hpp"
 
 namespace millrace {
@@ -23,6 +24,7 @@ struct placement_state {
   void on_inventory(inventory& x);
   void on_peer_down(const peer_down& x);
   model_list on_get_models() const;
+  start_list on_get_starts() const;
   void on_decided(const decided_plan& x);
   void on_tick();
 
@@ -68,6 +70,7 @@ private:
   cluster_view view_;
   std::map<std::string, std::vector<order>> orders_; ///< by node
   uint64_t last_order_ = 0;
+  start_log starts_;
   std::map<std::string, proposal> proposals_;
   /// What each gateway was told last, by its node.
   struct told {

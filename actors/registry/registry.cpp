@@ -96,7 +96,7 @@ void registry_state::on_rows(const registry_rows& x) {
   for (auto& [model, entry] : models_)
     if (entry.row.is_default
         && std::none_of(defaults_.begin(), defaults_.end(),
-                        [&](auto& y) { return y.model == model; }))
+                        [&model = model](auto& y) { return y.model == model; }))
       changes_.push_back({model, std::nullopt, {}});
   for (auto& settings : defaults_) {
     auto i = models_.find(settings.model);
@@ -222,9 +222,9 @@ caf::result<model_list> registry_state::on_get() {
     .then(
       [this, promise](model_list& x) mutable {
         for (auto& [name, entry] : models_) {
-          auto known =
-            std::any_of(x.models.begin(), x.models.end(),
-                        [&](auto& y) { return y.settings.model == name; });
+          auto known = std::any_of(
+            x.models.begin(), x.models.end(),
+            [&name = name](auto& y) { return y.settings.model == name; });
           if (!known)
             x.models.push_back({entry.row.settings, 0, 0, "not placed yet"});
         }

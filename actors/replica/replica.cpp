@@ -41,6 +41,8 @@ void replica_state::start(replica_actor::stateful_pointer<replica_state> self,
     .then(
       [this, begun](const fetched& x) {
         fetch_ = to_us(self_->clock().now() - begun);
+        from_ = x.from;
+        report(replica_condition::starting);
         load(x);
       },
       [this](const caf::error& x) { fail(x, "fetch"); });
@@ -91,6 +93,7 @@ void replica_state::on_loaded(const stage_loaded& x) {
   if (finishing_)
     return;
   ready_ = true;
+  ready_at_ = self_->clock().now();
   log_event(log_level::info, "replica", "ready",
             {{"replica", options_.what.replica},
              {"device", options_.what.device},
@@ -116,7 +119,7 @@ void replica_state::report(replica_condition state, std::string reason) {
   self_->send(options_.supervisor,
               replica_status{options_.what, state, std::move(reason),
                              loaded_.memory, loaded_.load, loaded_.warm_up,
-                             fetch_, overran_});
+                             fetch_, overran_, from_, first_answer_});
 }
 
 // -- gateways -----------------------------------------------------------------
@@ -261,6 +264,10 @@ void replica_state::on_executed(executed& x) {
     hold(i, x);
   else
     answer(i, x);
+  if (first_answer_ < 0us && x.status == ec::ok && !finishing_) {
+    first_answer_ = to_us(self_->clock().now() - ready_at_);
+    report(leaving_ ? replica_condition::draining : replica_condition::ready);
+  }
 }
 
 /// To the router; the batch is done with.

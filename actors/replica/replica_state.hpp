@@ -100,6 +100,9 @@ private:
   model_info info_;
   uint64_t instance_ = 0;
   microseconds fetch_{0}; ///< what that took
+  std::string from_;      ///< where it was
+  timestamp ready_at_;
+  microseconds first_answer_{-1}; ///< since then
   stage_loaded loaded_;
   bool ready_ = false;
   bool leaving_ = false; ///< all gateways but its own node's

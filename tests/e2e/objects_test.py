@@ -78,6 +78,22 @@ class FromAStore(ThreeNodes):
             there, = [x for x in cached[node]["bundles"] if x["model"] == MODEL]
             self.assertEqual((there["state"], there["there"]), ("memory", there["bytes"]))
 
+    def test_cold_starts_says_what_took_how_long(self):
+        self.assertEqual(self.infer("--model", MODEL).returncode, 0)
+        answered = lambda: any(
+            x["how"]["first_answer_us"] >= 0
+            for x in self.ask("cold-starts", MODEL)["starts"])
+        self.assertTrue(eventually(answered))
+        for x in self.ask("cold-starts", MODEL)["starts"]:
+            how = x["how"]
+            if x["ready_us"] == 0:  # one that failed before
+                continue
+            steps = x["order_us"] + how["fetch_us"] + how["load_us"] + how["warm_up_us"]
+            self.assertGreater(how["fetch_us"], 0)
+            self.assertLess(steps - x["order_us"], x["ready_us"])
+            self.assertIn(how["from"], {"store:zoo", "w1", "w2"} - {how["what"]["node"]})
+        self.assertRegex(self.shell("cold-starts").stdout, rf"{MODEL}\S+ .*store:zoo .*=")
+
     def test_stores_shows_what_is_in_it(self):
         found = self.ask("stores")["stores"]["zoo"]
         self.assertEqual(found["error"], "")

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "models/arriving_file.hpp"
+#include "runtime/file_descriptor.hpp"
 #include "runtime/random.hpp"
 
 using namespace millrace;
@@ -93,6 +94,39 @@ TEST_CASE("P8: a list of chunks that is not the file's is refused") {
   CHECK(refused(""));
   CHECK_FALSE(chunk_list::read(text, file.size() + chunk_bytes, hash));
   CHECK_FALSE(chunk_list::of_short_file(4, "none"));
+}
+
+TEST_CASE("P8: what was read into memory stays as it was verified") {
+  temporary_directory folder;
+  auto file = long_file();
+  auto path = folder / "weights";
+  auto other = file;
+  other[chunk_bytes + 7] ^= 1;
+  REQUIRE(write_file(path, bytes(other)));
+  auto open = [&] {
+    return file_descriptor{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  };
+  auto x =
+    arriving_file::make(path, file.size(), chunk_list::of(bytes(file)), open());
+  REQUIRE(x);
+  REQUIRE((*x)->verify(0));
+  auto refused = (*x)->verify(1);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.failure().code == ec::bad_config);
+  CHECK_FALSE((*x)->has(1));
+  // In place: it is the same file that is open.
+  file_descriptor mend{::open(path.c_str(), O_WRONLY | O_CLOEXEC)};
+  REQUIRE(::pwrite(mend.get(), &file[chunk_bytes + 7], 1, chunk_bytes + 7)
+          == 1);
+  REQUIRE((*x)->verify(1));
+  REQUIRE(::ftruncate(mend.get(), chunk_bytes) == 0);
+  auto cut = (*x)->verify(2);
+  REQUIRE_FALSE(cut);
+  CHECK(cut.failure().code == ec::unavailable);
+  CHECK(cut.failure().text.find("ends there") != std::string::npos);
+  REQUIRE((*x)->put(2, chunk_of(file, 2))); // from elsewhere
+  REQUIRE(::ftruncate(mend.get(), 0) == 0);
+  CHECK(std::ranges::equal((*x)->content().view(), bytes(file)));
 }
 
 TEST_CASE("arriving_file: it is there chunk by chunk, in any order") {

@@ -50,7 +50,7 @@ std::string lacks(const msgpack::object& x, const msgpack::object& said,
     if (given_up.contains(name))
       continue;
     auto* there = std::find_if(begin(x.via.map), end(x.via.map),
-                               [&](auto& y) { return y.key == key; });
+                               [&key = key](auto& y) { return y.key == key; });
     if (there == end(x.via.map))
       return name + " is gone";
     if (auto why = lacks(there->val, value, name); !why.empty())

@@ -28,7 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path golden = MILLRACE_SOURCE "/tests/golden";
+const fs::path golden_folder = MILLRACE_SOURCE "/tests/golden";
 
 std::string content_of(const fs::path& file) {
   auto text = read_file(file.string(), 1 << 20);
@@ -95,7 +95,7 @@ struct nobodys_book : address_book {
 TEST_CASE("P18: a message whose decoding runs short of memory leaves nothing"
           " behind") {
   size_t total = 0;
-  for (auto& file : fs::directory_iterator{golden / "frames"}) {
+  for (auto& file : fs::directory_iterator{golden_folder / "frames"}) {
     INFO(file.path().filename().string());
     auto text = content_of(file.path());
     auto frames = fuzz::split_frames(std::as_bytes(std::span{text}));
@@ -197,9 +197,9 @@ TEST_CASE(
   "P18: a file that runs short of memory while it is read leaves nothing"
   " behind") {
   auto weights = shared_bytes::copy_of(
-    content_of(golden / "bundles/golden/7/weights.safetensors"));
+    content_of(golden_folder / "bundles/golden/7/weights.safetensors"));
   auto array = shared_bytes::copy_of(*write_npy(floats({2, 3})));
-  auto journal = content_of(golden / "data/facts.journal");
+  auto journal = content_of(golden_folder / "data/facts.journal");
   auto total = run_short([&] { static_cast<void>(read_safetensors(weights)); });
   total += run_short([&] { static_cast<void>(read_npy(array)); });
   total += run_short([&] { static_cast<void>(read_facts(journal, "j")); });
@@ -213,7 +213,8 @@ TEST_CASE("P18: a bundle that is opened when memory is short leaves nothing"
   };
   auto before = open_files();
   auto total = run_short([] {
-    static_cast<void>(open_bundle(golden / "bundles/golden/7", verify::hashes));
+    static_cast<void>(
+      open_bundle(golden_folder / "bundles/golden/7", verify::hashes));
   });
   CHECK((total > 20 || !failing_allocation::possible));
   CHECK(open_files() == before);

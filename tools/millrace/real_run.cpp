@@ -92,8 +92,8 @@ private:
       node.bulk.clear();
       node.http.clear();
       node.clients = node.operators = "";
-      auto has = [&](node_role x) {
-        return std::count(node.roles.begin(), node.roles.end(), x) != 0;
+      auto has = [&roles = node.roles](node_role x) {
+        return std::count(roles.begin(), roles.end(), x) != 0;
       };
       if (has(node_role::gateway))
         gateways_.push_back(node.clients = *clients);

@@ -155,9 +155,20 @@ const std::vector<shell_command>& shell_commands() {
      {node},
      "which bundles are where",
      show_cache,
-     "VERIFIED: of the weights. PLACE: on a node's disk; arriving from another "
-     "host; in memory, come from"
-     " there, until its room is needed. USERS: replicas that run with it."},
+     "VERIFIED: of the weights. PLACE: on a node's disk; arriving in memory,"
+     " from there or from another host; in memory, until its room is needed."
+     " USERS: replicas that run with it."},
+    {"cold-starts",
+     "[MODEL]",
+     0,
+     1,
+     {model},
+     "how long the latest replicas took to be there",
+     show_starts,
+     "Of each, by the controller's clock: from the decision until its node had"
+     " begun (.), its bytes were there (=, FROM where), they were attached to"
+     " the model (+), it was warmed up (*), and it was known to be ready."
+     " ANSWERED: from the decision to its first answer."},
     {"stores",
      "",
      0,

@@ -125,7 +125,7 @@ int show_cache(shell& in, const arguments& args) {
   for (auto& [node, x] : all.good)
     if (x.held > 0 || x.capacity > 0)
       std::cout << node << ": " << format_bytes(x.held)
-                << " of memory for what other hosts gave"
+                << " of memory for models"
                 << (x.capacity > 0 ? " (of " + format_bytes(x.capacity) + ")"
                                    : "")
                 << "\n";

@@ -25,6 +25,9 @@ int show_chains(shell& in, const arguments& args);
 int show_cache(shell& in, const arguments& args);
 int show_stores(shell& in, const arguments& args);
 
+// starts.cpp: how long replicas took to be there
+int show_starts(shell& in, const arguments& args);
+
 // profiles.cpp: what models cost
 int show_profiles(shell& in, const arguments& args);
 int measure_costs(shell& in, const arguments& args);

@@ -32,7 +32,8 @@ public:
   explicit simulated_reader(bundle_ground ground)
     : ground_(std::move(ground)) {}
 
-  void open(const std::string& model, uint64_t version, opened done) override {
+  void open(const std::string& model, uint64_t version, verify,
+            opened done) override {
     ground_.process.world().soon(ground_.process, [=, this] {
       auto i = ground_.what.bundles.find(model);
       if (i == ground_.what.bundles.end() || version == 0
@@ -84,7 +85,7 @@ private:
       return done(error{ec::unknown_model, "no bundle of " + model, {}});
     auto content = ground_.real.get(model, version, x);
     auto info = info_of(*content);
-    done(fetched{std::move(content), std::move(info)});
+    done(fetched{std::move(content), std::move(info), "disk"});
   }
 
   static void give(const std::string& model, uint64_t version,
@@ -92,7 +93,7 @@ private:
     auto content = std::make_shared<bundle>();
     content->info = manifest_of(model, version, x);
     auto info = info_of(content->info);
-    done(fetched{std::move(content), std::move(info)});
+    done(fetched{std::move(content), std::move(info), "disk"});
   }
 
   /// Chunk after chunk; the last one completes it.

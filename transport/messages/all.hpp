@@ -34,7 +34,8 @@ using all_messages = std::tuple<
   // cluster
   deploy, evict, wanted_models, replica_status, inventory, report_inventory,
   proposal, registered, set_model, forget_model, get_members, member_list,
-  get_status, node_status, get_models, model_list, drain,
+  get_status, node_status, get_models, model_list, get_starts, start_list,
+  drain,
   // load
   get_load, device_load, replica_load, node_load,
   // profile

@@ -99,8 +99,10 @@ struct replica_status {
   /// With failed: it was ended, for a batch that took too long. Its requests
   /// are to blame, not the model.
   bool overran = false;
+  std::string from{}; ///< where its bundle was: disk, memory, a node or a store
+  microseconds first_answer{-1}; ///< since it was ready; below 0: none yet
   MILLRACE_FIELDS(replica_status, what, state, reason, memory, load, warm_up,
-                  fetch, overran)
+                  fetch, overran, from, first_answer)
 };
 
 /// Node to controller, at each meeting and whenever it changes: what it has.
@@ -222,6 +224,25 @@ struct model_status {
 struct model_list {
   std::vector<model_status> models;
   MILLRACE_FIELDS(model_list, models)
+};
+
+/// For people: the latest replicas that were started, and what took how long.
+struct get_starts {
+  MILLRACE_FIELDS(get_starts)
+};
+
+/// From the decision on, by the controller's clock.
+struct replica_start {
+  replica_status how;    ///< as its node said last
+  microseconds ago{0};   ///< since it was decided
+  microseconds order{0}; ///< until its node had begun
+  microseconds ready{0}; ///< until it was heard to be ready; 0: it is not
+  MILLRACE_FIELDS(replica_start, how, ago, order, ready)
+};
+
+struct start_list {
+  std::vector<replica_start> starts; ///< the latest first
+  MILLRACE_FIELDS(start_list, starts)
 };
 
 /// Operator to node: take no new work, finish, then leave. Answered at once.

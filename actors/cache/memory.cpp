@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// \file
+/// What a CACHE has in memory, and who uses it.
+
+#include <algorithm>
+#include <utility>
+
+#include "actors/cache/cache_state.hpp"
+#include "runtime/log.hpp"
+
+namespace millrace {
+
+namespace {
+
+/// What the host's memory has for others. (QUART's 85 %, section 6.1)
+constexpr double left_to_others = 0.15;
+constexpr auto look_at_memory = 1s;
+
+} // namespace
+
+/// How much more of the host's there may be for models, below 0: how much less;
+/// none: nobody knows.
+std::optional<int64_t> cache_state::memory_left() const {
+  if (options_.memory.value > 0 || !options_.probe)
+    return std::nullopt;
+  auto host = options_.probe();
+  if (host.memory == 0)
+    return std::nullopt;
+  auto left =
+    static_cast<int64_t>(host.available)
+    - static_cast<int64_t>(left_to_others * static_cast<double>(host.memory));
+  auto promised = static_cast<int64_t>(memory_->held()); // and not taken yet
+  for (auto& [content, x] : arrivals_)
+    if (x.bytes)
+      promised -= static_cast<int64_t>(bytes_there(*x.bytes));
+  return left - std::max<int64_t>(promised, 0);
+}
+
+/// 0 has no limit.
+uint64_t cache_state::limit_of_memory(int64_t left) const {
+  auto most = static_cast<int64_t>(memory_->held()) + left;
+  return static_cast<uint64_t>(std::max<int64_t>(most, 1));
+}
+
+void cache_state::limit_memory() {
+  if (auto left = memory_left())
+    memory_->limit_to(limit_of_memory(*left));
+}
+
+/// Others may have come to need some of it.
+void cache_state::on_tick() {
+  if (auto left = memory_left(); left && *left < 0)
+    for (auto& content : memory_->shrink_to(limit_of_memory(*left), now()))
+      forget(content);
+  limit_memory();
+  self_->delayed_send(self_, look_at_memory, tick::value);
+}
+
+/// Takes room for what lies on the disk here. What only others need takes no
+/// room that something else has.
+bool cache_state::make_room_to_read(const key& k) {
+  auto& [model, version, wanted] = k;
+  auto* here = find_here(model, version);
+  if (here == nullptr || here->content.empty() || here->bytes == 0
+      || (!wanted.empty() && wanted != here->content)
+      || broken_.contains(here->content))
+    return false;
+  limit_memory();
+  if (is_relay(opening_[k].front().by) && !memory_->fits(here->bytes))
+    return false;
+  auto content = here->content;
+  auto gone =
+    memory_->take(content, {here->bytes, seconds_to_read(here->bytes)}, now());
+  if (!gone)
+    return false;
+  for (auto& x : *gone)
+    forget(x);
+  reading_[k] = std::move(content);
+  return true;
+}
+
+/// It does not come.
+void cache_state::give_back(const std::string& content) {
+  memory_->release(content, now());
+  if (!arrivals_.contains(content))
+    memory_->drop(content);
+}
+
+/// Takes room for what is about to come.
+result<void> cache_state::make_room(const fetch& x) {
+  limit_memory();
+  auto gone =
+    memory_->take(x.content, {x.bytes, seconds_to_get(x.bytes)}, now());
+  if (!gone)
+    return std::move(gone.failure()).within("memory for models");
+  for (auto& content : *gone)
+    forget(content);
+  arrivals_[x.content].used = now();
+  return {};
+}
+
+void cache_state::forget(const std::string& content) {
+  if (memory_->users_of(content) > 0)
+    return;
+  memory_->drop(content);
+  arrivals_.erase(content);
+  log_event(log_level::info, "cache", "evicted", {{"content", content}});
+  if (auto relay = options_.find_relay())
+    self_->send(relay, let_go{content});
+}
+
+/// Somebody uses it, for as long as they live. What people put on the disk is
+/// theirs.
+void cache_state::use(place from, const std::string& content,
+                      const caf::strong_actor_ptr& by) {
+  if (from == place::disk || !by || is_relay(by)) // which is told to let go
+    return;
+  auto& tier = from == place::kept ? tier_->book() : *memory_;
+  if (!tier.has(content))
+    return;
+  static_cast<void>(tier.take(content, {}, now())); // which is there
+  users_.emplace(by->address(), use_of{&tier, content});
+  self_->monitor(caf::actor_cast<caf::actor>(by));
+}
+
+void cache_state::on_down(const caf::down_msg& x) {
+  if (relays_.erase(x.source) > 0)
+    give_up_arriving();
+  auto [first, last] = users_.equal_range(x.source);
+  for (auto i = first; i != last; ++i) {
+    auto& [tier, content] = i->second;
+    tier->release(content, now());
+    auto k = arrivals_.find(content);
+    if (k == arrivals_.end())
+      continue;
+    k->second.used = now();
+    if (k->second.bytes && !is_good(*k->second.bytes))
+      forget(std::string{content}); // it serves nobody any more
+  }
+  users_.erase(first, last);
+}
+
+/// With the relay that got them: whoever waits for them hears it.
+void cache_state::give_up_arriving() {
+  const error lost{ec::unavailable, "the relay that got it was lost", {}};
+  for (auto& k : std::exchange(at_relay_, {}))
+    settle(k, lost, place::hosts);
+  for (auto& [id, x] : arrivals_)
+    if (auto file = x.bytes ? x.bytes->weights_file : nullptr;
+        file && x.from == place::hosts && file->chunks_there() < file->chunks())
+      file->give_up(lost);
+}
+
+} // namespace millrace

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/placement/start_log.hpp"
+
+#include <algorithm>
+
+namespace millrace {
+
+void start_log::add(const assignment& x, timestamp now) {
+  if (entries_.size() == most)
+    entries_.pop_front();
+  entry fresh;
+  fresh.what.how.what = x;
+  fresh.decided = now;
+  entries_.push_back(std::move(fresh));
+}
+
+bool start_log::is_under_way(const entry& x) {
+  return x.what.how.state == replica_condition::starting;
+}
+
+void start_log::give_up(entry& x, const std::string& why) {
+  x.what.how.state = replica_condition::failed;
+  x.what.how.reason = why;
+}
+
+/// What is not among its replicas any more, after it was, was taken away.
+void start_log::on_inventory(const inventory& x, timestamp now) {
+  for (auto& e : entries_) {
+    auto& how = e.what.how;
+    if (how.what.node != x.node.name)
+      continue;
+    auto it = std::find_if(x.replicas.begin(), x.replicas.end(), [&](auto& y) {
+      return y.what.replica == how.what.replica;
+    });
+    if (it == x.replicas.end()) {
+      if (e.begun && is_under_way(e))
+        give_up(e, "taken away before it was ready");
+      continue;
+    }
+    if (!e.begun)
+      e.what.order = to_us(now - e.decided);
+    e.begun = true;
+    if (it->state == replica_condition::ready && e.what.ready == 0us)
+      e.what.ready = to_us(now - e.decided);
+    how = *it;
+  }
+}
+
+void start_log::on_lost(const std::string& node) {
+  for (auto& e : entries_)
+    if (e.what.how.what.node == node && is_under_way(e))
+      give_up(e, "its node was lost");
+}
+
+std::vector<replica_start> start_log::list(timestamp now) const {
+  std::vector<replica_start> out;
+  out.reserve(entries_.size());
+  for (auto i = entries_.rbegin(); i != entries_.rend(); ++i) {
+    out.push_back(i->what);
+    out.back().ago = to_us(now - i->decided);
+  }
+  return out;
+}
+
+} // namespace millrace

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "runtime/time.hpp"
+#include "transport/messages/cluster.hpp"
+
+namespace millrace {
+
+/// How the latest starts of replicas went. Not thread-safe, no I/O.
+class start_log {
+public:
+  static constexpr size_t most = 256; ///< of which it knows
+
+  /// It was decided that this one is to be there.
+  void add(const assignment& x, timestamp now);
+
+  /// A node says what it has.
+  void on_inventory(const inventory& x, timestamp now);
+
+  /// A node is gone.
+  void on_lost(const std::string& node);
+
+  /// The latest first.
+  std::vector<replica_start> list(timestamp now) const;
+
+private:
+  struct entry {
+    replica_start what;
+    timestamp decided;
+    bool begun = false; ///< its node has said so
+  };
+
+  static bool is_under_way(const entry& x);
+  static void give_up(entry& x, const std::string& why);
+
+  std::deque<entry> entries_; ///< the latest last
+};
+
+} // namespace millrace

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <filesystem>
+
+#include <caf/scoped_actor.hpp>
+
+#include "actors/cache/cache_state.hpp"
+#include "runtime/bytes.hpp"
+#include "tests/support/eventually.hpp"
+#include "tests/support/store_with_one.hpp"
+
+/// \file
+/// A CACHE on real threads and files, whose host has as much memory as a test
+/// says.
+
+using namespace millrace;
+using namespace millrace::test;
+
+namespace {
+
+constexpr auto soon = 10s;
+
+/// A reader of a directory that says how often it was asked to open something.
+class counting_reader : public bundle_reader {
+public:
+  explicit counting_reader(const std::string& folder)
+    : real_(read_directory(folder)) {}
+
+  void open(const std::string& model, uint64_t version, verify how,
+            opened done) override {
+    ++opened_;
+    real_->open(model, version, how, std::move(done));
+  }
+  void bring(std::shared_ptr<const bundle> x, layer_range layers) override {
+    real_->bring(std::move(x), layers);
+  }
+  void watch(changed tell, broken tell_broken) override {
+    real_->watch(std::move(tell), std::move(tell_broken));
+  }
+  int times_opened() const { return opened_; }
+
+private:
+  std::unique_ptr<bundle_reader> real_;
+  std::atomic<int> opened_{0};
+};
+
+class host_with_cache {
+public:
+  /// 0: what leaves 15 % of the host's.
+  explicit host_with_cache(uint64_t memory = 0) {
+    add_error_category(config_);
+    system_ = std::make_unique<caf::actor_system>(config_);
+    cache_options x;
+    x.reader = reader = std::make_shared<counting_reader>(store.folder.path());
+    x.memory = {memory};
+    caf::actor owner{system_->spawn([](caf::event_based_actor*) {
+      return caf::behavior{[](const bundle_list&) {}};
+    })};
+    x.owner = caf::actor_cast<supervisor_actor>(owner);
+    x.probe = [this] {
+      host_reading out;
+      out.memory = 1000u << 20;
+      out.available = available;
+      return out;
+    };
+    cache_ = system_->spawn(cache, std::move(x));
+    REQUIRE(
+      eventually([&] { return row(cache_place::disk).has_value(); }, soon));
+  }
+
+  ~host_with_cache() {
+    caf::anon_send_exit(cache_, caf::exit_reason::user_shutdown);
+  }
+
+  /// Somebody who uses what he asks for until he is gone.
+  class user {
+  public:
+    explicit user(host_with_cache& at) : at_(at), self_(*at.system_) {}
+
+    result<fetched> ask(const std::string& content = {}) {
+      result<fetched> out{error{ec::internal, "no answer", {}}};
+      self_
+        ->request(at_.cache_, caf::timespan{10s},
+                  fetch{"m", 1, {}, content, transfer_rank::start, 0})
+        .receive([&](const fetched& x) { out = x; },
+                 [&](const caf::error& x) { out = from_caf(x); });
+      return out;
+    }
+
+    /// With all of its bytes.
+    fetched use(const std::string& content = {}) {
+      auto out = ask(content);
+      REQUIRE_MESSAGE(out, out.failure().text);
+      auto& file = *out->content->weights_file;
+      REQUIRE(file.wait({0, file.chunks()}));
+      return *out;
+    }
+
+  private:
+    host_with_cache& at_;
+    caf::scoped_actor self_;
+  };
+
+  /// All of them, before there is an answer.
+  void ask_at_once(std::vector<fetched>& answers) {
+    caf::scoped_actor self{*system_};
+    auto ask = [&] {
+      return self->request(cache_, caf::timespan{10s},
+                           fetch{"m", 1, {}, {}, transfer_rank::start, 0});
+    };
+    std::vector<decltype(ask())> asked;
+    for (size_t i = 0; i < answers.size(); ++i)
+      asked.push_back(ask());
+    for (size_t i = 0; i < answers.size(); ++i)
+      asked[i].receive(
+        [&](const fetched& x) { answers[i] = x; },
+        [](const caf::error& x) { FAIL(to_string(from_caf(x))); });
+  }
+
+  /// What the cache has of the model there.
+  std::optional<cached_bundle> row(cache_place place) {
+    std::optional<cached_bundle> out;
+    caf::scoped_actor self{*system_};
+    self->request(cache_, caf::timespan{10s}, get_cache{})
+      .receive(
+        [&](const cache_status& x) {
+          for (auto& y : x.bundles)
+            if (y.state == place)
+              out = y;
+        },
+        [](const caf::error& x) { FAIL(to_string(from_caf(x))); });
+    return out;
+  }
+
+  std::string content() { return row(cache_place::disk)->content; }
+
+  store_with_one store;
+  std::shared_ptr<counting_reader> reader;
+  std::atomic<uint64_t> available{900u << 20};
+
+private:
+  caf::actor_system_config config_;
+  std::unique_ptr<caf::actor_system> system_;
+  cache_actor cache_;
+};
+
+/// Of all of it.
+std::string hash_of(const fetched& x) {
+  return sha256_hex(x.content->weights_file->content().view());
+}
+
+} // namespace
+
+TEST_CASE("FP-38, FP-39, QU-36, QU-38, QU-39: what was read stays when nobody"
+          " uses it, and nothing is read for who comes next") {
+  host_with_cache host;
+  auto content = host.content();
+  std::string hash;
+  {
+    host_with_cache::user first{host};
+    auto x = first.use(content);
+    CHECK(x.from == "disk");
+    hash = hash_of(x);
+    CHECK(host.row(cache_place::memory)->users == 1);
+  }
+  REQUIRE(eventually(
+    [&] {
+      auto x = host.row(cache_place::memory);
+      return x && x->users == 0;
+    },
+    soon));
+  CHECK(host.row(cache_place::memory)->content == content);
+  std::filesystem::resize_file(host.store.file("weights.safetensors"), 0);
+  host_with_cache::user next{host};
+  auto x = next.use(content);
+  CHECK(x.from == "memory");
+  CHECK(hash_of(x) == hash);
+  CHECK(host.reader->times_opened() == 1);
+}
+
+TEST_CASE("P8: what is in use stays as it was verified, whatever is done to its"
+          " file") {
+  host_with_cache host;
+  host_with_cache::user one{host};
+  auto x = one.use();
+  auto hash = hash_of(x);
+  auto file = host.store.file("weights.safetensors");
+  std::filesystem::resize_file(file, 100);
+  CHECK(hash_of(x) == hash);
+  std::filesystem::remove(file);
+  CHECK(hash_of(x) == hash);
+}
+
+TEST_CASE("FP-42: many who ask for one model at a time have it opened once, and"
+          " have the same bytes") {
+  host_with_cache host;
+  std::vector<fetched> got(8);
+  host.ask_at_once(got);
+  CHECK(host.reader->times_opened() == 1);
+  for (auto& x : got)
+    CHECK(x.content == got[0].content);
+  CHECK(got[0].content != nullptr);
+  CHECK(host.row(cache_place::disk));
+}
+
+TEST_CASE("QU-42: where others need the host's memory, models go that nobody"
+          " uses, and stay that somebody does") {
+  host_with_cache host;
+  auto user = std::make_unique<host_with_cache::user>(host);
+  user->use();
+  host.available = 100u << 20; // 15 % are for others
+  auto gone = [&] { return !host.row(cache_place::memory); };
+  CHECK_FALSE(eventually(gone, 1500ms));
+  user.reset();
+  CHECK(eventually(gone, soon));
+}
+
+TEST_CASE("cache: where there is no room, a model is used where it lies") {
+  host_with_cache host{1};
+  host_with_cache::user one{host};
+  auto x = one.use();
+  CHECK_FALSE(x.content->weights_file->is_in_memory());
+  CHECK_FALSE(host.row(cache_place::memory));
+}
+
+TEST_CASE("QU-43: who names no content has what is there now, not what is still"
+          " in memory") {
+  host_with_cache host;
+  auto before = host.content();
+  {
+    host_with_cache::user one{host};
+    one.use();
+  }
+  // The same weights under another manifest.
+  auto manifest = host.store.file("model.yaml");
+  auto text = read_file(manifest, 1u << 20);
+  REQUIRE(text);
+  auto changed = *text + "\nlabels: [rolled]\n";
+  REQUIRE(write_file(manifest, std::as_bytes(std::span{changed})));
+  REQUIRE(eventually([&] { return host.content() != before; }, soon));
+  host_with_cache::user next{host};
+  auto x = next.use();
+  CHECK(x.info.content != before);
+  CHECK(x.info.labels == std::vector<std::string>{"rolled"});
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// \file
+/// The command `cold-starts`: from the decision that a replica is to be there
+/// to its first answer.
+
+#include <array>
+#include <iostream>
+
+#include "runtime/text.hpp"
+#include "shell/ask.hpp"
+#include "shell/views.hpp"
+
+namespace millrace {
+
+namespace {
+
+/// A part of a start, in order; how it is drawn.
+struct step {
+  char mark;
+  microseconds took;
+};
+
+bool is_ready(const replica_start& x) {
+  return x.ready > 0us;
+}
+
+bool has_failed(const replica_start& x) {
+  return x.how.state == replica_condition::failed;
+}
+
+/// What is under way takes all the time that is not accounted for.
+std::array<step, 4> steps_of(const replica_start& x) {
+  std::array<step, 4> out{{{'.', x.order},
+                           {'=', x.how.fetch},
+                           {'+', x.how.load},
+                           {'*', x.how.warm_up}}};
+  if (is_ready(x) || has_failed(x))
+    return out;
+  microseconds known{0};
+  for (auto& y : out)
+    known += y.took;
+  auto now = x.order == 0us ? 0u : x.how.from.empty() ? 1u : 2u;
+  out[now].took += x.ago - known;
+  return out;
+}
+
+std::string line_of(const replica_start& x, size_t width) {
+  auto steps = steps_of(x);
+  microseconds all{0};
+  for (auto& y : steps)
+    all += y.took;
+  std::string out;
+  microseconds until{0};
+  for (auto& y : steps) {
+    until += y.took;
+    auto end = all > 0us ? width * static_cast<size_t>(until.count())
+                             / static_cast<size_t>(all.count())
+                         : 0;
+    out.append(end - std::min(end, out.size()), y.mark);
+  }
+  return out;
+}
+
+std::string outcome_of(const replica_start& x) {
+  if (is_ready(x))
+    return format_duration(x.ready);
+  return has_failed(x) ? "failed" : "not yet";
+}
+
+std::string or_dash(microseconds x) {
+  return x > 0us ? format_duration(x) : "-";
+}
+
+} // namespace
+
+int show_starts(shell& in, const arguments& args) {
+  auto controller = find_controller(in.cluster);
+  if (!controller)
+    return complain(in, controller.failure().text);
+  auto list =
+    in.cluster.ask<start_list>(*controller + "/placement", get_starts{});
+  if (!list)
+    return complain(in, list.failure().text);
+  auto& all = list->starts;
+  if (!args.empty())
+    std::erase_if(all, [&](auto& x) { return x.how.what.model != args[0]; });
+  if (in.form == output_form::json)
+    return print_json(to_json(*list));
+  table rows{{"REPLICA", "DEVICE", "FROM", "AGO", ". ORDER", "= BYTES",
+              "+ ATTACH", "* WARM-UP", "READY", "ANSWERED", "TIME LINE"}};
+  for (auto& x : all) {
+    auto& how = x.how;
+    rows.push_back({how.what.replica, how.what.node + "/" + how.what.device,
+                    how.from.empty() ? "-" : how.from, format_duration(x.ago),
+                    or_dash(x.order), or_dash(how.fetch), or_dash(how.load),
+                    or_dash(how.warm_up), outcome_of(x),
+                    how.first_answer < 0us
+                      ? "-"
+                      : format_duration(x.ready + how.first_answer),
+                    line_of(x, 32)});
+  }
+  print_table(rows);
+  for (auto& x : all)
+    if (has_failed(x))
+      std::cout << x.how.what.replica << ": " << x.how.reason << "\n";
+  std::cout << std::flush;
+  return exit_ok;
+}
+
+} // namespace millrace
