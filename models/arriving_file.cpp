@@ -16,14 +16,28 @@ namespace millrace {
 namespace {
 
 error system_error(const std::string& path, const char* what) {
-  return {ec::unavailable, path + ": cannot " + what
-                             + " memory for it: " + std::strerror(errno)};
+  return {ec::unavailable,
+          path + ": cannot " + what + ": " + std::strerror(errno)};
 }
 
-/// Nobody who is handed it can write it, whatever it maps; what this process
-/// has mapped already it can.
-constexpr int early_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE;
+constexpr int early_seals = F_SEAL_SHRINK | F_SEAL_GROW;
 constexpr int last_seals = F_SEAL_WRITE | F_SEAL_SEAL;
+
+/// All of that, at that place. Not by a mapping: the system would clear each
+/// page before it is written.
+bool write_at(const file_descriptor& to, uint64_t at, const_bytes content) {
+  while (!content.empty()) {
+    auto n = ::pwrite(to.get(), content.data(), content.size(),
+                      static_cast<off_t>(at));
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n <= 0)
+      return false;
+    at += static_cast<uint64_t>(n);
+    content = content.subspan(static_cast<size_t>(n));
+  }
+  return true;
+}
 
 } // namespace
 
@@ -34,29 +48,21 @@ arriving_file::make(std::string path, uint64_t bytes, chunk_list chunks,
   file_descriptor file{
     ::memfd_create("millrace-weights", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   if (!file || ::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0)
-    return system_error(path, "get");
-  std::span<std::byte> room;
-  if (bytes > 0) {
-    auto* p =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
-    if (p == MAP_FAILED)
-      return system_error(path, "map");
-    ::madvise(p, bytes, MADV_HUGEPAGE); // where the system gives any
-    room = {static_cast<std::byte*>(p), bytes};
-  }
+    return system_error(path, "get memory for it");
   // Opened anew: what is mapped of a file that was opened to be written counts
   // as written for as long as it is mapped.
   auto again = "/proc/self/fd/" + std::to_string(file.get());
   file_descriptor shown{::open(again.c_str(), O_RDONLY | O_CLOEXEC)};
   auto seen = map_open_file(std::move(shown), path);
-  if (!seen || ::fcntl(file.get(), F_ADD_SEALS, early_seals) != 0) {
-    auto why = seen ? system_error(path, "seal") : std::move(seen.failure());
-    if (!room.empty())
-      ::munmap(room.data(), room.size());
-    return why;
-  }
-  std::shared_ptr<arriving_file> out{new arriving_file{
-    std::move(path), std::move(chunks), std::move(*seen), room}};
+  if (!seen)
+    return seen.failure();
+  if (::fcntl(file.get(), F_ADD_SEALS, early_seals) != 0)
+    return system_error(path, "seal memory for it");
+  auto& content = seen->content; // where the system has larger pages
+  ::madvise(const_cast<std::byte*>(content.data()), content.size(),
+            MADV_HUGEPAGE);
+  std::shared_ptr<arriving_file> out{
+    new arriving_file{std::move(path), std::move(chunks), std::move(*seen)}};
   out->in_memory_ = true;
   out->written_ = std::move(file);
   out->from_ = std::move(from);
@@ -69,22 +75,19 @@ std::shared_ptr<arriving_file>
 arriving_file::over(std::string path, mapped_file x, chunk_list chunks) {
   MILLRACE_ASSERT(chunks.size() == chunks_in(x.content.size()));
   return std::shared_ptr<arriving_file>{
-    new arriving_file{std::move(path), std::move(chunks), std::move(x), {}}};
+    new arriving_file{std::move(path), std::move(chunks), std::move(x)}};
 }
 
-arriving_file::arriving_file(std::string path, chunk_list chunks, mapped_file x,
-                             std::span<std::byte> room)
+arriving_file::arriving_file(std::string path, chunk_list chunks, mapped_file x)
   : path_(std::move(path)),
     chunks_(std::move(chunks)),
     file_(std::move(x.file)),
     content_(std::move(x.content)),
-    room_(room),
     states_(chunks_.size()) {
 }
 
-arriving_file::~arriving_file() {
-  if (!room_.empty())
-    ::munmap(room_.data(), room_.size());
+size_t arriving_file::bytes_of(size_t chunk) const {
+  return std::min<uint64_t>(chunk_bytes, bytes() - chunk * chunk_bytes);
 }
 
 bool arriving_file::claim(size_t chunk) {
@@ -93,67 +96,71 @@ bool arriving_file::claim(size_t chunk) {
   return x == state::absent && (x = state::coming, true);
 }
 
-/// Whether a chunk that was claimed is what it should be: then it is there.
-result<void> arriving_file::settle(size_t chunk) {
-  auto begin = chunk * chunk_bytes;
-  auto n = std::min<uint64_t>(chunk_bytes, bytes() - begin);
-  auto right = chunks_.matches(chunk, content_.view().subspan(begin, n));
-  settle(chunk, right);
-  if (right)
-    return {};
-  return error{ec::bad_config, path_ + ": its bytes from "
-                                 + std::to_string(begin)
-                                 + " on have not the SHA-256 they should"};
-}
-
 result<void> arriving_file::put(size_t chunk, const_bytes content) {
-  auto begin = chunk * chunk_bytes;
-  auto n = std::min<uint64_t>(chunk_bytes, bytes() - begin);
-  if (content.size() != n)
+  if (auto n = bytes_of(chunk); content.size() != n)
     return error{ec::bad_config, path_ + ": a chunk has "
                                    + std::to_string(content.size())
                                    + " bytes, expected " + std::to_string(n)};
   if (!claim(chunk))
     return {};
-  if (room_.empty()) { // for it cannot be whole, whose chunk was claimed
-    settle(chunk, false);
-    return error{ec::bad_config,
-                 path_
-                   + ": is used where it lies, and takes nothing from"
-                     " elsewhere"};
-  }
-  std::memcpy(room_.data() + begin, content.data(), n);
-  return settle(chunk);
+  if (in_memory_)
+    return take(chunk, content);
+  settle(chunk, false);
+  return error{ec::bad_config,
+               path_
+                 + ": is used where it lies, and takes nothing from elsewhere"};
 }
 
 result<void> arriving_file::verify(size_t chunk) {
   if (!claim(chunk))
     return {};
-  if (from_)
-    if (auto done = read(chunk); !done) {
-      settle(chunk, false);
-      return done;
-    }
-  return settle(chunk);
+  auto content = find(chunk);
+  if (content)
+    return take(chunk, *content);
+  settle(chunk, false);
+  return content.failure();
 }
 
-/// Of one that was claimed.
-result<void> arriving_file::read(size_t chunk) {
+/// A chunk as it is on the disk. Of what is to be copied it is there until this
+/// thread asks for the next.
+result<const_bytes> arriving_file::find(size_t chunk) const {
   auto begin = chunk * chunk_bytes;
-  auto rest =
-    room_.subspan(begin, std::min<uint64_t>(chunk_bytes, bytes() - begin));
-  while (!rest.empty()) {
-    auto at = static_cast<off_t>(rest.data() - room_.data());
-    auto n = ::pread(from_.get(), rest.data(), rest.size(), at);
-    if (n < 0 && errno == EINTR)
+  auto n = bytes_of(chunk);
+  if (!in_memory_)
+    return content_.view().subspan(begin, n);
+  thread_local std::vector<std::byte> part;
+  part.resize(chunk_bytes);
+  for (size_t have = 0; have < n;) {
+    auto got = ::pread(from_.get(), part.data() + have, n - have,
+                       static_cast<off_t>(begin + have));
+    if (got < 0 && errno == EINTR)
       continue;
-    if (n <= 0)
-      return error{ec::unavailable,
-                   path_ + ": cannot be read from " + std::to_string(at)
-                     + " on: "
-                     + (n == 0 ? "it ends there" : std::strerror(errno))};
-    rest = rest.subspan(static_cast<size_t>(n));
+    if (got < 0)
+      return system_error(path_, "read it");
+    if (got == 0)
+      return error{ec::unavailable, path_ + ": ends after "
+                                      + std::to_string(begin + have) + " of "
+                                      + std::to_string(bytes()) + " bytes"};
+    have += static_cast<size_t>(got);
   }
+  return const_bytes{part}.first(n);
+}
+
+/// What a chunk that was claimed is said to be: if that is right, it is there.
+result<void> arriving_file::take(size_t chunk, const_bytes content) {
+  auto begin = chunk * chunk_bytes;
+  if (!chunks_.matches(chunk, content)) {
+    settle(chunk, false);
+    return error{ec::bad_config, path_ + ": its bytes from "
+                                   + std::to_string(begin)
+                                   + " on have not the SHA-256 they should"};
+  }
+  if (in_memory_ && !write_at(written_, begin, content)) {
+    auto why = system_error(path_, "get memory for it");
+    settle(chunk, false);
+    return why;
+  }
+  settle(chunk, true);
   return {};
 }
 
@@ -164,7 +171,7 @@ void arriving_file::settle(size_t chunk, bool there) {
     states_[chunk] = there ? state::there : state::absent;
     if (!there)
       return;
-    if (++there_ == chunks() && !room_.empty())
+    if (++there_ == chunks() && in_memory_)
       seal();
     for (auto& x : waiting_)
       x.missing -= x.what.first <= chunk && chunk < x.what.last;
@@ -177,11 +184,7 @@ void arriving_file::settle(size_t chunk, bool there) {
     x.then({});
 }
 
-/// Only what is mapped to be written keeps it from being sealed.
 void arriving_file::seal() {
-  if (!room_.empty())
-    ::munmap(room_.data(), room_.size());
-  room_ = {};
   auto sealed = ::fcntl(written_.get(), F_ADD_SEALS, last_seals) == 0;
   MILLRACE_ASSERT(sealed);
   written_ = file_descriptor{};

@@ -5,7 +5,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -16,16 +15,15 @@ namespace millrace {
 
 /// A file that comes chunk by chunk, in any order and from any thread. A chunk
 /// is there once it is what the list says. Who is handed the file, or looks at
-/// it, before it is whole sees something or other where a chunk is not there
-/// yet, and waits for what it needs.
+/// it, before it is whole waits for what it needs.
 class arriving_file {
 public:
-  /// One in memory, without a name. What is there stays as it is: nobody
-  /// outside this process can change the file, and once it is whole nobody can
-  /// at all (memfd_create(2), file seals). `path` is how errors name it.
-  /// Given what it is to be a copy of, chunks can come from there too; nobody
-  /// who changes that afterwards changes this.
-  /// Errors: unavailable, with the system's reason.
+  /// One in memory, without a name. What is there stays as it is: who is handed
+  /// the file can only read it, and once it is whole nobody can change it at
+  /// all (memfd_create(2), file seals). `path` is how errors name it. Given
+  /// what it is to be a copy of, chunks can come from there too; nobody who
+  /// changes that afterwards changes this. Errors: unavailable, with the
+  /// system's reason.
   static result<std::shared_ptr<arriving_file>>
   make(std::string path, uint64_t bytes, chunk_list chunks,
        file_descriptor from = file_descriptor{});
@@ -37,7 +35,8 @@ public:
 
   /// Takes a chunk, unless it is there or somebody else is bringing it.
   /// Errors: bad_config when it is not the right one: then it is not there, and
-  /// may come again; or when this is over a file on the disk.
+  /// may come again; or when this is over a file on the disk; unavailable when
+  /// the system has no memory for it.
   result<void> put(size_t chunk, const_bytes content);
 
   /// Has a chunk of a file on the disk be there, unless it is: by a look at
@@ -79,7 +78,6 @@ public:
   const std::string& path() const { return path_; }
   const chunk_list& list() const { return chunks_; }
 
-  ~arriving_file();
   arriving_file(const arriving_file&) = delete;
   arriving_file& operator=(const arriving_file&) = delete;
 
@@ -92,12 +90,12 @@ private:
     arrived then;
   };
 
-  arriving_file(std::string path, chunk_list chunks, mapped_file x,
-                std::span<std::byte> room);
+  arriving_file(std::string path, chunk_list chunks, mapped_file x);
 
+  size_t bytes_of(size_t chunk) const;
   bool claim(size_t chunk);
-  result<void> read(size_t chunk);
-  result<void> settle(size_t chunk);
+  result<const_bytes> find(size_t chunk) const;
+  result<void> take(size_t chunk, const_bytes content);
   void settle(size_t chunk, bool there);
   void seal();
 
@@ -106,9 +104,8 @@ private:
   file_descriptor file_;
   shared_bytes content_;
   bool in_memory_ = false;
-  std::span<std::byte> room_; ///< the same, to be written; empty once whole
-  file_descriptor written_;   ///< likewise
-  file_descriptor from_;      ///< what it is a copy of, if it is
+  file_descriptor written_; ///< the same, to be written; none once whole
+  file_descriptor from_;    ///< what it is a copy of, if it is
   mutable std::mutex mutex_;
   std::vector<state> states_;    ///< guarded, as all that follows
   size_t there_ = 0;             ///< chunks

@@ -59,20 +59,20 @@ struct cache_options {
   supervisor_actor owner;                ///< hears what there is
   /// For models; 0: as much as leaves a part of the host's to others.
   byte_count memory{};
-  host_probe probe; ///< tells how much that is; empty, or of zeros: no limit
+  bool read = false; ///< what is on the disk into memory, if there is room
+  host_probe probe;  ///< tells how much that is; empty, or of zeros: no limit
   eviction evict = eviction::cost;
   /// Gets what other hosts have; null where there is none.
   std::function<relay_actor()> find_relay = [] { return relay_actor{}; };
 };
 
 /// Hands out bundles, each opened and verified once for all who ask: one
-/// mapping, one physical copy. What is on this host's disk is read into memory,
-/// where it stays as it was verified; if there is no room, it is used where it
-/// lies. What is not, its relay gets from others. Both stay in memory when
-/// nobody uses them any more, until their room is needed (FP-39, QU-38);
-/// what others gave stays on the disk, too, where it is found again after a
-/// restart. What turns out to be broken on the disk is used no more, and got
-/// from others.
+/// mapping, one physical copy. What is on this host's disk is used where it
+/// lies, or read into memory, where it stays as it was verified. What is not
+/// there its relay gets from others. What is in memory stays when nobody uses
+/// it any more, until its room is needed (FP-39, QU-38); what others gave stays
+/// on the disk, too, where it is found again after a restart. What turns out to
+/// be broken on the disk is used no more, and got from others.
 cache_actor::behavior_type
 cache(cache_actor::stateful_pointer<struct cache_state> self,
       cache_options options);

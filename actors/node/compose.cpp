@@ -98,6 +98,7 @@ private:
           x.disk = how.disk;
           x.owner = supervisor_actor{self};
           x.memory = how.memory;
+          x.read = how.read;
           x.probe = probe;
           x.evict = how.evict;
           x.find_relay = find_relay;

@@ -6,9 +6,11 @@
 #include <condition_variable>
 #include <csignal>
 #include <fcntl.h>
+#include <fstream>
 #include <mutex>
 #include <poll.h>
 #include <sched.h>
+#include <sstream>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <thread>
@@ -66,6 +68,26 @@ service::service(std::vector<std::string> arguments, const std::string& log,
   ::close(file);
   if (space >= 0)
     ::close(space);
+}
+
+void service::kill() {
+  ::kill(pid_, SIGKILL);
+  ::waitpid(pid_, nullptr, 0);
+  pid_ = -1;
+}
+
+/// By proc(5), stat: what follows the program's name, which may have spaces.
+double service::processor_seconds() const {
+  std::ifstream in{"/proc/" + std::to_string(pid_) + "/stat"};
+  std::string text;
+  std::getline(in, text);
+  std::istringstream rest{text.substr(std::min(text.rfind(')'), text.size()))};
+  std::string skipped;
+  for (int i = 2; i < 14; ++i)
+    rest >> skipped;
+  double user = 0, system = 0;
+  rest >> user >> system;
+  return (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
 }
 
 service::~service() {

@@ -34,6 +34,11 @@ public:
   service& operator=(const service&) = delete;
   ~service();
 
+  /// At once, as if its host had lost power.
+  void kill();
+  /// That it has used, with all its threads.
+  double processor_seconds() const;
+
 private:
   pid_t pid_ = -1;
 };

@@ -7,24 +7,17 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
-
-#include <arpa/inet.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <sched.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <optional>
 
 #include "client/operator_client.hpp"
 #include "millrace/bench/bench.hpp"
 #include "millrace/bench/bench_cluster.hpp"
+#include "millrace/bench/shaped_hosts.hpp"
 #include "millrace/child.hpp"
 #include "millrace/print.hpp"
 #include "models/bundle_store.hpp"
 #include "models/chunks.hpp"
 #include "runtime/bytes.hpp"
-#include "runtime/file_descriptor.hpp"
 #include "transport/keys/key_file.hpp"
 #include "transport/messages/all.hpp"
 
@@ -39,97 +32,22 @@ struct chain_bench_options {
   std::vector<size_t> receivers{1, 2, 4, 8};
   uint64_t mbit = 400;
   int rounds = 3;
+  bool skip_unicast = false;
 };
 
 constexpr auto chain_patience = 300s;
-
-std::string space_of(size_t host) {
-  return "/run/netns/mrb" + std::to_string(host);
-}
-
-std::string address_of(size_t host) {
-  return "10.77.0." + std::to_string(host + 1);
-}
-
-/// Runs a function in a process of its own, on another host; its end is 0 when
-/// that returns true.
-pid_t on_host(size_t host, const std::function<bool()>& f) {
-  auto pid = ::fork();
-  if (pid != 0)
-    return pid;
-  file_descriptor space{::open(space_of(host).c_str(), O_RDONLY | O_CLOEXEC)};
-  ::_exit(::setns(space.get(), CLONE_NEWNET) == 0 && f() ? 0 : 1);
-}
-
-bool has_ended_well(pid_t x) {
-  int status = 0;
-  return ::waitpid(x, &status, 0) == x && status == 0;
-}
-
-/// What a plain TCP connection carries from one host to another, in bytes a
-/// second: the floor of everything here.
-result<double> plain_rate(uint64_t bytes) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0)
-    return error{ec::unavailable, "no pipe", {}};
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(5001);
-  ::inet_pton(AF_INET, address_of(1).c_str(), &to.sin_addr);
-  auto* address = reinterpret_cast<sockaddr*>(&to);
-  auto receiver = on_host(1, [&] {
-    file_descriptor door{::socket(AF_INET, SOCK_STREAM, 0)};
-    int yes = 1;
-    ::setsockopt(door.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    if (::bind(door.get(), address, sizeof to) != 0
-        || ::listen(door.get(), 1) != 0)
-      return false;
-    file_descriptor in{::accept(door.get(), nullptr, nullptr)};
-    std::vector<char> part(1 << 20);
-    auto begin = steady_now();
-    uint64_t got = 0;
-    for (ssize_t n = 0; (n = ::read(in.get(), part.data(), part.size())) > 0;)
-      got += static_cast<uint64_t>(n);
-    auto rate = static_cast<double>(got) / to_seconds(steady_now() - begin);
-    return got == bytes && ::write(ends[1], &rate, sizeof rate) == sizeof rate;
-  });
-  auto sender = on_host(0, [&] {
-    file_descriptor out{::socket(AF_INET, SOCK_STREAM, 0)};
-    for (int i = 0; ::connect(out.get(), address, sizeof to) != 0; ++i)
-      if (i == 100)
-        return false;
-      else
-        ::poll(nullptr, 0, 10);
-    std::vector<char> part(1 << 20, 'x');
-    for (auto left = bytes; left > 0;) {
-      auto n =
-        ::write(out.get(), part.data(), std::min<uint64_t>(left, part.size()));
-      if (n <= 0)
-        return false;
-      left -= static_cast<uint64_t>(n);
-    }
-    return true;
-  });
-  auto sent = has_ended_well(sender);
-  auto got = has_ended_well(receiver);
-  double rate = 0;
-  auto read = sent && got ? ::read(ends[0], &rate, sizeof rate) : 0;
-  ::close(ends[0]);
-  ::close(ends[1]);
-  if (read != sizeof rate)
-    return error{ec::unavailable, "no plain connection between hosts", {}};
-  return rate;
-}
 
 /// A source of a model and hosts that have nothing.
 class travellers {
 public:
   static result<std::unique_ptr<travellers>>
   start(const chain_bench_options& x, const std::string& bundles,
-        const std::string& folder, size_t receivers, bulk_topology topology) {
+        const std::string& folder, uint64_t bytes, size_t receivers,
+        bulk_topology topology) {
     std::unique_ptr<travellers> out{new travellers};
     out->folder_ = folder;
     out->model_ = x.model;
+    out->bytes_ = bytes;
     out->receivers_ = receivers;
     std::filesystem::create_directories(folder + "/nothing");
     auto config = folder + "/chain.yaml";
@@ -158,8 +76,15 @@ public:
     return error{ec::unavailable, "the hosts did not meet; see " + folder, {}};
   }
 
-  /// Seconds until all of them have all of it, verified.
-  result<double> give() {
+  /// How it went until all of them had all of it, verified.
+  struct outcome {
+    double seconds = 0;
+    double relay_cost = 0; ///< seconds of processor time a byte, of a host
+                           ///< that gets and gives it
+  };
+
+  /// Of a chain one in the middle may be killed when it has half.
+  result<outcome> give(bool one_dies) {
     model_settings wanted;
     wanted.model = model_;
     wanted.replicas = receivers_;
@@ -170,9 +95,12 @@ public:
     if (!ordered)
       return ordered.failure();
     for (auto until = steady_now() + chain_patience; steady_now() < until;
-         shell_->idle(5ms))
+         shell_->idle(5ms)) {
+      if (one_dies && !dead_)
+        kill_the_middle();
       if (all_have_it())
-        return to_seconds(steady_now() - begin);
+        return outcome{to_seconds(steady_now() - begin), relay_cost()};
+    }
     return error{ec::unavailable,
                  "not every host had the model after "
                    + format_duration(chain_patience) + "; see " + folder_,
@@ -218,22 +146,49 @@ private:
     return {};
   }
 
+  void kill_the_middle() {
+    auto list = shell_->ask<chain_list>("./chains", get_chains{}, 1s);
+    if (!list || list->chains.empty())
+      return;
+    auto& hops = list->chains.front().hops;
+    if (hops.size() < receivers_)
+      return;
+    auto& victim = hops[hops.size() / 2];
+    for (size_t host = 1; host <= receivers_ && victim.chunks > 0; ++host)
+      if (name_of(host) == victim.node && 2 * victim.missing <= victim.chunks) {
+        nodes_[host]->kill();
+        dead_ = host;
+      }
+  }
+
+  /// A host's in the mean. The last of the chain gives nothing, and is counted
+  /// as one that does: too little for a chain of two, and hardly for more.
+  double relay_cost() const {
+    double used = 0;
+    for (size_t host = 1; host <= receivers_; ++host)
+      used += nodes_[host]->processor_seconds();
+    return used / static_cast<double>(receivers_ * bytes_);
+  }
+
   bool all_have_it() {
     std::vector<uint64_t> ids;
     for (size_t host = 1; host <= receivers_; ++host)
-      ids.push_back(shell_->send(name_of(host) + "/cache", get_cache{}));
+      if (host != dead_)
+        ids.push_back(shell_->send(name_of(host) + "/cache", get_cache{}));
     auto answers = shell_->wait(ids, 1s);
     size_t have = 0;
     for (auto& [id, answer] : answers)
       if (auto x = shell_->read<cache_status>(answer))
         for (auto& y : x->bundles)
           have += y.model == model_ && y.state == cache_place::memory;
-    return have == receivers_;
+    return have == ids.size();
   }
 
   std::string folder_;
   std::string model_;
+  uint64_t bytes_ = 0;
   size_t receivers_ = 0;
+  std::optional<size_t> dead_; ///< a host
   std::unique_ptr<operator_client> shell_;
   std::vector<std::unique_ptr<service>> nodes_;
 };
@@ -252,10 +207,17 @@ public:
     auto model = bundle_store{bundles_}.open(options_.model, "", verify::sizes);
     if (!model)
       return model.failure();
+    if (model->info.format < 2)
+      return error{ec::bad_config,
+                   options_.model
+                     + ": the bundle has format 1, which does not travel;"
+                       " expected one that was imported again",
+                   {}};
     bytes_ = model->info.weights.bytes;
     auto most =
       *std::max_element(options_.receivers.begin(), options_.receivers.end());
-    if (!run_script("up " + std::to_string(most + 1) + " "
+    // The floor needs two hosts beside the source.
+    if (!run_script("up " + std::to_string(std::max<size_t>(most, 2) + 1) + " "
                     + std::to_string(options_.mbit)))
       return error{ec::unavailable,
                    options_.script
@@ -291,23 +253,41 @@ private:
     auto once = static_cast<double>(bytes_) / *rate;
     auto hop = static_cast<double>(chunk_bytes) / *rate;
     auto ideal = once + static_cast<double>(n - 1) * hop;
-    auto chained = seconds(n, bulk_topology::chain);
+    constexpr auto ideal_name = "S/B + (N-1)c/B";
+    auto chained = give(n, bulk_topology::chain, false);
     if (!chained)
       return chained.failure();
-    out.add("in a chain", "s", *chained, ideal, "S/B + (N-1)c/B");
+    out.add("in a chain", "s", chained->seconds, ideal, ideal_name);
     if (n == 1)
       return {};
-    auto unicast = seconds(n, bulk_topology::unicast);
+    auto spliced = plain_relay_cost(std::min<uint64_t>(bytes_, 64u << 20));
+    if (!spliced)
+      return spliced.failure();
+    out.add("processor time of a host", "s/GB", 1e9 * chained->relay_cost,
+            1e9 * *spliced, "a bare relay by splice(2)");
+    if (n > 2) {
+      auto broken = give(n, bulk_topology::chain, true);
+      if (!broken)
+        return broken.failure();
+      out.add("with one killed half-way", "s", broken->seconds, ideal,
+              ideal_name);
+    }
+    if (options_.skip_unicast)
+      return {};
+    auto unicast = give(n, bulk_topology::unicast, false);
     if (!unicast)
       return unicast.failure();
-    out.add("each from the source", "s", *unicast, *chained, "in a chain");
+    out.add("each from the source", "s", unicast->seconds, chained->seconds,
+            "in a chain");
     return {};
   }
 
-  result<double> seconds(size_t n, bulk_topology topology) {
+  result<travellers::outcome> give(size_t n, bulk_topology topology,
+                                   bool one_dies) {
     auto folder = folder_ / ("run" + std::to_string(++runs_));
-    auto hosts = travellers::start(options_, bundles_, folder, n, topology);
-    return hosts ? (*hosts)->give() : hosts.failure();
+    auto hosts =
+      travellers::start(options_, bundles_, folder, bytes_, n, topology);
+    return hosts ? (*hosts)->give(one_dies) : hosts.failure();
   }
 
   chain_bench_options options_;
@@ -349,6 +329,8 @@ void add_chain_bench(CLI::App& bench, common_options& common,
   verb->add_option("--rounds", x->rounds, "Interleaved rounds")
     ->transform(whole_number(1, 1'000))
     ->capture_default_str();
+  verb->add_flag("--skip-unicast", x->skip_unicast,
+                 "Not also each from the source, which takes longest");
   verb->add_option("--script", x->script, "Makes the hosts")
     ->capture_default_str();
 }
