@@ -89,6 +89,7 @@ public:
     wanted.model = model_;
     wanted.replicas = receivers_;
     wanted.device = "sink";
+    auto used = receivers_seconds();
     auto begin = steady_now();
     auto ordered =
       shell_->ask<done>("./registry", set_model{wanted, false, {}});
@@ -99,7 +100,7 @@ public:
       if (one_dies && !dead_)
         kill_the_middle();
       if (all_have_it())
-        return outcome{to_seconds(steady_now() - begin), relay_cost()};
+        return outcome{to_seconds(steady_now() - begin), relay_cost(used)};
     }
     return error{ec::unavailable,
                  "not every host had the model after "
@@ -163,11 +164,17 @@ private:
 
   /// A host's in the mean. The last of the chain gives nothing, and is counted
   /// as one that does: too little for a chain of two, and hardly for more.
-  double relay_cost() const {
-    double used = 0;
+  double relay_cost(double before) const {
+    return (receivers_seconds() - before)
+           / static_cast<double>(receivers_ * bytes_);
+  }
+
+  /// Of processor time, that they have used.
+  double receivers_seconds() const {
+    double out = 0;
     for (size_t host = 1; host <= receivers_; ++host)
-      used += nodes_[host]->processor_seconds();
-    return used / static_cast<double>(receivers_ * bytes_);
+      out += nodes_[host]->processor_seconds();
+    return out;
   }
 
   bool all_have_it() {
