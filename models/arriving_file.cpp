@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace millrace {
@@ -47,7 +48,9 @@ arriving_file::make(std::string path, uint64_t bytes, chunk_list chunks,
   MILLRACE_ASSERT(chunks.size() == chunks_in(bytes));
   file_descriptor file{
     ::memfd_create("millrace-weights", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
-  if (!file || ::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0)
+  // Who is handed it as another user cannot open it to be written, either.
+  if (!file || ::fchmod(file.get(), S_IRUSR) != 0
+      || ::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0)
     return system_error(path, "get memory for it");
   // Opened anew: what is mapped of a file that was opened to be written counts
   // as written for as long as it is mapped.

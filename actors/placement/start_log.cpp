@@ -15,7 +15,7 @@ void start_log::add(const assignment& x, timestamp now) {
 }
 
 bool start_log::is_under_way(const entry& x) {
-  return x.what.how.state == replica_condition::starting;
+  return x.what.ready == 0us && x.what.how.state != replica_condition::failed;
 }
 
 void start_log::give_up(entry& x, const std::string& why) {

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "models/arriving_file.hpp"
 #include "runtime/file_descriptor.hpp"
@@ -179,6 +180,9 @@ TEST_CASE("P8: nobody can change a file that arrives but who brings it") {
     return p != MAP_FAILED;
   };
   CHECK_FALSE(writable());
+  struct stat seen {};
+  REQUIRE(::fstat(fd, &seen) == 0);
+  CHECK((seen.st_mode & 0777) == 0400); // nor to be opened anew by others
   CHECK(::pwrite(fd, "x", 1, 0) == -1);
   CHECK(::ftruncate(fd, 0) == -1);
   for (size_t i = 0; i < 3; ++i)

@@ -59,7 +59,9 @@ TEST_CASE("start_log: what does not come to be ready says why") {
   x.add(copy_of("a", "w1"), decided_at);
   x.add(copy_of("b", "w2"), decided_at);
   x.on_inventory(says("w1", "a"), decided_at + 1ms);
-  x.on_inventory(says("w1"), decided_at + 2ms);
+  x.on_inventory(says("w1", "a", replica_condition::draining),
+                 decided_at + 2ms);
+  x.on_inventory(says("w1"), decided_at + 3ms);
   x.on_lost("w2");
   auto all = x.list(decided_at + 1s);
   REQUIRE(all.size() == 2);

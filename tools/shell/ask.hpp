@@ -43,6 +43,16 @@ node_names(operator_client& cluster, const std::vector<std::string>& args = {},
 /// The node that has the controller's actors. Errors: unavailable.
 result<std::string> find_controller(operator_client& cluster);
 
+/// Asks one of these. Errors: as find_controller's, and what it answers.
+template <class Answer, class Request>
+result<Answer> ask_controller(operator_client& cluster,
+                              const std::string& actor, const Request& x) {
+  auto node = find_controller(cluster);
+  if (!node)
+    return node.failure();
+  return cluster.ask<Answer>(*node + "/" + actor, x);
+}
+
 /// What to say where a node is named that is not among those that are there.
 std::string no_such_node(const std::string& name,
                          const std::vector<std::string>& there,

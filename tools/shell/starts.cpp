@@ -4,10 +4,12 @@
 /// The command `cold-starts`: from the decision that a replica is to be there
 /// to its first answer.
 
+#include <algorithm>
 #include <array>
 #include <iostream>
 
 #include "runtime/text.hpp"
+#include "runtime/units.hpp"
 #include "shell/ask.hpp"
 #include "shell/views.hpp"
 
@@ -29,7 +31,8 @@ bool has_failed(const replica_start& x) {
   return x.how.state == replica_condition::failed;
 }
 
-/// What is under way takes all the time that is not accounted for.
+/// What is under way takes all the time that is not accounted for. Nodes say
+/// how long steps took, so it may be less than none.
 std::array<step, 4> steps_of(const replica_start& x) {
   std::array<step, 4> out{{{'.', x.order},
                            {'=', x.how.fetch},
@@ -41,23 +44,21 @@ std::array<step, 4> steps_of(const replica_start& x) {
   for (auto& y : out)
     known += y.took;
   auto now = x.order == 0us ? 0u : x.how.from.empty() ? 1u : 2u;
-  out[now].took += x.ago - known;
+  out[now].took += std::max(0us, x.ago - known);
   return out;
 }
 
 std::string line_of(const replica_start& x, size_t width) {
+  double all = 0;
   auto steps = steps_of(x);
-  microseconds all{0};
   for (auto& y : steps)
-    all += y.took;
+    all += to_seconds(std::max(0us, y.took));
   std::string out;
-  microseconds until{0};
+  double until = 0;
   for (auto& y : steps) {
-    until += y.took;
-    auto end = all > 0us ? width * static_cast<size_t>(until.count())
-                             / static_cast<size_t>(all.count())
-                         : 0;
-    out.append(end - std::min(end, out.size()), y.mark);
+    until += to_seconds(std::max(0us, y.took));
+    auto part = all > 0 ? until / all : 0;
+    out.resize(static_cast<size_t>(part * static_cast<double>(width)), y.mark);
   }
   return out;
 }
@@ -75,11 +76,7 @@ std::string or_dash(microseconds x) {
 } // namespace
 
 int show_starts(shell& in, const arguments& args) {
-  auto controller = find_controller(in.cluster);
-  if (!controller)
-    return complain(in, controller.failure().text);
-  auto list =
-    in.cluster.ask<start_list>(*controller + "/placement", get_starts{});
+  auto list = ask_controller<start_list>(in.cluster, "placement", get_starts{});
   if (!list)
     return complain(in, list.failure().text);
   auto& all = list->starts;

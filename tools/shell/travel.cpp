@@ -83,10 +83,7 @@ void draw(const chain_status& x) {
 } // namespace
 
 int show_chains(shell& in, const arguments&) {
-  auto controller = find_controller(in.cluster);
-  if (!controller)
-    return complain(in, controller.failure().text);
-  auto x = in.cluster.ask<chain_list>(*controller + "/chains", get_chains{});
+  auto x = ask_controller<chain_list>(in.cluster, "chains", get_chains{});
   if (!x)
     return complain(in, x.failure().text);
   if (in.form == output_form::json)

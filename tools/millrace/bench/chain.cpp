@@ -99,8 +99,14 @@ public:
          shell_->idle(5ms)) {
       if (one_dies && !dead_)
         kill_the_middle();
-      if (all_have_it())
-        return outcome{to_seconds(steady_now() - begin), relay_cost(used)};
+      if (!all_have_it())
+        continue;
+      if (one_dies && !dead_)
+        return error{ec::unavailable,
+                     "all had the model before a relay could be killed; see "
+                       + folder_,
+                     {}};
+      return outcome{to_seconds(steady_now() - begin), relay_cost(used)};
     }
     return error{ec::unavailable,
                  "not every host had the model after "
