@@ -71,17 +71,13 @@ struct device_config {
 struct cache_config {
   byte_count memory;
   byte_count disk;
-  bool read = false;
   eviction evict = eviction::cost;
-  MILLRACE_FIELDS(cache_config, memory, disk, read, evict)
+  MILLRACE_FIELDS(cache_config, memory, disk, evict)
   static constexpr auto notes() {
     return std::array{
       note{"bytes of memory, at most; 0: as much as leaves 15 % of the host's"},
       note{"bytes of the disk below data, at most, for what other hosts gave,"
            " which is found there again after a restart; 0: nothing is kept"},
-      note{"whether models of its own are read into memory, too: there nobody"
-           " can change them while they are used, and the next start need not"
-           " read them; but each node of a host has a copy"},
       note{"what makes room: cost, what is got again soonest for its size and"
            " was not used for long; lru, what was not used for longest"}};
   }

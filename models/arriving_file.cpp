@@ -81,6 +81,15 @@ arriving_file::over(std::string path, mapped_file x, chunk_list chunks) {
     new arriving_file{std::move(path), std::move(chunks), std::move(x)}};
 }
 
+std::shared_ptr<arriving_file>
+arriving_file::sealed(std::string path, mapped_file x, chunk_list chunks) {
+  auto out = over(std::move(path), std::move(x), std::move(chunks));
+  out->in_memory_ = true;
+  out->there_ = out->chunks();
+  std::fill(out->states_.begin(), out->states_.end(), state::there);
+  return out;
+}
+
 arriving_file::arriving_file(std::string path, chunk_list chunks, mapped_file x)
   : path_(std::move(path)),
     chunks_(std::move(chunks)),

@@ -33,6 +33,11 @@ public:
   static std::shared_ptr<arriving_file> over(std::string path, mapped_file x,
                                              chunk_list chunks);
 
+  /// One in memory that somebody has verified whole and sealed: `x` is all of
+  /// it, and nobody can change it any more.
+  static std::shared_ptr<arriving_file> sealed(std::string path, mapped_file x,
+                                               chunk_list chunks);
+
   /// Takes a chunk, unless it is there or somebody else is bringing it.
   /// Errors: bad_config when it is not the right one: then it is not there, and
   /// may come again; or when this is over a file on the disk; unavailable when
@@ -112,5 +117,9 @@ private:
   std::vector<waiting> waiting_; ///< for some that are not there
   std::optional<error> given_up_;
 };
+
+/// Makes memory for a file, as arriving_file::make; or has it already.
+using memory_maker = std::function<result<std::shared_ptr<arriving_file>>(
+  std::string path, uint64_t bytes, chunk_list chunks, file_descriptor from)>;
 
 } // namespace millrace

@@ -178,7 +178,8 @@ result<bool> find_weights(bundle& x) {
   return fine ? result<bool>{true} : fine.failure();
 }
 
-result<bundle> open_bundle(const std::string& directory, verify how) {
+result<bundle> open_bundle(const std::string& directory, verify how,
+                           const memory_maker& memory) {
   auto out = open_without_weights(directory, how);
   if (!out)
     return out;
@@ -201,8 +202,8 @@ result<bundle> open_bundle(const std::string& directory, verify how) {
         out->weights_file =
           arriving_file::over(path, std::move(*part), std::move(*chunks));
       } else {
-        auto copy = arriving_file::make(path, bytes, std::move(*chunks),
-                                        std::move(part->file));
+        auto copy =
+          memory(path, bytes, std::move(*chunks), std::move(part->file));
         if (!copy)
           return copy.failure();
         out->weights_file = std::move(*copy);

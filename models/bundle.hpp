@@ -36,10 +36,11 @@ enum class verify : uint8_t {
   hashes           ///< and every byte is right
 };
 
-/// Opens NAME/VERSION/.
+/// Opens NAME/VERSION/. `memory` is what its weights come into, if they do.
 /// Errors: unavailable when a file is missing; bad_config when the manifest is
-/// wrong or bytes differ from it, naming the file.
-result<bundle> open_bundle(const std::string& directory, verify how);
+/// wrong or bytes differ from it, naming the file; what `memory` refuses.
+result<bundle> open_bundle(const std::string& directory, verify how,
+                           const memory_maker& memory = arriving_file::make);
 
 /// Has the weights be where they are in their file, once what that begins with
 /// is there. False: some lie askew, so all of it has to be there first.

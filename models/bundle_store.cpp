@@ -83,8 +83,8 @@ std::vector<std::string> subdirectories(const std::string& directory) {
 
 result<bundle> open_version(const std::string& directory,
                             const std::string& name, uint64_t version,
-                            verify how) {
-  auto x = open_bundle(directory, how);
+                            verify how, const memory_maker& memory) {
+  auto x = open_bundle(directory, how, memory);
   if (x && x->info.name != name)
     return error{ec::bad_config, directory + "/model.yaml: says model "
                                    + shown(x->info.name) + ", expected "
@@ -113,8 +113,8 @@ bundle_store::listing bundle_store::list() const {
       continue;
     }
     for (auto version : versions(name)) {
-      auto x =
-        open_version(directory_of(name, version), name, version, verify::sizes);
+      auto x = open_version(directory_of(name, version), name, version,
+                            verify::sizes, arriving_file::make);
       if (!x) {
         out.broken.push_back(std::move(x.failure()));
         continue;
@@ -128,12 +128,12 @@ bundle_store::listing bundle_store::list() const {
 }
 
 result<bundle> bundle_store::open(const std::string& name,
-                                  const std::string& version,
-                                  verify how) const {
+                                  const std::string& version, verify how,
+                                  const memory_maker& memory) const {
   auto number = resolve(name, version);
   if (!number)
     return number.failure();
-  return open_version(directory_of(name, *number), name, *number, how);
+  return open_version(directory_of(name, *number), name, *number, how, memory);
 }
 
 std::vector<std::string>

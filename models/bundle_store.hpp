@@ -48,7 +48,8 @@ public:
   /// The bundle found so, opened. Errors: as resolve and open_bundle;
   /// bad_config when its manifest has another version than its directory.
   result<bundle> open(const std::string& name, const std::string& version,
-                      verify how) const;
+                      verify how,
+                      const memory_maker& memory = arriving_file::make) const;
 
   std::vector<uint64_t> versions(const std::string& name) const;
 

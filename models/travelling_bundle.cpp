@@ -27,7 +27,8 @@ result<std::vector<shared_bytes>> pieces_of(const bundle& x) {
 }
 
 result<bundle> begin(const std::string& id,
-                     const std::vector<shared_bytes>& pieces) {
+                     const std::vector<shared_bytes>& pieces,
+                     const memory_maker& memory) {
   auto refuse = [&](const std::string& why) {
     return error{ec::bad_config, "bundle " + id + ": " + why, {}};
   };
@@ -59,8 +60,8 @@ result<bundle> begin(const std::string& id,
                   : chunk_list::read(pieces[1].text(), bytes, sha256);
   if (!chunks)
     return refuse(chunks.failure().text);
-  auto room =
-    arriving_file::make(out.directory + "/" + file, bytes, std::move(*chunks));
+  auto room = memory(out.directory + "/" + file, bytes, std::move(*chunks),
+                     file_descriptor{});
   if (!room)
     return room.failure();
   out.weights_file = std::move(*room);

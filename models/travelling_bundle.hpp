@@ -15,10 +15,13 @@ std::string id_of(const bundle& x);
 /// Errors: bad_request of one of format 1, whose weights have no such list.
 result<std::vector<shared_bytes>> pieces_of(const bundle& x);
 
-/// A bundle of these pieces, without any weights yet.
-/// Errors: bad_config for what is not what the id, or the manifest, says.
+/// A bundle of these pieces, whose weights are as the memory that is made for
+/// them: none of them is there, as a rule.
+/// Errors: bad_config for what is not what the id, or the manifest, says; what
+/// `memory` refuses.
 result<bundle> begin(const std::string& id,
-                     const std::vector<shared_bytes>& pieces);
+                     const std::vector<shared_bytes>& pieces,
+                     const memory_maker& memory = arriving_file::make);
 
 /// The chunks that say where the weights are.
 chunk_range first_chunks(const bundle& x);

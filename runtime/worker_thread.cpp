@@ -32,38 +32,39 @@ void worker_thread::post(job x) {
   filled_.notify_one();
 }
 
-void worker_thread::repeat(milliseconds pause, job x) {
+void worker_thread::post_after(milliseconds wait, job x) {
   {
     std::lock_guard guard{mutex_};
-    repeated_ = std::move(x);
-    pause_ = pause;
-    again_ = {};
+    later_.emplace(steady_now() + wait, std::move(x));
   }
   filled_.notify_one();
 }
 
+void worker_thread::repeat(milliseconds pause, job x) {
+  post([this, pause, x = std::move(x)]() mutable {
+    x();
+    post_after(pause, [this, pause, x = std::move(x)] { repeat(pause, x); });
+  });
+}
+
 void worker_thread::run() {
-  auto due = [this] {
-    return stopping_ || !jobs_.empty() || steady_now() >= again_;
-  };
   std::unique_lock guard{mutex_};
-  for (;;) {
-    if (again_ == far_future)
-      filled_.wait(guard, due);
-    else if (!filled_.wait_until(guard, again_, due))
-      continue;
-    if (stopping_)
-      return;
-    auto repeats = jobs_.empty();
-    auto next = repeats ? repeated_ : std::move(jobs_.front());
-    if (!repeats)
+  while (!stopping_) {
+    if (!jobs_.empty()) {
+      auto next = std::move(jobs_.front());
       jobs_.pop_front();
-    guard.unlock();
-    next();
-    next = nullptr; // what it holds goes before the lock is taken again
-    guard.lock();
-    if (repeats)
-      again_ = steady_now() + pause_;
+      guard.unlock();
+      next();
+      next = nullptr; // what it holds goes before the lock is taken again
+      guard.lock();
+    } else if (later_.empty()) {
+      filled_.wait(guard);
+    } else if (auto first = later_.begin(); steady_now() >= first->first) {
+      jobs_.push_back(std::move(first->second));
+      later_.erase(first);
+    } else {
+      filled_.wait_until(guard, first->first);
+    }
   }
 }
 

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -30,6 +31,9 @@ public:
 
   void post(job x);
 
+  /// After so long, or later when there is something else to do.
+  void post_after(milliseconds wait, job x);
+
   /// Has a job done now and so long after each time it was done.
   void repeat(milliseconds pause, job x);
 
@@ -39,9 +43,7 @@ private:
   std::mutex mutex_;
   std::condition_variable filled_;
   std::deque<job> jobs_;
-  job repeated_;
-  milliseconds pause_{0};
-  timestamp again_ = far_future;
+  std::multimap<timestamp, job> later_;
   bool stopping_ = false;
   std::thread thread_;
 };

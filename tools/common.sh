@@ -87,10 +87,13 @@ install_packages() {
   fi
 }
 
-# build PRESET FOLDER
+# build PRESET FOLDER [TARGET...]: all of them, if none is named
 build() {
-  step "configuring ($1)" cmake --preset "$1"
-  step "building ($1)" env NINJA_STATUS='[%f/%t] ' ninja -C "$2"
+  preset=$1
+  folder=$2
+  shift 2
+  step "configuring ($preset)" cmake --preset "$preset"
+  step "building ($preset)" env NINJA_STATUS='[%f/%t] ' ninja -C "$folder" "$@"
 }
 
 # prepare_tour FOLDER: all that tools/tour serves and shows.

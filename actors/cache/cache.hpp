@@ -46,8 +46,11 @@ public:
 model_info describe(const manifest& x, std::vector<std::string> aliases);
 model_info describe(const bundle& x, std::vector<std::string> aliases);
 
-/// A reader of a directory, on a thread of its own.
-std::unique_ptr<bundle_reader> read_directory(std::string directory);
+/// A reader of a directory, on a thread of its own. While `memory` refuses with
+/// conflict, another process of the host reads it: whoever asks waits for that.
+std::unique_ptr<bundle_reader>
+read_directory(std::string directory,
+               memory_maker memory = arriving_file::make);
 
 /// One of a directory, on a thread of its own that gives way to others.
 std::unique_ptr<bundle_keeper> keep_in_directory(std::string directory);
@@ -59,20 +62,20 @@ struct cache_options {
   supervisor_actor owner;                ///< hears what there is
   /// For models; 0: as much as leaves a part of the host's to others.
   byte_count memory{};
-  bool read = false; ///< what is on the disk into memory, if there is room
-  host_probe probe;  ///< tells how much that is; empty, or of zeros: no limit
+  host_probe probe; ///< tells how much that is; empty, or of zeros: no limit
   eviction evict = eviction::cost;
   /// Gets what other hosts have; null where there is none.
   std::function<relay_actor()> find_relay = [] { return relay_actor{}; };
 };
 
 /// Hands out bundles, each opened and verified once for all who ask: one
-/// mapping, one physical copy. What is on this host's disk is used where it
-/// lies, or read into memory, where it stays as it was verified. What is not
-/// there its relay gets from others. What is in memory stays when nobody uses
-/// it any more, until its room is needed (FP-39, QU-38); what others gave stays
-/// on the disk, too, where it is found again after a restart. What turns out to
-/// be broken on the disk is used no more, and got from others.
+/// mapping, one physical copy. What is on this host's disk is read into memory,
+/// where it stays as it was verified, or used where it lies, where there is no
+/// room. What is not there its relay gets from others. What is in memory stays
+/// when nobody uses it any more, until its room is needed (FP-39, QU-38); what
+/// others gave stays on the disk, too, where it is found again after a restart.
+/// What turns out to be broken on the disk is used no more, and got from
+/// others.
 cache_actor::behavior_type
 cache(cache_actor::stateful_pointer<struct cache_state> self,
       cache_options options);

@@ -41,17 +41,22 @@ namespace {
 /// Between two looks into the directory.
 constexpr auto look_again = 2000ms;
 
+/// While another process of the host reads a bundle into memory.
+constexpr auto try_again = 10ms;
+constexpr int most_tries = 3000;
+
 class directory_reader : public bundle_reader {
 public:
-  explicit directory_reader(std::string directory)
+  directory_reader(std::string directory, memory_maker memory)
     : folder_(directory),
       store_(std::move(directory)),
+      memory_(std::move(memory)),
       thread_("cache") {}
 
   void open(const std::string& model, uint64_t version, verify how,
             opened done) override {
     thread_.post([this, model, version, how, done = std::move(done)] {
-      done(open_now(model, version, how));
+      open_soon(model, version, how, done, most_tries);
     });
   }
 
@@ -92,17 +97,34 @@ private:
     chunk_range chunks;
   };
 
+  /// When no other process of the host reads it into memory, or when one has.
+  /// One that takes too long may stand still: then it is used where it lies.
+  void open_soon(const std::string& model, uint64_t version, verify how,
+                 const opened& done, int tries) {
+    auto x = open_now(model, version, how);
+    if (x || x.failure().code != ec::conflict)
+      return done(std::move(x));
+    if (tries == 0)
+      return done(open_now(model, version, verify::all_but_weights));
+    thread_.post_after(try_again, [this, model, version, how, done, tries] {
+      open_soon(model, version, how, done, tries - 1);
+    });
+  }
+
   result<fetched> open_now(const std::string& model, uint64_t version,
                            verify how) {
-    auto x = store_.open(model, std::to_string(version), how);
+    auto x = store_.open(model, std::to_string(version), how, memory_);
     if (!x)
       return x.failure();
     auto aliases = store_.aliases(model);
     if (!aliases)
       return aliases.failure();
     auto info = describe(*x, pointing_at(*aliases, version));
+    auto& file = x->weights_file;
+    auto is_there =
+      how == verify::into_memory && file && file->has({0, file->chunks()});
     return fetched{std::make_shared<bundle>(std::move(*x)), std::move(info),
-                   "disk"};
+                   is_there ? "memory" : "disk"};
   }
 
   /// Verifies a chunk and comes back for the next, so that whoever has
@@ -150,6 +172,7 @@ private:
   std::string folder_;
   bool missed_ = false; ///< on the thread
   bundle_store store_;
+  memory_maker memory_;
   // What follows is used on the thread.
   std::set<std::string> reported_;
   std::optional<std::vector<model_info>> told_;
@@ -160,8 +183,10 @@ private:
 
 } // namespace
 
-std::unique_ptr<bundle_reader> read_directory(std::string directory) {
-  return std::make_unique<directory_reader>(std::move(directory));
+std::unique_ptr<bundle_reader> read_directory(std::string directory,
+                                              memory_maker memory) {
+  return std::make_unique<directory_reader>(std::move(directory),
+                                            std::move(memory));
 }
 
 } // namespace millrace

@@ -62,8 +62,8 @@ void cache_state::on_tick() {
 bool cache_state::make_room_to_read(const key& k) {
   auto& [model, version, wanted] = k;
   auto* here = find_here(model, version);
-  if (!options_.read || here == nullptr || here->content.empty()
-      || here->bytes == 0 || (!wanted.empty() && wanted != here->content)
+  if (here == nullptr || here->content.empty() || here->bytes == 0
+      || (!wanted.empty() && wanted != here->content)
       || broken_.contains(here->content))
     return false;
   limit_memory();

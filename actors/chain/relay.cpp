@@ -240,10 +240,11 @@ void relay_state::pull(const std::string& id, content& c) {
       order.known = std::move(*known);
   // What `begin` makes `wanted` looks at, on the same thread.
   auto made = std::make_shared<std::shared_ptr<const bundle>>(c.bytes);
-  order.begin = [id, made, tell = teller<content_begun>(self_),
+  order.begin = [id, made, memory = options_.memory,
+                 tell = teller<content_begun>(self_),
                  tell_found = teller<content_found>(self_)](
                   auto& head) -> result<std::shared_ptr<bulk_content>> {
-    auto fresh = travelling::begin(id, head);
+    auto fresh = travelling::begin(id, head, memory);
     if (!fresh)
       return fresh.failure();
     auto x = std::make_shared<bundle>(std::move(*fresh));

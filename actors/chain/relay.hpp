@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actors/handles.hpp"
+#include "models/bundle.hpp"
 #include "transport/bulk/bulk.hpp"
 #include "transport/bus.hpp"
 
@@ -10,6 +11,8 @@ namespace millrace {
 struct relay_options {
   bus* net = nullptr;
   std::shared_ptr<bulk_port> port;
+  /// Makes memory for what comes.
+  memory_maker memory = arriving_file::make;
   /// Draws the secrets by which its contents are given.
   std::function<std::string()> draw_token;
 };

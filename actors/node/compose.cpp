@@ -77,8 +77,8 @@ private:
   void add_worker() {
     if (ground_.bulk)
       add("relay", "",
-          [options =
-             relay_options{ground_.net, ground_.bulk, ground_.draw_token}](
+          [options = relay_options{ground_.net, ground_.bulk, ground_.memory,
+                                   ground_.draw_token}](
             supervisor_actor::pointer self) {
             return self->spawn(relay, options);
           });
@@ -98,7 +98,6 @@ private:
           x.disk = how.disk;
           x.owner = supervisor_actor{self};
           x.memory = how.memory;
-          x.read = how.read;
           x.probe = probe;
           x.evict = how.evict;
           x.find_relay = find_relay;

@@ -10,6 +10,9 @@
 
 namespace millrace {
 
+using device_maker = std::function<result<std::unique_ptr<device>>(
+  const device_config&, device_listener&)>;
+
 /// What a node's actors stand on. The real world and the simulated one put
 /// different things here, and that is all the difference between them.
 struct node_ground {
@@ -22,15 +25,14 @@ struct node_ground {
   /// Of a directory, what came from other hosts; empty: that is not kept.
   std::function<std::shared_ptr<bundle_keeper>(std::string)> keep_bundles =
     keep_in_directory;
+  memory_maker memory = arriving_file::make; ///< for what comes from those
   std::shared_ptr<bulk_port> bulk; ///< null: nothing is got from other hosts
   std::function<std::string()> draw_token; ///< a secret
   /// Empty: object stores are not to be had.
   std::function<result<std::unique_ptr<object_store>>(
     const object_store_config&)>
     open_store = open_object_store;
-  std::function<result<std::unique_ptr<device>>(const device_config&,
-                                                device_listener&)>
-    make_device;
+  device_maker make_device;
   host_probe probe;
   std::shared_ptr<span_recorder> spans = std::make_shared<span_recorder>();
   std::function<std::vector<finding>()> examine; ///< its host; may be empty

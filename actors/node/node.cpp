@@ -13,8 +13,9 @@
 #include <caf/scoped_actor.hpp>
 
 #include "actors/node/bulk.hpp"
-#include "actors/node/compose.hpp"
+#include "actors/node/devices.hpp"
 #include "actors/node/supervisor_state.hpp"
+#include "models/host_memory.hpp"
 #include "runtime/http_server.hpp"
 #include "runtime/random.hpp"
 #include "runtime/service_notice.hpp"
@@ -372,28 +373,16 @@ private:
     ground.counts = counts_;
     ground.state = health_;
     ground.facts = facts_;
-    ground.read_bundles = [directory = mine().models] {
-      return std::shared_ptr<bundle_reader>{read_directory(directory)};
+    ground.memory = memory_shared_on(bus_->self().host);
+    ground.read_bundles = [directory = mine().models, memory = ground.memory] {
+      return std::shared_ptr<bundle_reader>{read_directory(directory, memory)};
     };
     ground.bulk = bulk_;
     ground.draw_token = [] { return random_secret(); };
-    emulated_ground times;
-    times.random = random_stream{entropy()};
-    if (!config_.profiles.empty()) {
-      auto book = read_book(config_.profiles);
-      if (!book)
-        return book.failure();
-      times.profiles = std::make_shared<profile_book>(std::move(*book));
-    }
-    ground.make_device =
-      [times](const device_config& d,
-              device_listener& to) -> result<std::unique_ptr<device>> {
-      if (d.type == device_type::cpu)
-        return make_cpu_device(
-          millrace::describe(d),
-          {d.isolation, d.process_memory, d.load_limit, d.run_limit}, to);
-      return make_emulated_device(millrace::describe(d), d.emulate, to, times);
-    };
+    auto make = make_devices_of(config_);
+    if (!make)
+      return make.failure();
+    ground.make_device = std::move(*make);
     ground.probe = read_host;
     ground.aside = [this](std::function<void()> job) {
       std::lock_guard guard{mutex_};

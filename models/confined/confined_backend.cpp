@@ -105,10 +105,10 @@ private:
     auto ask = [&](const lane_order& order, std::span<const int> files) {
       return send_record(lane, order, files)
                ? receive_record(lane, answer, until)
-               : arrival::ended;
+               : received::ended;
     };
     auto came = ask({}, {});
-    if (came == arrival::record && answer.what == lane_answer::needs_room) {
+    if (came == received::record && answer.what == lane_answer::needs_room) {
       if (answer.room > most)
         return error{ec::too_large,
                      "its parts need " + format_bytes(answer.room)
@@ -120,9 +120,9 @@ private:
       std::array files{memory.file().get()};
       came = ask({lane_order::fetch, 0, 0, 0, memory.size()}, files);
     }
-    if (came == arrival::nothing)
+    if (came == received::nothing)
       return lost("was ended after " + format_duration(to_us(settings_.limit)));
-    if (came == arrival::ended)
+    if (came == received::ended)
       return std::optional<size_t>{};
     if (answer.what != lane_answer::done)
       return error{ec::bad_request, text_of(answer.text)};

@@ -121,7 +121,7 @@ private:
       return;
     load_answer never;
     while (receive_record(life_line_, never, steady_now() + look_seldom)
-           == arrival::nothing)
+           == received::nothing)
       if (is_crowded())
         return lose(crowded);
     lose("ended");
@@ -177,20 +177,20 @@ private:
     heard out;
     auto begin = steady_now();
     auto until = begin + longest;
-    auto came = arrival::nothing;
-    while (came == arrival::nothing && steady_now() < until) {
+    auto came = received::nothing;
+    while (came == received::nothing && steady_now() < until) {
       came = receive_record(life_line_, out.answer,
                             std::min(until, steady_now() + look_again));
-      if (came == arrival::nothing && is_crowded())
+      if (came == received::nothing && is_crowded())
         return error{ec::unavailable,
                      "the model's process " + std::string{crowded}};
     }
-    if (came == arrival::nothing)
+    if (came == received::nothing)
       return error{ec::unavailable,
                    "the model was not loaded within "
                      + format_duration(to_us(settings_.load_limit))
                      + ", and its process was ended"};
-    if (came == arrival::ended)
+    if (came == received::ended)
       return error{ec::unavailable, "the model's process ended with "
                                       + end_text(end_process())
                                       + " while it loaded the model"};
@@ -435,12 +435,12 @@ private:
     for (int stopped = 0;;) {
       auto next = std::min(end.at, steady_now() + look_again);
       switch (receive_record(on.connection, answer, next)) {
-      case arrival::record:
+      case received::record:
         return true;
-      case arrival::ended:
+      case received::ended:
         lose("ended");
         return false;
-      case arrival::nothing:
+      case received::nothing:
         break;
       }
       auto state = look();

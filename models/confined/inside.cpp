@@ -8,6 +8,7 @@
 #include <future>
 #include <latch>
 #include <mutex>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,9 +18,9 @@
 #include "models/confined/confinement.hpp"
 #include "models/confined/orders.hpp"
 #include "models/confined/parts.hpp"
-#include "models/confined/records.hpp"
 #include "models/confined/sanitized.hpp"
 #include "models/device/warm_up.hpp"
+#include "runtime/records.hpp"
 #include "runtime/worker_thread.hpp"
 #include "runtime/yaml_record.hpp"
 
@@ -32,6 +33,25 @@ nanoseconds processor_time() {
   timespec x{};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &x);
   return std::chrono::seconds{x.tv_sec} + nanoseconds{x.tv_nsec};
+}
+
+/// Weights as this process alone has them: what it writes there nobody else
+/// sees, and a page that it does not write is the node's. (QUART's forked
+/// copies of parameters, QU-40.)
+result<shared_bytes> map_privately(const file_descriptor& file,
+                                   const std::string& path) {
+  auto seen = map_open_file(file_descriptor{::dup(file.get())}, path);
+  if (!seen || seen->content.size() == 0)
+    return seen ? std::move(seen->content)
+                : result<shared_bytes>{seen.failure()};
+  auto n = seen->content.size();
+  auto* p = ::mmap(nullptr, n, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_NORESERVE, file.get(), 0);
+  if (p == MAP_FAILED)
+    return error{ec::unavailable, path + ": cannot be mapped", {}};
+  return shared_bytes{
+    {static_cast<const std::byte*>(p), n},
+    {p, [n](const void* x) { ::munmap(const_cast<void*>(x), n); }}};
 }
 
 /// The bundle that an order brings, as if it had been opened here. The node has
@@ -53,10 +73,10 @@ result<bundle> receive_bundle(const life_order& order,
   }
   if (out.info.weights.file.empty())
     return out;
-  auto weights = map_open_file(std::move(files.at(1)), "the weights");
+  auto weights = map_privately(files.at(1), "the weights");
   if (!weights)
     return weights.failure();
-  auto tensors = read_safetensors(weights->content);
+  auto tensors = read_safetensors(*weights);
   if (!tensors)
     return tensors.failure();
   out.weights = std::move(*tensors);
@@ -87,7 +107,7 @@ public:
     lane_order order;
     for (;;) {
       std::vector<file_descriptor> files;
-      if (receive_record(node_, order, far_future, &files) != arrival::record)
+      if (receive_record(node_, order, far_future, &files) != received::record)
         return;
       lane_answer answer;
       if (auto able = take_memory(order, files); !able)
@@ -173,7 +193,7 @@ public:
 
   void live() {
     std::vector<file_descriptor> files;
-    if (receive_record(life_, order_, far_future, &files) != arrival::record)
+    if (receive_record(life_, order_, far_future, &files) != received::record)
       return;
     if (order_.what == life_order::take_apart)
       return take_apart_for_node(files);
@@ -181,7 +201,7 @@ public:
     if (!tell(load(files, answer), answer))
       return;
     life_order next;
-    if (receive_record(life_, next) != arrival::record
+    if (receive_record(life_, next) != received::record
         || !tell(warm_up_lanes(answer), answer))
       return;
     life_order never;
@@ -407,7 +427,7 @@ int be_template(file_descriptor node) {
   ending_children ending;
   for (;;) {
     std::vector<file_descriptor> files;
-    if (receive_record(node, order, far_future, &files) != arrival::record)
+    if (receive_record(node, order, far_future, &files) != received::record)
       return 0;
     template_answer answer;
     if (order.what == template_order::fork && files.size() == 1) {

@@ -5,7 +5,7 @@ namespace millrace::confined {
 
 /// Whether a sanitizer is compiled in: these map terabytes of shadow, look at
 /// /proc and say on stderr what they found.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(MILLRACE_SANITIZED_ADDRESS) || defined(MILLRACE_SANITIZED_THREAD)
 inline constexpr bool sanitized = true;
 #else
 inline constexpr bool sanitized = false;

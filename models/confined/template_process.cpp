@@ -101,7 +101,7 @@ result<void> template_process::start_locked() {
   greeting hello;
   auto until = steady_now() + start_limit;
   auto came = receive_record(ends->first, hello, until);
-  if (came == arrival::record && hello.able) {
+  if (came == received::record && hello.able) {
     connection_ = std::move(ends->first);
     backend_ = text_of(hello.text);
     return {};
@@ -110,9 +110,9 @@ result<void> template_process::start_locked() {
   int status = 0;
   ::waitpid(id_, &status, 0);
   id_ = -1;
-  if (came == arrival::record)
+  if (came == received::record)
     return refused(program, text_of(hello.text));
-  return refused(program, came == arrival::nothing
+  return refused(program, came == received::nothing
                             ? "it took more than a minute"
                             : "it ended with " + end_text(status));
 }
@@ -127,7 +127,7 @@ bool template_process::ask(const template_order& order,
                            template_answer& answer) {
   auto until = steady_now() + answer_limit;
   if (connection_ && send_record(connection_, order, files)
-      && receive_record(connection_, answer, until) == arrival::record)
+      && receive_record(connection_, answer, until) == received::record)
     return true;
   stop_locked(); // what it says later would answer another order
   return false;

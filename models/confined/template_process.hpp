@@ -7,7 +7,7 @@
 #include <sys/types.h>
 
 #include "models/confined/orders.hpp"
-#include "models/confined/records.hpp"
+#include "runtime/records.hpp"
 
 namespace millrace::confined {
 

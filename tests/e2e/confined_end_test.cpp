@@ -163,7 +163,7 @@ TEST_CASE("confined: a template that has ended is started again") {
   auto first = *children_of(::getpid()).begin();
   REQUIRE(::kill(first, SIGKILL) == 0);
   std::this_thread::sleep_for(100ms);
-  auto life = confined::make_connection();
+  auto life = make_connection();
   REQUIRE(life);
   auto process = parent.fork(life->second);
   REQUIRE(process);
@@ -174,7 +174,7 @@ TEST_CASE("confined: a template that has ended is started again") {
 TEST_CASE("confined: a process is ended also while its template stands still") {
   confined::template_process parent;
   REQUIRE(parent.start());
-  auto life = confined::make_connection();
+  auto life = make_connection();
   REQUIRE(life);
   auto process = parent.fork(life->second);
   REQUIRE(process);

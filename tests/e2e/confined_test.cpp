@@ -133,6 +133,25 @@ TEST_CASE("confined: a model that fails says why and lives on") {
   CHECK(model.run(floats({1, 4})));
 }
 
+TEST_CASE("QU-40: what a model writes to its parameters no other replica of it"
+          " sees, nor does who has them for the next") {
+  confined_model one{"tallying"};
+  one.ready();
+  auto x = floats({1, 4}, 0);
+  auto run = [&](confined_model& model) {
+    auto y = model.run(x);
+    REQUIRE(y);
+    return values_of((*y)[0])[0];
+  };
+  auto first = run(one);
+  CHECK(run(one) == first + 1);
+  CHECK(run(one) == first + 2);
+  confined_model another{"tallying"};
+  another.ready();
+  CHECK(run(another) == first);
+  CHECK(open_bundle(std::string{TEST_BUNDLES} + "/tallying/1", verify::hashes));
+}
+
 TEST_CASE("confined: what does not load says why") {
   bundle broken{*make_bundle("broken")};
   confined_model model{std::make_shared<const bundle>(std::move(broken))};

@@ -16,7 +16,8 @@ namespace {
 
 /// A worker that has no bundles of its own.
 std::string empty_handed(const temporary_directory& folder) {
-  return "    roles: [worker]\n    models: " + folder.path() + "\n";
+  return "    roles: [worker]\n    host: another\n    models: " + folder.path()
+         + "\n";
 }
 
 } // namespace

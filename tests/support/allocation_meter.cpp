@@ -24,11 +24,7 @@ void count_given_back(size_t n) {
 
 } // namespace
 
-#ifndef __has_feature
-#  define __has_feature(x) 0
-#endif
-
-#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+#ifdef MILLRACE_SANITIZED_ADDRESS
 
 // As compiler-rt declares them; GCC has them in its library, but no header.
 extern "C" int __sanitizer_install_malloc_and_free_hooks(

@@ -19,6 +19,13 @@ live_cluster::live_cluster(std::map<std::string, std::string> nodes,
     text += "  " + name + ":\n    peers: " + endpoint(name, "peers")
             + "\n    operators: " + endpoint(name, "operators")
             + "\n    data: data/" + name + "\n";
+    // Else it would have the memory of those of other tests.
+    if (body.find("host:") == std::string::npos)
+      text += "    host: "
+              + (network != nullptr
+                   ? name
+                   : folder_.path().substr(folder_.path().rfind('/') + 1))
+              + "\n";
     if (body.find("models:") == std::string::npos)
       text += "    models: " + bundles + "\n";
     if (body.find("gateway") != std::string::npos) {

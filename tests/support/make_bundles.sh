@@ -20,6 +20,7 @@ import() {
 import identity --input x:F32:-1,4
 import affine --input x:F32:-1,4 --output y
 import picky --input x:F32:-1,4
+import tallying --input x:F32:-1,4
 import ballast --input x:F32:-1,4
 import lasting --input x:F32:-1,4
 import wide --input x:F32:-1,4

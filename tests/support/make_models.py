@@ -30,6 +30,18 @@ class Affine(torch.nn.Module):
         return x @ self.weight.t() + self.shift
 
 
+class Tallying(torch.nn.Module):
+    """Counts its runs, by writing where its parameters are."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros(4))
+
+    def forward(self, x):
+        self.count += 1
+        return x + self.count
+
+
 class Centred(torch.nn.Module):
     """Depends on the other rows of its batch."""
 
@@ -139,26 +151,27 @@ class Halves(torch.nn.Module):
         return x - x.float().mean(0).to(x.dtype)
 
 
-class Fatal(torch.nn.Module):
-    """Writes to its parameters, which are mapped to be read, when a row
-    contains a number above 100."""
+def read_far_behind(x):
+    """Reads terabytes from where a tensor lies on, until the process ends."""
+    lengths = torch.full([1], 1 << 40, dtype=torch.long)
+    return torch.segment_reduce(x.flatten(), "sum", lengths=lengths, axis=0,
+                                unsafe=True)
 
-    def __init__(self):
-        super().__init__()
-        self.weight = torch.nn.Parameter(torch.ones(4))
+
+class Fatal(torch.nn.Module):
+    """Ends its process when a row contains a number above 100."""
 
     def forward(self, x):
         if bool((x > 100).any()):
-            self.weight.add_(1)
-        return x * self.weight
+            x = x + read_far_behind(x)
+        return x
 
 
-class Doomed(Fatal):
-    """Writes to its parameters whatever it is asked."""
+class Doomed(torch.nn.Module):
+    """Ends its process whatever it is asked."""
 
     def forward(self, x):
-        self.weight.add_(1)
-        return x * self.weight
+        return x + read_far_behind(x)
 
 
 class Mute(torch.nn.Module):
@@ -417,7 +430,7 @@ def main():
     torch.manual_seed(1)
     torch.jit.script(Nested(Sized())).save(str(folder / "nested-sized.pt"))
     torch.jit.script(Nested(Affine())).save(str(folder / "nested-affine.pt"))
-    for module in (Identity(), Affine(), Centred(), Picky(), Two(), Ballast(), Lasting(),
+    for module in (Identity(), Affine(), Centred(), Picky(), Two(), Ballast(), Lasting(), Tallying(),
                    Deceptive(), Sized(), Double(), Halves(), Wide(),
                    Fatal(), Doomed(), Mute(), Forever(), Prying(),
                    Relay(), Checked(), Residual(), Encoder(), Counting(), Around(),

@@ -33,10 +33,12 @@ nodes:
     operators: ipc://{folder}/operators
   w1:
     roles: [worker]
+    host: "w1 of {folder}"
     peers: ipc://{folder}/w1.peers
     models: {bundles}
   w2:
     roles: [worker]
+    host: "w2 of {folder}"
     peers: ipc://{folder}/w2.peers
     models: {bundles_of_w2}
     devices: [{{type: emulated, kind: slow, lanes: 2}}]

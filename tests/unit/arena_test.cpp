@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "models/confined/arena_pool.hpp"
-#include "models/confined/records.hpp"
+#include "runtime/records.hpp"
 #include "tests/support/builders.hpp"
 
 using namespace millrace;
@@ -180,39 +180,38 @@ TEST_CASE("arena_pool: what is in use outlives it") {
 }
 
 TEST_CASE("records: one that is too short, too long or missing is no record") {
-  auto ends = confined::make_connection();
+  auto ends = make_connection();
   REQUIRE(ends);
   auto& [a, b] = *ends;
   constexpr timestamp passed{};
   uint64_t x = 0;
-  CHECK(confined::receive_record(b, x, passed) == confined::arrival::nothing);
-  REQUIRE(confined::send_record(a, uint64_t{7}));
-  CHECK(confined::receive_record(b, x) == confined::arrival::record);
+  CHECK(receive_record(b, x, passed) == received::nothing);
+  REQUIRE(send_record(a, uint64_t{7}));
+  CHECK(receive_record(b, x) == received::record);
   CHECK(x == 7);
-  REQUIRE(confined::send_record(a, uint32_t{7}));
-  CHECK(confined::receive_record(b, x) == confined::arrival::ended);
-  REQUIRE(confined::send_record(a, std::array<uint64_t, 2>{}));
-  CHECK(confined::receive_record(b, x) == confined::arrival::ended);
+  REQUIRE(send_record(a, uint32_t{7}));
+  CHECK(receive_record(b, x) == received::ended);
+  REQUIRE(send_record(a, std::array<uint64_t, 2>{}));
+  CHECK(receive_record(b, x) == received::ended);
   a = file_descriptor{};
-  CHECK(confined::receive_record(b, x) == confined::arrival::ended);
-  CHECK_FALSE(confined::send_record(b, x));
+  CHECK(receive_record(b, x) == received::ended);
+  CHECK_FALSE(send_record(b, x));
 }
 
 TEST_CASE("records: open files come along, and only where they are wanted") {
-  auto ends = confined::make_connection();
+  auto ends = make_connection();
   REQUIRE(ends);
   auto& [a, b] = *ends;
   auto file = made();
   std::array files{file.file().get(), file.file().get()};
-  REQUIRE(confined::send_record(a, uint64_t{1}, files));
+  REQUIRE(send_record(a, uint64_t{1}, files));
   uint64_t x = 0;
   std::vector<file_descriptor> got;
-  CHECK(confined::receive_record(b, x, far_future, &got)
-        == confined::arrival::record);
+  CHECK(receive_record(b, x, far_future, &got) == received::record);
   CHECK(got.size() == 2);
-  REQUIRE(confined::send_record(a, uint64_t{2}, files));
+  REQUIRE(send_record(a, uint64_t{2}, files));
   auto next = ::dup(a.get()); // the number that a file would get
   ::close(next);
-  CHECK(confined::receive_record(b, x) == confined::arrival::record);
+  CHECK(receive_record(b, x) == received::record);
   CHECK(::fcntl(next, F_GETFD) == -1);
 }

@@ -55,7 +55,6 @@ public:
     cache_options x;
     x.reader = reader = std::make_shared<counting_reader>(store.folder.path());
     x.memory = {memory};
-    x.read = true;
     caf::actor owner{system_->spawn([](caf::event_based_actor*) {
       return caf::behavior{[](const bundle_list&) {}};
     })};

@@ -22,12 +22,12 @@ namespace millrace {
 
 namespace {
 
-/// This program again, with what its descriptors 1 and 2 shall be, and the
-/// network namespace that it lives in; -1 leaves one as it is.
-pid_t start(std::vector<std::string> arguments, int out, int err,
-            int network = -1) {
-  std::string program = "millrace";
-  std::vector<char*> argv{program.data()};
+/// A program, with what its descriptors 1 and 2 shall be, and the network
+/// namespace that it lives in; -1 leaves one as it is.
+pid_t start(const std::string& program, std::vector<std::string> arguments,
+            int out, int err, int network = -1) {
+  std::string name = program == this_program ? "millrace" : program;
+  std::vector<char*> argv{name.data()};
   for (auto& x : arguments)
     argv.push_back(x.data());
   argv.push_back(nullptr);
@@ -43,28 +43,28 @@ pid_t start(std::vector<std::string> arguments, int out, int err,
     ::dup2(out, 1);
   if (err >= 0)
     ::dup2(err, 2);
-  ::execv("/proc/self/exe", argv.data());
+  ::execvp(program.c_str(), argv.data());
   ::_exit(127);
 }
 
 } // namespace
 
-child::child(std::vector<std::string> arguments) {
+child::child(std::vector<std::string> arguments, const std::string& program) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
     return;
-  pid_ = start(std::move(arguments), ends[1], -1);
+  pid_ = start(program, std::move(arguments), ends[1], -1);
   ::close(ends[1]);
   out_ = ends[0];
 }
 
 service::service(std::vector<std::string> arguments, const std::string& log,
-                 const std::string& network) {
+                 const std::string& network, const std::string& program) {
   auto file =
     ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   auto space =
     network.empty() ? -1 : ::open(network.c_str(), O_RDONLY | O_CLOEXEC);
-  pid_ = start(std::move(arguments), file, file, space);
+  pid_ = start(program, std::move(arguments), file, file, space);
   ::close(file);
   if (space >= 0)
     ::close(space);

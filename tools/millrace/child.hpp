@@ -9,11 +9,14 @@
 
 namespace millrace {
 
-/// Another process of this program, whose standard output is read to its end.
+constexpr auto this_program = "/proc/self/exe";
+
+/// Another process, whose standard output is read to its end.
 class child {
 public:
   /// The arguments after the program's name.
-  explicit child(std::vector<std::string> arguments);
+  explicit child(std::vector<std::string> arguments,
+                 const std::string& program = this_program);
 
   /// Waits for its end; returns what it wrote.
   std::string wait();
@@ -23,13 +26,14 @@ private:
   int out_ = -1;
 };
 
-/// A process of this program that runs beside: its output goes to a file. Asked
+/// A process that runs beside: its output goes to a file. Asked
 /// to end, and then made to, with this object.
 class service {
 public:
   /// In a network namespace, a file, unless that is empty.
   service(std::vector<std::string> arguments, const std::string& log,
-          const std::string& network = {});
+          const std::string& network = {},
+          const std::string& program = this_program);
   service(const service&) = delete;
   service& operator=(const service&) = delete;
   ~service();

@@ -4,21 +4,17 @@
 /// `bench chain`: how long it takes until so many hosts have a model, over
 /// links of a known speed (tests/bench/shaped_hosts).
 
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <optional>
 
-#include "client/operator_client.hpp"
 #include "millrace/bench/bench.hpp"
 #include "millrace/bench/bench_cluster.hpp"
+#include "millrace/bench/shaped_cluster.hpp"
 #include "millrace/bench/shaped_hosts.hpp"
-#include "millrace/child.hpp"
 #include "millrace/print.hpp"
 #include "models/bundle_store.hpp"
 #include "models/chunks.hpp"
-#include "runtime/bytes.hpp"
-#include "transport/keys/key_file.hpp"
 #include "transport/messages/all.hpp"
 
 namespace millrace {
@@ -44,36 +40,24 @@ public:
   start(const chain_bench_options& x, const std::string& bundles,
         const std::string& folder, uint64_t bytes, size_t receivers,
         bulk_topology topology) {
+    auto nothing = folder + "/nothing";
+    std::error_code failed;
+    std::filesystem::create_directories(nothing, failed);
+    std::vector<shaped_node> nodes{
+      {"controller, worker", bundles, "{type: emulated, kind: source}"}};
+    nodes.resize(receivers + 1,
+                 {"worker", nothing, "{type: emulated, kind: sink}"});
+    auto hosts =
+      shaped_cluster::start(folder, nodes,
+                            "bulk: {encrypt: false, topology: "
+                              + std::string{to_string(topology)} + "}\n");
+    if (!hosts)
+      return hosts.failure();
     std::unique_ptr<travellers> out{new travellers};
-    out->folder_ = folder;
+    out->hosts_ = std::move(*hosts);
     out->model_ = x.model;
     out->bytes_ = bytes;
-    out->receivers_ = receivers;
-    std::filesystem::create_directories(folder + "/nothing");
-    auto config = folder + "/chain.yaml";
-    auto text = config_of(bundles, folder, receivers, topology);
-    if (auto done = write_file(config, std::as_bytes(std::span{text})); !done)
-      return done.failure();
-    if (auto made = out->make_keys(); !made)
-      return made.failure();
-    for (size_t host = 0; host <= receivers; ++host)
-      out->nodes_.push_back(std::make_unique<service>(
-        std::vector<std::string>{"node", "--config", config, "--node",
-                                 name_of(host)},
-        folder + "/" + name_of(host) + ".log", space_of(host)));
-    auto shell = operator_client::connect("ipc://" + folder + "/operators", 30s,
-                                          folder + "/keys/ops.key");
-    if (!shell)
-      return shell.failure();
-    out->shell_ = std::make_unique<operator_client>(std::move(*shell));
-    for (auto until = steady_now() + 30s; steady_now() < until;
-         out->shell_->idle(20ms)) {
-      auto members =
-        out->shell_->ask<member_list>("./supervisor", get_members{});
-      if (members && members->peers.size() == receivers)
-        return out;
-    }
-    return error{ec::unavailable, "the hosts did not meet; see " + folder, {}};
+    return out;
   }
 
   /// How it went until all of them had all of it, verified.
@@ -87,16 +71,16 @@ public:
   result<outcome> give(bool one_dies) {
     model_settings wanted;
     wanted.model = model_;
-    wanted.replicas = receivers_;
+    wanted.replicas = receivers();
     wanted.device = "sink";
+    auto& shell = hosts_->shell();
     auto used = receivers_seconds();
     auto begin = steady_now();
-    auto ordered =
-      shell_->ask<done>("./registry", set_model{wanted, false, {}});
+    auto ordered = shell.ask<done>("./registry", set_model{wanted, false, {}});
     if (!ordered)
       return ordered.failure();
     for (auto until = steady_now() + chain_patience; steady_now() < until;
-         shell_->idle(5ms)) {
+         shell.idle(5ms)) {
       if (one_dies && !dead_)
         kill_the_middle();
       if (!all_have_it())
@@ -104,66 +88,35 @@ public:
       if (one_dies && !dead_)
         return error{ec::unavailable,
                      "all had the model before a relay could be killed; see "
-                       + folder_,
+                       + hosts_->folder(),
                      {}};
       return outcome{to_seconds(steady_now() - begin), relay_cost(used)};
     }
     return error{ec::unavailable,
                  "not every host had the model after "
-                   + format_duration(chain_patience) + "; see " + folder_,
+                   + format_duration(chain_patience) + "; see "
+                   + hosts_->folder(),
                  {}};
   }
 
 private:
   travellers() = default;
 
-  static std::string name_of(size_t host) { return "h" + std::to_string(host); }
-
-  static std::string config_of(const std::string& bundles,
-                               const std::string& folder, size_t receivers,
-                               bulk_topology topology) {
-    auto out = "cluster: chain\nlog: {level: warning}\nkeys: " + folder
-               + "/keys\nbulk: {encrypt: false, topology: "
-               + std::string{to_string(topology)} + "}\nseeds: [tcp://"
-               + address_of(0) + ":7200]\nnodes:\n";
-    for (size_t host = 0; host <= receivers; ++host) {
-      auto source = host == 0;
-      out += "  " + name_of(host) + ":\n    roles: ["
-             + (source ? "controller, worker" : "worker")
-             + "]\n    peers: tcp://" + address_of(host)
-             + ":7200\n    data: " + folder + "/" + name_of(host)
-             + "\n    models: " + (source ? bundles : folder + "/nothing")
-             + "\n    devices: [{type: emulated, kind: "
-             + (source ? "source" : "sink") + "}]\n";
-      if (source)
-        out += "    operators: ipc://" + folder + "/operators\n";
-    }
-    return out;
-  }
-
-  result<void> make_keys() {
-    std::vector<std::string> nodes;
-    for (size_t host = 0; host <= receivers_; ++host) {
-      auto role = host == 0 ? "controller" : "node";
-      child{{"keys", "new", folder_ + "/keys", name_of(host), "--role", role}}
-        .wait();
-    }
-    child{{"keys", "new", folder_ + "/keys", "ops", "--role", "operator"}}
-      .wait();
-    return {};
-  }
+  /// Hosts 1 to this one.
+  size_t receivers() const { return hosts_->size() - 1; }
 
   void kill_the_middle() {
-    auto list = shell_->ask<chain_list>("./chains", get_chains{}, 1s);
+    auto list = hosts_->shell().ask<chain_list>("./chains", get_chains{}, 1s);
     if (!list || list->chains.empty())
       return;
     auto& hops = list->chains.front().hops;
-    if (hops.size() < receivers_)
+    if (hops.size() < receivers())
       return;
     auto& victim = hops[hops.size() / 2];
-    for (size_t host = 1; host <= receivers_ && victim.chunks > 0; ++host)
-      if (name_of(host) == victim.node && 2 * victim.missing <= victim.chunks) {
-        nodes_[host]->kill();
+    for (size_t host = 1; host <= receivers() && victim.chunks > 0; ++host)
+      if (shaped_cluster::name_of(host) == victim.node
+          && 2 * victim.missing <= victim.chunks) {
+        hosts_->node(host).kill();
         dead_ = host;
       }
   }
@@ -172,38 +125,37 @@ private:
   /// as one that does: too little for a chain of two, and hardly for more.
   double relay_cost(double before) const {
     return (receivers_seconds() - before)
-           / static_cast<double>(receivers_ * bytes_);
+           / static_cast<double>(receivers() * bytes_);
   }
 
   /// Of processor time, that they have used.
   double receivers_seconds() const {
     double out = 0;
-    for (size_t host = 1; host <= receivers_; ++host)
-      out += nodes_[host]->processor_seconds();
+    for (size_t host = 1; host <= receivers(); ++host)
+      out += hosts_->node(host).processor_seconds();
     return out;
   }
 
   bool all_have_it() {
+    auto& shell = hosts_->shell();
     std::vector<uint64_t> ids;
-    for (size_t host = 1; host <= receivers_; ++host)
+    for (size_t host = 1; host <= receivers(); ++host)
       if (host != dead_)
-        ids.push_back(shell_->send(name_of(host) + "/cache", get_cache{}));
-    auto answers = shell_->wait(ids, 1s);
+        ids.push_back(
+          shell.send(shaped_cluster::name_of(host) + "/cache", get_cache{}));
+    auto answers = shell.wait(ids, 1s);
     size_t have = 0;
     for (auto& [id, answer] : answers)
-      if (auto x = shell_->read<cache_status>(answer))
+      if (auto x = shell.read<cache_status>(answer))
         for (auto& y : x->bundles)
           have += y.model == model_ && y.state == cache_place::memory;
     return have == ids.size();
   }
 
-  std::string folder_;
+  std::unique_ptr<shaped_cluster> hosts_;
   std::string model_;
   uint64_t bytes_ = 0;
-  size_t receivers_ = 0;
   std::optional<size_t> dead_; ///< a host
-  std::unique_ptr<operator_client> shell_;
-  std::vector<std::unique_ptr<service>> nodes_;
 };
 
 class chain_bench {
@@ -213,8 +165,6 @@ public:
     : options_(x),
       bundles_(std::move(bundles)),
       bar_(bar) {}
-
-  ~chain_bench() { run_script("down"); }
 
   result<bench_report> run() {
     auto model = bundle_store{bundles_}.open(options_.model, "", verify::sizes);
@@ -230,12 +180,10 @@ public:
     auto most =
       *std::max_element(options_.receivers.begin(), options_.receivers.end());
     // The floor needs two hosts beside the source.
-    if (!run_script("up " + std::to_string(std::max<size_t>(most, 2) + 1) + " "
-                    + std::to_string(options_.mbit)))
-      return error{ec::unavailable,
-                   options_.script
-                     + " made no hosts: it needs root, and iproute2",
-                   {}};
+    auto hosts = shaped_hosts::make(
+      options_.script, std::max<size_t>(most, 2) + 1, options_.mbit);
+    if (!hosts)
+      return hosts.failure();
     bench_report out{"chain", {}};
     std::map<size_t, figures> all;
     auto steps = options_.rounds * static_cast<int>(options_.receivers.size());
@@ -255,10 +203,6 @@ public:
   }
 
 private:
-  bool run_script(const std::string& what) const {
-    return std::system((options_.script + " " + what).c_str()) == 0;
-  }
-
   result<void> run_one(size_t n, figures& out) {
     auto rate = plain_rate(std::min<uint64_t>(bytes_, 64u << 20));
     if (!rate)

@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
+
+/// \file
+/// `bench coldstart`: from the order to the first answer, by where the bytes
+/// are, beside a bare program that loads and runs the same file.
+
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "millrace/bench/bench.hpp"
 #include "millrace/bench/bench_cluster.hpp"
-#include "millrace/bench/driver.hpp"
+#include "millrace/bench/shaped_cluster.hpp"
+#include "millrace/bench/shaped_hosts.hpp"
+#include "millrace/bench/starts_by_order.hpp"
 #include "millrace/print.hpp"
 #include "millrace/progress.hpp"
 #include "models/bundle_store.hpp"
 #include "models/partition/cuts.hpp"
-#include "transport/messages/all.hpp"
+#include "runtime/program_folder.hpp"
 
 namespace millrace {
 
@@ -17,10 +25,41 @@ namespace {
 
 struct cold_start_options : served_options {
   std::string model = "bert-base";
-  size_t parts = 2;
+  std::string file = "build/examples/bert-base.pt";
+  size_t parts = 0;  ///< 0: not in parts, too
+  uint64_t mbit = 0; ///< 0: not over a network, too
+  std::string script = "tests/bench/shaped_hosts";
 };
 
-constexpr auto load_patience = 120s;
+constexpr auto bare_name = "a program that loads and runs it twice";
+
+/// How long a bare program took, in seconds.
+struct bare_run {
+  double load = 0;
+  double first = 0;
+  double second = 0;
+  double all() const { return load + first + second; }
+};
+
+result<bare_run> run_bare(const std::string& file, const signature& s) {
+  auto program = program_folder() + "/load_twice";
+  if (!std::filesystem::exists(program))
+    return error{ec::unavailable,
+                 program
+                   + ": there is no such program; it is built where the"
+                     " tests are",
+                 {}};
+  auto& input = s.inputs.at(0);
+  std::vector<std::string> arguments{file, "1",
+                                     std::string{to_string(input.type)}};
+  for (auto n : with_rows(s, input, 1))
+    arguments.push_back(std::to_string(n));
+  std::istringstream in{child{arguments, program}.wait()};
+  bare_run out;
+  if (!(in >> out.load >> out.first >> out.second))
+    return error{ec::unavailable, file + ": cannot be loaded and run", {}};
+  return out;
+}
 
 /// The files of a bundle, which are in the system's memory once they were read.
 class bundle_files {
@@ -49,50 +88,35 @@ private:
   std::vector<std::string> paths_;
 };
 
-/// A cluster that serves the model, or does not.
+/// A cluster on this host that serves the model, or does not.
 class server {
 public:
   static result<server> start(const bench_setup& x, const std::string& model) {
+    server out;
     auto nodes = bench_cluster::start(x);
     if (!nodes)
       return nodes.failure();
-    auto gateway = (*nodes)->connect(0);
+    out.nodes_ = std::move(*nodes);
+    auto gateway = out.nodes_->connect(0);
     if (!gateway)
       return gateway.failure();
-    auto shell = (*nodes)->operate();
+    out.gateway_ = std::make_unique<client>(std::move(*gateway));
+    auto shell = out.nodes_->operate();
     if (!shell)
       return shell.failure();
-    for (auto until = steady_now() + load_patience; steady_now() < until;
-         shell->idle(10ms)) {
-      auto members = shell->ask<member_list>("./supervisor", get_members{});
-      if (members && members->peers.size() == x.workers)
-        break;
-    }
-    server out;
-    out.model_ = model;
-    out.nodes_ = std::move(*nodes);
-    out.gateway_ = std::make_unique<client>(std::move(*gateway));
     out.shell_ = std::make_unique<operator_client>(std::move(*shell));
-    return out;
+    out.starts_.emplace(model, *out.gateway_, *out.shell_);
+    for (auto until = steady_now() + 30s; steady_now() < until;
+         out.shell_->idle(10ms)) {
+      auto members =
+        out.shell_->ask<member_list>("./supervisor", get_members{});
+      if (members && members->peers.size() == x.workers)
+        return out;
+    }
+    return error{ec::unavailable, "the nodes did not meet", {}};
   }
 
-  /// Has it loaded. Returns the seconds until it was ready, and until its first
-  /// answer.
-  result<std::pair<double, double>> load() {
-    auto begin = steady_now();
-    if (auto done = want(1); !done)
-      return done.failure();
-    auto ready = to_seconds(steady_now() - begin);
-    auto request = request_for(model_, *gateway_);
-    if (!request)
-      return request.failure();
-    auto y = gateway_->infer_one(*request);
-    if (y.status != ec::ok)
-      return error{y.status, y.error, {}};
-    return std::pair{ready, to_seconds(steady_now() - begin)};
-  }
-
-  result<void> unload() { return want(0); }
+  starts_by_order& model() { return *starts_; }
 
   /// The longest that one of its replicas took for a step.
   result<double> slowest(microseconds replica_status::*step) {
@@ -108,39 +132,10 @@ public:
   }
 
 private:
-  /// Orders so many copies, and waits until they are there and no others.
-  result<void> want(uint64_t copies) {
-    auto list = shell_->ask<model_list>("./registry", get_models{});
-    if (!list)
-      return list.failure();
-    auto settings = list->models.at(0).settings;
-    settings.replicas = copies;
-    auto done_so =
-      shell_->ask<done>("./registry", set_model{settings, false, {}});
-    if (!done_so)
-      return done_so.failure();
-    std::string note;
-    for (auto until = steady_now() + load_patience; steady_now() < until;) {
-      shell_->idle(1ms);
-      list = shell_->ask<model_list>("./registry", get_models{});
-      if (!list)
-        return list.failure();
-      auto& x = list->models.at(0);
-      note = x.note;
-      if (x.settings.replicas == copies && x.ready == copies && x.starting == 0)
-        return {};
-    }
-    return error{ec::unavailable,
-                 model_ + " was not loaded within "
-                   + format_duration(load_patience)
-                   + (note.empty() ? "" : ": " + note),
-                 {}};
-  }
-
-  std::string model_;
   std::unique_ptr<bench_cluster> nodes_;
   std::unique_ptr<client> gateway_;
   std::unique_ptr<operator_client> shell_;
+  std::optional<starts_by_order> starts_;
 };
 
 class cold_start_bench {
@@ -156,67 +151,222 @@ public:
     auto model = bundle_store{bundles_}.open(options_.model, "", verify::sizes);
     if (!model)
       return model.failure();
-    if (auto fine =
-          check_cuts({options_.parts, {}, {}, 1}, model->info.layers.size());
-        !fine)
-      return std::move(fine.failure()).within(options_.model);
-    auto whole = start("whole", 1);
-    auto parts = whole ? start("parts", options_.parts) : std::move(whole);
-    if (!parts)
-      return parts.failure();
-    bench_report out{"coldstart", {}};
-    figures all{options_.model + ","};
-    for (int round = 0; round < options_.rounds; ++round) {
-      bar_.show(1.0 * round / options_.rounds, "round");
-      if (auto done = run_round(*whole, *parts, all); !done)
-        return done.failure();
+    signature_ = model->info.signature;
+    bytes_ = model->info.weights.bytes;
+    if (options_.parts > 0)
+      if (auto fine =
+            check_cuts({options_.parts, {}, {}, 1}, model->info.layers.size());
+          !fine)
+        return std::move(fine.failure()).within(options_.model);
+    std::unique_ptr<shaped_hosts> hosts;
+    if (options_.mbit > 0) {
+      auto made = shaped_hosts::make(options_.script, 3, options_.mbit);
+      if (!made)
+        return made.failure();
+      hosts = std::move(*made);
     }
+    figures all{options_.model + " " + shape_text() + ","};
+    for (round_ = 0; round_ < options_.rounds; ++round_)
+      if (auto done = run_round(all); !done)
+        return done.failure();
+    bench_report out{"coldstart", {}};
     all.append_to(out);
     return out;
   }
 
 private:
-  result<server> start(const std::string& name, size_t parts) {
-    bar_.show(0, "starting " + name);
+  /// Of its input.
+  std::string shape_text() const {
+    return "["
+           + joined(with_rows(signature_, signature_.inputs.at(0), 1), ", ",
+                    [](auto n) { return std::to_string(n); })
+           + "]";
+  }
+
+  void show(const std::string& what) {
+    bar_.show(1.0 * round_ / options_.rounds, what);
+  }
+
+  std::string new_folder(const std::string& name) const {
+    return folder_ / (name + std::to_string(round_));
+  }
+
+  result<void> run_round(figures& all) {
+    show("a bare program");
+    auto bare = run_bare(options_.file, signature_);
+    if (!bare)
+      return bare.failure();
+    for (auto where : {isolation_mode::thread, isolation_mode::process})
+      if (auto done = run_here(where, *bare, all); !done)
+        return done;
+    if (options_.mbit > 0)
+      if (auto done = run_far(*bare, all); !done)
+        return done;
+    return options_.parts > 0 ? run_parts(all) : result<void>{};
+  }
+
+  result<server> start(const std::string& name, size_t parts, size_t workers,
+                       isolation_mode where) {
     return server::start(
-      {folder_ / name,
+      {new_folder(name),
        bundles_,
        {"{model: " + options_.model + ", replicas: 0, parts: "
         + std::to_string(parts) + ", policy: {batch: 1}}"},
-       parts,
+       workers,
        recording::off,
-       isolation_mode::thread},
+       where},
       options_.model);
   }
 
-  result<void> run_round(server& whole, server& parts, figures& all) {
+  /// What its bytes are on the disk of this host, then in its memory.
+  result<void> run_here(isolation_mode where, const bare_run& bare,
+                        figures& all) {
+    auto how = std::string{to_string(where)};
+    show("here, in a " + how);
     auto read = files_.seconds_to_read();
-    auto one = whole.load();
-    if (!one)
-      return one.failure();
-    auto one_load = whole.slowest(&replica_status::load);
-    auto one_warm = whole.slowest(&replica_status::warm_up);
-    if (auto done = whole.unload(); !done)
-      return done;
-    auto many = parts.load();
-    if (!many)
-      return many.failure();
-    auto many_load = parts.slowest(&replica_status::load);
-    auto many_warm = parts.slowest(&replica_status::warm_up);
-    if (auto done = parts.unload(); !done)
-      return done;
-    for (auto* x : {&one_load, &one_warm, &many_load, &many_warm})
-      if (!*x)
-        return x->failure();
-    auto name = std::to_string(options_.parts) + " parts: ";
-    constexpr auto floor = "whole on one node";
-    all.add(name + "ready", "s", many->first, one->first, floor);
-    all.add(name + "first answer", "s", many->second, one->second, floor);
-    all.add(name + "to load the largest part", "s", *many_load, *one_load,
-            floor);
-    all.add(name + "to warm it up", "s", *many_warm, *one_warm, floor);
-    all.add("whole: ready", "s", one->first, read, "reading its files");
+    auto node = start(how, 1, 0, where);
+    if (!node)
+      return node.failure();
+    auto& model = node->model();
+    for (std::string place : {"the disk", "memory"}) {
+      auto took = model.load();
+      if (!took)
+        return took.failure();
+      auto steps = model.latest();
+      if (!steps)
+        return steps.failure();
+      if (auto done = model.unload(); !done)
+        return done;
+      auto name = "in a " + how + ", from " + place + ": ";
+      all.add(name + "first answer", "s", took->first_answer, bare.all(),
+              bare_name);
+      all.add(name + "its bytes", "s", to_seconds(steps->how.fetch), read,
+              "reading its files");
+      all.add(name + "to load it", "s", to_seconds(steps->how.load), bare.load,
+              "it loads it");
+      all.add(name + "to warm it up", "s", to_seconds(steps->how.warm_up),
+              bare.first + bare.second, "it runs it twice");
+    }
     return {};
+  }
+
+  /// What another host has, and an object store, over a link of a known speed.
+  result<void> run_far(const bare_run& bare, figures& all) {
+    auto rate = plain_rate(std::min<uint64_t>(bytes_, 64u << 20));
+    if (!rate)
+      return rate.failure();
+    auto ideal = static_cast<double>(bytes_) / *rate + bare.first;
+    constexpr auto ideal_name = "S/B + its first run";
+    auto other = run_from_host();
+    if (!other)
+      return other.failure();
+    all.add("from another host: first answer", "s", *other, ideal, ideal_name);
+    auto store = run_from_store();
+    if (!store)
+      return store.failure();
+    all.add("from an object store: first answer", "s", *store, ideal,
+            ideal_name);
+    return {};
+  }
+
+  result<double> run_from_host() {
+    show("from another host");
+    auto folder = new_folder("host");
+    return far_start(
+      folder,
+      {{"gateway, controller, worker", bundles_,
+        "{type: emulated, kind: source}"},
+       {"worker", nothing(folder), "{type: cpu, isolation: thread}"}},
+      "bulk: {encrypt: false}\n");
+  }
+
+  result<double> run_from_store() {
+    show("from an object store");
+    auto folder = new_folder("store");
+    auto zoo = folder + "/zoo";
+    std::error_code failed;
+    std::filesystem::create_directories(zoo, failed);
+    std::filesystem::create_directory_symlink(
+      bundles_ + "/" + options_.model, zoo + "/" + options_.model, failed);
+    child{{"model", "index", "--store", zoo}}.wait();
+    auto address = address_of(2) + ":7280";
+    service web{{"httpd", "-f", "-p", address, "-h", zoo},
+                folder + "/web.log",
+                space_of(2),
+                "busybox"};
+    return far_start(
+      folder,
+      {{"gateway, controller", nothing(folder), ""},
+       {"worker", nothing(folder), "{type: cpu, isolation: thread}"}},
+      "object_stores: {zoo: {url: 'http://" + address
+        + "', own_network: true}}\n");
+  }
+
+  static std::string nothing(const std::string& folder) {
+    auto out = folder + "/nothing";
+    std::error_code failed;
+    std::filesystem::create_directories(out, failed);
+    return out;
+  }
+
+  /// Seconds until the first answer of a model that has never been there.
+  result<double> far_start(const std::string& folder,
+                           const std::vector<shaped_node>& nodes,
+                           const std::string& more) {
+    auto hosts =
+      shaped_cluster::start(folder, nodes,
+                            more + "models:\n  - {model: " + options_.model
+                              + ", replicas: 0, device: cpu, policy: {batch: "
+                                "1}}\n");
+    if (!hosts)
+      return hosts.failure();
+    auto gateway = (*hosts)->connect();
+    if (!gateway)
+      return gateway.failure();
+    starts_by_order model{options_.model, *gateway, (*hosts)->shell()};
+    auto took = model.load();
+    return took ? result<double>{took->first_answer} : took.failure();
+  }
+
+  /// A model in parts beside a whole one.
+  result<void> run_parts(figures& all) {
+    auto n = std::to_string(options_.parts);
+    show("in " + n + " parts");
+    auto whole = measured("whole", 1);
+    if (!whole)
+      return whole.failure();
+    auto parts = measured("parts", options_.parts);
+    if (!parts)
+      return parts.failure();
+    auto name = n + " parts: ";
+    constexpr auto floor = "whole on one node";
+    all.add(name + "ready", "s", parts->all.ready, whole->all.ready, floor);
+    all.add(name + "first answer", "s", parts->all.first_answer,
+            whole->all.first_answer, floor);
+    all.add(name + "to load the largest part", "s", parts->load, whole->load,
+            floor);
+    all.add(name + "to warm it up", "s", parts->warm, whole->warm, floor);
+    return {};
+  }
+
+  struct one_start {
+    starts_by_order::seconds all;
+    double load = 0;
+    double warm = 0;
+  };
+
+  result<one_start> measured(const std::string& name, size_t parts) {
+    auto nodes = start(name, parts, parts, isolation_mode::thread);
+    if (!nodes)
+      return nodes.failure();
+    auto all = nodes->model().load();
+    if (!all)
+      return all.failure();
+    auto load = nodes->slowest(&replica_status::load);
+    auto warm = nodes->slowest(&replica_status::warm_up);
+    if (!load || !warm)
+      return load ? warm.failure() : load.failure();
+    return one_start{*all, *load, *warm};
   }
 
   cold_start_options options_;
@@ -224,6 +374,9 @@ private:
   bundle_files files_;
   progress_bar& bar_;
   scratch_folder folder_;
+  signature signature_;
+  uint64_t bytes_ = 0;
+  int round_ = 0;
 };
 
 int run_cold_start(const cold_start_options& x, const common_options& common) {
@@ -243,13 +396,23 @@ void add_cold_start_bench(CLI::App& bench, common_options& common,
   auto x = std::make_shared<cold_start_options>();
   auto* verb = add_subverb(
     bench, "coldstart",
-    "From the order to the first answer: a model in parts beside a whole one",
-    common, run, [x, &common] { return run_cold_start(*x, common); });
+    "From the order to the first answer, by where a model's bytes are", common,
+    run, [x, &common] { return run_cold_start(*x, common); });
   add_served_options(*verb, *x, "the one of --model");
   verb->add_option("--model", x->model, "Which is loaded")
     ->capture_default_str();
-  verb->add_option("--parts", x->parts, "How many, each on a node")
-    ->transform(whole_number(2, 16))
+  verb->add_option("--file", x->file, "What that was imported from")
+    ->capture_default_str();
+  verb
+    ->add_option("--mbit", x->mbit,
+                 "Also from another host and an object store, over links that"
+                 " carry so much (needs root)")
+    ->transform(whole_number(1, 100'000));
+  verb
+    ->add_option("--parts", x->parts,
+                 "Also in so many parts, each on a node, beside a whole one")
+    ->transform(whole_number(2, 16));
+  verb->add_option("--script", x->script, "Makes the hosts")
     ->capture_default_str();
 }
 

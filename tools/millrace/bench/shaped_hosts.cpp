@@ -2,6 +2,7 @@
 #include "millrace/bench/shaped_hosts.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <vector>
 
@@ -165,6 +166,23 @@ std::string space_of(size_t host) {
 
 std::string address_of(size_t host) {
   return "10.77.0." + std::to_string(host + 1);
+}
+
+result<std::unique_ptr<shaped_hosts>>
+shaped_hosts::make(const std::string& script, size_t count, uint64_t mbit) {
+  std::unique_ptr<shaped_hosts> out{new shaped_hosts{script}};
+  auto command =
+    script + " up " + std::to_string(count) + " " + std::to_string(mbit);
+  if (std::system(command.c_str()) != 0)
+    return error{ec::unavailable,
+                 script + " made no hosts: it needs root, and iproute2",
+                 {}};
+  return out;
+}
+
+shaped_hosts::~shaped_hosts() {
+  if (std::system((script_ + " down").c_str()) != 0)
+    return; // it has said why
 }
 
 result<double> plain_rate(uint64_t bytes) {

@@ -10,7 +10,7 @@
 #include "runtime/bytes.hpp"
 #include "runtime/time.hpp"
 
-namespace millrace::confined {
+namespace millrace {
 
 /// Two ends of a connection between processes of one host that keeps records
 /// apart (unix(7), SOCK_SEQPACKET). Errors: unavailable, with the system's
@@ -25,7 +25,7 @@ bool wait_for(const file_descriptor& x, timestamp until);
 bool send_record(const file_descriptor& to, const_bytes record,
                  std::span<const int> files = {});
 
-enum class arrival : uint8_t {
+enum class received : uint8_t {
   record,
   nothing, ///< until the time given
   ended    ///< the other end is closed, or sent what no record is
@@ -33,9 +33,9 @@ enum class arrival : uint8_t {
 
 /// Waits for a record of exactly so many bytes. Files that come with it are
 /// kept where there is room for them and closed elsewhere.
-arrival receive_record(const file_descriptor& from, std::span<std::byte> into,
-                       timestamp until,
-                       std::vector<file_descriptor>* files = nullptr);
+received receive_record(const file_descriptor& from, std::span<std::byte> into,
+                        timestamp until,
+                        std::vector<file_descriptor>* files = nullptr);
 
 /// A record is a struct's bytes: both ends are of one build.
 template <class T>
@@ -48,11 +48,11 @@ bool send_record(const file_descriptor& to, const T& x,
 }
 
 template <record T>
-arrival receive_record(const file_descriptor& from, T& into,
-                       timestamp until = far_future,
-                       std::vector<file_descriptor>* files = nullptr) {
+received receive_record(const file_descriptor& from, T& into,
+                        timestamp until = far_future,
+                        std::vector<file_descriptor>* files = nullptr) {
   return receive_record(from, std::as_writable_bytes(std::span{&into, 1}),
                         until, files);
 }
 
-} // namespace millrace::confined
+} // namespace millrace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/confined/records.hpp"
+#include "runtime/records.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -7,7 +7,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-namespace millrace::confined {
+namespace millrace {
 
 namespace {
 
@@ -78,10 +78,10 @@ bool send_record(const file_descriptor& to, const_bytes record,
   return n == static_cast<ssize_t>(record.size());
 }
 
-arrival receive_record(const file_descriptor& from, std::span<std::byte> into,
-                       timestamp until, std::vector<file_descriptor>* files) {
+received receive_record(const file_descriptor& from, std::span<std::byte> into,
+                        timestamp until, std::vector<file_descriptor>* files) {
   if (until != far_future && !wait_for(from, until))
-    return arrival::nothing;
+    return received::nothing;
   alignas(cmsghdr) char control[CMSG_SPACE(most_files * sizeof(int))];
   iovec part{into.data(), into.size()};
   msghdr message{};
@@ -99,7 +99,7 @@ arrival receive_record(const file_descriptor& from, std::span<std::byte> into,
     keep_files(message, *files);
   auto whole = n == static_cast<ssize_t>(into.size())
                && (message.msg_flags & MSG_TRUNC) == 0;
-  return whole ? arrival::record : arrival::ended;
+  return whole ? received::record : received::ended;
 }
 
-} // namespace millrace::confined
+} // namespace millrace

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/host_memory.hpp"
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "runtime/hash.hpp"
+#include "runtime/log.hpp"
+#include "runtime/random.hpp"
+#include "runtime/records.hpp"
+
+namespace millrace {
+
+namespace {
+
+/// What one process asks another.
+struct question {
+  std::array<char, 2 * sizeof(sha256_digest)> hash;
+  uint64_t bytes = 0;
+};
+
+/// With the file, where it is there.
+struct answer {
+  bool is_there = false;
+};
+
+/// One that stands still is not waited for longer.
+constexpr auto patience = 200ms;
+/// So many may ask at a time.
+constexpr int backlog = 64;
+constexpr auto suffix = ".socket";
+constexpr int whole_seals =
+  F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL;
+
+error system_error(const std::string& path, const char* what) {
+  return {ec::unavailable,
+          path + ": cannot " + what + ": " + std::strerror(errno)};
+}
+
+/// Makes a folder that only this user can enter, or finds that it is one.
+result<void> make_own_folder(const std::string& path) {
+  if (::mkdir(path.c_str(), S_IRWXU) != 0 && errno != EEXIST)
+    return system_error(path, "make it");
+  struct stat x {};
+  if (::lstat(path.c_str(), &x) != 0)
+    return system_error(path, "look at it");
+  if (!S_ISDIR(x.st_mode) || x.st_uid != ::geteuid()
+      || (x.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+    return error{ec::forbidden,
+                 path
+                   + ": is not a folder of this user's that nobody else can"
+                     " enter"};
+  return {};
+}
+
+result<sockaddr_un> address_of(const std::string& path) {
+  sockaddr_un out{};
+  out.sun_family = AF_UNIX;
+  if (path.size() >= sizeof out.sun_path)
+    return error{ec::unavailable, path + ": too long for a socket's"};
+  path.copy(out.sun_path, path.size());
+  return out;
+}
+
+int bind_to(const file_descriptor& x, const sockaddr_un& to) {
+  return ::bind(x.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to);
+}
+
+/// Whether a process of this user's is at the other end.
+bool is_own(const file_descriptor& connection) {
+  ucred other{};
+  socklen_t n = sizeof other;
+  return ::getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &other, &n)
+           == 0
+         && other.uid == ::geteuid();
+}
+
+/// The right to read a file into memory, by that hash: of one process of the
+/// host at a time, until it is dropped. None while another has it.
+file_descriptor claim(const std::string& folder, const std::string& hash) {
+  auto path = folder + "/claims";
+  file_descriptor out{
+    ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR)};
+  struct flock one {};
+  one.l_type = F_WRLCK;
+  one.l_whence = SEEK_SET;
+  // A byte of a file that has none stands for each.
+  one.l_start =
+    static_cast<off_t>(std::stoull(hash.substr(0, 15), nullptr, 16));
+  one.l_len = 1;
+  if (out && ::fcntl(out.get(), F_OFD_SETLK, &one) != 0)
+    out = file_descriptor{};
+  return out;
+}
+
+/// What one process has by that hash; no file: nothing, or nobody is there.
+file_descriptor ask(const std::string& socket, const question& what) {
+  auto to = address_of(socket);
+  file_descriptor connection{
+    ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  if (!to || !connection)
+    return file_descriptor{};
+  if (::connect(connection.get(), reinterpret_cast<const sockaddr*>(&*to),
+                sizeof *to)
+      != 0) {
+    if (errno == ECONNREFUSED) // of a process that has ended
+      ::unlink(socket.c_str());
+    return file_descriptor{};
+  }
+  answer said;
+  std::vector<file_descriptor> files;
+  if (!is_own(connection) || !send_record(connection, what)
+      || receive_record(connection, said, steady_now() + patience, &files)
+           != received::record
+      || !said.is_there || files.size() != 1)
+    return file_descriptor{};
+  return std::move(files[0]);
+}
+
+/// Whether nobody can change a file of so many bytes any more.
+bool is_sealed(const file_descriptor& x, uint64_t bytes) {
+  struct stat s {};
+  return (::fcntl(x.get(), F_GET_SEALS) & whole_seals) == whole_seals
+         && ::fstat(x.get(), &s) == 0
+         && static_cast<uint64_t>(s.st_size) == bytes;
+}
+
+} // namespace
+
+std::string host_memory::folder_of(const std::string& host) {
+  auto name = sha256_hex(std::as_bytes(std::span{host})).substr(0, 16);
+  return "/dev/shm/millrace-" + std::to_string(::geteuid()) + "/" + name;
+}
+
+result<std::shared_ptr<host_memory>>
+host_memory::join(const std::string& folder) {
+  auto above = std::filesystem::path{folder}.parent_path().string();
+  for (auto& x : {above, folder})
+    if (auto made = make_own_folder(x); !made)
+      return made.failure();
+  std::shared_ptr<host_memory> out{new host_memory{folder}};
+  auto ends = make_connection();
+  if (!ends)
+    return ends.failure();
+  out->end_ = std::move(*ends);
+  if (auto shown = out->listen(); !shown)
+    return shown.failure();
+  out->thread_.post([x = out.get()] { x->serve(); });
+  return out;
+}
+
+host_memory::~host_memory() {
+  end_.second = file_descriptor{};
+  if (!name_.empty())
+    ::unlink((folder_ + "/" + name_).c_str());
+}
+
+/// Under a name that others look at once it can be connected to, so that they
+/// never take it for one of a process that has ended.
+result<void> host_memory::listen() {
+  listening_ = file_descriptor{
+    ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  auto name = std::to_string(::getpid()) + "-" + std::to_string(entropy());
+  auto hidden = folder_ + "/" + name;
+  auto address = address_of(hidden);
+  if (!address)
+    return address.failure();
+  if (!listening_ || bind_to(listening_, *address) != 0
+      || ::listen(listening_.get(), backlog) != 0
+      || ::rename(hidden.c_str(), (hidden + suffix).c_str()) != 0)
+    return system_error(hidden, "listen there");
+  name_ = name + suffix;
+  return {};
+}
+
+/// Answers until the end.
+void host_memory::serve() {
+  for (;;) {
+    std::array<pollfd, 2> some{pollfd{listening_.get(), POLLIN, 0},
+                               pollfd{end_.first.get(), POLLIN, 0}};
+    if (::poll(some.data(), some.size(), -1) < 0 && errno != EINTR)
+      return;
+    if (some[1].revents != 0)
+      return;
+    file_descriptor connection{
+      ::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC)};
+    question what;
+    if (!connection || !is_own(connection)
+        || receive_record(connection, what, steady_now() + patience)
+             != received::record)
+      continue;
+    auto file = find_here({what.hash.data(), what.hash.size()});
+    if (file && file->bytes() == what.bytes)
+      send_record(connection, answer{true}, std::array{file->file().get()});
+    else
+      send_record(connection, answer{false});
+  }
+}
+
+std::shared_ptr<arriving_file> host_memory::find_here(const std::string& hash) {
+  std::lock_guard guard{mutex_};
+  auto i = whole_.find(hash);
+  return i == whole_.end() ? nullptr : i->second.lock();
+}
+
+std::shared_ptr<arriving_file> host_memory::find(const std::string& path,
+                                                 const std::string& hash,
+                                                 const chunk_list& chunks,
+                                                 uint64_t bytes) {
+  if (auto here = find_here(hash))
+    return here;
+  question what;
+  hash.copy(what.hash.data(), what.hash.size());
+  what.bytes = bytes;
+  std::error_code none;
+  for (auto& x : std::filesystem::directory_iterator{folder_, none}) {
+    if (x.path().extension() != suffix || x.path().filename() == name_)
+      continue;
+    auto file = ask(x.path().string(), what);
+    if (!file || !is_sealed(file, bytes))
+      continue;
+    if (auto all = map_open_file(std::move(file), path)) {
+      auto out = arriving_file::sealed(path, std::move(*all), chunks);
+      publish(hash, out);
+      return out;
+    }
+  }
+  return nullptr;
+}
+
+void host_memory::publish(const std::string& hash,
+                          const std::weak_ptr<arriving_file>& whole) {
+  std::lock_guard guard{mutex_};
+  std::erase_if(whole_, [](auto& x) { return x.second.expired(); });
+  whole_[hash] = whole;
+}
+
+result<std::shared_ptr<arriving_file>> host_memory::open(std::string path,
+                                                         uint64_t bytes,
+                                                         chunk_list chunks,
+                                                         file_descriptor from) {
+  auto hash = chunks.file_hash();
+  auto mine = std::make_shared<file_descriptor>();
+  if (from)
+    *mine = claim(folder_, hash);
+  if (auto there = find(path, hash, chunks, bytes))
+    return there;
+  if (from && !*mine)
+    return error{ec::conflict, path + ": another process reads it", {}};
+  auto out = arriving_file::make(std::move(path), bytes, std::move(chunks),
+                                 std::move(from));
+  if (out)
+    (*out)->when({0, (*out)->chunks()},
+                 [self = weak_from_this(), weak = std::weak_ptr{*out}, hash,
+                  mine](const result<void>& there) {
+                   if (auto x = self.lock(); x && there)
+                     x->publish(hash, weak);
+                   *mine = file_descriptor{};
+                 });
+  return out;
+}
+
+memory_maker memory_shared_on(const std::string& host) {
+  auto x = host_memory::join(host_memory::folder_of(host));
+  if (x)
+    return [all = *x](auto path, auto bytes, auto chunks, auto from) {
+      return all->open(std::move(path), bytes, std::move(chunks),
+                       std::move(from));
+    };
+  log_event(log_level::warning, "cache", "memory_not_shared",
+            {{"error", x.failure().text}});
+  return arriving_file::make;
+}
+
+} // namespace millrace

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "millrace/bench/starts_by_order.hpp"
+
+#include "millrace/bench/driver.hpp"
+#include "runtime/units.hpp"
+
+namespace millrace {
+
+namespace {
+
+constexpr auto load_patience = 300s;
+
+} // namespace
+
+result<starts_by_order::seconds> starts_by_order::load() {
+  auto begin = steady_now();
+  if (auto done = want(1); !done)
+    return done.failure();
+  auto ready = to_seconds(steady_now() - begin);
+  auto request = request_for(model_, *gateway_);
+  if (!request)
+    return request.failure();
+  auto y = gateway_->infer_one(*request);
+  if (y.status != ec::ok)
+    return error{y.status, y.error, {}};
+  return seconds{ready, to_seconds(steady_now() - begin)};
+}
+
+/// Orders so many copies, and waits until they are there and no others.
+result<void> starts_by_order::want(uint64_t copies) {
+  auto list = shell_->ask<model_list>("./registry", get_models{});
+  if (!list)
+    return list.failure();
+  auto settings = list->models.at(0).settings;
+  settings.replicas = copies;
+  auto done_so =
+    shell_->ask<done>("./registry", set_model{settings, false, {}});
+  if (!done_so)
+    return done_so.failure();
+  std::string note;
+  for (auto until = steady_now() + load_patience; steady_now() < until;) {
+    shell_->idle(1ms);
+    list = shell_->ask<model_list>("./registry", get_models{});
+    if (!list)
+      return list.failure();
+    auto& x = list->models.at(0);
+    note = x.note;
+    if (x.settings.replicas == copies && x.ready == copies && x.starting == 0)
+      return {};
+  }
+  return error{ec::unavailable,
+               model_ + " was not loaded within "
+                 + format_duration(load_patience)
+                 + (note.empty() ? "" : ": " + note),
+               {}};
+}
+
+result<replica_start> starts_by_order::latest() {
+  auto x = shell_->ask<start_list>("./placement", get_starts{});
+  if (!x)
+    return x.failure();
+  if (x->starts.empty())
+    return error{ec::unavailable, "the controller knows of no start", {}};
+  return x->starts.front();
+}
+
+} // namespace millrace

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "client/client.hpp"
+#include "client/operator_client.hpp"
+#include "transport/messages/all.hpp"
+
+namespace millrace {
+
+/// The only model of a cluster, which is loaded when that is ordered, and
+/// unloaded.
+class starts_by_order {
+public:
+  starts_by_order(std::string model, client& gateway, operator_client& shell)
+    : model_(std::move(model)),
+      gateway_(&gateway),
+      shell_(&shell) {}
+
+  /// Seconds since the order.
+  struct seconds {
+    double ready = 0;
+    double first_answer = 0;
+  };
+
+  /// Orders one copy. Errors: unavailable, with why it is not there.
+  result<seconds> load();
+  result<void> unload() { return want(0); }
+
+  /// How the latest start went, as the controller knows it.
+  result<replica_start> latest();
+
+private:
+  result<void> want(uint64_t copies);
+
+  std::string model_;
+  client* gateway_;
+  operator_client* shell_;
+};
+
+} // namespace millrace
