@@ -303,8 +303,8 @@ using cache_actor = caf::typed_actor<
   caf::reacts_to<bundle_opened>, caf::reacts_to<bundle_list>,
   caf::reacts_to<kept_list>, caf::reacts_to<content_whole>,
   caf::reacts_to<content_kept>, caf::reacts_to<content_broken>,
-  // Private: looks at the host's memory.
-  caf::reacts_to<tick>>;
+  // The relay's: what no other host has. Private: looks at the host's memory.
+  caf::reacts_to<last_copies>, caf::reacts_to<tick>>;
 
 /// Store watch to supervisor: an object store has these.
 struct stored_models {
@@ -334,7 +334,7 @@ using relay_actor = caf::typed_actor<
   caf::replies_to<fetch>::with<fetched>, caf::reacts_to<bundle_list>,
   caf::reacts_to<let_go>,
   // A chain controller's: from whom; what to have in memory for others.
-  caf::reacts_to<bring>, caf::reacts_to<hold>,
+  caf::reacts_to<bring>, caf::reacts_to<hold>, caf::reacts_to<last_copies>,
   // They come and go, and are told what this host has.
   caf::reacts_to<peer_up>, caf::reacts_to<peer_down>,
   caf::reacts_to<report_holdings>,

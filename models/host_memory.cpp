@@ -84,18 +84,19 @@ bool is_own(const file_descriptor& connection) {
          && other.uid == ::geteuid();
 }
 
-/// The right to read a file into memory, by that hash: of one process of the
-/// host at a time, until it is dropped. None while another has it.
+/// The right to read a file into memory, by that hash: of one process that uses
+/// the folder at a time, until it is dropped. None while another has it.
 file_descriptor claim(const std::string& folder, const std::string& hash) {
-  auto path = folder + "/claims";
+  auto path = std::filesystem::path{folder}.parent_path().string() + "/claims";
+  auto both = folder + hash;
+  auto number = sha256_hex(std::as_bytes(std::span{both})).substr(0, 15);
   file_descriptor out{
     ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR)};
   struct flock one {};
   one.l_type = F_WRLCK;
   one.l_whence = SEEK_SET;
   // A byte of a file that has none stands for each.
-  one.l_start =
-    static_cast<off_t>(std::stoull(hash.substr(0, 15), nullptr, 16));
+  one.l_start = static_cast<off_t>(std::stoull(number, nullptr, 16));
   one.l_len = 1;
   if (out && ::fcntl(out.get(), F_OFD_SETLK, &one) != 0)
     out = file_descriptor{};
@@ -162,6 +163,7 @@ host_memory::~host_memory() {
   end_.second = file_descriptor{};
   if (!name_.empty())
     ::unlink((folder_ + "/" + name_).c_str());
+  ::rmdir(folder_.c_str()); // unless others are there
 }
 
 /// Under a name that others look at once it can be connected to, so that they

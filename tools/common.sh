@@ -8,7 +8,7 @@ packages="build-essential cmake ninja-build pkg-config ccache mold git
   libyaml-cpp-dev libcli11-dev libspdlog-dev nlohmann-json3-dev
   libmicrohttpd-dev libsodium-dev libssl-dev libedit-dev libseccomp-dev libmimalloc-dev zlib1g-dev
   libcurl4-openssl-dev doctest-dev
-  gnuplot-nox strace faketime libnetfilter-queue-dev iptables iproute2
+  gnuplot-nox strace faketime busybox libnetfilter-queue-dev iptables iproute2
   libtorch-dev libopenblas0-pthread python3-torch python3-torchvision python3-numpy
   python3-venv python3-pip"
 

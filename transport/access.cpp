@@ -44,7 +44,7 @@ using nodes_say = std::tuple<
 
 using controllers_say =
   std::tuple<deploy, evict, wanted_models, report_inventory, measure, bring,
-             hold, report_holdings>;
+             hold, last_copies, report_holdings>;
 
 /// Gateways' answers go out on the clients' endpoints and come in nowhere; the
 /// others pass between actors of one controller.

@@ -339,8 +339,12 @@ void cache_state::on_listed(const bundle_list& x) {
 cache_status cache_state::on_get_cache() const {
   cache_status out{memory_->held(), memory_->capacity(), {}};
   for (auto& x : list()) {
-    cached_bundle y{x.model, x.version, x.content, cache_place::disk,
-                    x.bytes, 0,         0,         {}};
+    cached_bundle y;
+    y.model = x.model;
+    y.version = x.version;
+    y.content = x.content;
+    y.bytes = x.bytes;
+    y.last = tier_ && tier_->book().is_last(x.content);
     for (auto& [k, e] : open_)
       if (auto content = e.content.lock(); content && !is_in_memory(e.from)
                                            && e.info.model == x.model
@@ -349,14 +353,12 @@ cache_status cache_state::on_get_cache() const {
     out.bundles.push_back(std::move(y));
   }
   for (auto& [id, x] : arrivals_) {
-    cached_bundle y{{},
-                    0,
-                    id,
-                    cache_place::arriving,
-                    0,
-                    0,
-                    memory_->users_of(id),
-                    to_us(now() - x.used)};
+    cached_bundle y;
+    y.content = id;
+    y.state = cache_place::arriving;
+    y.users = memory_->users_of(id);
+    y.idle = to_us(now() - x.used);
+    y.last = memory_->is_last(id);
     if (x.bytes) {
       y.model = x.bytes->info.name;
       y.version = x.bytes->info.version;
@@ -383,6 +385,7 @@ cache(cache_actor::stateful_pointer<cache_state> self, cache_options options) {
     [&s](const content_whole& x) { s.on_whole(x); },
     [&s](const content_kept& x) { s.on_kept(x); },
     [&s](const content_broken& x) { s.on_broken(x); },
+    [&s](const last_copies& x) { s.on_last_copies(x); },
     [&s](tick) { s.on_tick(); },
   };
 }

@@ -90,6 +90,11 @@ void cache_book::note(const std::string& content, const worth& x) {
   i->second.is = x;
 }
 
+void cache_book::keep_last(const std::set<std::string>& contents) {
+  for (auto& [content, x] : entries_)
+    x.is.last_copy = contents.contains(content);
+}
+
 void cache_book::drop(const std::string& content) {
   auto gone = entries_.extract(content);
   if (!gone.empty())
@@ -106,6 +111,11 @@ std::vector<std::string> cache_book::shrink_to(uint64_t bytes, timestamp now) {
   for (auto& content : out)
     drop(content);
   return out;
+}
+
+bool cache_book::is_last(const std::string& content) const {
+  auto i = entries_.find(content);
+  return i != entries_.end() && i->second.is.last_copy;
 }
 
 uint64_t cache_book::users_of(const std::string& content) const {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,9 @@ public:
   /// Learns more of one that it has.
   void note(const std::string& content, const worth& x);
 
+  /// Of what it has, the last copies are these.
+  void keep_last(const std::set<std::string>& contents);
+
   /// It is not there any more.
   void drop(const std::string& content);
 
@@ -72,6 +76,7 @@ public:
     return entries_.contains(content);
   }
   uint64_t users_of(const std::string& content) const;
+  bool is_last(const std::string& content) const;
   uint64_t held() const { return held_; }
   uint64_t capacity() const { return capacity_; }
 

@@ -22,6 +22,7 @@ struct cache_state {
   void on_whole(const content_whole& x);
   void on_kept(const content_kept& x);
   void on_broken(const content_broken& x);
+  void on_last_copies(const last_copies& x);
   void on_tick();
   cache_status on_get_cache() const;
   void start(cache_actor::stateful_pointer<cache_state> me,

@@ -47,6 +47,7 @@ public:
 
   /// Who uses what.
   cache_book& book() { return book_; }
+  const cache_book& book() const { return book_; }
 
 private:
   cache_book book_; ///< of those that are there, or are being written

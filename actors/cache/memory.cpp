@@ -57,6 +57,20 @@ void cache_state::on_tick() {
   self_->delayed_send(self_, look_at_memory, tick::value);
 }
 
+/// What is on the disk too may go from memory, and from the disk where people
+/// put it there.
+void cache_state::on_last_copies(const last_copies& x) {
+  std::set<std::string> last{x.contents.begin(), x.contents.end()};
+  for (auto& info : on_disk_)
+    if (!broken_.contains(info.content))
+      last.erase(info.content);
+  if (tier_) {
+    tier_->book().keep_last(last);
+    std::erase_if(last, [&](auto& content) { return tier_->has(content); });
+  }
+  memory_->keep_last(last);
+}
+
 /// Takes room for what lies on the disk here. What only others need takes no
 /// room that something else has.
 bool cache_state::make_room_to_read(const key& k) {

@@ -70,6 +70,7 @@ void chain_controller_state::on_holdings(holdings& x) {
   if (anew) {
     std::erase_if(said_, [&](auto& y) { return y.first.first == x.node; });
     std::erase_if(held_, [&](auto& y) { return y.first == x.node; });
+    last_said_.erase(x.node);
   }
   measure(known, x);
   known = std::move(x);
@@ -87,6 +88,7 @@ void chain_controller_state::on_peer_down(const peer_down& x) {
   std::erase_if(said_, its);
   std::erase_if(rates_, its);
   std::erase_if(held_, [&](auto& y) { return y.first == x.peer.name; });
+  last_said_.erase(x.peer.name);
   plan_soon();
 }
 
@@ -183,6 +185,44 @@ void chain_controller_state::hold_sources() {
   }
 }
 
+/// Who has all of what (FP-41).
+std::vector<content_copies> chain_controller_state::copies() const {
+  std::map<std::string, content_copies> all;
+  for (auto& [node, host] : hosts_)
+    for (auto& x : host.contents) {
+      if (x.wants || !x.only.empty())
+        continue;
+      auto& y = all[x.content];
+      y.content = x.content;
+      y.model = x.model;
+      y.version = x.version;
+      y.hosts.push_back(node);
+    }
+  std::vector<content_copies> out;
+  for (auto& [content, x] : all)
+    out.push_back(std::move(x));
+  return out;
+}
+
+/// Hosts keep what nobody could give again.
+void chain_controller_state::tell_last_copies() {
+  std::map<std::string, last_copies> now;
+  for (auto& [node, host] : hosts_)
+    if (!is_store(node) && host.relay)
+      now[node]; // it has none, as far as is known
+  for (auto& x : copies())
+    if (auto i = now.find(x.hosts.front());
+        i != now.end() && x.hosts.size() == 1)
+      i->second.contents.push_back(x.content);
+  for (auto& [node, last] : now) {
+    auto [i, fresh] = last_said_.try_emplace(node, last);
+    if (!fresh && i->second.contents == last.contents)
+      continue;
+    i->second = last;
+    self_->send(caf::actor_cast<relay_actor>(hosts_.at(node).relay), last);
+  }
+}
+
 void chain_controller_state::say(const std::string& node, const bring& x) {
   auto [i, fresh] = said_.try_emplace({node, x.content}, x, now());
   auto& [said, when] = i->second;
@@ -212,6 +252,7 @@ void chain_controller_state::on_tick() {
     next = std::min(next, book.next_due());
   }
   hold_sources();
+  tell_last_copies();
   // At most so often, for one may have nothing to get for long.
   if (next != far_future)
     plan_at(std::max(next, now() + options_.patience / 4));
@@ -238,6 +279,7 @@ chain_list chain_controller_state::on_get_chains() const {
         }
       out.chains.push_back(std::move(y));
     }
+  out.copies = copies();
   return out;
 }
 

@@ -38,6 +38,8 @@ private:
   void plan(const std::string& content, chain_book& book);
   void say(const std::string& node, const bring& x);
   void hold_sources();
+  std::vector<content_copies> copies() const;
+  void tell_last_copies();
   std::optional<chain_book::standing> stands_in(const std::string& node,
                                                 const part& what) const;
   const holding* find(const std::string& node,
@@ -54,6 +56,7 @@ private:
   std::map<std::pair<std::string, std::string>, std::pair<bring, timestamp>>
     said_;
   std::set<std::pair<std::string, std::string>> held_;        ///< node, content
+  std::map<std::string, last_copies> last_said_;              ///< by node
   std::map<std::pair<std::string, std::string>, rate> rates_; ///< as said_
   std::set<std::string> changed_;                             ///< contents
   timestamp due_ = far_future;

@@ -152,6 +152,11 @@ void relay_state::on_hold(const hold& x) {
           });
 }
 
+void relay_state::on_last_copies(const last_copies& x) {
+  if (auto cache = options_.net->resolve("./cache"))
+    self_->send(caf::actor_cast<cache_actor>(cache), x);
+}
+
 /// Its room is needed for something else; whoever gets it from here finds
 /// another.
 void relay_state::on_let_go(const let_go& x) {
@@ -458,6 +463,7 @@ relay(relay_actor::stateful_pointer<relay_state> self, relay_options options) {
     [&s](const let_go& x) { s.on_let_go(x); },
     [&s](const bring& x) { s.on_bring(x); },
     [&s](const hold& x) { s.on_hold(x); },
+    [&s](const last_copies& x) { s.on_last_copies(x); },
     [&s](const peer_up& x) { s.on_peer_up(x); },
     [&s](const peer_down& x) { s.on_peer_down(x); },
     [&s](report_holdings) { s.report_soon(); },

@@ -20,6 +20,7 @@ struct relay_state {
   void on_let_go(const let_go& x);
   void on_bring(const bring& x);
   void on_hold(const hold& x);
+  void on_last_copies(const last_copies& x);
   void on_begun(const content_begun& x);
   void on_found(const content_found& x);
   void on_got(const content_got& x);

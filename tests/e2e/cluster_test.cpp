@@ -331,8 +331,8 @@ TEST_CASE("e2e: one bad request does not fail those it shares a batch with") {
   CHECK(replies[bad].error.find("a number above 100") != std::string::npos);
 }
 
-TEST_CASE("e2e: replicas of one host share one physical copy of their weights"
-          " file") {
+TEST_CASE("QU-41: replicas of one host share one physical copy of their"
+          " weights, whatever device they are on") {
   live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"
                           "    devices: [{type: cpu}, {type: cpu}]\n"}},
                  "  - {model: affine, replicas: 2, trusted: true}\n",
@@ -349,6 +349,20 @@ TEST_CASE("e2e: replicas of one host share one physical copy of their weights"
   for (size_t at = 0; (at = maps->find(name, at)) != std::string::npos; ++at)
     ++mappings;
   CHECK(mappings == 1);
+}
+
+TEST_CASE("FP-53: one process of a host serves all models on its devices") {
+  live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"
+                          "    devices: [{type: cpu}, {type: cpu}]\n"}},
+                 "  - {model: affine, replicas: 2, trusted: true}\n"
+                 "  - {model: identity, replicas: 2, trusted: true}\n"
+                 "  - {model: picky, replicas: 2, trusted: true}\n",
+                 bundles};
+  auto gateway = c.start_and_meet(3);
+  REQUIRE(c.wait_ready());
+  for (std::string model : {"affine", "identity", "picky"})
+    CHECK(gateway.infer_one(ask(model, floats({1, 4}, 1))).status == ec::ok);
+  CHECK(grandchildren_of(c["all"].pid()).empty());
 }
 
 TEST_CASE("e2e: processes of one host share one physical copy of a model's"

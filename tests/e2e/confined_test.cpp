@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <csignal>
 #include <fcntl.h>
+#include <filesystem>
 #include <fstream>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -257,6 +258,23 @@ TEST_CASE("confined: a process's environment holds no keys") {
                    + "/environ"};
   std::string all{std::istreambuf_iterator<char>{in}, {}};
   CHECK(all.find("MILLRACE_KEY") == std::string::npos);
+}
+
+TEST_CASE("QU-45: what processes are forked from has no device open, and no"
+          " library of one") {
+  confined_model model{"affine"};
+  model.ready();
+  auto parent = *children_of(::getpid()).begin();
+  auto folder = "/proc/" + std::to_string(parent);
+  for (auto& x : std::filesystem::directory_iterator{folder + "/fd"}) {
+    auto name = std::filesystem::read_symlink(x.path()).string();
+    CAPTURE(name);
+    CHECK((!name.starts_with("/dev/") || name == "/dev/null"));
+  }
+  std::ifstream in{folder + "/maps"};
+  std::string maps{std::istreambuf_iterator<char>{in}, {}};
+  CHECK(maps.find("libtorch") != std::string::npos);
+  CHECK(maps.find("libcuda") == std::string::npos);
 }
 
 TEST_CASE("confined: nothing can be started without a backend") {

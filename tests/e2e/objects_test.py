@@ -67,7 +67,7 @@ class FromAStore(ThreeNodes):
                 out.setdefault(words["node"], words["from"])
         return out
 
-    def test_one_host_reads_the_store_and_passes_it_on(self):
+    def test_FP_52_one_host_reads_the_store_and_passes_it_on(self):
         first, second = sorted(self.brought().items(),
                                key=lambda x: x[1] != "store:zoo")
         self.assertEqual(first[1], "store:zoo")

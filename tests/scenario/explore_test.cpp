@@ -82,7 +82,7 @@ TEST_CASE("P21: every bug that is planted is found, by who has to find it") {
       if (bug == planted_bug::chance)
         found = explore_seed(what, seed, how)->hash != x->hash;
     }
-    CAPTURE(to_string(bug));
+    CAPTURE(to_string(how.bug));
     CHECK(found);
   }
 }

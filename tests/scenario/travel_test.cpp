@@ -26,14 +26,15 @@ const std::vector<std::string> all_receivers{"w2", "w3", "w4", "w5"};
 
 class chain_of_four {
 public:
-  chain_of_four() {
+  explicit chain_of_four(const std::string& model = "travels")
+    : c(receivers + 1, wanted(0, model), ten_ms, {}, slow_link) {
     c.inside().bulk().put_between(
       [this](auto& from, auto& to, auto& what, auto& content) {
         ++came[to][what.chunk];
         ++given[from];
         return damage ? damage(to, what.chunk, content) : content;
       });
-    have(c, wanted(receivers + 1));
+    have(c, wanted(receivers + 1, model));
   }
 
   /// Goes on until a host was given so many chunks.
@@ -83,9 +84,9 @@ public:
       on ? links.cut(from, to) : links.mend(from, to);
   }
 
-  static model_settings wanted(uint64_t replicas) {
+  static model_settings wanted(uint64_t replicas, const std::string& model) {
     auto out = want(replicas);
-    out.model = "travels";
+    out.model = model;
     return out;
   }
 
@@ -94,7 +95,7 @@ public:
   std::function<shared_bytes(const std::string& to, size_t chunk,
                              const shared_bytes&)>
     damage;
-  virtual_cluster c{receivers + 1, wanted(0), ten_ms, {}, slow_link};
+  virtual_cluster c;
 };
 
 /// Lets something happen to one after the source, one in the middle and the one
@@ -137,6 +138,20 @@ TEST_CASE(
   CHECK(x.given
         == std::map<std::string, size_t>{
           {"w1", chunks}, {"w2", chunks}, {"w3", chunks}, {"w4", chunks}});
+}
+
+TEST_CASE("FP-47: a large model reaches four hosts in hardly more time than"
+          " one") {
+  constexpr size_t many = 80;
+  chain_of_four x{"travels-far"};
+  auto& world = x.c.inside().world();
+  auto begun = world.now();
+  for (auto& node : all_receivers)
+    x.until(node, many);
+  auto of_one = std::chrono::duration<double>{many * 10ms};
+  auto took = std::chrono::duration<double>{world.now() - begun} / of_one;
+  MESSAGE("in " << took << " of the time that its bytes take over one link");
+  CHECK(took <= 1.096);
 }
 
 TEST_CASE(
@@ -226,6 +241,45 @@ TEST_CASE("P8: a byte that was changed on its way is noticed before it is used,"
       x.check(victim, true, 1);
       CHECK(x.came[victim][chunk] == 2);
     }
+}
+
+TEST_CASE("FP-41, QU-49, I19: the controller knows who has all of a model,"
+          " whatever becomes of hosts, and the last one keeps it") {
+  chain_of_four x;
+  auto holders = [&] {
+    std::set<std::string> out;
+    auto list = x.c.ask_actor<chain_list, chain_controller_actor>(
+      "./chains", get_chains{}, 5ms);
+    REQUIRE(list);
+    for (auto& y : list->copies)
+      if (y.model == "travels")
+        out.insert(y.hosts.begin(), y.hosts.end());
+    return out;
+  };
+  auto is_last_of = [&](const std::string& node) {
+    auto cache = x.c.ask_actor<cache_status, cache_actor>(node + "/cache",
+                                                          get_cache{}, 5ms);
+    REQUIRE(cache);
+    return std::any_of(cache->bundles.begin(), cache->bundles.end(),
+                       [](auto& y) { return y.last; });
+  };
+  CHECK(holders() == std::set<std::string>{"w1"});
+  x.c.advance(10s);
+  CHECK(holders() == std::set<std::string>{"w1", "w2", "w3", "w4", "w5"});
+  CHECK_FALSE(is_last_of("w5"));
+  for (std::string node : {"w1", "w2", "w3"})
+    x.c.kill(node);
+  x.c.advance(5s);
+  CHECK(holders() == std::set<std::string>{"w4", "w5"});
+  CHECK_FALSE(is_last_of("w5"));
+  x.c.kill("w4");
+  x.c.advance(5s);
+  CHECK(holders() == std::set<std::string>{"w5"});
+  CHECK(is_last_of("w5"));
+  x.c.node("w1").start(); // whose disk has it
+  x.c.advance(10s);
+  CHECK(holders() == std::set<std::string>{"w1", "w5"});
+  CHECK_FALSE(is_last_of("w5"));
 }
 
 TEST_CASE("P7: hosts that lose one packet in twenty get all of it") {

@@ -11,8 +11,8 @@
 namespace millrace::test {
 
 /// So many replicas of the model "m". One that is called "grows" has another
-/// layer in version 2; one that is called "travels" is of twelve chunks, on the
-/// disk of w1 alone.
+/// layer in version 2; one that is called "travels" is of twelve chunks
+/// ("travels-far": of eighty), on the disk of w1 alone.
 inline model_settings want(uint64_t replicas) {
   model_settings out;
   out.model = "m";
@@ -212,8 +212,9 @@ private:
       small.at = bundle_place::store;
       out.spec.network.store = {{1 << 20}, 0us};
     }
-    if (wanted.model == "travels") {
-      small.bytes.value = (12u << 20) - 4096; // and what says where it lies
+    if (wanted.model.starts_with("travels")) {
+      auto chunks = wanted.model == "travels" ? 12u : 80u;
+      small.bytes.value = (chunks << 20) - 4096; // and what says where it lies
       small.on = {"w1"};
       small.versions = 1;
     }

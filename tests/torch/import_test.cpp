@@ -74,12 +74,12 @@ TEST_CASE("P14: a confined import makes the same bundle as any other") {
     std::vector<tensor_spec> inputs;
   };
   const tensor_spec a{"a", dtype::f32, {-1, 3}}, b{"b", dtype::f32, {-1, 3}};
-  for (auto& [file, inputs] :
+  for (auto& each :
        {row{"affine", {}}, row{"two", {a, b}}, row{"centred", {rows_of_4}},
         row{"ballast", {rows_of_4}}, row{"nested-affine", {rows_of_4}}}) {
-    INFO(file);
-    auto x = import_with(**trusted, here, file, inputs);
-    auto y = import_with(*confined, there, file, inputs);
+    INFO(each.file);
+    auto x = import_with(**trusted, here, each.file, each.inputs);
+    auto y = import_with(*confined, there, each.file, each.inputs);
     REQUIRE(x);
     INFO((y ? std::string{} : y.failure().text));
     REQUIRE(y);

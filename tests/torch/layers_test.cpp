@@ -110,11 +110,10 @@ TEST_CASE("FP-23, QU-03: layers on their own compute together what the whole"
     const char* file;
     const std::vector<tensor_spec>& inputs;
   };
-  for (auto& [file, inputs] :
-       {row{"residual", {rows_of_4}}, row{"encoder", words},
-        row{"around", {rows_of_4}}}) {
-    INFO(file);
-    auto x = opened(cut(dir, file, inputs));
+  for (auto& each : {row{"residual", {rows_of_4}}, row{"encoder", words},
+                     row{"around", {rows_of_4}}}) {
+    INFO(each.file);
+    auto x = opened(cut(dir, each.file, each.inputs));
     auto n = x->info.layers.size();
     auto samples = read_samples(*x);
     REQUIRE(samples);

@@ -153,8 +153,9 @@ std::string hash_of(const fetched& x) {
 
 } // namespace
 
-TEST_CASE("FP-38, FP-39, QU-36, QU-38, QU-39: what was read stays when nobody"
-          " uses it, and nothing is read for who comes next") {
+TEST_CASE(
+  "FP-38, FP-39, QU-36, QU-37, QU-38, QU-39: what was read stays when nobody"
+  " uses it, and nothing is read for who comes next") {
   host_with_cache host;
   auto content = host.content();
   std::string hash;

@@ -208,7 +208,7 @@ TEST_CASE("P8: what another process gives is used only if nobody can change it"
   CHECK_FALSE((*x)->has(0));
 }
 
-TEST_CASE("host_memory: who does not answer, or is not there any more, is done"
+TEST_CASE("QU-48: who does not answer, or is not there any more, is done"
           " without") {
   shared_host host;
   auto mine = host.join();

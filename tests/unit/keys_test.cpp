@@ -101,8 +101,8 @@ TEST_CASE("P13: each role may say its messages and no other: every cell") {
     "bulk_head",      "bulk_chunk",   "bulk_refusal",  "holdings",
     "chain_list",     "store_status", "cache_status",  "start_list"};
   const std::set<std::string_view> controller{
-    "deploy",  "evict", "wanted_models", "report_inventory",
-    "measure", "bring", "hold",          "report_holdings"};
+    "deploy", "evict", "wanted_models",   "report_inventory", "measure",
+    "bring",  "hold",  "report_holdings", "last_copies"};
   size_t cells = 0;
   for (auto type : message_names()) {
     CAPTURE(std::string{type});

@@ -5,6 +5,7 @@
 /// to host, what hosts keep of them, and where else there are some.
 
 #include <algorithm>
+#include <functional>
 #include <iostream>
 #include <map>
 
@@ -92,6 +93,12 @@ int show_chains(shell& in, const arguments&) {
     std::cout << "no model is on its way from host to host\n";
   for (auto& chain : x->chains)
     draw(chain);
+  table rows{{"MODEL", "VERSION", "COPIES", "HOSTS"}};
+  for (auto& y : x->copies)
+    rows.push_back({y.model, std::to_string(y.version),
+                    std::to_string(y.hosts.size()),
+                    joined(y.hosts, ", ", std::identity{})});
+  print_table(rows);
   std::cout << std::flush;
   return exit_ok;
 }
@@ -112,11 +119,12 @@ int show_cache(shell& in, const arguments& args) {
   for (auto& [node, x] : all.good)
     for (auto& y : x.bundles) {
       auto came = y.state != cache_place::disk;
-      rows.push_back({y.model, std::to_string(y.version), node,
-                      std::string{to_string(y.state)}, format_bytes(y.bytes),
-                      format_bytes(y.there),
-                      came ? std::to_string(y.users) : "-",
-                      came ? format_duration(y.idle) : "-"});
+      rows.push_back(
+        {y.model, std::to_string(y.version), node,
+         std::string{to_string(y.state)} + (y.last ? ", last copy" : ""),
+         format_bytes(y.bytes), format_bytes(y.there),
+         came ? std::to_string(y.users) : "-",
+         came ? format_duration(y.idle) : "-"});
     }
   print_table(rows);
   for (auto& [node, x] : all.good)

@@ -48,7 +48,7 @@ using all_messages = std::tuple<
   // bulk
   bulk_ask, bulk_head, bulk_chunk, bulk_refusal,
   // chain
-  holdings, bring, hold, report_holdings, get_chains, chain_list, get_store,
-  store_status, get_cache, cache_status>;
+  holdings, bring, hold, last_copies, report_holdings, get_chains, chain_list,
+  get_store, store_status, get_cache, cache_status>;
 
 } // namespace millrace

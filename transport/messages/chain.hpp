@@ -97,6 +97,13 @@ struct hold {
   MILLRACE_FIELDS(hold, content, on)
 };
 
+/// Chain controller to relay, and from there to its cache: of these nobody else
+/// has all. Takes the place of what was said before.
+struct last_copies {
+  std::vector<std::string> contents;
+  MILLRACE_FIELDS(last_copies, contents)
+};
+
 /// A controller whose chain controller knows nothing yet asks for holdings.
 struct report_holdings {
   MILLRACE_FIELDS(report_holdings)
@@ -129,9 +136,19 @@ struct chain_status {
   MILLRACE_FIELDS(chain_status, content, model, version, sources, hops)
 };
 
+/// Who has all of a content: hosts, and object stores.
+struct content_copies {
+  std::string content;
+  std::string model;
+  uint64_t version = 0;
+  std::vector<std::string> hosts;
+  MILLRACE_FIELDS(content_copies, content, model, version, hosts)
+};
+
 struct chain_list {
   std::vector<chain_status> chains;
-  MILLRACE_FIELDS(chain_list, chains)
+  std::vector<content_copies> copies;
+  MILLRACE_FIELDS(chain_list, chains, copies)
 };
 
 /// What does an object store have? To a controller's watch of it.
@@ -169,8 +186,9 @@ struct cached_bundle {
   uint64_t there = 0;   ///< bytes that are verified
   uint64_t users = 0;   ///< replicas here
   microseconds idle{0}; ///< since it was used last
+  bool last = false;    ///< nobody else has it: it stays
   MILLRACE_FIELDS(cached_bundle, model, version, content, state, bytes, there,
-                  users, idle)
+                  users, idle, last)
 };
 
 struct cache_status {

@@ -240,6 +240,9 @@ private:
       auto name = "in a " + how + ", from " + place + ": ";
       all.add(name + "first answer", "s", took->first_answer, bare.all(),
               bare_name);
+      all.add(name + "until it can run", "s",
+              to_seconds(steps->ready - steps->how.warm_up), bare.load,
+              "it loads it");
       all.add(name + "its bytes", "s", to_seconds(steps->how.fetch), read,
               "reading its files");
       all.add(name + "to load it", "s", to_seconds(steps->how.load), bare.load,

@@ -9,6 +9,8 @@ namespace millrace {
 namespace {
 
 constexpr auto load_patience = 300s;
+/// Rarely, for whoever loads it needs the processors.
+constexpr auto look_again = 5ms;
 
 } // namespace
 
@@ -17,10 +19,13 @@ result<starts_by_order::seconds> starts_by_order::load() {
   if (auto done = want(1); !done)
     return done.failure();
   auto ready = to_seconds(steady_now() - begin);
-  auto request = request_for(model_, *gateway_);
-  if (!request)
-    return request.failure();
-  auto y = gateway_->infer_one(*request);
+  if (request_.model.empty()) {
+    auto request = request_for(model_, *gateway_);
+    if (!request)
+      return request.failure();
+    request_ = std::move(*request);
+  }
+  auto y = gateway_->infer_one(request_);
   if (y.status != ec::ok)
     return error{y.status, y.error, {}};
   return seconds{ready, to_seconds(steady_now() - begin)};
@@ -39,7 +44,7 @@ result<void> starts_by_order::want(uint64_t copies) {
     return done_so.failure();
   std::string note;
   for (auto until = steady_now() + load_patience; steady_now() < until;) {
-    shell_->idle(1ms);
+    shell_->idle(look_again);
     list = shell_->ask<model_list>("./registry", get_models{});
     if (!list)
       return list.failure();

@@ -37,6 +37,7 @@ private:
   std::string model_;
   client* gateway_;
   operator_client* shell_;
+  infer request_; ///< once it is known what the model takes
 };
 
 } // namespace millrace
