@@ -127,6 +127,17 @@ file_descriptor ask(const std::string& socket, const question& what) {
   return std::move(files[0]);
 }
 
+/// Of all who use a folder.
+std::vector<std::string> sockets_in(const std::string& folder) {
+  std::vector<std::string> out;
+  std::error_code failed;
+  std::filesystem::directory_iterator i{folder, failed}, end;
+  for (; !failed && i != end; i.increment(failed))
+    if (i->path().extension() == suffix)
+      out.push_back(i->path().string());
+  return out;
+}
+
 /// Whether nobody can change a file of so many bytes any more.
 bool is_sealed(const file_descriptor& x, uint64_t bytes) {
   struct stat s {};
@@ -153,7 +164,10 @@ host_memory::join(const std::string& folder) {
   if (!ends)
     return ends.failure();
   out->end_ = std::move(*ends);
-  if (auto shown = out->listen(); !shown)
+  auto shown = out->listen();
+  if (!shown && make_own_folder(folder)) // who left last has removed it
+    shown = out->listen();
+  if (!shown)
     return shown.failure();
   out->thread_.post([x = out.get()] { x->serve(); });
   return out;
@@ -195,6 +209,8 @@ void host_memory::serve() {
       return;
     file_descriptor connection{
       ::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC)};
+    if (!connection) // too many files are open, or nobody is there any more
+      wait_for(end_.first, steady_now() + patience);
     question what;
     if (!connection || !is_own(connection)
         || receive_record(connection, what, steady_now() + patience)
@@ -223,11 +239,10 @@ std::shared_ptr<arriving_file> host_memory::find(const std::string& path,
   question what;
   hash.copy(what.hash.data(), what.hash.size());
   what.bytes = bytes;
-  std::error_code none;
-  for (auto& x : std::filesystem::directory_iterator{folder_, none}) {
-    if (x.path().extension() != suffix || x.path().filename() == name_)
+  for (auto& socket : sockets_in(folder_)) {
+    if (socket == folder_ + "/" + name_)
       continue;
-    auto file = ask(x.path().string(), what);
+    auto file = ask(socket, what);
     if (!file || !is_sealed(file, bytes))
       continue;
     if (auto all = map_open_file(std::move(file), path)) {

@@ -9,10 +9,10 @@
 #include <mimalloc.h>
 
 /// What is free goes back to the system after so many milliseconds, 25 by
-/// default: then each MiB that comes for a model would be in memory that the
-/// system has to clear first.
+/// default: then each MiB that comes for a model, 20 ms after the last, would
+/// be in memory that the system has to clear first.
 static const bool keeps_what_is_free =
-  (mi_option_set(mi_option_decommit_delay, 500), true);
+  (mi_option_set(mi_option_decommit_delay, 50), true);
 
 void* operator new(std::size_t n) {
   if (auto* x = mi_malloc(n))
