@@ -226,7 +226,7 @@ void cache_state::on_kept_list(const kept_list& x) {
   if (!x.bundles.empty())
     log_event(log_level::info, "cache", "adopted",
               {{"bundles", std::to_string(tier_->all().size())}});
-  tell_relay();
+  disk_changed();
 }
 
 void cache_state::keep_once_whole(const std::string& content, const bundle& x) {
@@ -269,7 +269,7 @@ void cache_state::on_kept(const content_kept& x) {
               {{"content", x.content}, {"error", x.why->text}});
   else
     log_event(log_level::info, "cache", "kept", {{"content", x.content}});
-  tell_relay();
+  disk_changed();
 }
 
 void cache_state::drop_kept(const std::string& content) {
@@ -279,7 +279,7 @@ void cache_state::drop_kept(const std::string& content) {
   });
   tier_->drop(content);
   options_.keeper->drop(content);
-  tell_relay();
+  disk_changed();
   if (auto relay = options_.find_relay(); relay && !arrivals_.contains(content))
     self_->send(relay, let_go{content}); // else it gives from memory
   log_event(log_level::info, "cache", "dropped", {{"content", content}});
@@ -297,7 +297,7 @@ void cache_state::on_broken(const content_broken& x) {
     broken_.insert(x.content);
   else if (tier_->has(x.content))
     drop_kept(x.content);
-  tell_relay();
+  disk_changed();
   if (auto i = arrivals_.find(x.content);
       i != arrivals_.end() && i->second.from == place::read)
     forget(x.content);
@@ -319,7 +319,8 @@ std::vector<model_info> cache_state::list() const {
   return out;
 }
 
-void cache_state::tell_relay() {
+void cache_state::disk_changed() {
+  keep_last_copies();
   if (auto relay = options_.find_relay())
     self_->send(relay, bundle_list{list()});
 }
@@ -333,7 +334,7 @@ void cache_state::on_listed(const bundle_list& x) {
         here != nullptr && here->content == e.info.content)
       e.info = *here;
   self_->send(options_.owner, x);
-  tell_relay();
+  disk_changed();
 }
 
 cache_status cache_state::on_get_cache() const {

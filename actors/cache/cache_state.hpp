@@ -86,7 +86,8 @@ private:
            const caf::strong_actor_ptr& by);
   void keep_once_whole(const std::string& content, const bundle& x);
   void drop_kept(const std::string& content);
-  void tell_relay();
+  void disk_changed();
+  void keep_last_copies();
   std::vector<model_info> list() const;
   void on_down(const caf::down_msg& x);
   void give_up_arriving();
@@ -98,6 +99,7 @@ private:
   std::map<key, entry> open_;
   std::optional<cache_book> memory_;
   std::map<std::string, arrival> arrivals_; ///< what is in it, by content
+  std::set<std::string> last_copies_;       ///< contents that no other host has
   std::map<key, std::string> reading_; ///< contents that have room, to be read
   std::optional<kept_tier> tier_; ///< on the disk; none: nothing is kept there
   std::set<std::string> broken_;  ///< contents that are, where people put them

@@ -42,8 +42,8 @@ namespace {
 constexpr auto look_again = 2000ms;
 
 /// While another process of the host reads a bundle into memory.
-constexpr auto try_again = 10ms;
-constexpr int most_tries = 3000;
+constexpr auto try_again = 50ms;
+constexpr int most_tries = 600;
 
 class directory_reader : public bundle_reader {
 public:

@@ -57,10 +57,15 @@ void cache_state::on_tick() {
   self_->delayed_send(self_, look_at_memory, tick::value);
 }
 
+void cache_state::on_last_copies(const last_copies& x) {
+  last_copies_ = {x.contents.begin(), x.contents.end()};
+  keep_last_copies();
+}
+
 /// What is on the disk too may go from memory, and from the disk where people
 /// put it there.
-void cache_state::on_last_copies(const last_copies& x) {
-  std::set<std::string> last{x.contents.begin(), x.contents.end()};
+void cache_state::keep_last_copies() {
+  auto last = last_copies_;
   for (auto& info : on_disk_)
     if (!broken_.contains(info.content))
       last.erase(info.content);

@@ -72,6 +72,7 @@ void chain_controller_state::on_holdings(holdings& x) {
     std::erase_if(held_, [&](auto& y) { return y.first == x.node; });
     last_said_.erase(x.node);
   }
+  copies_changed_ = true;
   measure(known, x);
   known = std::move(x);
   plan_soon();
@@ -89,6 +90,7 @@ void chain_controller_state::on_peer_down(const peer_down& x) {
   std::erase_if(rates_, its);
   std::erase_if(held_, [&](auto& y) { return y.first == x.peer.name; });
   last_said_.erase(x.peer.name);
+  copies_changed_ = true;
   plan_soon();
 }
 
@@ -252,7 +254,8 @@ void chain_controller_state::on_tick() {
     next = std::min(next, book.next_due());
   }
   hold_sources();
-  tell_last_copies();
+  if (std::exchange(copies_changed_, false))
+    tell_last_copies();
   // At most so often, for one may have nothing to get for long.
   if (next != far_future)
     plan_at(std::max(next, now() + options_.patience / 4));

@@ -55,8 +55,9 @@ private:
   /// By node and content: what was said last, and when.
   std::map<std::pair<std::string, std::string>, std::pair<bring, timestamp>>
     said_;
-  std::set<std::pair<std::string, std::string>> held_;        ///< node, content
-  std::map<std::string, last_copies> last_said_;              ///< by node
+  std::set<std::pair<std::string, std::string>> held_; ///< node, content
+  std::map<std::string, last_copies> last_said_;       ///< by node
+  bool copies_changed_ = false;
   std::map<std::pair<std::string, std::string>, rate> rates_; ///< as said_
   std::set<std::string> changed_;                             ///< contents
   timestamp due_ = far_future;

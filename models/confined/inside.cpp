@@ -10,6 +10,7 @@
 #include <mutex>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
@@ -40,18 +41,19 @@ nanoseconds processor_time() {
 /// copies of parameters, QU-40.)
 result<shared_bytes> map_privately(const file_descriptor& file,
                                    const std::string& path) {
-  auto seen = map_open_file(file_descriptor{::dup(file.get())}, path);
-  if (!seen || seen->content.size() == 0)
-    return seen ? std::move(seen->content)
-                : result<shared_bytes>{seen.failure()};
-  auto n = seen->content.size();
+  struct stat info {};
+  if (::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode))
+    return error{ec::unavailable, path + ": is not a regular file", {}};
+  auto n = static_cast<size_t>(info.st_size);
+  if (n == 0)
+    return shared_bytes{};
   auto* p = ::mmap(nullptr, n, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_NORESERVE, file.get(), 0);
   if (p == MAP_FAILED)
     return error{ec::unavailable, path + ": cannot be mapped", {}};
-  return shared_bytes{
-    {static_cast<const std::byte*>(p), n},
-    {p, [n](const void* x) { ::munmap(const_cast<void*>(x), n); }}};
+  std::shared_ptr<const void> owner{
+    p, [n](const void* x) { ::munmap(const_cast<void*>(x), n); }};
+  return shared_bytes{{static_cast<const std::byte*>(p), n}, std::move(owner)};
 }
 
 /// The bundle that an order brings, as if it had been opened here. The node has

@@ -134,6 +134,8 @@ public:
     return out;
   }
 
+  void tell(const last_copies& x) { caf::anon_send(cache_, x); }
+
   std::string content() { return row(cache_place::disk)->content; }
 
   store_with_one store;
@@ -223,6 +225,20 @@ TEST_CASE("cache: where there is no room, a model is used where it lies") {
   auto x = one.use();
   CHECK_FALSE(x.content->weights_file->is_in_memory());
   CHECK_FALSE(host.row(cache_place::memory));
+}
+
+TEST_CASE(
+  "I19: a last copy in memory is kept once the disk has none any more") {
+  host_with_cache host;
+  auto held = host_with_cache::user{host}.use();
+  host.tell({{held.info.content}});
+  auto is_last = [&] {
+    auto x = host.row(cache_place::memory);
+    return x && x->last;
+  };
+  CHECK_FALSE(is_last());
+  std::filesystem::remove_all(host.store.folder / "m");
+  CHECK(eventually(is_last, soon));
 }
 
 TEST_CASE("QU-43: who names no content has what is there now, not what is still"

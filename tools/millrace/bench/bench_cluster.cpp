@@ -22,7 +22,10 @@ std::string node_text(const bench_setup& x, const std::string& name,
                       const std::string& roles) {
   auto out = "  " + name + ":\n    roles: [" + roles + "]\n    peers: ipc://"
              + x.folder + "/" + name + ".peers\n    data: " + x.folder + "/"
-             + name + "\n    models: " + x.bundles + "\n";
+             + name + "\n    models: "
+             + x.bundles
+             // Else it would have the memory of other nodes here.
+             + "\n    host: bench at " + x.folder + "\n";
   if (roles.find("worker") == std::string::npos)
     return out;
   return out + "    devices: [{type: cpu, isolation: "
