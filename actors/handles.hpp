@@ -139,10 +139,11 @@ struct load_stage {
   uint64_t last_layer = 0;
   uint64_t max_batch = 1;
   uint64_t threads = 1;
+  double share = 0; ///< as in load_request
   bool trusted = false;
   uint64_t completes = 0; ///< as in load_request
   MILLRACE_FIELDS(load_stage, instance, content, first_layer, last_layer,
-                  max_batch, threads, trusted, completes)
+                  max_batch, threads, share, trusted, completes)
 };
 
 struct unload_stage {

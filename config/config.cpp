@@ -171,12 +171,29 @@ private:
         refuse(where + ".id", "is there twice");
       using enum device_type;
       only_of({emulated}, d.type, where + ".emulate");
-      only_of({cpu}, d.type, where + ".isolation");
-      only_of({cpu}, d.type, where + ".process_memory");
-      only_of({cpu}, d.type, where + ".load_limit");
-      only_of({cpu}, d.type, where + ".run_limit");
+      only_of({cuda}, d.type, where + ".cuda");
+      for (auto x : {"isolation", "process_memory", "load_limit", "run_limit"})
+        only_of({cpu, cuda}, d.type, where + "." + x);
       check_emulation(where + ".emulate", d.emulate);
+      check_sharing(where, d);
     }
+  }
+
+  /// Streams and partitions are of one process, MPS has a process each.
+  void check_sharing(const std::string& where, const device_config& d) {
+    auto sharing = d.cuda.sharing;
+    auto in_one =
+      sharing == gpu_sharing::streams || sharing == gpu_sharing::partitions;
+    auto expect = [&](isolation_mode x) {
+      refuse(where + ".cuda.sharing",
+             "found " + std::string{to_string(sharing)}
+               + ", which needs isolation: " + std::string{to_string(x)}
+               + " beside it");
+    };
+    if (in_one && d.isolation != isolation_mode::thread)
+      expect(isolation_mode::thread);
+    if (sharing == gpu_sharing::mps && d.isolation == isolation_mode::thread)
+      expect(isolation_mode::process);
   }
 
   cluster_config& x_;

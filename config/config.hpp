@@ -22,34 +22,61 @@ constexpr auto names_of(node_role) {
   return name_table{"gateway", "controller", "worker"};
 }
 
-enum class device_type : uint8_t { cpu, emulated };
+enum class device_type : uint8_t { cpu, emulated, cuda };
 
 constexpr auto names_of(device_type) {
-  return name_table{"cpu", "emulated"};
+  return name_table{"cpu", "emulated", "cuda"};
 }
+
+/// How a GPU is used.
+struct cuda_config {
+  uint32_t gpu = 0;
+  gpu_sharing sharing = gpu_sharing::time;
+  bool streaming = true;
+  bool graphs = true;
+  MILLRACE_FIELDS(cuda_config, gpu, sharing, streaming, graphs)
+  static constexpr auto notes() {
+    return std::array{
+      note{"which of the host's, as CUDA counts them", 0, 63},
+      note{
+        "how replicas have it at once: time, one batch after the other;"
+        " streams, what fits at a time; partitions, each with a share on"
+        " multiprocessors of its own (both with isolation thread, in one"
+        " process); mps, each process on its share (NVIDIA's MPS has to run)"},
+      note{"the inputs of a batch are copied while others compute (needs two"
+           " lanes)"},
+      note{"batches of a size that came before are recorded as a CUDA graph,"
+           " and replayed"}};
+  }
+};
 
 struct device_config {
   device_type type = device_type::cpu;
   std::string id;
   std::string kind;
-  uint32_t lanes = 1;
+  uint32_t lanes = 0;
   byte_count memory;
   isolation_mode isolation = isolation_mode::automatic;
   byte_count process_memory{uint64_t{4} << 30};
   microseconds load_limit{60'000'000};
   microseconds run_limit{600'000'000};
   emulation emulate;
+  cuda_config cuda;
   MILLRACE_FIELDS(device_config, type, id, kind, lanes, memory, isolation,
-                  process_memory, load_limit, run_limit, emulate)
+                  process_memory, load_limit, run_limit, emulate, cuda)
   static constexpr auto notes() {
     return std::array{
       note{"what it is"},
       note{"its name on the node; default: the type and a number, cpu0"},
       note{"what profiles call it; default: the type"},
-      note{"batches that run at once, a thread each", 1, 256},
-      note{"what replicas may take in all; 0: not limited"},
-      note{"where a cpu's models run: auto, those that are trusted in threads"
-           " of the node, others each in a confined process; thread; process"},
+      note{"batches that are under way at once, a thread each; 0: one, on a GPU"
+           " three, of which one computes while others are copied",
+           0, 256},
+      note{"what replicas may take in all; 0: not limited, on a GPU what it"
+           " has"},
+      note{"where models run: auto, on a cpu those that are trusted in threads"
+           " of the node, all others each in a confined process; thread;"
+           " process"},
       note{"what a confined process may take beside its weights", 64 << 20,
            1e15},
       note{"what the load of a model may take in a confined process; when it"
@@ -63,7 +90,8 @@ struct device_config {
            " late, by their size, or is later than a load takes. What nobody"
            " waits for is ended after that long, and longer than a load takes",
            0.001, 86'400},
-      note{"how an emulated device takes its time"}};
+      note{"how an emulated device takes its time"},
+      note{"which GPU it is, and how it is used"}};
   }
 };
 

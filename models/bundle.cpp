@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "runtime/hash.hpp"
+#include "runtime/sizes.hpp"
 #include "runtime/text.hpp"
 
 namespace millrace {
@@ -249,6 +250,26 @@ chunk_range chunks_of(const bundle& x, size_t first, size_t last) {
     end = std::max<uint64_t>(end, at + bytes.size());
   }
   return chunks_over(begin, end);
+}
+
+void hand_on_weights(const bundle& x, size_t first, size_t last,
+                     const std::function<void(const_bytes)>& to) {
+  constexpr uint64_t at_a_time = 16;
+  auto all = chunks_of(x, first, last);
+  auto beginning_of = [&](uint64_t chunk) { // no further than the file goes
+    auto whole = x.weights_file->content().size();
+    return std::min<size_t>(product(chunk, chunk_bytes).value_or(whole), whole);
+  };
+  for (auto at = all.first; at < all.last; at += at_a_time) {
+    chunk_range some{at, std::min(at + at_a_time, all.last)};
+    auto begin = beginning_of(some.first);
+    auto part =
+      x.weights_file->content().slice(begin, beginning_of(some.last) - begin);
+    x.weights_file->when(some, [to, part = std::move(part)](auto& there) {
+      if (there)
+        to(part.view());
+    });
+  }
 }
 
 } // namespace millrace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -61,5 +62,11 @@ std::span<const named_tensor> weights_of(const bundle& x, size_t first,
 
 /// The chunks of the weights file that these lie in.
 chunk_range chunks_of(const bundle& x, size_t first, size_t last);
+
+/// Hands on what the weights file has of these, 16 chunks at a time, as soon as
+/// they are there: at once, or on the thread that brings the last of them. What
+/// never comes is not spoken of.
+void hand_on_weights(const bundle& x, size_t first, size_t last,
+                     const std::function<void(const_bytes)>& to);
 
 } // namespace millrace

@@ -105,6 +105,14 @@ struct metrics::impl {
   Family<Gauge>& device_memory =
     gauge_family("millrace_device_memory_bytes",
                  "Memory held by loaded replicas, by device.");
+  Family<Gauge>& gpu_busy =
+    gauge_family("millrace_gpu_busy_ratio",
+                 "Part of the last second in which a GPU ran kernels, whoever's"
+                 " they were, by device.");
+  Family<Gauge>& gpu_memory = gauge_family(
+    "millrace_gpu_memory_bytes", "Memory of a GPU in use, by device.");
+  Family<Gauge>& gpu_power =
+    gauge_family("millrace_gpu_watts", "Power that a GPU takes, by device.");
   Family<Gauge>& process_cpu = gauge_family(
     "millrace_process_cpu_seconds", "Time of cores this process has used.");
   Family<Gauge>& process_memory =
@@ -220,6 +228,20 @@ counter metrics::device_busy_seconds(std::string_view device) {
 gauge metrics::device_memory_bytes(std::string_view device) {
   return handle<gauge>(
     &impl_->device_memory.Add({{"device", std::string{device}}}));
+}
+
+gauge metrics::gpu_busy_ratio(std::string_view device) {
+  return handle<gauge>(&impl_->gpu_busy.Add({{"device", std::string{device}}}));
+}
+
+gauge metrics::gpu_memory_bytes(std::string_view device) {
+  return handle<gauge>(
+    &impl_->gpu_memory.Add({{"device", std::string{device}}}));
+}
+
+gauge metrics::gpu_watts(std::string_view device) {
+  return handle<gauge>(
+    &impl_->gpu_power.Add({{"device", std::string{device}}}));
 }
 
 gauge metrics::process_cpu_seconds() {

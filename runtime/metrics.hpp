@@ -91,6 +91,9 @@ public:
   gauge disk_refuses(std::string_view folder);
   counter device_busy_seconds(std::string_view device);
   gauge device_memory_bytes(std::string_view device);
+  gauge gpu_busy_ratio(std::string_view device);
+  gauge gpu_memory_bytes(std::string_view device);
+  gauge gpu_watts(std::string_view device);
   gauge process_cpu_seconds();
   gauge process_resident_memory_bytes();
 

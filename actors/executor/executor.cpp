@@ -87,8 +87,8 @@ caf::result<stage_loaded> executor_state::on_load(const load_stage& x) {
   auto needed = chunks_of(*x.content, x.first_layer, x.last_layer);
   auto arriving = weights && !weights->has(needed);
   device_->load({x.instance, x.content, x.first_layer, x.last_layer,
-                 x.max_batch, static_cast<uint32_t>(x.threads), x.trusted,
-                 x.completes, arriving},
+                 x.max_batch, static_cast<uint32_t>(x.threads), x.share,
+                 x.trusted, x.completes, arriving},
                 now());
   if (arriving)
     weights->when(needed, [to = listener_, id = x.instance](auto& there) {

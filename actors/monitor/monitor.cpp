@@ -13,13 +13,14 @@ constexpr microseconds longest_patience = 500ms;
 } // namespace
 
 void monitor_state::start(monitor_actor::stateful_pointer<monitor_state> self,
-                          host_probe probe, std::shared_ptr<metrics> counts,
+                          monitor_probes probes,
+                          std::shared_ptr<metrics> counts,
                           microseconds period) {
   self_ = self;
-  probe_ = std::move(probe);
+  probes_ = std::move(probes);
   counts_ = std::move(counts);
   set_common_handlers(self);
-  host_ = probe_();
+  host_ = probes_.host();
   host_read_ = now();
   period_ = period;
   if (period_ > 0us)
@@ -53,13 +54,14 @@ void monitor_state::learn(Table& table, const std::string& thing,
 
 void monitor_state::on_tick() {
   self_->delayed_send(self_, period_, tick::value);
-  auto host = probe_();
+  auto host = probes_.host();
   add_host_usage(host_usage_, host_, host, now() - host_read_);
   host_ = host;
   host_read_ = now();
   counts_->process_cpu_seconds().set(host.process_seconds);
   counts_->process_resident_memory_bytes().set(
     static_cast<double>(host.resident));
+  read_gpus();
   auto patience = std::min(longest_patience, period_ / 2);
   auto silent = [](const caf::error&) { /* its usage stays the last one */ };
   for (auto& [device, executor] : things_.executors)
@@ -74,11 +76,33 @@ void monitor_state::on_tick() {
             silent);
 }
 
+/// Those of the host that devices of this node are.
+void monitor_state::read_gpus() {
+  if (probes_.gpu_of.empty() || !probes_.gpus)
+    return;
+  if (auto found = probes_.gpus())
+    gpus_ = std::move(*found);
+  else
+    gpus_.clear();
+  for (auto& [device, number] : probes_.gpu_of)
+    if (number < gpus_.size()) {
+      auto& x = gpus_[number];
+      counts_->gpu_busy_ratio(device).set(x.busy);
+      counts_->gpu_memory_bytes(device).set(
+        static_cast<double>(x.memory_used.value));
+      counts_->gpu_watts(device).set(x.watts);
+    }
+}
+
 node_load monitor_state::on_get_load() const {
   auto out = host_usage_;
   for (auto& [device, x] : devices_)
-    if (x.usage)
+    if (x.usage) {
       out.devices.push_back(*x.usage);
+      auto gpu = probes_.gpu_of.find(device);
+      if (gpu != probes_.gpu_of.end() && gpu->second < gpus_.size())
+        add_gpu_usage(out.devices.back(), gpus_[gpu->second]);
+    }
   for (auto& [replica, x] : replicas_)
     if (x.usage)
       out.replicas.push_back(*x.usage);
@@ -86,10 +110,11 @@ node_load monitor_state::on_get_load() const {
 }
 
 monitor_actor::behavior_type
-monitor(monitor_actor::stateful_pointer<monitor_state> self, host_probe probe,
-        std::shared_ptr<metrics> counts, microseconds period) {
+monitor(monitor_actor::stateful_pointer<monitor_state> self,
+        monitor_probes probes, std::shared_ptr<metrics> counts,
+        microseconds period) {
   auto& s = self->state;
-  s.start(self, std::move(probe), std::move(counts), period);
+  s.start(self, std::move(probes), std::move(counts), period);
   return {
     [&s](observe& x) { s.on_observe(x); },
     [&s](get_load) { return s.on_get_load(); },

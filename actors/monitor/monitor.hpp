@@ -1,16 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
 #include "actors/handles.hpp"
+#include "models/device/nvml.hpp"
 #include "runtime/host_probe.hpp"
 #include "runtime/metrics.hpp"
 
 namespace millrace {
 
-/// Asks the node's executors and replicas, and the host, how busy they are,
-/// once in a period (0: never); tells whoever asks, and the metrics.
+/// Reads all GPUs of the host: read_gpus, or what stands in for it.
+using gpu_probe = std::function<result<std::vector<gpu_reading>>()>;
+
+/// What a monitor asks beside executors and replicas.
+struct monitor_probes {
+  host_probe host;
+  gpu_probe gpus;                         ///< empty: there are none
+  std::map<std::string, uint32_t> gpu_of; ///< by device
+};
+
+/// Asks the node's executors and replicas, the host and its GPUs, how busy they
+/// are, once in a period (0: never); tells whoever asks, and the metrics.
 monitor_actor::behavior_type
 monitor(monitor_actor::stateful_pointer<struct monitor_state> self,
-        host_probe probe, std::shared_ptr<metrics> counts, microseconds period);
+        monitor_probes probes, std::shared_ptr<metrics> counts,
+        microseconds period);
 
 } // namespace millrace

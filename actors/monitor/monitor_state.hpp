@@ -13,7 +13,7 @@ struct monitor_state {
   const char* name = "monitor";
 
   void start(monitor_actor::stateful_pointer<monitor_state> self,
-             host_probe probe, std::shared_ptr<metrics> counts,
+             monitor_probes probes, std::shared_ptr<metrics> counts,
              microseconds period);
 
   void on_observe(observe& x);
@@ -29,16 +29,18 @@ private:
     std::optional<Usage> usage;
   };
 
+  void read_gpus();
   timestamp now() const;
   template <class Table, class Load>
   void learn(Table& table, const std::string& thing, const Load& x);
 
   monitor_actor::stateful_pointer<monitor_state> self_ = nullptr;
-  host_probe probe_;
+  monitor_probes probes_;
   std::shared_ptr<metrics> counts_;
   observe things_;
   std::map<std::string, watched<device_load, device_usage>> devices_;
   std::map<std::string, watched<replica_load, replica_usage>> replicas_;
+  std::vector<gpu_reading> gpus_; ///< of the host, by number
   host_reading host_;
   timestamp host_read_;
   microseconds period_{0};

@@ -82,6 +82,13 @@ replica_usage usage_between(const replica_load& before,
   return out;
 }
 
+void add_gpu_usage(device_usage& out, const gpu_reading& x) {
+  out.gpu_busy = x.busy;
+  out.gpu_memory = x.memory_used.value;
+  out.gpu_clock = x.clock;
+  out.gpu_watts = x.watts;
+}
+
 void add_host_usage(node_load& out, const host_reading& before,
                     const host_reading& after, nanoseconds apart) {
   auto total = after.total_seconds - before.total_seconds;

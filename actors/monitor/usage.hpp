@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "models/device/nvml.hpp"
 #include "runtime/host_probe.hpp"
 #include "transport/messages/load.hpp"
 
@@ -12,6 +13,9 @@ device_usage usage_between(const device_load& before, const device_load& after,
                            nanoseconds apart);
 replica_usage usage_between(const replica_load& before,
                             const replica_load& after, nanoseconds apart);
+
+/// Fills in what the driver says of a device that is a GPU.
+void add_gpu_usage(device_usage& out, const gpu_reading& x);
 
 /// Fills in the host's part.
 void add_host_usage(node_load& out, const host_reading& before,

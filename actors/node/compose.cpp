@@ -15,6 +15,7 @@
 #include "actors/placement/placement_state.hpp"
 #include "actors/profiler/profiler_state.hpp"
 #include "actors/registry/registry_state.hpp"
+#include "models/device/nvml.hpp"
 
 namespace millrace {
 
@@ -41,9 +42,9 @@ public:
     out_.drain_timeout = mine_.drain_timeout;
     out_.ended = ground_.ended;
     add("monitor", "",
-        [probe = ground_.probe, counts = ground_.counts,
+        [probes = probes(), counts = ground_.counts,
          period = config_.monitor.period](supervisor_actor::pointer self) {
-          return self->spawn(monitor, probe, counts, period);
+          return self->spawn(monitor, probes, counts, period);
         });
     add("inspector", "",
         [options = inspector_options{ground_.spans, ground_.examine,
@@ -61,6 +62,15 @@ public:
   }
 
 private:
+  /// What its monitor asks.
+  monitor_probes probes() const {
+    monitor_probes out{ground_.probe, ground_.gpus, {}};
+    for (auto& d : mine_.devices)
+      if (d.type == device_type::cuda)
+        out.gpu_of[d.id] = d.cuda.gpu;
+    return out;
+  }
+
   bool has(node_role x) const {
     return std::count(mine_.roles.begin(), mine_.roles.end(), x) != 0;
   }
@@ -210,7 +220,14 @@ private:
 } // namespace
 
 device_info describe(const device_config& x) {
-  return {x.id, x.kind, x.lanes, x.memory};
+  device_info out{x.id, x.kind, x.lanes, x.memory};
+  auto is_gpu = x.type == device_type::cuda;
+  if (out.lanes == 0)
+    out.lanes = is_gpu ? 3 : 1;
+  if (is_gpu && out.memory.value == 0)
+    if (auto all = read_gpus(); all && x.cuda.gpu < all->size())
+      out.memory = (*all)[x.cuda.gpu].memory;
+  return out;
 }
 
 supervisor_options compose_node(const cluster_config& config,

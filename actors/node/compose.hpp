@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actors/cache/cache.hpp"
+#include "actors/monitor/monitor.hpp"
 #include "actors/node/supervisor.hpp"
 #include "config/config.hpp"
 #include "runtime/host_probe.hpp"
@@ -34,6 +35,7 @@ struct node_ground {
     open_store = open_object_store;
   device_maker make_device;
   host_probe probe;
+  gpu_probe gpus; ///< empty: there are none
   std::shared_ptr<span_recorder> spans = std::make_shared<span_recorder>();
   std::function<std::vector<finding>()> examine; ///< its host; may be empty
   std::function<microseconds()> wall_clock;      ///< may be empty

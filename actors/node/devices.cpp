@@ -17,11 +17,14 @@ result<device_maker> make_devices_of(const cluster_config& config) {
   return device_maker{
     [times](const device_config& d,
             device_listener& to) -> result<std::unique_ptr<device>> {
-      if (d.type == device_type::cpu)
-        return make_cpu_device(
-          describe(d),
-          {d.isolation, d.process_memory, d.load_limit, d.run_limit}, to);
-      return make_emulated_device(describe(d), d.emulate, to, times);
+      if (d.type == device_type::emulated)
+        return make_emulated_device(describe(d), d.emulate, to, times);
+      backend_settings settings{
+        d.isolation, d.process_memory, d.load_limit, d.run_limit, {}};
+      if (d.type == device_type::cuda)
+        settings.gpu = {static_cast<int>(d.cuda.gpu), d.cuda.sharing, 0,
+                        d.cuda.streaming, d.cuda.graphs};
+      return make_backend_device(describe(d), settings, to);
     }};
 }
 

@@ -384,6 +384,7 @@ private:
       return make.failure();
     ground.make_device = std::move(*make);
     ground.probe = read_host;
+    ground.gpus = read_gpus;
     ground.aside = [this](std::function<void()> job) {
       std::lock_guard guard{mutex_};
       if (!aside_)

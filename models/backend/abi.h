@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-#define MILLRACE_BACKEND_ABI 8
+#define MILLRACE_BACKEND_ABI 9
 #define MILLRACE_MAX_RANK 8
 
 typedef struct millrace_tensor {
@@ -28,7 +28,14 @@ typedef struct millrace_tensor {
   void (*release)(void*); /* null: the caller keeps data alive */
 } millrace_tensor;
 
+enum {
+  millrace_failed,
+  millrace_no_memory,  /* of a GPU: another time there may be some */
+  millrace_gpu_is_lost /* nothing works on it in this process any more */
+};
+
 typedef struct millrace_error {
+  int32_t kind;
   char text[2048];
 } millrace_error;
 
@@ -92,6 +99,71 @@ typedef struct millrace_room {
   int kept; /* set: the model goes on using some; they must stay as they are */
 } millrace_room;
 
+enum {
+  millrace_in_turn, /* one pass at a time, of all that say so */
+  millrace_beside, /* on a stream of its own: with others, as far as they fit */
+  millrace_partitioned /* on multiprocessors of its own */
+};
+
+/* Where on a GPU a stage's parameters lie and its passes run. */
+typedef struct millrace_place {
+  int32_t gpu;
+  int32_t sharing;
+  double share;      /* of the multiprocessors, in percent; 0: all */
+  int32_t streaming; /* inputs are copied while other passes compute */
+  int32_t graphs;    /* passes of known shapes are recorded, and replayed */
+} millrace_place;
+
+typedef struct millrace_gpu {
+  char name[128];
+  int32_t major, minor; /* compute capability */
+  int32_t multiprocessors;
+  int32_t threads; /* of one of these, as all that follows */
+  int32_t blocks;
+  int32_t registers;
+  uint64_t shared_memory;
+  uint64_t memory; /* of the GPU, in bytes */
+  uint64_t free;
+  uint64_t tensors; /* what this process's take, as its allocator knows it */
+  uint64_t held;    /* and what that has of the GPU's for them */
+} millrace_gpu;
+
+/* A kernel that a GPU has run. */
+typedef struct millrace_kernel {
+  const char* name;
+  uint64_t start_ns, end_ns; /* from one origin */
+  uint32_t grid[3], block[3];
+  uint32_t registers; /* of a thread */
+  uint64_t static_shared, dynamic_shared;
+  uint32_t resident; /* blocks that fit on a multiprocessor; 0: not known */
+} millrace_kernel;
+
+/* What a backend that can use GPUs has beside the rest. */
+typedef struct millrace_gpu_calls {
+  /* Opens those that there are. */
+  int (*list)(millrace_gpu* out, uint32_t capacity, uint32_t* count,
+              millrace_error* failed);
+  /* Loads the libraries that passes may need, and opens no GPU. */
+  int (*prepare)(millrace_error* failed);
+  /* Opens all that passes there will need: for a process that is to give up its
+   * right to open anything. */
+  int (*open)(const millrace_place* place, millrace_error* failed);
+  /* Has GPUs copy from and to this memory by themselves, until it is unpinned.
+   */
+  int (*pin)(void* begin, uint64_t bytes, millrace_error* failed);
+  void (*unpin)(void* begin);
+  /* These bytes of the parameters can be read, or all (null): what of them was
+   * not copied yet is. All of it before the first run; one call at a time. */
+  int (*arrive)(millrace_stage* stage, const void* begin, uint64_t bytes,
+                millrace_error* failed);
+  /* Bytes of the GPU that a stage takes, beside what its passes do. */
+  uint64_t (*memory)(const millrace_stage* stage);
+  /* Notes the kernels that run for this process, from a call without a sink to
+   * one with it, which gets them in the order in which they began. */
+  int (*trace)(void* self, void (*sink)(void* self, const millrace_kernel* x),
+               millrace_error* failed);
+} millrace_gpu_calls;
+
 typedef struct millrace_backend {
   uint32_t abi;
   /* "LibTorch 1.13.1, CPU". */
@@ -99,11 +171,12 @@ typedef struct millrace_backend {
   /* Once in each thread that will call run: threads of one operator. */
   void (*enter_thread)(int threads);
   /* Layers in order, and which values the stage gives (none: what the last
-   * layer returns). Parameters are used in place: they must stay readable until
-   * unload. Code that nobody vouches for (trusted is 0) is refused when it
-   * calls an operator that opens files. */
+   * layer returns). Parameters are used in place, or copied to a GPU: they must
+   * stay readable until unload. Code that nobody vouches for (trusted is 0) is
+   * refused when it calls an operator that opens files. */
   int (*load)(const millrace_layer* layers, uint64_t count,
               const uint32_t* gives, uint64_t give_count, int trusted,
+              const millrace_place* place, /* null: the host's processors */
               millrace_stage** out, millrace_error* failed);
   void (*unload)(millrace_stage* stage);
   /* One forward pass. Any thread; several at once on one stage are fine.
@@ -123,6 +196,7 @@ typedef struct millrace_backend {
   int (*take_apart)(const void* file, uint64_t bytes, int trusted,
                     const millrace_split* split,
                     const millrace_import_sink* sink, millrace_error* failed);
+  const millrace_gpu_calls* gpu; /* null: it can use none */
 } millrace_backend;
 
 /* What a plugin exports. */

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <map>
 #include <mutex>
+#include <span>
 
 #include "models/backend/abi.h"
 #include "models/crossing.hpp"
@@ -53,16 +54,38 @@ tensor adopt(const millrace_tensor& x, const tensor_list& inputs,
           shared ? std::move(*shared) : shared_bytes{bytes, std::move(owner)}};
 }
 
+error error_of(const millrace_error& x) {
+  auto code = x.kind == millrace_no_memory     ? ec::overloaded
+              : x.kind == millrace_gpu_is_lost ? ec::unavailable
+                                               : ec::internal;
+  return {code, x.text};
+}
+
 class plugin_stage : public loaded_stage {
 public:
   plugin_stage(const millrace_backend* api, millrace_stage* stage,
-               std::shared_ptr<const bundle> content, size_t inputs)
+               std::shared_ptr<const bundle> content, size_t inputs,
+               bool on_gpu)
     : api_(api),
       stage_(stage),
       content_(std::move(content)),
-      inputs_(inputs) {}
+      inputs_(inputs),
+      on_gpu_(on_gpu) {}
 
   ~plugin_stage() override { api_->unload(stage_); }
+
+  result<void> arrive(std::optional<const_bytes> part) override {
+    millrace_error failed{};
+    auto bytes = part.value_or(const_bytes{});
+    if (on_gpu_ && (!part || !bytes.empty())
+        && api_->gpu->arrive(stage_, bytes.data(), bytes.size(), &failed) != 0)
+      return error_of(failed);
+    return {};
+  }
+
+  byte_count memory() const override {
+    return {on_gpu_ ? api_->gpu->memory(stage_) : 0};
+  }
 
   result<tensor_list> run(const tensor_list& inputs, const run_limits&,
                           uint64_t* peak, output_room* room) override {
@@ -91,7 +114,7 @@ public:
       room->kept = lent.kept != 0;
     }
     if (status != 0)
-      return error{ec::internal, failed.text};
+      return error_of(failed);
     tensor_list outputs;
     outputs.reserve(n);
     for (uint32_t i = 0; i < n; ++i)
@@ -108,6 +131,7 @@ private:
   millrace_stage* stage_;
   std::shared_ptr<const bundle> content_; // its mapping holds the parameters
   size_t inputs_;
+  bool on_gpu_;
 };
 
 /// Keeps parts as a plugin hands them out.
@@ -160,19 +184,114 @@ private:
   std::map<std::string, uint32_t> numbers_;
 };
 
+/// What a plugin can do with GPUs.
+class plugin_gpus : public gpu_access {
+public:
+  explicit plugin_gpus(const millrace_gpu_calls* api) : api_(api) {}
+
+  result<std::vector<gpu_info>> list() override {
+    constexpr uint32_t most = 64;
+    std::vector<millrace_gpu> found(most);
+    uint32_t n = 0;
+    if (auto done = call(api_->list, found.data(), most, &n); !done)
+      return done.failure();
+    std::vector<gpu_info> out;
+    for (auto& x : std::span{found}.first(n)) {
+      auto count = [](int32_t y) { return static_cast<uint32_t>(y); };
+      out.push_back({x.name,
+                     x.major,
+                     x.minor,
+                     count(x.multiprocessors),
+                     count(x.threads),
+                     count(x.blocks),
+                     count(x.registers),
+                     {x.shared_memory},
+                     {x.memory},
+                     {x.free},
+                     {x.tensors},
+                     {x.held}});
+    }
+    return out;
+  }
+
+  result<void> prepare() override { return call(api_->prepare); }
+
+  result<void> open(const gpu_place& x) override {
+    auto place = lend(x);
+    return call(api_->open, &place);
+  }
+
+  result<void> pin(const void* begin, size_t bytes) override {
+    return call(api_->pin, const_cast<void*>(begin), bytes);
+  }
+
+  void unpin(const void* begin) override {
+    api_->unpin(const_cast<void*>(begin));
+  }
+
+  result<void> begin_trace() override {
+    return call(api_->trace, nullptr, nullptr);
+  }
+
+  result<std::vector<kernel_run>> end_trace() override {
+    std::vector<kernel_run> out;
+    auto note = [](void* self, const millrace_kernel* x) {
+      auto seconds = [](uint64_t ns) { return static_cast<double>(ns) / 1e9; };
+      static_cast<std::vector<kernel_run>*>(self)->push_back(
+        {x->name,
+         seconds(x->start_ns),
+         seconds(x->end_ns),
+         {x->grid[0], x->grid[1], x->grid[2]},
+         {x->block[0], x->block[1], x->block[2]},
+         x->registers,
+         {x->static_shared + x->dynamic_shared},
+         x->resident});
+    };
+    if (auto done = call(api_->trace, &out, +note); !done)
+      return done.failure();
+    return out;
+  }
+
+  static millrace_place lend(const gpu_place& x) {
+    auto sharing = x.sharing == gpu_sharing::streams ? millrace_beside
+                   : x.sharing == gpu_sharing::partitions && x.share > 0
+                     ? millrace_partitioned
+                   : x.sharing == gpu_sharing::partitions ? millrace_beside
+                                                          : millrace_in_turn;
+    return {x.gpu, sharing, x.share, x.streaming, x.graphs};
+  }
+
+private:
+  template <class F, class... Ts>
+  static result<void> call(F f, Ts... xs) {
+    millrace_error failed{};
+    if (f(xs..., &failed) == 0)
+      return {};
+    return error{ec::unavailable, failed.text};
+  }
+
+  const millrace_gpu_calls* api_;
+};
+
 class plugin_backend : public backend {
 public:
   plugin_backend(const millrace_backend* api, code_trust trust)
     : api_(api),
-      trusted_(trust == code_trust::full) {}
+      trusted_(trust == code_trust::full) {
+    if (api->gpu != nullptr)
+      gpus_.emplace(api->gpu);
+  }
 
   std::string describe() const override { return api_->describe(); }
 
   void enter_thread(int threads) override { api_->enter_thread(threads); }
 
   result<std::unique_ptr<loaded_stage>>
-  load(const std::shared_ptr<const bundle>& x, size_t first,
-       size_t last) override {
+  load(const std::shared_ptr<const bundle>& x, size_t first, size_t last,
+       const std::optional<gpu_place>& on) override {
+    if (on)
+      if (auto able = gpus_of(*this); !able)
+        return able.failure();
     auto count = x->info.layers.size();
     auto taken = crossing(x->info, first);
     value_numbers numbers{taken};
@@ -205,15 +324,17 @@ public:
       given = numbers.of(crossing(x->info, last));
     millrace_stage* stage = nullptr;
     millrace_error failed{};
+    auto place = plugin_gpus::lend(on.value_or(gpu_place{}));
     if (api_->load(layers.data(), layers.size(), given.data(), given.size(),
-                   trusted_, &stage, &failed)
+                   trusted_, on ? &place : nullptr, &stage, &failed)
         != 0)
-      return error{ec::internal,
-                   (x->directory.empty() ? "" : x->directory + ": ")
-                     + failed.text};
-    return std::unique_ptr<loaded_stage>{
-      std::make_unique<plugin_stage>(api_, stage, x, taken.size())};
+      return x->directory.empty() ? error_of(failed)
+                                  : error_of(failed).within(x->directory);
+    return std::unique_ptr<loaded_stage>{std::make_unique<plugin_stage>(
+      api_, stage, x, taken.size(), on.has_value())};
   }
+
+  gpu_access* gpus() override { return gpus_ ? &*gpus_ : nullptr; }
 
   result<model_parts>
   take_apart(const mapped_file& x,
@@ -237,6 +358,7 @@ public:
 private:
   const millrace_backend* api_;
   bool trusted_;
+  std::optional<plugin_gpus> gpus_;
 };
 
 std::string plugin_path() {
@@ -268,6 +390,15 @@ result<const millrace_backend*> load_plugin(const std::string& path) {
 }
 
 } // namespace
+
+result<gpu_access*> gpus_of(backend& x) {
+  if (auto* out = x.gpus())
+    return out;
+  return error{ec::unavailable,
+               x.describe()
+                 + " cannot use a GPU; expected a LibTorch built with CUDA",
+               {}};
+}
 
 result<std::shared_ptr<backend>> torch_backend(code_trust trust) {
   static std::mutex mutex;

@@ -10,6 +10,7 @@
 
 #include "models/batching.hpp"
 #include "models/bundle.hpp"
+#include "models/device/gpu.hpp"
 #include "runtime/time.hpp"
 
 namespace millrace {
@@ -38,7 +39,9 @@ public:
   /// it is null, `peak` gets how many bytes of
   /// tensors the pass had allocated at most at a time, its outputs included but
   /// for those in a room. What has no use for a room leaves it as it is.
-  /// Errors: internal with the backend's own text; of a stage that is not of
+  /// Errors: internal with the backend's own text; overloaded when a GPU has no
+  /// memory left for it, unavailable when nothing works there any more (another
+  /// process may be luckier); of a stage that is not of
   /// this process, poison when its process ended over it, cancelled when that
   /// was for what another run took too long, unavailable when it was before.
   virtual result<tensor_list> run(const tensor_list& inputs,
@@ -49,6 +52,17 @@ public:
   /// Whether what the inputs hold, and not their extents alone, may decide how
   /// long it runs.
   virtual bool depends_on_values() const = 0;
+
+  /// These of the weights can be read, or all: they are copied if they are to
+  /// lie elsewhere, once. All of them before the first run; one call at a time.
+  /// Errors: as run.
+  virtual result<void> arrive(std::optional<const_bytes> part = {}) {
+    static_cast<void>(part);
+    return {};
+  }
+
+  /// What it takes of a GPU, beside what its passes do while they run.
+  virtual byte_count memory() const { return {}; }
 };
 
 /// A model file taken apart for import.
@@ -97,11 +111,17 @@ public:
   /// operator may use.
   virtual void enter_thread(int threads) = 0;
 
-  /// Loads layers [first, last). Parameters are used where they are mapped.
+  /// Loads layers [first, last). Parameters are used where they are mapped, or
+  /// lie on a GPU. Their bytes are not looked at before arrive().
   /// Errors: internal when the code does not parse, names other parameters, or
-  /// calls what only trusted code may.
+  /// calls what only trusted code may; overloaded when a GPU has no memory
+  /// left, unavailable when there is none.
   virtual result<std::unique_ptr<loaded_stage>>
-  load(const std::shared_ptr<const bundle>& x, size_t first, size_t last) = 0;
+  load(const std::shared_ptr<const bundle>& x, size_t first, size_t last,
+       const std::optional<gpu_place>& on = {}) = 0;
+
+  /// Null where it can use none.
+  virtual gpu_access* gpus() { return nullptr; }
 
   /// Without a split the model is one layer.
   /// Errors: bad_request when the file is no model of this backend, or cannot
@@ -110,6 +130,9 @@ public:
   take_apart(const mapped_file& x,
              const std::optional<layer_split>& how = {}) = 0;
 };
+
+/// What a backend can do with GPUs. Errors: unavailable, where that is nothing.
+result<gpu_access*> gpus_of(backend& x);
 
 /// Loads the LibTorch plugin, once per process: from $MILLRACE_BACKEND, or
 /// from the program folder. Takes 0.5 s and 150 MB, so only nodes

@@ -36,13 +36,14 @@ public:
   void enter_thread(int) override {}
 
   result<std::unique_ptr<loaded_stage>>
-  load(const std::shared_ptr<const bundle>& x, size_t first,
-       size_t last) override {
+  load(const std::shared_ptr<const bundle>& x, size_t first, size_t last,
+       const std::optional<gpu_place>& on) override {
     stage_settings settings;
     settings.content = x;
     settings.first_layer = first;
     settings.last_layer = last;
     settings.max_batch = 0;
+    settings.gpu = on;
     settings.memory = settings_.memory;
     settings.load_limit = settings_.limit;
     settings.run_limit = settings_.limit;

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <condition_variable>
-#include <future>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -13,7 +11,9 @@
 #include <vector>
 
 #include "models/confined/arena_pool.hpp"
+#include "models/confined/arrival.hpp"
 #include "models/confined/load_order.hpp"
+#include "models/confined/loans.hpp"
 #include "models/confined/process_state.hpp"
 #include "runtime/copies.hpp"
 #include "runtime/worker_thread.hpp"
@@ -59,7 +59,7 @@ public:
       events_(std::move(events)),
       lanes_(std::clamp(settings_.lanes, 1u, most_lanes)) {
     for (auto& x : lanes_)
-      free_.push_back(&x);
+      free_.add(x);
     if (!settings_.arriving)
       stage_with_process::on_arrival({});
     keeper_.emplace("confined");
@@ -78,7 +78,7 @@ public:
   }
 
   void on_arrival(result<void> there) override {
-    std::call_once(arrived_, [&] { arrival_.set_value(std::move(there)); });
+    arrival_->end(std::move(there));
   }
 
   /// Whoever wrote the model decides.
@@ -86,7 +86,7 @@ public:
 
   result<tensor_list> run(const tensor_list& inputs, const run_limits& limits,
                           uint64_t* peak, output_room*) override {
-    lease mine{*this};
+    loans<lane>::loan mine{free_};
     auto answer = try_on(*mine, inputs, limits, peak != nullptr);
     if (!answer)
       return answer.failure();
@@ -148,7 +148,7 @@ private:
     auto loaded = hear_of_load(settings_.load_limit);
     if (!loaded)
       return loaded.failure();
-    if (auto there = arrival_.get_future().get(); !there)
+    if (auto there = hand_on_parts(); !there)
       return there.failure();
     life_order order;
     order.what = life_order::warm_up;
@@ -164,7 +164,29 @@ private:
     load_cost_ =
       settings_.in_background ? believed(warm->answer.cpu_ns, took) : took;
     return load_times{believed(loaded->answer.load_ns, loaded->took),
-                      believed(warm->answer.warm_up_ns, warm->took)};
+                      believed(warm->answer.warm_up_ns, warm->took),
+                      {warm->answer.gpu_bytes}};
+  }
+
+  /// Waits until the weights are there. A GPU's process copies them as they
+  /// come.
+  result<void> hand_on_parts() {
+    auto& x = *settings_.content;
+    if (settings_.gpu && settings_.arriving)
+      hand_on_weights(x, settings_.first_layer, settings_.last_layer,
+                      [weak = std::weak_ptr{arrival_}](const_bytes part) {
+                        if (auto to = weak.lock())
+                          to->add(part);
+                      });
+    life_order order;
+    order.what = life_order::part;
+    while (auto part = arrival_->next()) {
+      auto from = x.weights_file->content().data();
+      order.part_begin = static_cast<uint64_t>(part->data() - from);
+      order.part_bytes = part->size();
+      send_record(life_line_, order);
+    }
+    return arrival_->how();
   }
 
   struct heard {
@@ -261,33 +283,6 @@ private:
 
   // -- runs, on a thread of the device's --------------------------------------
 
-  /// A lane, waited for, and free again whatever happens.
-  class lease {
-  public:
-    explicit lease(stage_with_process& from) : from_(from) {
-      std::unique_lock guard{from.mutex_};
-      from.freed_.wait(guard, [&] { return !from.free_.empty(); });
-      lane_ = from.free_.back();
-      from.free_.pop_back();
-    }
-    ~lease() {
-      {
-        std::lock_guard guard{from_.mutex_};
-        from_.free_.push_back(lane_);
-      }
-      from_.freed_.notify_one();
-    }
-    lease(const lease&) = delete;
-    lease& operator=(const lease&) = delete;
-
-    lane& operator*() const { return *lane_; }
-    lane* operator->() const { return lane_; }
-
-  private:
-    stage_with_process& from_;
-    lane* lane_;
-  };
-
   static error ended_before() {
     return {ec::unavailable, "the model's process has ended"};
   }
@@ -350,10 +345,16 @@ private:
         return died(end);
       answer.peak = peak;
     }
+    if (answer.what == lane_answer::gpu_is_lost) {
+      lose("can use its GPU no more: " + text_of(answer.text));
+      return died(end);
+    }
     if (answer.what != lane_answer::done) {
       if (order.room != 0 || answer.keeps != 0) // it may not have that, or has
         on.memory() = arena{};
-      return error{ec::internal, text_of(answer.text)};
+      auto code =
+        answer.what == lane_answer::no_memory ? ec::overloaded : ec::internal;
+      return error{code, text_of(answer.text)};
     }
     return answer;
   }
@@ -468,16 +469,14 @@ private:
   stage_settings settings_;
   stage_events events_;
   std::vector<lane> lanes_;
+  loans<lane> free_; ///< of these
   file_descriptor life_line_;
   std::mutex mutex_;
-  std::condition_variable freed_;
-  std::vector<lane*> free_;  ///< guarded
   confined_child process_;   ///< guarded; 0: none, or ended
   nanoseconds load_cost_{0}; ///< set once, when it is loaded
   std::atomic<bool> lost_{false};
   std::atomic<bool> given_up_{false};
-  std::promise<result<void>> arrival_; ///< of the weights
-  std::once_flag arrived_;
+  std::shared_ptr<arrival> arrival_ = std::make_shared<arrival>();
   std::once_flag lost_once_;
   std::string lost_text_; ///< set once, with that
   ec lost_code_ = ec::unavailable;

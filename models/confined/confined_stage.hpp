@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "models/backend/backend.hpp"
 #include "models/confined/template_process.hpp"
@@ -21,9 +22,10 @@ struct stage_settings {
   uint32_t lanes = 1;    ///< executions at once; to 200, others wait
   byte_count memory;     ///< what it may take beside its weights
   nanoseconds load_limit{0};
-  nanoseconds run_limit{10min}; ///< whatever `until` says
-  bool in_background = false;   ///< loaded when nobody else has work
-  bool arriving = false;        ///< as in load_request
+  nanoseconds run_limit{10min};   ///< whatever `until` says
+  bool in_background = false;     ///< loaded when nobody else has work
+  std::optional<gpu_place> gpu{}; ///< where it runs; else on the processors
+  bool arriving = false;          ///< as in load_request
 };
 
 /// A run of so many times what one of its size takes has no end, if its
@@ -33,6 +35,7 @@ inline constexpr int patience = 4;
 struct load_times {
   nanoseconds load{0};
   nanoseconds warm_up{0};
+  byte_count gpu_memory; ///< that it takes
 };
 
 /// Called on a thread of the stage's, or of whoever runs it.

@@ -43,11 +43,11 @@ result<void> limit(int what, rlim_t most) {
   return {};
 }
 
-result<void> set_limits(byte_count memory) {
+result<void> set_limits(byte_count memory, bool with_gpu) {
   auto mapped = mapped_bytes();
   if (!mapped)
     return std::move(mapped.failure()).within("cannot confine a process");
-  if (!sanitized)
+  if (!sanitized && !with_gpu)
     if (auto done = limit(RLIMIT_AS, *mapped + memory.value); !done)
       return done;
   for (auto what : {RLIMIT_FSIZE, RLIMIT_CORE, RLIMIT_MSGQUEUE, RLIMIT_MEMLOCK})
@@ -113,7 +113,12 @@ constexpr int allowed_calls[] = {
   SCMP_SYS(writev),
 };
 
-result<void> deny_calls() {
+/// What the driver of a GPU does in a process that has opened it.
+constexpr int calls_of_gpus[] = {
+  SCMP_SYS(ioctl),
+};
+
+result<void> deny_calls(bool with_gpu) {
   std::unique_ptr<void, decltype(&seccomp_release)> filter{
     seccomp_init(SCMP_ACT_ERRNO(EPERM)), &seccomp_release};
   if (!filter)
@@ -126,6 +131,9 @@ result<void> deny_calls() {
   };
   for (auto call : allowed_calls)
     allow(call);
+  if (with_gpu)
+    for (auto call : calls_of_gpus)
+      allow(call);
   auto self = static_cast<scmp_datum_t>(::getpid());
   // Threads, not processes; and glibc falls back to clone without clone3.
   allow(SCMP_SYS(clone), SCMP_A0(SCMP_CMP_MASKED_EQ,
@@ -181,15 +189,15 @@ result<void> become_nobody() {
   return {};
 }
 
-result<void> confine(byte_count memory) {
-  if (auto done = set_limits(memory); !done)
+result<void> confine(byte_count memory, bool with_gpu) {
+  if (auto done = set_limits(memory, with_gpu); !done)
     return done;
   if (::prctl(PR_SET_DUMPABLE, 0) != 0
       || ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
     return refused("no new privileges");
   if (auto done = deny_files(); !done)
     return done;
-  return deny_calls();
+  return deny_calls(with_gpu);
 }
 
 } // namespace millrace::confined

@@ -29,7 +29,9 @@ result<void> deny_files();
 /// - seccomp(2): only the calls on a short list; others answer EPERM. Not on
 ///   it is whatever opens, names or makes a file, a socket, a process or a
 ///   program, looks into or signals another process, or changes the system.
+/// With a GPU, which it has opened, it may do all that the driver lets it, and
+/// the address space has no limit: the driver maps what it likes.
 /// Errors: unavailable when the system refuses one of these.
-result<void> confine(byte_count memory);
+result<void> confine(byte_count memory, bool with_gpu = false);
 
 } // namespace millrace::confined

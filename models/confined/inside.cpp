@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/confined/inside.hpp"
 
-#include <array>
 #include <csignal>
 #include <cstdio>
 #include <fcntl.h>
@@ -15,8 +14,8 @@
 #include <unistd.h>
 #include <vector>
 
-#include "models/confined/arena_pool.hpp"
 #include "models/confined/confinement.hpp"
+#include "models/confined/lane.hpp"
 #include "models/confined/orders.hpp"
 #include "models/confined/parts.hpp"
 #include "models/confined/sanitized.hpp"
@@ -58,8 +57,10 @@ result<shared_bytes> map_privately(const file_descriptor& file,
 
 /// The bundle that an order brings, as if it had been opened here. The node has
 /// read and verified all of it but the outputs, which a trial run is to learn.
+/// `weights` gets the file of these.
 result<bundle> receive_bundle(const life_order& order,
-                              std::vector<file_descriptor>& files) {
+                              std::vector<file_descriptor>& files,
+                              shared_bytes& weights) {
   bundle out{{}, "the bundle", {}, {}, {}, nullptr};
   auto parts = map_open_file(std::move(files.at(0)), out.directory);
   if (!parts)
@@ -75,10 +76,11 @@ result<bundle> receive_bundle(const life_order& order,
   }
   if (out.info.weights.file.empty())
     return out;
-  auto weights = map_privately(files.at(1), "the weights");
-  if (!weights)
-    return weights.failure();
-  auto tensors = read_safetensors(*weights);
+  auto mapped = map_privately(files.at(1), "the weights");
+  if (!mapped)
+    return mapped.failure();
+  weights = std::move(*mapped);
+  auto tensors = read_safetensors(weights);
   if (!tensors)
     return tensors.failure();
   out.weights = std::move(*tensors);
@@ -96,94 +98,6 @@ result<tensor_list> take_apart(backend& runner, const mapped_file& file,
   auto parts = runner.take_apart(file, how);
   return parts ? write_parts(std::move(*parts)) : parts.failure();
 }
-
-/// Runs what the node orders on one lane, on a thread of its own.
-class lane {
-public:
-  explicit lane(file_descriptor node) : node_(std::move(node)) {}
-
-  /// `run` makes outputs of inputs, in the room that it is given if it can;
-  /// or, where it is asked to, it says what memory that took.
-  template <class F>
-  void serve(F run) {
-    lane_order order;
-    for (;;) {
-      std::vector<file_descriptor> files;
-      if (receive_record(node_, order, far_future, &files) != received::record)
-        return;
-      lane_answer answer;
-      if (auto able = take_memory(order, files); !able)
-        say(answer.text, able.failure().text);
-      else
-        answer =
-          order.what == lane_order::run ? answer_to(order, run) : hand(order);
-      if (!send_record(node_, answer))
-        return;
-    }
-  }
-
-private:
-  result<void> take_memory(const lane_order& order,
-                           std::vector<file_descriptor>& files) {
-    if (order.room == 0 || files.size() != 1)
-      return {};
-    auto& mine = arenas_.at(order.arena);
-    mine = arena{};
-    auto fresh = arena::adopt(std::move(files.front()), order.room);
-    if (!fresh)
-      return fresh.failure();
-    mine = std::move(*fresh);
-    return {};
-  }
-
-  template <class F>
-  lane_answer answer_to(const lane_order& order, F& run) {
-    lane_answer out;
-    auto& memory = arenas_.at(order.arena);
-    auto inputs = memory.view(order.tensors);
-    if (!inputs)
-      return say(out.text, inputs.failure().text), out;
-    auto taken = arena::bytes_for(*inputs);
-    output_room room{memory.behind(taken)};
-    auto metered = order.meter != 0;
-    auto outputs =
-      run(*inputs, metered ? &out.peak : nullptr, metered ? nullptr : &room);
-    if (room.kept) {
-      out.keeps = 1;
-      kept_.push_back(room.memory);
-    }
-    if (!outputs)
-      return say(out.text, outputs.failure().text), out;
-    if (auto copied = memory.put(*outputs, taken + room.used)) {
-      out.what = lane_answer::done;
-      out.tensors = static_cast<uint32_t>(outputs->size());
-      out.copied = *copied;
-      return out;
-    }
-    // The arena stays mapped with them, should they be a part of it.
-    waiting_ = std::move(*outputs);
-    out.what = lane_answer::needs_room;
-    out.room = arena::bytes_for(waiting_);
-    return out;
-  }
-
-  lane_answer hand(const lane_order& order) {
-    lane_answer out;
-    auto outputs = std::exchange(waiting_, {});
-    auto copied = arenas_.at(order.arena).put(outputs);
-    if (!copied)
-      return say(out.text, "the outputs do not fit"), out;
-    out.what = lane_answer::done;
-    out.copied = *copied;
-    out.tensors = static_cast<uint32_t>(outputs.size());
-    return out;
-  }
-
-  file_descriptor node_;
-  std::array<arena, arena_pool::size> arenas_; ///< by number
-  tensor_list waiting_;            ///< outputs for which there was no room
-  std::vector<shared_bytes> kept_; ///< where tensors lie that the model keeps
-};
 
 /// A process that runs one stage and nothing else, from its birth to its end.
 class confined_process {
@@ -203,7 +117,10 @@ public:
     if (!tell(load(files, answer), answer))
       return;
     life_order next;
-    if (receive_record(life_, next) != received::record
+    while (receive_record(life_, next) == received::record
+           && next.what == life_order::part)
+      take_part(next);
+    if (next.what != life_order::warm_up
         || !tell(warm_up_lanes(answer), answer))
       return;
     life_order never;
@@ -220,33 +137,32 @@ private:
   }
 
   void take_apart_for_node(std::vector<file_descriptor>& files) {
-    lane mine{std::move(files.at(1))};
+    lane mine{std::move(files.at(1)), nullptr};
     auto file = map_open_file(std::move(files.at(0)), "the file");
     auto able = nobody_ ? confine({order_.memory}) : nobody_;
-    mine.serve([&](auto&, uint64_t*, output_room*) -> result<tensor_list> {
-      if (!file)
-        return file.failure();
-      if (!able)
-        return able.failure();
-      auto runner = torch_backend(code_trust::none);
-      if (!runner)
-        return runner.failure();
-      (*runner)->enter_thread(static_cast<int>(order_.threads));
-      return take_apart(**runner, *file, order_);
-    });
+    mine.serve(
+      [&](const tensor_list&, uint64_t*, output_room*) -> result<tensor_list> {
+        if (!file)
+          return file.failure();
+        if (!able)
+          return able.failure();
+        auto runner = torch_backend(code_trust::none);
+        if (!runner)
+          return runner.failure();
+        (*runner)->enter_thread(static_cast<int>(order_.threads));
+        return take_apart(**runner, *file, order_);
+      });
   }
 
   result<void> load(std::vector<file_descriptor>& files, load_answer& answer) {
     if (!nobody_)
       return nobody_;
-    auto content = receive_bundle(order_, files);
+    auto content = receive_bundle(order_, files, weights_);
     if (!content)
       return content.failure();
     for (auto i = files.size() - order_.lanes; i < files.size(); ++i)
       ends_.push_back(std::move(files[i]));
     files.clear();
-    if (auto done = confine({order_.memory}); !done)
-      return done;
     auto begin = steady_now();
     auto busy = processor_time();
     auto runner =
@@ -254,6 +170,10 @@ private:
     if (!runner)
       return runner.failure();
     runner_ = std::move(*runner);
+    if (auto done = open_gpu(); !done)
+      return done;
+    if (auto done = confine({order_.memory}, order_.on_gpu != 0); !done)
+      return done;
     runner_->enter_thread(static_cast<int>(order_.threads));
     content_ = std::make_shared<const bundle>(std::move(*content));
     if (order_.in_background != 0)
@@ -262,6 +182,18 @@ private:
     answer.load_ns = nanoseconds{steady_now() - begin}.count();
     answer.cpu_ns = (processor_time() - busy).count();
     return done;
+  }
+
+  /// Which takes files, and of its share CUDA reads before it is opened.
+  result<void> open_gpu() {
+    if (order_.on_gpu == 0)
+      return {};
+    auto& place = order_.place;
+    if (place.sharing == gpu_sharing::mps && place.share > 0)
+      ::setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
+               std::to_string(place.share).c_str(), 1);
+    auto gpus = gpus_of(*runner_);
+    return gpus ? (*gpus)->open(place) : gpus.failure();
   }
 
   /// In the background that is when nobody else wants the processor: on a
@@ -279,22 +211,35 @@ private:
   }
 
   result<void> load_stage() {
-    auto found = runner_->load(content_, order_.first_layer, order_.last_layer);
+    std::optional<gpu_place> on;
+    if (order_.on_gpu != 0)
+      on = order_.place;
+    auto found =
+      runner_->load(content_, order_.first_layer, order_.last_layer, on);
     if (!found)
       return found.failure();
     stage_ = std::move(*found);
     return {};
   }
 
+  /// What fails of it fails again when all is there.
+  void take_part(const life_order& x) {
+    auto all = weights_.view();
+    if (x.part_begin <= all.size() && x.part_bytes <= all.size() - x.part_begin)
+      static_cast<void>(
+        stage_->arrive(all.subspan(x.part_begin, x.part_bytes)));
+  }
+
   result<void> warm_up_lanes(load_answer& answer) {
     auto begin = steady_now();
     auto busy = processor_time();
-    result<void> done;
-    if (aside_)
+    auto done = stage_->arrive();
+    if (aside_ && done)
       done = where_it_may([this] { return warm_up_here(); });
     aside_.reset();
     if (done)
       done = start_lanes();
+    answer.gpu_bytes = stage_->memory().value;
     answer.warm_up_ns = nanoseconds{steady_now() - begin}.count();
     answer.cpu_ns += (processor_time() - busy).count();
     return done;
@@ -321,7 +266,8 @@ private:
     for (size_t i = 0; i < ends_.size(); ++i) {
       auto name = "lane." + std::to_string(i);
       auto& to = *threads_.emplace_back(std::make_unique<worker_thread>(name));
-      auto mine = std::make_shared<lane>(std::move(ends_[i]));
+      auto mine = std::make_shared<lane>(
+        std::move(ends_[i]), order_.on_gpu != 0 ? runner_->gpus() : nullptr);
       to.post([&, mine] {
         runner_->enter_thread(static_cast<int>(order_.threads));
         auto done = order_.in_background == 0 ? warm_up_here() : result<void>{};
@@ -347,6 +293,7 @@ private:
   life_order order_;
   std::vector<file_descriptor> ends_; ///< of the lanes
   std::shared_ptr<const bundle> content_;
+  shared_bytes weights_;               ///< the file
   std::optional<worker_thread> aside_; ///< what is loaded in the background
   std::unique_ptr<loaded_stage> stage_;
   std::vector<std::unique_ptr<worker_thread>> threads_; ///< a lane's each
@@ -410,7 +357,7 @@ private:
 
 } // namespace
 
-int be_template(file_descriptor node) {
+int be_template(file_descriptor node, bool with_gpus) {
   // Nothing else of the node's, should it have forgotten to say so.
   ::close_range(static_cast<unsigned>(node.get()) + 1, ~0u, 0);
   // What asks the node to leave is the node's to follow, after it has drained.
@@ -418,10 +365,16 @@ int be_template(file_descriptor node) {
     std::signal(x, SIG_IGN);
   greeting hello;
   auto runner = torch_backend(code_trust::none);
-  hello.able = static_cast<bool>(runner);
-  say(hello.text, runner ? (*runner)->describe() : runner.failure().text);
+  result<void> able = runner ? result<void>{} : runner.failure();
+  if (able && with_gpus)
+    if (auto gpus = gpus_of(**runner); !gpus)
+      able = gpus.failure();
+  hello.able = static_cast<bool>(able);
+  say(hello.text, able ? (*runner)->describe() : able.failure().text);
   if (runner) // it reads what processor this is, which later nobody may
     (*runner)->enter_thread(1);
+  if (runner && (*runner)->gpus() != nullptr && with_gpus)
+    static_cast<void>((*runner)->gpus()->prepare()); // or each process does
   if (!send_record(node, hello) || !hello.able)
     return 1;
   auto self = ::getpid();

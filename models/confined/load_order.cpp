@@ -24,6 +24,8 @@ result<load_order> make_load_order(const stage_settings& x) {
   out.what.max_batch = x.max_batch;
   out.what.memory = x.memory.value;
   out.what.threads = x.threads;
+  out.what.on_gpu = x.gpu.has_value();
+  out.what.place = x.gpu.value_or(gpu_place{});
   return out;
 }
 

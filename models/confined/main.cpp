@@ -6,12 +6,14 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <sys/socket.h>
 
 #include "models/confined/inside.hpp"
 
 int main(int argc, char** argv) {
-  auto fd = argc == 2 ? std::atoi(argv[1]) : -1;
+  auto with_gpus = argc == 3 && std::strcmp(argv[2], "gpus") == 0;
+  auto fd = argc == 2 || with_gpus ? std::atoi(argv[1]) : -1;
   int type = 0;
   socklen_t size = sizeof type;
   if (fd < 3 || ::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0) {
@@ -20,5 +22,6 @@ int main(int argc, char** argv) {
                stderr);
     return 2;
   }
-  return millrace::confined::be_template(millrace::file_descriptor{fd});
+  return millrace::confined::be_template(millrace::file_descriptor{fd},
+                                         with_gpus);
 }

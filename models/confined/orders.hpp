@@ -6,6 +6,8 @@
 #include <cstring>
 #include <string>
 
+#include "models/device/gpu.hpp"
+
 /// \file
 /// What a node, the template of its confined processes and these say to each
 /// other; see README.md beside this. Both ends are of one build.
@@ -64,7 +66,9 @@ struct life_order {
     /// the
     /// process's end of each lane. Answered by a load_answer.
     load,
-    /// The bytes have come. Answered by a load_answer.
+    /// Some of the weights' bytes have come. Not answered.
+    part,
+    /// All of them have. Answered by a load_answer.
     warm_up,
     /// Comes with a model's file and one lane, on which it is answered: by
     /// what parts.hpp writes.
@@ -73,9 +77,13 @@ struct life_order {
   kind what = load;
   uint8_t trusted = 0;       ///< 1: somebody vouches for the code
   uint8_t in_background = 0; ///< 1: to be loaded when nobody else has work
-  uint64_t memory = 0;       ///< bytes, beside the files'
+  uint8_t on_gpu = 0;        ///< 1: there is a place
+  gpu_place place;
+  uint64_t memory = 0; ///< bytes, beside the files'
   uint32_t threads = 1;
   uint32_t lanes = 1;
+  uint64_t part_begin = 0; ///< in the file of the weights
+  uint64_t part_bytes = 0;
   uint64_t manifest_bytes = 0;
   uint64_t first_layer = 0;
   uint64_t last_layer = 0;
@@ -91,8 +99,9 @@ struct load_answer {
   uint8_t loaded = 0; ///< 0: no
   int64_t load_ns = 0;
   int64_t warm_up_ns = 0;
-  int64_t cpu_ns = 0; ///< of both, on all processors
-  sentence text = {}; ///< why not
+  int64_t cpu_ns = 0;     ///< of both, on all processors
+  uint64_t gpu_bytes = 0; ///< of a GPU's memory, that it takes
+  sentence text = {};     ///< why not
 };
 
 // -- node and process, on a lane ----------------------------------------------
@@ -110,7 +119,13 @@ struct lane_order {
 };
 
 struct lane_answer {
-  enum kind : uint8_t { done, failed, needs_room };
+  enum kind : uint8_t {
+    done,
+    failed,
+    needs_room,
+    no_memory,  ///< of a GPU, for this
+    gpu_is_lost ///< this process can run nothing there any more, and ends
+  };
   kind what = failed;
   uint32_t tensors = 0;
   uint8_t keeps = 0;   ///< 1: the model goes on using this run's arena

@@ -34,9 +34,15 @@ constexpr auto end_limit = 2s;
 constexpr int connection_there = 3;
 
 /// What of the environment it gets.
-constexpr std::string_view passed_on[] = {
-  "MILLRACE_BACKEND=", "LD_LIBRARY_PATH=", "OPENBLAS_",    "OMP_",
-  "ASAN_OPTIONS=",     "UBSAN_OPTIONS=",   "TSAN_OPTIONS="};
+constexpr std::string_view passed_on[] = {"MILLRACE_BACKEND=",
+                                          "LD_LIBRARY_PATH=",
+                                          "OPENBLAS_",
+                                          "OMP_",
+                                          "ASAN_OPTIONS=",
+                                          "UBSAN_OPTIONS=",
+                                          "TSAN_OPTIONS=",
+                                          "CUDA_",
+                                          "NVIDIA_"};
 
 std::string program_path() {
   return program_folder() + "/millrace-executor";
@@ -89,7 +95,9 @@ result<void> template_process::start_locked() {
   ::posix_spawn_file_actions_adddup2(&files, ends->second.get(),
                                      connection_there);
   std::string number = std::to_string(connection_there);
-  char* arguments[] = {program.data(), number.data(), nullptr};
+  std::string gpus = "gpus";
+  char* arguments[] = {program.data(), number.data(),
+                       with_gpus_ ? gpus.data() : nullptr, nullptr};
   auto failed = ::posix_spawn(&id_, program.c_str(), &files, nullptr, arguments,
                               environment().data());
   ::posix_spawn_file_actions_destroy(&files);

@@ -23,7 +23,8 @@ struct confined_child {
 /// a fork or an end does.
 class template_process {
 public:
-  template_process() = default;
+  /// `with_gpus`: its processes will use some.
+  explicit template_process(bool with_gpus = false) : with_gpus_(with_gpus) {}
   ~template_process();
 
   /// Starts it, and waits until it is able. Its environment has what a backend
@@ -49,6 +50,7 @@ private:
   bool ask(const template_order& order, std::span<const int> files,
            template_answer& answer);
 
+  bool with_gpus_;
   mutable std::mutex mutex_;
   file_descriptor connection_;
   std::string backend_;

@@ -33,6 +33,7 @@ struct load_request {
   size_t last_layer = 0; ///< one past
   size_t max_batch = 1;  ///< rows; warmed up with these
   uint32_t threads = 1;  ///< of one execution
+  double share = 0;      ///< of a GPU, 0 to 1; 0: all of it
   bool trusted = false;  ///< somebody vouches for its code
   /// It has the layers of that one, and others, which are loaded when nobody
   /// else has work: what both have is there once, while both are. 0: of none.
@@ -150,23 +151,26 @@ constexpr auto names_of(isolation_mode) {
   return name_table{"auto", "thread", "process"};
 }
 
-struct cpu_settings {
+struct backend_settings {
   isolation_mode isolation = isolation_mode::automatic;
   byte_count process_memory{uint64_t{4} << 30}; ///< beside the weights
-  // In a process: of a load, but of one in the background, which waits for all
-  // else, twenty times as long; of a batch.
+  /// In a process: of a load, but of one in the background, which waits for all
+  /// else, twenty times as long; and of a batch.
   nanoseconds load_limit{60s};
   nanoseconds run_limit{10min};
+  std::optional<gpu_place> gpu{}; ///< which that device is; else processors
 };
 
-/// Runs models by the LibTorch backend. Each lane is a thread with one operator
-/// thread: on few cores that beats any other split. What is sure to take less
-/// time than waking a thread does is run on the caller's, if a lane is idle: no
-/// hand-off that the work does not need. A model in a process has a lane's
-/// thread wait for it, see confined/.
-/// Errors: unavailable when there is no backend, or no process can be made.
-result<std::unique_ptr<device>> make_cpu_device(device_info info,
-                                                cpu_settings settings,
-                                                device_listener& listener);
+/// Runs models by the LibTorch backend, on the host's processors or on a GPU.
+/// Each lane is a thread: on the processors with one operator thread, for on
+/// few cores that beats any other split; on a GPU it waits for its own batch,
+/// so that with two or more lanes one batch is copied while another computes.
+/// What is sure to take less time than waking a thread does is run on the
+/// caller's, if a lane is idle: no hand-off that the work does not need. A
+/// model in a process has a lane's thread wait for it, see confined/. Errors:
+/// unavailable when there is no backend, or no process can be made.
+result<std::unique_ptr<device>> make_backend_device(device_info info,
+                                                    backend_settings settings,
+                                                    device_listener& listener);
 
 } // namespace millrace

@@ -121,7 +121,8 @@ private:
   struct copy {
     load_request what;
     curve execute;
-    seconds_d load{0}; ///< of all of it, on the average
+    std::map<double, curve> on_share; ///< where that was measured
+    seconds_d load{0};                ///< of all of it, on the average
     seconds_d took{0};
     double demand = 0;
     std::optional<error> flaw; ///< why it cannot be emulated
@@ -176,10 +177,22 @@ private:
       return;
     }
     x.execute = metric(*known, "execute_seconds", x.what);
+    if (part_of(x.what) == 1)
+      learn_shares(x, *known);
     if (auto demand = curve_of(*known, "bandwidth_share", info_.kind);
         !demand.empty())
       x.demand = demand.at(1);
     x.load = load_time(*known, x.what);
+  }
+
+  void learn_shares(copy& x, const profile& known) const {
+    for (auto& p : known.points) {
+      auto share = p.dimensions.find("share");
+      if (p.device == info_.kind && p.dimensions.size() == 1
+          && share != p.dimensions.end())
+        x.on_share[share->second] =
+          curve_of(known, "execute_seconds", info_.kind, p.dimensions);
+    }
   }
 
   /// With nothing of it there, on the average.
@@ -199,6 +212,8 @@ private:
     auto rows = static_cast<double>(rows_of(x));
     auto i = loaded_.find(x.instance);
     seconds_d out = how_.per_batch + how_.per_row * rows;
+    if (i != loaded_.end() && i->second.on_share.contains(x.share))
+      return varied(seconds_d{i->second.on_share.at(x.share).at(rows)});
     if (i != loaded_.end())
       out = i->second.execute.empty() ? out * part_of(i->second.what)
                                       : seconds_d{i->second.execute.at(rows)};

@@ -52,11 +52,11 @@ struct emulated_ground {
 
 /// A device that computes nothing: it answers with zeros of the signature's
 /// shape after the time that the model's profile on this kind of device gives
-/// (metrics execute_seconds, load_seconds and, for interference,
-/// bandwidth_share), or the emulation. What is left of running work is worked
-/// out anew whenever its neighbours change. Lives on the actor clock, so it
-/// does in a simulation what it does here. When its pace changes it wants to
-/// be called at once.
+/// (metrics execute_seconds, of a share where that was measured, load_seconds
+/// and, for interference, bandwidth_share), or the emulation. What is left of
+/// running work is worked out anew whenever its neighbours change. Lives on the
+/// actor clock, so it does in a simulation what it does here. When its pace
+/// changes it wants to be called at once.
 std::unique_ptr<device> make_emulated_device(device_info info, emulation how,
                                              device_listener& listener,
                                              emulated_ground ground = {});

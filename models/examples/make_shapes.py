@@ -142,8 +142,14 @@ def matrices():
     )
 
 
+def gigabyte():
+    """Sixteen layers of 64 MiB: what takes long to load and little to run."""
+    return nn.Sequential(*(nn.Linear(4096, 4096, bias=False) for _ in range(16)))
+
+
 MODELS = {"identity": Identity, "relay": relay, "matrices": matrices,
-          "resnet18": resnet18, "bert-base": bert_base}
+          "resnet18": resnet18, "bert-base": bert_base,
+          "gigabyte": gigabyte}
 
 
 def main():

@@ -18,7 +18,9 @@ class confined_model {
 public:
   explicit confined_model(std::shared_ptr<const bundle> content,
                           uint32_t lanes = 1, nanoseconds load_limit = 20s,
-                          bool in_background = false) {
+                          bool in_background = false,
+                          const std::optional<gpu_place>& gpu = {})
+    : parent_(gpu.has_value()) {
     REQUIRE(parent_.start());
     confined::stage_settings settings;
     settings.content = std::move(content);
@@ -28,6 +30,7 @@ public:
     settings.memory = {uint64_t{2} << 30};
     settings.load_limit = load_limit;
     settings.in_background = in_background;
+    settings.gpu = gpu;
     stage_ = confined::make_confined_stage(
       parent_, std::move(settings),
       {[this](auto x) { loaded_.set_value(std::move(x)); },
@@ -38,6 +41,10 @@ public:
   explicit confined_model(const std::string& name, uint32_t lanes = 1,
                           bool in_background = false)
     : confined_model(open(name), lanes, 20s, in_background) {}
+
+  /// The same on a GPU.
+  confined_model(const std::string& name, const gpu_place& gpu)
+    : confined_model(open(name), 2, 60s, false, gpu) {}
 
   result<confined::load_times> loaded() { return loaded_.get_future().get(); }
 

@@ -40,7 +40,7 @@ void enter_thread(int) {
 
 /// A layer's name says what loading it does.
 int load(const millrace_layer* layers, uint64_t, const uint32_t*, uint64_t, int,
-         millrace_stage** out, millrace_error*) {
+         const millrace_place*, millrace_stage** out, millrace_error*) {
   for (volatile bool loop = std::strcmp(layers[0].name, "loop") == 0; loop;)
     ;
   if (std::strcmp(layers[0].name, "crash") == 0)
@@ -148,8 +148,8 @@ int take_apart(const void* file, uint64_t bytes, int, const millrace_split*,
 }
 
 constexpr millrace_backend backend{
-  MILLRACE_BACKEND_ABI, describe,  enter_thread, load, unload, run,
-  depends_on_values,    take_apart};
+  MILLRACE_BACKEND_ABI, describe,   enter_thread, load, unload, run,
+  depends_on_values,    take_apart, nullptr};
 
 } // namespace
 

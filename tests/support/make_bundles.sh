@@ -10,7 +10,7 @@ here=$(cd "$(dirname "$0")" && pwd)
   [ "$folder/done" -nt "$here/make_bundles.sh" ] && exit 0
 rm -rf "$folder"
 mkdir -p "$folder"
-/usr/bin/python3 "$here/make_models.py" "$folder/scripts"
+"${PYTHON:-/usr/bin/python3}" "$here/make_models.py" "$folder/scripts"
 import() {
   name=$1
   shift
@@ -25,6 +25,7 @@ import ballast --input x:F32:-1,4
 import lasting --input x:F32:-1,4
 import wide --input x:F32:-1,4
 import keeping --input x:F32:-1,4
+import lookup --input x:F32:-1,4
 import fatal --input x:F32:-1,4
 import relay --input x:F32:-1,4 --layer-size 0
 import residual --input x:F32:-1,4 --layer-size 0

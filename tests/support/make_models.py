@@ -167,6 +167,19 @@ class Fatal(torch.nn.Module):
         return x
 
 
+class Lookup(torch.nn.Module):
+    """Rows of a table; on a GPU a number that it has not ends the process's use
+    of that."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Parameter(torch.arange(16.0).view(8, 2))
+
+    def forward(self, x):
+        places = torch.arange(4, device=torch.device("cpu"))
+        return self.table[(x + places * 0).long()]
+
+
 class Doomed(torch.nn.Module):
     """Ends its process whatever it is asked."""
 
@@ -432,7 +445,7 @@ def main():
     torch.jit.script(Nested(Affine())).save(str(folder / "nested-affine.pt"))
     for module in (Identity(), Affine(), Centred(), Picky(), Two(), Ballast(), Lasting(), Tallying(),
                    Deceptive(), Sized(), Double(), Halves(), Wide(),
-                   Fatal(), Doomed(), Mute(), Forever(), Prying(),
+                   Lookup(), Fatal(), Doomed(), Mute(), Forever(), Prying(),
                    Relay(), Checked(), Residual(), Encoder(), Counting(), Around(),
                    Keeping(), Strided(), Short()):
         name = type(module).__name__.lower()

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
-#include <cmath>
 #include <csignal>
 #include <filesystem>
-#include <future>
-#include <mutex>
 
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "models/device/device.hpp"
+#include "models/backend/backend.hpp"
 #include "models/import/import.hpp"
 #include "tests/support/builders.hpp"
 #include "tests/support/temporary_directory.hpp"
@@ -40,67 +37,6 @@ result<import_report> import_into(const temporary_directory& dir,
                                   const import_request& x) {
   bundle_store store{dir.path()};
   return import_torchscript(*runner(), x, store, [](auto) {});
-}
-
-const cpu_settings in_threads{isolation_mode::thread};
-
-/// A model of the tests with four numbers a row, as a device gets it.
-std::shared_ptr<const bundle> imported(const temporary_directory& dir,
-                                       const std::string& model) {
-  auto done = import_into(dir, asks(model, {rows_of_4}));
-  REQUIRE(done);
-  auto content = open_bundle(done->directory, verify::sizes);
-  REQUIRE(content);
-  return std::make_shared<const bundle>(std::move(*content));
-}
-
-/// Waits for what a device completes.
-class waiting_listener : public device_listener {
-public:
-  void on_loaded(instance_id, result<load_report> x) override {
-    loaded.set_value(static_cast<bool>(x));
-  }
-  void on_lost(instance_id, error) override {}
-  void on_executed(execution_report x) override {
-    executed.set_value(static_cast<bool>(x.outputs));
-  }
-  std::promise<bool> loaded, executed;
-};
-
-/// Notes in which order batches end.
-class order_listener : public device_listener {
-public:
-  void on_loaded(instance_id, result<load_report> x) override {
-    loaded.set_value(static_cast<bool>(x));
-  }
-  void on_lost(instance_id, error) override {}
-  void on_executed(execution_report x) override {
-    std::lock_guard guard{mutex};
-    ended.push_back(x.id);
-    if (ended.size() == 3) // as many as the test asks for
-      all.set_value();
-  }
-  std::promise<bool> loaded;
-  std::promise<void> all;
-  std::mutex mutex;
-  std::vector<uint64_t> ended;
-};
-
-/// Notes how batches end, and on which thread.
-class noting_listener : public waiting_listener {
-public:
-  void on_executed(execution_report x) override {
-    status = x.outputs ? ec::ok : x.outputs.failure().code;
-    thread = ::gettid();
-    waiting_listener::on_executed(std::move(x));
-  }
-  ec status = ec::internal;
-  pid_t thread = 0;
-};
-
-size_t count_threads() {
-  return static_cast<size_t>(
-    std::distance(std::filesystem::directory_iterator{"/proc/self/task"}, {}));
 }
 
 std::unique_ptr<loaded_stage> load(const std::string& directory) {
@@ -389,90 +325,4 @@ TEST_CASE("backend: code and weights that do not belong together are refused") {
   REQUIRE_FALSE(stage);
   CHECK(stage.failure().text.find("no parameter 'weight'")
         != std::string::npos);
-}
-
-TEST_CASE("cpu_device: an execution has as many threads as its replica") {
-  temporary_directory dir;
-  auto shared = imported(dir, "ballast");
-  auto threads_with = [&](uint32_t threads) {
-    waiting_listener listener;
-    auto cpu = make_cpu_device({"cpu0", "cpu", 1, {}}, in_threads, listener);
-    REQUIRE(cpu);
-    (*cpu)->load({1, shared, 0, 1, 1, threads}, {});
-    REQUIRE(listener.loaded.get_future().get());
-    (*cpu)->execute({1, 1, 0, 0, far_future, {{floats({1, 4})}}, {}}, {});
-    REQUIRE(listener.executed.get_future().get());
-    return count_threads();
-  };
-  auto alone = threads_with(1);
-  CHECK(threads_with(1) == alone);
-  CHECK(threads_with(4) >= alone + 3);
-}
-
-TEST_CASE("cpu_device: a whole replica is loaded beside the part that it"
-          " completes, and serves when that is gone") {
-  temporary_directory dir;
-  auto shared = imported(dir, "affine");
-  waiting_listener part;
-  auto cpu = make_cpu_device({"cpu0", "cpu", 1, {}}, in_threads, part);
-  REQUIRE(cpu);
-  (*cpu)->load({1, shared, 0, 1, 1, 1}, {});
-  REQUIRE(part.loaded.get_future().get());
-  part.loaded = {};
-  (*cpu)->load({2, shared, 0, 1, 1, 1, false, 1}, {});
-  REQUIRE(part.loaded.get_future().get());
-  (*cpu)->unload(1);
-  (*cpu)->execute({1, 2, 0, 0, far_future, {{floats({1, 4})}}, {}}, {});
-  CHECK(part.executed.get_future().get());
-}
-
-TEST_CASE("cpu_device: what waits is run by the lane that is free first") {
-  temporary_directory dir;
-  order_listener listener;
-  auto cpu = make_cpu_device({"cpu0", "cpu", 2, {}}, in_threads, listener);
-  REQUIRE(cpu);
-  (*cpu)->load({1, imported(dir, "affine"), 0, 1, 1, 1}, {});
-  REQUIRE(listener.loaded.get_future().get());
-  auto rows = [&](uint64_t id, int64_t n) {
-    (*cpu)->execute({id, 1, 0, 0, far_future, {{floats({n, 4})}}, {}}, {});
-  };
-  rows(1, 8'000'000); // far longer than the others, which are too long to be
-  rows(2, 20'000);    // run by the caller
-  rows(3, 20'000);
-  listener.all.get_future().get();
-  CHECK(listener.ended.back() == 1);
-}
-
-TEST_CASE("cpu_device: what was not run says nothing of how long runs take") {
-  temporary_directory dir;
-  noting_listener listener;
-  auto cpu = make_cpu_device({"cpu0", "cpu", 1, {}}, in_threads, listener);
-  REQUIRE(cpu);
-  (*cpu)->load({1, imported(dir, "affine"), 0, 1, 1, 1}, {});
-  REQUIRE(listener.loaded.get_future().get());
-  std::stop_source unwanted;
-  unwanted.request_stop();
-  auto run = [&](std::stop_token stop, timestamp until) {
-    listener.executed = {};
-    (*cpu)->execute({1,
-                     1,
-                     0,
-                     0,
-                     until,
-                     {{floats({1'000'000, 4})}},
-                     {},
-                     false,
-                     std::move(stop)},
-                    {});
-    listener.executed.get_future().wait();
-  };
-  for (int i = 0; i < 5; ++i) {
-    run(unwanted.get_token(), far_future);
-    CHECK(listener.status == ec::cancelled);
-    run({}, {}); // when the clock began
-    CHECK(listener.status == ec::deadline_exceeded);
-  }
-  run({}, far_future); // far longer than what is run by the caller
-  CHECK(listener.status == ec::ok);
-  CHECK(listener.thread != ::gettid());
 }

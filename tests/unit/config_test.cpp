@@ -119,6 +119,24 @@ TEST_CASE("config: what a device of that type has no use for is refused") {
         != std::string::npos);
 }
 
+TEST_CASE("IF-31: how a GPU is shared goes with where its models run") {
+  auto refusal_of = [](const std::string& more) {
+    return refusal("      - type: cpu\n", "      - type: cuda\n" + more);
+  };
+  CHECK(refusal_of("        cuda: {sharing: partitions}\n")
+          .find("devices[0].cuda.sharing: found partitions, which needs"
+                " isolation: thread beside it")
+        != std::string::npos);
+  CHECK(refusal_of("        isolation: thread\n"
+                   "        cuda: {sharing: mps}\n")
+          .find("found mps, which needs isolation: process")
+        != std::string::npos);
+  CHECK(refusal("      - type: cpu\n",
+                "      - type: cpu\n        cuda: {gpu: 1}\n")
+          .find("cuda: does nothing with cpu; only with cuda")
+        != std::string::npos);
+}
+
 TEST_CASE("config: the operator's page lists every metric") {
   auto page = read_file(MILLRACE_SOURCE "/config/OPERATING.md", 1 << 20);
   REQUIRE(page);

@@ -72,6 +72,24 @@ TEST_CASE("QU-06: what came, waited and was served in a window follows from"
   CHECK(usage_between(after, after, 1s).arrival_cv == 0); // nothing came
 }
 
+TEST_CASE("monitor: what the driver says of a GPU stands beside its device's"
+          " usage") {
+  device_usage x;
+  add_gpu_usage(x, {"NVIDIA H200",
+                    .87,
+                    .2,
+                    {141u << 20},
+                    {12u << 20},
+                    1500,
+                    1980,
+                    410.5,
+                    700});
+  CHECK(x.gpu_busy == .87);
+  CHECK(x.gpu_memory == 12u << 20);
+  CHECK(x.gpu_clock == 1500);
+  CHECK(x.gpu_watts == 410.5);
+}
+
 TEST_CASE("monitor: the host's part is busy time of all its cores") {
   node_load out;
   add_host_usage(out, {10, 40, 5, 0, 0, 0}, {11, 44, 7, 100, 200, 300}, 2s);

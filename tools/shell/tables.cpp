@@ -105,9 +105,18 @@ table node_table(const cluster_status& x) {
   return rows;
 }
 
+/// What its driver says of a GPU: "87 %, 12GiB, 1980 MHz, 410 W".
+std::string gpu_text(const device_usage& x) {
+  if (x.gpu_clock == 0)
+    return "-";
+  return fixed(100 * x.gpu_busy, 0) + " %, " + format_bytes(x.gpu_memory) + ", "
+         + std::to_string(x.gpu_clock) + " MHz, " + fixed(x.gpu_watts, 0)
+         + " W";
+}
+
 table device_table(const cluster_status& x) {
   table rows{{"DEVICE", "NODE", "KIND", "LANES", "BUSY", "BATCHES/S", "WAITING",
-              "MEMORY"}};
+              "MEMORY", "GPU"}};
   for (auto& n : x.nodes)
     for (auto& d : n.devices) {
       auto u = usage_of(x, n.node.name, &node_load::devices,
@@ -116,7 +125,8 @@ table device_table(const cluster_status& x) {
                       u ? fixed(100 * u->busy, 0) + " %" : "-",
                       u ? fixed(u->batches_per_second, 0) : "-",
                       u ? std::to_string(u->waiting) : "-",
-                      u ? format_bytes(u->memory) : "-"});
+                      u ? format_bytes(u->memory) : "-",
+                      u ? gpu_text(*u) : "-"});
     }
   return rows;
 }

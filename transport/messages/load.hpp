@@ -70,8 +70,14 @@ struct device_usage {
   uint64_t waiting = 0;
   uint64_t memory = 0;
   microseconds overdue{0}; ///< as in device_load
+  // Of a GPU, whoever uses it; 0 where nobody knows.
+  double gpu_busy = 0;     ///< part of the last second in which a kernel ran
+  uint64_t gpu_memory = 0; ///< bytes in use
+  uint64_t gpu_clock = 0;  ///< MHz
+  double gpu_watts = 0;
   MILLRACE_FIELDS(device_usage, device, busy, batches_per_second, running,
-                  waiting, memory, overdue)
+                  waiting, memory, overdue, gpu_busy, gpu_memory, gpu_clock,
+                  gpu_watts)
 };
 
 /// QUART's statistics of a stage (section 5.1), of each of its replicas.

@@ -114,14 +114,38 @@ bool opens_files(const torch::jit::Node& x) {
   return kind == "aten::from_file" || kind == "aten::save";
 }
 
+/// Calls f(function, its graph's block) for all that a module was compiled to.
+template <class F>
+void for_each_function(const torch::jit::Module& m, F f) {
+  for (auto* x : m._ivalue()->compilation_unit()->get_functions()) {
+    x->ensure_defined();
+    f(*x, torch::jit::toGraphFunction(*x).graph()->block());
+  }
+}
+
 /// The same in what the sources were compiled to.
 void check_graphs(const torch::jit::Module& m) {
-  for (auto* f : m._ivalue()->compilation_unit()->get_functions()) {
-    f->ensure_defined();
-    if (any_node(torch::jit::toGraphFunction(*f).graph()->block(), opens_files))
-      refuse_call("(" + f->qualname().qualifiedName()
+  for_each_function(m, [](auto& f, auto* block) {
+    if (any_node(block, opens_files))
+      refuse_call("(" + f.qualname().qualifiedName()
                   + ") calls an operator that opens files");
+  });
+}
+
+void move_constants(torch::jit::Block* block, const std::string& to) {
+  for (auto* x : block->nodes()) {
+    for (auto* inner : x->blocks())
+      move_constants(inner, to);
+    if (x->kind() == c10::prim::Constant && x->hasAttribute(c10::attr::value)
+        && x->output()->type()->kind() == c10::TypeKind::DeviceObjType
+        && x->s(c10::attr::value) == "cpu")
+      x->s_(c10::attr::value, to);
   }
+}
+
+/// Wherever code says "on the CPU", on that device.
+void move_code(const torch::jit::Module& m, const std::string& to) {
+  for_each_function(m, [&](auto&, auto* block) { move_constants(block, to); });
 }
 
 } // namespace
@@ -138,16 +162,19 @@ bool any_node(const torch::jit::Block* block,
   return false;
 }
 
-torch::jit::Module open_archive(const void* file, uint64_t bytes, int trusted) {
+torch::jit::Module open_archive(const void* file, uint64_t bytes, int trusted,
+                                c10::Device on) {
   check_archive(file, bytes);
   if (trusted == 0)
     for (auto& [name, source] : sources_in(file, bytes))
       check_source(name, source);
   memory_buffer buffer{file, bytes};
   std::istream in{&buffer};
-  auto out = torch::jit::load(in, at::kCPU);
+  auto out = torch::jit::load(in, on);
   if (trusted == 0)
     check_graphs(out);
+  if (!on.is_cpu())
+    move_code(out, on.str());
   return out;
 }
 

@@ -19,9 +19,11 @@
 
 #include "models/backend/abi.h"
 #include "models/backend/torch/archive.hpp"
+#include "models/backend/torch/gpu_passes.hpp"
 #include "models/backend/torch/layer_splitter.hpp"
 #include "models/backend/torch/lent_room.hpp"
 #include "models/backend/torch/memory_meter.hpp"
+#include "models/backend/torch/plugin_calls.hpp"
 
 struct millrace_stage {
   struct layer {
@@ -34,72 +36,27 @@ struct millrace_stage {
   std::vector<uint32_t> gives; ///< none: what the last layer returns
   size_t values = 0;
   millrace::output_places places;
+  std::unique_ptr<millrace::gpu_passes> gpu; ///< null: on the host's processors
 };
 
 namespace {
 
 using millrace::any_node;
+using millrace::cause;
+using millrace::extents_of;
+using millrace::guarded;
 using millrace::open_archive;
 
-/// In the order of millrace::dtype.
-constexpr at::ScalarType scalar_types[] = {
-  at::kBool, at::kByte, at::kChar,     at::kShort, at::kInt,
-  at::kLong, at::kHalf, at::kBFloat16, at::kFloat, at::kDouble};
-
-int dtype_of(at::ScalarType x) {
-  for (int i = 0; i < 10; ++i)
-    if (scalar_types[i] == x)
-      return i;
-  throw std::runtime_error(std::string{"dtype "} + at::toString(x)
-                           + " is not supported");
-}
-
-/// The one line of an error that says why: the last of a TorchScript
-/// traceback, else the first.
-std::string cause(std::string text) {
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())))
-    text.pop_back();
-  if (text.find("Traceback of TorchScript") != std::string::npos)
-    return text.substr(text.rfind('\n') + 1);
-  return text.substr(0, text.find('\n'));
-}
-
-template <class F>
-int guarded(millrace_error* failed, F f) {
-  try {
-    f();
-    return 0;
-  } catch (const c10::Error& e) {
-    std::snprintf(failed->text, sizeof failed->text, "%s",
-                  cause(e.what_without_backtrace()).c_str());
-  } catch (const std::exception& e) {
-    std::snprintf(failed->text, sizeof failed->text, "%s",
-                  cause(e.what()).c_str());
-  } catch (...) {
-    std::snprintf(failed->text, sizeof failed->text,
-                  "an exception of unknown type");
-  }
-  return 1;
-}
-
 at::Tensor borrow(const millrace_tensor& x) {
-  auto sizes = at::IntArrayRef(x.extents, static_cast<size_t>(x.rank));
-  auto options = at::TensorOptions().dtype(scalar_types[x.dtype]);
+  auto options = at::TensorOptions().dtype(millrace::scalar_types[x.dtype]);
   if (x.bytes == 0)
-    return at::empty(sizes, options);
-  return at::from_blob(const_cast<void*>(x.data), sizes, options);
+    return at::empty(extents_of(x), options);
+  return at::from_blob(const_cast<void*>(x.data), extents_of(x), options);
 }
 
 void describe(const at::Tensor& x, millrace_tensor& out) {
-  if (x.dim() > MILLRACE_MAX_RANK)
-    throw std::runtime_error("a tensor of more than 8 dimensions");
-  out.dtype = dtype_of(x.scalar_type());
-  out.rank = static_cast<int32_t>(x.dim());
-  std::copy(x.sizes().begin(), x.sizes().end(), out.extents);
+  millrace::describe_type(x, out);
   out.data = x.data_ptr();
-  out.bytes = x.nbytes();
-  out.owner = nullptr;
-  out.release = nullptr;
 }
 
 void hand_over(const at::Tensor& x, millrace_tensor& out) {
@@ -136,15 +93,17 @@ void for_each_parameter(torch::jit::Module& m, F f) {
     f(x.name, x.value);
 }
 
-void attach(torch::jit::Module& m, const millrace_layer& layer) {
-  std::map<std::string, const millrace_tensor*> given;
+/// Gives a layer's code its parameters, which are the next of these.
+void attach(torch::jit::Module& m, const millrace_layer& layer,
+            std::vector<at::Tensor>::const_iterator& next) {
+  std::map<std::string, at::Tensor> given;
   for (uint64_t i = 0; i < layer.parameter_count; ++i)
-    given.emplace(layer.parameters[i].name, &layer.parameters[i].value);
+    given.emplace(layer.parameters[i].name, *next++);
   for_each_parameter(m, [&](const std::string& name, at::Tensor slot) {
     auto i = given.find(name);
     if (i == given.end())
       throw std::runtime_error("no parameter '" + name + "' in the weights");
-    slot.set_data(borrow(*i->second));
+    slot.set_data(i->second);
     given.erase(i);
   });
   if (!given.empty())
@@ -152,10 +111,28 @@ void attach(torch::jit::Module& m, const millrace_layer& layer) {
                              + given.begin()->first + "'");
 }
 
+/// Where they are used: as they lie, or on the stage's GPU.
+std::vector<at::Tensor> place(const millrace_stage& stage,
+                              const millrace_layer* layers, uint64_t count) {
+  std::vector<const millrace_tensor*> all;
+  for (auto* x = layers; x != layers + count; ++x)
+    for (uint64_t i = 0; i < x->parameter_count; ++i)
+      all.push_back(&x->parameters[i].value);
+  if (stage.gpu)
+    return stage.gpu->place(all);
+  std::vector<at::Tensor> out;
+  for (auto* x : all)
+    out.push_back(borrow(*x));
+  return out;
+}
+
 // -- the interface ------------------------------------------------------------
 
 const char* describe_backend() {
-  return "LibTorch " TORCH_VERSION ", CPU";
+  static const std::string out =
+    std::string{"LibTorch " TORCH_VERSION}
+    + (millrace::gpu_calls(nullptr, nullptr) != nullptr ? ", CUDA" : ", CPU");
+  return out.c_str();
 }
 
 void enter_thread(int threads) {
@@ -175,19 +152,42 @@ void find_last_uses(millrace_stage& x) {
       }
 }
 
+/// Code that mutates what a module holds, and not a tensor of it: a recording
+/// would not.
+bool sets_attributes(const torch::jit::Node& x) {
+  return x.kind() == c10::prim::SetAttr;
+}
+
+int depends_on_values(const millrace_stage* stage);
+
+bool can_be_recorded(const millrace_stage& stage) {
+  return depends_on_values(&stage) == 0
+         && std::none_of(stage.layers.begin(), stage.layers.end(), [](auto& x) {
+              auto methods = x.module.get_methods();
+              return std::any_of(methods.begin(), methods.end(), [](auto& m) {
+                return any_node(m.graph()->block(), sets_attributes);
+              });
+            });
+}
+
 int load(const millrace_layer* layers, uint64_t count, const uint32_t* gives,
-         uint64_t give_count, int trusted, millrace_stage** out,
-         millrace_error* failed) {
-  return guarded(failed, [&] {
+         uint64_t give_count, int trusted, const millrace_place* place_on,
+         millrace_stage** out, millrace_error* failed) {
+  auto body = [&] {
     c10::InferenceMode inference;
     // The profiling executor makes the first calls 40 times slower and gains
     // nothing for models that are served as they were exported.
     torch::jit::setGraphExecutorOptimize(false);
     auto stage = std::make_unique<millrace_stage>();
+    if (place_on != nullptr)
+      stage->gpu = std::make_unique<millrace::gpu_passes>(*place_on);
+    auto parameters = place(*stage, layers, count);
+    auto next = parameters.cbegin();
     for (uint64_t i = 0; i < count; ++i) {
-      auto m = open_archive(layers[i].code, layers[i].code_bytes, trusted);
+      auto m = open_archive(layers[i].code, layers[i].code_bytes, trusted,
+                            stage->gpu ? stage->gpu->device() : at::kCPU);
       m.eval();
-      attach(m, layers[i]);
+      attach(m, layers[i], next);
       auto& x = layers[i];
       stage->layers.push_back({std::move(m),
                                x.take_count == 0 && x.takes == nullptr,
@@ -197,8 +197,12 @@ int load(const millrace_layer* layers, uint64_t count, const uint32_t* gives,
     }
     stage->gives.assign(gives, gives + give_count);
     find_last_uses(*stage);
+    if (stage->gpu && can_be_recorded(*stage))
+      stage->gpu->record();
     *out = stage.release();
-  });
+  };
+  return place_on != nullptr ? guarded(failed, body, millrace::gpu_failure_kind)
+                             : guarded(failed, body);
 }
 
 void unload(millrace_stage* stage) {
@@ -253,10 +257,8 @@ int depends_on_values(const millrace_stage* stage) {
 
 /// One pass; what it makes but its outputs, which are dense, is gone.
 std::vector<at::Tensor> pass(millrace_stage& stage,
-                             const millrace_tensor* inputs, uint32_t count) {
-  std::vector<at::Tensor> given, xs;
-  for (uint32_t i = 0; i < count; ++i)
-    given.push_back(borrow(inputs[i]));
+                             const std::vector<at::Tensor>& given) {
+  std::vector<at::Tensor> xs;
   auto values = given;
   values.resize(std::max(values.size(), stage.values));
   for (auto& layer : stage.layers) {
@@ -281,8 +283,9 @@ std::vector<at::Tensor> pass(millrace_stage& stage,
     for (auto i : stage.gives)
       xs.push_back(values[i]);
   }
+  auto where = stage.gpu ? stage.gpu->device() : c10::Device{at::kCPU};
   for (auto& x : xs)
-    x = x.to(at::kCPU).contiguous();
+    x = x.to(where).contiguous();
   return xs;
 }
 
@@ -298,10 +301,11 @@ millrace::output_places::shapes shapes_of(const millrace_tensor* inputs,
   return out;
 }
 
-int run(millrace_stage* stage, const millrace_tensor* inputs,
-        uint32_t input_count, millrace_room* room, millrace_tensor* outputs,
-        uint32_t output_capacity, uint32_t* output_count, uint64_t* peak,
-        millrace_error* failed) {
+int run_on_host(millrace_stage* stage, const millrace_tensor* inputs,
+                uint32_t input_count, millrace_room* room,
+                millrace_tensor* outputs, uint32_t output_capacity,
+                uint32_t* output_count, uint64_t* peak,
+                millrace_error* failed) {
   std::optional<millrace::lent_room> lent;
   if (room != nullptr)
     lent.emplace(stage->places, shapes_of(inputs, input_count), *room);
@@ -311,7 +315,10 @@ int run(millrace_stage* stage, const millrace_tensor* inputs,
     if (peak != nullptr)
       meter.emplace();
     torch::jit::setGraphExecutorOptimize(false);
-    auto xs = pass(*stage, inputs, input_count);
+    std::vector<at::Tensor> given;
+    for (uint32_t i = 0; i < input_count; ++i)
+      given.push_back(borrow(inputs[i]));
+    auto xs = pass(*stage, given);
     if (xs.size() > output_capacity)
       throw std::runtime_error("the model returned more tensors than fit");
     for (size_t i = 0; i < xs.size(); ++i)
@@ -325,6 +332,39 @@ int run(millrace_stage* stage, const millrace_tensor* inputs,
     if (meter)
       *peak = meter->peak();
   });
+}
+
+int run(millrace_stage* stage, const millrace_tensor* inputs,
+        uint32_t input_count, millrace_room* room, millrace_tensor* outputs,
+        uint32_t output_capacity, uint32_t* output_count, uint64_t* peak,
+        millrace_error* failed) {
+  if (!stage->gpu)
+    return run_on_host(stage, inputs, input_count, room, outputs,
+                       output_capacity, output_count, peak, failed);
+  auto body = [&] {
+    c10::InferenceMode inference;
+    std::optional<millrace::memory_meter> meter;
+    if (peak != nullptr)
+      meter.emplace();
+    torch::jit::setGraphExecutorOptimize(false);
+    stage->gpu->run(
+      inputs, input_count, [&](auto& given) { return pass(*stage, given); },
+      peak != nullptr, room, outputs, output_capacity, output_count);
+    if (meter)
+      *peak = meter->peak();
+  };
+  return guarded(failed, body, millrace::gpu_failure_kind);
+}
+
+int arrive(millrace_stage* stage, const void* begin, uint64_t bytes,
+           millrace_error* failed) {
+  return guarded(
+    failed, [&] { stage->gpu->arrive(static_cast<const char*>(begin), bytes); },
+    millrace::gpu_failure_kind);
+}
+
+uint64_t memory_of(const millrace_stage* stage) {
+  return stage->gpu->memory();
 }
 
 /// What f reads of somebody's file.
@@ -396,9 +436,16 @@ int take_apart(const void* file, uint64_t bytes, int trusted,
   });
 }
 
-constexpr millrace_backend backend{
-  MILLRACE_BACKEND_ABI, describe_backend, enter_thread, load, unload, run,
-  depends_on_values,    take_apart,
+const millrace_backend backend{
+  MILLRACE_BACKEND_ABI,
+  describe_backend,
+  enter_thread,
+  load,
+  unload,
+  run,
+  depends_on_values,
+  take_apart,
+  millrace::gpu_calls(arrive, memory_of),
 };
 
 } // namespace

@@ -131,6 +131,9 @@ void add_cold_start_bench(CLI::App& bench, common_options& common,
 /// Adds `bench chain`.
 void add_chain_bench(CLI::App& bench, common_options& common, verb_action& run);
 
+/// Adds `bench gpu`.
+void add_gpu_bench(CLI::App& bench, common_options& common, verb_action& run);
+
 /// Adds `bench decisions`.
 void add_decisions_bench(CLI::App& bench, common_options& common,
                          verb_action& run);

@@ -4,14 +4,12 @@
 #include <deque>
 #include <map>
 #include <mutex>
-#include <new>
 #include <optional>
 #include <tuple>
 
 #include "models/confined/confined_stage.hpp"
 #include "models/crossing.hpp"
-#include "models/device/device.hpp"
-#include "models/device/run_pace.hpp"
+#include "models/device/batch_run.hpp"
 #include "models/device/short_runs.hpp"
 #include "models/device/warm_up.hpp"
 #include "runtime/worker_thread.hpp"
@@ -31,10 +29,6 @@ constexpr nanoseconds short_alone = 120us;
 /// A batch that runs no longer is done sooner than a lane is woken; longer ones
 /// are worth a core of their own, for more requests come meanwhile.
 constexpr nanoseconds short_batch = 30us;
-
-/// How long after its deadline something is stopped: an answer that is ready by
-/// then may still count for somebody.
-constexpr nanoseconds overtime = 150ms;
 
 /// A stage in use by lanes; the last of them gives its memory back.
 struct instance {
@@ -63,68 +57,13 @@ uint64_t weight_bytes(const load_request& x) {
   return n;
 }
 
-size_t bytes_of(const std::vector<tensor_list>& items) {
-  size_t n = 0;
-  for (auto& xs : items)
-    for (auto& x : xs)
-      n += x.data.size();
-  return n;
-}
-
-/// When a run of it is stopped. A batch that takes far longer than its size
-/// accounts for has some request that hangs: the others are to have time left.
-run_limits limits_of(const execution& x, const run_pace& pace) {
-  run_limits out{far_future, x.unwanted, pace.expected(bytes_of(x.items))};
-  if (x.until == far_future)
-    return out;
-  out.until = x.until + overtime;
-  if (x.requests() == 1 || out.usual == 0ns)
-    return out;
-  auto begin = steady_now();
-  auto left = std::min(x.soonest, x.until) - begin;
-  auto longest = std::max({overtime, left / 2, confined::patience * out.usual});
-  out.until = std::min(out.until, begin + longest);
-  return out;
-}
-
-result<std::vector<tensor_list>> compute(instance& x, const execution& job,
-                                         uint64_t& peak) {
-  if (auto why = in_vain(job, steady_now()))
-    return std::move(*why);
-  if (job.items.empty())
-    return error{ec::bad_request, "a batch of nothing"};
-  auto& s = x.content->info.signature;
-  auto inputs = gather(job.items, s.batch_axis);
-  if (!inputs)
-    return inputs.failure();
-  auto outputs = x.stage->run(*inputs, limits_of(job, *x.pace),
-                              job.meters_memory ? &peak : nullptr);
-  if (!outputs)
-    return outputs.failure();
-  if (job.requests() == 1 || !x.is_last)
-    return std::vector<tensor_list>{std::move(*outputs)};
-  auto rows = job.rows;
-  if (rows.empty())
-    for (auto& item : job.items)
-      rows.push_back(static_cast<uint64_t>(
-        item.front().extents[static_cast<size_t>(s.batch_axis)]));
-  return scatter(*outputs, rows, s.batch_axis);
-}
-
-result<std::vector<tensor_list>> run_batch(instance& x, const execution& job,
-                                           uint64_t& peak) {
-  try {
-    return compute(x, job, peak);
-  } catch (const std::bad_alloc&) {
-    return error{ec::overloaded, "no memory left"};
-  }
-}
-
-class cpu_device : public device {
+class backend_device : public device {
 public:
-  cpu_device(device_info info, cpu_settings settings, device_listener& listener)
+  backend_device(device_info info, backend_settings settings,
+                 device_listener& listener)
     : info_(std::move(info)),
       settings_(settings),
+      template_(settings.gpu.has_value()),
       listener_(listener),
       loader_(info_.id + ".load"),
       reaper_(info_.id + ".reap") {
@@ -141,7 +80,11 @@ public:
     return open_backend();
   }
 
-  ~cpu_device() override {
+  ~backend_device() override {
+    {
+      std::lock_guard guard{gate_->mutex};
+      gate_->open = false;
+    }
     for (auto& [id, x] : instances_) // or a lane might wait for one
       if (x->process != nullptr)
         x->process->give_up();
@@ -156,9 +99,10 @@ public:
     slot->threads = x.threads;
     slot->pace = pace_of(x);
     instances_[x.instance] = slot;
-    auto in_threads =
-      settings_.isolation == isolation_mode::thread
-      || (settings_.isolation == isolation_mode::automatic && x.trusted);
+    // Of a GPU's errors some leave nothing usable in a process.
+    auto in_threads = settings_.isolation == isolation_mode::thread
+                      || (settings_.isolation == isolation_mode::automatic
+                          && x.trusted && !settings_.gpu);
     if (!in_threads)
       return load_confined(x, *slot);
     slot->loader = x.completes == 0 ? &loader_ : &background_loader();
@@ -258,7 +202,9 @@ private:
     auto bytes = bytes_of(x.items);
     uint64_t peak = 0;
     auto started = steady_now();
-    auto outputs = run_batch(*slot, x, peak);
+    auto outputs = run_batch(
+      {*slot->stage, slot->content->info.signature, *slot->pace, slot->is_last},
+      x, peak);
     auto ended = steady_now();
     if (outputs) {
       slot->of(x.requests()).learn(ended - started, bytes);
@@ -266,10 +212,20 @@ private:
       if (ended <= x.until)
         slot->pace->learn(ended - started, bytes);
     }
+    if (!outputs && is_gpu_lost(*slot, outputs.failure())) {
+      listener_.on_lost(x.instance, outputs.failure());
+      outputs = error{ec::poison, outputs.failure().text};
+    }
     x.items.clear(); // inputs go before anybody waits for the outputs
     slot.reset();
     listener_.on_executed(
       {x.id, on.number, std::move(outputs), started, ended, peak});
+  }
+
+  /// Nothing works on the GPU any more, in this process: what ran last there is
+  /// to blame.
+  bool is_gpu_lost(const instance& x, const error& why) const {
+    return settings_.gpu && x.process == nullptr && why.code == ec::unavailable;
   }
 
   /// Has this thread run models with so many threads.
@@ -288,6 +244,9 @@ private:
     auto found = torch_backend(code_trust::none);
     if (!found)
       return found.failure();
+    if (settings_.gpu)
+      if (auto able = gpus_of(**found); !able)
+        return able.failure();
     runner_ = std::move(*found);
     return {};
   }
@@ -301,6 +260,14 @@ private:
     auto& out = paces_[{x.content->directory, x.first_layer, x.last_layer}];
     if (!out)
       out = std::make_shared<run_pace>();
+    return out;
+  }
+
+  /// Where on its GPU, if it is one.
+  std::optional<gpu_place> place_of(const load_request& x) const {
+    auto out = settings_.gpu;
+    if (out)
+      out->share = 100 * x.share;
     return out;
   }
 
@@ -324,6 +291,7 @@ private:
                                       settings_.load_limit * (aside ? 20 : 1),
                                       settings_.run_limit,
                                       aside,
+                                      place_of(x),
                                       x.arriving};
     auto memory = byte_count{weight_bytes(x)};
     auto row = zeros_across(x.content->info, x.first_layer, 1);
@@ -338,7 +306,10 @@ private:
          if (!aside && pace->expected(row_bytes) == 0ns)
            pace->learn(times->warm_up / 2, row_bytes);
          listener_.on_loaded(
-           id, load_report{memory, times->load, times->warm_up, true});
+           id, load_report{{std::max(memory.value, times->gpu_memory.value)},
+                           times->load,
+                           times->warm_up,
+                           true});
        },
        [this, id](error why) { listener_.on_lost(id, std::move(why)); }});
     slot.process = stage.get();
@@ -355,7 +326,8 @@ private:
     // The plugin is loaded: this cannot fail.
     auto loader =
       torch_backend(x.trusted ? code_trust::full : code_trust::none);
-    auto stage = (*loader)->load(x.content, x.first_layer, x.last_layer);
+    auto stage =
+      (*loader)->load(x.content, x.first_layer, x.last_layer, place_of(x));
     if (!stage) {
       listener_.on_loaded(x.instance, stage.failure());
       return;
@@ -365,14 +337,33 @@ private:
     load_report report;
     report.memory = {weight_bytes(x)};
     report.load = steady_now() - begin;
-    if (x.arriving)
+    if (x.arriving) {
       slot->attached = {x, report};
-    else
+      if (settings_.gpu)
+        copy_as_it_comes(x, slot);
+    } else
       warm_up_loaded(x, slot, report);
   }
 
+  /// To the GPU. What fails fails again when all of it is there.
+  void copy_as_it_comes(const load_request& x, const instance_ptr& slot) {
+    hand_on_weights(
+      *x.content, x.first_layer, x.last_layer,
+      [weak = std::weak_ptr{slot}, gate = gate_](const_bytes part) {
+        std::lock_guard guard{gate->mutex};
+        auto of = weak.lock();
+        if (gate->open && of)
+          of->loader->post(
+            [of, part] { static_cast<void>(of->stage->arrive(part)); });
+      });
+  }
+
   void warm_up_loaded(const load_request& x, const instance_ptr& slot,
-                      const load_report& report) {
+                      load_report report) {
+    auto begin = steady_now();
+    if (auto done = slot->stage->arrive(); !done)
+      return listener_.on_loaded(x.instance, done.failure());
+    report.load += steady_now() - begin;
     use_threads(x.threads);
     x.completes == 0
       ? warm_up_lanes(x, slot, std::make_shared<load_report>(report))
@@ -416,14 +407,23 @@ private:
           listener_.on_loaded(x.instance, done.failure());
         if (--state->left > 0 || state->failed)
           return;
+        report->memory.value =
+          std::max(report->memory.value, slot->stage->memory().value);
         report->warm_up = steady_now() - begin;
         listener_.on_loaded(x.instance, *report);
       });
     }
   }
 
+  /// What others call when a device may be gone.
+  struct gate {
+    std::mutex mutex;
+    bool open = true; ///< guarded
+  };
+
   device_info info_;
-  cpu_settings settings_;
+  backend_settings settings_;
+  std::shared_ptr<gate> gate_ = std::make_shared<gate>();
   std::mutex opening_;
   std::shared_ptr<backend> runner_; ///< from the first load in threads on
   confined::template_process template_;
@@ -441,10 +441,11 @@ private:
 
 } // namespace
 
-result<std::unique_ptr<device>> make_cpu_device(device_info info,
-                                                cpu_settings settings,
-                                                device_listener& listener) {
-  auto out = std::make_unique<cpu_device>(std::move(info), settings, listener);
+result<std::unique_ptr<device>> make_backend_device(device_info info,
+                                                    backend_settings settings,
+                                                    device_listener& listener) {
+  auto out =
+    std::make_unique<backend_device>(std::move(info), settings, listener);
   if (auto done = out->open(); !done)
     return done.failure();
   return std::unique_ptr<device>{std::move(out)};

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cctype>
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include <torch/script.h>
+
+#include "models/backend/abi.h"
+
+/// \file
+/// What all calls of the plugin need: its tensors as the interface has them,
+/// and exceptions as its errors.
+namespace millrace {
+
+/// In the order of millrace::dtype.
+constexpr at::ScalarType scalar_types[] = {
+  at::kBool, at::kByte, at::kChar,     at::kShort, at::kInt,
+  at::kLong, at::kHalf, at::kBFloat16, at::kFloat, at::kDouble};
+
+inline int dtype_of(at::ScalarType x) {
+  for (int i = 0; i < 10; ++i)
+    if (scalar_types[i] == x)
+      return i;
+  throw std::runtime_error(std::string{"dtype "} + at::toString(x)
+                           + " is not supported");
+}
+
+inline at::IntArrayRef extents_of(const millrace_tensor& x) {
+  return {x.extents, static_cast<size_t>(x.rank)};
+}
+
+/// All but where its bytes are.
+inline void describe_type(const at::Tensor& x, millrace_tensor& out) {
+  if (x.dim() > MILLRACE_MAX_RANK)
+    throw std::runtime_error("a tensor of more than 8 dimensions");
+  out.dtype = dtype_of(x.scalar_type());
+  out.rank = static_cast<int32_t>(x.dim());
+  std::copy(x.sizes().begin(), x.sizes().end(), out.extents);
+  out.bytes = x.nbytes();
+  out.owner = nullptr;
+  out.release = nullptr;
+}
+
+/// The one line of an error that says why: the last of a TorchScript
+/// traceback, else the first.
+inline std::string cause(std::string text) {
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())))
+    text.pop_back();
+  if (text.find("Traceback of TorchScript") != std::string::npos)
+    return text.substr(text.rfind('\n') + 1);
+  return text.substr(0, text.find('\n'));
+}
+
+/// `kind_of` says what kind of failure an exception is.
+template <class F>
+int guarded(millrace_error* failed, F f,
+            int (*kind_of)(const std::exception&) = nullptr) {
+  auto fail = [&](int kind, const std::string& text) {
+    failed->kind = kind;
+    std::snprintf(failed->text, sizeof failed->text, "%s", text.c_str());
+    return 1;
+  };
+  auto kind = [&](const std::exception& e) {
+    return kind_of != nullptr ? kind_of(e) : static_cast<int>(millrace_failed);
+  };
+  try {
+    f();
+    return 0;
+  } catch (const c10::Error& e) {
+    return fail(kind(e), cause(e.what_without_backtrace()));
+  } catch (const std::exception& e) {
+    return fail(kind(e), cause(e.what()));
+  } catch (...) {
+    return fail(millrace_failed, "an exception of unknown type");
+  }
+}
+
+} // namespace millrace

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/confined/lane.hpp"
+
+#include <unistd.h>
+#include <utility>
+
+namespace millrace::confined {
+
+void lane::serve(const run_function& run) {
+  lane_order order;
+  for (;;) {
+    std::vector<file_descriptor> files;
+    if (receive_record(node_, order, far_future, &files) != received::record)
+      return;
+    lane_answer answer;
+    if (auto able = take_memory(order, files); !able)
+      say(answer.text, able.failure().text);
+    else
+      answer =
+        order.what == lane_order::run ? answer_to(order, run) : hand(order);
+    if (!send_record(node_, answer))
+      return;
+    if (answer.what == lane_answer::gpu_is_lost)
+      ::_exit(1);
+  }
+}
+
+result<void> lane::take_memory(const lane_order& order,
+                               std::vector<file_descriptor>& files) {
+  if (order.room == 0 || files.size() != 1)
+    return {};
+  auto& mine = arenas_.at(order.arena);
+  if (gpus_ != nullptr && mine.size() > 0)
+    gpus_->unpin(mine.behind(0).data());
+  mine = arena{};
+  auto fresh = arena::adopt(std::move(files.front()), order.room);
+  if (!fresh)
+    return fresh.failure();
+  mine = std::move(*fresh);
+  if (gpus_ != nullptr)
+    return gpus_->pin(mine.behind(0).data(), mine.size());
+  return {};
+}
+
+lane_answer lane::answer_to(const lane_order& order, const run_function& run) {
+  lane_answer out;
+  auto& memory = arenas_.at(order.arena);
+  auto inputs = memory.view(order.tensors);
+  if (!inputs)
+    return say(out.text, inputs.failure().text), out;
+  auto taken = arena::bytes_for(*inputs);
+  output_room room{memory.behind(taken)};
+  auto metered = order.meter != 0;
+  auto outputs =
+    run(*inputs, metered ? &out.peak : nullptr, metered ? nullptr : &room);
+  if (room.kept) {
+    out.keeps = 1;
+    kept_.push_back(room.memory);
+  }
+  if (!outputs) {
+    auto failed = failure_of(outputs.failure());
+    failed.keeps = out.keeps;
+    return failed;
+  }
+  if (auto copied = memory.put(*outputs, taken + room.used)) {
+    out.what = lane_answer::done;
+    out.tensors = static_cast<uint32_t>(outputs->size());
+    out.copied = *copied;
+    return out;
+  }
+  // The arena stays mapped with them, should they be a part of it.
+  waiting_ = std::move(*outputs);
+  out.what = lane_answer::needs_room;
+  out.room = arena::bytes_for(waiting_);
+  return out;
+}
+
+lane_answer lane::hand(const lane_order& order) {
+  lane_answer out;
+  auto outputs = std::exchange(waiting_, {});
+  auto copied = arenas_.at(order.arena).put(outputs);
+  if (!copied)
+    return say(out.text, "the outputs do not fit"), out;
+  out.what = lane_answer::done;
+  out.copied = *copied;
+  out.tensors = static_cast<uint32_t>(outputs.size());
+  return out;
+}
+
+lane_answer lane::failure_of(const error& x) const {
+  lane_answer out;
+  if (gpus_ != nullptr && x.code == ec::overloaded)
+    out.what = lane_answer::no_memory;
+  else if (gpus_ != nullptr && x.code == ec::unavailable)
+    out.what = lane_answer::gpu_is_lost;
+  say(out.text, x.text);
+  return out;
+}
+
+} // namespace millrace::confined

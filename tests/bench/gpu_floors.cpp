@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// \file
+/// usage: gpu_floors copy
+///        gpu_floors [once] FILE I64|F32 SIZE...
+///
+/// What `bench gpu` is held against: LibTorch by itself, in as few lines as it
+/// takes. Prints how many bytes a second a page-locked copy to the GPU moves;
+/// or the seconds that a call takes, the median, which copies its input in
+/// (from ordinary memory, as it comes from a client), computes and copies its
+/// output back, and how many such calls a second there are one after the other.
+/// Once: it makes one such call that a profiler is to look at, after some that
+/// it is not to.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include <torch/script.h>
+#include <torch/torch.h>
+
+#include <cuda_profiler_api.h>
+
+namespace {
+
+using clock_type = std::chrono::steady_clock;
+
+double seconds_since(clock_type::time_point begin) {
+  return std::chrono::duration<double>(clock_type::now() - begin).count();
+}
+
+template <class F>
+double median_of(int times, F f) {
+  std::vector<double> out;
+  for (int i = 0; i < times; ++i) {
+    auto begin = clock_type::now();
+    f();
+    out.push_back(seconds_since(begin));
+  }
+  std::sort(out.begin(), out.end());
+  return out[out.size() / 2];
+}
+
+double copy_rate() {
+  constexpr int64_t bytes = int64_t{1} << 30;
+  auto from = torch::zeros({bytes}, torch::kUInt8).pin_memory();
+  auto to =
+    torch::empty({bytes}, torch::dtype(torch::kUInt8).device(torch::kCUDA));
+  to.copy_(from);
+  return static_cast<double>(bytes) / median_of(7, [&] {
+           to.copy_(from, true);
+           torch::cuda::synchronize();
+         });
+}
+
+} // namespace
+
+int main(int n, char** argument) {
+  if (n == 2 && std::string{argument[1]} == "copy")
+    return std::printf("%.6e\n", copy_rate()), 0;
+  auto once = n > 1 && std::string{argument[1]} == "once";
+  if (once)
+    --n, ++argument;
+  if (n < 4) {
+    std::fprintf(stderr,
+                 "usage: gpu_floors copy | [once] FILE I64|F32 SIZE...\n");
+    return 2;
+  }
+  c10::InferenceMode only_inference;
+  torch::jit::setGraphExecutorOptimize(false);
+  std::vector<int64_t> shape;
+  for (int i = 3; i < n; ++i)
+    shape.push_back(std::stoll(argument[i]));
+  auto type =
+    std::string{argument[2]} == "I64" ? torch::kInt64 : torch::kFloat32;
+  auto model = torch::jit::load(argument[1], torch::kCUDA);
+  model.eval();
+  auto input = torch::zeros(shape, type);
+  auto call = [&] {
+    auto x = input.to(torch::kCUDA);
+    model.forward({x}).toTensor().to(torch::kCPU);
+  };
+  for (int i = 0; i < (once ? 4 : 20); ++i)
+    call();
+  if (once) {
+    cudaProfilerStart();
+    call();
+    cudaProfilerStop();
+    return 0;
+  }
+  auto each = median_of(300, call);
+  auto begin = clock_type::now();
+  int calls = 0;
+  for (; seconds_since(begin) < .5; ++calls)
+    call();
+  auto rate = calls / seconds_since(begin);
+  std::printf("%.9f %.3f\n", each, rate);
+}

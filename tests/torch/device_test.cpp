@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <future>
+#include <mutex>
+
+#include <unistd.h>
+
+#include "models/bundle_store.hpp"
+#include "models/device/device.hpp"
+#include "tests/support/builders.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+
+namespace {
+
+const backend_settings in_threads{isolation_mode::thread};
+
+/// A model of the tests with four numbers a row.
+std::shared_ptr<const bundle> opened(const std::string& model) {
+  auto x = bundle_store{TEST_BUNDLES}.open(model, "", verify::sizes);
+  REQUIRE(x);
+  return std::make_shared<const bundle>(std::move(*x));
+}
+
+/// Waits for what a device completes.
+class waiting_listener : public device_listener {
+public:
+  void on_loaded(instance_id, result<load_report> x) override {
+    loaded.set_value(static_cast<bool>(x));
+  }
+  void on_lost(instance_id, error) override {}
+  void on_executed(execution_report x) override {
+    executed.set_value(static_cast<bool>(x.outputs));
+  }
+  std::promise<bool> loaded, executed;
+};
+
+/// Notes in which order batches end.
+class order_listener : public device_listener {
+public:
+  void on_loaded(instance_id, result<load_report> x) override {
+    loaded.set_value(static_cast<bool>(x));
+  }
+  void on_lost(instance_id, error) override {}
+  void on_executed(execution_report x) override {
+    std::lock_guard guard{mutex};
+    ended.push_back(x.id);
+    if (ended.size() == 3) // as many as the test asks for
+      all.set_value();
+  }
+  std::promise<bool> loaded;
+  std::promise<void> all;
+  std::mutex mutex;
+  std::vector<uint64_t> ended;
+};
+
+/// Does not take the first batch's results before it is told to.
+class slow_listener : public waiting_listener {
+public:
+  void on_executed(execution_report x) override {
+    if (x.id == 1)
+      go_on.get_future().wait();
+    else if (++others == 2)
+      executed.set_value(true);
+  }
+  std::promise<void> go_on;
+  std::atomic<int> others{0};
+};
+
+/// Notes how batches end, and on which thread.
+class noting_listener : public waiting_listener {
+public:
+  void on_executed(execution_report x) override {
+    status = x.outputs ? ec::ok : x.outputs.failure().code;
+    thread = ::gettid();
+    waiting_listener::on_executed(std::move(x));
+  }
+  ec status = ec::internal;
+  pid_t thread = 0;
+};
+
+size_t count_threads() {
+  return static_cast<size_t>(
+    std::distance(std::filesystem::directory_iterator{"/proc/self/task"}, {}));
+}
+
+} // namespace
+
+TEST_CASE("backend_device, IF-34: on the processors, too, an execution has as "
+          "many threads as its replica") {
+  auto shared = opened("ballast");
+  auto threads_with = [&](uint32_t threads) {
+    waiting_listener listener;
+    auto cpu =
+      make_backend_device({"cpu0", "cpu", 1, {}}, in_threads, listener);
+    REQUIRE(cpu);
+    (*cpu)->load({1, shared, 0, 1, 1, threads}, {});
+    REQUIRE(listener.loaded.get_future().get());
+    (*cpu)->execute({1, 1, 0, 0, far_future, {{floats({1, 4})}}, {}}, {});
+    REQUIRE(listener.executed.get_future().get());
+    return count_threads();
+  };
+  auto alone = threads_with(1);
+  CHECK(threads_with(1) == alone);
+  CHECK(threads_with(4) >= alone + 3);
+}
+
+TEST_CASE("backend_device: a whole replica is loaded beside the part that it"
+          " completes, and serves when that is gone") {
+  auto shared = opened("affine");
+  waiting_listener part;
+  auto cpu = make_backend_device({"cpu0", "cpu", 1, {}}, in_threads, part);
+  REQUIRE(cpu);
+  (*cpu)->load({1, shared, 0, 1, 1, 1}, {});
+  REQUIRE(part.loaded.get_future().get());
+  part.loaded = {};
+  (*cpu)->load({2, shared, 0, 1, 1, 1, 0, false, 1}, {});
+  REQUIRE(part.loaded.get_future().get());
+  (*cpu)->unload(1);
+  (*cpu)->execute({1, 2, 0, 0, far_future, {{floats({1, 4})}}, {}}, {});
+  CHECK(part.executed.get_future().get());
+}
+
+TEST_CASE("backend_device: what waits is run by the lane that is free first") {
+  order_listener listener;
+  auto cpu = make_backend_device({"cpu0", "cpu", 2, {}}, in_threads, listener);
+  REQUIRE(cpu);
+  (*cpu)->load({1, opened("affine"), 0, 1, 1, 1}, {});
+  REQUIRE(listener.loaded.get_future().get());
+  auto rows = [&](uint64_t id, int64_t n) {
+    (*cpu)->execute({id, 1, 0, 0, far_future, {{floats({n, 4})}}, {}}, {});
+  };
+  rows(1, 8'000'000); // far longer than the others, which are too long to be
+  rows(2, 20'000);    // run by the caller
+  rows(3, 20'000);
+  listener.all.get_future().get();
+  CHECK(listener.ended.back() == 1);
+}
+
+TEST_CASE("IF-30: who is slow to take one batch's results holds up no other"
+          " lane") {
+  slow_listener listener;
+  auto cpu = make_backend_device({"cpu0", "cpu", 2, {}}, in_threads, listener);
+  REQUIRE(cpu);
+  (*cpu)->load({1, opened("affine"), 0, 1, 1, 1}, {});
+  REQUIRE(listener.loaded.get_future().get());
+  for (uint64_t id : {1, 2, 3}) // the first one's results are taken last
+    (*cpu)->execute({id, 1, 0, 0, far_future, {{floats({200'000, 4})}}, {}},
+                    {});
+  auto others = listener.executed.get_future();
+  CHECK(others.wait_for(20s) == std::future_status::ready);
+  listener.go_on.set_value();
+}
+
+TEST_CASE(
+  "backend_device: what was not run says nothing of how long runs take") {
+  noting_listener listener;
+  auto cpu = make_backend_device({"cpu0", "cpu", 1, {}}, in_threads, listener);
+  REQUIRE(cpu);
+  (*cpu)->load({1, opened("affine"), 0, 1, 1, 1}, {});
+  REQUIRE(listener.loaded.get_future().get());
+  std::stop_source unwanted;
+  unwanted.request_stop();
+  auto run = [&](std::stop_token stop, timestamp until) {
+    listener.executed = {};
+    (*cpu)->execute({1,
+                     1,
+                     0,
+                     0,
+                     until,
+                     {{floats({1'000'000, 4})}},
+                     {},
+                     false,
+                     std::move(stop)},
+                    {});
+    listener.executed.get_future().wait();
+  };
+  for (int i = 0; i < 5; ++i) {
+    run(unwanted.get_token(), far_future);
+    CHECK(listener.status == ec::cancelled);
+    run({}, {}); // when the clock began
+    CHECK(listener.status == ec::deadline_exceeded);
+  }
+  run({}, far_future); // far longer than what is run by the caller
+  CHECK(listener.status == ec::ok);
+  CHECK(listener.thread != ::gettid());
+}

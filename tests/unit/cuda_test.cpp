@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// \file
+/// What needs CUDA's runtime to be there, but no GPU.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "models/device/cuda/missing_ranges.hpp"
+#include "models/device/cuda/partition.hpp"
+#include "models/device/cuda/pinned_pool.hpp"
+#include "models/device/cuda/pinned_ranges.hpp"
+#include "models/device/cuda/turns.hpp"
+#include "models/device/cuda/upload.hpp"
+
+using namespace millrace::cuda;
+
+namespace {
+
+/// Ordinary memory, and what became of it.
+struct noted {
+  std::mutex mutex;
+  std::vector<size_t> taken; ///< guarded
+  size_t released = 0;       ///< guarded
+};
+
+class noting_source : public pinned_source {
+public:
+  explicit noting_source(noted& to) : to_(to) {}
+  void* allocate(size_t bytes) override {
+    std::lock_guard guard{to_.mutex};
+    to_.taken.push_back(bytes);
+    return ::operator new(bytes);
+  }
+  void release(void* x) override {
+    std::lock_guard guard{to_.mutex};
+    ++to_.released;
+    ::operator delete(x);
+  }
+
+private:
+  noted& to_;
+};
+
+} // namespace
+
+TEST_CASE("IF-28: memory for batches of sizes seen before is not allocated"
+          " again") {
+  noted seen;
+  pinned_pool pool{std::make_unique<noting_source>(seen)};
+  for (int i = 0; i < 100; ++i)
+    for (size_t bytes : {1'000, 600'000, 5'000'000}) {
+      auto a = pool.take(bytes);
+      auto b = pool.take(bytes);
+      CHECK(a.size() >= bytes);
+      CHECK(a.data() != b.data());
+    }
+  CHECK(pool.allocations() == 6);
+  CHECK(seen.taken.size() == 6);
+  CHECK(seen.released == 0);
+}
+
+TEST_CASE("pinned pool: all of it goes back with the last block, not before") {
+  noted seen;
+  auto pool =
+    std::make_unique<pinned_pool>(std::make_unique<noting_source>(seen));
+  {
+    auto kept = pool->take(100);
+    { auto other = pool->take(100); }
+    pool.reset();
+    CHECK(seen.released == 0);
+  }
+  CHECK(seen.released == 2);
+}
+
+TEST_CASE("pinned pool: threads never have the same block") {
+  noted seen;
+  pinned_pool pool{std::make_unique<noting_source>(seen)};
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&, i] {
+      for (int k = 0; k < 2000; ++k) {
+        auto x = pool.take(64);
+        auto* at = reinterpret_cast<volatile int*>(x.data());
+        *at = i;
+        std::this_thread::yield();
+        wrong += *at != i;
+      }
+    });
+  for (auto& t : threads)
+    t.join();
+  CHECK(wrong == 0);
+  CHECK(pool.allocations() <= 4);
+}
+
+TEST_CASE("pinned ranges: have what lies wholly within one") {
+  pinned_ranges all;
+  static const char memory[100] = {};
+  all.add(memory + 10, 20);
+  all.add(memory + 50, 10);
+  CHECK(all.have(memory + 10, 20));
+  CHECK(all.have(memory + 29, 1));
+  CHECK(all.have(memory + 30, 0));
+  CHECK_FALSE(all.have(memory + 9, 2));
+  CHECK_FALSE(all.have(memory + 29, 2));
+  CHECK_FALSE(all.have(memory + 40, 15));
+  CHECK(all.have(memory + 55, 5));
+  CHECK(all.remove(memory + 10));
+  CHECK_FALSE(all.remove(memory + 10));
+  CHECK_FALSE(all.have(memory + 10, 1));
+}
+
+TEST_CASE("turns: are had in the order in which they were asked for") {
+  turns one;
+  std::vector<int> order;
+  one.lock();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 5; ++i) {
+    auto before = one.asked();
+    threads.emplace_back([&, i] {
+      one.lock();
+      order.push_back(i);
+      one.unlock();
+    });
+    while (one.asked() == before)
+      std::this_thread::yield();
+  }
+  one.unlock();
+  for (auto& t : threads)
+    t.join();
+  CHECK(order == std::vector<int>{0, 1, 2, 3, 4});
+}
+
+TEST_CASE("shares: a part of the multiprocessors in the steps that there are") {
+  CHECK(multiprocessors_for(25, 132, 8, 8) == 40); // 33 in steps of eight
+  CHECK(multiprocessors_for(1, 132, 8, 8) == 8);
+  CHECK(multiprocessors_for(50, 132, 8, 8) == 72);
+  CHECK(multiprocessors_for(100, 132, 8, 8) == 132);
+  CHECK(multiprocessors_for(50, 80, 2, 2) == 40);
+}
+
+TEST_CASE("shares: partitions are apart while there is room, and had twice"
+          " after that") {
+  used_multiprocessors all;
+  CHECK(all.take(40, 132) == 0);
+  CHECK(all.take(72, 132) == 40);
+  CHECK(all.take(40, 132) == 0); // none are left
+  all.give_back(40, 72);
+  CHECK(all.take(64, 132) == 40);
+  all.give_back(0, 40);
+  all.give_back(0, 40);
+  CHECK(all.take(16, 132) == 0);
+}
+
+TEST_CASE("failures: say what was tried, and CUDA's words and number") {
+  CHECK_NOTHROW(check(cudaSuccess, "something"));
+  try {
+    check(cudaErrorMemoryAllocation, "taking memory");
+    FAIL("it was taken for a success");
+  } catch (const failure& x) {
+    CHECK(std::string{x.what()}
+          == "taking memory: out of memory (CUDA error 2)");
+    CHECK_FALSE(loses_context(x.code()));
+  }
+  CHECK(loses_context(cudaErrorAssert));
+  CHECK(loses_context(cudaErrorIllegalAddress));
+  CHECK_FALSE(loses_context(cudaErrorInvalidValue));
+  CHECK_FALSE(loses_context(cudaErrorNotReady));
+}
+
+TEST_CASE("failures: where there is no GPU nothing is made of it") {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess && count > 0)
+    return; // there is one
+  CHECK_THROWS_AS(stream{}, failure);
+  CHECK_THROWS_AS(device_memory{100}, failure);
+  CHECK_THROWS_AS(pinned_by_cuda()->allocate(100), failure);
+  CHECK_THROWS_AS((partition{0, 8}), failure);
+  CHECK_THROWS_AS(partitions{}.take(50), failure);
+}
+
+TEST_CASE("missing ranges: what is taken is missing no more, once") {
+  using ranges = std::vector<std::pair<size_t, size_t>>;
+  missing_ranges all;
+  all.add(0, 100);
+  CHECK(all.take(20, 30) == ranges{{20, 30}});
+  CHECK(all.take(25, 40) == ranges{{30, 40}});
+  CHECK(all.take(20, 40).empty());
+  CHECK(all.take(10, 60) == ranges{{10, 20}, {40, 60}});
+  CHECK(all.take(0, 100) == ranges{{0, 10}, {60, 100}});
+  CHECK(all.take(0, 100).empty());
+}

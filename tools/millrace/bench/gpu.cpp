@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// \file
+/// `bench gpu`: what a GPU does for us beside what it does for LibTorch alone.
+
+#include "millrace/bench/gpu_ground.hpp"
+#include "millrace/print.hpp"
+#include "models/device/nvml.hpp"
+#include "runtime/text.hpp"
+
+namespace millrace {
+
+namespace {
+
+class gpu_bench {
+public:
+  gpu_bench(gpu_ground ground, progress_bar& bar)
+    : on_(std::move(ground)),
+      bar_(bar) {}
+
+  result<bench_report> run() {
+    auto& only = on_.options().only;
+    for (auto& [name, part] : parts()) {
+      if (!only.empty()
+          && std::find(only.begin(), only.end(), name) == only.end())
+        continue;
+      bar_.show(done_++ / static_cast<double>(parts().size()), name);
+      if (auto done = part(*this); !done)
+        return std::move(done.failure()).within(name);
+    }
+    if (auto done = on_.write_profile(); !done)
+      return done.failure();
+    return std::move(on_.found());
+  }
+
+  /// By name, in their order.
+  static const std::vector<
+    std::pair<std::string, std::function<result<void>(gpu_bench&)>>>&
+  parts() {
+    static const std::vector<
+      std::pair<std::string, std::function<result<void>(gpu_bench&)>>>
+      out{{"load", &gpu_bench::measure_loads},
+          {"call", &gpu_bench::measure_calls},
+          {"throughput", &gpu_bench::measure_throughput},
+          {"kernels", [](auto& x) { return measure_kernels(x.on_); }},
+          {"share", [](auto& x) { return measure_shares(x.on_); }},
+          {"cycles", &gpu_bench::measure_cycles}};
+    return out;
+  }
+
+private:
+  /// Parameters to the GPU, against a page-locked copy of as many bytes.
+  result<void> measure_loads() {
+    auto x = on_.find("gigabyte", 1);
+    if (!x)
+      return x.failure();
+    paired found;
+    auto bytes = x->content->info.weights.bytes;
+    for (int i = 0; i < on_.options().rounds + 1; ++i) {
+      auto bare = gpu_ground::ask_bare({"copy"});
+      if (!bare)
+        return bare.failure();
+      auto stage =
+        on_.runner().load(x->content, 0, x->content->info.layers.size(),
+                          gpu_place{on_.options().gpu});
+      if (!stage)
+        return stage.failure();
+      result<void> done;
+      auto took = seconds_of([&] { done = (*stage)->arrive(); });
+      if (!done)
+        return done;
+      if (i > 0) // the first one makes what is page-locked
+        found.add(static_cast<double>(bytes) / took / 1e9, bare->at(0) / 1e9);
+    }
+    on_.add(found.row("parameters to the GPU, " + format_bytes(bytes), "GB/s",
+                      "a page-locked copy"));
+    return {};
+  }
+
+  /// A device that has a workload, and what was found of it.
+  struct variant {
+    std::string name;
+    std::unique_ptr<measured_device> on;
+    instance_id id = 0;
+    paired found{};
+  };
+
+  result<variant> make_variant(std::string name, const workload& x,
+                               result<std::unique_ptr<measured_device>> on) {
+    if (!on)
+      return on.failure();
+    auto loaded = (*on)->load(x.content, x.rows);
+    if (!loaded)
+      return std::move(loaded.failure()).within(name);
+    return variant{std::move(name), std::move(*on), loaded->id};
+  }
+
+  /// What a batch takes from end to end.
+  result<void> measure_calls() {
+    for (auto [name, rows] : {std::pair{"resnet18", size_t{1}},
+                              {"resnet18", 8},
+                              {"bert-base", 1}}) {
+      auto x = on_.find(name, rows);
+      if (!x)
+        return x.failure();
+      std::vector<variant> variants;
+      for (auto where : {isolation_mode::thread, isolation_mode::process})
+        for (auto graphs : {false, true}) {
+          auto made =
+            make_variant("a batch, " + std::string{to_string(where)}
+                           + (graphs ? ", recorded" : ""),
+                         *x, on_.device(where, gpu_sharing::time, graphs));
+          if (!made)
+            return made.failure();
+          variants.push_back(std::move(*made));
+        }
+      for (int i = 0; i < on_.options().rounds; ++i) {
+        auto bare = on_.call_bare(*x);
+        if (!bare)
+          return bare.failure();
+        for (auto& v : variants) {
+          auto ours = v.on->latency(v.id, x->inputs, 300);
+          if (!ours)
+            return ours.failure();
+          v.found.add(1e6 * *ours, 1e6 * bare->seconds);
+        }
+      }
+      append(*x, variants, "us");
+    }
+    return {};
+  }
+
+  /// Small batches, one after the other and with copies under others'
+  /// computing.
+  result<void> measure_throughput() {
+    auto x = on_.find("resnet18", 8);
+    if (!x)
+      return x.failure();
+    std::vector<variant> variants;
+    for (auto streaming : {false, true})
+      for (auto graphs : {false, true}) {
+        auto made = make_variant(
+          std::string{"batches"}
+            + (streaming ? " that overlap" : " one after the other")
+            + (graphs ? ", recorded" : ""),
+          *x,
+          on_.device(isolation_mode::thread, gpu_sharing::time, graphs,
+                     streaming));
+        if (!made)
+          return made.failure();
+        variants.push_back(std::move(*made));
+      }
+    for (int i = 0; i < on_.options().rounds; ++i) {
+      auto bare = on_.call_bare(*x);
+      if (!bare)
+        return bare.failure();
+      for (auto& v : variants) {
+        auto ours = v.on->rate(v.id, x->inputs, 4, 500ms);
+        if (!ours)
+          return ours.failure();
+        v.found.add(*ours, bare->rate);
+      }
+    }
+    append(*x, variants, "1/s");
+    return note_reading(*x, variants.back());
+  }
+
+  /// What the driver says of the GPU when that has just run for two seconds.
+  result<void> note_reading(const workload& x, const variant& v) {
+    auto rate = v.on->rate(v.id, x.inputs, 4, 2s);
+    auto all = read_gpus();
+    if (!all || !rate)
+      return all ? rate.failure() : all.failure();
+    auto& now = all->at(static_cast<size_t>(on_.options().gpu));
+    auto add = [&](const char* what, double value, const char* unit,
+                   double most) {
+      bench_row row{
+        std::string{"after that, "} + what, value, unit, most, "at most",
+        most > 0 ? value / most : 0};
+      on_.add(std::move(row));
+    };
+    add("kernels at work", 100 * now.busy, "%", 100);
+    add("clock", now.clock, "MHz", now.top_clock);
+    add("power", now.watts, "W", now.most_watts);
+    return {};
+  }
+
+  void append(const workload& x, const std::vector<variant>& variants,
+              const char* unit) {
+    for (auto& v : variants)
+      on_.add(v.found.row(x.label() + ", " + v.name, unit, "LibTorch alone"));
+  }
+
+  /// Memory of the GPU after loading and unloading, again and again.
+  result<void> measure_cycles() {
+    auto x = on_.find("resnet18", 1);
+    if (!x)
+      return x.failure();
+    auto free = [&]() -> result<double> {
+      auto all = on_.runner().gpus()->list();
+      if (!all)
+        return all.failure();
+      return static_cast<double>(
+        (*all)[static_cast<size_t>(on_.options().gpu)].free.value);
+    };
+    auto on = on_.device(isolation_mode::thread, gpu_sharing::streams);
+    if (!on)
+      return on.failure();
+    double before = 0;
+    for (int i = 0; i <= on_.options().cycles; ++i) {
+      auto loaded = (*on)->load(x->content, 1);
+      if (!loaded)
+        return loaded.failure();
+      (*on)->unload(loaded->id);
+      if (i == 0) { // what the first one opens stays
+        auto now = free();
+        if (!now)
+          return now.failure();
+        before = *now;
+      }
+    }
+    auto after = free();
+    if (!after)
+      return after.failure();
+    bench_row row;
+    row.name = "free memory after " + std::to_string(on_.options().cycles)
+               + " loads of " + x->label();
+    row.value = *after / 1e6;
+    row.unit = "MB";
+    row.floor = before / 1e6;
+    row.floor_name = "after the first one";
+    row.ratio = *after / before;
+    on_.add(std::move(row));
+    return {};
+  }
+
+  gpu_ground on_;
+  progress_bar& bar_;
+  int done_ = 0;
+};
+
+} // namespace
+
+void add_gpu_bench(CLI::App& bench, common_options& common, verb_action& run) {
+  auto x = std::make_shared<gpu_options>();
+  std::vector<std::string> names;
+  for (auto& part : gpu_bench::parts())
+    names.push_back(part.first);
+  auto* verb = bench.add_subcommand(
+    "gpu", "A GPU's loads, batches, shares and kernels, beside LibTorch alone");
+  add_served_options(*verb, *x, "resnet18, bert-base and gigabyte");
+  verb->add_option("--files", x->files, "Where their TorchScript files are")
+    ->capture_default_str();
+  verb->add_option("--gpu", x->gpu, "Its number")
+    ->transform(whole_number(0, 63))
+    ->capture_default_str();
+  verb->add_option("--only", x->only, "Parts of the bench, else all of it")
+    ->check(CLI::IsMember(names));
+  verb->add_option("--cycles", x->cycles, "Loads and unloads")
+    ->transform(whole_number(1, 1'000'000))
+    ->capture_default_str();
+  verb
+    ->add_option("--counters", x->counters,
+                 "What a profiler counted (tools/gpu-check has it made)")
+    ->check(CLI::ExistingFile);
+  verb->add_option(
+    "--mps", x->mps,
+    "Where a daemon of NVIDIA's MPS listens: shares by that, too");
+  verb->add_option("--profile", x->profile,
+                   "File to add the measured profile to");
+  verb->add_flag("--json", common.json, "Print JSON");
+  verb->callback([=, &common, &run] {
+    run = [=, &common] {
+      return report_on("gpu", common, [x](progress_bar& bar) {
+        auto ground = gpu_ground::open(*x);
+        return ground ? gpu_bench{std::move(*ground), bar}.run()
+                      : result<bench_report>{ground.failure()};
+      });
+    };
+  });
+}
+
+} // namespace millrace

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <thread>
+
+#include "millrace/bench/gpu_ground.hpp"
+
+namespace millrace {
+
+namespace {
+
+/// A share by MPS is another dimension than one of a partition.
+void note_share(gpu_ground& on, const workload& x, double share, bool by_mps,
+                double alone, double together) {
+  std::map<std::string, double> where{{"share", share}};
+  if (by_mps)
+    where["mps"] = 1;
+  on.profile_of(x.name).points.push_back(
+    {on.kind(),
+     static_cast<double>(x.rows),
+     std::move(where),
+     {{"execute_seconds", alone}, {"neighboured_seconds", together}}});
+}
+
+/// Two models that have a GPU together.
+struct couple {
+  std::unique_ptr<measured_device> gpu;
+  const workload* models[2];
+  instance_id ids[2] = {0, 0};
+};
+
+/// A batch's seconds, each model's, while the other one runs, too.
+result<std::array<double, 2>> run_both(couple& x) {
+  constexpr size_t enough = 300;
+  result<double> took[2] = {0., 0.};
+  std::atomic<int> left{2};
+  auto loop = [&](int i) {
+    std::vector<double> all;
+    while (left > 0) { // then goes on as the other's neighbour
+      auto one = x.gpu->run(x.ids[i], x.models[i]->inputs);
+      if (!one) {
+        took[i] = one.failure();
+        left = 0;
+        return;
+      }
+      all.push_back(*one);
+      if (all.size() == enough)
+        --left;
+    }
+    took[i] = median(std::move(all));
+  };
+  {
+    std::jthread other{[&] { loop(1); }};
+    loop(0);
+  }
+  for (auto& t : took)
+    if (!t)
+      return t.failure();
+  return std::array{*took[0], *took[1]};
+}
+
+result<couple> load_both(gpu_ground& on, gpu_sharing sharing, const workload& a,
+                         const workload& b,
+                         const std::array<double, 2>& shares) {
+  auto by_mps = sharing == gpu_sharing::mps;
+  if (by_mps) // which its processes inherit, and this one has not
+    ::setenv("CUDA_MPS_PIPE_DIRECTORY", on.options().mps.c_str(), 1);
+  auto made =
+    on.device(by_mps ? isolation_mode::process : isolation_mode::thread,
+              sharing, true, true, 4);
+  ::unsetenv("CUDA_MPS_PIPE_DIRECTORY");
+  if (!made)
+    return made.failure();
+  couple out{std::move(*made), {&a, &b}};
+  for (size_t i = 0; i < 2; ++i) {
+    auto loaded =
+      out.gpu->load(out.models[i]->content, out.models[i]->rows, shares[i]);
+    if (!loaded)
+      return loaded.failure();
+    out.ids[i] = loaded->id;
+  }
+  return out;
+}
+
+/// `whole`: alone on all of the GPU; set by the first way that is measured.
+result<void> measure_way(gpu_ground& on, gpu_sharing sharing, double share,
+                         const workload& a, const workload& b,
+                         std::array<double, 2>& whole) {
+  std::array shares{share, share > 0 ? 1 - share : 0};
+  auto both = load_both(on, sharing, a, b, shares);
+  if (!both)
+    return both.failure();
+  std::array<double, 2> alone{};
+  for (size_t i = 0; i < 2; ++i) {
+    auto took = both->gpu->latency(both->ids[i], both->models[i]->inputs, 200);
+    if (!took)
+      return took.failure();
+    alone[i] = *took;
+    if (whole[i] == 0)
+      whole[i] = *took;
+  }
+  auto together = run_both(*both);
+  if (!together)
+    return together.failure();
+  for (size_t i = 0; i < 2; ++i) {
+    auto& x = *both->models[i];
+    auto how = x.label() + ", " + std::string{to_string(sharing)};
+    if (shares[i] > 0)
+      how += " " + format_number(100 * shares[i]) + " %";
+    auto add = [&](const char* when, double took) {
+      on.add({how + when, 1e6 * took, "us", 1e6 * whole[i],
+              "alone on all of it", took / whole[i]});
+    };
+    add(", alone", alone[i]);
+    add(", together", (*together)[i]);
+    if (shares[i] > 0)
+      note_share(on, x, shares[i], sharing == gpu_sharing::mps, alone[i],
+                 (*together)[i]);
+  }
+  return {};
+}
+
+} // namespace
+
+result<void> measure_shares(gpu_ground& on) {
+  auto a = on.find("resnet18", 8);
+  auto b = on.find("bert-base", 1);
+  if (!a || !b)
+    return a ? b.failure() : a.failure();
+  struct way {
+    gpu_sharing sharing;
+    double share; ///< the first one's, in parts of all; 0: both all of it
+  };
+  std::vector<way> ways{{gpu_sharing::time, 0}, {gpu_sharing::streams, 0}};
+  for (auto share : {.25, .5, .75})
+    ways.push_back({gpu_sharing::partitions, share});
+  if (!on.options().mps.empty()) {
+    ways.push_back({gpu_sharing::mps, 0});
+    for (auto share : {.25, .5, .75})
+      ways.push_back({gpu_sharing::mps, share});
+  }
+  std::array<double, 2> whole{};
+  for (auto& w : ways)
+    if (auto done = measure_way(on, w.sharing, w.share, *a, *b, whole); !done)
+      return done;
+  return {};
+}
+
+} // namespace millrace
