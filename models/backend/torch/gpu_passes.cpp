@@ -31,18 +31,6 @@ constexpr uint64_t often = 3;
 /// As LibTorch aligns what it allocates on the host.
 constexpr size_t room_alignment = 64;
 
-using shapes = std::vector<int64_t>;
-
-shapes shapes_of(const millrace_tensor* inputs, uint32_t count) {
-  shapes out;
-  for (auto* x = inputs; x != inputs + count; ++x) {
-    out.push_back(x->dtype);
-    out.push_back(x->rank);
-    out.insert(out.end(), x->extents, x->extents + x->rank);
-  }
-  return out;
-}
-
 at::TensorOptions options_of(const millrace_tensor& x, c10::Device on) {
   return at::TensorOptions().dtype(scalar_types[x.dtype]).device(on);
 }
@@ -80,7 +68,7 @@ struct gpu_passes::lane {
   cuda::stream in, out;
   cuda::event copied_in, computed, copied_out;
   cuda::pinned_pool::block staging; ///< of inputs
-  std::map<shapes, known_shape> known;
+  std::map<tensor_shapes, known_shape> known;
 };
 
 struct gpu_passes::state {
@@ -294,7 +282,7 @@ private:
   lane& on_;
   const millrace_tensor* inputs_;
   uint32_t count_;
-  shapes key_;
+  tensor_shapes key_;
   known_shape* shape_ = nullptr;
   known_shape passing_; ///< of a shape that is one too many
   tensors results_;

@@ -46,6 +46,7 @@ using millrace::cause;
 using millrace::extents_of;
 using millrace::guarded;
 using millrace::open_archive;
+using millrace::shapes_of;
 
 at::Tensor borrow(const millrace_tensor& x) {
   auto options = at::TensorOptions().dtype(millrace::scalar_types[x.dtype]);
@@ -287,18 +288,6 @@ std::vector<at::Tensor> pass(millrace_stage& stage,
   for (auto& x : xs)
     x = x.to(where).contiguous();
   return xs;
-}
-
-/// Types and extents of all inputs.
-millrace::output_places::shapes shapes_of(const millrace_tensor* inputs,
-                                          uint32_t count) {
-  millrace::output_places::shapes out;
-  for (auto* x = inputs; x != inputs + count; ++x) {
-    out.push_back(x->dtype);
-    out.push_back(x->rank);
-    out.insert(out.end(), x->extents, x->extents + x->rank);
-  }
-  return out;
 }
 
 int run_on_host(millrace_stage* stage, const millrace_tensor* inputs,

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cctype>
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <vector>
 
 #include <torch/script.h>
 
@@ -30,6 +32,19 @@ inline int dtype_of(at::ScalarType x) {
 
 inline at::IntArrayRef extents_of(const millrace_tensor& x) {
   return {x.extents, static_cast<size_t>(x.rank)};
+}
+
+/// Types and extents of inputs, one after the other.
+using tensor_shapes = std::vector<int64_t>;
+
+inline tensor_shapes shapes_of(const millrace_tensor* inputs, uint32_t count) {
+  tensor_shapes out;
+  for (auto* x = inputs; x != inputs + count; ++x) {
+    out.push_back(x->dtype);
+    out.push_back(x->rank);
+    out.insert(out.end(), x->extents, x->extents + x->rank);
+  }
+  return out;
 }
 
 /// All but where its bytes are.
