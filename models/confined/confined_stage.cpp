@@ -345,16 +345,16 @@ private:
         return died(end);
       answer.peak = peak;
     }
-    if (answer.what == lane_answer::gpu_is_lost) {
+    if (settings_.gpu && answer.what == lane_answer::gpu_is_lost) {
       lose("can use its GPU no more: " + text_of(answer.text));
       return died(end);
     }
     if (answer.what != lane_answer::done) {
       if (order.room != 0 || answer.keeps != 0) // it may not have that, or has
         on.memory() = arena{};
-      auto code =
-        answer.what == lane_answer::no_memory ? ec::overloaded : ec::internal;
-      return error{code, text_of(answer.text)};
+      auto no_memory = settings_.gpu && answer.what == lane_answer::no_memory;
+      return error{no_memory ? ec::overloaded : ec::internal,
+                   text_of(answer.text)};
     }
     return answer;
   }

@@ -305,11 +305,12 @@ private:
          // background they waited for all else, and say nothing.
          if (!aside && pace->expected(row_bytes) == 0ns)
            pace->learn(times->warm_up / 2, row_bytes);
-         listener_.on_loaded(
-           id, load_report{{std::max(memory.value, times->gpu_memory.value)},
-                           times->load,
-                           times->warm_up,
-                           true});
+         // A process says what it takes of a GPU: no more than there is.
+         auto taken = settings_.gpu ? std::min(times->gpu_memory, info_.memory)
+                                    : byte_count{};
+         listener_.on_loaded(id,
+                             load_report{std::max(memory, taken), times->load,
+                                         times->warm_up, true});
        },
        [this, id](error why) { listener_.on_lost(id, std::move(why)); }});
     slot.process = stage.get();
