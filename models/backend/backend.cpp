@@ -372,6 +372,8 @@ result<const millrace_backend*> load_plugin(const std::string& path) {
   // cores that replicas need.
   ::setenv("OPENBLAS_NUM_THREADS", "1", 0);
   ::setenv("OMP_NUM_THREADS", "1", 0);
+  // By the bus, as the driver's tools count them, and not by speed.
+  ::setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 0);
   auto refuse = [&](const std::string& why) {
     return error{ec::unavailable, "backend " + path + ": " + why};
   };

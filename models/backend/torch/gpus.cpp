@@ -152,19 +152,7 @@ int trace(void* self, void (*sink)(void* self, const millrace_kernel* x),
   return guarded(failed, [&] {
     if (sink == nullptr)
       return cuda::begin_kernel_trace();
-    for (auto& x : cuda::end_kernel_trace()) {
-      millrace_kernel out{};
-      out.name = x.name.c_str();
-      out.start_ns = x.start_ns;
-      out.end_ns = x.end_ns;
-      std::copy(x.grid, x.grid + 3, out.grid);
-      std::copy(x.block, x.block + 3, out.block);
-      out.registers = x.registers;
-      out.static_shared = x.static_shared;
-      out.dynamic_shared = x.dynamic_shared;
-      out.resident = x.resident;
-      sink(self, &out);
-    }
+    cuda::end_kernel_trace([&](auto& x) { sink(self, &x); });
   });
 }
 

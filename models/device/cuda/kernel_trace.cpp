@@ -3,9 +3,10 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <map>
 #include <mutex>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include <cuda_occupancy.h>
 #include <cupti.h>
@@ -61,10 +62,16 @@ void check_cupti(CUptiResult x, const char* what) {
                              + std::to_string(x));
 }
 
+/// One kernel, with a name of its own.
+struct noted_kernel {
+  std::string name;
+  millrace_kernel what;
+};
+
 /// What was noted so far.
 struct notes {
   std::mutex mutex;
-  std::vector<kernel_run> kernels; ///< guarded
+  std::vector<noted_kernel> kernels; ///< guarded
 };
 
 notes& the_notes() {
@@ -109,23 +116,20 @@ uint32_t resident_blocks(const CUpti_ActivityKernel10& x) {
 }
 
 void note(const CUpti_ActivityKernel10& x) {
-  kernel_run out{};
-  out.name = x.name != nullptr ? x.name : "";
-  out.start_ns = x.start;
-  out.end_ns = x.end;
-  out.grid[0] = static_cast<uint32_t>(x.gridX);
-  out.grid[1] = static_cast<uint32_t>(x.gridY);
-  out.grid[2] = static_cast<uint32_t>(x.gridZ);
-  out.block[0] = static_cast<uint32_t>(x.blockX);
-  out.block[1] = static_cast<uint32_t>(x.blockY);
-  out.block[2] = static_cast<uint32_t>(x.blockZ);
-  out.registers = x.registersPerThread;
-  out.static_shared = static_cast<uint64_t>(x.staticSharedMemory);
-  out.dynamic_shared = static_cast<uint64_t>(x.dynamicSharedMemory);
-  out.resident = resident_blocks(x);
+  auto count = [](int32_t n) { return static_cast<uint32_t>(n); };
+  auto bytes = [](int32_t n) { return static_cast<uint64_t>(n); };
+  millrace_kernel what{nullptr,
+                       x.start,
+                       x.end,
+                       {count(x.gridX), count(x.gridY), count(x.gridZ)},
+                       {count(x.blockX), count(x.blockY), count(x.blockZ)},
+                       x.registersPerThread,
+                       bytes(x.staticSharedMemory),
+                       bytes(x.dynamicSharedMemory),
+                       resident_blocks(x)};
   auto& to = the_notes();
   std::lock_guard guard{to.mutex};
-  to.kernels.push_back(std::move(out));
+  to.kernels.push_back({x.name != nullptr ? x.name : "", what});
 }
 
 void CUPTIAPI take_buffer(CUcontext, uint32_t, uint8_t* buffer, size_t,
@@ -153,24 +157,26 @@ void begin_kernel_trace() {
               "tracing kernels");
 }
 
-std::vector<kernel_run> end_kernel_trace() {
+void end_kernel_trace(const std::function<void(const millrace_kernel&)>& to) {
   auto& api = cupti::get();
   check(cudaDeviceSynchronize(), "running on the GPU");
   check_cupti(api.flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED), "tracing kernels");
   check_cupti(api.disable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL),
               "tracing kernels");
-  auto& from = the_notes();
-  std::lock_guard guard{from.mutex};
-  auto out = std::move(from.kernels);
-  from.kernels.clear();
-  std::sort(out.begin(), out.end(),
-            [](auto& a, auto& b) { return a.start_ns < b.start_ns; });
-  auto origin = out.empty() ? 0 : out.front().start_ns; // else past a double
-  for (auto& x : out) {
-    x.start_ns -= origin;
-    x.end_ns -= origin;
+  std::vector<noted_kernel> all;
+  {
+    std::lock_guard guard{the_notes().mutex};
+    all.swap(the_notes().kernels);
   }
-  return out;
+  std::sort(all.begin(), all.end(),
+            [](auto& a, auto& b) { return a.what.start_ns < b.what.start_ns; });
+  auto origin = all.empty() ? 0 : all.front().what.start_ns;
+  for (auto& [name, x] : all) {
+    x.name = name.c_str();
+    x.start_ns -= origin; // from an origin long ago a double would round them
+    x.end_ns -= origin;
+    to(x);
+  }
 }
 
 } // namespace millrace::cuda

@@ -5,8 +5,10 @@
 #include <cstring>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace millrace::cuda {
 
@@ -43,8 +45,31 @@ struct shared_work {
   }
 };
 
-void copy_chunks(shared_work& work) {
-  auto lane = work.lanes.take();
+/// Threads that are joined whatever happens.
+class joined_threads {
+public:
+  ~joined_threads() {
+    for (auto& x : all_)
+      x.join();
+  }
+
+  /// False when the system has none left.
+  template <class F>
+  bool start(F job) {
+    try {
+      all_.emplace_back(job);
+      return true;
+    } catch (const std::system_error&) {
+      return false;
+    }
+  }
+
+private:
+  std::vector<std::thread> all_;
+};
+
+/// Fills chunks and sends them until there are none left.
+void send_chunks(shared_work& work, upload_lane& lane) {
   for (auto& x : lane.room)
     if (x.size() < work.how.chunk)
       x = work.staging.take(work.how.chunk);
@@ -60,7 +85,17 @@ void copy_chunks(shared_work& work) {
           "copying to the GPU");
     lane.sent[turn].record(on);
   }
-  check(cudaStreamSynchronize(on), "copying to the GPU");
+}
+
+void copy_chunks(shared_work& work) {
+  auto lane = work.lanes.take();
+  try {
+    send_chunks(work, lane);
+  } catch (...) { // what is under way reads the lane's memory
+    static_cast<void>(cudaStreamSynchronize(lane.on.get()));
+    throw;
+  }
+  check(cudaStreamSynchronize(lane.on.get()), "copying to the GPU");
   work.lanes.give_back(std::move(lane));
 }
 
@@ -91,12 +126,13 @@ void upload(char* to, const void* from, size_t bytes, pinned_pool& staging,
   shared_work work{
     to, static_cast<const char*>(from), bytes, how, staging, lanes, {}, 0, 0,
     {}};
-  std::vector<std::thread> others;
-  for (unsigned i = 1; i < how.threads; ++i)
-    others.emplace_back([&] { copy_on(gpu, work); });
-  copy_on(gpu, work);
-  for (auto& x : others)
-    x.join();
+  {
+    joined_threads others; // fewer, if there are no more
+    for (unsigned i = 1; i < how.threads; ++i)
+      if (!others.start([&] { copy_on(gpu, work); }))
+        break;
+    copy_on(gpu, work);
+  }
   if (work.failed)
     std::rethrow_exception(work.failed);
 }

@@ -95,6 +95,27 @@ private:
     return variant{std::move(name), std::move(*on), loaded->id};
   }
 
+  /// Round by round, each variant's figure beside that of LibTorch alone.
+  template <class Ours, class Bare>
+  result<void> hold_against_bare(const workload& x,
+                                 std::vector<variant>& variants,
+                                 const char* unit, Ours ours, Bare of) {
+    for (int i = 0; i < on_.options().rounds; ++i) {
+      auto bare = on_.call_bare(x);
+      if (!bare)
+        return bare.failure();
+      for (auto& v : variants) {
+        auto figure = ours(v);
+        if (!figure)
+          return figure.failure();
+        v.found.add(*figure, of(*bare));
+      }
+    }
+    for (auto& v : variants)
+      on_.add(v.found.row(x.label() + ", " + v.name, unit, "LibTorch alone"));
+    return {};
+  }
+
   /// What a batch takes from end to end.
   result<void> measure_calls() {
     for (auto [name, rows] : {std::pair{"resnet18", size_t{1}},
@@ -114,18 +135,15 @@ private:
             return made.failure();
           variants.push_back(std::move(*made));
         }
-      for (int i = 0; i < on_.options().rounds; ++i) {
-        auto bare = on_.call_bare(*x);
-        if (!bare)
-          return bare.failure();
-        for (auto& v : variants) {
-          auto ours = v.on->latency(v.id, x->inputs, 300);
-          if (!ours)
-            return ours.failure();
-          v.found.add(1e6 * *ours, 1e6 * bare->seconds);
-        }
-      }
-      append(*x, variants, "us");
+      auto done = hold_against_bare(
+        *x, variants, "us",
+        [&](const variant& v) -> result<double> {
+          auto took = v.on->latency(v.id, x->inputs, 300);
+          return took ? result<double>{1e6 * *took} : took;
+        },
+        [](const bare_call& bare) { return 1e6 * bare.seconds; });
+      if (!done)
+        return done;
     }
     return {};
   }
@@ -150,19 +168,11 @@ private:
           return made.failure();
         variants.push_back(std::move(*made));
       }
-    for (int i = 0; i < on_.options().rounds; ++i) {
-      auto bare = on_.call_bare(*x);
-      if (!bare)
-        return bare.failure();
-      for (auto& v : variants) {
-        auto ours = v.on->rate(v.id, x->inputs, 4, 500ms);
-        if (!ours)
-          return ours.failure();
-        v.found.add(*ours, bare->rate);
-      }
-    }
-    append(*x, variants, "1/s");
-    return note_reading(*x, variants.back());
+    auto done = hold_against_bare(
+      *x, variants, "1/s",
+      [&](const variant& v) { return v.on->rate(v.id, x->inputs, 4, 500ms); },
+      [](const bare_call& bare) { return bare.rate; });
+    return done ? note_reading(*x, variants.back()) : done;
   }
 
   /// What the driver says of the GPU when that has just run for two seconds.
@@ -174,21 +184,13 @@ private:
     auto& now = all->at(static_cast<size_t>(on_.options().gpu));
     auto add = [&](const char* what, double value, const char* unit,
                    double most) {
-      bench_row row{
-        std::string{"after that, "} + what, value, unit, most, "at most",
-        most > 0 ? value / most : 0};
-      on_.add(std::move(row));
+      on_.add({std::string{"after that, "} + what, value, unit, most, "at most",
+               most > 0 ? value / most : 0});
     };
     add("kernels at work", 100 * now.busy, "%", 100);
     add("clock", now.clock, "MHz", now.top_clock);
     add("power", now.watts, "W", now.most_watts);
     return {};
-  }
-
-  void append(const workload& x, const std::vector<variant>& variants,
-              const char* unit) {
-    for (auto& v : variants)
-      on_.add(v.found.row(x.label() + ", " + v.name, unit, "LibTorch alone"));
   }
 
   /// Memory of the GPU after loading and unloading, again and again.
@@ -222,15 +224,10 @@ private:
     auto after = free();
     if (!after)
       return after.failure();
-    bench_row row;
-    row.name = "free memory after " + std::to_string(on_.options().cycles)
-               + " loads of " + x->label();
-    row.value = *after / 1e6;
-    row.unit = "MB";
-    row.floor = before / 1e6;
-    row.floor_name = "after the first one";
-    row.ratio = *after / before;
-    on_.add(std::move(row));
+    on_.add({"free memory after " + std::to_string(on_.options().cycles)
+               + " loads of " + x->label(),
+             *after / 1e6, "MB", before / 1e6, "after the first one",
+             *after / before});
     return {};
   }
 

@@ -68,16 +68,13 @@ void note_kernels(gpu_ground& on, const workload& x,
       {"launch_occupancy_percent", occupancy.weighted},
       {"highest_launch_occupancy_percent", occupancy.highest}}});
   note_counters(on, x, kernels, p.points.back());
-  bench_row row;
-  row.name = x.label() + ", kernels at work (" + std::to_string(kernels.size())
-             + ", WSM " + format_number(wsm.weighted) + " %, by launch "
-             + format_number(occupancy.weighted) + " % of warps)";
-  row.value = 1e6 * busy;
-  row.unit = "us";
-  row.floor = 1e6 * seconds;
-  row.floor_name = "a batch";
-  row.ratio = busy / seconds;
-  on.add(std::move(row));
+  auto count = std::to_string(kernels.size());
+  on.add({x.label() + ", its " + count + " kernels at work", 1e6 * busy, "us",
+          1e6 * seconds, "a batch", busy / seconds});
+  on.add({x.label() + ", multiprocessors it needs (WSM)", wsm.weighted, "%",
+          100, "all", wsm.weighted / 100});
+  on.add({x.label() + ", warps that its launches allow", occupancy.weighted,
+          "%", 100, "all", occupancy.weighted / 100});
 }
 
 /// Errors: overloaded when there is no memory for it.
