@@ -37,7 +37,7 @@ struct cuda_config {
   MILLRACE_FIELDS(cuda_config, gpu, sharing, streaming, graphs)
   static constexpr auto notes() {
     return std::array{
-      note{"which of the host's, as CUDA counts them", 0, 63},
+      note{"which of the host's, by the bus, as nvidia-smi counts them", 0, 63},
       note{
         "how replicas have it at once: time, one batch after the other;"
         " streams, what fits at a time; partitions, each with a share on"

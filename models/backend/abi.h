@@ -124,8 +124,6 @@ typedef struct millrace_gpu {
   uint64_t shared_memory;
   uint64_t memory; /* of the GPU, in bytes */
   uint64_t free;
-  uint64_t tensors; /* what this process's take, as its allocator knows it */
-  uint64_t held;    /* and what that has of the GPU's for them */
 } millrace_gpu;
 
 /* A kernel that a GPU has run. */

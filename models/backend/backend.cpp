@@ -207,9 +207,7 @@ public:
                      count(x.registers),
                      {x.shared_memory},
                      {x.memory},
-                     {x.free},
-                     {x.tensors},
-                     {x.held}});
+                     {x.free}});
     }
     return out;
   }

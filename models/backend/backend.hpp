@@ -36,14 +36,14 @@ public:
   virtual ~loaded_stage() = default;
 
   /// One forward pass over a batch. What can be stopped is, at a limit. Unless
-  /// it is null, `peak` gets how many bytes of
-  /// tensors the pass had allocated at most at a time, its outputs included but
-  /// for those in a room. What has no use for a room leaves it as it is.
-  /// Errors: internal with the backend's own text; overloaded when a GPU has no
-  /// memory left for it, unavailable when nothing works there any more (another
-  /// process may be luckier); of a stage that is not of
-  /// this process, poison when its process ended over it, cancelled when that
-  /// was for what another run took too long, unavailable when it was before.
+  /// it is null, `peak` gets how many bytes of tensors the pass had allocated
+  /// at most at a time, its outputs included but for those in a room. What has
+  /// no use for a room leaves it as it is. Errors: internal with the backend's
+  /// own text; overloaded when a GPU has no memory left for it, unavailable
+  /// when nothing works there any more (another process may be luckier); of a
+  /// stage that is not of this process, poison when its process ended over it,
+  /// cancelled when that was for what another run took too long, unavailable
+  /// when it was before.
   virtual result<tensor_list> run(const tensor_list& inputs,
                                   const run_limits& limits = {},
                                   uint64_t* peak = nullptr,

@@ -27,7 +27,7 @@ constexpr auto names_of(gpu_sharing) {
 
 /// Where on a GPU a stage's parameters lie and its passes run.
 struct gpu_place {
-  int gpu = 0; ///< its number, as CUDA counts them
+  int gpu = 0; ///< its number, by the bus, as nvidia-smi counts them
   gpu_sharing sharing = gpu_sharing::time;
   double share = 0;      ///< of its multiprocessors, in percent; 0: all
   bool streaming = true; ///< inputs are copied while other batches compute
@@ -46,8 +46,6 @@ struct gpu_info {
   byte_count shared_memory;
   byte_count memory; ///< in all
   byte_count free;
-  byte_count tensors; ///< what this process's tensors take
-  byte_count held;    ///< what it has of the GPU's memory for them
 };
 
 /// A kernel that a GPU has run.

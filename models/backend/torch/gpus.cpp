@@ -10,8 +10,6 @@
 #include <set>
 #include <string_view>
 
-#include <ATen/cuda/CUDAContext.h>
-#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 
 #include "models/backend/torch/gpu_passes.hpp"
@@ -50,11 +48,6 @@ void describe(int gpu, millrace_gpu& out) {
   check(cudaMemGetInfo(&free, &all), "asking a GPU");
   out.memory = all;
   out.free = free;
-  shared_gpu(gpu);
-  at::globalContext().lazyInitDevice(at::kCUDA);
-  auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(index_of(gpu));
-  out.tensors = static_cast<uint64_t>(stats.allocated_bytes[0].current);
-  out.held = static_cast<uint64_t>(stats.reserved_bytes[0].current);
 }
 
 int list_gpus(millrace_gpu* out, uint32_t capacity, uint32_t* count,
