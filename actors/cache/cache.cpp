@@ -209,8 +209,8 @@ void cache_state::settle(const key& k, result<fetched> found, place from) {
   }
   if (!is_in_memory(from))
     return;
-  if (found && from == place::hosts)
-    keep_once_whole(content, *found->content);
+  if (found)
+    watch_until_whole(content, *found->content);
   memory_->release(content, now()); // as it was reserved
   if (!found) {
     broken_.erase(content); // somebody may have mended it here meanwhile
@@ -229,8 +229,9 @@ void cache_state::on_kept_list(const kept_list& x) {
   disk_changed();
 }
 
-void cache_state::keep_once_whole(const std::string& content, const bundle& x) {
-  if (tier_ && x.weights_file)
+void cache_state::watch_until_whole(const std::string& content,
+                                    const bundle& x) {
+  if (x.weights_file)
     x.weights_file->when(
       {0, x.weights_file->chunks()},
       [content, tell = teller<content_whole>(self_)](auto& there) {
@@ -241,8 +242,10 @@ void cache_state::keep_once_whole(const std::string& content, const bundle& x) {
 
 /// It stays in memory until it is written.
 void cache_state::on_whole(const content_whole& x) {
+  tell_owner();
   auto i = arrivals_.find(x.content);
-  if (i == arrivals_.end() || !i->second.bytes)
+  if (i == arrivals_.end() || !i->second.bytes || !tier_
+      || i->second.from != place::hosts)
     return;
   auto& bytes = i->second.bytes;
   auto gone = tier_->begin(describe(*bytes, {}), now());
@@ -319,8 +322,38 @@ std::vector<model_info> cache_state::list() const {
   return out;
 }
 
+/// What there is all of here, in memory or kept on the disk, and people have
+/// not put here: it may outlive where it came from.
+std::vector<model_info> cache_state::all_from_others() const {
+  std::map<std::string, model_info> out;
+  for (auto& [content, x] : arrivals_)
+    if (x.bytes && is_good(*x.bytes) && is_whole(*x.bytes))
+      out.emplace(content, describe(*x.bytes, {}));
+  if (tier_)
+    out.insert(tier_->all().begin(), tier_->all().end());
+  for (auto& x : on_disk_)
+    if (!broken_.contains(x.content))
+      out.erase(x.content);
+  std::vector<model_info> list;
+  for (auto& [content, x] : out)
+    list.push_back(std::move(x));
+  return list;
+}
+
+/// Once it is known what people put here.
+void cache_state::tell_owner() {
+  if (!listed_)
+    return;
+  bundle_list all{on_disk_, all_from_others()};
+  if (told_ == all)
+    return;
+  told_ = std::move(all);
+  self_->send(options_.owner, *told_);
+}
+
 void cache_state::disk_changed() {
   keep_last_copies();
+  tell_owner();
   if (auto relay = options_.find_relay())
     self_->send(relay, bundle_list{list()});
 }
@@ -333,7 +366,7 @@ void cache_state::on_listed(const bundle_list& x) {
     if (auto* here = find_here(e.info.model, e.info.version);
         here != nullptr && here->content == e.info.content)
       e.info = *here;
-  self_->send(options_.owner, x);
+  listed_ = true;
   disk_changed();
 }
 

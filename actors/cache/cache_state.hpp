@@ -84,11 +84,13 @@ private:
   void forget(const std::string& content);
   void use(place from, const std::string& content,
            const caf::strong_actor_ptr& by);
-  void keep_once_whole(const std::string& content, const bundle& x);
+  void watch_until_whole(const std::string& content, const bundle& x);
   void drop_kept(const std::string& content);
   void disk_changed();
   void keep_last_copies();
   std::vector<model_info> list() const;
+  void tell_owner();
+  std::vector<model_info> all_from_others() const;
   void on_down(const caf::down_msg& x);
   void give_up_arriving();
   void bring(const entry& from, const fetch& x);
@@ -107,6 +109,8 @@ private:
   std::multimap<caf::actor_addr, use_of> users_;
   std::set<caf::actor_addr> relays_; ///< that were asked for something
   std::vector<model_info> on_disk_;
+  bool listed_ = false;             ///< that is known
+  std::optional<bundle_list> told_; ///< to the owner, last
   std::map<key, std::vector<asked>> opening_;
   std::set<key> at_relay_; ///< of those: what the relay is to get
 };

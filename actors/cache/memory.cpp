@@ -124,6 +124,7 @@ void cache_state::forget(const std::string& content) {
     return;
   memory_->drop(content);
   arrivals_.erase(content);
+  tell_owner();
   log_event(log_level::info, "cache", "evicted", {{"content", content}});
   if (auto relay = options_.find_relay())
     self_->send(relay, let_go{content});

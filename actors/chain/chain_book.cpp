@@ -11,6 +11,13 @@ namespace {
 /// Hosts that one gets a content from at once, where several have all of it.
 constexpr size_t most_sources = 4;
 
+/// Chunks that one before another has more, who could get them: it is not for
+/// want of them that he is slow.
+constexpr uint64_t enough_ahead = 4;
+
+/// So many times slower than others is too slow.
+constexpr double too_slow = 2;
+
 bool is_shorter(const chain_book::chain& a, const chain_book::chain& b) {
   return a.members.size() < b.members.size();
 }
@@ -19,11 +26,38 @@ bool is_shorter(const chain_book::chain& a, const chain_book::chain& b) {
 
 void chain_book::report(const std::string& node, const standing& x,
                         timestamp now) {
-  auto [i, fresh] = hosts_.try_emplace(node, host{x, now});
+  auto [i, fresh] = hosts_.try_emplace(node, host{x, now, now, x.missing});
   auto& h = i->second;
   if (!fresh && (x.missing < h.is.missing || x.wants != h.is.wants))
     h.moved = now;
+  auto more = x.missing > h.is.missing; // it knows only now how much there is
   h.is = x;
+  if (more) {
+    h.since = now;
+    h.had = x.missing;
+  }
+}
+
+void chain_book::host::place(timestamp now) {
+  moved = since = now;
+  had = is.missing;
+  rate.reset();
+}
+
+std::optional<double> chain_book::rate_of(const std::string& node) const {
+  auto i = hosts_.find(node);
+  return i == hosts_.end() ? std::nullopt : i->second.rate;
+}
+
+void chain_book::measure(timestamp now) {
+  for (auto& [node, h] : hosts_) {
+    if (!h.is.wants || now - h.since < patience_)
+      continue;
+    auto got = h.had - std::min(h.had, h.is.missing);
+    h.rate = static_cast<double>(got) / to_seconds(now - h.since);
+    h.since = now;
+    h.had = h.is.missing;
+  }
 }
 
 void chain_book::lose(const std::string& node) {
@@ -114,22 +148,31 @@ void chain_book::join(const chain& from, chain& to) {
                    });
 }
 
-/// Those that come together stand together by rack; who comes later stands at
-/// the end, for it has nothing yet that others could get.
+/// Those that come together stand together by rack, who is known to be slow
+/// behind the others; who comes later stands at the end, for it has nothing yet
+/// that others could get.
 void chain_book::add_those_new(timestamp now) {
   std::vector<std::string> fresh;
   for (auto& [node, h] : hosts_)
     if (h.is.wants && !is_in_chain(node)) {
       fresh.push_back(node);
-      h.moved = now;
+      h.place(now);
     }
   if (fresh.empty())
     return;
   auto rack_of = [this](const std::string& node) -> const std::string& {
     return hosts_.at(node).is.rack;
   };
+  double fastest = 0;
+  for (auto& node : fresh)
+    fastest = std::max(fastest, hosts_.at(node).is.speed);
+  auto rank = [&](const std::string& node) {
+    auto speed = hosts_.at(node).is.speed;
+    auto is_slow = speed > 0 && too_slow * speed < fastest;
+    return std::pair<bool, const std::string&>{is_slow, rack_of(node)};
+  };
   std::stable_sort(fresh.begin(), fresh.end(),
-                   [&](auto& a, auto& b) { return rack_of(a) < rack_of(b); });
+                   [&](auto& a, auto& b) { return rank(a) < rank(b); });
   std::set<std::string> idle;
   for (auto& node : givers())
     idle.insert(node);
@@ -163,22 +206,44 @@ void chain_book::add_those_new(timestamp now) {
       ->members.push_back(node);
 }
 
-/// One that gets nothing for so long, although the one before it has what it
-/// lacks, is not to hold up those behind it.
+/// It gets nothing, although the one before it has what it lacks.
+bool chain_book::is_stalled(const chain& x, size_t i, timestamp now) const {
+  auto& h = hosts_.at(x.members[i]);
+  auto before = i == 0 ? 0 : hosts_.at(x.members[i - 1]).is.missing;
+  auto could = i > 0 || !x.sources.empty();
+  return could && before < h.is.missing && now - h.moved >= patience_;
+}
+
+/// It gets it much more slowly than others do.
+bool chain_book::is_slow(const chain& x, size_t i) const {
+  auto& h = hosts_.at(x.members[i]);
+  if (!h.rate || h.passed_over)
+    return false;
+  std::optional<double> others;
+  if (i == 0) { // whatever it gets it from may be slow: then others would be
+    for (size_t k = 1; k < x.members.size(); ++k)
+      others = std::max(others.value_or(0), hosts_.at(x.members[k]).is.speed);
+  } else if (auto& before = hosts_.at(x.members[i - 1]);
+             before.is.missing + enough_ahead <= h.is.missing) {
+    others = before.rate;
+  }
+  return others && too_slow * *h.rate < *others;
+}
+
+/// They are not to hold up those behind them.
 void chain_book::pass_over_slow_ones(timestamp now) {
   for (auto& x : chains_)
     for (size_t i = 0; i + 1 < x.members.size(); ++i) {
-      auto& h = hosts_.at(x.members[i]);
-      auto before = i == 0 ? 0 : hosts_.at(x.members[i - 1]).is.missing;
-      auto could = i > 0 || !x.sources.empty();
-      if (!h.is.wants || !could || before >= h.is.missing
-          || now - h.moved < patience_)
-        continue;
       auto node = x.members[i];
+      auto& h = hosts_.at(node);
+      auto is_one = is_slow(x, i);
+      if (!h.is.wants || (!is_one && !is_stalled(x, i, now)))
+        continue;
+      h.passed_over |= is_one;
       x.members.erase(x.members.begin() + static_cast<ptrdiff_t>(i));
       x.members.push_back(node);
       for (auto& y : x.members) // each has its time where it stands now
-        hosts_.at(y).moved = now;
+        hosts_.at(y).place(now);
       break;
     }
 }
@@ -186,6 +251,7 @@ void chain_book::pass_over_slow_ones(timestamp now) {
 chain_book::orders chain_book::plan(timestamp now) {
   drop_those_done();
   add_those_new(now);
+  measure(now);
   pass_over_slow_ones(now);
   find_sources();
   orders out;
@@ -216,7 +282,8 @@ timestamp chain_book::next_due() const {
   for (auto& x : chains_)
     for (size_t i = 0; i + 1 < x.members.size(); ++i)
       if (auto h = hosts_.find(x.members[i]); h != hosts_.end())
-        out = std::min(out, h->second.moved + patience_);
+        out =
+          std::min(out, std::min(h->second.moved, h->second.since) + patience_);
   return out;
 }
 

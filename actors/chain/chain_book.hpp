@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,10 @@ namespace millrace {
 /// sends it once, and the last has it little later than the first (Flashpoint,
 /// section 6.2; FP-44 to FP-46). What the thesis leaves open is decided here:
 /// receivers are spread evenly (FP-43), those of one rack follow each other,
-/// who is gone is left out (FP-48), and who holds up others goes to the end.
+/// who is gone is left out (FP-48), and who holds up others goes to the end:
+/// one that gets nothing although it could, or that gets it less than half as
+/// fast as the one before it, which has more, or as those behind it have been
+/// seen to.
 class chain_book {
 public:
   /// How a host stands to the content.
@@ -26,6 +30,7 @@ public:
     uint64_t missing = 0; ///< chunks it does not have, of all
     bool wants = false;   ///< it is getting it
     bool gives = false;   ///< others can get from it what it has
+    double speed = 0; ///< chunks a second that it has got before; 0: not known
     friend bool operator==(const standing&, const standing&) = default;
   };
 
@@ -55,10 +60,21 @@ public:
   };
   const std::vector<chain>& chains() const { return chains_; }
 
+  /// How fast a host gets it, in chunks a second: while it stands where it
+  /// does, over the last time that patience is; none: that has not passed.
+  std::optional<double> rate_of(const std::string& node) const;
+
 private:
   struct host {
     standing is;
     timestamp moved; ///< when it last got something, or was put where it is
+    // Of the time over which its rate is taken.
+    timestamp since;
+    uint64_t had = 0; ///< chunks that were missing then
+    std::optional<double> rate{};
+    bool passed_over = false; ///< for being slow: once
+
+    void place(timestamp now);
   };
 
   std::vector<std::string> givers() const;
@@ -67,6 +83,9 @@ private:
   void find_sources();
   void join(const chain& from, chain& to);
   void add_those_new(timestamp now);
+  void measure(timestamp now);
+  bool is_stalled(const chain& x, size_t i, timestamp now) const;
+  bool is_slow(const chain& x, size_t i) const;
   void pass_over_slow_ones(timestamp now);
 
   nanoseconds patience_;

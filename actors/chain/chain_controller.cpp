@@ -144,6 +144,8 @@ chain_controller_state::stands_in(const std::string& node,
   out.rack = hosts_.at(node).rack;
   out.missing = x->wants ? std::max<uint64_t>(1, x->missing) : 0;
   out.wants = x->wants && x->only == what.second;
+  if (auto known = speeds_.find(node); known != speeds_.end())
+    out.speed = known->second;
   // What is on a disk it gives once it is told to hold it.
   out.gives = !x->token.empty() || !x->wants;
   return out;
@@ -244,6 +246,16 @@ void chain_controller_state::say(const std::string& node, const bring& x) {
   self_->send(caf::actor_cast<relay_actor>(hosts_.at(node).relay), x);
 }
 
+/// The fastest of late: at any time others may hold it up.
+void chain_controller_state::learn_speeds(const chain_book& book) {
+  constexpr double remembered = .99; ///< from one look to the next
+  for (auto& node : book.hosts())
+    if (auto rate = book.rate_of(node); rate && *rate > 0) {
+      auto& speed = speeds_[node];
+      speed = std::max(*rate, remembered * speed);
+    }
+}
+
 void chain_controller_state::on_tick() {
   due_ = far_future;
   for (auto& content : std::exchange(changed_, {}))
@@ -251,6 +263,7 @@ void chain_controller_state::on_tick() {
   auto next = far_future;
   for (auto& [key, book] : books_) {
     plan(key.first, book);
+    learn_speeds(book);
     next = std::min(next, book.next_due());
   }
   hold_sources();

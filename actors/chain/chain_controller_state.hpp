@@ -37,6 +37,7 @@ private:
   void note(const std::string& content);
   void plan(const std::string& content, chain_book& book);
   void say(const std::string& node, const bring& x);
+  void learn_speeds(const chain_book& book);
   void hold_sources();
   std::vector<content_copies> copies() const;
   void tell_last_copies();
@@ -57,6 +58,7 @@ private:
     said_;
   std::set<std::pair<std::string, std::string>> held_; ///< node, content
   std::map<std::string, last_copies> last_said_;       ///< by node
+  std::map<std::string, double> speeds_; ///< by node, as standing has it
   bool copies_changed_ = false;
   std::map<std::pair<std::string, std::string>, rate> rates_; ///< as said_
   std::set<std::string> changed_;                             ///< contents

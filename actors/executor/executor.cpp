@@ -88,7 +88,7 @@ caf::result<stage_loaded> executor_state::on_load(const load_stage& x) {
   auto arriving = weights && !weights->has(needed);
   device_->load({x.instance, x.content, x.first_layer, x.last_layer,
                  x.max_batch, static_cast<uint32_t>(x.threads), x.share,
-                 x.trusted, x.completes, arriving},
+                 x.trusted, x.completes, x.at_once, arriving},
                 now());
   if (arriving)
     weights->when(needed, [to = listener_, id = x.instance](auto& there) {

@@ -315,6 +315,7 @@ inventory supervisor_state::make_inventory() const {
   out.node = options_.net->self();
   out.devices = options_.devices;
   out.models = known_models();
+  out.kept = kept_;
   out.replicas = replica_statuses();
   out.draining = state_ != node_condition::ready || !options_.worker;
   out.epoch = epoch_;
@@ -356,6 +357,7 @@ void supervisor_state::publish() {
 
 void supervisor_state::on_bundles(bundle_list& x) {
   models_ = std::move(x.models);
+  kept_ = std::move(x.kept);
   publish_soon();
 }
 

@@ -78,6 +78,7 @@ private:
   std::vector<std::pair<timestamp, replica_status>> failed_replicas_;
   std::map<std::string, member> peers_; ///< controllers; to one of them: all
   std::vector<model_info> models_;      ///< of the cache
+  std::vector<model_info> kept_;        ///< as in inventory
   std::map<std::string, std::vector<model_info>> stored_; ///< by object store
   node_condition state_ = node_condition::starting;
   std::string reason_;

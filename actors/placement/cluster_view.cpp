@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 
 namespace millrace {
 
@@ -31,9 +32,10 @@ bool is_there(const replica_status& x) {
 
 const model_info* bundle_on(const inventory& node, const std::string& model,
                             uint64_t version) {
-  for (auto& x : node.models)
-    if (x.model == model && x.version == version)
-      return &x;
+  for (auto* all : {&node.models, &node.kept})
+    for (auto& x : *all)
+      if (x.model == model && x.version == version)
+        return &x;
   return nullptr;
 }
 
@@ -53,6 +55,31 @@ const model_info* bundle_for(const cluster_view& view, const inventory& node,
   return other == nullptr || other->content.empty() ? nullptr : other;
 }
 
+namespace {
+
+/// The version that is meant, of those that were kept; 0: none.
+uint64_t resolve_kept(const cluster_view& view, const model_settings& x) {
+  std::set<uint64_t> kept, serving;
+  for (auto& [name, node] : view.nodes) {
+    for (auto& m : node.kept)
+      if (m.model == x.model)
+        kept.insert(m.version);
+    for (auto& r : node.replicas)
+      if (r.what.model == x.model && is_there(r))
+        serving.insert(r.what.version);
+  }
+  if (!x.version.empty()) {
+    std::erase_if(kept, [&](auto v) { return std::to_string(v) != x.version; });
+    return kept.empty() ? 0 : *kept.begin();
+  }
+  for (auto version : serving)
+    if (kept.contains(version))
+      return version;
+  return kept.empty() ? 0 : *kept.rbegin();
+}
+
+} // namespace
+
 uint64_t resolve_version(const cluster_view& view, const model_settings& x) {
   uint64_t newest = 0, named = 0;
   auto wanted = x.version.empty() ? "default" : x.version;
@@ -65,6 +92,8 @@ uint64_t resolve_version(const cluster_view& view, const model_settings& x) {
           || std::count(m.aliases.begin(), m.aliases.end(), wanted) != 0)
         named = m.version;
     }
+  if (newest == 0)
+    return resolve_kept(view, x);
   return named != 0 ? named : x.version.empty() ? newest : 0;
 }
 

@@ -41,7 +41,8 @@ struct placed {
 /// Whether it serves or will: it is not on its way out.
 bool is_there(const replica_status& x);
 
-/// A node's bundle of a model; null where it has none.
+/// A node's bundle of a model, on its disk or kept there; null where it has
+/// none.
 const model_info* bundle_on(const inventory& node, const std::string& model,
                             uint64_t version);
 
@@ -54,7 +55,10 @@ const model_info* bundle_for(const cluster_view& view, const inventory& node,
 const model_info* bundle_of(const cluster_view& view, const std::string& model,
                             uint64_t version);
 
-/// The concrete version settings mean, by what nodes hold; 0: none has it.
+/// The concrete version settings mean, by what is on disks and in stores. Where
+/// no version of it is there any more, what nodes have kept counts: a version
+/// by number, or without one what serves now, or else the newest. 0: none has
+/// it.
 uint64_t resolve_version(const cluster_view& view, const model_settings& x);
 
 } // namespace millrace

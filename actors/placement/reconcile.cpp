@@ -277,7 +277,21 @@ private:
             x.policy,
             completes,
             its == nullptr ? "" : its->content,
-            its == nullptr ? 0 : bytes_of(*its, what.layers)};
+            its == nullptr ? 0 : bytes_of(*its, what.layers),
+            completes.empty() && !serves(what)};
+  }
+
+  /// Whether a replica that has these layers answers requests, of whatever
+  /// version.
+  bool serves(const wish& what) const {
+    for (auto& [name, node] : view_.nodes)
+      for (auto& r : node.replicas)
+        if (r.state == replica_condition::ready
+            && r.what.model == what.settings->model
+            && r.what.layers.first <= what.layers.first
+            && r.what.layers.last >= what.layers.last)
+          return true;
+    return false;
   }
 
   /// The places that a replica can go to, by number.

@@ -83,7 +83,7 @@ void replica_state::load(const fetched& x) {
               load_stage{instance_, content_, layers_.first, layers_.last,
                          options_.what.policy.batch, options_.what.threads,
                          options_.what.share, options_.what.trusted,
-                         options_.completes})
+                         options_.completes, options_.what.at_once})
     .then([this](const stage_loaded& y) { on_loaded(y); },
           [this](const caf::error& y) { fail(y, "load"); });
 }

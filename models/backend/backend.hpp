@@ -28,6 +28,8 @@ struct run_limits {
   timestamp until = far_future; ///< its results are worthless then
   std::stop_token unwanted{};   ///< or when this is said
   nanoseconds usual{0};         ///< that one of its size takes; 0: not known
+  nanoseconds least{0};   ///< it is not stopped before, whatever else is said
+  bool of_nobody = false; ///< no request is to blame when it takes too long
 };
 
 /// A range of a model's layers, ready to run. Safe to run from several threads.

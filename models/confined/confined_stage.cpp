@@ -404,6 +404,7 @@ private:
     timestamp at;
     std::stop_token unwanted;
     timestamp at_unwanted; ///< if that is said
+    ec blame;              ///< what its end for being too late is
 
     bool is_over(timestamp now) const {
       return now >= at || (unwanted.stop_requested() && now >= at_unwanted);
@@ -426,9 +427,12 @@ private:
     auto late = std::max(limits.until, started);
     if (late != far_future)
       late = std::max(limits.until, std::min(patient, late + load_cost_));
+    late = std::max(late, started + limits.least);
     auto at = std::min(late, started + settings_.run_limit);
-    auto unwanted = std::max(patient, started + load_cost_);
-    return {at, limits.unwanted, std::min(at, unwanted)};
+    auto unwanted =
+      std::max(patient, started + std::max(load_cost_, limits.least));
+    return {at, limits.unwanted, std::min(at, unwanted),
+            limits.of_nobody ? ec::unavailable : ec::deadline_exceeded};
   }
 
   /// False when the process is lost.
@@ -459,7 +463,7 @@ private:
                ? "took too long for what nobody waits for any more, and was"
                  " ended"
                : "took too long for what it ran, and was ended",
-             ec::deadline_exceeded);
+             end.blame);
         return false;
       }
     }

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <atomic>
-#include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <tuple>
 
-#include "models/confined/confined_stage.hpp"
-#include "models/crossing.hpp"
 #include "models/device/batch_run.hpp"
-#include "models/device/short_runs.hpp"
+#include "models/device/instance.hpp"
+#include "models/device/lanes.hpp"
 #include "models/device/warm_up.hpp"
 #include "runtime/worker_thread.hpp"
 
@@ -18,44 +16,14 @@ namespace millrace {
 
 namespace {
 
-/// A request alone that runs no longer is run on the caller's thread and not on
-/// a lane: to wake the lane and be woken by it costs about 30 us, and the
-/// model's code and parameters are cold on a core that slept (a 40 us model
-/// takes 100 us there). Only where it is sure to be short again: code whose
-/// time the values of its inputs cannot change, on inputs no larger than those
-/// it was short on.
-constexpr nanoseconds short_alone = 120us;
+/// Between two looks whether lanes have time for a warm-up that was put off,
+/// and before the first: a start that somebody waits for has its request then.
+constexpr milliseconds look_for_time = 250ms;
 
-/// A batch that runs no longer is done sooner than a lane is woken; longer ones
-/// are worth a core of their own, for more requests come meanwhile.
-constexpr nanoseconds short_batch = 30us;
-
-/// A stage in use by lanes; the last of them gives its memory back.
-struct instance {
-  std::unique_ptr<loaded_stage> stage;
-  confined::confined_stage* process = nullptr; ///< the stage, if it has one
-  worker_thread* loader = nullptr;             ///< else who loads it
-  std::shared_ptr<const bundle> content;
-  bool is_last = true; ///< what it gives are the model's outputs
-  uint32_t threads = 1;
-  bool depends_on_values = true;
-  short_runs alone{short_alone};
-  short_runs batched{short_batch};
-  std::shared_ptr<run_pace> pace; ///< of all copies of these layers, ever
-  /// What is attached, until its weights are there. For the loader's thread.
-  std::optional<std::pair<load_request, load_report>> attached;
-
-  short_runs& of(size_t requests) { return requests == 1 ? alone : batched; }
-};
-
-using instance_ptr = std::shared_ptr<instance>;
-
-uint64_t weight_bytes(const load_request& x) {
-  uint64_t n = 0;
-  for (auto& w : weights_of(*x.content, x.first_layer, x.last_layer))
-    n += w.value.data.size();
-  return n;
-}
+/// What a pass of a model may take that was not warmed up, however late it is:
+/// where it was ended for that, each first pass would be. On a GPU libraries
+/// are loaded meanwhile.
+constexpr nanoseconds first_pass = 2s, first_pass_on_gpu = 10s;
 
 class backend_device : public device {
 public:
@@ -65,13 +33,10 @@ public:
       settings_(settings),
       template_(settings.gpu.has_value()),
       listener_(listener),
+      lanes_(info_.id, info_.lanes,
+             [this](work x, uint32_t on) { run(std::move(x), on); }),
       loader_(info_.id + ".load"),
-      reaper_(info_.id + ".reap") {
-    for (uint32_t i = 0; i < std::max(1u, info_.lanes); ++i) {
-      auto name = info_.id + "." + std::to_string(i);
-      lanes_.push_back(std::make_unique<lane>(name, i));
-    }
-  }
+      reaper_(info_.id + ".reap") {}
 
   /// What needs time at the start and fails there, if it does.
   result<void> open() {
@@ -96,6 +61,7 @@ public:
     auto slot = std::make_shared<instance>();
     slot->content = x.content;
     slot->is_last = x.last_layer == x.content->info.layers.size();
+    slot->at_once = x.at_once;
     slot->threads = x.threads;
     slot->pace = pace_of(x);
     instances_[x.instance] = slot;
@@ -104,7 +70,7 @@ public:
                       || (settings_.isolation == isolation_mode::automatic
                           && x.trusted && !settings_.gpu);
     if (!in_threads)
-      return load_confined(x, *slot);
+      return load_confined(x, slot);
     slot->loader = x.completes == 0 ? &loader_ : &background_loader();
     slot->loader->post([this, x = std::move(x), slot] { load_now(x, slot); });
   }
@@ -146,65 +112,36 @@ public:
       return;
     }
     auto& slot = *i->second;
-    auto* idle = &idlest();
-    if (idle->called == 0 && !slot.depends_on_values
+    auto idle = lanes_.without_work();
+    if (idle && !slot.depends_on_values
         && slot.of(x.requests()).expected(bytes_of(x.items)))
       return run({std::move(x), i->second}, *idle);
-    {
-      std::lock_guard guard{mutex_};
-      waiting_.push_back({std::move(x), i->second});
-      idle = &idlest(); // one that has found nothing more has said so
-      ++idle->called;
-    }
-    idle->thread.post([this, &l = *idle] {
-      // What another lane was called for, too, if that one is not done yet.
-      while (auto next = take(l))
-        run(std::move(*next), l);
-    });
+    lanes_.add({std::move(x), i->second});
   }
 
 private:
-  struct lane {
-    lane(const std::string& name, uint32_t n) : number(n), thread(name) {}
-    uint32_t number;
-    std::atomic<uint32_t> called{0}; ///< times, and not done yet
-    worker_thread thread;
-  };
-
   struct work {
     execution what;
     instance_ptr slot;
   };
 
-  lane& idlest() {
-    return **std::min_element(
-      lanes_.begin(), lanes_.end(),
-      [](auto& a, auto& b) { return a->called < b->called; });
-  }
-
-  /// The next one for a lane; where there is none it is done with one call.
-  std::optional<work> take(lane& by) {
-    std::lock_guard guard{mutex_};
-    if (waiting_.empty()) {
-      --by.called;
-      return std::nullopt;
-    }
-    auto x = std::move(waiting_.front());
-    waiting_.pop_front();
-    return x;
-  }
+  /// One that is ready and not warmed up yet.
+  struct cold_instance {
+    load_request what;
+    std::weak_ptr<instance> slot;
+  };
 
   /// Runs a batch where it is called and tells the listener.
-  void run(work job, const lane& on) {
+  void run(work job, uint32_t lane) {
     auto& [x, slot] = job;
     if (slot->process == nullptr)
       use_threads(slot->threads);
     auto bytes = bytes_of(x.items);
     uint64_t peak = 0;
     auto started = steady_now();
-    auto outputs = run_batch(
-      {*slot->stage, slot->content->info.signature, *slot->pace, slot->is_last},
-      x, peak);
+    auto outputs = run_batch({*slot->stage, slot->content->info.signature,
+                              *slot->pace, slot->is_last, first_pass_of(*slot)},
+                             x, peak);
     auto ended = steady_now();
     if (outputs) {
       slot->of(x.requests()).learn(ended - started, bytes);
@@ -219,7 +156,13 @@ private:
     x.items.clear(); // inputs go before anybody waits for the outputs
     slot.reset();
     listener_.on_executed(
-      {x.id, on.number, std::move(outputs), started, ended, peak});
+      {x.id, lane, std::move(outputs), started, ended, peak});
+  }
+
+  nanoseconds first_pass_of(const instance& x) const {
+    if (!x.at_once)
+      return 0ns;
+    return settings_.gpu ? first_pass_on_gpu : first_pass;
   }
 
   /// Nothing works on the GPU any more, in this process: what ran last there is
@@ -277,16 +220,16 @@ private:
     return *background_;
   }
 
-  void load_confined(const load_request& x, instance& slot) {
+  void load_confined(const load_request& x, const instance_ptr& slot) {
     auto id = x.instance;
     auto aside = x.completes != 0;
     confined::stage_settings settings{x.content,
                                       x.trusted,
                                       x.first_layer,
                                       x.last_layer,
-                                      x.max_batch,
+                                      x.at_once ? 0 : x.max_batch,
                                       x.threads,
-                                      static_cast<uint32_t>(lanes_.size()),
+                                      lanes_.count(),
                                       settings_.process_memory,
                                       settings_.load_limit * (aside ? 20 : 1),
                                       settings_.run_limit,
@@ -294,16 +237,17 @@ private:
                                       place_of(x),
                                       x.arriving};
     auto memory = byte_count{weight_bytes(x)};
-    auto row = zeros_across(x.content->info, x.first_layer, 1);
-    auto row_bytes = row ? bytes_of({*row}) : 0;
+    auto row_bytes = row_bytes_of(x);
     auto stage = confined::make_confined_stage(
       template_, std::move(settings),
-      {[this, id, memory, row_bytes, aside, pace = slot.pace](auto times) {
+      {[this, id, memory, row_bytes, aside, pace = slot->pace,
+        cold = cold_instance{x, slot}](auto times) {
          if (!times)
            return listener_.on_loaded(id, std::move(times.failure()));
          // Two passes at least: no row takes longer than that. In the
          // background they waited for all else, and say nothing.
-         if (!aside && pace->expected(row_bytes) == 0ns)
+         auto is_cold = cold.what.at_once;
+         if (!aside && !is_cold && pace->expected(row_bytes) == 0ns)
            pace->learn(times->warm_up / 2, row_bytes);
          // A process says what it takes of a GPU: no more than there is.
          auto taken = settings_.gpu ? std::min(times->gpu_memory, info_.memory)
@@ -311,10 +255,13 @@ private:
          listener_.on_loaded(id,
                              load_report{std::max(memory, taken), times->load,
                                          times->warm_up, true});
+         if (is_cold)
+           warm_up_later(cold);
        },
        [this, id](error why) { listener_.on_lost(id, std::move(why)); }});
-    slot.process = stage.get();
-    slot.stage = std::move(stage);
+    std::lock_guard guard{gate_->mutex}; // it may be warmed up soon
+    slot->process = stage.get();
+    slot->stage = std::move(stage);
   }
 
   /// On a loader's thread; what it sets there the lanes see, for they are
@@ -365,6 +312,11 @@ private:
     if (auto done = slot->stage->arrive(); !done)
       return listener_.on_loaded(x.instance, done.failure());
     report.load += steady_now() - begin;
+    if (x.at_once) {
+      report.memory = std::max(report.memory, slot->stage->memory());
+      listener_.on_loaded(x.instance, report);
+      return warm_up_later({x, slot});
+    }
     use_threads(x.threads);
     x.completes == 0
       ? warm_up_lanes(x, slot, std::make_shared<load_report>(report))
@@ -372,12 +324,56 @@ private:
   }
 
   result<void> warm_up_one(const load_request& x, instance& slot) {
-    return warm_up(*slot.stage, slot.content->info,
-                   {x.first_layer, x.last_layer, x.max_batch, short_alone,
-                    steady_now,
-                    [&](size_t rows, size_t bytes, nanoseconds took) {
-                      slot.of(rows).learn(took, bytes);
-                    }});
+    warm_up_options how{x.first_layer, x.last_layer, x.max_batch, short_alone,
+                        steady_now};
+    how.tell = [&](size_t rows, size_t bytes, nanoseconds took) {
+      slot.of(rows).learn(took, bytes);
+    };
+    if (x.at_once) {
+      how.limit = settings_.load_limit;
+      how.is_over = [this] { return lanes_.has_waiting(); };
+    }
+    return warm_up(*slot.stage, slot.content->info, how);
+  }
+
+  /// When no lane has work; then all at once, for each pays its own first
+  /// calls. Any thread.
+  void warm_up_later(cold_instance x) {
+    std::lock_guard guard{gate_->mutex};
+    if (gate_->open)
+      loader_.post_after(look_for_time, [this, x = std::move(x)]() mutable {
+        if (!lanes_.all_idle() || !has_stage(x))
+          return warm_up_later(std::move(x));
+        for (uint32_t i = 0; i < lanes_.count(); ++i)
+          lanes_.post(i, [this, x] { warm_up_cold(x); });
+      });
+  }
+
+  /// Or is gone.
+  bool has_stage(const cold_instance& x) const {
+    std::lock_guard guard{gate_->mutex};
+    auto slot = x.slot.lock();
+    return !slot || slot->stage != nullptr;
+  }
+
+  void warm_up_cold(const cold_instance& x) {
+    auto slot = x.slot.lock();
+    if (!slot)
+      return;
+    if (slot->process == nullptr)
+      use_threads(slot->threads);
+    auto begin = steady_now();
+    auto done = warm_up_one(x.what, *slot);
+    // At least one pass: no row takes longer than that.
+    auto bytes = row_bytes_of(x.what);
+    if (done && slot->pace->expected(bytes) == 0ns)
+      slot->pace->learn(steady_now() - begin, bytes);
+    // A process that has ended said so itself.
+    if (!done
+        && (slot->process == nullptr || done.failure().code == ec::internal
+            || done.failure().code == ec::overloaded))
+      listener_.on_lost(x.what.instance,
+                        std::move(done.failure()).within("warm-up"));
   }
 
   /// What completes another leaves that one its lanes: they pay what is left of
@@ -398,10 +394,10 @@ private:
       std::atomic<bool> failed{false};
     };
     auto state = std::make_shared<progress>();
-    state->left = lanes_.size();
+    state->left = lanes_.count();
     auto begin = steady_now();
-    for (auto& l : lanes_) {
-      l->thread.post([this, x, slot, report, state, begin] {
+    for (uint32_t i = 0; i < lanes_.count(); ++i) {
+      lanes_.post(i, [this, x, slot, report, state, begin] {
         use_threads(slot->threads);
         auto done = warm_up_one(x, *slot);
         if (!done && !state->failed.exchange(true))
@@ -432,9 +428,7 @@ private:
   std::map<instance_id, instance_ptr> instances_;
   std::map<std::tuple<std::string, size_t, size_t>, std::shared_ptr<run_pace>>
     paces_; ///< by bundle and layers
-  std::mutex mutex_;
-  std::deque<work> waiting_; ///< for the lane that is free first
-  std::vector<std::unique_ptr<lane>> lanes_;
+  lanes<work> lanes_;
   worker_thread loader_; // ends before the lanes, as the next: they post there
   std::optional<worker_thread> background_; ///< loads, too
   worker_thread reaper_;                    ///< ends processes

@@ -17,12 +17,14 @@ constexpr nanoseconds overtime = 150ms;
 
 /// When a run of it is stopped. A batch that takes far longer than its size
 /// accounts for has some request that hangs: the others are to have time left.
-run_limits limits_of(const execution& x, const run_pace& pace) {
-  run_limits out{far_future, x.unwanted, pace.expected(bytes_of(x.items))};
+run_limits limits_of(const batch_ground& on, const execution& x) {
+  run_limits out{far_future, x.unwanted, on.pace.expected(bytes_of(x.items))};
+  if (out.usual == 0ns)
+    out.least = on.first_pass;
   if (x.until == far_future)
     return out;
   out.until = x.until + overtime;
-  if (x.requests() == 1 || out.usual == 0ns)
+  if (x.requests() == 1 || (out.usual == 0ns && out.least == 0ns))
     return out;
   auto begin = steady_now();
   auto left = std::min(x.soonest, x.until) - begin;
@@ -40,8 +42,8 @@ result<std::vector<tensor_list>> compute(const batch_ground& on,
   auto inputs = gather(x.items, on.of.batch_axis);
   if (!inputs)
     return inputs.failure();
-  auto outputs = on.stage.run(*inputs, limits_of(x, on.pace),
-                              x.meters_memory ? &peak : nullptr);
+  auto outputs =
+    on.stage.run(*inputs, limits_of(on, x), x.meters_memory ? &peak : nullptr);
   if (!outputs)
     return outputs.failure();
   if (x.requests() == 1 || !on.is_last)

@@ -10,8 +10,9 @@ namespace millrace {
 struct batch_ground {
   loaded_stage& stage;
   const signature& of;
-  const run_pace& pace; ///< of all that ran there
-  bool is_last = true;  ///< what it gives are the model's outputs
+  const run_pace& pace;      ///< of all that ran there
+  bool is_last = true;       ///< what it gives are the model's outputs
+  nanoseconds first_pass{0}; ///< it may take that, while no pace is known
 };
 
 /// Puts the inputs of a batch's requests together, runs it, and takes what it

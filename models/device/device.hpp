@@ -38,6 +38,10 @@ struct load_request {
   /// It has the layers of that one, and others, which are loaded when nobody
   /// else has work: what both have is there once, while both are. 0: of none.
   instance_id completes = 0;
+  /// Nobody else serves what it has: it is ready as soon as it is loaded, and
+  /// what comes first is its warm-up. The rest of it is done when no lane has
+  /// work, and what fails then is lost.
+  bool at_once = false;
   /// Its weights are yet to come: they are not looked at before on_arrival.
   bool arriving = false;
 };
@@ -119,7 +123,8 @@ public:
 
   virtual const device_info& info() const = 0;
 
-  /// Loads and warms up; completes with on_loaded.
+  /// Loads and, unless it is to be ready at once, warms up; completes with
+  /// on_loaded.
   virtual void load(load_request x, timestamp now) = 0;
 
   /// The weights of what was arriving are there now, or will not be.

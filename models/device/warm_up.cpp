@@ -12,14 +12,24 @@ namespace {
 /// A pass of a whole model that takes longer pays more than a first call costs.
 constexpr nanoseconds longest_pass = 200ms;
 
+bool is_over(const warm_up_options& how) {
+  return how.is_over && how.is_over();
+}
+
 /// Until first-call costs are paid. Returns how long the last pass took.
 result<nanoseconds> warm_up_rows(loaded_stage& x, const tensor_list& inputs,
                                  size_t rows, nanoseconds longest,
                                  const warm_up_options& how) {
   nanoseconds took{0};
   for (int pass = 0, passes = 2; pass < passes; ++pass) {
+    if (pass > 0 && is_over(how))
+      break;
     auto begin = how.now();
-    if (auto y = x.run(inputs); !y)
+    run_limits limits;
+    limits.of_nobody = true;
+    if (how.limit > 0ns)
+      limits.until = begin + how.limit;
+    if (auto y = x.run(inputs, limits); !y)
       return y.failure();
     took = how.now() - begin;
     if (pass > 0 && how.tell)
@@ -53,7 +63,7 @@ result<void> warm_up(loaded_stage& x, const manifest& of,
   auto one = run(1);
   if (!one)
     return one.failure();
-  if (how.max_batch <= 1 || of.signature.batch_axis < 0)
+  if (how.max_batch <= 1 || of.signature.batch_axis < 0 || is_over(how))
     return {};
   if (auto rows = rows_within(longest, *one, how.max_batch); rows > 1)
     if (auto many = run(rows); !many)

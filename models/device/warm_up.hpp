@@ -16,7 +16,9 @@ struct warm_up_options {
   size_t max_batch = 1;
   nanoseconds short_pass{0};
   std::function<timestamp()> now;
-  timed_pass tell; ///< may be empty
+  timed_pass tell{};               ///< may be empty
+  nanoseconds limit{0};            ///< of a pass; 0: none
+  std::function<bool()> is_over{}; ///< others need the thread; may be empty
 };
 
 /// Runs a stage on zeros, as one row and as a full batch, or as much of one as
@@ -25,7 +27,8 @@ struct warm_up_options {
 /// model's layers has as much of that time as these are of all: so parts are
 /// warm sooner than the whole. Passes that take less than
 /// `short_pass` are repeated and told of: on a lane that slept before each
-/// request their true time would not be seen. Errors: as the stage's.
+/// request their true time would not be seen. It is given up between two
+/// passes, the first one done. Errors: as the stage's.
 result<void> warm_up(loaded_stage& x, const manifest& of,
                      const warm_up_options& how);
 

@@ -51,7 +51,7 @@ public:
       c.ask_actor<cache_status, cache_actor>(node + "/cache", get_cache{}, 5ms);
     REQUIRE(cache);
     for (auto& x : cache->bundles)
-      if (x.model == "travels" || x.state == cache_place::arriving)
+      if (x.model.starts_with("travels") || x.state == cache_place::arriving)
         return x.state == cache_place::memory && (x.users > 0 || !need);
     return !need;
   }
@@ -276,10 +276,106 @@ TEST_CASE("FP-41, QU-49, I19: the controller knows who has all of a model,"
   x.c.advance(5s);
   CHECK(holders() == std::set<std::string>{"w5"});
   CHECK(is_last_of("w5"));
+  // Of which no disk has any copy: what was lost is loaded there, too.
+  auto at_w5 = [&] {
+    auto status = x.c.ask_actor<node_status, supervisor_actor>(
+      "w5/supervisor", get_status{}, 5ms);
+    REQUIRE(status);
+    return std::count_if(
+      status->replicas.begin(), status->replicas.end(),
+      [](auto& r) { return r.state == replica_condition::ready; });
+  };
+  x.c.advance(5s);
+  CHECK(at_w5() == receivers + 1);
   x.c.node("w1").start(); // whose disk has it
   x.c.advance(10s);
   CHECK(holders() == std::set<std::string>{"w1", "w5"});
   CHECK_FALSE(is_last_of("w5"));
+}
+
+TEST_CASE(
+  "QU-46, FP-38: a start from a host's memory takes the time to load it,"
+  " a fifth of one whose bytes have to come") {
+  chain_of_four x{"travels-far"};
+  auto seconds_to_start = [&](const std::string& node) {
+    auto list =
+      x.c.ask_actor<start_list, placement_actor>("./placement", get_starts{});
+    REQUIRE(list);
+    for (auto& start : list->starts) // the latest first
+      if (start.how.what.node == node) {
+        REQUIRE(start.ready > 0us);
+        return to_seconds(start.ready);
+      }
+    FAIL("it was never started there");
+    return 0.;
+  };
+  x.c.advance(5s);
+  auto from_another = seconds_to_start("w2");
+  have(x.c, x.wanted(0, "travels-far"));
+  x.c.advance(5s);
+  auto given = x.given;
+  have(x.c, x.wanted(receivers + 1, "travels-far"));
+  x.c.advance(5s);
+  auto from_memory = seconds_to_start("w2");
+  CHECK(x.given == given); // nothing travels again
+  MESSAGE(from_another << " s, " << from_memory << " s");
+  CHECK(from_memory >= to_seconds(ten_ms.load));
+  // Its node says that it is ready with whatever else changes within 20 ms.
+  CHECK(from_memory < to_seconds(ten_ms.load + 25ms));
+  CHECK(from_another > 5 * from_memory);
+}
+
+TEST_CASE(
+  "FP-51: a host's relay is there from its start on, and outlives what it"
+  " relays and whom it gets that from") {
+  chain_of_four x;
+  auto relays = [&] {
+    std::map<std::string, uint64_t> out;
+    for (auto& node : all_receivers) {
+      auto status = x.c.ask_actor<node_status, supervisor_actor>(
+        node + "/supervisor", get_status{}, 5ms);
+      REQUIRE(status);
+      for (auto& actor : status->actors)
+        if (actor.name == "relay" && actor.state == "running")
+          out[node] = actor.restarts;
+    }
+    return out;
+  };
+  std::map<std::string, uint64_t> all;
+  for (auto& node : all_receivers)
+    all[node] = 0; // restarts
+  CHECK(relays() == all);
+  x.until("w2", 6);
+  x.c.kill("w1");
+  x.c.advance(5s);
+  x.c.node("w1").start();
+  x.c.advance(10s);
+  x.check_others("");
+  CHECK(relays() == all);
+}
+
+TEST_CASE("P7: a host whose link is ten times slower than the others' holds up"
+          " nobody for long, wherever it stands") {
+  // Of the time that the bytes take over one of their links.
+  auto slowest_of_others = [](chain_of_four& x, const std::string& slow) {
+    constexpr size_t many = 80;
+    auto begun = x.c.inside().world().now();
+    for (auto& node : all_receivers)
+      if (node != slow)
+        x.until(node, many);
+    return std::chrono::duration<double>{x.c.inside().world().now() - begun}
+           / std::chrono::duration<double>{many * 10ms};
+  };
+  for (std::string slow : {"w3", "w4", "w5"}) {
+    CAPTURE(slow);
+    chain_of_four x{"travels-far"};
+    x.c.inside().network().set_speed(x.c.node(slow).host(), .1);
+    auto took = slowest_of_others(x, slow);
+    MESSAGE(slow << " is slow: the others have it after " << took);
+    CHECK(took < 2);
+    x.c.advance(20s);
+    x.check_others("", 4);
+  }
 }
 
 TEST_CASE("P7: hosts that lose one packet in twenty get all of it") {

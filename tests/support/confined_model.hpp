@@ -13,6 +13,15 @@
 
 namespace millrace::test {
 
+/// One of the tests' bundles, verified.
+inline std::shared_ptr<const bundle> verified(const std::string& name) {
+  ::unsetenv("MILLRACE_BACKEND"); // another test of this process may need it
+  bundle_store store{TEST_BUNDLES};
+  auto x = store.open(name, "", verify::hashes);
+  REQUIRE(x);
+  return std::make_shared<const bundle>(std::move(*x));
+}
+
 /// A stage in a process of its own, and what is told of it.
 class confined_model {
 public:
@@ -40,11 +49,11 @@ public:
   /// One of the tests' bundles.
   explicit confined_model(const std::string& name, uint32_t lanes = 1,
                           bool in_background = false)
-    : confined_model(open(name), lanes, 20s, in_background) {}
+    : confined_model(verified(name), lanes, 20s, in_background) {}
 
   /// The same on a GPU.
   confined_model(const std::string& name, const gpu_place& gpu)
-    : confined_model(open(name), 2, 60s, false, gpu) {}
+    : confined_model(verified(name), 2, 60s, false, gpu) {}
 
   result<confined::load_times> loaded() { return loaded_.get_future().get(); }
 
@@ -81,14 +90,6 @@ public:
   void give_up() { stage_->give_up(); }
 
 private:
-  static std::shared_ptr<const bundle> open(const std::string& name) {
-    ::unsetenv("MILLRACE_BACKEND"); // another test of this process may need it
-    bundle_store store{TEST_BUNDLES};
-    auto x = store.open(name, "", verify::hashes);
-    REQUIRE(x);
-    return std::make_shared<const bundle>(std::move(*x));
-  }
-
   confined::template_process parent_;
   std::promise<result<confined::load_times>> loaded_;
   std::promise<error> lost_;

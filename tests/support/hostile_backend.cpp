@@ -18,7 +18,9 @@
 #include "models/backend/abi.h"
 #include "tests/support/attempts.hpp"
 
-struct millrace_stage {};
+struct millrace_stage {
+  bool loops, crashes; ///< whatever it is to run
+};
 
 namespace {
 
@@ -38,14 +40,15 @@ const char* describe() {
 void enter_thread(int) {
 }
 
-/// A layer's name says what loading it does.
+/// A layer's name says what loading it does, or running it.
 int load(const millrace_layer* layers, uint64_t, const uint32_t*, uint64_t, int,
          const millrace_place*, millrace_stage** out, millrace_error*) {
   for (volatile bool loop = std::strcmp(layers[0].name, "loop") == 0; loop;)
     ;
   if (std::strcmp(layers[0].name, "crash") == 0)
     std::abort();
-  *out = new millrace_stage;
+  *out = new millrace_stage{std::strcmp(layers[0].name, "loop later") == 0,
+                            std::strcmp(layers[0].name, "crash later") == 0};
   return 0;
 }
 
@@ -108,9 +111,13 @@ int64_t perform(int64_t what) {
 }
 
 /// Takes I64[n], gives I64[n]: what became of each.
-int run(millrace_stage*, const millrace_tensor* inputs, uint32_t,
+int run(millrace_stage* stage, const millrace_tensor* inputs, uint32_t,
         millrace_room*, millrace_tensor* outputs, uint32_t,
         uint32_t* output_count, uint64_t*, millrace_error*) {
+  for (volatile bool loop = stage->loops; loop;)
+    ;
+  if (stage->crashes)
+    std::abort();
   auto n = inputs[0].bytes / sizeof(int64_t);
   auto* out = static_cast<int64_t*>(std::calloc(n, sizeof(int64_t)));
   auto* in = static_cast<const int64_t*>(inputs[0].data);

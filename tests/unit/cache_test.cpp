@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <mutex>
 
 #include <caf/scoped_actor.hpp>
 
@@ -55,8 +56,11 @@ public:
     cache_options x;
     x.reader = reader = std::make_shared<counting_reader>(store.folder.path());
     x.memory = {memory};
-    caf::actor owner{system_->spawn([](caf::event_based_actor*) {
-      return caf::behavior{[](const bundle_list&) {}};
+    caf::actor owner{system_->spawn([this](caf::event_based_actor*) {
+      return caf::behavior{[this](const bundle_list& y) {
+        std::lock_guard guard{mutex_};
+        told_ = y;
+      }};
     })};
     x.owner = caf::actor_cast<supervisor_actor>(owner);
     x.probe = [this] {
@@ -134,6 +138,12 @@ public:
     return out;
   }
 
+  /// What its supervisor was told last.
+  bundle_list told() {
+    std::lock_guard guard{mutex_};
+    return told_;
+  }
+
   void tell(const last_copies& x) { caf::anon_send(cache_, x); }
 
   std::string content() { return row(cache_place::disk)->content; }
@@ -143,6 +153,8 @@ public:
   std::atomic<uint64_t> available{900u << 20};
 
 private:
+  std::mutex mutex_;
+  bundle_list told_; ///< guarded
   caf::actor_system_config config_;
   std::unique_ptr<caf::actor_system> system_;
   cache_actor cache_;
@@ -237,8 +249,16 @@ TEST_CASE(
     return x && x->last;
   };
   CHECK_FALSE(is_last());
+  CHECK(host.told().kept.empty());
   std::filesystem::remove_all(host.store.folder / "m");
   CHECK(eventually(is_last, soon));
+  CHECK(eventually(
+    [&] {
+      auto x = host.told();
+      return x.models.empty() && x.kept.size() == 1
+             && x.kept[0].content == held.info.content;
+    },
+    soon));
 }
 
 TEST_CASE("QU-43: who names no content has what is there now, not what is still"

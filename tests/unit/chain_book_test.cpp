@@ -167,6 +167,67 @@ TEST_CASE("chain_book: one that gets nothing although it could goes to the end"
   CHECK(x.plan() == orders{{"a", {"s"}}, {"c", {"a"}}, {"b", {"c"}}});
 }
 
+namespace {
+
+/// A, b and c stand in a chain behind s and get so many chunks each 100 ms.
+/// Returns how, after so many of these.
+orders after(uint64_t steps, uint64_t a, uint64_t b, uint64_t c) {
+  board x;
+  x.has("s");
+  for (uint64_t i = 0; i <= steps; ++i) {
+    x.wants("a", all - i * a);
+    x.wants("b", all - i * b);
+    x.wants("c", all - i * c);
+    x.plan();
+    x.now += 100ms;
+  }
+  return x.plan();
+}
+
+} // namespace
+
+TEST_CASE("chain_book: one that gets it much more slowly than the one before it"
+          " goes to the end of its chain, once") {
+  const orders as_they_came{{"a", {"s"}}, {"b", {"a"}}, {"c", {"b"}}};
+  CHECK(after(3, 5, 1, 1) == as_they_came);
+  CHECK(after(6, 5, 1, 1) == orders{{"a", {"s"}}, {"c", {"a"}}, {"b", {"c"}}});
+  CHECK(after(11, 5, 1, 1) == as_they_came); // c was as slow
+  CHECK(after(19, 5, 1, 1) == as_they_came);
+}
+
+TEST_CASE("chain_book: where all are as slow as each other they stay") {
+  for (uint64_t steps = 0; steps < 30; ++steps)
+    CHECK(after(steps, 3, 3, 2)
+          == orders{{"a", {"s"}}, {"b", {"a"}}, {"c", {"b"}}});
+}
+
+TEST_CASE(
+  "chain_book: the first of a chain goes to its end when those behind it"
+  " have been faster before") {
+  board x;
+  x.has("s");
+  for (auto node : {"a", "b"})
+    x.book.report(
+      node, {"", all, true, true, node == std::string{"b"} ? 50. : 0}, x.now);
+  CHECK(x.plan() == orders{{"a", {"s"}}, {"b", {"a"}}});
+  for (uint64_t i = 1; i <= 6; ++i) {
+    x.now += 100ms;
+    x.book.report("a", {"", all - i, true, true}, x.now);
+    x.plan();
+  }
+  CHECK(x.plan() == orders{{"b", {"s"}}, {"a", {"b"}}});
+}
+
+TEST_CASE("chain_book: who is known to be slow stands behind the others") {
+  board x;
+  x.has("s");
+  for (auto& [node, speed] : std::vector<std::pair<std::string, double>>{
+         {"a", 5}, {"b", 0}, {"c", 50}, {"d", 30}})
+    x.book.report(node, {"", all, true, true, speed}, x.now);
+  CHECK(x.plan()
+        == orders{{"b", {"s"}}, {"c", {"b"}}, {"d", {"c"}}, {"a", {"d"}}});
+}
+
 TEST_CASE("chain_book: one that has nothing to get is not slow") {
   board x;
   x.has("s");

@@ -1,61 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
-#include "actors/placement/parts.hpp"
-#include "actors/placement/reconcile.hpp"
+#include "tests/support/cluster_views.hpp"
 
 using namespace millrace;
-
-namespace {
-
-/// A cluster of workers with one cpu each, all holding versions of model m.
-cluster_view workers(size_t n, std::vector<uint64_t> versions = {1}) {
-  cluster_view out;
-  for (size_t i = 1; i <= n; ++i) {
-    inventory x;
-    x.node.name = "w" + std::to_string(i);
-    x.devices.push_back({"cpu0", "cpu", 1, {}});
-    for (auto v : versions)
-      x.models.push_back({"m",
-                          v,
-                          "",
-                          {},
-                          100,
-                          {100},
-                          {},
-                          v == versions.front()
-                            ? std::vector<std::string>{"default"}
-                            : std::vector<std::string>{},
-                          {},
-                          {},
-                          {}});
-    out.nodes[x.node.name] = x;
-  }
-  return out;
-}
-
-model_settings want(uint64_t replicas, const std::string& version = "") {
-  model_settings out;
-  out.model = "m";
-  out.version = version;
-  out.replicas = replicas;
-  return out;
-}
-
-/// Carries a plan out: what is deployed is ready, what is evicted is gone.
-placement_plan settle(cluster_view& view,
-                      const std::vector<model_settings>& wanted) {
-  auto plan = reconcile(view, wanted);
-  for (auto& x : plan.deploy)
-    view.nodes[x.node].replicas.push_back(
-      {x, replica_condition::ready, {}, 100, {}, {}, {}});
-  for (auto& x : plan.evict)
-    std::erase_if(view.nodes[x.node].replicas,
-                  [&](auto& r) { return r.what.replica == x.replica; });
-  return plan;
-}
-
-} // namespace
+using namespace millrace::test::views;
 
 TEST_CASE("placement: missing replicas go to the emptiest devices") {
   auto view = workers(3);
@@ -187,227 +136,6 @@ TEST_CASE("placement: a wish for a device is an id or a kind") {
   }
 }
 
-namespace {
-
-/// Workers whose model m has twelve layers of so many bytes each, on devices
-/// with so much memory.
-cluster_view with_memory(size_t n, uint64_t memory, uint64_t layer = 10) {
-  auto out = workers(n);
-  for (auto& [name, node] : out.nodes) {
-    node.models[0].bytes = 12 * layer;
-    node.models[0].layer_bytes.assign(12, layer);
-    node.devices[0].memory = {memory};
-  }
-  return out;
-}
-
-model_settings in_parts(uint64_t parts, bool complete = true) {
-  auto out = want(1);
-  out.parts = parts;
-  out.complete = complete;
-  return out;
-}
-
-/// Carries a plan out, and says of each replica what it has, where it is, and
-/// what it takes.
-placement_plan carry_out(cluster_view& view,
-                         const std::vector<model_settings>& wanted,
-                         replica_condition started = replica_condition::ready) {
-  auto plan = reconcile(view, wanted);
-  for (auto& x : plan.evict)
-    std::erase_if(view.nodes[x.node].replicas,
-                  [&](auto& r) { return r.what.replica == x.replica; });
-  for (auto& x : plan.deploy)
-    view.nodes[x.node].replicas.push_back({x, started, {}, 0, {}, {}, {}});
-  return plan;
-}
-
-bool is_idle(const placement_plan& x) {
-  return x.deploy.empty() && x.evict.empty();
-}
-
-const layer_range whole{0, 12};
-
-} // namespace
-
-TEST_CASE("FP-24: a part that is ready is completed where it is, and goes with"
-          " the others once all of them are") {
-  auto view = with_memory(3, 130);
-  auto wanted = in_parts(3);
-  auto parts = carry_out(view, {wanted}, replica_condition::starting);
-  REQUIRE(parts.deploy.size() == 3);
-  CHECK(is_idle(reconcile(view, {wanted})));
-  view.nodes["w1"].replicas[0].state = replica_condition::ready;
-  auto begun = carry_out(view, {wanted}, replica_condition::starting);
-  REQUIRE(begun.deploy.size() == 1);
-  CHECK(begun.deploy[0].node == "w1");
-  CHECK(begun.deploy[0].layers == whole);
-  CHECK(begun.deploy[0].completes == parts.deploy[0].replica);
-  for (auto node : {"w2", "w3"})
-    view.nodes[node].replicas[0].state = replica_condition::ready;
-  CHECK(carry_out(view, {wanted}).deploy.size()
-        == 2); // which are ready at once
-  CHECK(count_copies(view, wanted).ready == 3);
-  CHECK(is_idle(reconcile(view, {wanted}))); // the first still loads
-  view.nodes["w1"].replicas[1].state = replica_condition::ready;
-  auto over = carry_out(view, {wanted});
-  CHECK(over.deploy.empty());
-  CHECK(over.evict.size() == 3);
-  for (auto& [name, node] : view.nodes) {
-    REQUIRE(node.replicas.size() == 1);
-    CHECK(node.replicas[0].what.layers == whole);
-  }
-  CHECK(is_idle(reconcile(view, {wanted})));
-  CHECK(count_copies(view, wanted).ready == 3);
-}
-
-TEST_CASE("FP-24: a part goes where there is room for the whole, if there is,"
-          " and where there is not it goes once enough copies are whole") {
-  auto view = with_memory(3, 130);
-  auto wanted = in_parts(2);
-  view.nodes["w1"].devices[0].memory = {60};
-  for (auto& x : carry_out(view, {wanted}).deploy)
-    CHECK(x.node != "w1");
-  view.nodes.erase("w3");
-  carry_out(view, {wanted});
-  auto plan = reconcile(view, {wanted});
-  CHECK(plan.deploy.empty()); // w2's is complete, w1's cannot be
-  CHECK(plan.notes["m"] == "no room for whole replicas where its parts are");
-  CHECK(count_copies(view, wanted).ready == 2); // the whole one, and the parts
-  CHECK(carry_out(view, {wanted}).evict.size() == 2);
-  CHECK(count_copies(view, wanted).ready == 1); // as many as are wanted
-}
-
-TEST_CASE("FP-24: nobody wants it any more, and neither its parts nor what"
-          " completes them stay") {
-  auto view = with_memory(2, 130);
-  carry_out(view, {in_parts(2)});
-  carry_out(view, {in_parts(2)}, replica_condition::starting);
-  auto none = in_parts(2);
-  none.replicas = 0;
-  CHECK(carry_out(view, {none}).evict.size() == 4);
-}
-
-TEST_CASE(
-  "FP-24: a node is lost, and parts go elsewhere where none is whole yet;"
-  " a whole replica beyond the copies that are wanted is not replaced") {
-  auto view = with_memory(4, 130);
-  auto wanted = in_parts(3);
-  carry_out(view, {wanted});
-  SUBCASE("while all parts are completed") {
-    carry_out(view, {wanted}, replica_condition::starting);
-    view.nodes.erase("w1");
-    auto plan = carry_out(view, {wanted});
-    REQUIRE(plan.deploy.size() == 1);
-    CHECK(plan.deploy[0].node == "w4");
-    CHECK(plan.deploy[0].layers != whole);
-  }
-  SUBCASE("when some are whole") {
-    carry_out(view, {wanted});
-    view.nodes["w3"].replicas[1].state = replica_condition::starting;
-    view.nodes.erase("w1");
-    auto plan = carry_out(view, {wanted});
-    CHECK(plan.deploy.empty());
-    // The pipeline is none any more: who is whole needs its part no longer.
-    REQUIRE(plan.evict.size() == 1);
-    CHECK(plan.evict[0].node == "w2");
-  }
-  SUBCASE("when all are") {
-    carry_out(view, {wanted});
-    carry_out(view, {wanted});
-    view.nodes.erase("w1");
-    CHECK(is_idle(reconcile(view, {wanted})));
-    view.nodes.erase("w2");
-    view.nodes.erase("w3"); // the last copy: it begins in parts again
-    view.nodes["w4"].devices[0].memory = {300};
-    auto plan = carry_out(view, {wanted});
-    REQUIRE(plan.deploy.size() == 3);
-    CHECK(plan.deploy[0].layers != whole);
-  }
-  for (int i = 0; i < 4; ++i) {
-    for (auto& [name, node] : view.nodes)
-      for (auto& r : node.replicas)
-        r.state = replica_condition::ready;
-    carry_out(view, {wanted});
-  }
-  CHECK(is_idle(reconcile(view, {wanted})));
-  CHECK(count_copies(view, wanted).ready >= 1);
-  for (auto& [name, node] : view.nodes)
-    for (auto& r : node.replicas)
-      CHECK(r.what.layers == whole);
-}
-
-TEST_CASE("FP-24: parts on one device become one whole replica, or as many as"
-          " are wanted") {
-  auto view = with_memory(2, 1000);
-  view.nodes.erase("w2");
-  auto wanted = in_parts(3);
-  uint64_t copies = 1;
-  SUBCASE("one copy") {
-  }
-  SUBCASE("two copies") {
-    copies = 2;
-  }
-  wanted.replicas = copies;
-  carry_out(view, {wanted});
-  auto begun = carry_out(view, {wanted});
-  CHECK(begun.deploy.size() == copies);
-  CHECK(carry_out(view, {wanted}).evict.size() == 3 * copies);
-  CHECK(is_idle(reconcile(view, {wanted})));
-  CHECK(count_copies(view, wanted).ready == copies);
-}
-
-TEST_CASE("FP-24: each device with a part gets one whole replica, in whatever"
-          " order the parts become ready; one device gets more where the others"
-          " have no room") {
-  auto view = with_memory(3, 1000);
-  auto wanted = in_parts(3);
-  wanted.replicas = 2;
-  uint64_t wholes = 3;
-  SUBCASE("each has room") {
-  }
-  SUBCASE("only one has") {
-    wholes = 2;
-  }
-  carry_out(view, {wanted}, replica_condition::starting);
-  if (wholes == 2)
-    for (auto node : {"w1", "w3"})
-      view.nodes[node].devices[0].memory = {100};
-  for (auto node : {"w2", "w1", "w3"}) {
-    auto& there = view.nodes[node].replicas;
-    REQUIRE(there.size() == 2);
-    for (auto& r : there)
-      r.state = replica_condition::ready;
-    auto begun = carry_out(view, {wanted}, replica_condition::starting);
-    for (auto& x : begun.deploy)
-      CHECK(x.layers == whole);
-    CHECK(begun.deploy.size() <= 1);
-  }
-  for (int i = 0; i < 3; ++i) {
-    for (auto& [name, node] : view.nodes)
-      for (auto& r : node.replicas)
-        r.state = replica_condition::ready;
-    carry_out(view, {wanted});
-  }
-  CHECK(is_idle(reconcile(view, {wanted})));
-  CHECK(count_copies(view, wanted).ready == wholes);
-  for (auto& [name, node] : view.nodes)
-    CHECK(node.replicas.size() == (wholes == 3 ? 1 : name == "w2" ? 2 : 0));
-}
-
-TEST_CASE("FP-24: once enough copies are whole no part is put anywhere, nor"
-          " spread") {
-  auto view = with_memory(2, 1000);
-  auto wanted = in_parts(2);
-  carry_out(view, {wanted});
-  carry_out(view, {wanted});
-  auto& there = view.nodes["w2"].replicas;
-  REQUIRE(there.size() == 2);
-  there[1].state = replica_condition::starting;
-  view.nodes["w3"] = with_memory(3, 1000).nodes["w3"];
-  CHECK(is_idle(reconcile(view, {wanted})));
-}
-
 TEST_CASE("placement: no replica gets a number that another has had") {
   auto view = with_memory(2, 1000);
   auto first = carry_out(view, {want(2)});
@@ -475,4 +203,67 @@ TEST_CASE("FP-37: a worker that can get a bundle from another may serve it") {
     CHECK(x.content == "c0ffee");
     CHECK(x.bytes == 100);
   }
+}
+
+namespace {
+
+/// A model of which nothing is on any disk: w1 and w2 have kept these versions.
+cluster_view kept_only(std::vector<uint64_t> versions) {
+  auto view = workers(3, std::move(versions));
+  for (auto& [name, node] : view.nodes) {
+    for (auto& x : node.models)
+      x.content = "c" + std::to_string(x.version);
+    node.fetches = true;
+    std::swap(node.models, node.kept);
+  }
+  view.nodes["w3"].kept.clear();
+  return view;
+}
+
+uint64_t version_of(const cluster_view& view, const std::string& asked = "") {
+  return resolve_version(view, want(1, asked));
+}
+
+} // namespace
+
+TEST_CASE("I19, FP-41: what no disk has any more is served from what hosts have"
+          " kept, and travels from there") {
+  auto view = kept_only({1});
+  auto plan = reconcile(view, {want(3)});
+  REQUIRE(plan.deploy.size() == 3);
+  for (auto& x : plan.deploy)
+    CHECK(x.content == "c1");
+  CHECK(plan.notes.empty());
+}
+
+TEST_CASE("placement: of what is kept the version counts that serves, or else"
+          " the newest; on a disk that one does") {
+  auto view = kept_only({1, 2});
+  CHECK(version_of(view) == 2);
+  CHECK(version_of(view, "1") == 1);
+  CHECK(version_of(view, "3") == 0);
+  CHECK(version_of(view, "canary") == 0); // nobody knows which that is
+  carry_out(view, {want(1, "1")});
+  CHECK(version_of(view) == 1);
+  auto on_disk = view.nodes["w1"].kept.back();
+  REQUIRE(on_disk.version == 2);
+  view.nodes["w3"].models = {on_disk};
+  CHECK(version_of(view) == 2);
+  CHECK(version_of(view, "1") == 0); // somebody has taken that away
+}
+
+TEST_CASE("placement: a replica is ready before it is warm where nothing else"
+          " serves, and only there") {
+  auto view = workers(2, {1, 2});
+  auto first = carry_out(view, {want(2, "1")}, replica_condition::starting);
+  REQUIRE(first.deploy.size() == 2);
+  CHECK(first.deploy[0].at_once);
+  CHECK(first.deploy[1].at_once); // neither serves yet
+  view.nodes["w1"].replicas[0].state = replica_condition::ready;
+  auto third = carry_out(view, {want(3, "1")}, replica_condition::starting);
+  REQUIRE(third.deploy.size() == 1);
+  CHECK_FALSE(third.deploy[0].at_once);
+  auto other = reconcile(view, {want(1, "2")});
+  REQUIRE(other.deploy.size() == 1);
+  CHECK_FALSE(other.deploy[0].at_once); // the old version serves meanwhile
 }

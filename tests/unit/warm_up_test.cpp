@@ -90,6 +90,15 @@ std::vector<int64_t> rows_of_warm_up(nanoseconds row, size_t batch,
   return x.rows;
 }
 
+/// Of one that others want the thread of when so many passes are done.
+std::vector<int64_t> rows_until_wanted(size_t passes) {
+  slow_stage x{10us};
+  warm_up_options how{0, 1, 64, 0ns, [&] { return x.now; }};
+  how.is_over = [&] { return x.rows.size() >= passes; };
+  REQUIRE(warm_up(x, make_bundle("m")->info, how));
+  return x.rows;
+}
+
 } // namespace
 
 TEST_CASE("warm-up: a full batch, or as much of one as is soon done") {
@@ -102,6 +111,13 @@ TEST_CASE("warm-up: a full batch, or as much of one as is soon done") {
 TEST_CASE("warm-up: a part has as much time as it is of the model") {
   CHECK(rows_of_warm_up(20ms, 64, 0ns, 2) == std::vector<int64_t>{1, 1, 5, 5});
   CHECK(rows_of_warm_up(20ms, 64, 0ns, 20) == std::vector<int64_t>{1});
+}
+
+TEST_CASE("warm-up: it is given up between passes, the first one done") {
+  CHECK(rows_until_wanted(0) == std::vector<int64_t>{1});
+  CHECK(rows_until_wanted(1) == std::vector<int64_t>{1});
+  CHECK(rows_until_wanted(2) == std::vector<int64_t>{1, 1});
+  CHECK(rows_until_wanted(3) == std::vector<int64_t>{1, 1, 64});
 }
 
 TEST_CASE("warm-up: short passes are repeated") {

@@ -5,8 +5,11 @@
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
+#include <cstdlib>
 #include <fcntl.h>
+#include <filesystem>
 #include <fstream>
+#include <map>
 #include <mutex>
 #include <poll.h>
 #include <sched.h>
@@ -16,6 +19,7 @@
 #include <thread>
 #include <unistd.h>
 
+#include "runtime/text.hpp"
 #include "runtime/time.hpp"
 
 namespace millrace {
@@ -45,6 +49,40 @@ pid_t start(const std::string& program, std::vector<std::string> arguments,
     ::dup2(err, 2);
   ::execvp(program.c_str(), argv.data());
   ::_exit(127);
+}
+
+/// What follows the name in a line that the system has on a process: its state,
+/// the process that started it, and so on.
+std::istringstream fields_of(const std::string& process) {
+  std::ifstream in{"/proc/" + process + "/stat"};
+  std::string text;
+  std::getline(in, text);
+  auto name_ends = std::min(text.rfind(')'), text.size());
+  return std::istringstream{text.substr(std::min(name_ends + 1, text.size()))};
+}
+
+/// Each with who started it.
+std::multimap<pid_t, pid_t> all_processes() {
+  std::multimap<pid_t, pid_t> out;
+  std::error_code failed;
+  for (auto& x : std::filesystem::directory_iterator{"/proc", failed})
+    if (auto pid = number_in<pid_t>(x.path().filename().string())) {
+      auto in = fields_of(std::to_string(*pid));
+      std::string state;
+      pid_t parent = 0;
+      if (in >> state >> parent)
+        out.emplace(parent, *pid);
+    }
+  return out;
+}
+
+/// Its part of all pages that it has; 0 where that may not be read.
+uint64_t memory_of(pid_t process) {
+  std::ifstream in{"/proc/" + std::to_string(process) + "/smaps_rollup"};
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with("Pss:"))
+      return 1024 * std::strtoull(line.c_str() + 4, nullptr, 10);
+  return 0;
 }
 
 } // namespace
@@ -78,16 +116,27 @@ void service::kill() {
 
 /// By proc(5), stat: what follows the program's name, which may have spaces.
 double service::processor_seconds() const {
-  std::ifstream in{"/proc/" + std::to_string(pid_) + "/stat"};
-  std::string text;
-  std::getline(in, text);
-  std::istringstream rest{text.substr(std::min(text.rfind(')'), text.size()))};
+  auto rest = fields_of(std::to_string(pid_));
   std::string skipped;
-  for (int i = 2; i < 14; ++i)
+  for (int i = 3; i < 14; ++i)
     rest >> skipped;
   double user = 0, system = 0;
   rest >> user >> system;
   return (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+}
+
+uint64_t service::memory() const {
+  auto all = all_processes();
+  uint64_t out = 0;
+  for (std::vector<pid_t> open{pid_}; !open.empty();) {
+    auto process = open.back();
+    open.pop_back();
+    out += memory_of(process);
+    auto [first, last] = all.equal_range(process);
+    for (auto i = first; i != last; ++i)
+      open.push_back(i->second);
+  }
+  return out;
 }
 
 service::~service() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -42,6 +43,10 @@ public:
   void kill();
   /// That it has used, with all its threads.
   double processor_seconds() const;
+  /// Of it and all processes that it has started, and those of theirs: bytes of
+  /// memory, of pages that several have a part each. 0 where that may not be
+  /// read.
+  uint64_t memory() const;
 
 private:
   pid_t pid_ = -1;

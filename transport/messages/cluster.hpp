@@ -33,11 +33,12 @@ struct assignment {
   /// the place of: it has the other layers loaded while that one serves. Empty:
   /// none.
   std::string completes;
-  std::string content; ///< the bundle that is meant, as in model_info
-  uint64_t bytes = 0;  ///< of its weights, what these layers need
+  std::string content;  ///< the bundle that is meant, as in model_info
+  uint64_t bytes = 0;   ///< of its weights, what these layers need
+  bool at_once = false; ///< as in load_request
   MILLRACE_FIELDS(assignment, replica, model, version, layers, node, device,
                   share, threads, trusted, tenants, policy, completes, content,
-                  bytes)
+                  bytes, at_once)
 };
 
 enum class replica_condition : uint8_t {
@@ -109,7 +110,8 @@ struct replica_status {
 struct inventory {
   member node;
   std::vector<device_info> devices;
-  std::vector<model_info> models; ///< bundles on its disk
+  std::vector<model_info> models; ///< bundles on its disk, or in stores
+  std::vector<model_info> kept;   ///< that came from others, all of them
   std::vector<replica_status> replicas;
   bool draining = false;
   uint64_t epoch = 0;    ///< of the last order obeyed, and its number: orders
@@ -117,8 +119,8 @@ struct inventory {
   caf::strong_actor_ptr supervisor;
   caf::strong_actor_ptr gateway; ///< null where there is none
   bool fetches = false; ///< bundles that other nodes have, when it needs them
-  MILLRACE_FIELDS(inventory, node, devices, models, replicas, draining, epoch,
-                  sequence, supervisor, gateway, fetches)
+  MILLRACE_FIELDS(inventory, node, devices, models, kept, replicas, draining,
+                  epoch, sequence, supervisor, gateway, fetches)
 };
 
 /// A controller whose placement knows nothing yet asks for inventories.

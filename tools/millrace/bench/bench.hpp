@@ -128,6 +128,10 @@ void add_pipeline_bench(CLI::App& bench, common_options& common,
 void add_cold_start_bench(CLI::App& bench, common_options& common,
                           verb_action& run);
 
+/// Adds `bench copies`.
+void add_copies_bench(CLI::App& bench, common_options& common,
+                      verb_action& run);
+
 /// Adds `bench chain`.
 void add_chain_bench(CLI::App& bench, common_options& common, verb_action& run);
 

@@ -107,6 +107,13 @@ result<operator_client> bench_cluster::operate() const {
   return operator_client::connect(operators_, start_patience);
 }
 
+uint64_t bench_cluster::memory() const {
+  uint64_t out = 0;
+  for (auto& x : nodes_)
+    out += x->memory();
+  return out;
+}
+
 scratch_folder::scratch_folder()
   : path_(std::filesystem::temp_directory_path()
           / ("millrace-bench-" + std::to_string(::getpid()))) {

@@ -37,6 +37,9 @@ public:
   /// To look at it and to change it. Errors: unavailable.
   result<operator_client> operate() const;
 
+  /// Bytes that its processes have, all of them: see service.
+  uint64_t memory() const;
+
   /// The nodes that work.
   const std::vector<std::string>& workers() const { return workers_; }
 

@@ -251,6 +251,7 @@ void add_bench_verb(CLI::App& app, common_options& common, verb_action& run) {
   add_gpu_bench(*bench, common, run);
   add_pipeline_bench(*bench, common, run);
   add_cold_start_bench(*bench, common, run);
+  add_copies_bench(*bench, common, run);
   add_chain_bench(*bench, common, run);
 }
 

@@ -9,14 +9,15 @@ namespace millrace {
 namespace {
 
 constexpr auto load_patience = 300s;
+constexpr uint64_t for_each_copy = 4; ///< requests, of several
 /// Rarely, for whoever loads it needs the processors.
 constexpr auto look_again = 5ms;
 
 } // namespace
 
-result<starts_by_order::seconds> starts_by_order::load() {
+result<starts_by_order::seconds> starts_by_order::load(uint64_t copies) {
   auto begin = steady_now();
-  if (auto done = want(1); !done)
+  if (auto done = want(copies); !done)
     return done.failure();
   auto ready = to_seconds(steady_now() - begin);
   if (request_.model.empty()) {
@@ -25,10 +26,20 @@ result<starts_by_order::seconds> starts_by_order::load() {
       return request.failure();
     request_ = std::move(*request);
   }
-  auto y = gateway_->infer_one(request_);
-  if (y.status != ec::ok)
-    return error{y.status, y.error, {}};
-  return seconds{ready, to_seconds(steady_now() - begin)};
+  // As many at a time as have something to do each, when it is shared out.
+  auto open = copies == 1 ? 1 : for_each_copy * copies;
+  for (uint64_t i = 0; i < open; ++i)
+    gateway_->submit(request_);
+  seconds out{ready, 0};
+  for (uint64_t i = 0; i < open; ++i) {
+    auto x = gateway_->receive(load_patience);
+    if (!x || x->reply.status != ec::ok)
+      return x ? error{x->reply.status, x->reply.error, {}}
+               : error{ec::unavailable, "no answer", {}};
+    if (i == 0)
+      out.first_answer = to_seconds(steady_now() - begin);
+  }
+  return out;
 }
 
 /// Orders so many copies, and waits until they are there and no others.

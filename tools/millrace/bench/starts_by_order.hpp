@@ -24,8 +24,9 @@ public:
     double first_answer = 0;
   };
 
-  /// Orders one copy. Errors: unavailable, with why it is not there.
-  result<seconds> load();
+  /// Orders so many copies, and has each answer something, or nearly so.
+  /// Errors: unavailable, with why they are not there.
+  result<seconds> load(uint64_t copies = 1);
   result<void> unload() { return want(0); }
 
   /// How the latest start went, as the controller knows it.
