@@ -7,6 +7,7 @@
 #include <future>
 #include <utility>
 
+#include "runtime/system_error.hpp"
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -15,11 +16,6 @@
 namespace millrace {
 
 namespace {
-
-error system_error(const std::string& path, const char* what) {
-  return {ec::unavailable,
-          path + ": cannot " + what + ": " + std::strerror(errno)};
-}
 
 constexpr int early_seals = F_SEAL_SHRINK | F_SEAL_GROW;
 constexpr int last_seals = F_SEAL_WRITE | F_SEAL_SEAL;
@@ -47,7 +43,7 @@ arriving_file::make(std::string path, uint64_t bytes, chunk_list chunks,
                     file_descriptor from) {
   MILLRACE_ASSERT(chunks.size() == chunks_in(bytes));
   file_descriptor file{
-    ::memfd_create("millrace-weights", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+    ::memfd_create(memory_name, MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   // Who is handed it as another user cannot open it to be written, either.
   if (!file || ::fchmod(file.get(), S_IRUSR) != 0
       || ::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0)

@@ -18,6 +18,9 @@ namespace millrace {
 /// it, before it is whole waits for what it needs.
 class arriving_file {
 public:
+  /// How the system calls it, in what it says of a process's memory.
+  static constexpr auto memory_name = "millrace-weights";
+
   /// One in memory, without a name. What is there stays as it is: who is handed
   /// the file can only read it, and once it is whole nobody can change it at
   /// all (memfd_create(2), file seals). `path` is how errors name it. Given

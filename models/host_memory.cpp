@@ -17,6 +17,7 @@
 #include "runtime/log.hpp"
 #include "runtime/random.hpp"
 #include "runtime/records.hpp"
+#include "runtime/system_error.hpp"
 
 namespace millrace {
 
@@ -40,11 +41,6 @@ constexpr int backlog = 64;
 constexpr auto suffix = ".socket";
 constexpr int whole_seals =
   F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL;
-
-error system_error(const std::string& path, const char* what) {
-  return {ec::unavailable,
-          path + ": cannot " + what + ": " + std::strerror(errno)};
-}
 
 /// Makes a folder that only this user can enter, or finds that it is one.
 result<void> make_own_folder(const std::string& path) {

@@ -13,15 +13,11 @@
 #include <unistd.h>
 
 #include "runtime/sizes.hpp"
+#include "runtime/system_error.hpp"
 
 namespace millrace {
 
 namespace {
-
-error system_error(const std::string& path, const char* what) {
-  return {ec::unavailable,
-          path + ": cannot " + what + ": " + std::strerror(errno)};
-}
 
 /// Aligned for every dtype.
 struct alignas(16) block {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/host_probe.hpp"
 
+#include <algorithm>
 #include <fstream>
+#include <optional>
 #include <string>
 
 #include <ctime>
@@ -46,12 +48,53 @@ void read_memory(host_reading& out) {
     }
 }
 
+/// The number that a file begins with; none where it says "max", or nothing.
+std::optional<uint64_t> number_of(const std::string& file) {
+  std::ifstream in{file};
+  uint64_t out = 0;
+  return in >> out ? std::optional{out} : std::nullopt;
+}
+
+/// Of a group's memory, what the system takes back when it is needed.
+uint64_t reclaimable_in(const std::string& group) {
+  std::ifstream in{group + "/memory.stat"};
+  std::string key;
+  for (uint64_t bytes = 0; in >> key >> bytes;)
+    if (key == "inactive_file")
+      return bytes;
+  return 0;
+}
+
 } // namespace
+
+void limit_to_group(host_reading& x, const std::string& process,
+                    const std::string& groups) {
+  std::ifstream in{process + "/cgroup"};
+  std::string group;
+  constexpr std::string_view version_2 = "0::";
+  while (std::getline(in, group) && !group.starts_with(version_2))
+    ;
+  if (!group.starts_with(version_2))
+    return;
+  group.erase(0, version_2.size());
+  for (;; group.erase(group.rfind('/'))) { // and those that it is in
+    auto folder = groups + group;
+    if (auto most = number_of(folder + "/memory.max")) {
+      auto used = number_of(folder + "/memory.current").value_or(0);
+      used -= std::min(used, reclaimable_in(folder));
+      x.memory = std::min(x.memory, *most);
+      x.available = std::min(x.available, *most - std::min(*most, used));
+    }
+    if (group.rfind('/') == std::string::npos)
+      return;
+  }
+}
 
 host_reading read_host() {
   host_reading out;
   read_cores(out);
   read_memory(out);
+  limit_to_group(out, "/proc/self", "/sys/fs/cgroup");
   out.copied = bytes_copied();
   timespec used{};
   if (::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) == 0)

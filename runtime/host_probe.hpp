@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 
 namespace millrace {
 
@@ -13,14 +14,21 @@ struct host_reading {
   double total_seconds = 0; ///< of all the host's cores, idle ones too
   double process_seconds = 0;
   uint64_t resident = 0;  ///< bytes of this process
-  uint64_t available = 0; ///< bytes of the host
+  uint64_t available = 0; ///< bytes of the host, or of its control group
   uint64_t copied = 0;    ///< bytes of tensors, by this process
-  uint64_t memory = 0;    ///< bytes of the host, whoever has them
+  uint64_t memory = 0;    ///< of those: whoever has them
 };
 
 using host_probe = std::function<host_reading()>;
 
-/// Reads /proc; what cannot be read stays zero.
+/// Reads /proc; what cannot be read stays zero. Where this process is in
+/// control groups that limit its memory (version 2, as containers have them)
+/// the host's is no more than the tightest of them leaves.
 host_reading read_host();
+
+/// That limit, as the files below these folders have it, which are /proc/self
+/// and /sys/fs/cgroup.
+void limit_to_group(host_reading& x, const std::string& process,
+                    const std::string& groups);
 
 } // namespace millrace

@@ -43,8 +43,8 @@ struct stage_events {
   /// Once, unless the stage is given up before.
   std::function<void(result<load_times>)> loaded;
   /// Once, when the process of a loaded stage has ended, before any run on it
-  /// says so: deadline_exceeded where it was ended for what took too long, else
-  /// unavailable.
+  /// says so: deadline_exceeded where it was ended for a request that took too
+  /// long, else unavailable.
   std::function<void(error)> lost;
 };
 
@@ -54,9 +54,10 @@ struct stage_events {
 /// ended by the destructor, by a run that goes on beyond its deadline and takes
 /// more than four times as long as those of its size (what began late is no
 /// loop), or is late by more than it would take to load, by one that nobody
-/// waits for, after that long and after longer than it would take to load, when
-/// a signal has stopped it for a third of a second while something runs, and
-/// when it has more threads than LibTorch might start.
+/// waits for, after that long and after longer than it would take to load
+/// (neither before run_limits::least), when a signal has stopped it for a third
+/// of a second while something runs, and when it has more threads than LibTorch
+/// might start.
 class confined_stage : public loaded_stage {
 public:
   /// The weights of what was arriving are there now, or will not be. Once.

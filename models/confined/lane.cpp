@@ -1,17 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/confined/lane.hpp"
 
+#include <malloc.h>
 #include <unistd.h>
 #include <utility>
 
 namespace millrace::confined {
 
+namespace {
+
+/// A lane that nobody has asked for anything for so long gives back what the
+/// allocator keeps: a first pass alone, which is compiled, leaves 60 MB in a
+/// process that runs BERT-base.
+constexpr auto idle_after = 1s;
+
+} // namespace
+
 void lane::serve(const run_function& run) {
   lane_order order;
-  for (;;) {
+  for (auto idle = false;;) {
     std::vector<file_descriptor> files;
-    if (receive_record(node_, order, far_future, &files) != received::record)
+    auto until = idle ? far_future : steady_now() + idle_after;
+    auto came = receive_record(node_, order, until, &files);
+    if (came == received::ended)
       return;
+    idle = came == received::nothing;
+    if (idle) {
+      ::malloc_trim(0); // at the price of some page faults in the next run
+      continue;
+    }
     lane_answer answer;
     if (auto able = take_memory(order, files); !able)
       say(answer.text, able.failure().text);

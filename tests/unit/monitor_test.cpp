@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "actors/monitor/usage.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 using namespace millrace;
+using namespace millrace::test;
 
 TEST_CASE("monitor: a device's usage is its lanes' busy part of the time") {
   device_load before{"d", 2, 1s, 10, 0, 0, 0};
@@ -98,6 +103,36 @@ TEST_CASE("monitor: the host's part is busy time of all its cores") {
   CHECK(out.resident == 100);
   CHECK(out.available == 200);
   CHECK(out.copied == 300);
+}
+
+TEST_CASE("host_probe: a container's memory is what the tightest of its groups"
+          " leaves") {
+  temporary_directory root;
+  auto write = [&](const std::string& file, const std::string& text) {
+    auto path = std::filesystem::path{root / file};
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream{path} << text;
+  };
+  auto limited = [&] {
+    host_reading x;
+    x.memory = 1000;
+    x.available = 600;
+    limit_to_group(x, root / "self", root / "groups");
+    return std::pair{x.memory, x.available};
+  };
+  using memory = std::pair<uint64_t, uint64_t>;
+  CHECK(limited() == memory{1000, 600}); // the system has no groups
+  write("self/cgroup", "4:memory:/old\n0::/pod/one\n");
+  write("groups/pod/one/memory.max", "max\n");
+  CHECK(limited() == memory{1000, 600});
+  write("groups/pod/memory.max", "500\n");
+  write("groups/pod/memory.current", "300\n");
+  CHECK(limited() == memory{500, 200});
+  write("groups/pod/memory.stat", "anon 100\ninactive_file 150\n");
+  CHECK(limited() == memory{500, 350});
+  write("groups/pod/one/memory.max", "100\n");
+  write("groups/pod/one/memory.current", "120\n");
+  CHECK(limited() == memory{100, 0});
 }
 
 TEST_CASE("host_probe: this process has memory and has used time") {

@@ -19,6 +19,7 @@
 #include <thread>
 #include <unistd.h>
 
+#include "models/arriving_file.hpp"
 #include "runtime/text.hpp"
 #include "runtime/time.hpp"
 
@@ -76,13 +77,20 @@ std::multimap<pid_t, pid_t> all_processes() {
   return out;
 }
 
-/// Its part of all pages that it has; 0 where that may not be read.
-uint64_t memory_of(pid_t process) {
-  std::ifstream in{"/proc/" + std::to_string(process) + "/smaps_rollup"};
-  for (std::string line; std::getline(in, line);)
-    if (line.starts_with("Pss:"))
-      return 1024 * std::strtoull(line.c_str() + 4, nullptr, 10);
-  return 0;
+held_memory memory_of(pid_t process) {
+  std::ifstream in{"/proc/" + std::to_string(process) + "/smaps"};
+  held_memory out;
+  auto of_weights = false;
+  for (std::string line; std::getline(in, line);) {
+    auto name = line.substr(0, line.find(' '));
+    if (!name.ends_with(':')) // a range of addresses, and what is mapped there
+      of_weights = line.find(arriving_file::memory_name) != std::string::npos;
+    if (name != "Pss:")
+      continue;
+    auto bytes = 1024 * std::strtoull(line.c_str() + name.size(), nullptr, 10);
+    out += {bytes, of_weights ? bytes : 0};
+  }
+  return out;
 }
 
 } // namespace
@@ -125,9 +133,9 @@ double service::processor_seconds() const {
   return (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
 }
 
-uint64_t service::memory() const {
+held_memory service::memory() const {
   auto all = all_processes();
-  uint64_t out = 0;
+  held_memory out;
   for (std::vector<pid_t> open{pid_}; !open.empty();) {
     auto process = open.back();
     open.pop_back();

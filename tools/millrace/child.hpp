@@ -27,6 +27,19 @@ private:
   int out_ = -1;
 };
 
+/// Bytes of memory; of pages that several processes have, each has a part
+/// (PSS). 0 where that may not be read.
+struct held_memory {
+  uint64_t all = 0;
+  uint64_t weights = 0; ///< of it: models', from sealed files
+
+  held_memory& operator+=(const held_memory& x) {
+    all += x.all;
+    weights += x.weights;
+    return *this;
+  }
+};
+
 /// A process that runs beside: its output goes to a file. Asked
 /// to end, and then made to, with this object.
 class service {
@@ -43,10 +56,8 @@ public:
   void kill();
   /// That it has used, with all its threads.
   double processor_seconds() const;
-  /// Of it and all processes that it has started, and those of theirs: bytes of
-  /// memory, of pages that several have a part each. 0 where that may not be
-  /// read.
-  uint64_t memory() const;
+  /// Of it and all processes that it has started, and those of theirs.
+  held_memory memory() const;
 
 private:
   pid_t pid_ = -1;

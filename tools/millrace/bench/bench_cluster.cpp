@@ -107,8 +107,8 @@ result<operator_client> bench_cluster::operate() const {
   return operator_client::connect(operators_, start_patience);
 }
 
-uint64_t bench_cluster::memory() const {
-  uint64_t out = 0;
+held_memory bench_cluster::memory() const {
+  held_memory out;
   for (auto& x : nodes_)
     out += x->memory();
   return out;

@@ -2,14 +2,16 @@
 
 /// \file
 /// `bench copies`: the memory that several replicas of a model take on one
-/// host, beside one copy of its parameters and what each needs of its own; and
+/// host, beside one copy of its parameters and what a pass takes for each; and
 /// what is left of that once it was loaded and unloaded many times.
 
 #include "millrace/bench/bench.hpp"
 #include "millrace/bench/bench_cluster.hpp"
 #include "millrace/bench/starts_by_order.hpp"
 #include "millrace/progress.hpp"
+#include "models/backend/backend.hpp"
 #include "models/bundle_store.hpp"
+#include "models/crossing.hpp"
 
 namespace millrace {
 
@@ -18,9 +20,12 @@ namespace {
 /// Loads and unloads until what a node keeps of them is there.
 constexpr uint64_t settling_cycles = 10;
 
+/// By then they are warmed up, and have given back what they need no more.
+constexpr auto until_idle = 3s;
+
 struct copies_options : served_options {
   std::string model = "bert-base";
-  std::vector<uint64_t> copies{2, 4};
+  std::vector<uint64_t> copies{1, 2, 4};
   uint64_t cycles = 0; ///< 0: none
 };
 
@@ -46,24 +51,26 @@ public:
     return out;
   }
 
-  /// Bytes, while there are so many copies and each has answered something.
-  result<double> with(uint64_t copies) {
+  /// What its processes have while there are so many copies, each of which has
+  /// answered something, and so long after that.
+  result<held_memory> with(uint64_t copies, microseconds later = 0us) {
     if (copies == 0) {
       if (auto done = model_->unload(); !done)
         return done.failure();
     } else if (auto took = model_->load(copies); !took) {
       return took.failure();
     }
-    auto bytes = nodes_->memory();
-    if (bytes == 0)
+    shell_->idle(later);
+    auto out = nodes_->memory();
+    if (out.all == 0)
       return error{ec::unavailable,
                    "the system does not tell what memory a process has",
                    {}};
-    return static_cast<double>(bytes);
+    return out;
   }
 
   /// After one more start and end.
-  result<double> after_cycle() {
+  result<held_memory> after_cycle() {
     if (auto loaded = with(1); !loaded)
       return loaded;
     return with(0);
@@ -84,10 +91,16 @@ public:
       bar_(bar) {}
 
   result<bench_report> run() {
-    auto model = bundle_store{bundles_}.open(options_.model, "", verify::sizes);
+    auto model =
+      bundle_store{bundles_}.open(options_.model, "", verify::hashes);
     if (!model)
       return model.failure();
     parameters_ = static_cast<double>(model->info.weights.bytes);
+    auto pass =
+      bytes_of_pass(std::make_shared<const bundle>(std::move(*model)));
+    if (!pass)
+      return pass.failure();
+    pass_ = static_cast<double>(*pass);
     figures all{options_.model + ","};
     for (int round = 0; round < options_.rounds; ++round)
       for (auto where : {isolation_mode::thread, isolation_mode::process}) {
@@ -118,24 +131,40 @@ public:
 private:
   static constexpr double mib = 1 << 20;
 
+  /// Bytes of tensors that a pass over one row allocates at most.
+  static result<uint64_t> bytes_of_pass(std::shared_ptr<const bundle> model) {
+    auto backend = torch_backend(code_trust::none);
+    if (!backend)
+      return backend.failure();
+    (*backend)->enter_thread(1);
+    auto stage = (*backend)->load(model, 0, model->info.layers.size());
+    auto row = zeros_across(model->info, 0, 1);
+    if (!stage || !row)
+      return stage ? row.failure() : stage.failure();
+    uint64_t peak = 0;
+    auto outputs = (*stage)->run(*row, {}, &peak);
+    return outputs ? result<uint64_t>{peak} : outputs.failure();
+  }
+
   result<void> count_copies(host_of_copies& node, figures& all) {
-    auto none = node.after_cycle(); // and its parameters are in memory
-    auto one = none ? node.with(1) : none;
-    if (!one)
-      return one.failure();
-    auto rest = *none - parameters_;
-    auto own = std::max(0.0, *one - *none);
+    auto none = node.after_cycle();
+    if (!none)
+      return none.failure();
+    auto rest = static_cast<double>(none->all - none->weights);
     for (auto copies : options_.copies) {
-      auto taken = node.with(copies);
+      auto taken = node.with(copies, until_idle);
       if (!taken)
         return taken.failure();
-      all.add(where_ + std::to_string(copies) + " copies", "MiB",
-              (*taken - rest) / mib,
-              (parameters_ + static_cast<double>(copies) * own) / mib,
-              "its parameters + what one takes beside them, each");
+      auto name =
+        where_ + std::to_string(copies) + (copies == 1 ? " copy" : " copies");
+      all.add(name + ": parameters", "MiB",
+              static_cast<double>(taken->weights) / mib, parameters_ / mib,
+              "the file of them");
+      all.add(name + ": in all", "MiB",
+              (static_cast<double>(taken->all) - rest) / mib,
+              (parameters_ + static_cast<double>(copies) * pass_) / mib,
+              "the file + what a pass allocates, each");
     }
-    all.add(where_ + "beside its parameters, one copy", "MiB", own / mib,
-            parameters_ / mib, "its parameters");
     auto left = node.with(0);
     return left ? result<void>{} : left.failure();
   }
@@ -149,7 +178,7 @@ private:
       auto bytes = node.after_cycle();
       if (!bytes)
         return bytes.failure();
-      last = *bytes;
+      last = static_cast<double>(bytes->all);
       if (i + 1 == settling_cycles)
         settled = last;
     }
@@ -164,6 +193,7 @@ private:
   progress_bar& bar_;
   scratch_folder folder_;
   double parameters_ = 0; ///< bytes
+  double pass_ = 0;       ///< bytes
   std::string where_;
 };
 
@@ -192,7 +222,7 @@ void add_copies_bench(CLI::App& bench, common_options& common,
     ->capture_default_str();
   verb->add_option("--copies", x->copies, "How many at a time")
     ->delimiter(',')
-    ->check(CLI::Range(2, 64))
+    ->check(CLI::Range(1, 64))
     ->capture_default_str();
   verb
     ->add_option("--cycles", x->cycles,
