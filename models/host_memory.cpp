@@ -99,23 +99,27 @@ file_descriptor claim(const std::string& folder, const std::string& hash) {
   return out;
 }
 
+/// None where nobody is there; what a process that has ended left goes.
+file_descriptor connect_to(const std::string& socket) {
+  auto to = address_of(socket);
+  file_descriptor out{
+    ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  if (!to || !out)
+    return file_descriptor{};
+  if (::connect(out.get(), reinterpret_cast<const sockaddr*>(&*to), sizeof *to)
+      == 0)
+    return out;
+  if (errno == ECONNREFUSED)
+    ::unlink(socket.c_str());
+  return file_descriptor{};
+}
+
 /// What one process has by that hash; no file: nothing, or nobody is there.
 file_descriptor ask(const std::string& socket, const question& what) {
-  auto to = address_of(socket);
-  file_descriptor connection{
-    ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
-  if (!to || !connection)
-    return file_descriptor{};
-  if (::connect(connection.get(), reinterpret_cast<const sockaddr*>(&*to),
-                sizeof *to)
-      != 0) {
-    if (errno == ECONNREFUSED) // of a process that has ended
-      ::unlink(socket.c_str());
-    return file_descriptor{};
-  }
+  auto connection = connect_to(socket);
   answer said;
   std::vector<file_descriptor> files;
-  if (!is_own(connection) || !send_record(connection, what)
+  if (!connection || !is_own(connection) || !send_record(connection, what)
       || receive_record(connection, said, steady_now() + patience, &files)
            != received::record
       || !said.is_there || files.size() != 1)
@@ -132,6 +136,16 @@ std::vector<std::string> sockets_in(const std::string& folder) {
     if (i->path().extension() == suffix)
       out.push_back(i->path().string());
   return out;
+}
+
+/// Removes what processes that were killed have left, on hosts of any name.
+void tidy_up(const std::string& above) {
+  std::error_code failed;
+  std::filesystem::directory_iterator i{above, failed}, end;
+  for (; !failed && i != end; i.increment(failed))
+    for (auto& socket : sockets_in(i->path().string()))
+      if (!connect_to(socket))
+        ::rmdir(i->path().c_str()); // unless somebody is there
 }
 
 /// Whether nobody can change a file of so many bytes any more.
@@ -155,6 +169,7 @@ host_memory::join(const std::string& folder) {
   for (auto& x : {above, folder})
     if (auto made = make_own_folder(x); !made)
       return made.failure();
+  tidy_up(above);
   std::shared_ptr<host_memory> out{new host_memory{folder}};
   auto ends = make_connection();
   if (!ends)

@@ -306,19 +306,19 @@ void cache_state::on_broken(const content_broken& x) {
     forget(x.content);
 }
 
-/// What others can get from here.
-std::vector<model_info> cache_state::list() const {
-  std::vector<model_info> out;
+/// What others can get from the disk here.
+bundle_list cache_state::list() const {
+  bundle_list out;
   std::set<std::string> listed;
   for (auto& x : on_disk_)
     if (!broken_.contains(x.content)) {
       listed.insert(x.content);
-      out.push_back(x);
+      out.models.push_back(x);
     }
   if (tier_)
     for (auto& [content, x] : tier_->all())
       if (!listed.contains(content))
-        out.push_back(x);
+        out.kept.push_back(x);
   return out;
 }
 
@@ -355,7 +355,7 @@ void cache_state::disk_changed() {
   keep_last_copies();
   tell_owner();
   if (auto relay = options_.find_relay())
-    self_->send(relay, bundle_list{list()});
+    self_->send(relay, list());
 }
 
 // -- looking in ---------------------------------------------------------------
@@ -372,7 +372,10 @@ void cache_state::on_listed(const bundle_list& x) {
 
 cache_status cache_state::on_get_cache() const {
   cache_status out{memory_->held(), memory_->capacity(), {}};
-  for (auto& x : list()) {
+  auto on_disk = list();
+  on_disk.models.insert(on_disk.models.end(), on_disk.kept.begin(),
+                        on_disk.kept.end());
+  for (auto& x : on_disk.models) {
     cached_bundle y;
     y.model = x.model;
     y.version = x.version;

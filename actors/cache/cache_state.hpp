@@ -88,7 +88,7 @@ private:
   void drop_kept(const std::string& content);
   void disk_changed();
   void keep_last_copies();
-  std::vector<model_info> list() const;
+  bundle_list list() const;
   void tell_owner();
   std::vector<model_info> all_from_others() const;
   void on_down(const caf::down_msg& x);

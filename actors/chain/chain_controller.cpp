@@ -208,16 +208,22 @@ std::vector<content_copies> chain_controller_state::copies() const {
   return out;
 }
 
-/// Hosts keep what nobody could give again.
+/// Hosts keep what nobody could give again. Where nobody has something for good
+/// one host is told so while there are others: they may all let it go at once.
 void chain_controller_state::tell_last_copies() {
   std::map<std::string, last_copies> now;
   for (auto& [node, host] : hosts_)
     if (!is_store(node) && host.relay)
       now[node]; // it has none, as far as is known
-  for (auto& x : copies())
-    if (auto i = now.find(x.hosts.front());
-        i != now.end() && x.hosts.size() == 1)
+  for (auto& x : copies()) {
+    auto lasts = std::any_of(x.hosts.begin(), x.hosts.end(), [&](auto& node) {
+      return find(node, x.content)->lasts;
+    });
+    if (lasts && x.hosts.size() > 1)
+      continue;
+    if (auto i = now.find(x.hosts.front()); i != now.end())
       i->second.contents.push_back(x.content);
+  }
   for (auto& [node, last] : now) {
     auto [i, fresh] = last_said_.try_emplace(node, last);
     if (!fresh && i->second.contents == last.contents)

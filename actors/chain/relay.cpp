@@ -83,13 +83,15 @@ timestamp relay_state::now() const {
 
 void relay_state::on_bundle_list(const bundle_list& x) {
   for (auto& [id, c] : contents_)
-    c.here = false;
-  for (auto& info : x.models)
-    if (!info.content.empty()) {
-      auto& c = contents_[info.content];
-      c.info = info;
-      c.here = true;
-    }
+    c.here = c.lasts = false;
+  for (auto* some : {&x.models, &x.kept})
+    for (auto& info : *some)
+      if (!info.content.empty()) {
+        auto& c = contents_[info.content];
+        c.info = info;
+        c.here = true;
+        c.lasts |= some == &x.models;
+      }
   for (auto& [id, c] : contents_)
     if (!c.here && !c.wants && c.bytes && c.bytes->weights_file
         && c.bytes->weights_file->is_given_up()) { // broken, on the disk
@@ -103,11 +105,12 @@ void relay_state::on_bundle_list(const bundle_list& x) {
   report_soon();
 }
 
+/// Whether people put it there the next list tells.
 void relay_state::learn_of_disk(const cache_status& x) {
   bundle_list out;
   for (auto& y : x.bundles)
     if (y.state == cache_place::disk) {
-      auto& info = out.models.emplace_back();
+      auto& info = out.kept.emplace_back();
       info.model = y.model;
       info.version = y.version;
       info.bytes = y.bytes;
@@ -432,6 +435,7 @@ holding relay_state::holding_of(const std::string& id, const content& c) const {
   out.wants = c.wants;
   out.rank = c.rank;
   out.from = c.from;
+  out.lasts = c.lasts;
   return out;
 }
 

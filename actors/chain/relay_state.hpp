@@ -37,6 +37,7 @@ private:
     bool found = false;                  ///< where its weights lie is known
     std::string token;                   ///< empty: not offered
     bool here = false;                   ///< on this host's disk
+    bool lasts = false;                  ///< and put there by people
     bool held = false;                   ///< for others, as hold says
     bool wants = false;                  ///< is being brought
     layer_range layers;                  ///< of those, or all ({0, 0})

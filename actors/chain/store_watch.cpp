@@ -61,6 +61,7 @@ void store_watch_state::report() {
     y.bytes = x.bytes;
     y.chunks = chunks_in(x.bytes);
     y.token = folder_of(x);
+    y.lasts = true;
     out.contents.push_back(std::move(y));
   }
   if (auto to = options_.net->resolve("./chains"))

@@ -266,8 +266,13 @@ TEST_CASE("FP-41, QU-49, I19: the controller knows who has all of a model,"
   CHECK(holders() == std::set<std::string>{"w1"});
   x.c.advance(10s);
   CHECK(holders() == std::set<std::string>{"w1", "w2", "w3", "w4", "w5"});
-  CHECK_FALSE(is_last_of("w5"));
-  for (std::string node : {"w1", "w2", "w3"})
+  for (auto& node : all_receivers)
+    CHECK_FALSE(is_last_of(node));
+  x.c.kill("w1"); // of the others each could think that it may let it go
+  x.c.advance(5s);
+  for (auto& node : all_receivers)
+    CHECK(is_last_of(node) == (node == "w2"));
+  for (std::string node : {"w2", "w3"})
     x.c.kill(node);
   x.c.advance(5s);
   CHECK(holders() == std::set<std::string>{"w4", "w5"});

@@ -221,6 +221,21 @@ TEST_CASE("QU-48: who does not answer, or is not there any more, is done"
   CHECK(host.sockets() == 1);
 }
 
+TEST_CASE(
+  "host_memory: who comes removes what those have left who were killed") {
+  shared_host host;
+  {
+    auto first = host.join();
+    impostor killed{host, 0};
+  }
+  CHECK(host.sockets() == 1);
+  auto other = host_memory::join(host.folder() + "-of-another-name");
+  REQUIRE(other);
+  CHECK_FALSE(std::filesystem::exists(host.folder()));
+  auto again = host.join();
+  CHECK(host.sockets() == 1);
+}
+
 TEST_CASE("host_memory: a folder that somebody else could put something into is"
           " refused") {
   shared_host host;

@@ -121,7 +121,7 @@ int show_cache(shell& in, const arguments& args) {
       auto came = y.state != cache_place::disk;
       rows.push_back(
         {y.model, std::to_string(y.version), node,
-         std::string{to_string(y.state)} + (y.last ? ", last copy" : ""),
+         std::string{to_string(y.state)} + (y.last ? ", to stay" : ""),
          format_bytes(y.bytes), format_bytes(y.there),
          came ? std::to_string(y.users) : "-",
          came ? format_duration(y.idle) : "-"});

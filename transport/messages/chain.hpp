@@ -57,8 +57,9 @@ struct holding {
   bool wants = false; ///< it is getting it
   transfer_rank rank = transfer_rank::start;
   std::vector<std::string> from; ///< whom it gets it from
+  bool lasts = false; ///< somebody has put it there: it is never evicted
   MILLRACE_FIELDS(holding, content, model, version, bytes, chunks, only,
-                  missing, token, wants, rank, from)
+                  missing, token, wants, rank, from, lasts)
 };
 
 /// Relay to chain controller, whenever it changes: all that its host has.
@@ -97,8 +98,9 @@ struct hold {
   MILLRACE_FIELDS(hold, content, on)
 };
 
-/// Chain controller to relay, and from there to its cache: of these nobody else
-/// has all. Takes the place of what was said before.
+/// Chain controller to relay, and from there to its cache: these are not to go,
+/// for nobody else has all of one, or nobody has one for good and all others
+/// may let it go. Takes the place of what was said before.
 struct last_copies {
   std::vector<std::string> contents;
   MILLRACE_FIELDS(last_copies, contents)
@@ -186,7 +188,7 @@ struct cached_bundle {
   uint64_t there = 0;   ///< bytes that are verified
   uint64_t users = 0;   ///< replicas here
   microseconds idle{0}; ///< since it was used last
-  bool last = false;    ///< nobody else has it: it stays
+  bool last = false;    ///< as in last_copies: it stays
   MILLRACE_FIELDS(cached_bundle, model, version, content, state, bytes, there,
                   users, idle, last)
 };
