@@ -69,8 +69,9 @@ std::vector<kept_bundles::entry> kept_bundles::list() {
   return out;
 }
 
-result<bundle> kept_bundles::open(const std::string& content) const {
-  auto x = open_bundle(path_of(content), verify::all_but_weights);
+result<bundle> kept_bundles::open(const std::string& content, verify how,
+                                  const memory_maker& memory) const {
+  auto x = open_bundle(path_of(content), how, memory);
   if (x && travelling::id_of(*x) != content)
     return error{
       ec::bad_config, path_of(content) + ": its manifest is another's", {}};

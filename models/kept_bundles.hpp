@@ -35,7 +35,9 @@ public:
 
   /// Opens one, all but the weights verified.
   /// Errors: as open_bundle's; bad_config where it is another.
-  result<bundle> open(const std::string& content) const;
+  result<bundle> open(const std::string& content,
+                      verify how = verify::all_but_weights,
+                      const memory_maker& memory = arriving_file::make) const;
 
   /// Writes one of which all is there. A crash leaves all of it or nothing that
   /// counts. Errors: unavailable, with the system's reason; then there is

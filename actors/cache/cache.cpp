@@ -67,7 +67,9 @@ caf::result<fetched> cache_state::on_fetch(const fetch& x) {
 void cache_state::open_here(const key& k) {
   options_.reader->open(
     std::get<0>(k), std::get<1>(k),
-    make_room_to_read(k) ? verify::into_memory : verify::all_but_weights,
+    make_room_to_read(k, find_here(std::get<0>(k), std::get<1>(k)))
+      ? verify::into_memory
+      : verify::all_but_weights,
     [k, tell = teller<bundle_opened>(self_)](auto content) {
       auto& [model, version, wanted] = k;
       tell({model, version, wanted,
@@ -135,15 +137,13 @@ void cache_state::on_opened(const bundle_opened& x) {
   auto is_meant =
     found && (x.wanted.empty() || found->info.content == x.wanted);
   auto is_fine = is_meant && (x.kept || !broken_.contains(found->info.content));
-  if (!x.kept) {
-    auto reads = reading_.extract(k);
-    auto is_read = is_fine && found->content->weights_file
-                   && found->content->weights_file->is_in_memory();
-    if (is_read && !reads.empty() && reads.mapped() == found->info.content)
-      return settle(k, found, place::read);
-    if (!reads.empty())
-      give_back(reads.mapped());
-  }
+  auto reads = reading_.extract(k);
+  auto is_read = is_fine && found->content->weights_file
+                 && found->content->weights_file->is_in_memory();
+  if (is_read && !reads.empty() && reads.mapped() == found->info.content)
+    return settle(k, found, place::read);
+  if (!reads.empty())
+    give_back(reads.mapped());
   if (is_fine)
     return settle(k, found, x.kept ? place::kept : place::disk);
   if (!found && found.failure().code != ec::unknown_model)
@@ -153,7 +153,10 @@ void cache_state::on_opened(const bundle_opened& x) {
     drop_kept(x.wanted);
   if (!x.kept && !x.wanted.empty() && tier_ && tier_->may_have(x.wanted))
     return options_.keeper->open(
-      x.wanted, [x, tell = teller<bundle_opened>(self_)](auto content) {
+      x.wanted,
+      make_room_to_read(k, tier_->find(x.wanted)) ? verify::into_memory
+                                                  : verify::all_but_weights,
+      [x, tell = teller<bundle_opened>(self_)](auto content) {
         tell({x.model, x.version, x.wanted,
               std::make_shared<decltype(content)>(std::move(content)), true});
       });
@@ -176,12 +179,29 @@ void cache_state::get_elsewhere(const key& k) {
     self_->monitor(relay);
   at_relay_.insert(k);
   auto take = [this, k, address](const result<fetched>& y) {
-    if (relays_.contains(address)) // else it was settled when that was lost
+    // Else it was settled when that was lost, or is opened here again.
+    if (relays_.contains(address) && at_relay_.contains(k))
       settle(k, y, place::hosts);
   };
   self_->request(relay, arrival_patience, what)
     .then([take](const fetched& y) { take(y); },
           [take](const caf::error& why) { take(from_caf(why)); });
+}
+
+/// Files have changed where people put bundles: what could not be opened there,
+/// and is to come from others, may have been mended.
+void cache_state::open_what_is_back() {
+  broken_.clear();
+  for (auto& k : std::set{at_relay_}) {
+    auto& [model, version, wanted] = k;
+    auto* here = find_here(model, version);
+    if (here == nullptr || here->content != wanted)
+      continue;
+    at_relay_.erase(k);
+    memory_->release(wanted, now()); // as it was reserved
+    forget(wanted);                  // so that its relay stops
+    open_here(k);
+  }
 }
 
 void cache_state::settle(const key& k, result<fetched> found, place from) {
@@ -367,6 +387,7 @@ void cache_state::on_listed(const bundle_list& x) {
         here != nullptr && here->content == e.info.content)
       e.info = *here;
   listed_ = true;
+  open_what_is_back();
   disk_changed();
 }
 
@@ -403,6 +424,13 @@ cache_status cache_state::on_get_cache() const {
       y.there = bytes_there(*x.bytes);
       if (y.there == y.bytes)
         y.state = cache_place::memory;
+    } else {
+      for (auto& [k, waiting] : opening_) // nothing of it is known yet
+        if (std::get<2>(k) == id) {
+          y.model = std::get<0>(k);
+          y.version = std::get<1>(k);
+          y.bytes = waiting.front().what.bytes;
+        }
     }
     out.bundles.push_back(std::move(y));
   }

@@ -34,7 +34,9 @@ public:
   virtual ~bundle_keeper() = default;
   using listed = std::function<void(std::vector<kept_bundle>)>;
   virtual void list(listed done) = 0;
-  virtual void open(const std::string& content, bundle_reader::opened done) = 0;
+  /// As a reader does.
+  virtual void open(const std::string& content, verify how,
+                    bundle_reader::opened done) = 0;
   using kept = std::function<void(result<void>)>;
   virtual void keep(std::shared_ptr<const bundle> x, kept done) = 0;
   virtual void drop(const std::string& content) = 0;
@@ -53,7 +55,9 @@ read_directory(std::string directory,
                memory_maker memory = arriving_file::make);
 
 /// One of a directory, on a thread of its own that gives way to others.
-std::unique_ptr<bundle_keeper> keep_in_directory(std::string directory);
+std::unique_ptr<bundle_keeper>
+keep_in_directory(std::string directory,
+                  memory_maker memory = arriving_file::make);
 
 struct cache_options {
   std::shared_ptr<bundle_reader> reader;

@@ -74,12 +74,13 @@ private:
   bool is_current(const key& k, const entry& x) const;
   bool is_relay(const caf::strong_actor_ptr& x) const;
   void open_here(const key& k);
-  bool make_room_to_read(const key& k);
+  bool make_room_to_read(const key& k, const model_info* from);
   std::optional<int64_t> memory_left() const;
   uint64_t limit_of_memory(int64_t left) const;
   void limit_memory();
   void give_back(const std::string& content);
   void get_elsewhere(const key& k);
+  void open_what_is_back();
   result<void> make_room(const fetch& x);
   void forget(const std::string& content);
   void use(place from, const std::string& content,
@@ -104,7 +105,8 @@ private:
   std::set<std::string> last_copies_;       ///< contents that no other host has
   std::map<key, std::string> reading_; ///< contents that have room, to be read
   std::optional<kept_tier> tier_; ///< on the disk; none: nothing is kept there
-  std::set<std::string> broken_;  ///< contents that are, where people put them
+  /// Contents that are, where people put them, until files there change.
+  std::set<std::string> broken_;
   /// Who uses what. An actor may use one twice.
   std::multimap<caf::actor_addr, use_of> users_;
   std::set<caf::actor_addr> relays_; ///< that were asked for something

@@ -9,8 +9,9 @@ namespace {
 
 class directory_keeper : public bundle_keeper {
 public:
-  explicit directory_keeper(std::string directory)
+  directory_keeper(std::string directory, memory_maker memory)
     : bundles_(std::move(directory)),
+      memory_(std::move(memory)),
       thread_("keeper", thread_priority::least) {}
 
   void list(listed done) override {
@@ -25,9 +26,12 @@ public:
     });
   }
 
-  void open(const std::string& content, bundle_reader::opened done) override {
-    opener_.post([this, content, done = std::move(done)] {
-      auto x = bundles_.open(content);
+  void open(const std::string& content, verify how,
+            bundle_reader::opened done) override {
+    opener_.post([this, content, how, done = std::move(done)] {
+      auto x = bundles_.open(content, how, memory_);
+      if (!x && x.failure().code == ec::conflict) // another process reads it
+        x = bundles_.open(content, verify::all_but_weights);
       if (!x)
         return done(x.failure());
       auto info = describe(*x, {});
@@ -52,14 +56,17 @@ public:
 
 private:
   kept_bundles bundles_;
+  memory_maker memory_;
   worker_thread thread_;           ///< changes what is there
   worker_thread opener_{"opener"}; ///< waits for nobody who writes
 };
 
 } // namespace
 
-std::unique_ptr<bundle_keeper> keep_in_directory(std::string directory) {
-  return std::make_unique<directory_keeper>(std::move(directory));
+std::unique_ptr<bundle_keeper> keep_in_directory(std::string directory,
+                                                 memory_maker memory) {
+  return std::make_unique<directory_keeper>(std::move(directory),
+                                            std::move(memory));
 }
 
 } // namespace millrace

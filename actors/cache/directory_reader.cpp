@@ -69,9 +69,11 @@ public:
       std::vector<model_info> now;
       for (auto& x : found.good)
         now.push_back(describe(x.content, x.aliases));
-      if (told_ && *told_ == now)
+      auto stamps = stamps_of(now);
+      if (told_ && *told_ == now && stamps_ == stamps)
         return;
       told_ = now;
+      stamps_ = std::move(stamps);
       tell(std::move(now));
     });
   }
@@ -147,6 +149,26 @@ private:
     thread_.post([this] { verify_next(); });
   }
 
+  /// Of a file: its size, and when it was changed.
+  using stamp = std::pair<uintmax_t, std::filesystem::file_time_type>;
+
+  /// Of all files of these bundles: who mends one changes nothing else.
+  std::map<std::string, stamp>
+  stamps_of(const std::vector<model_info>& bundles) const {
+    std::map<std::string, stamp> out;
+    for (auto& x : bundles) {
+      auto folder = folder_ + "/" + x.model + "/" + std::to_string(x.version);
+      std::error_code failed;
+      for (std::filesystem::directory_iterator i{folder, failed}, end;
+           !failed && i != end; i.increment(failed)) {
+        std::error_code gone;
+        out[i->path().string()] = {i->file_size(gone),
+                                   i->last_write_time(gone)};
+      }
+    }
+    return out;
+  }
+
   /// Says once that there is no such folder: nothing will ever be found there.
   void look_for_folder() {
     std::error_code none;
@@ -176,6 +198,7 @@ private:
   // What follows is used on the thread.
   std::set<std::string> reported_;
   std::optional<std::vector<model_info>> told_;
+  std::map<std::string, stamp> stamps_; ///< as of then
   std::deque<wanted> wanted_;
   broken tell_broken_;
   worker_thread thread_;

@@ -32,6 +32,11 @@ public:
     return !adopted_ || has(content);
   }
   bool has(const std::string& content) const { return kept_.contains(content); }
+  /// Null: not there.
+  const model_info* find(const std::string& content) const {
+    auto i = kept_.find(content);
+    return i == kept_.end() ? nullptr : &i->second;
+  }
 
   /// One is to be written. Returns what has to go for it.
   /// Errors: conflict when it is there, or is being written; overloaded.

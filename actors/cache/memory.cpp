@@ -78,9 +78,8 @@ void cache_state::keep_last_copies() {
 
 /// Takes room for what lies on the disk here. What only others need takes no
 /// room that something else has.
-bool cache_state::make_room_to_read(const key& k) {
+bool cache_state::make_room_to_read(const key& k, const model_info* here) {
   auto& [model, version, wanted] = k;
-  auto* here = find_here(model, version);
   if (here == nullptr || here->content.empty() || here->bytes == 0
       || (!wanted.empty() && wanted != here->content)
       || broken_.contains(here->content))

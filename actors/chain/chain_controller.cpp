@@ -297,7 +297,7 @@ chain_list chain_controller_state::on_get_chains() const {
           auto rate = rates_.find({node, key.first});
           y.hops.push_back(
             {node, x->from, x->only.empty() ? x->chunks : chunks, x->missing,
-             rate == rates_.end() ? 0 : rate->second.per_second});
+             rate == rates_.end() ? 0 : rate->second.per_second, x->trouble});
         }
       out.chains.push_back(std::move(y));
     }

@@ -166,6 +166,9 @@ void relay_state::on_let_go(const let_go& x) {
   auto i = contents_.find(x.content);
   if (i == contents_.end())
     return;
+  if (i->second.wants)
+    return fail(x.content, i->second,
+                {ec::cancelled, "nobody needs it from others any more", {}});
   if (i->second.here) { // it may be used from there
     close(x.content, i->second);
     return i->second.held ? on_hold({x.content, true}) : void();
@@ -222,6 +225,8 @@ caf::result<fetched> relay_state::on_fetch(const fetch& x) {
   auto& c = contents_[x.content];
   c.info.model = x.model;
   c.info.version = x.version;
+  if (!c.bytes)
+    c.info.bytes = x.bytes;
   c.rank = c.wants ? std::min(c.rank, x.rank) : x.rank;
   if (!c.wants && !c.bytes)
     c.layers = x.layers;
@@ -340,6 +345,7 @@ void relay_state::on_got(const content_got& x) {
   auto& c = i->second;
   c.missing = x.missing;
   c.alone = far_future;
+  c.last_loss.clear();
   if (c.missing == 0) {
     c.from.clear();
     c.wants = false;
@@ -426,7 +432,7 @@ holding relay_state::holding_of(const std::string& id, const content& c) const {
   out.version = c.info.version;
   out.bytes = c.info.bytes;
   out.chunks = chunks_in(c.info.bytes);
-  out.missing = c.wants ? c.missing : 0;
+  out.missing = !c.wants ? 0 : c.bytes ? c.missing : out.chunks;
   if (c.bytes && !c.here)
     out.only = chunks_wanted(*c.bytes, c.layers);
   if (out.only == std::vector<chunk_range>{{0, out.chunks}})
@@ -436,6 +442,7 @@ holding relay_state::holding_of(const std::string& id, const content& c) const {
   out.rank = c.rank;
   out.from = c.from;
   out.lasts = c.lasts;
+  out.trouble = c.last_loss;
   return out;
 }
 

@@ -96,9 +96,10 @@ private:
       auto x = net->resolve("./relay");
       return x ? caf::actor_cast<relay_actor>(x) : relay_actor{};
     };
-    auto keeper = ground_.keep_bundles && mine_.cache.disk.value > 0
-                    ? ground_.keep_bundles(mine_.data + "/bundles")
-                    : nullptr;
+    auto keeper =
+      ground_.keep_bundles && mine_.cache.disk.value > 0
+        ? ground_.keep_bundles(mine_.data + "/bundles", ground_.memory)
+        : nullptr;
     add("cache", "",
         [read = ground_.read_bundles, how = mine_.cache, keeper,
          probe = ground_.probe, find_relay](supervisor_actor::pointer self) {

@@ -24,8 +24,8 @@ struct node_ground {
   std::shared_ptr<store> facts;
   std::function<std::shared_ptr<bundle_reader>()> read_bundles;
   /// Of a directory, what came from other hosts; empty: that is not kept.
-  std::function<std::shared_ptr<bundle_keeper>(std::string)> keep_bundles =
-    keep_in_directory;
+  std::function<std::shared_ptr<bundle_keeper>(std::string, memory_maker)>
+    keep_bundles = keep_in_directory;
   memory_maker memory = arriving_file::make; ///< for what comes from those
   std::shared_ptr<bulk_port> bulk; ///< null: nothing is got from other hosts
   std::function<std::string()> draw_token; ///< a secret

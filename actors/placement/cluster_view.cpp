@@ -68,7 +68,7 @@ uint64_t resolve_kept(const cluster_view& view, const model_settings& x) {
       if (r.what.model == x.model && is_there(r))
         serving.insert(r.what.version);
   }
-  if (!x.version.empty()) {
+  if (!x.version.empty() && x.version != "default") {
     std::erase_if(kept, [&](auto v) { return std::to_string(v) != x.version; });
     return kept.empty() ? 0 : *kept.begin();
   }

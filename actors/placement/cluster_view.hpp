@@ -57,8 +57,8 @@ const model_info* bundle_of(const cluster_view& view, const std::string& model,
 
 /// The concrete version settings mean, by what is on disks and in stores. Where
 /// no version of it is there any more, what nodes have kept counts: a version
-/// by number, or without one what serves now, or else the newest. 0: none has
-/// it.
+/// by number, or for the default what serves now, or else the newest. 0: none
+/// has it.
 uint64_t resolve_version(const cluster_view& view, const model_settings& x);
 
 } // namespace millrace

@@ -2,9 +2,11 @@
 #include "actors/placement/reconcile.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include "actors/placement/layout.hpp"
+#include "runtime/text.hpp"
 
 namespace millrace {
 
@@ -60,18 +62,26 @@ public:
 
 private:
   std::string why_nowhere(const model_settings& x) const {
-    auto workers = false, has_it = false;
+    auto workers = false;
+    std::map<uint64_t, std::string>
+      there; // versions, with what they are called
     for (auto& [name, node] : view_.nodes) {
       workers |= !node.devices.empty();
-      for (auto& m : node.models)
-        has_it |= m.model == x.model;
+      for (auto* some : {&node.models, &node.kept})
+        for (auto& m : *some)
+          if (m.model == x.model && there[m.version].empty())
+            there[m.version] = joined(m.aliases, ", ", std::identity{});
     }
     if (!workers)
       return "no worker is there";
-    if (!has_it)
+    if (there.empty())
       return "no node has a bundle of it";
     return "no node has a bundle of version '"
-           + (x.version.empty() ? "default" : x.version) + "'";
+           + (x.version.empty() ? "default" : x.version) + "'; there is "
+           + joined(there, ", ", [](auto& v) {
+               return std::to_string(v.first)
+                      + (v.second.empty() ? "" : " (" + v.second + ")");
+             });
   }
 
   /// Finds out what there is of a model.

@@ -254,7 +254,7 @@ private:
                                     : byte_count{};
          listener_.on_loaded(id,
                              load_report{std::max(memory, taken), times->load,
-                                         times->warm_up, true});
+                                         is_cold ? 0ns : times->warm_up, true});
          if (is_cold)
            warm_up_later(cold);
        },

@@ -3,6 +3,7 @@
 and what is broken there comes again (P7, P8); run by CTest with Debian's Python
 alone."""
 
+import json
 import pathlib
 import shutil
 import signal
@@ -73,6 +74,11 @@ class Kept(OnW2):
         self.assertTrue(self.is_ready(), self.log("w2")[before:])
         return self.log("w2")[before:]
 
+    def outputs(self):
+        answer = self.infer("--model", MODEL, "--json")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        return json.loads(answer.stdout)["outputs"]
+
     def on_w2(self, state):
         return [x for x in self.ask("cache", "w2")["nodes"]["w2"]["bundles"]
                 if x["model"] == MODEL and x["state"] == state]
@@ -82,10 +88,14 @@ class Kept(OnW2):
         log = self.restart()
         self.assertIn("cache.adopted bundles=1", log)
         self.assertNotIn("relay.arrived", log)
-        self.assertEqual(self.on_w2("memory"), [])
-        there, = self.on_w2("disk")
+        # And is in memory, where nobody can change it any more.
+        there, = self.on_w2("memory")
         self.assertEqual(there["there"], there["bytes"])
-        self.assertEqual(self.infer("--model", MODEL).returncode, 0)
+        before = self.outputs()
+        file, = self.files()
+        flip(file)
+        self.assertEqual(self.outputs(), before)
+        flip(file)
 
     def test_2_what_is_broken_there_comes_again(self):
         file, = self.files()

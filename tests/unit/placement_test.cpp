@@ -111,7 +111,8 @@ TEST_CASE("placement: without a bundle of the version nothing is placed") {
   auto view = workers(1);
   auto plan = reconcile(view, {want(1, "9")});
   CHECK(plan.deploy.empty());
-  CHECK(plan.notes["m"] == "no node has a bundle of version '9'");
+  CHECK(plan.notes["m"]
+        == "no node has a bundle of version '9'; there is 1 (default)");
   auto other = want(1);
   other.model = "typo";
   CHECK(reconcile(view, {other}).notes["typo"] == "no node has a bundle of it");

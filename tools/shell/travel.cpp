@@ -75,6 +75,8 @@ void draw(const chain_status& x) {
                 << "/s";
     if (hop.from.empty())
       std::cout << ", waits for somebody who has it";
+    if (!hop.trouble.empty())
+      std::cout << "; the last one was lost: " << hop.trouble;
     if (&hop == slowest)
       std::cout << "  <- the slowest";
     std::cout << "\n";

@@ -58,8 +58,10 @@ struct holding {
   transfer_rank rank = transfer_rank::start;
   std::vector<std::string> from; ///< whom it gets it from
   bool lasts = false; ///< somebody has put it there: it is never evicted
+  std::string
+    trouble{}; ///< why it lost the last of those, if nothing came since
   MILLRACE_FIELDS(holding, content, model, version, bytes, chunks, only,
-                  missing, token, wants, rank, from, lasts)
+                  missing, token, wants, rank, from, lasts, trouble)
 };
 
 /// Relay to chain controller, whenever it changes: all that its host has.
@@ -125,7 +127,8 @@ struct chain_hop {
   uint64_t chunks = 0;           ///< that it wants
   uint64_t missing = 0;          ///< of those
   double rate = 0;               ///< bytes a second, lately
-  MILLRACE_FIELDS(chain_hop, node, from, chunks, missing, rate)
+  std::string trouble;           ///< as in holding
+  MILLRACE_FIELDS(chain_hop, node, from, chunks, missing, rate, trouble)
 };
 
 /// Hosts that get one content, each from the one before it.

@@ -25,7 +25,7 @@ namespace {
 
 struct cold_start_options : served_options {
   std::string model = "bert-base";
-  std::string file = "build/examples/bert-base.pt";
+  std::string file;  ///< empty: where tools/example-models puts it
   size_t parts = 0;  ///< 0: not in parts, too
   uint64_t mbit = 0; ///< 0: not over a network, too
   std::string script = "tests/bench/shaped_hosts";
@@ -248,8 +248,6 @@ private:
               "reading its files");
       all.add(name + "to load it", "s", to_seconds(steps->how.load), bare.load,
               "it loads it");
-      all.add(name + "to warm it up", "s", to_seconds(steps->how.warm_up),
-              bare.first + bare.second, "it runs it twice");
     }
     return {};
   }
@@ -383,7 +381,16 @@ private:
   int round_ = 0;
 };
 
-int run_cold_start(const cold_start_options& x, const common_options& common) {
+int run_cold_start(cold_start_options x, const common_options& common) {
+  if (x.file.empty())
+    x.file = "build/examples/" + x.model + ".pt";
+  std::error_code failed;
+  if (!std::filesystem::is_regular_file(x.file, failed))
+    return fail(common,
+                error{ec::bad_request,
+                      "--file " + x.file + ": there is no such file, which "
+                        + x.model + " was imported from",
+                      {}});
   auto bundles =
     bundles_with(x.models, {x.model}, "tools/example-models " + x.model);
   if (!bundles)
@@ -405,8 +412,9 @@ void add_cold_start_bench(CLI::App& bench, common_options& common,
   add_served_options(*verb, *x, "the one of --model");
   verb->add_option("--model", x->model, "Which is loaded")
     ->capture_default_str();
-  verb->add_option("--file", x->file, "What that was imported from")
-    ->capture_default_str();
+  verb->add_option("--file", x->file,
+                   "What that was imported from; default:"
+                   " build/examples/MODEL.pt");
   verb
     ->add_option("--mbit", x->mbit,
                  "Also from another host and an object store, over links that"

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <vector>
 
@@ -170,6 +171,13 @@ std::string address_of(size_t host) {
 
 result<std::unique_ptr<shaped_hosts>>
 shaped_hosts::make(const std::string& script, size_t count, uint64_t mbit) {
+  std::error_code failed;
+  if (!std::filesystem::exists(script, failed))
+    return error{ec::unavailable,
+                 "--script " + script
+                   + ": there is no such file (tests/bench/shaped_hosts of the"
+                     " project's folder makes the hosts)",
+                 {}};
   std::unique_ptr<shaped_hosts> out{new shaped_hosts{script}};
   auto command =
     script + " up " + std::to_string(count) + " " + std::to_string(mbit);
