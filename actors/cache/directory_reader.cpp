@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
 #include <deque>
 #include <filesystem>
+#include <map>
 #include <set>
+
+#include <sys/stat.h>
 
 #include "actors/cache/cache.hpp"
 #include "models/bundle_store.hpp"
@@ -149,8 +153,8 @@ private:
     thread_.post([this] { verify_next(); });
   }
 
-  /// Of a file: its size, and when it was changed.
-  using stamp = std::pair<uintmax_t, std::filesystem::file_time_type>;
+  /// Of a file: its size, and when it was changed, or moved there.
+  using stamp = std::array<int64_t, 3>;
 
   /// Of all files of these bundles: who mends one changes nothing else.
   std::map<std::string, stamp>
@@ -161,9 +165,10 @@ private:
       std::error_code failed;
       for (std::filesystem::directory_iterator i{folder, failed}, end;
            !failed && i != end; i.increment(failed)) {
-        std::error_code gone;
-        out[i->path().string()] = {i->file_size(gone),
-                                   i->last_write_time(gone)};
+        struct stat s {};
+        if (::stat(i->path().c_str(), &s) == 0)
+          out[i->path().string()] = {s.st_size, s.st_ctim.tv_sec,
+                                     s.st_ctim.tv_nsec};
       }
     }
     return out;

@@ -271,8 +271,9 @@ class Shell(ThreeNodes):
                       answer.stderr)
         self.assertEqual(self.shell("load", "affine", "1", "77", "--yes").returncode, 0)
         status = self.shell("status").stdout
-        self.assertIn("affine has 1 of 1 replica(s): no node has a bundle of version '77'; what"
-                      " serves of it stays, but is not replaced when it is lost", status)
+        self.assertIn("affine has 1 of 1 replica(s): no node has a bundle of version '77';"
+                      " there is 1 (default); what serves of it stays, but is not replaced"
+                      " when it is lost", status)
         self.assertEqual(self.shell("load", "affine", "1", "1").returncode, 0)
         self.assertTrue(eventually(lambda: "affine" not in self.shell("status").stdout))
         # Each change is an event that says what has changed.

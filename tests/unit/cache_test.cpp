@@ -3,12 +3,14 @@
 
 #include <atomic>
 #include <filesystem>
+#include <future>
 #include <mutex>
 
 #include <caf/scoped_actor.hpp>
 
 #include "actors/cache/cache_state.hpp"
 #include "runtime/bytes.hpp"
+#include "runtime/worker_thread.hpp"
 #include "tests/support/eventually.hpp"
 #include "tests/support/store_with_one.hpp"
 
@@ -49,8 +51,9 @@ private:
 
 class host_with_cache {
 public:
-  /// 0: what leaves 15 % of the host's.
-  explicit host_with_cache(uint64_t memory = 0) {
+  /// 0: what leaves 15 % of the host's. With a relay it asks others, too, who
+  /// give nothing.
+  explicit host_with_cache(uint64_t memory = 0, bool with_relay = false) {
     add_error_category(config_);
     system_ = std::make_unique<caf::actor_system>(config_);
     cache_options x;
@@ -69,6 +72,17 @@ public:
       out.available = available;
       return out;
     };
+    if (with_relay) {
+      caf::actor silent{system_->spawn([this](caf::event_based_actor* self) {
+        return caf::behavior{[this, self](const fetch&) {
+                               asked_others = true;
+                               return self->make_response_promise<fetched>();
+                             },
+                             [](const bundle_list&) {}, [](const let_go&) {}};
+      })};
+      auto relay = caf::actor_cast<relay_actor>(silent);
+      x.find_relay = [relay] { return relay; };
+    }
     cache_ = system_->spawn(cache, std::move(x));
     REQUIRE(
       eventually([&] { return row(cache_place::disk).has_value(); }, soon));
@@ -151,6 +165,7 @@ public:
   store_with_one store;
   std::shared_ptr<counting_reader> reader;
   std::atomic<uint64_t> available{900u << 20};
+  std::atomic<bool> asked_others{false};
 
 private:
   std::mutex mutex_;
@@ -206,6 +221,23 @@ TEST_CASE("P8: what is in use stays as it was verified, whatever is done to its"
   CHECK(hash_of(x) == hash);
   std::filesystem::remove(file);
   CHECK(hash_of(x) == hash);
+}
+
+TEST_CASE("P8: what could not be opened, and nobody else has, is opened once"
+          " somebody has mended it") {
+  host_with_cache host{0, true};
+  auto content = host.content();
+  auto weights = host.store.file("weights.safetensors");
+  std::filesystem::rename(weights, host.store.folder / "aside");
+  std::promise<result<fetched>> answer;
+  worker_thread waits{"waits"};
+  waits.post(
+    [&] { answer.set_value(host_with_cache::user{host}.ask(content)); });
+  REQUIRE(eventually([&] { return host.asked_others.load(); }, soon));
+  std::filesystem::rename(host.store.folder / "aside", weights);
+  auto x = answer.get_future().get();
+  REQUIRE_MESSAGE(x, x.failure().text);
+  CHECK(x->info.content == content);
 }
 
 TEST_CASE("FP-42: many who ask for one model at a time have it opened once, and"
