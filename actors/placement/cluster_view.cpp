@@ -30,20 +30,29 @@ bool is_there(const replica_status& x) {
          || x.state == replica_condition::starting;
 }
 
+namespace {
+
+const model_info* find_in(const std::vector<model_info>& all,
+                          const std::string& model, uint64_t version) {
+  for (auto& x : all)
+    if (x.model == model && x.version == version)
+      return &x;
+  return nullptr;
+}
+
+} // namespace
+
 const model_info* bundle_on(const inventory& node, const std::string& model,
                             uint64_t version) {
-  for (auto* all : {&node.models, &node.kept})
-    for (auto& x : *all)
-      if (x.model == model && x.version == version)
-        return &x;
-  return nullptr;
+  return find_in(node.models, model, version);
 }
 
 const model_info* bundle_of(const cluster_view& view, const std::string& model,
                             uint64_t version) {
-  for (auto& [name, node] : view.nodes)
-    if (auto* found = bundle_on(node, model, version))
-      return found;
+  for (auto which : {&inventory::models, &inventory::kept})
+    for (auto& [name, node] : view.nodes)
+      if (auto* found = find_in(node.*which, model, version))
+        return found;
   return nullptr;
 }
 
@@ -51,8 +60,12 @@ const model_info* bundle_for(const cluster_view& view, const inventory& node,
                              const std::string& model, uint64_t version) {
   if (auto* mine = bundle_on(node, model, version))
     return mine;
-  auto* other = node.fetches ? bundle_of(view, model, version) : nullptr;
-  return other == nullptr || other->content.empty() ? nullptr : other;
+  auto* meant = bundle_of(view, model, version);
+  if (meant == nullptr || meant->content.empty())
+    return nullptr;
+  auto* kept = find_in(node.kept, model, version);
+  auto has_it = kept != nullptr && kept->content == meant->content;
+  return has_it || node.fetches ? meant : nullptr;
 }
 
 namespace {

@@ -41,8 +41,7 @@ struct placed {
 /// Whether it serves or will: it is not on its way out.
 bool is_there(const replica_status& x);
 
-/// A node's bundle of a model, on its disk or kept there; null where it has
-/// none.
+/// A node's bundle of a model; null where it has none on its disk.
 const model_info* bundle_on(const inventory& node, const std::string& model,
                             uint64_t version);
 
@@ -51,7 +50,8 @@ const model_info* bundle_on(const inventory& node, const std::string& model,
 const model_info* bundle_for(const cluster_view& view, const inventory& node,
                              const std::string& model, uint64_t version);
 
-/// Some node's; null where none has it.
+/// Some node's; one that it has kept only where no disk has any. Null where
+/// none has it.
 const model_info* bundle_of(const cluster_view& view, const std::string& model,
                             uint64_t version);
 

@@ -58,6 +58,8 @@ public:
   const device_info& info() const override { return info_; }
 
   void load(load_request x, timestamp) override {
+    // What a pass takes of a GPU has to be known before others are put there.
+    x.at_once = x.at_once && !settings_.gpu;
     auto slot = std::make_shared<instance>();
     slot->content = x.content;
     slot->is_last = x.last_layer == x.content->info.layers.size();
@@ -342,6 +344,8 @@ private:
     std::lock_guard guard{gate_->mutex};
     if (gate_->open)
       loader_.post_after(look_for_time, [this, x = std::move(x)]() mutable {
+        if (x.slot.expired())
+          return;
         if (!lanes_.all_idle() || !has_stage(x))
           return warm_up_later(std::move(x));
         for (uint32_t i = 0; i < lanes_.count(); ++i)

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/worker_thread.hpp"
@@ -41,7 +42,7 @@ public:
 
   bool all_idle() const {
     return std::all_of(all_.begin(), all_.end(),
-                       [](auto& x) { return x->load() == 0; });
+                       [](auto& x) { return x->called + x->others == 0; });
   }
 
   /// Whether something has been added that no lane has begun.
@@ -83,7 +84,8 @@ private:
     std::atomic<uint32_t> others{0}; ///< things that it does, or will
     worker_thread thread;
 
-    uint32_t load() const { return called + others; }
+    /// Work first: what else a lane does it gives up for that.
+    std::pair<uint32_t, uint32_t> load() const { return {called, others}; }
   };
 
   lane& idlest() const {

@@ -237,6 +237,21 @@ TEST_CASE("I19, FP-41: what no disk has any more is served from what hosts have"
   CHECK(plan.notes.empty());
 }
 
+TEST_CASE("QU-43: what is on a disk is meant, and not what others have kept of"
+          " it from before") {
+  auto view = workers(3);
+  for (auto& [name, node] : view.nodes)
+    node.fetches = true;
+  for (std::string old : {"w1", "w3"}) {
+    auto& node = view.nodes[old];
+    node.models[0].content = "before";
+    std::swap(node.models, node.kept);
+  }
+  view.nodes["w2"].models[0].content = "now";
+  for (auto& x : reconcile(view, {want(3)}).deploy)
+    CHECK(x.content == "now");
+}
+
 TEST_CASE("placement: of what is kept the version counts that serves, or else"
           " the newest; on a disk that one does") {
   auto view = kept_only({1, 2});
