@@ -251,13 +251,14 @@ void cache_state::on_kept_list(const kept_list& x) {
 
 void cache_state::watch_until_whole(const std::string& content,
                                     const bundle& x) {
-  if (x.weights_file)
-    x.weights_file->when(
-      {0, x.weights_file->chunks()},
-      [content, tell = teller<content_whole>(self_)](auto& there) {
-        if (there)
-          tell({content});
-      });
+  if (!x.weights_file)
+    return tell_owner();
+  x.weights_file->when(
+    {0, x.weights_file->chunks()},
+    [content, tell = teller<content_whole>(self_)](auto& there) {
+      if (there)
+        tell({content});
+    });
 }
 
 /// It stays in memory until it is written.

@@ -21,7 +21,8 @@ namespace millrace {
 /// who is gone is left out (FP-48), and who holds up others goes to the end:
 /// one that gets nothing although it could, or that gets it less than half as
 /// fast as the one before it, which has more, or as those behind it have been
-/// seen to.
+/// seen to. (So one that is slow, and first, is not found before others have
+/// been seen to be faster.)
 class chain_book {
 public:
   /// How a host stands to the content.

@@ -2,6 +2,7 @@
 #include "actors/chain/chain_controller_state.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "runtime/log.hpp"
 #include "runtime/text.hpp"
@@ -90,6 +91,7 @@ void chain_controller_state::on_peer_down(const peer_down& x) {
   std::erase_if(rates_, its);
   std::erase_if(held_, [&](auto& y) { return y.first == x.peer.name; });
   last_said_.erase(x.peer.name);
+  speeds_.erase(x.peer.name);
   copies_changed_ = true;
   plan_soon();
 }
@@ -145,7 +147,7 @@ chain_controller_state::stands_in(const std::string& node,
   out.missing = x->wants ? std::max<uint64_t>(1, x->missing) : 0;
   out.wants = x->wants && x->only == what.second;
   if (auto known = speeds_.find(node); known != speeds_.end())
-    out.speed = known->second;
+    out.speed = known->second.first;
   // What is on a disk it gives once it is told to hold it.
   out.gives = !x->token.empty() || !x->wants;
   return out;
@@ -254,11 +256,13 @@ void chain_controller_state::say(const std::string& node, const bring& x) {
 
 /// The fastest of late: at any time others may hold it up.
 void chain_controller_state::learn_speeds(const chain_book& book) {
-  constexpr double remembered = .99; ///< from one look to the next
+  constexpr auto half_life = 60.;
   for (auto& node : book.hosts())
     if (auto rate = book.rate_of(node); rate && *rate > 0) {
-      auto& speed = speeds_[node];
-      speed = std::max(*rate, remembered * speed);
+      auto& [speed, since] = speeds_[node];
+      speed *= std::exp2(-to_seconds(now() - since) / half_life);
+      speed = std::max(*rate, speed);
+      since = now();
     }
 }
 

@@ -58,7 +58,8 @@ private:
     said_;
   std::set<std::pair<std::string, std::string>> held_; ///< node, content
   std::map<std::string, last_copies> last_said_;       ///< by node
-  std::map<std::string, double> speeds_; ///< by node, as standing has it
+  /// By node, as standing has it, and when that was so.
+  std::map<std::string, std::pair<double, timestamp>> speeds_;
   bool copies_changed_ = false;
   std::map<std::pair<std::string, std::string>, rate> rates_; ///< as said_
   std::set<std::string> changed_;                             ///< contents

@@ -318,6 +318,7 @@ void relay_state::fail(const std::string& id, content& c, const error& why) {
   content anew;
   anew.info = c.info;
   anew.here = c.here;
+  anew.lasts = c.lasts;
   c = std::move(anew);
   if (!c.here)
     contents_.erase(id);

@@ -292,16 +292,21 @@ private:
   }
 
   /// Whether a replica that has these layers answers requests, of whatever
-  /// version.
+  /// version, or will before it is warm.
   bool serves(const wish& what) const {
+    auto has = [&](const assignment& x) {
+      return x.model == what.settings->model
+             && x.layers.first <= what.layers.first
+             && x.layers.last >= what.layers.last;
+    };
     for (auto& [name, node] : view_.nodes)
       for (auto& r : node.replicas)
-        if (r.state == replica_condition::ready
-            && r.what.model == what.settings->model
-            && r.what.layers.first <= what.layers.first
-            && r.what.layers.last >= what.layers.last)
+        if (has(r.what)
+            && (r.state == replica_condition::ready
+                || (r.state == replica_condition::starting && r.what.at_once)))
           return true;
-    return false;
+    return std::any_of(plan_.deploy.begin(), plan_.deploy.end(),
+                       [&](auto& x) { return x.at_once && has(x); });
   }
 
   /// The places that a replica can go to, by number.

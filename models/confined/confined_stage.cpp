@@ -267,14 +267,15 @@ private:
 
   /// Its process is of no more use; whoever finds that out first says why. Ends
   /// it before it asks for any memory.
-  void lose(std::string_view why, ec code = ec::unavailable) {
+  void lose(std::string_view why, ec code = ec::unavailable,
+            bool for_time = false) {
     std::call_once(lost_once_, [&] {
       auto status = end_process();
       auto text = "the model's process " + std::string{why};
       if (why == "ended")
         text += " with " + end_text(status);
       lost_text_ = text;
-      lost_code_ = code;
+      lost_for_time_ = for_time;
       if (!given_up_)
         events_.lost(error{code, std::move(text)});
       lost_ = true;
@@ -404,7 +405,7 @@ private:
     timestamp at;
     std::stop_token unwanted;
     timestamp at_unwanted; ///< if that is said
-    ec blame;              ///< what its end for being too late is
+    ec blame;              ///< what its process's end is, if it is too late
 
     bool is_over(timestamp now) const {
       return now >= at || (unwanted.stop_requested() && now >= at_unwanted);
@@ -414,8 +415,7 @@ private:
   /// To be said after lose() only. A run in whose lane nothing took too long is
   /// not to blame for that something did in another.
   error died(const run_end& mine) const {
-    auto innocent =
-      lost_code_ == ec::deadline_exceeded && !mine.is_over(steady_now());
+    auto innocent = lost_for_time_ && !mine.is_over(steady_now());
     return {innocent ? ec::cancelled : ec::poison,
             lost_text_ + ", running this"};
   }
@@ -463,7 +463,7 @@ private:
                ? "took too long for what nobody waits for any more, and was"
                  " ended"
                : "took too long for what it ran, and was ended",
-             end.blame);
+             end.blame, true);
         return false;
       }
     }
@@ -483,7 +483,7 @@ private:
   std::shared_ptr<arrival> arrival_ = std::make_shared<arrival>();
   std::once_flag lost_once_;
   std::string lost_text_; ///< set once, with that
-  ec lost_code_ = ec::unavailable;
+  bool lost_for_time_ = false;
   std::optional<worker_thread> keeper_;
 };
 

@@ -21,9 +21,8 @@ namespace {
 constexpr milliseconds look_for_time = 250ms;
 
 /// What a pass of a model may take that was not warmed up, however late it is:
-/// where it was ended for that, each first pass would be. On a GPU libraries
-/// are loaded meanwhile.
-constexpr nanoseconds first_pass = 2s, first_pass_on_gpu = 10s;
+/// where it was ended for that, each first pass would be.
+constexpr nanoseconds first_pass = 2s;
 
 class backend_device : public device {
 public:
@@ -35,6 +34,7 @@ public:
       listener_(listener),
       lanes_(info_.id, info_.lanes,
              [this](work x, uint32_t on) { run(std::move(x), on); }),
+      warmer_(info_.id + ".warm"),
       loader_(info_.id + ".load"),
       reaper_(info_.id + ".reap") {}
 
@@ -58,7 +58,6 @@ public:
   const device_info& info() const override { return info_; }
 
   void load(load_request x, timestamp) override {
-    // What a pass takes of a GPU has to be known before others are put there.
     x.at_once = x.at_once && !settings_.gpu;
     auto slot = std::make_shared<instance>();
     slot->content = x.content;
@@ -141,9 +140,10 @@ private:
     auto bytes = bytes_of(x.items);
     uint64_t peak = 0;
     auto started = steady_now();
-    auto outputs = run_batch({*slot->stage, slot->content->info.signature,
-                              *slot->pace, slot->is_last, first_pass_of(*slot)},
-                             x, peak);
+    auto outputs =
+      run_batch({*slot->stage, slot->content->info.signature, *slot->pace,
+                 slot->is_last, slot->at_once ? first_pass : 0ns},
+                x, peak);
     auto ended = steady_now();
     if (outputs) {
       slot->of(x.requests()).learn(ended - started, bytes);
@@ -159,12 +159,6 @@ private:
     slot.reset();
     listener_.on_executed(
       {x.id, lane, std::move(outputs), started, ended, peak});
-  }
-
-  nanoseconds first_pass_of(const instance& x) const {
-    if (!x.at_once)
-      return 0ns;
-    return settings_.gpu ? first_pass_on_gpu : first_pass;
   }
 
   /// Nothing works on the GPU any more, in this process: what ran last there is
@@ -231,7 +225,7 @@ private:
                                       x.last_layer,
                                       x.at_once ? 0 : x.max_batch,
                                       x.threads,
-                                      lanes_.count(),
+                                      lanes_.count() + (x.at_once ? 1u : 0u),
                                       settings_.process_memory,
                                       settings_.load_limit * (aside ? 20 : 1),
                                       settings_.run_limit,
@@ -333,31 +327,40 @@ private:
     };
     if (x.at_once) {
       how.limit = settings_.load_limit;
-      how.is_over = [this] { return lanes_.has_waiting(); };
+      how.is_over = [this] { return lanes_.have_work(); };
     }
     return warm_up(*slot.stage, slot.content->info, how);
   }
 
-  /// When no lane has work; then all at once, for each pays its own first
-  /// calls. Any thread.
+  /// When no lane has work: of a process on a lane that it has for that, which
+  /// holds up nobody else's; else on all of the device's, for each pays its own
+  /// first calls. Any thread.
   void warm_up_later(cold_instance x) {
     std::lock_guard guard{gate_->mutex};
     if (gate_->open)
       loader_.post_after(look_for_time, [this, x = std::move(x)]() mutable {
-        if (x.slot.expired())
+        auto where = where_of(x);
+        if (where == place::gone)
           return;
-        if (!lanes_.all_idle() || !has_stage(x))
+        if (lanes_.have_work() || where == place::coming)
           return warm_up_later(std::move(x));
+        if (where == place::process)
+          return warmer_.post([this, x = std::move(x)] { warm_up_cold(x); });
         for (uint32_t i = 0; i < lanes_.count(); ++i)
           lanes_.post(i, [this, x] { warm_up_cold(x); });
       });
   }
 
-  /// Or is gone.
-  bool has_stage(const cold_instance& x) const {
-    std::lock_guard guard{gate_->mutex};
+  enum class place : uint8_t { gone, coming, process, threads };
+
+  place where_of(const cold_instance& x) const {
     auto slot = x.slot.lock();
-    return !slot || slot->stage != nullptr;
+    if (!slot)
+      return place::gone;
+    std::lock_guard guard{gate_->mutex};
+    if (!slot->stage)
+      return place::coming;
+    return slot->process != nullptr ? place::process : place::threads;
   }
 
   void warm_up_cold(const cold_instance& x) {
@@ -372,12 +375,11 @@ private:
     auto bytes = row_bytes_of(x.what);
     if (done && slot->pace->expected(bytes) == 0ns)
       slot->pace->learn(steady_now() - begin, bytes);
-    // A process that has ended said so itself.
-    if (!done
-        && (slot->process == nullptr || done.failure().code == ec::internal
-            || done.failure().code == ec::overloaded))
+    // A process that has ended said so itself; memory may be there the next
+    // time.
+    if (!done && done.failure().code == ec::internal)
       listener_.on_lost(x.what.instance,
-                        std::move(done.failure()).within("warm-up"));
+                        {ec::unavailable, "warm-up: " + done.failure().text});
   }
 
   /// What completes another leaves that one its lanes: they pay what is left of
@@ -433,6 +435,7 @@ private:
   std::map<std::tuple<std::string, size_t, size_t>, std::shared_ptr<run_pace>>
     paces_; ///< by bundle and layers
   lanes<work> lanes_;
+  worker_thread warmer_; ///< waits for processes that are warmed up later
   worker_thread loader_; // ends before the lanes, as the next: they post there
   std::optional<worker_thread> background_; ///< loads, too
   worker_thread reaper_;                    ///< ends processes

@@ -39,8 +39,9 @@ struct load_request {
   /// else has work: what both have is there once, while both are. 0: of none.
   instance_id completes = 0;
   /// Nobody else serves what it has: it is ready as soon as it is loaded, and
-  /// what comes first is its warm-up. The rest of it is done when no lane has
-  /// work, and what fails then is lost.
+  /// what comes first is its warm-up. The rest of it is tried once, when no
+  /// lane has work, and what fails then is lost. Of no effect on a GPU: what a
+  /// pass takes of that has to be known before others are put there.
   bool at_once = false;
   /// Its weights are yet to come: they are not looked at before on_arrival.
   bool arriving = false;

@@ -40,15 +40,10 @@ public:
     return std::nullopt;
   }
 
-  bool all_idle() const {
-    return std::all_of(all_.begin(), all_.end(),
-                       [](auto& x) { return x->called + x->others == 0; });
-  }
-
-  /// Whether something has been added that no lane has begun.
-  bool has_waiting() const {
-    std::lock_guard guard{mutex_};
-    return !waiting_.empty();
+  /// Whether something runs, or waits.
+  bool have_work() const {
+    return std::any_of(all_.begin(), all_.end(),
+                       [](auto& x) { return x->called > 0; });
   }
 
   void add(Work x) {
@@ -107,7 +102,7 @@ private:
   }
 
   runner run_;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::deque<Work> waiting_; ///< guarded
   std::vector<std::unique_ptr<lane>> all_;
 };

@@ -359,8 +359,9 @@ TEST_CASE(
   CHECK(relays() == all);
 }
 
-TEST_CASE("P7: a host whose link is ten times slower than the others' holds up"
-          " nobody for long, wherever it stands") {
+TEST_CASE(
+  "P7: a host whose link is ten times slower than that of the one before"
+  " it holds up nobody for long") {
   // Of the time that the bytes take over one of their links.
   auto slowest_of_others = [](chain_of_four& x, const std::string& slow) {
     constexpr size_t many = 80;

@@ -32,6 +32,17 @@ inline bool has_ended(pid_t x) {
          || all.compare(name_end, 3, ") X") == 0;
 }
 
+/// Seconds that its threads have had of processors.
+inline double processor_seconds_of(pid_t x) {
+  double nanoseconds = 0, out = 0;
+  std::error_code gone;
+  for (auto& task : std::filesystem::directory_iterator{
+         "/proc/" + std::to_string(x) + "/task", gone})
+    if (std::ifstream of{task.path() / "schedstat"}; of >> nanoseconds)
+      out += nanoseconds / 1e9;
+  return out;
+}
+
 /// A node's confined processes: their template's children.
 inline std::set<pid_t> grandchildren_of(pid_t x) {
   std::set<pid_t> out;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <future>
 
 #include "models/device/device.hpp"
 #include "tests/support/confined_model.hpp"
+#include "tests/support/eventually.hpp"
 
 /// \file
 /// A device that has a model ready before it is warm.
@@ -30,6 +32,13 @@ public:
   std::promise<ec> executed;
 };
 
+/// Whether a confined process does something that does not end at once.
+bool somebody_is_busy() {
+  auto all = grandchildren_of(::getpid());
+  return std::any_of(all.begin(), all.end(),
+                     [](pid_t x) { return processor_seconds_of(x) > .5; });
+}
+
 template <class T>
 T take(std::promise<T>& from) {
   auto x = from.get_future();
@@ -54,22 +63,30 @@ public:
     auto cpu = make_backend_device({"cpu0", "cpu", 1, {}}, how, events);
     REQUIRE(cpu);
     device_ = std::move(*cpu);
+    load(1, std::move(model));
+  }
+
+  void load(instance_id id, std::shared_ptr<const bundle> model) {
     load_request x;
-    x.instance = 1;
+    x.instance = id;
     x.content = std::move(model);
     x.last_layer = 1;
     x.at_once = true;
     device_->load(std::move(x), {});
     auto report = take(events.loaded);
+    events.loaded = {};
     REQUIRE_MESSAGE(report, report.failure().text);
     CHECK(report->warm_up == 0ns);
   }
 
-  ec run(float number, timestamp until = far_future) {
-    device_->execute({1, 1, 0, 0, until, {{floats({1, 4}, number)}}, {}}, {});
+  ec run(instance_id on, const tensor& x, timestamp until = far_future) {
+    device_->execute({1, on, 0, 0, until, {{x}}, {}}, {});
     auto out = take(events.executed);
     events.executed = {};
     return out;
+  }
+  ec run(float number, timestamp until = far_future) {
+    return run(1, floats({1, 4}, number), until);
   }
 
   listener events;
@@ -103,6 +120,17 @@ TEST_CASE(
   auto why = take(model.events.lost);
   CHECK(why.code == ec::unavailable);
   CHECK(why.text.find("took too long") != std::string::npos);
+}
+
+TEST_CASE("P14: a warm-up that does not end holds up no other model of its"
+          " device") {
+  only_copy model{one_that("loop"), isolation_mode::process, 3s};
+  model.load(2, hostile());
+  REQUIRE(eventually([] { return somebody_is_busy(); }, soon)); // it has begun
+  auto begin = steady_now();
+  CHECK(model.run(2, deeds({5000})) == ec::ok); // it does nothing
+  CHECK(steady_now() - begin < 1s);
+  CHECK(take(model.events.lost).code == ec::unavailable);
 }
 
 TEST_CASE("at once: a first pass that is late is not ended, for the next one"

@@ -77,9 +77,14 @@ std::multimap<pid_t, pid_t> all_processes() {
   return out;
 }
 
-held_memory memory_of(pid_t process) {
-  std::ifstream in{"/proc/" + std::to_string(process) + "/smaps"};
+result<held_memory> memory_of(pid_t process) {
+  auto path = "/proc/" + std::to_string(process) + "/smaps";
+  std::ifstream in{path};
   held_memory out;
+  if (!in && ::kill(process, 0) == 0) // it has not ended
+    return error{ec::forbidden,
+                 path + ": may not be read; root may, with CAP_SYS_PTRACE",
+                 {}};
   auto of_weights = false;
   for (std::string line; std::getline(in, line);) {
     auto name = line.substr(0, line.find(' '));
@@ -133,13 +138,16 @@ double service::processor_seconds() const {
   return (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
 }
 
-held_memory service::memory() const {
+result<held_memory> service::memory() const {
   auto all = all_processes();
   held_memory out;
   for (std::vector<pid_t> open{pid_}; !open.empty();) {
     auto process = open.back();
     open.pop_back();
-    out += memory_of(process);
+    auto its = memory_of(process);
+    if (!its)
+      return its;
+    out += *its;
     auto [first, last] = all.equal_range(process);
     for (auto i = first; i != last; ++i)
       open.push_back(i->second);

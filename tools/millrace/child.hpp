@@ -8,6 +8,8 @@
 
 #include <sys/types.h>
 
+#include "runtime/error.hpp"
+
 namespace millrace {
 
 constexpr auto this_program = "/proc/self/exe";
@@ -28,7 +30,7 @@ private:
 };
 
 /// Bytes of memory; of pages that several processes have, each has a part
-/// (PSS). 0 where that may not be read.
+/// (PSS).
 struct held_memory {
   uint64_t all = 0;
   uint64_t weights = 0; ///< of it: models', from sealed files
@@ -57,7 +59,9 @@ public:
   /// That it has used, with all its threads.
   double processor_seconds() const;
   /// Of it and all processes that it has started, and those of theirs.
-  held_memory memory() const;
+  /// Errors: forbidden where that may not be read, of others' and of confined
+  /// ones.
+  result<held_memory> memory() const;
 
 private:
   pid_t pid_ = -1;

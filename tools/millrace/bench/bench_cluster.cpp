@@ -107,10 +107,14 @@ result<operator_client> bench_cluster::operate() const {
   return operator_client::connect(operators_, start_patience);
 }
 
-held_memory bench_cluster::memory() const {
+result<held_memory> bench_cluster::memory() const {
   held_memory out;
-  for (auto& x : nodes_)
-    out += x->memory();
+  for (auto& x : nodes_) {
+    auto its = x->memory();
+    if (!its)
+      return its;
+    out += *its;
+  }
   return out;
 }
 

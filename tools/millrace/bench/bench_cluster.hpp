@@ -37,8 +37,8 @@ public:
   /// To look at it and to change it. Errors: unavailable.
   result<operator_client> operate() const;
 
-  /// That its processes have, all of them.
-  held_memory memory() const;
+  /// That its processes have, all of them. Errors: as service::memory.
+  result<held_memory> memory() const;
 
   /// The nodes that work.
   const std::vector<std::string>& workers() const { return workers_; }

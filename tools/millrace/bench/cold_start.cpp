@@ -9,7 +9,6 @@
 #include <sstream>
 
 #include "millrace/bench/bench.hpp"
-#include "millrace/bench/bench_cluster.hpp"
 #include "millrace/bench/shaped_cluster.hpp"
 #include "millrace/bench/shaped_hosts.hpp"
 #include "millrace/bench/starts_by_order.hpp"
@@ -89,55 +88,30 @@ private:
   std::vector<std::string> paths_;
 };
 
-/// A cluster on this host that serves the model, or does not.
-class server {
-public:
-  static result<server> start(const bench_setup& x, const std::string& model) {
-    server out;
-    auto nodes = bench_cluster::start(x);
-    if (!nodes)
-      return nodes.failure();
-    out.nodes_ = std::move(*nodes);
-    auto gateway = out.nodes_->connect(0);
-    if (!gateway)
-      return gateway.failure();
-    out.gateway_ = std::make_unique<client>(std::move(*gateway));
-    auto shell = out.nodes_->operate();
-    if (!shell)
-      return shell.failure();
-    out.shell_ = std::make_unique<operator_client>(std::move(*shell));
-    out.starts_.emplace(model, *out.gateway_, *out.shell_);
-    for (auto until = steady_now() + 30s; steady_now() < until;
-         out.shell_->idle(10ms)) {
-      auto members =
-        out.shell_->ask<member_list>("./supervisor", get_members{});
-      if (members && members->peers.size() == x.workers)
-        return out;
-    }
-    return error{ec::unavailable, "the nodes did not meet", {}};
+/// Waits until all workers of a cluster are there. Errors: unavailable.
+result<void> meet(cluster_by_order& x, size_t workers) {
+  for (auto until = steady_now() + 30s; steady_now() < until;
+       x.shell().idle(10ms)) {
+    auto members = x.shell().ask<member_list>("./supervisor", get_members{});
+    if (members && members->peers.size() == workers)
+      return {};
   }
+  return error{ec::unavailable, "the nodes did not meet", {}};
+}
 
-  starts_by_order& model() { return *starts_; }
-
-  /// The longest that one of its replicas took for a step.
-  result<double> slowest(microseconds replica_status::*step) {
-    microseconds most{0};
-    for (auto& worker : nodes_->workers()) {
-      auto x = shell_->ask<node_status>(worker + "/supervisor", get_status{});
-      if (!x)
-        return x.failure();
-      for (auto& r : x->replicas)
-        most = std::max(most, r.*step);
-    }
-    return to_seconds(most);
+/// The longest, in seconds, that one of a cluster's replicas took for a step.
+result<double> slowest(cluster_by_order& in,
+                       microseconds replica_status::*step) {
+  microseconds most{0};
+  for (auto& worker : in.nodes().workers()) {
+    auto x = in.shell().ask<node_status>(worker + "/supervisor", get_status{});
+    if (!x)
+      return x.failure();
+    for (auto& r : x->replicas)
+      most = std::max(most, r.*step);
   }
-
-private:
-  std::unique_ptr<bench_cluster> nodes_;
-  std::unique_ptr<client> gateway_;
-  std::unique_ptr<operator_client> shell_;
-  std::optional<starts_by_order> starts_;
-};
+  return to_seconds(most);
+}
 
 class cold_start_bench {
 public:
@@ -206,9 +180,9 @@ private:
     return options_.parts > 0 ? run_parts(all) : result<void>{};
   }
 
-  result<server> start(const std::string& name, size_t parts, size_t workers,
-                       isolation_mode where) {
-    return server::start(
+  result<cluster_by_order> start(const std::string& name, size_t parts,
+                                 size_t workers, isolation_mode where) {
+    auto out = cluster_by_order::start(
       {new_folder(name),
        bundles_,
        {"{model: " + options_.model + ", replicas: 0, parts: "
@@ -217,6 +191,10 @@ private:
        recording::off,
        where},
       options_.model);
+    if (out)
+      if (auto met = meet(*out, workers); !met)
+        return met.failure();
+    return out;
   }
 
   /// What its bytes are on the disk of this host, then in its memory.
@@ -364,8 +342,8 @@ private:
     auto all = nodes->model().load();
     if (!all)
       return all.failure();
-    auto load = nodes->slowest(&replica_status::load);
-    auto warm = nodes->slowest(&replica_status::warm_up);
+    auto load = slowest(*nodes, &replica_status::load);
+    auto warm = slowest(*nodes, &replica_status::warm_up);
     if (!load || !warm)
       return load ? warm.failure() : load.failure();
     return one_start{*all, *load, *warm};

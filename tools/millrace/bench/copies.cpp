@@ -6,7 +6,6 @@
 /// what is left of that once it was loaded and unloaded many times.
 
 #include "millrace/bench/bench.hpp"
-#include "millrace/bench/bench_cluster.hpp"
 #include "millrace/bench/starts_by_order.hpp"
 #include "millrace/progress.hpp"
 #include "models/backend/backend.hpp"
@@ -29,59 +28,25 @@ struct copies_options : served_options {
   uint64_t cycles = 0; ///< 0: none
 };
 
-/// A node that serves the model, or does not.
-class host_of_copies {
-public:
-  static result<host_of_copies> start(const bench_setup& x,
-                                      const std::string& model) {
-    host_of_copies out;
-    auto nodes = bench_cluster::start(x);
-    if (!nodes)
-      return nodes.failure();
-    out.nodes_ = std::move(*nodes);
-    auto gateway = out.nodes_->connect(0);
-    if (!gateway)
-      return gateway.failure();
-    out.gateway_ = std::make_unique<client>(std::move(*gateway));
-    auto shell = out.nodes_->operate();
-    if (!shell)
-      return shell.failure();
-    out.shell_ = std::make_unique<operator_client>(std::move(*shell));
-    out.model_.emplace(model, *out.gateway_, *out.shell_);
-    return out;
+/// What a cluster's processes have while there are so many copies, each of
+/// which has answered something, and so long after that.
+result<held_memory> memory_with(cluster_by_order& x, uint64_t copies,
+                                microseconds later = 0us) {
+  if (copies == 0) {
+    if (auto done = x.model().unload(); !done)
+      return done.failure();
+  } else if (auto took = x.model().load(copies); !took) {
+    return took.failure();
   }
+  x.shell().idle(later);
+  return x.nodes().memory();
+}
 
-  /// What its processes have while there are so many copies, each of which has
-  /// answered something, and so long after that.
-  result<held_memory> with(uint64_t copies, microseconds later = 0us) {
-    if (copies == 0) {
-      if (auto done = model_->unload(); !done)
-        return done.failure();
-    } else if (auto took = model_->load(copies); !took) {
-      return took.failure();
-    }
-    shell_->idle(later);
-    auto out = nodes_->memory();
-    if (out.all == 0)
-      return error{ec::unavailable,
-                   "the system does not tell what memory a process has",
-                   {}};
-    return out;
-  }
-
-  /// After one more start and end.
-  result<held_memory> after_cycle() {
-    if (auto loaded = with(1); !loaded)
-      return loaded;
-    return with(0);
-  }
-
-private:
-  std::unique_ptr<bench_cluster> nodes_;
-  std::unique_ptr<client> gateway_;
-  std::unique_ptr<operator_client> shell_;
-  std::optional<starts_by_order> model_;
-};
+/// After one more start and end.
+result<held_memory> memory_after_cycle(cluster_by_order& x) {
+  auto loaded = memory_with(x, 1);
+  return loaded ? memory_with(x, 0) : loaded;
+}
 
 class copies_bench {
 public:
@@ -105,7 +70,7 @@ public:
     for (int round = 0; round < options_.rounds; ++round)
       for (auto where : {isolation_mode::thread, isolation_mode::process}) {
         std::string how{to_string(where)};
-        auto node = host_of_copies::start(
+        auto node = cluster_by_order::start(
           {folder_ / (how + std::to_string(round)),
            bundles_,
            {"{model: " + options_.model + ", replicas: 0, policy: {batch: 1}}"},
@@ -146,13 +111,13 @@ private:
     return outputs ? result<uint64_t>{peak} : outputs.failure();
   }
 
-  result<void> count_copies(host_of_copies& node, figures& all) {
-    auto none = node.after_cycle();
+  result<void> count_copies(cluster_by_order& node, figures& all) {
+    auto none = memory_after_cycle(node);
     if (!none)
       return none.failure();
     auto rest = static_cast<double>(none->all - none->weights);
     for (auto copies : options_.copies) {
-      auto taken = node.with(copies, until_idle);
+      auto taken = memory_with(node, copies, until_idle);
       if (!taken)
         return taken.failure();
       auto name =
@@ -165,17 +130,17 @@ private:
               (parameters_ + static_cast<double>(copies) * pass_) / mib,
               "the file + what a pass allocates, each");
     }
-    auto left = node.with(0);
+    auto left = memory_with(node, 0);
     return left ? result<void>{} : left.failure();
   }
 
-  result<void> go_round(host_of_copies& node, figures& all) {
+  result<void> go_round(cluster_by_order& node, figures& all) {
     double settled = 0, last = 0;
     for (uint64_t i = 0; i < settling_cycles + options_.cycles; ++i) {
       bar_.show(static_cast<double>(i)
                   / static_cast<double>(settling_cycles + options_.cycles),
                 where_ + "loaded and unloaded");
-      auto bytes = node.after_cycle();
+      auto bytes = memory_after_cycle(node);
       if (!bytes)
         return bytes.failure();
       last = static_cast<double>(bytes->all);

@@ -80,4 +80,23 @@ result<replica_start> starts_by_order::latest() {
   return x->starts.front();
 }
 
+result<cluster_by_order> cluster_by_order::start(const bench_setup& x,
+                                                 const std::string& model) {
+  cluster_by_order out;
+  auto nodes = bench_cluster::start(x);
+  if (!nodes)
+    return nodes.failure();
+  out.nodes_ = std::move(*nodes);
+  auto gateway = out.nodes_->connect(0);
+  if (!gateway)
+    return gateway.failure();
+  out.gateway_ = std::make_unique<client>(std::move(*gateway));
+  auto shell = out.nodes_->operate();
+  if (!shell)
+    return shell.failure();
+  out.shell_ = std::make_unique<operator_client>(std::move(*shell));
+  out.model_.emplace(model, *out.gateway_, *out.shell_);
+  return out;
+}
+
 } // namespace millrace

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <string>
 
 #include "client/client.hpp"
 #include "client/operator_client.hpp"
+#include "millrace/bench/bench_cluster.hpp"
 #include "transport/messages/all.hpp"
 
 namespace millrace {
@@ -39,6 +42,24 @@ private:
   client* gateway_;
   operator_client* shell_;
   infer request_; ///< once it is known what the model takes
+};
+
+/// A cluster on this host with one model, which it does not serve yet.
+class cluster_by_order {
+public:
+  /// Errors: as bench_cluster's.
+  static result<cluster_by_order> start(const bench_setup& x,
+                                        const std::string& model);
+
+  bench_cluster& nodes() { return *nodes_; }
+  operator_client& shell() { return *shell_; }
+  starts_by_order& model() { return *model_; }
+
+private:
+  std::unique_ptr<bench_cluster> nodes_;
+  std::unique_ptr<client> gateway_;
+  std::unique_ptr<operator_client> shell_;
+  std::optional<starts_by_order> model_;
 };
 
 } // namespace millrace
