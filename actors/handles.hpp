@@ -128,8 +128,9 @@ using cache_actor = caf::typed_actor<
 /// Store watch to supervisor: an object store has these.
 struct stored_models {
   std::string store;
-  std::vector<model_info> models;
-  MILLRACE_FIELDS(stored_models, store, models)
+  std::vector<model_info> models; ///< when it could be read last
+  std::string error{};            ///< why it cannot be read now
+  MILLRACE_FIELDS(stored_models, store, models, error)
 };
 
 /// What was found in the index of an object store; in-process only.

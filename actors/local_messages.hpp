@@ -79,7 +79,8 @@ struct content_lost {
 struct bundle_list {
   std::vector<model_info> models; ///< where people put them
   std::vector<model_info> kept{}; ///< all of one, that came from others
-  MILLRACE_FIELDS(bundle_list, models, kept)
+  uint64_t memory = 0;            ///< as cache_memory in inventory
+  MILLRACE_FIELDS(bundle_list, models, kept, memory)
 };
 
 /// What a bundle reader tells its cache.

@@ -272,7 +272,9 @@ void cache_state::on_whole(const content_whole& x) {
   auto gone = tier_->begin(describe(*bytes, {}), now());
   if (!gone) {
     log_event(log_level::info, "cache", "not_kept",
-              {{"content", x.content}, {"error", gone.failure().text}});
+              {{"model", bytes->info.name},
+               {"content", x.content},
+               {"error", gone.failure().text}});
     return;
   }
   for (auto& content : *gone)
@@ -290,9 +292,12 @@ void cache_state::on_kept(const content_kept& x) {
   tier_->end(x.content, !x.why, now());
   if (x.why)
     log_event(log_level::warning, "cache", "cannot_keep",
-              {{"content", x.content}, {"error", x.why->text}});
+              {{"model", model_of(x.content)},
+               {"content", x.content},
+               {"error", x.why->text}});
   else
-    log_event(log_level::info, "cache", "kept", {{"content", x.content}});
+    log_event(log_level::info, "cache", "kept",
+              {{"model", model_of(x.content)}, {"content", x.content}});
   disk_changed();
 }
 
@@ -301,19 +306,22 @@ void cache_state::drop_kept(const std::string& content) {
   std::erase_if(users_, [&](auto& x) {
     return x.second.tier == book && x.second.content == content;
   });
+  log_event(log_level::info, "cache", "dropped",
+            {{"model", model_of(content)}, {"content", content}});
   tier_->drop(content);
   options_.keeper->drop(content);
   disk_changed();
   if (auto relay = options_.find_relay(); relay && !arrivals_.contains(content))
     self_->send(relay, let_go{content}); // else it gives from memory
-  log_event(log_level::info, "cache", "dropped", {{"content", content}});
 }
 
 /// It is not used any more, nor given to others: whoever needs it gets it from
 /// them.
 void cache_state::on_broken(const content_broken& x) {
   log_event(log_level::error, "cache", "quarantined",
-            {{"content", x.content}, {"error", x.why->text}});
+            {{"model", model_of(x.content)},
+             {"content", x.content},
+             {"error", x.why->text}});
   if (x.content.empty()) // of an earlier format: nobody else has it
     return;
   auto is_kept = options_.keeper && options_.keeper->is_its_own(x.directory);
@@ -365,7 +373,7 @@ std::vector<model_info> cache_state::all_from_others() const {
 void cache_state::tell_owner() {
   if (!listed_)
     return;
-  bundle_list all{on_disk_, all_from_others()};
+  bundle_list all{on_disk_, all_from_others(), most_memory()};
   if (told_ == all)
     return;
   told_ = std::move(all);

@@ -75,12 +75,14 @@ private:
   bool is_relay(const caf::strong_actor_ptr& x) const;
   void open_here(const key& k);
   bool make_room_to_read(const key& k, const model_info* from);
+  uint64_t most_memory() const;
   std::optional<int64_t> memory_left() const;
   uint64_t limit_of_memory(int64_t left) const;
   void limit_memory();
   void give_back(const std::string& content);
   void get_elsewhere(const key& k);
   void open_what_is_back();
+  std::string model_of(const std::string& content) const;
   result<void> make_room(const fetch& x);
   void forget(const std::string& content);
   void use(place from, const std::string& content,

@@ -19,6 +19,14 @@ constexpr auto look_at_memory = 1s;
 
 } // namespace
 
+/// What there may be in memory when nothing else needs any; 0: nobody knows.
+uint64_t cache_state::most_memory() const {
+  if (options_.memory.value > 0 || !options_.probe)
+    return options_.memory.value;
+  auto host = static_cast<double>(options_.probe().memory);
+  return static_cast<uint64_t>((1 - left_to_others) * host);
+}
+
 /// How much more of the host's there may be for models, below 0: how much less;
 /// none: nobody knows.
 std::optional<int64_t> cache_state::memory_left() const {
@@ -118,13 +126,27 @@ result<void> cache_state::make_room(const fetch& x) {
   return {};
 }
 
+/// What it has it of, if it has it; for people.
+std::string cache_state::model_of(const std::string& content) const {
+  auto i = arrivals_.find(content);
+  if (i != arrivals_.end() && i->second.bytes)
+    return i->second.bytes->info.name;
+  for (auto& x : on_disk_)
+    if (x.content == content)
+      return x.model;
+  if (tier_ && tier_->has(content))
+    return tier_->all().at(content).model;
+  return "";
+}
+
 void cache_state::forget(const std::string& content) {
   if (memory_->users_of(content) > 0)
     return;
+  log_event(log_level::info, "cache", "evicted",
+            {{"model", model_of(content)}, {"content", content}});
   memory_->drop(content);
   arrivals_.erase(content);
   tell_owner();
-  log_event(log_level::info, "cache", "evicted", {{"content", content}});
   if (auto relay = options_.find_relay())
     self_->send(relay, let_go{content});
 }

@@ -115,9 +115,11 @@ void chain_controller_state::note(const std::string& content) {
   for (auto& [node, host] : hosts_)
     if (auto* x = find(node, content); x != nullptr && x->wants)
       wanted.insert({content, x->only});
-  std::erase_if(books_, [&](auto& entry) {
+  auto is_done = [&](auto& entry) {
     return entry.first.first == content && !wanted.contains(entry.first);
-  });
+  };
+  std::erase_if(books_, is_done);
+  std::erase_if(waiting_, is_done);
   for (auto& key : wanted) {
     auto& book = books_.try_emplace(key, options_.patience, options_.topology)
                    .first->second;
@@ -128,12 +130,35 @@ void chain_controller_state::note(const std::string& content) {
       auto is = stands_in(x.first, key);
       return !is_store(x.first) && is && is->missing == 0 && is->gives;
     });
+    auto& waiting = waiting_[key] = who_waits(key, book);
     for (auto& [node, host] : hosts_)
-      if (is_store(node) && on_a_host)
+      if ((is_store(node) && on_a_host) || waiting.contains(node))
         book.lose(node);
       else if (auto is = stands_in(node, key))
         book.report(node, *is, now());
   }
+}
+
+/// Of a host with several nodes that want a part one gets it, and the others
+/// have it from its memory then: who waits for whom. One that has begun is not
+/// to stop.
+std::map<std::string, std::string>
+chain_controller_state::who_waits(const part& what,
+                                  const chain_book& book) const {
+  auto nodes = book.hosts();
+  for (auto& [node, host] : hosts_)
+    nodes.push_back(node);
+  std::map<std::string, std::string> out, getting; // the latter by host
+  for (auto& node : nodes) {
+    auto& host = hosts_.at(node).host;
+    auto is = stands_in(node, what);
+    if (host.empty() || !is || !is->wants)
+      continue;
+    auto& first = getting.try_emplace(host, node).first->second;
+    if (first != node)
+      out[node] = first;
+  }
+  return out;
 }
 
 std::optional<chain_book::standing>
@@ -153,8 +178,8 @@ chain_controller_state::stands_in(const std::string& node,
   return out;
 }
 
-void chain_controller_state::plan(const std::string& content,
-                                  chain_book& book) {
+void chain_controller_state::plan(const part& what, chain_book& book) {
+  auto& content = what.first;
   auto orders = book.plan(now());
   for (auto& [node, sources] : orders) {
     bring x{content, {}};
@@ -165,6 +190,8 @@ void chain_controller_state::plan(const std::string& content,
           {source, hosts_.at(source).address, has->token, has->only});
     say(node, x);
   }
+  for (auto& [node, first] : waiting_[what])
+    say(node, {content, {}, first});
 }
 
 /// What is on a host's disk alone it is to have in memory while others get it.
@@ -242,7 +269,7 @@ void chain_controller_state::say(const std::string& node, const bring& x) {
   auto same_as_it_says =
     std::equal(x.from.begin(), x.from.end(), has->from.begin(), has->from.end(),
                [](auto& a, auto& b) { return a.node == b; });
-  if (fresh ? x.from.empty() : said == x && same_as_it_says)
+  if (fresh ? x.from.empty() && x.after.empty() : said == x && same_as_it_says)
     return;
   if (!fresh && said == x && now() - when < say_again)
     return plan_at(when + say_again);
@@ -250,7 +277,8 @@ void chain_controller_state::say(const std::string& node, const bring& x) {
   log_event(log_level::info, "chains", "bring",
             {{"node", node},
              {"model", has->model},
-             {"from", joined(x.from, ", ", [](auto& y) { return y.node; })}});
+             {"from", joined(x.from, ", ", [](auto& y) { return y.node; })},
+             {"after", x.after}});
   self_->send(caf::actor_cast<relay_actor>(hosts_.at(node).relay), x);
 }
 
@@ -272,7 +300,7 @@ void chain_controller_state::on_tick() {
     note(content);
   auto next = far_future;
   for (auto& [key, book] : books_) {
-    plan(key.first, book);
+    plan(key, book);
     learn_speeds(book);
     next = std::min(next, book.next_due());
   }
@@ -284,6 +312,24 @@ void chain_controller_state::on_tick() {
     plan_at(std::max(next, now() + options_.patience / 4));
 }
 
+/// Adds a node of a chain to what is shown of it.
+void chain_controller_state::show(const std::string& node,
+                                  const std::string& after,
+                                  chain_status& in) const {
+  auto* x = find(node, in.content);
+  if (x == nullptr)
+    return;
+  in.model = x->model;
+  in.version = x->version;
+  uint64_t chunks = 0;
+  for (auto& range : x->only)
+    chunks += range.size();
+  auto rate = rates_.find({node, in.content});
+  in.hops.push_back(
+    {node, x->from, x->only.empty() ? x->chunks : chunks, x->missing,
+     rate == rates_.end() ? 0 : rate->second.per_second, x->trouble, after});
+}
+
 chain_list chain_controller_state::on_get_chains() const {
   chain_list out;
   for (auto& [key, book] : books_)
@@ -292,17 +338,10 @@ chain_list chain_controller_state::on_get_chains() const {
       y.content = key.first;
       y.sources = chain.sources;
       for (auto& node : chain.members)
-        if (auto* x = find(node, key.first)) {
-          y.model = x->model;
-          y.version = x->version;
-          uint64_t chunks = 0;
-          for (auto& range : x->only)
-            chunks += range.size();
-          auto rate = rates_.find({node, key.first});
-          y.hops.push_back(
-            {node, x->from, x->only.empty() ? x->chunks : chunks, x->missing,
-             rate == rates_.end() ? 0 : rate->second.per_second, x->trouble});
-        }
+        show(node, {}, y);
+      for (auto& [node, first] : waiting_.at(key))
+        if (std::count(chain.members.begin(), chain.members.end(), first) != 0)
+          show(node, first, y);
       out.chains.push_back(std::move(y));
     }
   out.copies = copies();

@@ -35,7 +35,9 @@ private:
   timestamp now() const;
   void measure(const holdings& before, const holdings& after);
   void note(const std::string& content);
-  void plan(const std::string& content, chain_book& book);
+  void plan(const part& what, chain_book& book);
+  std::map<std::string, std::string> who_waits(const part& what,
+                                               const chain_book& book) const;
   void say(const std::string& node, const bring& x);
   void learn_speeds(const chain_book& book);
   void hold_sources();
@@ -45,6 +47,8 @@ private:
                                                 const part& what) const;
   const holding* find(const std::string& node,
                       const std::string& content) const;
+  void show(const std::string& node, const std::string& after,
+            chain_status& in) const;
   void plan_soon();
   void plan_at(timestamp when);
 
@@ -53,6 +57,7 @@ private:
   chain_options options_;
   std::map<std::string, holdings> hosts_;
   std::map<part, chain_book> books_; ///< of what is wanted
+  std::map<part, std::map<std::string, std::string>> waiting_; ///< as who_waits
   /// By node and content: what was said last, and when.
   std::map<std::pair<std::string, std::string>, std::pair<bring, timestamp>>
     said_;

@@ -149,9 +149,11 @@ void relay_state::on_hold(const hold& x) {
     c.info.model, c.info.version, {}, x.content, transfer_rank::prefetch};
   self_->request(caf::actor_cast<cache_actor>(cache), bundle_patience, all)
     .then([this, id = x.content](const fetched& y) { on_held(id, y); },
-          [id = x.content](const caf::error& why) {
+          [id = x.content, model = c.info.model](const caf::error& why) {
             log_event(log_level::warning, "relay", "cannot_hold",
-                      {{"content", id}, {"error", to_string(from_caf(why))}});
+                      {{"model", model},
+                       {"content", id},
+                       {"error", to_string(from_caf(why))}});
           });
 }
 
@@ -325,10 +327,14 @@ void relay_state::fail(const std::string& id, content& c, const error& why) {
   report_soon();
 }
 
+bool relay_state::is_alone(const content& c) {
+  return c.wants && c.from.empty() && c.after.empty();
+}
+
 void relay_state::give_up_alone() {
   std::vector<std::string> alone;
   for (auto& [id, c] : contents_)
-    if (c.wants && c.from.empty() && c.alone != far_future
+    if (is_alone(c) && c.alone != far_future
         && now() - c.alone >= longest_alone)
       alone.push_back(id);
   for (auto& id : alone) {
@@ -376,6 +382,7 @@ void relay_state::on_bring(const bring& x) {
     return;
   std::vector<bulk_source> sources;
   i->second.from.clear();
+  i->second.after = x.after;
   for (auto& y : x.from) {
     i->second.from.push_back(y.node);
     sources.push_back({y.node, y.address, y.token, y.only});
@@ -416,9 +423,9 @@ void relay_state::on_tick() {
   report();
   auto waits = false;
   for (auto& [id, c] : contents_) {
-    if (!c.wants)
+    if (!is_alone(c))
       c.alone = far_future;
-    else if (c.from.empty() && c.alone == far_future)
+    else if (c.alone == far_future)
       c.alone = now();
     waits |= c.alone != far_future;
   }
@@ -452,7 +459,8 @@ void relay_state::report() {
   auto& self = options_.net->self();
   holdings x{self.name, self.incarnation,
              self.rack, options_.port->address(),
-             {},        caf::actor_cast<caf::strong_actor_ptr>(self_->ctrl())};
+             {},        caf::actor_cast<caf::strong_actor_ptr>(self_->ctrl()),
+             self.host};
   for (auto& [id, c] : contents_)
     x.contents.push_back(holding_of(id, c));
   auto tell = [&](const std::string& node) {

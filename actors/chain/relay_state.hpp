@@ -44,6 +44,7 @@ private:
     transfer_rank rank = transfer_rank::start;
     uint64_t missing = 0;
     std::vector<std::string> from;
+    std::string after; ///< as in bring
     /// Since when nobody is there to get it from, or only who gives nothing.
     timestamp alone = far_future;
     std::string last_loss; ///< why the last source was lost
@@ -52,6 +53,7 @@ private:
 
   static bool has(const content& c, const layer_range& layers);
   static std::string giver_of(const content& c);
+  static bool is_alone(const content& c);
   void pull(const std::string& id, content& x);
   void give_up_alone();
   void fail(const std::string& id, content& c, const error& why);

@@ -31,22 +31,30 @@ void store_watch_state::on_read(const index_read& x) {
   if (!found) {
     auto was_fine = error_.empty();
     error_ = found.failure().text;
-    if (was_fine) // it may say other words each time
-      log_event(log_level::error, "store", "unreadable",
-                {{"store", options_.name}, {"error", error_}});
-    return;
+    if (!was_fine) // it may say other words each time
+      return;
+    log_event(log_level::error, "store", "unreadable",
+              {{"store", options_.name}, {"error", error_}});
+    return tell_owner();
   }
   if (!error_.empty() || read_ == timestamp{})
     log_event(log_level::info, "store", "read",
               {{"store", options_.name},
                {"models", std::to_string(found->models.size())}});
-  error_.clear();
+  auto was_fine = std::exchange(error_, {}).empty();
   auto first = std::exchange(read_, now()) == timestamp{};
-  if (!first && models_ == found->models)
+  if (!first && was_fine && models_ == found->models)
     return;
   models_ = found->models;
-  self_->send(options_.owner, stored_models{options_.name, models_});
+  tell_owner();
   report();
+}
+
+void store_watch_state::tell_owner() {
+  auto trouble =
+    error_.empty() ? "" : "object store " + options_.name + ": " + error_;
+  self_->send(options_.owner,
+              stored_models{options_.name, models_, std::move(trouble)});
 }
 
 /// To the chain controller, as a relay of a host does.

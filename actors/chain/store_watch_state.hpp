@@ -17,6 +17,7 @@ struct store_watch_state {
   store_status on_get_store() const;
 
 private:
+  void tell_owner();
   timestamp now() const { return self_->clock().now(); }
 
   store_watch_actor::stateful_pointer<store_watch_state> self_ = nullptr;

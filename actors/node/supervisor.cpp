@@ -322,6 +322,7 @@ inventory supervisor_state::make_inventory() const {
   out.sequence = sequence_;
   out.supervisor = caf::actor_cast<caf::strong_actor_ptr>(self_->ctrl());
   out.fetches = find_child("relay") != nullptr;
+  out.cache_memory = cache_memory_;
   if (auto gateway = find_child("gateway"))
     out.gateway = caf::actor_cast<caf::strong_actor_ptr>(gateway);
   return out;
@@ -358,6 +359,7 @@ void supervisor_state::publish() {
 void supervisor_state::on_bundles(bundle_list& x) {
   models_ = std::move(x.models);
   kept_ = std::move(x.kept);
+  cache_memory_ = x.memory;
   publish_soon();
 }
 
@@ -376,6 +378,7 @@ std::vector<model_info> supervisor_state::known_models() const {
 
 void supervisor_state::on_stored(stored_models& x) {
   stored_[x.store] = std::move(x.models);
+  options_.state->set_trouble("store " + x.store, std::move(x.error));
   publish_soon();
 }
 

@@ -79,6 +79,7 @@ private:
   std::map<std::string, member> peers_; ///< controllers; to one of them: all
   std::vector<model_info> models_;      ///< of the cache
   std::vector<model_info> kept_;        ///< as in inventory
+  uint64_t cache_memory_ = 0;           ///< the same
   std::map<std::string, std::vector<model_info>> stored_; ///< by object store
   node_condition state_ = node_condition::starting;
   std::string reason_;

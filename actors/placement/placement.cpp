@@ -47,6 +47,14 @@ void placement_state::commit_soon() {
 
 void placement_state::on_proposal(const proposal& x) {
   proposals_[x.scope] = x;
+  std::set<std::string> models;
+  for (auto& y : wanted())
+    if (y.replicas > 0)
+      models.insert(y.model);
+  std::erase_if(troubles_,
+                [&](auto& y) { // whoever loads it again has mended it
+                  return !models.contains(y.first.first);
+                });
   commit_soon();
 }
 

@@ -32,6 +32,9 @@ places::places(const cluster_view& view, std::set<std::string> completed)
     for (auto& device : node.devices)
       all_.push_back({&node, &device});
     for (auto& r : node.replicas)
+      if (r.state != replica_condition::failed)
+        add(r.what);
+    for (auto& r : node.replicas)
       for (auto i = first; i < all_.size(); ++i) {
         auto& p = all_[i];
         if (p.device->id != r.what.device
@@ -71,6 +74,30 @@ footprint places::of(const inventory& node, const replica_status& x) const {
   out.whole = std::max(out.whole, x.memory);
   auto* part = completed_by(node, x);
   return part == nullptr ? out : out.beside(of(node, *part));
+}
+
+void places::add(const assignment& x) {
+  auto node = view_.nodes.find(x.node);
+  if (node == view_.nodes.end() || node->second.cache_memory == 0
+      || bundle_on(node->second, x.model, x.version) != nullptr)
+    return;
+  from_others_[x.node][{x.model, x.version, x.layers.first, x.layers.last}] =
+    of(node->second, x.model, x.version, x.layers).bytes;
+}
+
+bool places::can_get(const inventory& node, const std::string& model,
+                     uint64_t version, const layer_range& layers) const {
+  if (node.cache_memory == 0 || bundle_on(node, model, version) != nullptr)
+    return true;
+  auto bytes = of(node, model, version, layers).bytes;
+  if (auto there = from_others_.find(node.node.name);
+      there != from_others_.end()) {
+    if (there->second.contains({model, version, layers.first, layers.last}))
+      return true;
+    for (auto& [what, other] : there->second)
+      bytes += other;
+  }
+  return bytes <= node.cache_memory;
 }
 
 uint64_t places::take_emptiest(std::vector<size_t> among, uint64_t count,

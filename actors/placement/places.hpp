@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "actors/placement/cluster_view.hpp"
@@ -66,6 +68,14 @@ public:
   /// as what they do not share.
   footprint of(const inventory& node, const replica_status& x) const;
 
+  /// Whether a node has memory for layers that others have to give it, beside
+  /// what its replicas have of others. What is on its own disk needs none.
+  bool can_get(const inventory& node, const std::string& model,
+               uint64_t version, const layer_range& layers) const;
+
+  /// This one will be there.
+  void add(const assignment& x);
+
   /// Takes count times the emptiest of some with room, as `fits` has it, and
   /// calls f with it. Returns how many are left.
   uint64_t take_emptiest(std::vector<size_t> among, uint64_t count,
@@ -75,6 +85,10 @@ public:
 private:
   const cluster_view& view_;
   std::set<std::string> completed_;
+  /// Of a model and a version, layers.
+  using part = std::tuple<std::string, uint64_t, uint64_t, uint64_t>;
+  /// By node, what its replicas have that others gave it; bytes.
+  std::map<std::string, std::map<part, uint64_t>> from_others_;
   std::vector<place> all_;
 };
 

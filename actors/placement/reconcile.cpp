@@ -7,6 +7,7 @@
 
 #include "actors/placement/layout.hpp"
 #include "runtime/text.hpp"
+#include "runtime/units.hpp"
 
 namespace millrace {
 
@@ -227,7 +228,7 @@ private:
       return false;
     }
     p.take(more);
-    plan_.deploy.push_back(assign(whole, p, part.status->what.replica));
+    deploy(whole, p, part.status->what.replica);
     return true;
   }
 
@@ -270,25 +271,18 @@ private:
     plan_.evict.push_back({*r.node, r.status->what.replica});
   }
 
-  assignment assign(const wish& what, const place& to,
-                    const std::string& completes = {}) {
+  void deploy(const wish& what, const place& to,
+              const std::string& completes = {}) {
     auto& x = *what.settings;
     auto* its = bundle_for(view_, *to.node, x.model, what.version);
-    return {numbers_.fresh(x.model, what.version),
-            x.model,
-            what.version,
-            what.layers,
-            to.node->node.name,
-            to.device->id,
-            x.share,
-            x.threads,
-            x.trusted,
-            x.tenants,
-            x.policy,
-            completes,
-            its == nullptr ? "" : its->content,
-            its == nullptr ? 0 : bytes_of(*its, what.layers),
-            completes.empty() && !serves(what)};
+    plan_.deploy.push_back({numbers_.fresh(x.model, what.version), x.model,
+                            what.version, what.layers, to.node->node.name,
+                            to.device->id, x.share, x.threads, x.trusted,
+                            x.tenants, x.policy, completes,
+                            its == nullptr ? "" : its->content,
+                            its == nullptr ? 0 : bytes_of(*its, what.layers),
+                            completes.empty() && !serves(what)});
+    places_.add(plan_.deploy.back());
   }
 
   /// Whether a replica that has these layers answers requests, of whatever
@@ -325,6 +319,11 @@ private:
     return out;
   }
 
+  bool can_get(const wish& what, const place& on) const {
+    return places_.can_get(*on.node, what.settings->model, what.version,
+                           what.layers);
+  }
+
   footprint footprint_of(const wish& what, const place& on) const {
     return places_.of(*on.node, what.settings->model, what.version,
                       what.layers);
@@ -337,18 +336,20 @@ private:
     auto open = places_for(what, except);
     auto add = [&](place& p) {
       p.take(footprint_of(what, p));
-      plan_.deploy.push_back(assign(what, p));
+      deploy(what, p);
     };
     count = places_.take_emptiest(
       open, count,
       [&](const place& p) {
-        return p.has_room(p.reserved, footprint_of(what, p).whole);
+        return p.has_room(p.reserved, footprint_of(what, p).whole)
+               && can_get(what, p);
       },
       add);
     return places_.take_emptiest(
       std::move(open), count,
       [&](const place& p) {
-        return p.has_room(p.held, footprint_of(what, p).bytes);
+        return p.has_room(p.held, footprint_of(what, p).bytes)
+               && can_get(what, p);
       },
       add);
   }
@@ -359,10 +360,12 @@ private:
     if (count == 0)
       return;
     auto open = places_for(what);
+    auto any = !open.empty();
+    std::erase_if(open, [&](auto at) { return !can_get(what, places_[at]); });
     plan_.notes[what.settings->model] =
-      open.empty()
-        ? "no ready node has the bundle, or can get it, and the device"
-        : "no device has room";
+      !any ? "no ready node has the bundle, or can get it, and the device"
+      : open.empty() ? why_not_gotten(what)
+                     : "no device has room";
     count = places_.take_emptiest(
       open, count,
       [&](const place& p) {
@@ -371,6 +374,20 @@ private:
       [&](place& p) { wait_for_room(p, footprint_of(what, p)); });
     while (count > 0 && make_way(what, open))
       --count;
+  }
+
+  /// Nodes that could have replicas have no memory for the bundle.
+  std::string why_not_gotten(const wish& what) const {
+    auto* its = bundle_of(view_, what.settings->model, what.version);
+    uint64_t most = 0;
+    for (auto at : places_for(what))
+      most = std::max(most, places_[at].node->cache_memory);
+    auto bytes = its == nullptr ? 0 : bytes_of(*its, what.layers);
+    return "no node has memory for its " + format_bytes(bytes)
+           + ", which others are to give it: "
+           + (bytes > most
+                ? "cache.memory is " + format_bytes(most) + " at most"
+                : "replicas of other models have it");
   }
 
   /// Nothing else gets what leaves a place.

@@ -30,7 +30,7 @@ void replica_state::start(replica_actor::stateful_pointer<replica_state> self,
   self->monitor(options_.executor);
   self->monitor(options_.cache);
   report(replica_condition::starting);
-  auto begun = self->clock().now();
+  begun_ = self->clock().now();
   self
     ->request(options_.cache, load_timeout,
               fetch{options_.what.model, options_.what.version,
@@ -39,8 +39,8 @@ void replica_state::start(replica_actor::stateful_pointer<replica_state> self,
                                                     : transfer_rank::completion,
                     options_.what.bytes})
     .then(
-      [this, begun](const fetched& x) {
-        fetch_ = to_us(self_->clock().now() - begun);
+      [this](const fetched& x) {
+        fetch_ = to_us(self_->clock().now() - begun_);
         from_ = x.from;
         report(replica_condition::starting);
         load(x);
@@ -91,6 +91,9 @@ void replica_state::load(const fetched& x) {
 void replica_state::on_loaded(const stage_loaded& x) {
   loaded_ = x;
   fetch_ += x.came;
+  // What was loaded while bytes came took no time of its own.
+  loaded_.load =
+    std::max(0us, to_us(self_->clock().now() - begun_) - fetch_ - x.warm_up);
   if (finishing_)
     return;
   ready_ = true;

@@ -99,6 +99,7 @@ private:
   std::shared_ptr<const bundle> content_;
   model_info info_;
   uint64_t instance_ = 0;
+  timestamp begun_{};
   microseconds fetch_{0}; ///< what that took
   std::string from_;      ///< where it was
   timestamp ready_at_;

@@ -39,6 +39,28 @@ mapped_memory memory_of(pid_t pid, const std::string& file) {
   return out;
 }
 
+/// Where each of two workers has a replica of the model that is ballast, those
+/// processes have one copy of its weights.
+void check_one_copy(live_cluster& c) {
+  constexpr size_t weights = 32u << 20;
+  for (std::string worker : {"w1", "w2"}) {
+    mapped_memory held;
+    // A model's process bears half of the pages that both map. Where one
+    // worker was there long before the other, it may have had both replicas.
+    CHECK(eventually(
+      [&] {
+        held = {};
+        for (auto process : grandchildren_of(c[worker].pid()))
+          held = memory_of(process, "memfd:millrace-weights");
+        return held.resident >= weights * 9 / 10
+               && held.proportional <= weights * 6 / 10;
+      },
+      20s));
+    MESSAGE(worker << ": " << format_bytes(held.resident) << " resident, "
+                   << format_bytes(held.proportional) << " proportional");
+  }
+}
+
 } // namespace
 
 TEST_CASE("e2e: with every role in its own process a request is answered") {
@@ -370,23 +392,22 @@ TEST_CASE("e2e: processes of one host share one physical copy of a model's"
   live_cluster c{apart(), "  - {model: ballast, replicas: 2}\n", bundles};
   c.start_all();
   REQUIRE(c.wait_ready());
-  constexpr size_t weights = 32u << 20;
-  for (std::string worker : {"w1", "w2"}) {
-    mapped_memory held;
-    // A model's process bears half of the pages that both map. Where one
-    // worker was there long before the other, it may have had both replicas.
-    CHECK(eventually(
-      [&] {
-        held = {};
-        for (auto process : grandchildren_of(c[worker].pid()))
-          held = memory_of(process, "memfd:millrace-weights");
-        return held.resident >= weights * 9 / 10
-               && held.proportional <= weights * 6 / 10;
-      },
-      20s));
-    MESSAGE(worker << ": " << format_bytes(held.resident) << " resident, "
-                   << format_bytes(held.proportional) << " proportional");
-  }
+  check_one_copy(c);
+}
+
+TEST_CASE("QU-41: workers of one host that get a model from another share one"
+          " physical copy, too") {
+  temporary_directory nothing;
+  auto nodes = apart();
+  nodes["far"] = "    roles: [worker]\n    host: far\n"
+                 "    devices: [{type: emulated, kind: other}]\n";
+  for (std::string worker : {"w1", "w2"})
+    nodes[worker] += "    models: " + nothing.path() + "\n";
+  live_cluster c{nodes, "  - {model: ballast, replicas: 2, device: cpu}\n",
+                 bundles, "bulk: {rate: 100MB/s}\n"};
+  c.start_all();
+  REQUIRE(c.wait_ready());
+  check_one_copy(c);
 }
 
 TEST_CASE("e2e: a second process with the same data directory is refused") {

@@ -140,6 +140,23 @@ TEST_CASE(
           {"w1", chunks}, {"w2", chunks}, {"w3", chunks}, {"w4", chunks}});
 }
 
+TEST_CASE("QU-41: of two nodes of one host one gets a model, and the other no"
+          " chunk before it, unless that one is lost") {
+  for (size_t phase : {0, 1, 6, 11}) {
+    CAPTURE(phase);
+    chain_of_four x{"travels-shared"};
+    x.until("w3", phase);
+    CHECK(x.came["w5"].empty());
+    if (phase > 0)
+      x.c.kill("w3");
+    else
+      x.until("w3", chunks);
+    CHECK(x.came["w5"].empty());
+    x.c.advance(1s);
+    x.check_others(phase > 0 ? "w3" : "");
+  }
+}
+
 TEST_CASE("FP-47: a large model reaches four hosts in hardly more time than"
           " one") {
   constexpr size_t many = 80;

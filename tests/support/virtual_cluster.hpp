@@ -213,10 +213,12 @@ private:
       out.spec.network.store = {{1 << 20}, 0us};
     }
     if (wanted.model.starts_with("travels")) {
-      auto chunks = wanted.model == "travels" ? 12u : 80u;
+      auto chunks = wanted.model == "travels-far" ? 80u : 12u;
       small.bytes.value = (chunks << 20) - 4096; // and what says where it lies
       small.on = {"w1"};
       small.versions = 1;
+      if (wanted.model == "travels-shared")
+        config.nodes["w3"].host = config.nodes["w5"].host = "shared";
     }
     out.spec.bundles = {{wanted.model, small}};
     small.on.clear();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <set>
+
 #include "tests/support/cluster_views.hpp"
 
 using namespace millrace;
@@ -285,4 +287,44 @@ TEST_CASE("placement: a replica is ready before it is warm where nothing else"
   auto other = reconcile(view, {want(1, "2")});
   REQUIRE(other.deploy.size() == 1);
   CHECK_FALSE(other.deploy[0].at_once); // the old version serves meanwhile
+}
+
+TEST_CASE("placement: what others are to give goes where there is memory for"
+          " it") {
+  auto view = workers(4);
+  for (auto& [name, node] : view.nodes) {
+    node.fetches = true;
+    node.models[0].content = "content";
+    if (name != "w1")
+      node.models.clear();
+  }
+  auto other = view.nodes["w1"].models[0];
+  other.model = "other";
+  view.nodes["w1"].models.push_back(other);
+  view.nodes["w1"].devices.clear();
+  view.nodes["w2"].cache_memory = 99;  // of 100
+  view.nodes["w3"].cache_memory = 150; // one of the two
+  view.nodes["w4"].cache_memory = 200;
+  auto of_other = want(2);
+  of_other.model = "other";
+  auto plan = settle(view, {want(2), of_other});
+  std::multiset<std::string> there;
+  for (auto& x : plan.deploy)
+    there.insert(x.model + " on " + x.node);
+  CHECK(there
+        == std::multiset<std::string>{"m on w3", "m on w4", "other on w4",
+                                      "other on w4"});
+  // One that is there is shared.
+  plan = settle(view, {want(4), of_other});
+  CHECK(plan.deploy.size() == 2);
+  for (auto& node : {"w3", "w4"})
+    view.nodes[node].cache_memory = 99;
+  of_other.replicas = 0;
+  view.nodes["w3"].replicas.clear();
+  view.nodes["w4"].replicas.clear();
+  plan = reconcile(view, {want(1)});
+  CHECK(plan.deploy.empty());
+  CHECK(plan.notes["m"]
+        == "no node has memory for its 100 B, which others are to give it:"
+           " cache.memory is 99 B at most");
 }

@@ -128,6 +128,10 @@ int main(int argc, char** argv) {
   app.footer(commands);
   try {
     app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& e) {
+    return words.empty()
+             ? app.exit(e)
+             : all_written(print_help(output_form::text, {words.front()}));
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? exit_ok : exit_wrong_call;
   }

@@ -8,6 +8,7 @@
 #include <functional>
 #include <iostream>
 #include <map>
+#include <tuple>
 
 #include "models/chunks.hpp"
 #include "runtime/text.hpp"
@@ -58,7 +59,8 @@ void draw(const chain_status& x) {
                   ? "nobody has all of it"
                   : joined(x.sources, " + ", [](auto& y) { return y; }));
   for (auto& hop : x.hops)
-    std::cout << " > " << hop.node;
+    if (hop.after.empty())
+      std::cout << " > " << hop.node;
   std::cout << "\n";
   auto* slowest = slowest_of(x);
   size_t width = 0;
@@ -73,7 +75,9 @@ void draw(const chain_status& x) {
     if (hop.rate > 0)
       std::cout << ", " << format_bytes(static_cast<uint64_t>(hop.rate))
                 << "/s";
-    if (hop.from.empty())
+    if (!hop.after.empty())
+      std::cout << ", shares it once " << hop.after << " has it: one host";
+    else if (hop.from.empty())
       std::cout << ", waits for somebody who has it";
     if (!hop.trouble.empty())
       std::cout << "; the last one was lost: " << hop.trouble;
@@ -95,6 +99,9 @@ int show_chains(shell& in, const arguments&) {
     std::cout << "no model is on its way from host to host\n";
   for (auto& chain : x->chains)
     draw(chain);
+  std::sort(x->copies.begin(), x->copies.end(), [](auto& a, auto& b) {
+    return std::tie(a.model, a.version) < std::tie(b.model, b.version);
+  });
   table rows{{"MODEL", "VERSION", "COPIES", "HOSTS"}};
   for (auto& y : x->copies)
     rows.push_back({y.model, std::to_string(y.version),

@@ -75,7 +75,7 @@ void node::start() {
               "simulated://" + name_,
               {},
               mine.rack,
-              name_,
+              mine.host.empty() ? name_ : mine.host,
               static_cast<uint64_t>(link.bytes_per_second)};
   for (auto x : mine.roles)
     self.roles.emplace_back(to_string(x));

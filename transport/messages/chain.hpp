@@ -72,7 +72,11 @@ struct holdings {
   std::string address; ///< of its bulk endpoint
   std::vector<holding> contents;
   caf::strong_actor_ptr relay;
-  MILLRACE_FIELDS(holdings, node, incarnation, rack, address, contents, relay)
+  /// That the node is on; those on one share what they have in memory. Empty:
+  /// it shares nothing.
+  std::string host = {};
+  MILLRACE_FIELDS(holdings, node, incarnation, rack, address, contents, relay,
+                  host)
 };
 
 /// Whom to get a content from.
@@ -89,7 +93,10 @@ struct bulk_origin {
 struct bring {
   std::string content;
   std::vector<bulk_origin> from;
-  MILLRACE_FIELDS(bring, content, from)
+  /// Not yet: this node of the same host gets it, and will share it. Empty:
+  /// none does.
+  std::string after = {};
+  MILLRACE_FIELDS(bring, content, from, after)
 };
 
 /// Chain controller to relay: others are to get this from you. Have it in
@@ -128,7 +135,8 @@ struct chain_hop {
   uint64_t missing = 0;          ///< of those
   double rate = 0;               ///< bytes a second, lately
   std::string trouble;           ///< as in holding
-  MILLRACE_FIELDS(chain_hop, node, from, chunks, missing, rate, trouble)
+  std::string after;             ///< as in bring
+  MILLRACE_FIELDS(chain_hop, node, from, chunks, missing, rate, trouble, after)
 };
 
 /// Hosts that get one content, each from the one before it.

@@ -94,9 +94,9 @@ struct replica_status {
   replica_condition state = replica_condition::starting;
   std::string reason; ///< with failed
   uint64_t memory = 0;
-  microseconds load{0};
-  microseconds warm_up{0};
-  microseconds fetch{0}; ///< until its bundle was there and verified
+  microseconds load{0};    ///< from when its bundle was there
+  microseconds warm_up{0}; ///< after that
+  microseconds fetch{0};   ///< until its bundle was there and verified
   /// With failed: it was ended, for a batch that took too long. Its requests
   /// are to blame, not the model.
   bool overran = false;
@@ -119,8 +119,9 @@ struct inventory {
   caf::strong_actor_ptr supervisor;
   caf::strong_actor_ptr gateway; ///< null where there is none
   bool fetches = false; ///< bundles that other nodes have, when it needs them
+  uint64_t cache_memory = 0; ///< bytes for those, at most; 0: it does not know
   MILLRACE_FIELDS(inventory, node, devices, models, kept, replicas, draining,
-                  epoch, sequence, supervisor, gateway, fetches)
+                  epoch, sequence, supervisor, gateway, fetches, cache_memory)
 };
 
 /// A controller whose placement knows nothing yet asks for inventories.
