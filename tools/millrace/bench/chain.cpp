@@ -60,7 +60,9 @@ public:
     return out;
   }
 
-  /// How it went until all of them had all of it, verified.
+  /// How it went from the decision that they are to have it, which a controller
+  /// that has just begun is slow to make, until all of them had all of it,
+  /// verified.
   struct outcome {
     double seconds = 0;
     double relay_cost = 0; ///< seconds of processor time a byte, of a host
@@ -75,7 +77,6 @@ public:
     wanted.device = "sink";
     auto& shell = hosts_->shell();
     auto used = receivers_seconds();
-    auto begin = steady_now();
     auto ordered = shell.ask<done>("./registry", set_model{wanted, false, {}});
     if (!ordered)
       return ordered.failure();
@@ -90,7 +91,10 @@ public:
                      "all had the model before a relay could be killed; see "
                        + hosts_->folder(),
                      {}};
-      return outcome{to_seconds(steady_now() - begin), relay_cost(used)};
+      auto took = since_decision();
+      if (!took)
+        return took.failure();
+      return outcome{*took, relay_cost(used)};
     }
     return error{ec::unavailable,
                  "not every host had the model after "
@@ -134,6 +138,17 @@ private:
     for (size_t host = 1; host <= receivers(); ++host)
       out += hosts_->node(host).processor_seconds();
     return out;
+  }
+
+  /// Seconds since the first of the starts was decided.
+  result<double> since_decision() {
+    auto list = hosts_->shell().ask<start_list>("./placement", get_starts{});
+    if (!list)
+      return list.failure();
+    microseconds out{0};
+    for (auto& x : list->starts)
+      out = std::max(out, x.ago);
+    return to_seconds(out);
   }
 
   bool all_have_it() {
