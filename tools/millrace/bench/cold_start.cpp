@@ -385,8 +385,8 @@ void add_cold_start_bench(CLI::App& bench, common_options& common,
   auto x = std::make_shared<cold_start_options>();
   auto* verb = add_subverb(
     bench, "coldstart",
-    "From the order to the first answer, by where a model's bytes are", common,
-    run, [x, &common] { return run_cold_start(*x, common); });
+    "From the decision to the first answer, by where a model's bytes are",
+    common, run, [x, &common] { return run_cold_start(*x, common); });
   add_served_options(*verb, *x, "the one of --model");
   verb->add_option("--model", x->model, "Which is loaded")
     ->capture_default_str();

@@ -19,7 +19,7 @@ result<starts_by_order::seconds> starts_by_order::load(uint64_t copies) {
   auto begin = steady_now();
   if (auto done = want(copies); !done)
     return done.failure();
-  auto ready = to_seconds(steady_now() - begin);
+  auto ready = steady_now();
   if (request_.model.empty()) {
     auto request = request_for(model_, *gateway_);
     if (!request)
@@ -30,38 +30,65 @@ result<starts_by_order::seconds> starts_by_order::load(uint64_t copies) {
   auto open = copies == 1 ? 1 : for_each_copy * copies;
   for (uint64_t i = 0; i < open; ++i)
     gateway_->submit(request_);
-  seconds out{ready, 0};
+  timestamp first;
   for (uint64_t i = 0; i < open; ++i) {
     auto x = gateway_->receive(load_patience);
     if (!x || x->reply.status != ec::ok)
       return x ? error{x->reply.status, x->reply.error, {}}
                : error{ec::unavailable, "no answer", {}};
     if (i == 0)
-      out.first_answer = to_seconds(steady_now() - begin);
+      first = steady_now();
   }
+  auto decided = decision_after(begin);
+  if (!decided)
+    return decided.failure();
+  return seconds{to_seconds(ready - *decided), to_seconds(first - *decided)};
+}
+
+/// When the first start since then was decided.
+result<timestamp> starts_by_order::decision_after(timestamp order) {
+  auto x = shell_->ask<start_list>("./placement", get_starts{});
+  if (!x)
+    return x.failure();
+  auto out = steady_now();
+  for (auto& start : x->starts)
+    if (auto at = steady_now() - start.ago; at >= order)
+      out = std::min<timestamp>(out, at);
   return out;
+}
+
+/// How it is, once it is registered.
+result<model_status> starts_by_order::status() {
+  for (auto until = steady_now() + load_patience; steady_now() < until;
+       shell_->idle(look_again)) {
+    auto list = shell_->ask<model_list>("./registry", get_models{});
+    if (!list)
+      return list.failure();
+    if (!list->models.empty())
+      return list->models.front();
+  }
+  return error{ec::unknown_model, model_ + " is not registered", {}};
 }
 
 /// Orders so many copies, and waits until they are there and no others.
 result<void> starts_by_order::want(uint64_t copies) {
-  auto list = shell_->ask<model_list>("./registry", get_models{});
-  if (!list)
-    return list.failure();
-  auto settings = list->models.at(0).settings;
-  settings.replicas = copies;
+  auto is = status();
+  if (!is)
+    return is.failure();
+  is->settings.replicas = copies;
   auto done_so =
-    shell_->ask<done>("./registry", set_model{settings, false, {}});
+    shell_->ask<done>("./registry", set_model{is->settings, false, {}});
   if (!done_so)
     return done_so.failure();
   std::string note;
   for (auto until = steady_now() + load_patience; steady_now() < until;) {
     shell_->idle(look_again);
-    list = shell_->ask<model_list>("./registry", get_models{});
-    if (!list)
-      return list.failure();
-    auto& x = list->models.at(0);
-    note = x.note;
-    if (x.settings.replicas == copies && x.ready == copies && x.starting == 0)
+    is = status();
+    if (!is)
+      return is.failure();
+    note = is->note;
+    if (is->settings.replicas == copies && is->ready == copies
+        && is->starting == 0)
       return {};
   }
   return error{ec::unavailable,

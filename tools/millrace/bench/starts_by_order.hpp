@@ -21,7 +21,8 @@ public:
       gateway_(&gateway),
       shell_(&shell) {}
 
-  /// Seconds since the order.
+  /// Since the decision that the copies are to be there. That follows the order
+  /// at once, but where a controller has just begun.
   struct seconds {
     double ready = 0;
     double first_answer = 0;
@@ -36,7 +37,9 @@ public:
   result<replica_start> latest();
 
 private:
+  result<model_status> status();
   result<void> want(uint64_t copies);
+  result<timestamp> decision_after(timestamp order);
 
   std::string model_;
   client* gateway_;
