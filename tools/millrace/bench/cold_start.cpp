@@ -88,6 +88,10 @@ private:
   std::vector<std::string> paths_;
 };
 
+/// What a start has put off until nothing else is to do is done, or was given
+/// up when that replica ended: it is not part of the next start.
+constexpr auto until_quiet = 1s;
+
 /// Waits until all workers of a cluster are there. Errors: unavailable.
 result<void> meet(cluster_by_order& x, size_t workers) {
   for (auto until = steady_now() + 30s; steady_now() < until;
@@ -126,8 +130,7 @@ public:
     auto model = bundle_store{bundles_}.open(options_.model, "", verify::sizes);
     if (!model)
       return model.failure();
-    signature_ = model->info.signature;
-    bytes_ = model->info.weights.bytes;
+    model_ = model->info;
     if (options_.parts > 0)
       if (auto fine =
             check_cuts({options_.parts, {}, {}, 1}, model->info.layers.size());
@@ -153,8 +156,9 @@ private:
   /// Of its input.
   std::string shape_text() const {
     return "["
-           + joined(with_rows(signature_, signature_.inputs.at(0), 1), ", ",
-                    [](auto n) { return std::to_string(n); })
+           + joined(
+             with_rows(model_.signature, model_.signature.inputs.at(0), 1),
+             ", ", [](auto n) { return std::to_string(n); })
            + "]";
   }
 
@@ -168,7 +172,7 @@ private:
 
   result<void> run_round(figures& all) {
     show("a bare program");
-    auto bare = run_bare(options_.file, signature_);
+    auto bare = run_bare(options_.file, model_.signature);
     if (!bare)
       return bare.failure();
     for (auto where : {isolation_mode::thread, isolation_mode::process})
@@ -190,7 +194,7 @@ private:
        workers,
        recording::off,
        where},
-      options_.model);
+      model_);
     if (out)
       if (auto met = meet(*out, workers); !met)
         return met.failure();
@@ -216,6 +220,7 @@ private:
         return steps.failure();
       if (auto done = model.unload(); !done)
         return done;
+      node->shell().idle(until_quiet);
       auto name = "in a " + how + ", from " + place + ": ";
       all.add(name + "first answer", "s", took->first_answer, bare.all(),
               bare_name);
@@ -232,10 +237,10 @@ private:
 
   /// What another host has, and an object store, over a link of a known speed.
   result<void> run_far(const bare_run& bare, figures& all) {
-    auto rate = plain_rate(std::min<uint64_t>(bytes_, 64u << 20));
+    auto rate = plain_rate(std::min<uint64_t>(model_.weights.bytes, 64u << 20));
     if (!rate)
       return rate.failure();
-    auto ideal = static_cast<double>(bytes_) / *rate + bare.first;
+    auto ideal = static_cast<double>(model_.weights.bytes) / *rate + bare.first;
     constexpr auto ideal_name = "S/B + its first run";
     auto other = run_from_host();
     if (!other)
@@ -303,7 +308,7 @@ private:
     auto gateway = (*hosts)->connect();
     if (!gateway)
       return gateway.failure();
-    starts_by_order model{options_.model, *gateway, (*hosts)->shell()};
+    starts_by_order model{model_, *gateway, (*hosts)->shell()};
     auto took = model.load();
     return took ? result<double>{took->first_answer} : took.failure();
   }
@@ -354,8 +359,7 @@ private:
   bundle_files files_;
   progress_bar& bar_;
   scratch_folder folder_;
-  signature signature_;
-  uint64_t bytes_ = 0;
+  manifest model_;
   int round_ = 0;
 };
 

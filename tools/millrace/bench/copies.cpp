@@ -60,7 +60,8 @@ public:
       bundle_store{bundles_}.open(options_.model, "", verify::hashes);
     if (!model)
       return model.failure();
-    parameters_ = static_cast<double>(model->info.weights.bytes);
+    auto info = model->info;
+    parameters_ = static_cast<double>(info.weights.bytes);
     auto pass =
       bytes_of_pass(std::make_shared<const bundle>(std::move(*model)));
     if (!pass)
@@ -77,7 +78,7 @@ public:
            0,
            recording::off,
            where},
-          options_.model);
+          info);
         if (!node)
           return node.failure();
         where_ = "in a " + how + " each, ";

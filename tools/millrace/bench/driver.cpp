@@ -63,21 +63,24 @@ std::pair<double, double> latency(const std::function<nanoseconds()>& once,
   return {all.quantile(.5), all.quantile(.99)};
 }
 
+infer request_of(const std::string& model, const signature& takes,
+                 int64_t rows) {
+  infer out;
+  out.model = model;
+  for (auto& spec : takes.inputs)
+    out.inputs.push_back(
+      {"", *tensor::zeros(spec.type, with_rows(takes, spec, rows))});
+  return out;
+}
+
 result<infer> request_for(const std::string& model, client& gateway,
                           int64_t rows) {
   auto models = gateway.models();
   if (!models)
     return models.failure();
-  infer out;
-  out.model = model;
-  for (auto& m : *models) {
-    if (m.model != model)
-      continue;
-    for (auto& spec : m.signature.inputs)
-      out.inputs.push_back(
-        {"", *tensor::zeros(spec.type, with_rows(m.signature, spec, rows))});
-    return out;
-  }
+  for (auto& m : *models)
+    if (m.model == model)
+      return request_of(model, m.signature, rows);
   return error{
     ec::unknown_model, "the bench's nodes do not serve " + model, {}};
 }

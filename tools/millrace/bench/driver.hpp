@@ -40,7 +40,11 @@ private:
 std::pair<double, double> latency(const std::function<nanoseconds()>& once,
                                   microseconds length);
 
-/// A request of so many rows, all zero, for a model that a gateway knows.
+/// A request of so many rows, all zero.
+infer request_of(const std::string& model, const signature& takes,
+                 int64_t rows = 1);
+
+/// The same for a model that a gateway knows.
 /// Errors: unavailable; unknown_model.
 result<infer> request_for(const std::string& model, client& gateway,
                           int64_t rows = 1);

@@ -16,74 +16,87 @@ constexpr auto look_again = 5ms;
 } // namespace
 
 result<starts_by_order::seconds> starts_by_order::load(uint64_t copies) {
-  auto begin = steady_now();
-  if (auto done = want(copies); !done)
+  auto ordered = steady_now();
+  if (auto done = order(copies); !done)
     return done.failure();
-  auto ready = steady_now();
-  if (request_.model.empty()) {
-    auto request = request_for(model_, *gateway_);
-    if (!request)
-      return request.failure();
-    request_ = std::move(*request);
-  }
   // As many at a time as have something to do each, when it is shared out.
   auto open = copies == 1 ? 1 : for_each_copy * copies;
-  for (uint64_t i = 0; i < open; ++i)
-    gateway_->submit(request_);
-  timestamp first;
-  for (uint64_t i = 0; i < open; ++i) {
-    auto x = gateway_->receive(load_patience);
-    if (!x || x->reply.status != ec::ok)
-      return x ? error{x->reply.status, x->reply.error, {}}
-               : error{ec::unavailable, "no answer", {}};
-    if (i == 0)
-      first = steady_now();
-  }
-  auto decided = decision_after(begin);
-  if (!decided)
-    return decided.failure();
-  return seconds{to_seconds(ready - *decided), to_seconds(first - *decided)};
-}
-
-/// When the first start since then was decided.
-result<timestamp> starts_by_order::decision_after(timestamp order) {
+  if (copies > 1)
+    if (auto there = wait_for(copies); !there)
+      return there.failure();
+  auto first = answers(open);
+  if (!first)
+    return first.failure();
+  if (auto there = wait_for(copies); !there)
+    return there.failure();
   auto x = shell_->ask<start_list>("./placement", get_starts{});
   if (!x)
     return x.failure();
-  auto out = steady_now();
+  auto decided = *first, ready = ordered;
   for (auto& start : x->starts)
-    if (auto at = steady_now() - start.ago; at >= order)
-      out = std::min<timestamp>(out, at);
-  return out;
+    if (auto at = steady_now() - start.ago; at >= ordered) {
+      decided = std::min<timestamp>(decided, at);
+      ready = std::max<timestamp>(ready, at + start.ready);
+    }
+  return seconds{to_seconds(ready - decided), to_seconds(*first - decided)};
 }
 
-/// How it is, once it is registered.
+/// Has so many requests answered, and tells when the first was. What is refused
+/// for there is no replica yet is asked again.
+result<timestamp> starts_by_order::answers(uint64_t open) {
+  auto until = steady_now() + load_patience;
+  for (uint64_t i = 0; i < open; ++i)
+    gateway_->submit(request_);
+  std::optional<timestamp> first;
+  for (uint64_t i = 0; i < open;) {
+    auto x = gateway_->receive(load_patience);
+    if (!x)
+      return error{ec::unavailable, "no answer", {}};
+    if (x->reply.status == ec::ok) {
+      first = first.value_or(steady_now());
+      ++i;
+      continue;
+    }
+    auto is_early = x->reply.status == ec::unavailable
+                    || x->reply.status == ec::unknown_model;
+    if (!is_early || steady_now() > until)
+      return error{x->reply.status, x->reply.error, {}};
+    shell_->idle(look_again);
+    gateway_->submit(request_);
+  }
+  return *first;
+}
+
 result<model_status> starts_by_order::status() {
+  auto list = shell_->ask<model_list>("./registry", get_models{});
+  if (!list)
+    return list.failure();
+  return list->models.empty() ? model_status{} : list->models.front();
+}
+
+/// That there are to be so many copies, once the model is registered.
+result<void> starts_by_order::order(uint64_t copies) {
   for (auto until = steady_now() + load_patience; steady_now() < until;
        shell_->idle(look_again)) {
-    auto list = shell_->ask<model_list>("./registry", get_models{});
-    if (!list)
-      return list.failure();
-    if (!list->models.empty())
-      return list->models.front();
+    auto is = status();
+    if (!is)
+      return is.failure();
+    if (is->settings.model.empty())
+      continue;
+    is->settings.replicas = copies;
+    auto x =
+      shell_->ask<done>("./registry", set_model{is->settings, false, {}});
+    return x ? result<void>{} : x.failure();
   }
   return error{ec::unknown_model, model_ + " is not registered", {}};
 }
 
-/// Orders so many copies, and waits until they are there and no others.
-result<void> starts_by_order::want(uint64_t copies) {
-  auto is = status();
-  if (!is)
-    return is.failure();
-  is->settings.replicas = copies;
-  auto done_so =
-    shell_->ask<done>("./registry", set_model{is->settings, false, {}});
-  if (!done_so)
-    return done_so.failure();
+/// Until so many copies are there and no others.
+result<void> starts_by_order::wait_for(uint64_t copies) {
   std::string note;
-  for (auto until = steady_now() + load_patience; steady_now() < until;) {
-    shell_->idle(look_again);
-    is = status();
+  for (auto until = steady_now() + load_patience; steady_now() < until;
+       shell_->idle(look_again)) {
+    auto is = status();
     if (!is)
       return is.failure();
     note = is->note;
@@ -98,6 +111,11 @@ result<void> starts_by_order::want(uint64_t copies) {
                {}};
 }
 
+result<void> starts_by_order::unload() {
+  auto done = order(0);
+  return done ? wait_for(0) : done;
+}
+
 result<replica_start> starts_by_order::latest() {
   auto x = shell_->ask<start_list>("./placement", get_starts{});
   if (!x)
@@ -108,7 +126,7 @@ result<replica_start> starts_by_order::latest() {
 }
 
 result<cluster_by_order> cluster_by_order::start(const bench_setup& x,
-                                                 const std::string& model) {
+                                                 const manifest& model) {
   cluster_by_order out;
   auto nodes = bench_cluster::start(x);
   if (!nodes)

@@ -8,6 +8,8 @@
 #include "client/client.hpp"
 #include "client/operator_client.hpp"
 #include "millrace/bench/bench_cluster.hpp"
+#include "millrace/bench/driver.hpp"
+#include "models/manifest.hpp"
 #include "transport/messages/all.hpp"
 
 namespace millrace {
@@ -16,8 +18,10 @@ namespace millrace {
 /// unloaded.
 class starts_by_order {
 public:
-  starts_by_order(std::string model, client& gateway, operator_client& shell)
-    : model_(std::move(model)),
+  starts_by_order(const manifest& model, client& gateway,
+                  operator_client& shell)
+    : model_(model.name),
+      request_(request_of(model.name, model.signature)),
       gateway_(&gateway),
       shell_(&shell) {}
 
@@ -28,23 +32,25 @@ public:
     double first_answer = 0;
   };
 
-  /// Orders so many copies, and has each answer something, or nearly so.
+  /// Orders so many copies, and has each answer something, or nearly so. A
+  /// request waits for one copy from the order on.
   /// Errors: unavailable, with why they are not there.
   result<seconds> load(uint64_t copies = 1);
-  result<void> unload() { return want(0); }
+  result<void> unload();
 
   /// How the latest start went, as the controller knows it.
   result<replica_start> latest();
 
 private:
   result<model_status> status();
-  result<void> want(uint64_t copies);
-  result<timestamp> decision_after(timestamp order);
+  result<void> order(uint64_t copies);
+  result<void> wait_for(uint64_t copies);
+  result<timestamp> answers(uint64_t open);
 
   std::string model_;
+  infer request_;
   client* gateway_;
   operator_client* shell_;
-  infer request_; ///< once it is known what the model takes
 };
 
 /// A cluster on this host with one model, which it does not serve yet.
@@ -52,7 +58,7 @@ class cluster_by_order {
 public:
   /// Errors: as bench_cluster's.
   static result<cluster_by_order> start(const bench_setup& x,
-                                        const std::string& model);
+                                        const manifest& model);
 
   bench_cluster& nodes() { return *nodes_; }
   operator_client& shell() { return *shell_; }
