@@ -120,11 +120,14 @@ void placement_state::give_order(inventory& node,
 }
 
 void placement_state::note_failure(const replica_status& x) {
-  std::erase_if(troubles_,
-                [this](auto& y) { return y.second.rules.is_over(now()); });
-  auto& t = troubles_[troubles_of(x.what)];
+  auto key = troubles_of(x.what);
+  std::erase_if(troubles_, [&](auto& y) {
+    return y.first != key && y.second.rules.is_over(now());
+  });
+  auto& t = troubles_[key];
   auto was = t.rules.is_in_force();
-  t.rules.on_failure(now());
+  t.rules.on_failure(now(),
+                     now() - starts_.begun(x.what.replica).value_or(now()));
   t.reason = x.what.replica + " on " + x.what.node + ": " + x.reason;
   if (t.rules.is_in_force() && !was)
     log_event(log_level::error, "placement", "quarantine",

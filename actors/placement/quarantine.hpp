@@ -12,13 +12,17 @@ namespace millrace {
 /// pause that doubles from a second to half a minute; a minute without failure
 /// begins anew. One that has failed three times within a minute is in
 /// quarantine. Failures within a pause count as one: a device that goes takes
-/// all its replicas with it. Pure.
+/// all its replicas with it. The time in which a replica tried to start, and
+/// failed, counts for none: one that takes a minute to fail is no better. Pure.
 class quarantine {
 public:
-  /// A replica of it has failed.
-  void on_failure(timestamp now) {
+  /// A replica of it has failed: after it had tried to start for so long, or
+  /// after it was ready.
+  void on_failure(timestamp now, nanoseconds trying = 0ns) {
     if (now < again_)
       return;
+    for (auto& x : lately_)
+      x += trying;
     if (is_over(now))
       failures_ = 0;
     ++failures_;

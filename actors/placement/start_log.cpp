@@ -52,6 +52,13 @@ void start_log::on_lost(const std::string& node) {
       give_up(e, "its node was lost");
 }
 
+std::optional<timestamp> start_log::begun(const std::string& replica) const {
+  for (auto& e : entries_)
+    if (e.what.how.what.replica == replica && e.what.ready == 0us)
+      return e.decided;
+  return std::nullopt;
+}
+
 std::vector<replica_start> start_log::list(timestamp now) const {
   std::vector<replica_start> out;
   out.reserve(entries_.size());

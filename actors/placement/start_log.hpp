@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,10 @@ public:
 
   /// A node is gone.
   void on_lost(const std::string& node);
+
+  /// When it was decided that this one is to be there; none where it is not
+  /// known, or has been ready.
+  std::optional<timestamp> begun(const std::string& replica) const;
 
   /// The latest first.
   std::vector<replica_start> list(timestamp now) const;

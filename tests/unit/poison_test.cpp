@@ -30,6 +30,18 @@ TEST_CASE("P15: three failures within a minute put a model in quarantine") {
   CHECK(x.is_in_force());
 }
 
+TEST_CASE("P15: the time in which replicas tried to start counts for none") {
+  quarantine x;
+  auto when = at(0s);
+  for (int i = 0; i < 3; ++i) {
+    CHECK_FALSE(x.is_in_force());
+    when += 61s; // each tries for a minute
+    x.on_failure(when, 61s);
+    when = x.again();
+  }
+  CHECK(x.is_in_force());
+}
+
 TEST_CASE("P15: failures within a pause count as one") {
   quarantine x;
   for (int i = 0; i < 8; ++i)

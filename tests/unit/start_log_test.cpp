@@ -40,7 +40,9 @@ TEST_CASE("start_log: times count from the decision, the latest comes first") {
   x.on_inventory(says("w1", "a"), decided_at + 2ms);
   x.on_inventory(says("w1", "a"), decided_at + 20ms);
   x.on_inventory(says("w2", "a", replica_condition::ready), decided_at + 30ms);
+  CHECK(x.begun("a") == decided_at);
   x.on_inventory(says("w1", "a", replica_condition::ready), decided_at + 50ms);
+  CHECK_FALSE(x.begun("a")); // it is ready
   x.on_inventory(says("w1", "a", replica_condition::ready), decided_at + 70ms);
   x.on_inventory(says("w1"), decided_at + 90ms);
   auto all = x.list(decided_at + 2s);
