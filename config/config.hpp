@@ -231,9 +231,10 @@ struct bulk_config {
         " the way can read models, but not change them, nor ask for any: what"
         " comes is verified, and who asks has to know a secret that the"
         " controller gave them"},
-      note{"what a worker gives to others, at most, in bytes a second; 0: not"
-           " limited",
-           0},
+      note{
+        "what a worker gives to others, at most, as 10Gbit/s or 1GB/s; 0: not"
+        " limited",
+        0},
       note{"one that gets nothing for so long, although it could, does not hold"
            " up others any more",
            0.05, 60},

@@ -56,6 +56,11 @@ const model_info* bundle_of(const cluster_view& view, const std::string& model,
   return nullptr;
 }
 
+bool has_kept(const inventory& node, const model_info& x) {
+  auto* kept = find_in(node.kept, x.model, x.version);
+  return kept != nullptr && kept->content == x.content;
+}
+
 const model_info* bundle_for(const cluster_view& view, const inventory& node,
                              const std::string& model, uint64_t version) {
   if (auto* mine = bundle_on(node, model, version))
@@ -63,9 +68,7 @@ const model_info* bundle_for(const cluster_view& view, const inventory& node,
   auto* meant = bundle_of(view, model, version);
   if (meant == nullptr || meant->content.empty())
     return nullptr;
-  auto* kept = find_in(node.kept, model, version);
-  auto has_it = kept != nullptr && kept->content == meant->content;
-  return has_it || node.fetches ? meant : nullptr;
+  return has_kept(node, *meant) || node.fetches ? meant : nullptr;
 }
 
 namespace {

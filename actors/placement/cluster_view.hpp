@@ -45,6 +45,9 @@ bool is_there(const replica_status& x);
 const model_info* bundle_on(const inventory& node, const std::string& model,
                             uint64_t version);
 
+/// Whether a node has kept that bundle, which came from others.
+bool has_kept(const inventory& node, const model_info& x);
+
 /// The bundle of a model that a node has, or can get from one that has it; null
 /// where it can do neither.
 const model_info* bundle_for(const cluster_view& view, const inventory& node,

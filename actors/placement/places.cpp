@@ -89,6 +89,9 @@ bool places::can_get(const inventory& node, const std::string& model,
                      uint64_t version, const layer_range& layers) const {
   if (node.cache_memory == 0 || bundle_on(node, model, version) != nullptr)
     return true;
+  auto* its = bundle_for(view_, node, model, version);
+  if (its != nullptr && has_kept(node, *its))
+    return true;
   auto bytes = of(node, model, version, layers).bytes;
   if (auto there = from_others_.find(node.node.name);
       there != from_others_.end()) {

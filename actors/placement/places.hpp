@@ -69,7 +69,7 @@ public:
   footprint of(const inventory& node, const replica_status& x) const;
 
   /// Whether a node has memory for layers that others have to give it, beside
-  /// what its replicas have of others. What is on its own disk needs none.
+  /// what its replicas have of others. What it has needs none.
   bool can_get(const inventory& node, const std::string& model,
                uint64_t version, const layer_range& layers) const;
 

@@ -285,6 +285,33 @@ TEST_CASE("replica: one that cannot start leaves its device and neighbours"
   CHECK(state_of("broken") == replica_condition::failed);
 }
 
+TEST_CASE(
+  "P15: a model in quarantine that is unloaded and loaded again is tried"
+  " at once") {
+  virtual_cluster c{1, want(1), ten_ms};
+  auto set = [&](uint64_t replicas) {
+    set_model x;
+    x.settings.model = "broken";
+    x.settings.replicas = replicas;
+    REQUIRE(c.ask_actor<done, registry_actor>("./registry", x));
+    c.advance(100ms);
+  };
+  auto starts = [&] {
+    auto x =
+      c.ask_actor<start_list, placement_actor>("./placement", get_starts{});
+    REQUIRE(x);
+    return std::count_if(x->starts.begin(), x->starts.end(),
+                         [](auto& y) { return y.how.what.model == "broken"; });
+  };
+  set(1);
+  c.advance(20s); // the next pause is long
+  auto before = starts();
+  CHECK(before > 3);
+  set(0);
+  set(1);
+  CHECK(starts() == before + 1);
+}
+
 TEST_CASE("gateway: a model that nobody serves any more makes room for another"
           " when there are as many as may be") {
   gateway_config limits;

@@ -327,4 +327,9 @@ TEST_CASE("placement: what others are to give goes where there is memory for"
   CHECK(plan.notes["m"]
         == "no node has memory for its 100 B, which others are to give it:"
            " cache.memory is 99 B at most");
+  // What it has got once it need not get again.
+  view.nodes["w4"].kept = {view.nodes["w1"].models[0]};
+  plan = reconcile(view, {want(1)});
+  REQUIRE(plan.deploy.size() == 1);
+  CHECK(plan.deploy[0].node == "w4");
 }
