@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "runtime/log.hpp"
 #include "runtime/text.hpp"
@@ -140,23 +141,31 @@ void chain_controller_state::note(const std::string& content) {
 }
 
 /// Of a host with several nodes that want a part one gets it, and the others
-/// have it from its memory then: who waits for whom. One that has begun is not
-/// to stop.
+/// have it from its memory then: who waits for whom. It is one of those in
+/// most of a hurry, that has begun already, with the least to come.
 std::map<std::string, std::string>
 chain_controller_state::who_waits(const part& what,
                                   const chain_book& book) const {
-  auto nodes = book.hosts();
+  std::map<std::string, std::vector<std::string>> wanting; // by host
   for (auto& [node, host] : hosts_)
-    nodes.push_back(node);
-  std::map<std::string, std::string> out, getting; // the latter by host
-  for (auto& node : nodes) {
-    auto& host = hosts_.at(node).host;
-    auto is = stands_in(node, what);
-    if (host.empty() || !is || !is->wants)
+    if (auto is = stands_in(node, what); is && is->wants && !host.host.empty())
+      wanting[host.host].push_back(node);
+  auto begun = book.hosts();
+  auto claim = [&](const std::string& node) {
+    auto* has = find(node, what.first);
+    auto stands = std::count(begun.begin(), begun.end(), node) != 0;
+    return std::tuple{has->rank, !stands, has->missing};
+  };
+  std::map<std::string, std::string> out;
+  for (auto& [host, nodes] : wanting) {
+    if (nodes.size() == 1)
       continue;
-    auto& first = getting.try_emplace(host, node).first->second;
-    if (first != node)
-      out[node] = first;
+    auto first =
+      std::min_element(nodes.begin(), nodes.end(),
+                       [&](auto& a, auto& b) { return claim(a) < claim(b); });
+    for (auto& node : nodes)
+      if (node != *first)
+        out[node] = *first;
   }
   return out;
 }

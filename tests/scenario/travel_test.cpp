@@ -157,6 +157,21 @@ TEST_CASE("QU-41: of two nodes of one host one gets a model, and the other no"
   }
 }
 
+TEST_CASE("QU-41: of two nodes of one host the one that has begun goes on when"
+          " the controller of chains has forgotten them") {
+  chain_of_four x{"travels-shared"};
+  x.until("w3", 1);
+  x.c.node("w3").crash("relay", 0); // of the first by name: it begins anew
+  x.until("w5", 6);
+  auto before = x.came["w3"].size();
+  x.c.crash("./chains");
+  x.until("w5", chunks);
+  CHECK(x.came["w3"].size() == before);
+  x.c.advance(4s);
+  x.check_others("w3");
+  CHECK(x.has_all("w3", true));
+}
+
 TEST_CASE("FP-47: a large model reaches four hosts in hardly more time than"
           " one") {
   constexpr size_t many = 80;
