@@ -7,6 +7,7 @@
 /// same process or on another node.
 
 #include "actors/local_messages.hpp"
+#include "models/device/nvml.hpp"
 
 namespace millrace {
 
@@ -171,6 +172,12 @@ struct observe {
   MILLRACE_FIELDS(observe, executors, replicas)
 };
 
+/// What a monitor's probe of GPUs tells it; in-process only.
+struct gpus_read {
+  std::shared_ptr<const gpu_readings> content;
+  MILLRACE_FIELDS(gpus_read, content)
+};
+
 /// A MONITOR knows how busy its node and its host are.
 using monitor_actor = caf::typed_actor<
   // Who there is to ask.
@@ -178,7 +185,7 @@ using monitor_actor = caf::typed_actor<
   // Usage over the last second.
   caf::replies_to<get_load>::with<node_load>,
   // Private: asks again.
-  caf::reacts_to<tick>>;
+  caf::reacts_to<tick>, caf::reacts_to<gpus_read>>;
 
 /// An INSPECTOR shows people its node as a program on a host.
 using inspector_actor = caf::typed_actor<

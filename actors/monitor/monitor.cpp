@@ -61,7 +61,7 @@ void monitor_state::on_tick() {
   counts_->process_cpu_seconds().set(host.process_seconds);
   counts_->process_resident_memory_bytes().set(
     static_cast<double>(host.resident));
-  read_gpus();
+  ask_gpus();
   auto patience = std::min(longest_patience, period_ / 2);
   auto silent = [](const caf::error&) { /* its usage stays the last one */ };
   for (auto& [device, executor] : things_.executors)
@@ -76,21 +76,34 @@ void monitor_state::on_tick() {
             silent);
 }
 
-/// Those of the host that devices of this node are.
-void monitor_state::read_gpus() {
+/// One that does not answer has no usage after a while.
+void monitor_state::ask_gpus() {
   if (probes_.gpu_of.empty() || !probes_.gpus)
     return;
-  if (auto found = probes_.gpus())
-    gpus_ = std::move(*found);
+  if (asked_ && now() - *asked_ > 2 * period_)
+    gpus_.clear();
+  if (asked_)
+    return;
+  asked_ = now();
+  probes_.gpus([tell = teller<gpus_read>(self_)](auto x) {
+    tell({std::make_shared<const gpu_readings>(std::move(x))});
+  });
+}
+
+/// Those of the host that devices of this node are.
+void monitor_state::on_gpus_read(const gpus_read& x) {
+  asked_.reset();
+  if (*x.content)
+    gpus_ = **x.content;
   else
     gpus_.clear();
   for (auto& [device, number] : probes_.gpu_of)
     if (number < gpus_.size()) {
-      auto& x = gpus_[number];
-      counts_->gpu_busy_ratio(device).set(x.busy);
+      auto& gpu = gpus_[number];
+      counts_->gpu_busy_ratio(device).set(gpu.busy);
       counts_->gpu_memory_bytes(device).set(
-        static_cast<double>(x.memory_used.value));
-      counts_->gpu_watts(device).set(x.watts);
+        static_cast<double>(gpu.memory_used.value));
+      counts_->gpu_watts(device).set(gpu.watts);
     }
 }
 
@@ -119,6 +132,7 @@ monitor(monitor_actor::stateful_pointer<monitor_state> self,
     [&s](observe& x) { s.on_observe(x); },
     [&s](get_load) { return s.on_get_load(); },
     [&s](tick) { s.on_tick(); },
+    [&s](const gpus_read& x) { s.on_gpus_read(x); },
   };
 }
 

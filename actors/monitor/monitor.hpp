@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "actors/handles.hpp"
-#include "models/device/nvml.hpp"
 #include "runtime/host_probe.hpp"
 #include "runtime/metrics.hpp"
 
 namespace millrace {
 
-/// Reads all GPUs of the host: read_gpus, or what stands in for it.
-using gpu_probe = std::function<result<std::vector<gpu_reading>>()>;
+/// Has all GPUs of the host be read, and tells, from whatever thread: their
+/// driver may hang, and who asks must not.
+using gpu_probe = std::function<void(std::function<void(gpu_readings)> tell)>;
 
 /// What a monitor asks beside executors and replicas.
 struct monitor_probes {

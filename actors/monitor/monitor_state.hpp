@@ -19,6 +19,7 @@ struct monitor_state {
   void on_observe(observe& x);
   node_load on_get_load() const;
   void on_tick();
+  void on_gpus_read(const gpus_read& x);
 
 private:
   /// A thing's last count, and its usage up to then.
@@ -29,7 +30,7 @@ private:
     std::optional<Usage> usage;
   };
 
-  void read_gpus();
+  void ask_gpus();
   timestamp now() const;
   template <class Table, class Load>
   void learn(Table& table, const std::string& thing, const Load& x);
@@ -40,7 +41,8 @@ private:
   observe things_;
   std::map<std::string, watched<device_load, device_usage>> devices_;
   std::map<std::string, watched<replica_load, replica_usage>> replicas_;
-  std::vector<gpu_reading> gpus_; ///< of the host, by number
+  std::vector<gpu_reading> gpus_;  ///< of the host, by number
+  std::optional<timestamp> asked_; ///< they are being read, since then
   host_reading host_;
   timestamp host_read_;
   microseconds period_{0};

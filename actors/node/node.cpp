@@ -121,6 +121,7 @@ public:
     system_->await_all_actors_done();
     keys_.reset();
     aside_.reset();
+    gpus_.reset();
     watchdog_.reset();
     bus_->stop();
     http_.reset();
@@ -384,7 +385,12 @@ private:
       return make.failure();
     ground.make_device = std::move(*make);
     ground.probe = read_host;
-    ground.gpus = read_gpus;
+    ground.gpus = [this](auto tell) {
+      std::lock_guard guard{mutex_};
+      if (!gpus_)
+        gpus_.emplace("gpus");
+      gpus_->post([tell = std::move(tell)] { tell(read_gpus()); });
+    };
     ground.aside = [this](std::function<void()> job) {
       std::lock_guard guard{mutex_};
       if (!aside_)
@@ -463,6 +469,7 @@ private:
   std::unique_ptr<http_server> http_;
   std::optional<key_watch> keys_;
   std::optional<worker_thread> aside_; ///< from the first job on
+  std::optional<worker_thread> gpus_;  ///< the same
   std::optional<worker_thread> watchdog_;
   supervisor_actor supervisor_;
   std::mutex mutex_;

@@ -93,7 +93,7 @@ gpu_reading read_one(const nvml& api, nvml_device x) {
 
 } // namespace
 
-result<std::vector<gpu_reading>> read_gpus() {
+gpu_readings read_gpus() {
   static std::mutex mutex;
   std::lock_guard guard{mutex};
   auto* api = nvml::get();

@@ -21,11 +21,13 @@ struct gpu_reading {
   double most_watts = 0; ///< that it may take
 };
 
+using gpu_readings = result<std::vector<gpu_reading>>;
+
 /// Reads all GPUs of the host by NVIDIA's management library, which opens none
 /// of them: it takes some milliseconds at first. Figures that a GPU does not
 /// give are 0. Any thread.
 /// Errors: unavailable when there is no such library, or no GPU.
 /// https://docs.nvidia.com/deploy/nvml-api/
-result<std::vector<gpu_reading>> read_gpus();
+gpu_readings read_gpus();
 
 } // namespace millrace

@@ -16,7 +16,7 @@ namespace {
 using path = std::vector<link_number>;
 
 /// Runs flows to their ends; says when each ended, in seconds.
-std::map<flow_number, double> finish(fabric& net) {
+std::map<flow_number, double> finished(fabric& net) {
   std::map<flow_number, double> out;
   while (net.next_due() != far_future) {
     auto now = net.next_due();
@@ -35,7 +35,7 @@ TEST_CASE("fabric: a flow alone takes its bytes over the slowest link") {
   path p{net.add_link(100), net.add_link(50), net.add_link(200)};
   auto f = net.start(p, 500, at(0s));
   CHECK(net.rate(f) == doctest::Approx(50));
-  CHECK(finish(net)[f] == doctest::Approx(10));
+  CHECK(finished(net)[f] == doctest::Approx(10));
 }
 
 TEST_CASE("fabric: two flows on one link have half of it each") {
@@ -43,7 +43,7 @@ TEST_CASE("fabric: two flows on one link have half of it each") {
   path p{net.add_link(100)};
   auto a = net.start(p, 1000, at(0s));
   auto b = net.start(p, 1000, at(0s));
-  auto ended = finish(net);
+  auto ended = finished(net);
   CHECK(ended[a] == doctest::Approx(20));
   CHECK(ended[b] == doctest::Approx(20));
 }
@@ -53,7 +53,7 @@ TEST_CASE("fabric: who leaves early gives the others his part") {
   path p{net.add_link(100)};
   auto a = net.start(p, 1000, at(0s));
   auto b = net.start(p, 3000, at(0s));
-  auto ended = finish(net);
+  auto ended = finished(net);
   CHECK(ended[a] == doctest::Approx(20));
   CHECK(ended[b] == doctest::Approx(40)); // 1000 in 20 s, then 2000 alone
 }
@@ -63,7 +63,7 @@ TEST_CASE("fabric: who comes late takes his part from then on") {
   path p{net.add_link(100)};
   auto a = net.start(p, 1000, at(0s));
   auto b = net.start(p, 250, at(5s));
-  auto ended = finish(net);
+  auto ended = finished(net);
   CHECK(ended[b] == doctest::Approx(10));
   CHECK(ended[a] == doctest::Approx(12.5));
 }
@@ -75,7 +75,7 @@ TEST_CASE("fabric: in a chain each hop has links of its own") {
     hops.push_back({net.add_link(100), net.add_link(100)});
   for (auto& hop : hops)
     net.start(hop, 1000, at(0s));
-  for (auto& [f, ended] : finish(net))
+  for (auto& [f, ended] : finished(net))
     CHECK(ended == doctest::Approx(10));
 }
 
@@ -86,7 +86,7 @@ TEST_CASE("fabric: an incast shares the receiver's link") {
     path p{net.add_link(100), down};
     net.start(p, 100, at(0s));
   }
-  for (auto& [f, ended] : finish(net))
+  for (auto& [f, ended] : finished(net))
     CHECK(ended == doctest::Approx(8));
 }
 
@@ -143,7 +143,7 @@ TEST_CASE("fabric: a link that slows down slows what crosses it") {
   auto l = net.add_link(100);
   auto f = net.start(path{l}, 1000, at(0s));
   net.set_capacity(l, 10, at(5s));
-  CHECK(finish(net)[f] == doctest::Approx(55));
+  CHECK(finished(net)[f] == doctest::Approx(55));
 }
 
 TEST_CASE("fabric: over a link that carries nothing nothing arrives") {
@@ -153,7 +153,7 @@ TEST_CASE("fabric: over a link that carries nothing nothing arrives") {
   net.set_capacity(l, 0, at(5s));
   CHECK(net.next_due() == far_future);
   net.set_capacity(l, 50, at(105s));
-  CHECK(finish(net)[f] == doctest::Approx(115));
+  CHECK(finished(net)[f] == doctest::Approx(115));
 }
 
 TEST_CASE("fabric: chunks one after the other are one long flow") {
@@ -167,5 +167,5 @@ TEST_CASE("fabric: chunks one after the other are one long flow") {
     net.go_on(f, 100, now);
     CHECK(net.rate(other) == doctest::Approx(50));
   }
-  CHECK(finish(net)[f] == doctest::Approx(20));
+  CHECK(finished(net)[f] == doctest::Approx(20));
 }

@@ -3,8 +3,14 @@
 
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 
+#include <caf/scoped_actor.hpp>
+
+#include "actors/monitor/monitor_state.hpp"
 #include "actors/monitor/usage.hpp"
+#include "runtime/actor.hpp"
+#include "tests/support/eventually.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 using namespace millrace;
@@ -93,6 +99,43 @@ TEST_CASE("monitor: what the driver says of a GPU stands beside its device's"
   CHECK(x.gpu_memory == 12u << 20);
   CHECK(x.gpu_clock == 1500);
   CHECK(x.gpu_watts == 410.5);
+}
+
+TEST_CASE("P17: a driver of GPUs that hangs holds up nobody but itself") {
+  std::mutex mutex;
+  std::vector<std::function<void(gpu_readings)>> asked;
+  auto times = [&] {
+    std::lock_guard guard{mutex};
+    return asked.size();
+  };
+  caf::actor_system_config config;
+  add_error_category(config);
+  caf::actor_system system{config};
+  monitor_probes probes;
+  probes.host = [] { return host_reading{}; };
+  probes.gpus = [&](auto tell) {
+    std::lock_guard guard{mutex};
+    asked.push_back(std::move(tell));
+  };
+  probes.gpu_of = {{"gpu0", 0}};
+  auto watching = system.spawn(monitor, probes,
+                               std::make_shared<metrics>(recording::off), 1ms);
+  auto answers = [&] {
+    auto out = false;
+    caf::scoped_actor self{system};
+    self->request(watching, caf::timespan{10s}, get_load{})
+      .receive([&](const node_load&) { out = true; }, [](const caf::error&) {});
+    return out;
+  };
+  REQUIRE(eventually([&] { return times() == 1; }, 10s));
+  for (int i = 0; i < 20; ++i)
+    CHECK(answers());
+  CHECK(times() == 1); // it is not asked again while it hangs
+  asked[0](error{ec::unavailable, "no GPU any more"});
+  CHECK(eventually([&] { return times() == 2; }, 10s));
+  caf::anon_send_exit(watching, caf::exit_reason::user_shutdown);
+  system.await_all_actors_done();
+  asked.clear(); // which know the actor
 }
 
 TEST_CASE("monitor: the host's part is busy time of all its cores") {
