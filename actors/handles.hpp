@@ -124,7 +124,9 @@ using cache_actor = caf::typed_actor<
   caf::reacts_to<kept_list>, caf::reacts_to<content_whole>,
   caf::reacts_to<content_kept>, caf::reacts_to<content_broken>,
   // The relay's: what no other host has. Private: looks at the host's memory.
-  caf::reacts_to<last_copies>, caf::reacts_to<tick>>;
+  caf::reacts_to<last_copies>, caf::reacts_to<tick>,
+  // Private: a content may have become superfluous.
+  caf::reacts_to<content_left>>;
 
 /// Store watch to supervisor: an object store has these.
 struct stored_models {

@@ -77,10 +77,17 @@ struct content_lost {
 /// What bundles a host has, whenever that changes: from a reader to its cache,
 /// from there to the supervisor, and to the relay.
 struct bundle_list {
-  std::vector<model_info> models; ///< where people put them
-  std::vector<model_info> kept{}; ///< all of one, that came from others
-  uint64_t memory = 0;            ///< as cache_memory in inventory
-  MILLRACE_FIELDS(bundle_list, models, kept, memory)
+  std::vector<model_info> models;  ///< where people put them
+  std::vector<model_info> kept{};  ///< all of one, that came from others
+  uint64_t memory = 0;             ///< as cache_memory in inventory
+  std::vector<held_bundle> held{}; ///< as there
+  MILLRACE_FIELDS(bundle_list, models, kept, memory, held)
+};
+
+/// Nobody uses a content in a cache's memory any more, since a while ago.
+struct content_left {
+  std::string content;
+  MILLRACE_FIELDS(content_left, content)
 };
 
 /// What a bundle reader tells its cache.

@@ -66,6 +66,31 @@ void send_at(Self* self, timestamp when, T x) {
   self->scheduled_send(self, when, std::move(x));
 }
 
+/// Wakes an actor by a tick when something is due. A tick that was sent cannot
+/// be taken back: one for later than what came to be due since rings no more,
+/// or each such would have another sent, for ever.
+class alarm {
+public:
+  template <class Self>
+  void set(Self* self, timestamp when) {
+    if (when >= at_)
+      return;
+    at_ = when;
+    send_at(self, std::max(when, self->clock().now()), caf::tick_atom_v);
+  }
+
+  /// A tick has come: whether it is the one that counts. Then there is none.
+  bool rings(timestamp now) {
+    if (now < at_)
+      return false;
+    at_ = far_future;
+    return true;
+  }
+
+private:
+  timestamp at_ = far_future;
+};
+
 /// A way for any thread to send an actor a T for as long as it lives.
 template <class T, class Self>
 auto teller(Self* self) {

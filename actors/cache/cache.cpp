@@ -51,15 +51,19 @@ caf::result<fetched> cache_state::on_fetch(const fetch& x) {
   key k{x.model, x.version, x.content};
   if (auto i = open_.find(k); i != open_.end() && is_current(k, i->second))
     if (auto content = i->second.content.lock(); content && is_good(*content)) {
+      if (auto room = make_room_for_more(i->second, x); !room)
+        return to_caf(std::move(room.failure()).within("memory for models"));
       bring(i->second, x);
       use(i->second.from, i->second.info.content, by);
       auto there = is_in_memory(i->second.from) ? "memory" : "disk";
       return fetched{std::move(content), i->second.info, there};
     }
   auto promise = self_->make_response_promise<fetched>();
-  auto& waiting = opening_[k];
-  waiting.push_back({promise, x, std::move(by)});
-  if (waiting.size() == 1)
+  auto [i, fresh] = opening_.try_emplace(k);
+  if (by)
+    self_->monitor(caf::actor_cast<caf::actor>(by));
+  i->second.push_back({promise, x, std::move(by)});
+  if (fresh)
     open_here(k);
   return promise;
 }
@@ -151,6 +155,9 @@ void cache_state::on_opened(const bundle_opened& x) {
               {{"error", to_string(found.failure())}});
   if (x.kept && tier_->has(x.wanted))
     drop_kept(x.wanted);
+  if (opening_[k].empty())
+    return settle(k, error{ec::cancelled, "nobody waits for it", {}},
+                  place::disk);
   if (!x.kept && !x.wanted.empty() && tier_ && tier_->may_have(x.wanted))
     return options_.keeper->open(
       x.wanted,
@@ -195,7 +202,7 @@ void cache_state::open_what_is_back() {
   for (auto& k : std::set{at_relay_}) {
     auto& [model, version, wanted] = k;
     auto* here = find_here(model, version);
-    if (here == nullptr || here->content != wanted)
+    if (here == nullptr || here->content != wanted || opening_[k].empty())
       continue;
     at_relay_.erase(k);
     memory_->release(wanted, now()); // as it was reserved
@@ -214,13 +221,17 @@ void cache_state::settle(const key& k, result<fetched> found, place from) {
     if (x.bytes && is_good(*x.bytes)) // under another name, too
       found->content = x.bytes;
     else
-      x = {found->content, now(), from};
+      x = {found->content, now(), from, x.layers};
   }
   if (found)
     open_[k] = {found->content, found->info, from};
   for (auto& [promise, what, by] : waiting) {
     if (!found) {
       promise.deliver(to_caf(found.failure()));
+      continue;
+    }
+    if (auto room = make_room_for_more(open_[k], what); !room) {
+      promise.deliver(to_caf(room.failure()));
       continue;
     }
     bring(open_[k], what);
@@ -232,6 +243,7 @@ void cache_state::settle(const key& k, result<fetched> found, place from) {
   if (found)
     watch_until_whole(content, *found->content);
   memory_->release(content, now()); // as it was reserved
+  tell_owner();
   if (!found) {
     broken_.erase(content); // somebody may have mended it here meanwhile
     forget(content);
@@ -373,7 +385,7 @@ std::vector<model_info> cache_state::all_from_others() const {
 void cache_state::tell_owner() {
   if (!listed_)
     return;
-  bundle_list all{on_disk_, all_from_others(), most_memory()};
+  bundle_list all{on_disk_, all_from_others(), most_memory(), memory_->list()};
   if (told_ == all)
     return;
   told_ = std::move(all);
@@ -460,6 +472,7 @@ cache(cache_actor::stateful_pointer<cache_state> self, cache_options options) {
     [&s](const content_kept& x) { s.on_kept(x); },
     [&s](const content_broken& x) { s.on_broken(x); },
     [&s](const last_copies& x) { s.on_last_copies(x); },
+    [&s](const content_left& x) { s.on_left(x); },
     [&s](tick) { s.on_tick(); },
   };
 }

@@ -56,22 +56,46 @@ cache_book::take(const std::string& content, const worth& x, timestamp now) {
     i->second.used = now;
     return std::vector<std::string>{};
   }
-  std::vector<std::string> out;
-  if (!fits(x.bytes)) {
-    auto over = held_ + x.bytes - capacity_;
-    if (x.bytes <= capacity_)
-      out = choose(over, now);
-    if (out.empty())
-      return error{ec::overloaded,
-                   "no room for " + format_bytes(x.bytes) + ": "
-                     + format_bytes(held_) + " of " + format_bytes(capacity_)
-                     + " are taken, and too little of it may go"};
-    for (auto& gone : out)
-      drop(gone);
-  }
+  auto gone = make_room(x.bytes, now);
+  if (!gone)
+    return gone;
   entries_[content] = {x, 1, now};
   held_ += x.bytes;
+  return gone;
+}
+
+result<std::vector<std::string>> cache_book::make_room(uint64_t bytes,
+                                                       timestamp now) {
+  if (fits(bytes))
+    return std::vector<std::string>{};
+  std::vector<std::string> out;
+  if (bytes <= capacity_)
+    out = choose(held_ + bytes - capacity_, now);
+  if (out.empty())
+    return error{ec::overloaded, "no room for " + format_bytes(bytes) + ": "
+                                   + format_bytes(held_) + " of "
+                                   + format_bytes(capacity_)
+                                   + " are taken, and too little of it may go"};
+  for (auto& gone : out)
+    drop(gone);
   return out;
+}
+
+result<std::vector<std::string>>
+cache_book::grow(const std::string& content, uint64_t bytes, timestamp now) {
+  auto i = entries_.find(content);
+  if (i == entries_.end() || bytes <= i->second.is.bytes)
+    return std::vector<std::string>{};
+  auto& x = i->second;
+  auto more = bytes - x.is.bytes;
+  ++x.users; // it is not what goes
+  auto gone = make_room(more, now);
+  --x.users;
+  if (!gone)
+    return gone;
+  x.is.bytes = bytes;
+  held_ += more;
+  return gone;
 }
 
 void cache_book::release(const std::string& content, timestamp now) {
@@ -110,6 +134,13 @@ std::vector<std::string> cache_book::shrink_to(uint64_t bytes, timestamp now) {
   auto out = choose(std::min(held_ - bytes, may), now);
   for (auto& content : out)
     drop(content);
+  return out;
+}
+
+std::vector<held_bundle> cache_book::list() const {
+  std::vector<held_bundle> out;
+  for (auto& [content, x] : entries_)
+    out.push_back({content, x.is.bytes, !may_go(x)});
   return out;
 }
 

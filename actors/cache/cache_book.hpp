@@ -10,6 +10,7 @@
 #include "runtime/error.hpp"
 #include "runtime/time.hpp"
 #include "transport/messages/chain.hpp"
+#include "transport/messages/cluster.hpp"
 
 namespace millrace {
 
@@ -49,6 +50,11 @@ public:
   result<std::vector<std::string>> take(const std::string& content,
                                         const worth& x, timestamp now);
 
+  /// Has a content that is there take so many bytes, if those are more. Returns
+  /// what has to go for it. Errors: as take's.
+  result<std::vector<std::string>> grow(const std::string& content,
+                                        uint64_t bytes, timestamp now);
+
   /// One user less. What nobody uses stays until its room is needed.
   void release(const std::string& content, timestamp now);
 
@@ -77,6 +83,8 @@ public:
   }
   uint64_t users_of(const std::string& content) const;
   bool is_last(const std::string& content) const;
+  /// All that it has.
+  std::vector<held_bundle> list() const;
   uint64_t held() const { return held_; }
   uint64_t capacity() const { return capacity_; }
 
@@ -89,6 +97,7 @@ private:
 
   bool may_go(const entry& x) const { return x.users == 0 && !x.is.last_copy; }
   std::vector<std::string> choose(uint64_t bytes, timestamp now) const;
+  result<std::vector<std::string>> make_room(uint64_t bytes, timestamp now);
   double price(const entry& x, timestamp now) const;
 
   uint64_t capacity_;

@@ -23,6 +23,7 @@ struct cache_state {
   void on_kept(const content_kept& x);
   void on_broken(const content_broken& x);
   void on_last_copies(const last_copies& x);
+  void on_left(const content_left& x);
   void on_tick();
   cache_status on_get_cache() const;
   void start(cache_actor::stateful_pointer<cache_state> me,
@@ -52,6 +53,7 @@ private:
     std::shared_ptr<const bundle> bytes; ///< null: nothing of it is there
     timestamp used;
     place from = place::hosts;
+    layer_range layers; ///< for which it has room; {0, 0}: for all
   };
 
   /// A bundle that somebody uses, in one of the tiers.
@@ -84,6 +86,7 @@ private:
   void open_what_is_back();
   std::string model_of(const std::string& content) const;
   result<void> make_room(const fetch& x);
+  result<void> make_room_for_more(const entry& from, const fetch& x);
   void forget(const std::string& content);
   void use(place from, const std::string& content,
            const caf::strong_actor_ptr& by);

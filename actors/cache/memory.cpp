@@ -16,6 +16,8 @@ namespace {
 /// What the host's memory has for others. (QUART's 85 %, section 6.1)
 constexpr double left_to_others = 0.15;
 constexpr auto look_at_memory = 1s;
+/// What nobody uses for so long need not come any more.
+constexpr auto left_alone = 2s;
 
 } // namespace
 
@@ -122,7 +124,29 @@ result<void> cache_state::make_room(const fetch& x) {
     return std::move(gone.failure()).within("memory for models");
   for (auto& content : *gone)
     forget(content);
-  arrivals_[x.content].used = now();
+  auto [i, fresh] = arrivals_.try_emplace(x.content);
+  i->second.used = now();
+  if (fresh)
+    i->second.layers = x.layers;
+  tell_owner();
+  return {};
+}
+
+/// What comes for some layers takes no more room than those need. If it is to
+/// be more, all of it comes; see RELAY.
+result<void> cache_state::make_room_for_more(const entry& from,
+                                             const fetch& x) {
+  auto i = arrivals_.find(from.info.content);
+  if (from.from != place::hosts || i == arrivals_.end()
+      || i->second.layers == layer_range{} || i->second.layers == x.layers)
+    return {};
+  limit_memory();
+  auto gone = memory_->grow(from.info.content, from.info.bytes, now());
+  if (!gone)
+    return gone.failure();
+  for (auto& content : *gone)
+    forget(content);
+  i->second.layers = {};
   return {};
 }
 
@@ -142,8 +166,9 @@ std::string cache_state::model_of(const std::string& content) const {
 void cache_state::forget(const std::string& content) {
   if (memory_->users_of(content) > 0)
     return;
-  log_event(log_level::info, "cache", "evicted",
-            {{"model", model_of(content)}, {"content", content}});
+  if (auto i = arrivals_.find(content); i != arrivals_.end() && i->second.bytes)
+    log_event(log_level::info, "cache", "evicted",
+              {{"model", model_of(content)}, {"content", content}});
   memory_->drop(content);
   arrivals_.erase(content);
   tell_owner();
@@ -163,6 +188,21 @@ void cache_state::use(place from, const std::string& content,
   static_cast<void>(tier.take(content, {}, now())); // which is there
   users_.emplace(by->address(), use_of{&tier, content});
   self_->monitor(caf::actor_cast<caf::actor>(by));
+  tell_owner();
+}
+
+/// Whoever needs it next may be there soon: another replica, in place of one
+/// that has failed.
+void cache_state::on_left(const content_left& x) {
+  for (auto& k : std::set{at_relay_})
+    if (std::get<2>(k) == x.content && opening_[k].empty())
+      settle(k, error{ec::cancelled, "nobody waits for it any more", {}},
+             place::hosts);
+  auto i = arrivals_.find(x.content);
+  if (i == arrivals_.end() || !i->second.bytes || is_whole(*i->second.bytes)
+      || i->second.from != place::hosts || now() - i->second.used < left_alone)
+    return;
+  forget(x.content); // unless somebody uses it again
 }
 
 void cache_state::on_down(const caf::down_msg& x) {
@@ -178,8 +218,16 @@ void cache_state::on_down(const caf::down_msg& x) {
     k->second.used = now();
     if (k->second.bytes && !is_good(*k->second.bytes))
       forget(std::string{content}); // it serves nobody any more
+    else
+      self_->delayed_send(self_, left_alone, content_left{content});
   }
   users_.erase(first, last);
+  for (auto& [k, waiting] : opening_)
+    if (std::erase_if(
+          waiting, [&](auto& y) { return y.by && y.by->address() == x.source; })
+        > 0)
+      self_->delayed_send(self_, left_alone, content_left{std::get<2>(k)});
+  tell_owner();
 }
 
 /// With the relay that got them: whoever waits for them hears it.

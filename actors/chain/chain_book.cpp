@@ -206,12 +206,14 @@ void chain_book::add_those_new(timestamp now) {
       ->members.push_back(node);
 }
 
-/// It gets nothing, although the one before it has what it lacks.
-bool chain_book::is_stalled(const chain& x, size_t i, timestamp now) const {
+/// It has got nothing for so long, although the one before it has what it
+/// lacks.
+bool chain_book::is_stalled(const chain& x, size_t i, timestamp now,
+                            nanoseconds patience) const {
   auto& h = hosts_.at(x.members[i]);
   auto before = i == 0 ? 0 : hosts_.at(x.members[i - 1]).is.missing;
   auto could = i > 0 || !x.sources.empty();
-  return could && before < h.is.missing && now - h.moved >= patience_;
+  return could && before < h.is.missing && now - h.moved >= patience;
 }
 
 /// It gets it much more slowly than others do.
@@ -230,22 +232,33 @@ bool chain_book::is_slow(const chain& x, size_t i) const {
   return others && too_slow * *h.rate < *others;
 }
 
-/// They are not to hold up those behind them.
+/// Who holds up those behind it: of several that get nothing the first, though
+/// it may have got something last.
+std::optional<size_t> chain_book::obstacle_in(const chain& x,
+                                              timestamp now) const {
+  for (size_t i = 0; i + 1 < x.members.size(); ++i) {
+    if (is_slow(x, i))
+      return i;
+    if (is_stalled(x, i, now, patience_))
+      for (size_t first = 0;; ++first)
+        if (is_stalled(x, first, now, patience_ / 2))
+          return first;
+  }
+  return std::nullopt;
+}
+
 void chain_book::pass_over_slow_ones(timestamp now) {
-  for (auto& x : chains_)
-    for (size_t i = 0; i + 1 < x.members.size(); ++i) {
-      auto node = x.members[i];
-      auto& h = hosts_.at(node);
-      auto is_one = is_slow(x, i);
-      if (!h.is.wants || (!is_one && !is_stalled(x, i, now)))
-        continue;
-      h.passed_over |= is_one;
-      x.members.erase(x.members.begin() + static_cast<ptrdiff_t>(i));
-      x.members.push_back(node);
-      for (auto& y : x.members) // each has its time where it stands now
-        hosts_.at(y).place(now);
-      break;
-    }
+  for (auto& x : chains_) {
+    auto i = obstacle_in(x, now);
+    if (!i)
+      continue;
+    auto node = x.members[*i];
+    hosts_.at(node).passed_over |= is_slow(x, *i);
+    x.members.erase(x.members.begin() + static_cast<ptrdiff_t>(*i));
+    x.members.push_back(node);
+    for (auto& y : x.members) // each has its time where it stands now
+      hosts_.at(y).place(now);
+  }
 }
 
 chain_book::orders chain_book::plan(timestamp now) {

@@ -85,8 +85,10 @@ private:
   void join(const chain& from, chain& to);
   void add_those_new(timestamp now);
   void measure(timestamp now);
-  bool is_stalled(const chain& x, size_t i, timestamp now) const;
+  bool is_stalled(const chain& x, size_t i, timestamp now,
+                  nanoseconds patience) const;
   bool is_slow(const chain& x, size_t i) const;
+  std::optional<size_t> obstacle_in(const chain& x, timestamp now) const;
   void pass_over_slow_ones(timestamp now);
 
   nanoseconds patience_;

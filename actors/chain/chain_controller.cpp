@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <tuple>
 
 #include "runtime/log.hpp"
 #include "runtime/text.hpp"
@@ -102,10 +101,7 @@ void chain_controller_state::plan_soon() {
 }
 
 void chain_controller_state::plan_at(timestamp when) {
-  if (when >= due_)
-    return;
-  due_ = when;
-  send_at(self_, when, tick::value);
+  alarm_.set(self_, when);
 }
 
 /// Brings the books of a content up to date: one for each part that somebody
@@ -131,7 +127,7 @@ void chain_controller_state::note(const std::string& content) {
       auto is = stands_in(x.first, key);
       return !is_store(x.first) && is && is->missing == 0 && is->gives;
     });
-    auto& waiting = waiting_[key] = who_waits(key, book);
+    auto& waiting = waiting_[key] = who_waits(key);
     for (auto& [node, host] : hosts_)
       if ((is_store(node) && on_a_host) || waiting.contains(node))
         book.lose(node);
@@ -140,31 +136,26 @@ void chain_controller_state::note(const std::string& content) {
   }
 }
 
-/// Of a host with several nodes that want a part one gets it, and the others
-/// have it from its memory then: who waits for whom. It is one of those in
-/// most of a hurry, that has begun already, with the least to come.
+/// Of a host with several nodes that want a part one gets it, and those that
+/// have not begun have it from its memory then: who waits for whom. Nobody
+/// waits for one that is in less of a hurry.
 std::map<std::string, std::string>
-chain_controller_state::who_waits(const part& what,
-                                  const chain_book& book) const {
+chain_controller_state::who_waits(const part& what) const {
   std::map<std::string, std::vector<std::string>> wanting; // by host
   for (auto& [node, host] : hosts_)
     if (auto is = stands_in(node, what); is && is->wants && !host.host.empty())
       wanting[host.host].push_back(node);
-  auto begun = book.hosts();
-  auto claim = [&](const std::string& node) {
-    auto* has = find(node, what.first);
-    auto stands = std::count(begun.begin(), begun.end(), node) != 0;
-    return std::tuple{has->rank, !stands, has->missing};
-  };
   std::map<std::string, std::string> out;
   for (auto& [host, nodes] : wanting) {
-    if (nodes.size() == 1)
-      continue;
+    auto claim = [&](const std::string& node) {
+      auto* has = find(node, what.first);
+      return std::pair{has->rank, !has->begun};
+    };
     auto first =
       std::min_element(nodes.begin(), nodes.end(),
                        [&](auto& a, auto& b) { return claim(a) < claim(b); });
     for (auto& node : nodes)
-      if (node != *first)
+      if (node != *first && !find(node, what.first)->begun)
         out[node] = *first;
   }
   return out;
@@ -199,7 +190,7 @@ void chain_controller_state::plan(const part& what, chain_book& book) {
           {source, hosts_.at(source).address, has->token, has->only});
     say(node, x);
   }
-  for (auto& [node, first] : waiting_[what])
+  for (auto& [node, first] : waiting_.at(what))
     say(node, {content, {}, first});
 }
 
@@ -278,7 +269,8 @@ void chain_controller_state::say(const std::string& node, const bring& x) {
   auto same_as_it_says =
     std::equal(x.from.begin(), x.from.end(), has->from.begin(), has->from.end(),
                [](auto& a, auto& b) { return a.node == b; });
-  if (fresh ? x.from.empty() && x.after.empty() : said == x && same_as_it_says)
+  if (fresh ? x.from.empty() && x.after.empty()
+            : said == x && same_as_it_says && x.after == has->after)
     return;
   if (!fresh && said == x && now() - when < say_again)
     return plan_at(when + say_again);
@@ -304,7 +296,8 @@ void chain_controller_state::learn_speeds(const chain_book& book) {
 }
 
 void chain_controller_state::on_tick() {
-  due_ = far_future;
+  if (!alarm_.rings(now()))
+    return;
   for (auto& content : std::exchange(changed_, {}))
     note(content);
   auto next = far_future;
@@ -330,13 +323,21 @@ void chain_controller_state::show(const std::string& node,
     return;
   in.model = x->model;
   in.version = x->version;
-  uint64_t chunks = 0;
-  for (auto& range : x->only)
-    chunks += range.size();
-  auto rate = rates_.find({node, in.content});
-  in.hops.push_back(
-    {node, x->from, x->only.empty() ? x->chunks : chunks, x->missing,
-     rate == rates_.end() ? 0 : rate->second.per_second, x->trouble, after});
+  chain_hop hop{node,       x->from, x->bytes,   x->chunks,
+                x->missing, 0,       x->trouble, after};
+  if (!x->only.empty()) {
+    hop.chunks = 0;
+    for (auto& range : x->only)
+      hop.chunks += range.size();
+    hop.bytes = std::min(x->bytes, hop.chunks * chunk_bytes);
+  }
+  if (auto i = rates_.find({node, in.content}); i != rates_.end()) {
+    // It is no more than if the next came now.
+    auto idle = to_seconds(now() - i->second.since);
+    hop.rate =
+      std::min(i->second.per_second, chunk_bytes / std::max(idle, 1e-9));
+  }
+  in.hops.push_back(std::move(hop));
 }
 
 chain_list chain_controller_state::on_get_chains() const {

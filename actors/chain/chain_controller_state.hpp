@@ -36,8 +36,7 @@ private:
   void measure(const holdings& before, const holdings& after);
   void note(const std::string& content);
   void plan(const part& what, chain_book& book);
-  std::map<std::string, std::string> who_waits(const part& what,
-                                               const chain_book& book) const;
+  std::map<std::string, std::string> who_waits(const part& what) const;
   void say(const std::string& node, const bring& x);
   void learn_speeds(const chain_book& book);
   void hold_sources();
@@ -68,7 +67,7 @@ private:
   bool copies_changed_ = false;
   std::map<std::pair<std::string, std::string>, rate> rates_; ///< as said_
   std::set<std::string> changed_;                             ///< contents
-  timestamp due_ = far_future;
+  alarm alarm_;
 };
 
 } // namespace millrace

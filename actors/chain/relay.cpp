@@ -293,6 +293,9 @@ void relay_state::on_begun(const content_begun& x) {
   c.bytes = x.bytes;
   c.found = false;
   c.info = describe(*c.bytes, {});
+  c.missing = 0; // until the port says more
+  for (auto& some : chunks_wanted(*c.bytes, c.layers))
+    c.missing += some.size();
   offer(x.content, c);
   report_soon();
 }
@@ -327,14 +330,10 @@ void relay_state::fail(const std::string& id, content& c, const error& why) {
   report_soon();
 }
 
-bool relay_state::is_alone(const content& c) {
-  return c.wants && c.from.empty() && c.after.empty();
-}
-
 void relay_state::give_up_alone() {
   std::vector<std::string> alone;
   for (auto& [id, c] : contents_)
-    if (is_alone(c) && c.alone != far_future
+    if (c.wants && c.from.empty() && c.alone != far_future
         && now() - c.alone >= longest_alone)
       alone.push_back(id);
   for (auto& id : alone) {
@@ -368,7 +367,8 @@ void relay_state::on_lost(const content_lost& x) {
   if (i == contents_.end())
     return;
   std::erase(i->second.from, x.node);
-  i->second.last_loss = x.why->text;
+  auto& text = x.why->text; // which may begin with its name
+  i->second.last_loss = text.starts_with(x.node) ? text : x.node + ": " + text;
   log_event(log_level::warning, "relay", "source_lost",
             {{"model", i->second.info.model},
              {"node", x.node},
@@ -407,30 +407,24 @@ void relay_state::on_peer_down(const peer_down& x) {
 
 /// The first change after a while is reported at once.
 void relay_state::report_soon() {
-  tick_at(std::max(now(), reported_ + report_delay));
-}
-
-void relay_state::tick_at(timestamp when) {
-  if (when >= armed_)
-    return;
-  armed_ = when;
-  send_at(self_, when, tick::value);
+  alarm_.set(self_, std::max(now(), reported_ + report_delay));
 }
 
 void relay_state::on_tick() {
-  armed_ = far_future;
+  if (!alarm_.rings(now()))
+    return;
   give_up_alone();
   report();
   auto waits = false;
   for (auto& [id, c] : contents_) {
-    if (!is_alone(c))
+    if (!c.wants || !c.after.empty())
       c.alone = far_future;
-    else if (c.alone == far_future)
+    else if (c.from.empty() && c.alone == far_future)
       c.alone = now();
     waits |= c.alone != far_future;
   }
   if (waits)
-    tick_at(now() + longest_alone / 4);
+    alarm_.set(self_, now() + longest_alone / 4);
 }
 
 holding relay_state::holding_of(const std::string& id, const content& c) const {
@@ -451,6 +445,8 @@ holding relay_state::holding_of(const std::string& id, const content& c) const {
   out.from = c.from;
   out.lasts = c.lasts;
   out.trouble = c.last_loss;
+  out.after = c.after;
+  out.begun = c.bytes != nullptr;
   return out;
 }
 

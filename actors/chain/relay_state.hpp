@@ -53,7 +53,6 @@ private:
 
   static bool has(const content& c, const layer_range& layers);
   static std::string giver_of(const content& c);
-  static bool is_alone(const content& c);
   void pull(const std::string& id, content& x);
   void give_up_alone();
   void fail(const std::string& id, content& c, const error& why);
@@ -62,7 +61,6 @@ private:
   void on_held(const std::string& id, const fetched& x);
   void close(const std::string& id, content& c);
   void report();
-  void tick_at(timestamp when);
   timestamp now() const;
   holding holding_of(const std::string& id, const content& c) const;
 
@@ -70,7 +68,7 @@ private:
   relay_options options_;
   std::map<std::string, content> contents_;
   std::set<std::string> controllers_; ///< nodes
-  timestamp armed_ = far_future;
+  alarm alarm_;
   timestamp reported_{};
 };
 

@@ -29,13 +29,11 @@ void store_watch_state::on_read(const index_read& x) {
   self_->delayed_send(self_, options_.settings.look, tick::value);
   auto& found = *x.content;
   if (!found) {
-    auto was_fine = error_.empty();
-    error_ = found.failure().text;
-    if (!was_fine) // it may say other words each time
-      return;
-    log_event(log_level::error, "store", "unreadable",
-              {{"store", options_.name}, {"error", error_}});
-    return tell_owner();
+    auto before = std::exchange(error_, found.failure().text);
+    if (before.empty()) // it may say other words each time
+      log_event(log_level::error, "store", "unreadable",
+                {{"store", options_.name}, {"error", error_}});
+    return before == error_ ? void() : tell_owner();
   }
   if (!error_.empty() || read_ == timestamp{})
     log_event(log_level::info, "store", "read",

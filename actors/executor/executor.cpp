@@ -265,17 +265,14 @@ void executor_state::answer(work done, execution_report report) {
 }
 
 void executor_state::on_tick() {
-  armed_ = far_future;
+  if (!alarm_.rings(now()))
+    return;
   device_->advance(now());
   arm();
 }
 
 void executor_state::arm() {
-  auto due = device_->next_due();
-  if (due >= armed_)
-    return;
-  armed_ = due;
-  send_at(self_, due, tick::value);
+  alarm_.set(self_, device_->next_due());
 }
 
 executor_actor::behavior_type

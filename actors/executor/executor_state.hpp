@@ -93,7 +93,7 @@ private:
   nanoseconds busy_{0};
   uint64_t batches_ = 0;
   uint64_t loads_ = 0; ///< begun
-  timestamp armed_ = far_future;
+  alarm alarm_;
   std::optional<counter> busy_seconds_;
   std::optional<gauge> memory_bytes_;
 };

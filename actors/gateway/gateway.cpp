@@ -349,8 +349,9 @@ void gateway_state::settle(outcome& x, const settled& with, timestamp time) {
 }
 
 void gateway_state::on_tick() {
-  armed_ = far_future;
   auto time = now();
+  if (!alarm_.rings(time))
+    return;
   deadlines_.take_due(time, [&](uint64_t key) {
     auto i = in_flight_.find(key);
     if (i == in_flight_.end())
@@ -366,11 +367,7 @@ void gateway_state::on_tick() {
 }
 
 void gateway_state::arm() {
-  auto due = deadlines_.next_due();
-  if (due >= armed_)
-    return;
-  armed_ = due;
-  send_at(self_, due, tick::value);
+  alarm_.set(self_, deadlines_.next_due());
 }
 
 void gateway_state::cancel(uint64_t key, const char* why) {

@@ -144,7 +144,7 @@ private:
   size_t bytes_ = 0;
   bool finishing_ = false;
   bool closed_ = false; ///< the bus sends nothing more
-  timestamp armed_ = far_future;
+  alarm alarm_;
 };
 
 } // namespace millrace

@@ -322,7 +322,7 @@ inventory supervisor_state::make_inventory() const {
   out.sequence = sequence_;
   out.supervisor = caf::actor_cast<caf::strong_actor_ptr>(self_->ctrl());
   out.fetches = find_child("relay") != nullptr;
-  out.cache_memory = cache_memory_;
+  std::tie(out.cache_memory, out.held) = memory_;
   if (auto gateway = find_child("gateway"))
     out.gateway = caf::actor_cast<caf::strong_actor_ptr>(gateway);
   return out;
@@ -359,7 +359,7 @@ void supervisor_state::publish() {
 void supervisor_state::on_bundles(bundle_list& x) {
   models_ = std::move(x.models);
   kept_ = std::move(x.kept);
-  cache_memory_ = x.memory;
+  memory_ = {x.memory, std::move(x.held)};
   publish_soon();
 }
 
@@ -385,7 +385,8 @@ void supervisor_state::on_stored(stored_models& x) {
 // -- time ---------------------------------------------------------------------
 
 void supervisor_state::on_tick() {
-  armed_ = far_future;
+  if (!alarm_.rings(now()))
+    return;
   restart_due();
   if (publish_at_ <= now())
     publish();
@@ -405,10 +406,7 @@ void supervisor_state::arm() {
     due = std::min(due, x.start_at);
   if (state_ == node_condition::draining && !ended_)
     due = std::min(due, now() + tick_time);
-  if (due >= armed_)
-    return;
-  armed_ = due;
-  send_at(self_, due, tick::value);
+  alarm_.set(self_, due);
 }
 
 done supervisor_state::on_drain() {

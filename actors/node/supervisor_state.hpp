@@ -79,13 +79,14 @@ private:
   std::map<std::string, member> peers_; ///< controllers; to one of them: all
   std::vector<model_info> models_;      ///< of the cache
   std::vector<model_info> kept_;        ///< as in inventory
-  uint64_t cache_memory_ = 0;           ///< the same
+  /// Its cache_memory, and held.
+  std::pair<uint64_t, std::vector<held_bundle>> memory_;
   std::map<std::string, std::vector<model_info>> stored_; ///< by object store
   node_condition state_ = node_condition::starting;
   std::string reason_;
   timestamp started_;
   timestamp publish_at_ = far_future;
-  timestamp armed_ = far_future;
+  alarm alarm_;
   timestamp stay_until_; ///< for clients to read what they got last
   timestamp drain_until_ = far_future;
   uint64_t epoch_ = 0;    ///< of the newest controller heard

@@ -51,10 +51,10 @@ void placement_state::on_proposal(const proposal& x) {
   for (auto& y : wanted())
     if (y.replicas > 0)
       models.insert(y.model);
+  // What is not wanted for a while has no past when it is again: people may
+  // have mended it.
   std::erase_if(troubles_,
-                [&](auto& y) { // whoever loads it again has mended it
-                  return !models.contains(y.first.first);
-                });
+                [&](auto& y) { return !models.contains(y.first.first); });
   commit_soon();
 }
 
@@ -126,8 +126,9 @@ void placement_state::note_failure(const replica_status& x) {
   });
   auto& t = troubles_[key];
   auto was = t.rules.is_in_force();
-  t.rules.on_failure(now(),
-                     now() - starts_.begun(x.what.replica).value_or(now()));
+  auto begun = starts_.begun(x.what.replica);
+  auto was_ready = !begun || x.memory > 0;
+  t.rules.on_failure(now(), was_ready ? nanoseconds{0} : now() - *begun);
   t.reason = x.what.replica + " on " + x.what.node + ": " + x.reason;
   if (t.rules.is_in_force() && !was)
     log_event(log_level::error, "placement", "quarantine",
@@ -256,18 +257,21 @@ void placement_state::on_decided(const decided_plan& x) {
 
 void placement_state::carry_out(const placement_plan& plan) {
   notes_ = plan.notes;
-  tell_gateways(plan.serve);
   for (auto& x : plan.deploy) {
     auto t = troubles_.find(troubles_of(x));
     if (t != troubles_.end() && t->second.rules.again() > now()) {
-      notes_[x.model] = (t->second.rules.is_in_force() ? "in quarantine: " : "")
-                        + t->second.reason;
+      notes_[x.model] = t->second.note();
       continue;
     }
     if (auto node = view_.nodes.find(x.node); node != view_.nodes.end())
       give_order(node->second,
                  {x, replica_condition::starting, {}, 0, {}, {}, {}});
   }
+  auto serve = plan.serve;
+  for (auto& x : serve)
+    if (auto why = notes_.find(x.model); why != notes_.end())
+      x.note = why->second;
+  tell_gateways(serve);
   for (auto& x : plan.evict) {
     auto node = view_.nodes.find(x.node);
     if (node == view_.nodes.end())
@@ -290,6 +294,9 @@ model_list placement_state::on_get_models() const {
     else if (!awaited.empty())
       y.note =
         "waits for " + joined(awaited, ", ", std::identity{}) + " to join";
+    else if (auto t = troubles_.find({x.model, false});
+             t != troubles_.end() && ready < x.replicas) // it is tried again
+      y.note = t->second.note();
     out.models.push_back(std::move(y));
   }
   return out;

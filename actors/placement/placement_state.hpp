@@ -39,6 +39,10 @@ private:
   struct trouble {
     quarantine rules;
     std::string reason; ///< of the last failure
+
+    std::string note() const {
+      return (rules.is_in_force() ? "in quarantine: " : "") + reason;
+    }
   };
 
   timestamp now() const;

@@ -2,6 +2,7 @@
 #include "actors/placement/places.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "actors/placement/parts.hpp"
 
@@ -31,8 +32,11 @@ places::places(const cluster_view& view, std::set<std::string> completed)
     auto first = all_.size();
     for (auto& device : node.devices)
       all_.push_back({&node, &device});
+    for (auto& x : node.held)
+      if (x.stays)
+        memory_[name][x.content] = {x.bytes, std::nullopt};
     for (auto& r : node.replicas)
-      if (r.state != replica_condition::failed)
+      if (r.state == replica_condition::starting)
         add(r.what);
     for (auto& r : node.replicas)
       for (auto i = first; i < all_.size(); ++i) {
@@ -76,31 +80,61 @@ footprint places::of(const inventory& node, const replica_status& x) const {
   return part == nullptr ? out : out.beside(of(node, *part));
 }
 
+/// Where other layers of it are there, or will be, all of it comes.
+uint64_t places::more_for(const memory& in, const std::string& content,
+                          uint64_t bytes, uint64_t whole,
+                          const layer_range& layers) const {
+  auto i = in.find(content);
+  if (i == in.end())
+    return bytes;
+  auto& [there, of] = i->second;
+  auto most = !of || *of == layers ? bytes : whole;
+  return most - std::min(most, there);
+}
+
+uint64_t places::sum_of(const memory& x) {
+  return std::accumulate(
+    x.begin(), x.end(), uint64_t{0},
+    [](auto sum, auto& entry) { return sum + entry.second.bytes; });
+}
+
+/// What is on its own disk is read into memory if there is room for it.
 void places::add(const assignment& x) {
   auto node = view_.nodes.find(x.node);
-  if (node == view_.nodes.end() || node->second.cache_memory == 0
-      || bundle_on(node->second, x.model, x.version) != nullptr)
+  auto* its = node == view_.nodes.end()
+                ? nullptr
+                : bundle_for(view_, node->second, x.model, x.version);
+  if (its == nullptr || its->content.empty() || node->second.cache_memory == 0)
     return;
-  from_others_[x.node][{x.model, x.version, x.layers.first, x.layers.last}] =
-    of(node->second, x.model, x.version, x.layers).bytes;
+  auto& all = memory_[x.node];
+  auto more =
+    more_for(all, its->content, bytes_of(*its, x.layers), its->bytes, x.layers);
+  if (bundle_on(node->second, x.model, x.version) != nullptr
+      && sum_of(all) + more > node->second.cache_memory)
+    return;
+  auto& its_place = all[its->content];
+  its_place.bytes += more;
+  its_place.layers = x.layers;
 }
 
 bool places::can_get(const inventory& node, const std::string& model,
                      uint64_t version, const layer_range& layers) const {
-  if (node.cache_memory == 0 || bundle_on(node, model, version) != nullptr)
-    return true;
   auto* its = bundle_for(view_, node, model, version);
-  if (its != nullptr && has_kept(node, *its))
+  if (its == nullptr || node.cache_memory == 0
+      || bundle_on(node, model, version) != nullptr)
     return true;
-  auto bytes = of(node, model, version, layers).bytes;
-  if (auto there = from_others_.find(node.node.name);
-      there != from_others_.end()) {
-    if (there->second.contains({model, version, layers.first, layers.last}))
-      return true;
-    for (auto& [what, other] : there->second)
-      bytes += other;
-  }
-  return bytes <= node.cache_memory;
+  auto is_held = std::any_of(node.held.begin(), node.held.end(), [&](auto& x) {
+    return x.content == its->content;
+  });
+  if (has_kept(node, *its) && !is_held)
+    return true; // on its disk
+  auto i = memory_.find(node.node.name);
+  static const memory none;
+  auto& there = i == memory_.end() ? none : i->second;
+  return sum_of(there)
+           + more_for(there, its->content, bytes_of(*its, layers), its->bytes,
+                      layers)
+         <= node.cache_memory;
 }
 
 uint64_t places::take_emptiest(std::vector<size_t> among, uint64_t count,

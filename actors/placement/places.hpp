@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "actors/placement/cluster_view.hpp"
@@ -69,7 +69,7 @@ public:
   footprint of(const inventory& node, const replica_status& x) const;
 
   /// Whether a node has memory for layers that others have to give it, beside
-  /// what its replicas have of others. What it has needs none.
+  /// what is in use there or will be. What is on its own disk needs none.
   bool can_get(const inventory& node, const std::string& model,
                uint64_t version, const layer_range& layers) const;
 
@@ -85,10 +85,19 @@ public:
 private:
   const cluster_view& view_;
   std::set<std::string> completed_;
-  /// Of a model and a version, layers.
-  using part = std::tuple<std::string, uint64_t, uint64_t, uint64_t>;
-  /// By node, what its replicas have that others gave it; bytes.
-  std::map<std::string, std::map<part, uint64_t>> from_others_;
+  /// What a content takes of a node's memory for bundles.
+  struct taken {
+    uint64_t bytes = 0;
+    std::optional<layer_range> layers; ///< none: nobody knows which
+  };
+  using memory = std::map<std::string, taken>; ///< by content
+
+  uint64_t more_for(const memory& in, const std::string& content,
+                    uint64_t bytes, uint64_t whole,
+                    const layer_range& layers) const;
+  static uint64_t sum_of(const memory& x);
+
+  std::map<std::string, memory> memory_; ///< by node
   std::vector<place> all_;
 };
 

@@ -21,8 +21,8 @@ public:
   void on_failure(timestamp now, nanoseconds trying = 0ns) {
     if (now < again_)
       return;
-    for (auto& x : lately_)
-      x += trying;
+    for (auto& x : lately_) // several may have tried at the same time
+      x = std::min(now, x + trying);
     if (is_over(now))
       failures_ = 0;
     ++failures_;

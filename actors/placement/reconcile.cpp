@@ -55,9 +55,6 @@ public:
       if (!models.contains(model))
         for (auto& r : replicas)
           evict(r);
-    for (auto& x : plan_.serve)
-      if (auto why = plan_.notes.find(x.model); why != plan_.notes.end())
-        x.note = why->second;
     return std::move(plan_);
   }
 
@@ -227,6 +224,10 @@ private:
         "no room for whole replicas where its parts are";
       return false;
     }
+    if (!can_get(whole, p)) {
+      plan_.notes[whole.settings->model] = why_not_gotten(whole);
+      return false;
+    }
     p.take(more);
     deploy(whole, p, part.status->what.replica);
     return true;
@@ -383,11 +384,10 @@ private:
     for (auto at : places_for(what))
       most = std::max(most, places_[at].node->cache_memory);
     auto bytes = its == nullptr ? 0 : bytes_of(*its, what.layers);
-    return "no node has memory for its " + format_bytes(bytes)
-           + ", which others are to give it: "
-           + (bytes > most
-                ? "cache.memory is " + format_bytes(most) + " at most"
-                : "replicas of other models have it");
+    return "no node has memory for the " + format_bytes(bytes)
+           + " that others are to give it: "
+           + (bytes > most ? "they have " + format_bytes(most) + " at most"
+                           : "what others gave for replicas there takes it");
   }
 
   /// Nothing else gets what leaves a place.

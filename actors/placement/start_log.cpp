@@ -15,11 +15,14 @@ void start_log::add(const assignment& x, timestamp now) {
 }
 
 bool start_log::is_under_way(const entry& x) {
-  return x.what.ready == 0us && x.what.how.state != replica_condition::failed;
+  auto& how = x.what.how;
+  return x.what.ready == 0us && how.state != replica_condition::failed
+         && how.reason.empty();
 }
 
-void start_log::give_up(entry& x, const std::string& why) {
-  x.what.how.state = replica_condition::failed;
+void start_log::give_up(entry& x, replica_condition how,
+                        const std::string& why) {
+  x.what.how.state = how;
   x.what.how.reason = why;
 }
 
@@ -34,7 +37,8 @@ void start_log::on_inventory(const inventory& x, timestamp now) {
     });
     if (it == x.replicas.end()) {
       if (e.begun && is_under_way(e))
-        give_up(e, "taken away before it was ready");
+        give_up(e, replica_condition::draining,
+                "taken away before it was ready");
       continue;
     }
     if (!e.begun)
@@ -49,7 +53,7 @@ void start_log::on_inventory(const inventory& x, timestamp now) {
 void start_log::on_lost(const std::string& node) {
   for (auto& e : entries_)
     if (e.what.how.what.node == node && is_under_way(e))
-      give_up(e, "its node was lost");
+      give_up(e, replica_condition::failed, "its node was lost");
 }
 
 std::optional<timestamp> start_log::begun(const std::string& replica) const {

@@ -40,7 +40,7 @@ private:
   };
 
   static bool is_under_way(const entry& x);
-  static void give_up(entry& x, const std::string& why);
+  static void give_up(entry& x, replica_condition how, const std::string& why);
 
   std::deque<entry> entries_; ///< the latest last
 };

@@ -150,7 +150,7 @@ void router_state::on_retire() {
 }
 
 void router_state::on_tick() {
-  armed_ = far_future;
+  alarm_.rings(now()); // or something was lost
   pump();
 }
 
@@ -359,10 +359,7 @@ void router_state::arm() {
   for (auto* links : {&doubts_, &severed_})
     if (!links->empty())
       due = std::min(due, links->front().due);
-  if (due >= armed_ || due == far_future)
-    return;
-  armed_ = due;
-  send_at(self_, std::max(due, now()), tick::value);
+  alarm_.set(self_, due);
 }
 
 router_actor::behavior_type

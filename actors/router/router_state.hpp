@@ -152,7 +152,7 @@ private:
   // with what it waits for in its replica.
   microseconds execution_{0};
   microseconds expected_{0};
-  timestamp armed_ = far_future;
+  alarm alarm_;
   bool retired_ = false;
   std::optional<gauge_share> queue_length_, replicas_ready_;
   std::optional<histogram> batch_size_;

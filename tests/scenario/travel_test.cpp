@@ -1,102 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
-#include <functional>
-#include <map>
-
 #include "runtime/units.hpp"
-#include "tests/support/parts.hpp"
+#include "tests/support/chain_of_four.hpp"
 
 /// \file
-/// A model that is on the disk of w1 alone, and that the other workers get in a
-/// chain: w1, w2, w3, w4, w5.
+/// A model on its way along a chain, and what befalls its hosts.
 
 using namespace millrace;
 using namespace millrace::test;
 
 namespace {
-
-constexpr size_t chunks = 12;
-constexpr size_t receivers = 4;
-
-/// A chunk takes 10 ms over a host's link.
-constexpr link_speed slow_link{{static_cast<double>(100 * chunk_bytes)}, 100us};
-
-const std::vector<std::string> all_receivers{"w2", "w3", "w4", "w5"};
-
-class chain_of_four {
-public:
-  explicit chain_of_four(const std::string& model = "travels")
-    : c(receivers + 1, wanted(0, model), ten_ms, {}, slow_link) {
-    c.inside().bulk().put_between(
-      [this](auto& from, auto& to, auto& what, auto& content) {
-        ++came[to][what.chunk];
-        ++given[from];
-        return damage ? damage(to, what.chunk, content) : content;
-      });
-    have(c, wanted(receivers + 1, model));
-  }
-
-  /// Goes on until a host was given so many chunks.
-  void until(const std::string& node, size_t n) {
-    auto& world = c.inside().world();
-    world.run_until(world.now() + 10s, [&] { return came[node].size() >= n; });
-    REQUIRE(came[node].size() >= n);
-  }
-
-  /// Whether a host has all of it, and every byte was verified. What it has
-  /// nothing of, for no replica of it is there, it need not have.
-  bool has_all(const std::string& node, bool need) {
-    auto cache =
-      c.ask_actor<cache_status, cache_actor>(node + "/cache", get_cache{}, 5ms);
-    REQUIRE(cache);
-    for (auto& x : cache->bundles)
-      if (x.model.starts_with("travels") || x.state == cache_place::arriving)
-        return x.state == cache_place::memory && (x.users > 0 || !need);
-    return !need;
-  }
-
-  /// Chunks that a host was given more than once.
-  size_t twice(const std::string& node) const {
-    size_t out = 0;
-    if (auto i = came.find(node); i != came.end())
-      for (auto& [chunk, n] : i->second)
-        out += n - 1;
-    return out;
-  }
-
-  /// That a host has all of it, and got no more than that twice.
-  void check(const std::string& node, bool need, size_t again) {
-    CAPTURE(node);
-    CHECK(has_all(node, need));
-    CHECK(twice(node) <= again);
-  }
-  void check_others(const std::string& but, size_t again = 0) {
-    for (auto& node : all_receivers)
-      if (node != but)
-        check(node, true, again);
-  }
-
-  void cut(const std::string& a, const std::string& b, bool on) {
-    auto& links = c.inside().links();
-    auto x = c.node(a).host(), y = c.node(b).host();
-    for (auto [from, to] : {std::pair{x, y}, std::pair{y, x}})
-      on ? links.cut(from, to) : links.mend(from, to);
-  }
-
-  static model_settings wanted(uint64_t replicas, const std::string& model) {
-    auto out = want(replicas);
-    out.model = model;
-    return out;
-  }
-
-  std::map<std::string, std::map<size_t, size_t>> came; ///< to whom, chunk
-  std::map<std::string, size_t> given;                  ///< by whom
-  std::function<shared_bytes(const std::string& to, size_t chunk,
-                             const shared_bytes&)>
-    damage;
-  virtual_cluster c;
-};
 
 /// Lets something happen to one after the source, one in the middle and the one
 /// at the end: before anything of it has come, early, in the middle, and just

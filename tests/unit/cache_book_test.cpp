@@ -77,6 +77,23 @@ TEST_CASE("cache_book: what is in use stays, and who finds no room hears so") {
   CHECK(x.take("c", {20}, start + 1s));
 }
 
+TEST_CASE(
+  "I12: what comes to take more finds room for it, or hears that there is"
+  " none") {
+  cache_book x{100, eviction::lru};
+  REQUIRE(x.take("a", {40, 1}, start));
+  put(x, "b", 50, 1, start);
+  CHECK(x.grow("a", 30, start)->empty()); // it takes more already
+  CHECK(x.held() == 90);
+  auto gone = x.grow("a", 80, start);
+  REQUIRE(gone);
+  CHECK(*gone == strings{"b"});
+  CHECK(x.held() == 80);
+  CHECK(x.grow("a", 101, start).failure().code == ec::overloaded);
+  CHECK(x.held() == 80);
+  CHECK(x.users_of("a") == 1);
+}
+
 TEST_CASE("I19: a last copy that nobody could give again stays") {
   cache_book x{20, eviction::lru};
   REQUIRE(x.take("a", {10, 1, true}, start));

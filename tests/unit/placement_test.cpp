@@ -152,13 +152,11 @@ TEST_CASE("placement: no replica gets a number that another has had") {
   CHECK(number_of("m.1.3") == 3);
 }
 
-TEST_CASE("placement: why a model cannot be served goes to who is asked for"
-          " it") {
+TEST_CASE("placement: a plan says why a model cannot be served") {
   auto view = with_memory(1, 1000);
   auto plan = reconcile(view, {in_parts(99)});
-  REQUIRE(plan.serve.size() == 1);
-  CHECK(plan.serve[0].note
-        == "it has 12 layers, and cannot be cut into 99 parts");
+  CHECK(plan.serve.size() == 1);
+  CHECK(plan.notes["m"] == "it has 12 layers, and cannot be cut into 99 parts");
 }
 
 TEST_CASE("placement: copies beyond those that are wanted make way for a model"
@@ -299,7 +297,7 @@ TEST_CASE("placement: what others are to give goes where there is memory for"
       node.models.clear();
   }
   auto other = view.nodes["w1"].models[0];
-  other.model = "other";
+  other.model = other.content = "other";
   view.nodes["w1"].models.push_back(other);
   view.nodes["w1"].devices.clear();
   view.nodes["w2"].cache_memory = 99;  // of 100
@@ -325,8 +323,15 @@ TEST_CASE("placement: what others are to give goes where there is memory for"
   plan = reconcile(view, {want(1)});
   CHECK(plan.deploy.empty());
   CHECK(plan.notes["m"]
-        == "no node has memory for its 100 B, which others are to give it:"
-           " cache.memory is 99 B at most");
+        == "no node has memory for the 100 B that others are to give it:"
+           " they have 99 B at most");
+  // Nor where something else is in use.
+  view.nodes["w4"].cache_memory = 150;
+  view.nodes["w4"].held = {{"of its own", 100, true}};
+  CHECK(reconcile(view, {want(1)}).deploy.empty());
+  view.nodes["w4"].held[0].stays = false;
+  CHECK(reconcile(view, {want(1)}).deploy.size() == 1);
+  view.nodes["w4"].cache_memory = 99;
   // What it has got once it need not get again.
   view.nodes["w4"].kept = {view.nodes["w1"].models[0]};
   plan = reconcile(view, {want(1)});

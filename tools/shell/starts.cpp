@@ -31,6 +31,10 @@ bool has_failed(const replica_start& x) {
   return x.how.state == replica_condition::failed;
 }
 
+bool was_stopped(const replica_start& x) {
+  return x.how.state == replica_condition::draining;
+}
+
 /// What is under way takes all the time that is not accounted for. Nodes say
 /// how long steps took, so it may be less than none.
 std::array<step, 4> steps_of(const replica_start& x) {
@@ -38,7 +42,7 @@ std::array<step, 4> steps_of(const replica_start& x) {
                            {'=', x.how.fetch},
                            {'+', x.how.load},
                            {'*', x.how.warm_up}}};
-  if (is_ready(x) || has_failed(x))
+  if (is_ready(x) || has_failed(x) || was_stopped(x))
     return out;
   microseconds known{0};
   for (auto& y : out)
@@ -66,7 +70,7 @@ std::string line_of(const replica_start& x, size_t width) {
 std::string outcome_of(const replica_start& x) {
   if (is_ready(x))
     return format_duration(x.ready);
-  return has_failed(x) ? "failed" : "not yet";
+  return has_failed(x) ? "failed" : was_stopped(x) ? "stopped" : "not yet";
 }
 
 std::string or_dash(microseconds x) {
@@ -84,6 +88,11 @@ int show_starts(shell& in, const arguments& args) {
     std::erase_if(all, [&](auto& x) { return x.how.what.model != args[0]; });
   if (in.form == output_form::json)
     return print_json(to_json(*list));
+  if (all.empty()) {
+    std::cout << "no replica" << (args.empty() ? "" : " of " + args[0])
+              << " was started since the controller began" << std::endl;
+    return exit_ok;
+  }
   table rows{{"REPLICA", "DEVICE", "FROM", "AGO", ". ORDER", "= BYTES",
               "+ ATTACH", "* WARM-UP", "READY", "ANSWERED", "TIME LINE"}};
   for (auto& x : all) {

@@ -68,10 +68,9 @@ void draw(const chain_status& x) {
     width = std::max(width, hop.node.size());
   for (auto& hop : x.hops) {
     auto part = part_there(hop);
-    auto wanted = hop.chunks * chunk_bytes;
     std::cout << "  " << hop.node << std::string(width - hop.node.size(), ' ')
               << "  [" << bar(part, 24) << "] " << fixed(100 * part, 0)
-              << " % of " << format_bytes(wanted);
+              << " % of " << format_bytes(hop.bytes);
     if (hop.rate > 0)
       std::cout << ", " << format_bytes(static_cast<uint64_t>(hop.rate))
                 << "/s";
@@ -80,7 +79,7 @@ void draw(const chain_status& x) {
     else if (hop.from.empty())
       std::cout << ", waits for somebody who has it";
     if (!hop.trouble.empty())
-      std::cout << "; the last one was lost: " << hop.trouble;
+      std::cout << "; it gave up " << hop.trouble;
     if (&hop == slowest)
       std::cout << "  <- the slowest";
     std::cout << "\n";

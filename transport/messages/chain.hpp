@@ -58,10 +58,13 @@ struct holding {
   transfer_rank rank = transfer_rank::start;
   std::vector<std::string> from; ///< whom it gets it from
   bool lasts = false; ///< somebody has put it there: it is never evicted
-  std::string
-    trouble{}; ///< why it lost the last of those, if nothing came since
+  /// Whom it lost last of those, and why, if nothing came since.
+  std::string trouble{};
+  std::string after{}; ///< as it was told by bring
+  bool begun = false;  ///< it has memory of its own for what comes
   MILLRACE_FIELDS(holding, content, model, version, bytes, chunks, only,
-                  missing, token, wants, rank, from, lasts, trouble)
+                  missing, token, wants, rank, from, lasts, trouble, after,
+                  begun)
 };
 
 /// Relay to chain controller, whenever it changes: all that its host has.
@@ -131,12 +134,14 @@ struct get_chains {
 struct chain_hop {
   std::string node;
   std::vector<std::string> from; ///< none: it waits for somebody who has it
-  uint64_t chunks = 0;           ///< that it wants
+  uint64_t bytes = 0;            ///< that it wants
+  uint64_t chunks = 0;           ///< that those are
   uint64_t missing = 0;          ///< of those
   double rate = 0;               ///< bytes a second, lately
   std::string trouble;           ///< as in holding
   std::string after;             ///< as in bring
-  MILLRACE_FIELDS(chain_hop, node, from, chunks, missing, rate, trouble, after)
+  MILLRACE_FIELDS(chain_hop, node, from, bytes, chunks, missing, rate, trouble,
+                  after)
 };
 
 /// Hosts that get one content, each from the one before it.

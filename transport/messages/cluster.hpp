@@ -106,6 +106,14 @@ struct replica_status {
                   fetch, overran, from, first_answer)
 };
 
+/// What a node has of a bundle in the memory that is for those.
+struct held_bundle {
+  std::string content;
+  uint64_t bytes = 0; ///< that it takes
+  bool stays = false; ///< it is in use, or to stay
+  MILLRACE_FIELDS(held_bundle, content, bytes, stays)
+};
+
 /// Node to controller, at each meeting and whenever it changes: what it has.
 struct inventory {
   member node;
@@ -119,9 +127,11 @@ struct inventory {
   caf::strong_actor_ptr supervisor;
   caf::strong_actor_ptr gateway; ///< null where there is none
   bool fetches = false; ///< bundles that other nodes have, when it needs them
-  uint64_t cache_memory = 0; ///< bytes for those, at most; 0: it does not know
+  uint64_t cache_memory = 0;     ///< bytes for bundles; 0: it does not know
+  std::vector<held_bundle> held; ///< what has them
   MILLRACE_FIELDS(inventory, node, devices, models, kept, replicas, draining,
-                  epoch, sequence, supervisor, gateway, fetches, cache_memory)
+                  epoch, sequence, supervisor, gateway, fetches, cache_memory,
+                  held)
 };
 
 /// A controller whose placement knows nothing yet asks for inventories.
