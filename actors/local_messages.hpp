@@ -77,11 +77,13 @@ struct content_lost {
 /// What bundles a host has, whenever that changes: from a reader to its cache,
 /// from there to the supervisor, and to the relay.
 struct bundle_list {
-  std::vector<model_info> models;  ///< where people put them
-  std::vector<model_info> kept{};  ///< all of one, that came from others
+  std::vector<model_info> models; ///< where people put them
+  std::vector<model_info> kept{}; ///< all of one, that came from others
+  std::vector<std::string>
+    unusable{};                    ///< why what else is there cannot be used
   uint64_t memory = 0;             ///< as cache_memory in inventory
   std::vector<held_bundle> held{}; ///< as there
-  MILLRACE_FIELDS(bundle_list, models, kept, memory, held)
+  MILLRACE_FIELDS(bundle_list, models, kept, unusable, memory, held)
 };
 
 /// Nobody uses a content in a cache's memory any more, since a while ago.

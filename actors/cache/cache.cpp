@@ -23,8 +23,8 @@ void cache_state::start(cache_actor::stateful_pointer<cache_state> me,
   set_common_handlers(me);
   me->set_down_handler([this](caf::down_msg& x) { on_down(x); });
   options_.reader->watch(
-    [tell = teller<bundle_list>(self_)](auto models) {
-      tell({std::move(models)});
+    [tell = teller<bundle_list>(self_)](auto models, auto unusable) {
+      tell({std::move(models), {}, std::move(unusable)});
     },
     [tell = teller<content_broken>(self_)](auto& x, auto& why) {
       tell({describe(x, {}).content, x.directory,
@@ -385,7 +385,8 @@ std::vector<model_info> cache_state::all_from_others() const {
 void cache_state::tell_owner() {
   if (!listed_)
     return;
-  bundle_list all{on_disk_, all_from_others(), most_memory(), memory_->list()};
+  bundle_list all{on_disk_, all_from_others(), unusable_, most_memory(),
+                  memory_->list()};
   if (told_ == all)
     return;
   told_ = std::move(all);
@@ -403,6 +404,7 @@ void cache_state::disk_changed() {
 
 void cache_state::on_listed(const bundle_list& x) {
   on_disk_ = x.models;
+  unusable_ = x.unusable;
   for (auto& [k, e] : open_) // what is called how may have changed
     if (auto* here = find_here(e.info.model, e.info.version);
         here != nullptr && here->content == e.info.content)

@@ -13,7 +13,9 @@ class bundle_reader {
 public:
   virtual ~bundle_reader() = default;
   using opened = std::function<void(result<fetched>)>;
-  using changed = std::function<void(std::vector<model_info>)>;
+  /// What there is, and why what else is there cannot be used.
+  using changed = std::function<void(std::vector<model_info>,
+                                     std::vector<std::string> unusable)>;
   /// All but the weights is verified then; these are to be verified where they
   /// lie, or to come into memory.
   virtual void open(const std::string& model, uint64_t version, verify how,

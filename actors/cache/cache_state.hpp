@@ -116,8 +116,9 @@ private:
   std::multimap<caf::actor_addr, use_of> users_;
   std::set<caf::actor_addr> relays_; ///< that were asked for something
   std::vector<model_info> on_disk_;
-  bool listed_ = false;             ///< that is known
-  std::optional<bundle_list> told_; ///< to the owner, last
+  std::vector<std::string> unusable_; ///< as in bundle_list
+  bool listed_ = false;               ///< that is known
+  std::optional<bundle_list> told_;   ///< to the owner, last
   std::map<key, std::vector<asked>> opening_;
   std::set<key> at_relay_; ///< of those: what the relay is to get
 };

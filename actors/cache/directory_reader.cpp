@@ -69,16 +69,16 @@ public:
     thread_.repeat(look_again, [this, tell = std::move(tell)] {
       look_for_folder();
       auto found = store_.list();
-      report(found.broken);
+      auto news = report(found.broken);
       std::vector<model_info> now;
       for (auto& x : found.good)
         now.push_back(describe(x.content, x.aliases));
       auto stamps = stamps_of(now);
-      if (told_ && *told_ == now && stamps_ == stamps)
+      if (told_ && *told_ == now && stamps_ == stamps && !news)
         return;
       told_ = now;
       stamps_ = std::move(stamps);
-      tell(std::move(now));
+      tell(std::move(now), {reported_.begin(), reported_.end()});
     });
   }
 
@@ -185,7 +185,8 @@ private:
   }
 
   /// Says once what is wrong with a bundle that nobody will get.
-  void report(const std::vector<error>& broken) {
+  /// Returns whether it is news.
+  bool report(const std::vector<error>& broken) {
     std::set<std::string> now;
     for (auto& x : broken) {
       now.insert(x.text);
@@ -193,7 +194,7 @@ private:
         log_event(log_level::error, "cache", "broken_bundle",
                   {{"error", x.text}});
     }
-    reported_ = std::move(now);
+    return std::exchange(reported_, now) != now;
   }
 
   std::string folder_;

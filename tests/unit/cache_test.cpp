@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <mutex>
 
@@ -238,6 +239,20 @@ TEST_CASE("P8: what could not be opened, and nobody else has, is opened once"
   auto x = answer.get_future().get();
   REQUIRE_MESSAGE(x, x.failure().text);
   CHECK(x->info.content == content);
+}
+
+TEST_CASE("cache: why a bundle that is there cannot be used is told, until it"
+          " can") {
+  host_with_cache host;
+  auto manifest = host.store.file("model.yaml");
+  std::filesystem::rename(manifest, host.store.folder / "aside");
+  std::ofstream{manifest} << "format: [";
+  REQUIRE(eventually([&] { return host.told().unusable.size() == 1; }, soon));
+  CHECK(host.told().unusable[0].find("model.yaml") != std::string::npos);
+  CHECK(host.told().models.empty());
+  std::filesystem::rename(host.store.folder / "aside", manifest);
+  CHECK(eventually([&] { return host.told().unusable.empty(); }, soon));
+  CHECK(eventually([&] { return host.told().models.size() == 1; }, soon));
 }
 
 TEST_CASE("FP-42: many who ask for one model at a time have it opened once, and"

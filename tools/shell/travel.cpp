@@ -101,7 +101,7 @@ int show_chains(shell& in, const arguments&) {
   std::sort(x->copies.begin(), x->copies.end(), [](auto& a, auto& b) {
     return std::tie(a.model, a.version) < std::tie(b.model, b.version);
   });
-  table rows{{"MODEL", "VERSION", "COPIES", "HOSTS"}};
+  table rows{{"MODEL", "VERSION", "COPIES", "NODES"}};
   for (auto& y : x->copies)
     rows.push_back({y.model, std::to_string(y.version),
                     std::to_string(y.hosts.size()),

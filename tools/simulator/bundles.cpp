@@ -66,7 +66,7 @@ public:
           else if (has(x))
             out.push_back(info_of(*ground_.real.get(name, version, x)));
         }
-      tell(std::move(out));
+      tell(std::move(out), {});
     });
   }
 
