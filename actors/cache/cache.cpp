@@ -52,7 +52,7 @@ caf::result<fetched> cache_state::on_fetch(const fetch& x) {
   if (auto i = open_.find(k); i != open_.end() && is_current(k, i->second))
     if (auto content = i->second.content.lock(); content && is_good(*content)) {
       if (auto room = make_room_for_more(i->second, x); !room)
-        return to_caf(std::move(room.failure()).within("memory for models"));
+        return to_caf(room.failure());
       bring(i->second, x);
       use(i->second.from, i->second.info.content, by);
       auto there = is_in_memory(i->second.from) ? "memory" : "disk";
@@ -60,7 +60,7 @@ caf::result<fetched> cache_state::on_fetch(const fetch& x) {
     }
   auto promise = self_->make_response_promise<fetched>();
   auto [i, fresh] = opening_.try_emplace(k);
-  if (by)
+  if (by && !is_relay(by)) // which asks again and again
     self_->monitor(caf::actor_cast<caf::actor>(by));
   i->second.push_back({promise, x, std::move(by)});
   if (fresh)
@@ -184,10 +184,13 @@ void cache_state::get_elsewhere(const key& k) {
   auto address = relay.address();
   if (relays_.insert(address).second)
     self_->monitor(relay);
-  at_relay_.insert(k);
-  auto take = [this, k, address](const result<fetched>& y) {
-    // Else it was settled when that was lost, or is opened here again.
-    if (relays_.contains(address) && at_relay_.contains(k))
+  auto number = at_relay_[k] = ++asked_relay_;
+  auto take = [this, k, address, number](const result<fetched>& y) {
+    // Else it was settled when that was lost, or is opened here again, or asked
+    // for once more.
+    auto i = at_relay_.find(k);
+    if (relays_.contains(address) && i != at_relay_.end()
+        && i->second == number)
       settle(k, y, place::hosts);
   };
   self_->request(relay, arrival_patience, what)
@@ -199,7 +202,7 @@ void cache_state::get_elsewhere(const key& k) {
 /// and is to come from others, may have been mended.
 void cache_state::open_what_is_back() {
   broken_.clear();
-  for (auto& k : std::set{at_relay_}) {
+  for (auto& [k, number] : std::map{at_relay_}) {
     auto& [model, version, wanted] = k;
     auto* here = find_here(model, version);
     if (here == nullptr || here->content != wanted || opening_[k].empty())
@@ -239,9 +242,11 @@ void cache_state::settle(const key& k, result<fetched> found, place from) {
     promise.deliver(*found);
   }
   if (!is_in_memory(from))
-    return;
-  if (found)
+    return tell_owner();
+  if (found) {
     watch_until_whole(content, *found->content);
+    self_->delayed_send(self_, left_alone, content_left{content});
+  }
   memory_->release(content, now()); // as it was reserved
   tell_owner();
   if (!found) {
@@ -449,7 +454,7 @@ cache_status cache_state::on_get_cache() const {
         y.state = cache_place::memory;
     } else {
       for (auto& [k, waiting] : opening_) // nothing of it is known yet
-        if (std::get<2>(k) == id) {
+        if (std::get<2>(k) == id && !waiting.empty()) {
           y.model = std::get<0>(k);
           y.version = std::get<1>(k);
           y.bytes = waiting.front().what.bytes;

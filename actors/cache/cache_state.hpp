@@ -33,6 +33,9 @@ private:
   /// A model, its version, and the content that is meant, if one is.
   using key = std::tuple<std::string, uint64_t, std::string>;
 
+  /// What nobody uses for so long need not come any more.
+  static constexpr auto left_alone = 2s;
+
   /// Where an open bundle is.
   enum class place : uint8_t {
     disk, ///< where people put bundles
@@ -120,7 +123,9 @@ private:
   bool listed_ = false;               ///< that is known
   std::optional<bundle_list> told_;   ///< to the owner, last
   std::map<key, std::vector<asked>> opening_;
-  std::set<key> at_relay_; ///< of those: what the relay is to get
+  /// Of those, what the relay is to get, by the number it was asked with.
+  std::map<key, uint64_t> at_relay_;
+  uint64_t asked_relay_ = 0;
 };
 
 } // namespace millrace

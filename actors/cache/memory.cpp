@@ -16,8 +16,6 @@ namespace {
 /// What the host's memory has for others. (QUART's 85 %, section 6.1)
 constexpr double left_to_others = 0.15;
 constexpr auto look_at_memory = 1s;
-/// What nobody uses for so long need not come any more.
-constexpr auto left_alone = 2s;
 
 } // namespace
 
@@ -84,6 +82,7 @@ void cache_state::keep_last_copies() {
     std::erase_if(last, [&](auto& content) { return tier_->has(content); });
   }
   memory_->keep_last(last);
+  tell_owner();
 }
 
 /// Takes room for what lies on the disk here. What only others need takes no
@@ -111,8 +110,9 @@ bool cache_state::make_room_to_read(const key& k, const model_info* here) {
 /// It does not come.
 void cache_state::give_back(const std::string& content) {
   memory_->release(content, now());
-  if (!arrivals_.contains(content))
+  if (!arrivals_.contains(content) && memory_->users_of(content) == 0)
     memory_->drop(content);
+  tell_owner();
 }
 
 /// Takes room for what is about to come.
@@ -143,7 +143,7 @@ result<void> cache_state::make_room_for_more(const entry& from,
   limit_memory();
   auto gone = memory_->grow(from.info.content, from.info.bytes, now());
   if (!gone)
-    return gone.failure();
+    return std::move(gone.failure()).within("memory for models");
   for (auto& content : *gone)
     forget(content);
   i->second.layers = {};
@@ -194,15 +194,18 @@ void cache_state::use(place from, const std::string& content,
 /// Whoever needs it next may be there soon: another replica, in place of one
 /// that has failed.
 void cache_state::on_left(const content_left& x) {
-  for (auto& k : std::set{at_relay_})
-    if (std::get<2>(k) == x.content && opening_[k].empty())
+  for (auto& [k, number] : std::map{at_relay_})
+    if (std::get<2>(k) == x.content && opening_.at(k).empty())
       settle(k, error{ec::cancelled, "nobody waits for it any more", {}},
              place::hosts);
   auto i = arrivals_.find(x.content);
   if (i == arrivals_.end() || !i->second.bytes || is_whole(*i->second.bytes)
-      || i->second.from != place::hosts || now() - i->second.used < left_alone)
+      || i->second.from != place::hosts || memory_->users_of(x.content) > 0)
     return;
-  forget(x.content); // unless somebody uses it again
+  if (now() - i->second.used < left_alone)
+    self_->delayed_send(self_, left_alone, x);
+  else
+    forget(x.content);
 }
 
 void cache_state::on_down(const caf::down_msg& x) {
@@ -233,7 +236,7 @@ void cache_state::on_down(const caf::down_msg& x) {
 /// With the relay that got them: whoever waits for them hears it.
 void cache_state::give_up_arriving() {
   const error lost{ec::unavailable, "the relay that got it was lost", {}};
-  for (auto& k : std::exchange(at_relay_, {}))
+  for (auto& [k, number] : std::exchange(at_relay_, {}))
     settle(k, lost, place::hosts);
   for (auto& [id, x] : arrivals_)
     if (auto file = x.bytes ? x.bytes->weights_file : nullptr;

@@ -15,6 +15,9 @@ constexpr size_t most_sources = 4;
 /// want of them that he is slow.
 constexpr uint64_t enough_ahead = 4;
 
+/// In doubt so many times as patient as it is told to be.
+constexpr int most_slack = 64;
+
 /// So many times slower than others is too slow.
 constexpr double too_slow = 2;
 
@@ -28,6 +31,12 @@ void chain_book::report(const std::string& node, const standing& x,
                         timestamp now) {
   auto [i, fresh] = hosts_.try_emplace(node, host{x, now, now, x.missing});
   auto& h = i->second;
+  if (!fresh && x.wants && x.missing < h.is.missing) {
+    auto chunk =
+      (now - h.moved) / static_cast<int64_t>(h.is.missing - x.missing);
+    pace_ = std::max<nanoseconds>(chunk, pace_ / 2);
+    slack_ = 1;
+  }
   if (!fresh && (x.missing < h.is.missing || x.wants != h.is.wants))
     h.moved = now;
   auto more = x.missing > h.is.missing; // it knows only now how much there is
@@ -206,6 +215,12 @@ void chain_book::add_those_new(timestamp now) {
       ->members.push_back(node);
 }
 
+/// Where chunks take long, or nobody has got one since somebody was passed
+/// over, that is no reason to pass over another.
+nanoseconds chain_book::patience() const {
+  return std::max<nanoseconds>(slack_ * patience_, 3 * pace_);
+}
+
 /// It has got nothing for so long, although the one before it has what it
 /// lacks.
 bool chain_book::is_stalled(const chain& x, size_t i, timestamp now,
@@ -239,9 +254,9 @@ std::optional<size_t> chain_book::obstacle_in(const chain& x,
   for (size_t i = 0; i + 1 < x.members.size(); ++i) {
     if (is_slow(x, i))
       return i;
-    if (is_stalled(x, i, now, patience_))
+    if (is_stalled(x, i, now, patience()))
       for (size_t first = 0;; ++first)
-        if (is_stalled(x, first, now, patience_ / 2))
+        if (is_stalled(x, first, now, patience() / 2))
           return first;
   }
   return std::nullopt;
@@ -253,7 +268,10 @@ void chain_book::pass_over_slow_ones(timestamp now) {
     if (!i)
       continue;
     auto node = x.members[*i];
-    hosts_.at(node).passed_over |= is_slow(x, *i);
+    auto slow = is_slow(x, *i);
+    hosts_.at(node).passed_over |= slow;
+    if (!slow)
+      slack_ = std::min(2 * slack_, most_slack);
     x.members.erase(x.members.begin() + static_cast<ptrdiff_t>(*i));
     x.members.push_back(node);
     for (auto& y : x.members) // each has its time where it stands now
@@ -295,8 +313,8 @@ timestamp chain_book::next_due() const {
   for (auto& x : chains_)
     for (size_t i = 0; i + 1 < x.members.size(); ++i)
       if (auto h = hosts_.find(x.members[i]); h != hosts_.end())
-        out =
-          std::min(out, std::min(h->second.moved, h->second.since) + patience_);
+        out = std::min(out, std::min(h->second.moved + patience(),
+                                     h->second.since + patience_));
   return out;
 }
 

@@ -91,7 +91,11 @@ private:
   std::optional<size_t> obstacle_in(const chain& x, timestamp now) const;
   void pass_over_slow_ones(timestamp now);
 
+  nanoseconds patience() const;
+
   nanoseconds patience_;
+  nanoseconds pace_{0}; ///< what a chunk has taken lately
+  int slack_ = 1;       ///< times that, for nothing has come since
   bulk_topology topology_;
   std::map<std::string, host> hosts_;
   std::vector<chain> chains_;

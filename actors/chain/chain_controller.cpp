@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "runtime/log.hpp"
 #include "runtime/text.hpp"
@@ -116,7 +117,7 @@ void chain_controller_state::note(const std::string& content) {
     return entry.first.first == content && !wanted.contains(entry.first);
   };
   std::erase_if(books_, is_done);
-  std::erase_if(waiting_, is_done);
+  std::erase_if(sharing_, is_done);
   for (auto& key : wanted) {
     auto& book = books_.try_emplace(key, options_.patience, options_.topology)
                    .first->second;
@@ -127,7 +128,8 @@ void chain_controller_state::note(const std::string& content) {
       auto is = stands_in(x.first, key);
       return !is_store(x.first) && is && is->missing == 0 && is->gives;
     });
-    auto& waiting = waiting_[key] = who_waits(key);
+    share(key, sharing_[key]);
+    auto& waiting = sharing_[key].waits;
     for (auto& [node, host] : hosts_)
       if ((is_store(node) && on_a_host) || waiting.contains(node))
         book.lose(node);
@@ -137,28 +139,27 @@ void chain_controller_state::note(const std::string& content) {
 }
 
 /// Of a host with several nodes that want a part one gets it, and those that
-/// have not begun have it from its memory then: who waits for whom. Nobody
-/// waits for one that is in less of a hurry.
-std::map<std::string, std::string>
-chain_controller_state::who_waits(const part& what) const {
+/// have not begun have it from its memory then. Nobody waits for one that is in
+/// less of a hurry; else the one that was to get it before still is.
+void chain_controller_state::share(const part& what, sharing& x) const {
   std::map<std::string, std::vector<std::string>> wanting; // by host
   for (auto& [node, host] : hosts_)
     if (auto is = stands_in(node, what); is && is->wants && !host.host.empty())
       wanting[host.host].push_back(node);
-  std::map<std::string, std::string> out;
+  x.waits.clear();
   for (auto& [host, nodes] : wanting) {
+    auto& first = x.first[host];
     auto claim = [&](const std::string& node) {
       auto* has = find(node, what.first);
-      return std::pair{has->rank, !has->begun};
+      return std::tuple{has->rank, !has->begun, node != first};
     };
-    auto first =
-      std::min_element(nodes.begin(), nodes.end(),
-                       [&](auto& a, auto& b) { return claim(a) < claim(b); });
+    first =
+      *std::min_element(nodes.begin(), nodes.end(),
+                        [&](auto& a, auto& b) { return claim(a) < claim(b); });
     for (auto& node : nodes)
-      if (node != *first && !find(node, what.first)->begun)
-        out[node] = *first;
+      if (node != first && !find(node, what.first)->begun)
+        x.waits[node] = first;
   }
-  return out;
 }
 
 std::optional<chain_book::standing>
@@ -190,7 +191,7 @@ void chain_controller_state::plan(const part& what, chain_book& book) {
           {source, hosts_.at(source).address, has->token, has->only});
     say(node, x);
   }
-  for (auto& [node, first] : waiting_.at(what))
+  for (auto& [node, first] : sharing_.at(what).waits)
     say(node, {content, {}, first});
 }
 
@@ -269,8 +270,9 @@ void chain_controller_state::say(const std::string& node, const bring& x) {
   auto same_as_it_says =
     std::equal(x.from.begin(), x.from.end(), has->from.begin(), has->from.end(),
                [](auto& a, auto& b) { return a.node == b; });
-  if (fresh ? x.from.empty() && x.after.empty()
-            : said == x && same_as_it_says && x.after == has->after)
+  auto is_nothing = x.from.empty() && x.after.empty();
+  if ((fresh ? is_nothing : said == x) && same_as_it_says
+      && x.after == has->after)
     return;
   if (!fresh && said == x && now() - when < say_again)
     return plan_at(when + say_again);
@@ -349,7 +351,7 @@ chain_list chain_controller_state::on_get_chains() const {
       y.sources = chain.sources;
       for (auto& node : chain.members)
         show(node, {}, y);
-      for (auto& [node, first] : waiting_.at(key))
+      for (auto& [node, first] : sharing_.at(key).waits)
         if (std::count(chain.members.begin(), chain.members.end(), first) != 0)
           show(node, first, y);
       out.chains.push_back(std::move(y));

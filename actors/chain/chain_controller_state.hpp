@@ -27,6 +27,12 @@ private:
   /// Of a content, chunks of it; none: all.
   using part = std::pair<std::string, std::vector<chunk_range>>;
 
+  /// Of nodes of one host that want a part.
+  struct sharing {
+    std::map<std::string, std::string> first; ///< by host: who gets it
+    std::map<std::string, std::string> waits; ///< by node: for whom
+  };
+
   struct rate {
     double per_second = 0; ///< bytes
     timestamp since;
@@ -36,7 +42,7 @@ private:
   void measure(const holdings& before, const holdings& after);
   void note(const std::string& content);
   void plan(const part& what, chain_book& book);
-  std::map<std::string, std::string> who_waits(const part& what) const;
+  void share(const part& what, sharing& x) const;
   void say(const std::string& node, const bring& x);
   void learn_speeds(const chain_book& book);
   void hold_sources();
@@ -56,7 +62,7 @@ private:
   chain_options options_;
   std::map<std::string, holdings> hosts_;
   std::map<part, chain_book> books_; ///< of what is wanted
-  std::map<part, std::map<std::string, std::string>> waiting_; ///< as who_waits
+  std::map<part, sharing> sharing_;  ///< of the same
   /// By node and content: what was said last, and when.
   std::map<std::pair<std::string, std::string>, std::pair<bring, timestamp>>
     said_;

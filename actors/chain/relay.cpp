@@ -145,8 +145,8 @@ void relay_state::on_hold(const hold& x) {
   auto cache = options_.net->resolve("./cache");
   if (c.bytes || !cache)
     return;
-  fetch all{
-    c.info.model, c.info.version, {}, x.content, transfer_rank::prefetch};
+  fetch all{c.info.model, c.info.version,          {},
+            x.content,    transfer_rank::prefetch, c.info.bytes};
   self_->request(caf::actor_cast<cache_actor>(cache), bundle_patience, all)
     .then([this, id = x.content](const fetched& y) { on_held(id, y); },
           [id = x.content, model = c.info.model](const caf::error& why) {

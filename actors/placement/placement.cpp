@@ -16,6 +16,9 @@ namespace {
 /// Changes that come together are carried out together.
 constexpr auto commit_delay = 20ms;
 
+/// So long after its past was over a model that is tried again still has one.
+constexpr auto past_shown = 1min;
+
 std::pair<std::string, bool> troubles_of(const assignment& x) {
   return {x.model, !x.completes.empty()};
 }
@@ -68,8 +71,9 @@ void placement_state::on_inventory(inventory& x) {
     auto before =
       std::find_if(known.replicas.begin(), known.replicas.end(),
                    [&](auto& y) { return y.what.replica == r.what.replica; });
-    auto had_failed = before != known.replicas.end()
-                      && before->state == replica_condition::failed;
+    auto had_failed = (before != known.replicas.end()
+                       && before->state == replica_condition::failed)
+                      || starts_.has_failed(r.what.replica);
     if (r.state == replica_condition::failed && !had_failed && !r.overran)
       note_failure(r);
   }
@@ -295,7 +299,8 @@ model_list placement_state::on_get_models() const {
       y.note =
         "waits for " + joined(awaited, ", ", std::identity{}) + " to join";
     else if (auto t = troubles_.find({x.model, false});
-             t != troubles_.end() && ready < x.replicas) // it is tried again
+             ready < x.replicas && t != troubles_.end()
+             && !t->second.rules.is_over(now() - past_shown))
       y.note = t->second.note();
     out.models.push_back(std::move(y));
   }

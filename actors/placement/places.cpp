@@ -38,6 +38,9 @@ places::places(const cluster_view& view, std::set<std::string> completed)
     for (auto& r : node.replicas)
       if (r.state == replica_condition::starting)
         add(r.what);
+      else if (auto i = memory_[name].find(r.what.content);
+               i != memory_[name].end())
+        i->second.layers = r.what.layers;
     for (auto& r : node.replicas)
       for (auto i = first; i < all_.size(); ++i) {
         auto& p = all_[i];

@@ -63,6 +63,13 @@ std::optional<timestamp> start_log::begun(const std::string& replica) const {
   return std::nullopt;
 }
 
+bool start_log::has_failed(const std::string& replica) const {
+  return std::any_of(entries_.begin(), entries_.end(), [&](auto& e) {
+    return e.begun && e.what.how.what.replica == replica
+           && e.what.how.state == replica_condition::failed;
+  });
+}
+
 std::vector<replica_start> start_log::list(timestamp now) const {
   std::vector<replica_start> out;
   out.reserve(entries_.size());

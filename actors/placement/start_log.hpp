@@ -29,6 +29,9 @@ public:
   /// known, or has been ready.
   std::optional<timestamp> begun(const std::string& replica) const;
 
+  /// Whether a node has said so of this one: it may say so again.
+  bool has_failed(const std::string& replica) const;
+
   /// The latest first.
   std::vector<replica_start> list(timestamp now) const;
 

@@ -59,16 +59,21 @@ TEST_CASE(
     chain_of_four x;
     x.until("w3", phase);
     have(x.c, chain_of_four::wanted(0, "travels"));
-    x.c.advance(2500ms);
+    auto look = [&](const std::string& node) {
+      auto cache = x.c.ask_actor<cache_status, cache_actor>(node + "/cache",
+                                                            get_cache{}, 5ms);
+      REQUIRE(cache);
+      return *cache;
+    };
+    for (auto& node : all_receivers)
+      look(node);
+    x.c.advance(5s);
     auto before = x.came;
     x.c.advance(1s);
     CHECK(x.came == before);
     for (auto& node : all_receivers) {
       CAPTURE(node);
-      auto cache = x.c.ask_actor<cache_status, cache_actor>(node + "/cache",
-                                                            get_cache{}, 5ms);
-      REQUIRE(cache);
-      for (auto& y : cache->bundles) {
+      for (auto& y : look(node).bundles) {
         CHECK(y.state != cache_place::arriving);
         CHECK(y.users == 0);
       }
@@ -86,6 +91,15 @@ TEST_CASE("cache: a replica that takes the place of one that has failed goes on"
       x.c.node("w3").crash("replica/" + y.how.what.replica, 0);
   x.c.advance(1s);
   x.check_others("");
+}
+
+TEST_CASE("P7: of a source that takes a second for a chunk hosts do not take"
+          " turns for ever") {
+  chain_of_four x;
+  x.c.inside().network().set_speed(x.c.node("w1").host(), .01);
+  x.c.advance(chunks * 1s + 12s); // some of it to find out how slow it is
+  for (auto& node : all_receivers)
+    x.check(node, true, 2);
 }
 
 TEST_CASE("chains: nothing is said to be there that has not come") {

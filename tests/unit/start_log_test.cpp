@@ -70,6 +70,13 @@ TEST_CASE("start_log: what does not come to be ready says why") {
   CHECK(all[0].how.state == replica_condition::failed);
   CHECK(all[1].how.state == replica_condition::draining);
   CHECK(all[0].how.reason == "its node was lost");
+  CHECK_FALSE(x.has_failed("b")); // which nobody has said
+  x.add(copy_of("c", "w1"), decided_at);
+  for (auto how : {replica_condition::starting, replica_condition::failed}) {
+    CHECK_FALSE(x.has_failed("c"));
+    x.on_inventory(says("w1", "c", how), decided_at + 4ms);
+  }
+  CHECK(x.has_failed("c"));
   CHECK(all[1].how.reason == "taken away before it was ready");
 }
 

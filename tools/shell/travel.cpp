@@ -132,7 +132,9 @@ int show_cache(shell& in, const arguments& args) {
          std::string{to_string(y.state)} + (y.last ? ", to stay" : ""),
          format_bytes(y.bytes), format_bytes(y.there),
          came ? std::to_string(y.users) : "-",
-         came ? format_duration(y.idle) : "-"});
+         !came         ? "-"
+         : y.users > 0 ? "in use"
+                       : format_duration(y.idle)});
     }
   print_table(rows);
   for (auto& [node, x] : all.good)
