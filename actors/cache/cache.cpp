@@ -21,7 +21,10 @@ void cache_state::start(cache_actor::stateful_pointer<cache_state> me,
   options_ = std::move(options);
   memory_.emplace(options_.memory.value, options_.evict);
   set_common_handlers(me);
-  me->set_down_handler([this](caf::down_msg& x) { on_down(x); });
+  me->set_down_handler([this](caf::down_msg& x) {
+    on_down(x);
+    tell_owner();
+  });
   options_.reader->watch(
     [tell = teller<bundle_list>(self_)](auto models, auto unusable) {
       tell({std::move(models), {}, std::move(unusable)});
@@ -31,7 +34,7 @@ void cache_state::start(cache_actor::stateful_pointer<cache_state> me,
             std::make_shared<const error>(why)});
     });
   if (memory_left())
-    on_tick();
+    on_tick(tick::value);
   if (!options_.keeper)
     return;
   tier_.emplace(options_.disk.value, options_.evict);
@@ -55,6 +58,7 @@ caf::result<fetched> cache_state::on_fetch(const fetch& x) {
         return to_caf(room.failure());
       bring(i->second, x);
       use(i->second.from, i->second.info.content, by);
+      tell_owner();
       auto there = is_in_memory(i->second.from) ? "memory" : "disk";
       return fetched{std::move(content), i->second.info, there};
     }
@@ -65,6 +69,7 @@ caf::result<fetched> cache_state::on_fetch(const fetch& x) {
   i->second.push_back({promise, x, std::move(by)});
   if (fresh)
     open_here(k);
+  tell_owner();
   return promise;
 }
 
@@ -190,8 +195,10 @@ void cache_state::get_elsewhere(const key& k) {
     // for once more.
     auto i = at_relay_.find(k);
     if (relays_.contains(address) && i != at_relay_.end()
-        && i->second == number)
+        && i->second == number) {
       settle(k, y, place::hosts);
+      tell_owner();
+    }
   };
   self_->request(relay, arrival_patience, what)
     .then([take](const fetched& y) { take(y); },
@@ -224,7 +231,8 @@ void cache_state::settle(const key& k, result<fetched> found, place from) {
     if (x.bytes && is_good(*x.bytes)) // under another name, too
       found->content = x.bytes;
     else
-      x = {found->content, now(), from, x.layers};
+      x = {found->content, describe(*found->content, {}), now(), from,
+           x.layers};
   }
   if (found)
     open_[k] = {found->content, found->info, from};
@@ -242,13 +250,12 @@ void cache_state::settle(const key& k, result<fetched> found, place from) {
     promise.deliver(*found);
   }
   if (!is_in_memory(from))
-    return tell_owner();
+    return;
   if (found) {
     watch_until_whole(content, *found->content);
     self_->delayed_send(self_, left_alone, content_left{content});
   }
   memory_->release(content, now()); // as it was reserved
-  tell_owner();
   if (!found) {
     broken_.erase(content); // somebody may have mended it here meanwhile
     forget(content);
@@ -269,7 +276,7 @@ void cache_state::on_kept_list(const kept_list& x) {
 void cache_state::watch_until_whole(const std::string& content,
                                     const bundle& x) {
   if (!x.weights_file)
-    return tell_owner();
+    return;
   x.weights_file->when(
     {0, x.weights_file->chunks()},
     [content, tell = teller<content_whole>(self_)](auto& there) {
@@ -280,7 +287,6 @@ void cache_state::watch_until_whole(const std::string& content,
 
 /// It stays in memory until it is written.
 void cache_state::on_whole(const content_whole& x) {
-  tell_owner();
   auto i = arrivals_.find(x.content);
   if (i == arrivals_.end() || !i->second.bytes || !tier_
       || i->second.from != place::hosts)
@@ -374,7 +380,7 @@ std::vector<model_info> cache_state::all_from_others() const {
   std::map<std::string, model_info> out;
   for (auto& [content, x] : arrivals_)
     if (x.bytes && is_good(*x.bytes) && is_whole(*x.bytes))
-      out.emplace(content, describe(*x.bytes, {}));
+      out.emplace(content, x.info);
   if (tier_)
     out.insert(tier_->all().begin(), tier_->all().end());
   for (auto& x : on_disk_)
@@ -386,7 +392,8 @@ std::vector<model_info> cache_state::all_from_others() const {
   return list;
 }
 
-/// Once it is known what people put here.
+/// Once it is known what people put here; after each message that may have
+/// changed something.
 void cache_state::tell_owner() {
   if (!listed_)
     return;
@@ -400,7 +407,6 @@ void cache_state::tell_owner() {
 
 void cache_state::disk_changed() {
   keep_last_copies();
-  tell_owner();
   if (auto relay = options_.find_relay())
     self_->send(relay, list());
 }
@@ -472,15 +478,15 @@ cache(cache_actor::stateful_pointer<cache_state> self, cache_options options) {
   return {
     [&s](const fetch& x) { return s.on_fetch(x); },
     [&s](get_cache) { return s.on_get_cache(); },
-    [&s](const bundle_opened& x) { s.on_opened(x); },
-    [&s](const bundle_list& x) { s.on_listed(x); },
-    [&s](const kept_list& x) { s.on_kept_list(x); },
-    [&s](const content_whole& x) { s.on_whole(x); },
-    [&s](const content_kept& x) { s.on_kept(x); },
-    [&s](const content_broken& x) { s.on_broken(x); },
-    [&s](const last_copies& x) { s.on_last_copies(x); },
-    [&s](const content_left& x) { s.on_left(x); },
-    [&s](tick) { s.on_tick(); },
+    s.hears(&cache_state::on_opened),
+    s.hears(&cache_state::on_listed),
+    s.hears(&cache_state::on_kept_list),
+    s.hears(&cache_state::on_whole),
+    s.hears(&cache_state::on_kept),
+    s.hears(&cache_state::on_broken),
+    s.hears(&cache_state::on_last_copies),
+    s.hears(&cache_state::on_left),
+    s.hears(&cache_state::on_tick),
   };
 }
 

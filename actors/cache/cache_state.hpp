@@ -24,8 +24,17 @@ struct cache_state {
   void on_broken(const content_broken& x);
   void on_last_copies(const last_copies& x);
   void on_left(const content_left& x);
-  void on_tick();
+  void on_tick(tick);
   cache_status on_get_cache() const;
+
+  /// Has a message dealt with, and its owner told what has come of it.
+  template <class T>
+  auto hears(void (cache_state::*does)(T)) {
+    return [this, does](T x) {
+      (this->*does)(x);
+      tell_owner();
+    };
+  }
   void start(cache_actor::stateful_pointer<cache_state> me,
              cache_options options);
 
@@ -54,6 +63,7 @@ private:
   /// One in memory, or on its way there.
   struct arrival {
     std::shared_ptr<const bundle> bytes; ///< null: nothing of it is there
+    model_info info;                     ///< of them
     timestamp used;
     place from = place::hosts;
     layer_range layers; ///< for which it has room; {0, 0}: for all

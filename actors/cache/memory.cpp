@@ -57,7 +57,7 @@ void cache_state::limit_memory() {
 }
 
 /// Others may have come to need some of it.
-void cache_state::on_tick() {
+void cache_state::on_tick(tick) {
   if (auto left = memory_left(); left && *left < 0)
     for (auto& content : memory_->shrink_to(limit_of_memory(*left), now()))
       forget(content);
@@ -82,7 +82,6 @@ void cache_state::keep_last_copies() {
     std::erase_if(last, [&](auto& content) { return tier_->has(content); });
   }
   memory_->keep_last(last);
-  tell_owner();
 }
 
 /// Takes room for what lies on the disk here. What only others need takes no
@@ -112,7 +111,6 @@ void cache_state::give_back(const std::string& content) {
   memory_->release(content, now());
   if (!arrivals_.contains(content) && memory_->users_of(content) == 0)
     memory_->drop(content);
-  tell_owner();
 }
 
 /// Takes room for what is about to come.
@@ -128,7 +126,6 @@ result<void> cache_state::make_room(const fetch& x) {
   i->second.used = now();
   if (fresh)
     i->second.layers = x.layers;
-  tell_owner();
   return {};
 }
 
@@ -152,15 +149,13 @@ result<void> cache_state::make_room_for_more(const entry& from,
 
 /// What it has it of, if it has it; for people.
 std::string cache_state::model_of(const std::string& content) const {
-  auto i = arrivals_.find(content);
-  if (i != arrivals_.end() && i->second.bytes)
-    return i->second.bytes->info.name;
+  for (auto& [k, e] : open_)
+    if (e.info.content == content)
+      return e.info.model;
   for (auto& x : on_disk_)
     if (x.content == content)
       return x.model;
-  if (tier_ && tier_->has(content))
-    return tier_->all().at(content).model;
-  return "";
+  return tier_ && tier_->has(content) ? tier_->all().at(content).model : "";
 }
 
 void cache_state::forget(const std::string& content) {
@@ -171,7 +166,6 @@ void cache_state::forget(const std::string& content) {
               {{"model", model_of(content)}, {"content", content}});
   memory_->drop(content);
   arrivals_.erase(content);
-  tell_owner();
   if (auto relay = options_.find_relay())
     self_->send(relay, let_go{content});
 }
@@ -188,7 +182,6 @@ void cache_state::use(place from, const std::string& content,
   static_cast<void>(tier.take(content, {}, now())); // which is there
   users_.emplace(by->address(), use_of{&tier, content});
   self_->monitor(caf::actor_cast<caf::actor>(by));
-  tell_owner();
 }
 
 /// Whoever needs it next may be there soon: another replica, in place of one
@@ -230,7 +223,6 @@ void cache_state::on_down(const caf::down_msg& x) {
           waiting, [&](auto& y) { return y.by && y.by->address() == x.source; })
         > 0)
       self_->delayed_send(self_, left_alone, content_left{std::get<2>(k)});
-  tell_owner();
 }
 
 /// With the relay that got them: whoever waits for them hears it.

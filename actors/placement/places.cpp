@@ -84,14 +84,14 @@ footprint places::of(const inventory& node, const replica_status& x) const {
 }
 
 /// Where other layers of it are there, or will be, all of it comes.
-uint64_t places::more_for(const memory& in, const std::string& content,
-                          uint64_t bytes, uint64_t whole,
-                          const layer_range& layers) const {
-  auto i = in.find(content);
+uint64_t places::more_for(const memory& in, const model_info& its,
+                          const layer_range& layers) {
+  auto bytes = bytes_of(its, layers);
+  auto i = in.find(its.content);
   if (i == in.end())
     return bytes;
   auto& [there, of] = i->second;
-  auto most = !of || *of == layers ? bytes : whole;
+  auto most = !of || *of == layers ? bytes : its.bytes;
   return most - std::min(most, there);
 }
 
@@ -110,14 +110,13 @@ void places::add(const assignment& x) {
   if (its == nullptr || its->content.empty() || node->second.cache_memory == 0)
     return;
   auto& all = memory_[x.node];
-  auto more =
-    more_for(all, its->content, bytes_of(*its, x.layers), its->bytes, x.layers);
+  auto more = more_for(all, *its, x.layers);
   if (bundle_on(node->second, x.model, x.version) != nullptr
       && sum_of(all) + more > node->second.cache_memory)
     return;
-  auto& its_place = all[its->content];
-  its_place.bytes += more;
-  its_place.layers = x.layers;
+  auto& part = all[its->content];
+  part.bytes += more;
+  part.layers = x.layers;
 }
 
 bool places::can_get(const inventory& node, const std::string& model,
@@ -134,10 +133,7 @@ bool places::can_get(const inventory& node, const std::string& model,
   auto i = memory_.find(node.node.name);
   static const memory none;
   auto& there = i == memory_.end() ? none : i->second;
-  return sum_of(there)
-           + more_for(there, its->content, bytes_of(*its, layers), its->bytes,
-                      layers)
-         <= node.cache_memory;
+  return sum_of(there) + more_for(there, *its, layers) <= node.cache_memory;
 }
 
 uint64_t places::take_emptiest(std::vector<size_t> among, uint64_t count,

@@ -92,9 +92,8 @@ private:
   };
   using memory = std::map<std::string, taken>; ///< by content
 
-  uint64_t more_for(const memory& in, const std::string& content,
-                    uint64_t bytes, uint64_t whole,
-                    const layer_range& layers) const;
+  static uint64_t more_for(const memory& in, const model_info& its,
+                           const layer_range& layers);
   static uint64_t sum_of(const memory& x);
 
   std::map<std::string, memory> memory_; ///< by node

@@ -306,6 +306,17 @@ TEST_CASE(
              && x.kept[0].content == held.info.content;
     },
     soon));
+  auto stays = [&](bool yes) {
+    return eventually(
+      [&] {
+        auto x = host.told();
+        return x.held.size() == 1 && x.held[0].stays == yes;
+      },
+      soon);
+  };
+  CHECK(stays(true));
+  host.tell({}); // another host has it for good
+  CHECK(stays(false));
 }
 
 TEST_CASE("QU-43: who names no content has what is there now, not what is still"
