@@ -117,8 +117,9 @@ using executor_actor = caf::typed_actor<
 using cache_actor = caf::typed_actor<
   // Opens and verifies a bundle, once for all who ask, wherever it is.
   caf::replies_to<fetch>::with<fetched>,
-  // For people: what there is.
+  // For people: what there is. For its relay, which begins.
   caf::replies_to<get_cache>::with<cache_status>,
+  caf::replies_to<get_contents>::with<contents_here>,
   // Private: what the reader found, and the keeper; what has come.
   caf::reacts_to<bundle_opened>, caf::reacts_to<bundle_list>,
   caf::reacts_to<kept_list>, caf::reacts_to<content_whole>,
@@ -153,9 +154,10 @@ using store_watch_actor = caf::typed_actor<
 
 /// A RELAY gets contents from other hosts and passes them on.
 using relay_actor = caf::typed_actor<
-  // Its cache's: bring this bundle; these are on the disk; keep that no more.
+  // Its cache's: bring this bundle; these are on the disk; keep that no more;
+  // what is there, for a cache that begins.
   caf::replies_to<fetch>::with<fetched>, caf::reacts_to<bundle_list>,
-  caf::reacts_to<let_go>,
+  caf::reacts_to<let_go>, caf::replies_to<get_contents>::with<contents_here>,
   // A chain controller's: from whom; what to have in memory for others.
   caf::reacts_to<bring>, caf::reacts_to<hold>, caf::reacts_to<last_copies>,
   // They come and go, and are told what this host has.

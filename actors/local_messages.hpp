@@ -86,6 +86,27 @@ struct bundle_list {
   MILLRACE_FIELDS(bundle_list, models, kept, unusable, memory, held)
 };
 
+/// A cache or a relay that begins to the other one of its host, which may have
+/// been there before it.
+struct get_contents {
+  MILLRACE_FIELDS(get_contents)
+};
+
+/// What is in memory, or on its way there.
+struct content_here {
+  std::string content;
+  model_info info;
+  std::shared_ptr<const bundle> bytes; ///< null: nothing of it yet
+  layer_range layers;                  ///< of those, or all ({0, 0})
+  bool from_disk = false;              ///< of this host, or from others
+  MILLRACE_FIELDS(content_here, content, info, bytes, layers, from_disk)
+};
+struct contents_here {
+  bundle_list disk; ///< for a relay
+  std::vector<content_here> memory;
+  MILLRACE_FIELDS(contents_here, disk, memory)
+};
+
 /// Nobody uses a content in a cache's memory any more, since a while ago.
 struct content_left {
   std::string content;

@@ -20,6 +20,11 @@ namespace {
 constexpr int early_seals = F_SEAL_SHRINK | F_SEAL_GROW;
 constexpr int last_seals = F_SEAL_WRITE | F_SEAL_SEAL;
 
+/// The file itself is not to blame.
+error no_memory(const std::string& path, const char* what) {
+  return {ec::overloaded, system_error(path, what).text};
+}
+
 /// All of that, at that place. Not by a mapping: the system would clear each
 /// page before it is written.
 bool write_at(const file_descriptor& to, uint64_t at, const_bytes content) {
@@ -66,7 +71,8 @@ arriving_file::make(std::string path, uint64_t bytes, chunk_list chunks,
   out->written_ = std::move(file);
   out->from_ = std::move(from);
   if (bytes == 0)
-    out->seal();
+    if (auto done = out->seal(); !done)
+      return done.failure();
   return out;
 }
 
@@ -113,7 +119,7 @@ result<void> arriving_file::put(size_t chunk, const_bytes content) {
     return {};
   if (in_memory_)
     return take(chunk, content);
-  settle(chunk, false);
+  miss(chunk);
   return error{ec::bad_config,
                path_
                  + ": is used where it lies, and takes nothing from elsewhere"};
@@ -125,7 +131,7 @@ result<void> arriving_file::verify(size_t chunk) {
   auto content = find(chunk);
   if (content)
     return take(chunk, *content);
-  settle(chunk, false);
+  miss(chunk);
   return content.failure();
 }
 
@@ -158,29 +164,37 @@ result<const_bytes> arriving_file::find(size_t chunk) const {
 result<void> arriving_file::take(size_t chunk, const_bytes content) {
   auto begin = chunk * chunk_bytes;
   if (!chunks_.matches(chunk, content)) {
-    settle(chunk, false);
+    miss(chunk);
     return error{ec::bad_config, path_ + ": its bytes from "
                                    + std::to_string(begin)
                                    + " on have not the SHA-256 they should"};
   }
   if (in_memory_ && !write_at(written_, begin, content)) {
-    auto why = system_error(path_, "get memory for it");
-    settle(chunk, false);
+    auto why = no_memory(path_, "get memory for it");
+    miss(chunk);
     return why;
   }
-  settle(chunk, true);
-  return {};
+  return settle(chunk);
 }
 
-void arriving_file::settle(size_t chunk, bool there) {
+/// It did not come, and may again.
+void arriving_file::miss(size_t chunk) {
+  std::lock_guard guard{mutex_};
+  states_[chunk] = state::absent;
+}
+
+/// It is there, and with the last one all of it.
+result<void> arriving_file::settle(size_t chunk) {
   std::vector<waiting> done;
   {
     std::lock_guard guard{mutex_};
-    states_[chunk] = there ? state::there : state::absent;
-    if (!there)
-      return;
-    if (++there_ == chunks() && in_memory_)
-      seal();
+    if (there_ + 1 == chunks() && in_memory_)
+      if (auto sealed = seal(); !sealed) {
+        states_[chunk] = state::absent;
+        return sealed;
+      }
+    states_[chunk] = state::there;
+    ++there_;
     for (auto& x : waiting_)
       x.missing -= x.what.first <= chunk && chunk < x.what.last;
     auto first = std::partition(waiting_.begin(), waiting_.end(),
@@ -190,13 +204,24 @@ void arriving_file::settle(size_t chunk, bool there) {
   }
   for (auto& x : done)
     x.then({});
+  return {};
 }
 
-void arriving_file::seal() {
-  auto sealed = ::fcntl(written_.get(), F_ADD_SEALS, last_seals) == 0;
-  MILLRACE_ASSERT(sealed);
+/// The system refuses for a moment where it has a page in its own hands
+/// (fcntl(2), EBUSY); it waits for that, but not for long.
+result<void> arriving_file::seal() {
+  constexpr auto most_tries = 8;
+  auto sealed = false;
+  for (auto i = 0; i < most_tries && !sealed; ++i) {
+    sealed = ::fcntl(written_.get(), F_ADD_SEALS, last_seals) == 0;
+    if (!sealed && errno != EBUSY)
+      break;
+  }
+  if (!sealed)
+    return no_memory(path_, "seal memory for it");
   written_ = file_descriptor{};
   from_ = file_descriptor{};
+  return {};
 }
 
 void arriving_file::give_up(error why) {

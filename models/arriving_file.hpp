@@ -43,14 +43,14 @@ public:
 
   /// Takes a chunk, unless it is there or somebody else is bringing it.
   /// Errors: bad_config when it is not the right one: then it is not there, and
-  /// may come again; or when this is over a file on the disk; unavailable when
-  /// the system has no memory for it.
+  /// may come again; or when this is over a file on the disk; overloaded when
+  /// the system has no memory for it or, of the last one, does not seal that.
   result<void> put(size_t chunk, const_bytes content);
 
   /// Has a chunk of a file on the disk be there, unless it is: by a look at
   /// it, or by reading it into memory.
   /// Errors: bad_config when it is not the right one; unavailable when it
-  /// cannot be read.
+  /// cannot be read; overloaded as put's.
   result<void> verify(size_t chunk);
 
   /// It is not going to be whole: whoever waits now or later for what is not
@@ -104,8 +104,9 @@ private:
   bool claim(size_t chunk);
   result<const_bytes> find(size_t chunk) const;
   result<void> take(size_t chunk, const_bytes content);
-  void settle(size_t chunk, bool there);
-  void seal();
+  void miss(size_t chunk);
+  result<void> settle(size_t chunk);
+  result<void> seal();
 
   std::string path_;
   chunk_list chunks_;

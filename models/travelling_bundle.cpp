@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/travelling_bundle.hpp"
 
+#include <algorithm>
+
 #include "runtime/hash.hpp"
 #include "runtime/text.hpp"
 
@@ -89,6 +91,60 @@ chunk_range first_chunks(const bundle& x) {
   for (auto& layer : x.info.layers)
     head -= layer.parameter_bytes;
   return chunks_over(0, head);
+}
+
+namespace {
+
+bool is_all(const bundle& x, size_t first, size_t last) {
+  return first == 0 && (last == 0 || last >= x.info.layers.size());
+}
+
+/// Its file, which calls, does not keep the bundle.
+void find_when_there(const std::shared_ptr<bundle>& x, chunk_range needed,
+                     bool all_comes, std::function<void(result<void>)> tell) {
+  auto find = [weak = std::weak_ptr{x}, all_comes,
+               tell = std::move(tell)](const result<void>& there) {
+    auto wanted = weak.lock();
+    if (!wanted)
+      return;
+    if (!there)
+      return tell(there);
+    auto found = millrace::find_weights(*wanted);
+    if (found && *found)
+      return tell({});
+    if (!found)
+      return tell(found.failure());
+    if (all_comes)
+      return find_when_there(wanted, {0, wanted->weights_file->chunks()}, true,
+                             tell);
+    tell(error{ec::bad_config,
+               wanted->weights_file->path()
+                 + ": its tensors lie askew, so that no part of it can come"
+                   " alone; import it again",
+               {}});
+  };
+  if (auto& file = x->weights_file)
+    file->when(needed, find);
+  else
+    find({});
+}
+
+} // namespace
+
+std::vector<chunk_range> chunks_for(const bundle& x, size_t first,
+                                    size_t last) {
+  if (is_all(x, first, last))
+    return {{0, chunks_in(x.info.weights.bytes)}};
+  auto all = x.info.layers.size();
+  auto end = last == 0 ? all : std::min(last, all);
+  return {first_chunks(x),
+          chunks_by_manifest(x.info, std::min(first, end), end)};
+}
+
+void find_weights(const std::shared_ptr<bundle>& x, size_t first, size_t last,
+                  std::function<void(result<void>)> tell) {
+  find_when_there(x, first_chunks(*x), is_all(*x, first, last),
+                  std::move(tell));
 }
 
 } // namespace millrace::travelling

@@ -29,4 +29,16 @@ chunk_range first_chunks(const bundle& x);
 /// The chunks of layers [first, last)'s weights, by its manifest.
 chunk_range chunks_by_manifest(const manifest& x, size_t first, size_t last);
 
+/// What these layers need, by its manifest: what says where weights are, then
+/// theirs. Last 0: to its end; layers that it does not have need nothing.
+std::vector<chunk_range> chunks_for(const bundle& x, size_t first, size_t last);
+
+/// Finds out where its weights will lie, once enough of chunks_for these layers
+/// is there, and tells, at once or on the thread that brings that. One that
+/// nobody has any more need not be found.
+/// Errors: bad_config of a file whose tensors lie askew, if only some layers
+/// come; as millrace::find_weights; why what has been given up was.
+void find_weights(const std::shared_ptr<bundle>& x, size_t first, size_t last,
+                  std::function<void(result<void>)> tell);
+
 } // namespace millrace::travelling

@@ -35,6 +35,10 @@ void cache_state::start(cache_actor::stateful_pointer<cache_state> me,
     });
   if (memory_left())
     on_tick(tick::value);
+  if (auto relay = options_.find_relay()) // from before a crash
+    me->request(relay, 5s, get_contents{})
+      .then([this](const contents_here& x) { adopt(x); },
+            [](const caf::error&) { /* it has nothing yet */ });
   if (!options_.keeper)
     return;
   tier_.emplace(options_.disk.value, options_.evict);
@@ -397,7 +401,7 @@ std::vector<model_info> cache_state::all_from_others() const {
 void cache_state::tell_owner() {
   if (!listed_)
     return;
-  bundle_list all{on_disk_, all_from_others(), unusable_, most_memory(),
+  bundle_list all{on_disk_, all_from_others(), unusable_, memory_to_tell(),
                   memory_->list()};
   if (told_ == all)
     return;
@@ -478,6 +482,7 @@ cache(cache_actor::stateful_pointer<cache_state> self, cache_options options) {
   return {
     [&s](const fetch& x) { return s.on_fetch(x); },
     [&s](get_cache) { return s.on_get_cache(); },
+    [&s](get_contents) { return s.on_get_contents(); },
     s.hears(&cache_state::on_opened),
     s.hears(&cache_state::on_listed),
     s.hears(&cache_state::on_kept_list),

@@ -140,7 +140,7 @@ std::vector<std::string> cache_book::shrink_to(uint64_t bytes, timestamp now) {
 std::vector<held_bundle> cache_book::list() const {
   std::vector<held_bundle> out;
   for (auto& [content, x] : entries_)
-    out.push_back({content, x.is.bytes, !may_go(x)});
+    out.push_back({content, x.is.bytes, x.users > 0, x.is.last_copy});
   return out;
 }
 

@@ -26,6 +26,7 @@ struct cache_state {
   void on_left(const content_left& x);
   void on_tick(tick);
   cache_status on_get_cache() const;
+  contents_here on_get_contents() const;
 
   /// Has a message dealt with, and its owner told what has come of it.
   template <class T>
@@ -90,7 +91,7 @@ private:
   bool is_relay(const caf::strong_actor_ptr& x) const;
   void open_here(const key& k);
   bool make_room_to_read(const key& k, const model_info* from);
-  uint64_t most_memory() const;
+  uint64_t memory_to_tell() const;
   std::optional<int64_t> memory_left() const;
   uint64_t limit_of_memory(int64_t left) const;
   void limit_memory();
@@ -101,6 +102,7 @@ private:
   result<void> make_room(const fetch& x);
   result<void> make_room_for_more(const entry& from, const fetch& x);
   void forget(const std::string& content);
+  void adopt(const contents_here& x);
   void use(place from, const std::string& content,
            const caf::strong_actor_ptr& by);
   void watch_until_whole(const std::string& content, const bundle& x);

@@ -146,7 +146,7 @@ private:
     } else if (auto done = content->weights_file->verify(chunks.first++);
                !done) {
       content->weights_file->give_up(done.failure());
-      if (tell_broken_)
+      if (tell_broken_ && done.failure().code != ec::overloaded)
         tell_broken_(*content, done.failure());
       wanted_.pop_front();
     }

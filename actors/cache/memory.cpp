@@ -4,6 +4,7 @@
 /// What a CACHE has in memory, and who uses it.
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "actors/cache/cache_state.hpp"
@@ -17,14 +18,30 @@ namespace {
 constexpr double left_to_others = 0.15;
 constexpr auto look_at_memory = 1s;
 
+/// Of layers, or of all ({0, 0}, and where the layers are not known yet).
+uint64_t bytes_for(const model_info& x, const layer_range& layers) {
+  auto& all = x.layer_bytes;
+  if (layers == layer_range{} || layers.first > layers.last
+      || layers.last > all.size())
+    return x.bytes;
+  return std::accumulate(all.begin() + static_cast<ptrdiff_t>(layers.first),
+                         all.begin() + static_cast<ptrdiff_t>(layers.last),
+                         uint64_t{0});
+}
+
 } // namespace
 
-/// What there may be in memory when nothing else needs any; 0: nobody knows.
-uint64_t cache_state::most_memory() const {
-  if (options_.memory.value > 0 || !options_.probe)
-    return options_.memory.value;
-  auto host = static_cast<double>(options_.probe().memory);
-  return static_cast<uint64_t>((1 - left_to_others) * host);
+/// What there may be in memory, as far as the placement is to know; 0: nobody
+/// knows. What others need of the host's changes all the time: a little less is
+/// told, and small changes are not.
+uint64_t cache_state::memory_to_tell() const {
+  constexpr uint64_t part = 32;
+  auto now = memory_->capacity();
+  if (options_.memory.value > 0 || now == 0)
+    return now;
+  auto told = told_ ? told_->memory : 0;
+  auto least = now - now / part;
+  return told <= now && told >= least - least / part ? told : least;
 }
 
 /// How much more of the host's there may be for models, below 0: how much less;
@@ -104,6 +121,41 @@ bool cache_state::make_room_to_read(const key& k, const model_info* here) {
     forget(x);
   reading_[k] = std::move(content);
   return true;
+}
+
+/// What the cache before it had in memory, or on its way there. Who uses that
+/// nobody knows.
+void cache_state::adopt(const contents_here& x) {
+  for (auto& y : x.memory) {
+    if (arrivals_.contains(y.content) || (y.bytes && !is_good(*y.bytes)))
+      continue;
+    auto room =
+      make_room({y.info.model, y.info.version, y.layers, y.content,
+                 transfer_rank::prefetch, bytes_for(y.info, y.layers)});
+    memory_->release(y.content, now());
+    if (!room) {
+      forget(y.content);
+      continue;
+    }
+    auto& its = arrivals_[y.content];
+    its.bytes = y.bytes;
+    its.info = y.info;
+    its.from = y.from_disk ? place::read : place::hosts;
+    if (y.bytes)
+      watch_until_whole(y.content, *y.bytes);
+    self_->delayed_send(self_, left_alone, content_left{y.content});
+  }
+  tell_owner();
+}
+
+/// For a relay that begins: what the one before it had got all of.
+contents_here cache_state::on_get_contents() const {
+  contents_here out{list(), {}};
+  for (auto& [content, y] : arrivals_)
+    if (y.from == place::hosts && y.bytes && is_good(*y.bytes)
+        && is_whole(*y.bytes))
+      out.memory.push_back({content, y.info, y.bytes, y.layers, false});
+  return out;
 }
 
 /// It does not come.
@@ -192,8 +244,9 @@ void cache_state::on_left(const content_left& x) {
       settle(k, error{ec::cancelled, "nobody waits for it any more", {}},
              place::hosts);
   auto i = arrivals_.find(x.content);
-  if (i == arrivals_.end() || !i->second.bytes || is_whole(*i->second.bytes)
-      || i->second.from != place::hosts || memory_->users_of(x.content) > 0)
+  if (i == arrivals_.end() || i->second.from != place::hosts
+      || memory_->users_of(x.content) > 0
+      || (i->second.bytes && is_whole(*i->second.bytes)))
     return;
   if (now() - i->second.used < left_alone)
     self_->delayed_send(self_, left_alone, x);

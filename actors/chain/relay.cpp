@@ -23,41 +23,6 @@ constexpr caf::timespan bundle_patience = 60min;
 /// A start that nobody has the model for is to fail some time.
 constexpr auto longest_alone = 60s;
 
-/// Finds out where the weights of a bundle that comes will lie, once that can
-/// be known, and tells. The bundle's file, which calls, does not keep the
-/// bundle: one that nobody has any more need not be found.
-void find_when_there(const std::shared_ptr<bundle>& x, chunk_range needed,
-                     std::function<void(result<void>)> tell) {
-  auto find = [weak = std::weak_ptr{x}, tell](const result<void>& there) {
-    auto wanted = weak.lock();
-    if (!wanted)
-      return;
-    if (!there)
-      return tell(there);
-    auto found = find_weights(*wanted);
-    if (found && !*found) {
-      auto all = wanted->weights_file->chunks();
-      return find_when_there(wanted, {0, all}, tell);
-    }
-    tell(found ? result<void>{} : found.failure());
-  };
-  if (auto& file = x->weights_file)
-    file->when(needed, find);
-  else
-    find({});
-}
-
-/// What layers need, by a manifest: what says where weights are, then these.
-std::vector<chunk_range> chunks_wanted(const bundle& x, layer_range layers) {
-  auto all = x.info.layers.size();
-  auto last = layers.last == 0 ? all : std::min(layers.last, all);
-  auto first = std::min(layers.first, last);
-  if (first == 0 && last == all)
-    return {{0, chunks_in(x.info.weights.bytes)}};
-  return {travelling::first_chunks(x),
-          travelling::chunks_by_manifest(x.info, first, last)};
-}
-
 } // namespace
 
 void relay_state::start(relay_actor::stateful_pointer<relay_state> self,
@@ -69,8 +34,8 @@ void relay_state::start(relay_actor::stateful_pointer<relay_state> self,
   options_.net->subscribe(caf::actor_cast<caf::strong_actor_ptr>(self->ctrl()),
                           "");
   if (auto cache = options_.net->resolve("./cache")) // from before a crash
-    self->request(caf::actor_cast<cache_actor>(cache), 5s, get_cache{})
-      .then([this](const cache_status& x) { learn_of_disk(x); },
+    self->request(caf::actor_cast<cache_actor>(cache), 5s, get_contents{})
+      .then([this](const contents_here& x) { adopt(x); },
             [](const caf::error&) { /* it will say what it has */ });
   report_soon();
 }
@@ -105,18 +70,27 @@ void relay_state::on_bundle_list(const bundle_list& x) {
   report_soon();
 }
 
-/// Whether people put it there the next list tells.
-void relay_state::learn_of_disk(const cache_status& x) {
-  bundle_list out;
-  for (auto& y : x.bundles)
-    if (y.state == cache_place::disk) {
-      auto& info = out.kept.emplace_back();
-      info.model = y.model;
-      info.version = y.version;
-      info.bytes = y.bytes;
-      info.content = y.content;
-    }
-  on_bundle_list(out);
+/// What the relay before it had got is given to others again.
+void relay_state::adopt(const contents_here& x) {
+  on_bundle_list(x.disk);
+  for (auto& y : x.memory) {
+    auto& c = contents_[y.content];
+    if (c.bytes || c.wants)
+      continue;
+    c.info = y.info;
+    c.bytes = y.bytes;
+    c.layers = y.layers;
+    c.found = true;
+    offer(y.content, c);
+  }
+}
+
+contents_here relay_state::on_get_contents() const {
+  contents_here out;
+  for (auto& [id, c] : contents_)
+    if (c.bytes || c.wants)
+      out.memory.push_back({id, c.info, c.bytes, c.layers, !c.wants && c.here});
+  return out;
 }
 
 /// Has others ask for it, even before anything of it is there, so that the
@@ -214,7 +188,7 @@ std::string relay_state::giver_of(const content& c) {
 bool relay_state::has(const content& c, const layer_range& layers) {
   if (!c.found || !c.bytes->weights_file)
     return c.found;
-  auto wanted = chunks_wanted(*c.bytes, layers);
+  auto wanted = travelling::chunks_for(*c.bytes, layers.first, layers.last);
   return std::all_of(wanted.begin(), wanted.end(),
                      [&](auto& x) { return c.bytes->weights_file->has(x); });
 }
@@ -255,7 +229,7 @@ void relay_state::pull(const std::string& id, content& c) {
       order.known = std::move(*known);
   // What `begin` makes `wanted` looks at, on the same thread.
   auto made = std::make_shared<std::shared_ptr<const bundle>>(c.bytes);
-  order.begin = [id, made, memory = options_.memory,
+  order.begin = [id, made, layers = c.layers, memory = options_.memory,
                  tell = teller<content_begun>(self_),
                  tell_found = teller<content_found>(self_)](
                   auto& head) -> result<std::shared_ptr<bulk_content>> {
@@ -265,16 +239,15 @@ void relay_state::pull(const std::string& id, content& c) {
     auto x = std::make_shared<bundle>(std::move(*fresh));
     *made = x;
     tell({id, x});
-    find_when_there(x, travelling::first_chunks(*x),
-                    [id, tell_found](const result<void>& found) {
-                      tell_found({id, found ? nullptr
-                                            : std::make_shared<const error>(
-                                              found.failure())});
-                    });
+    travelling::find_weights(
+      x, layers.first, layers.last, [id, tell_found](const result<void>& y) {
+        tell_found(
+          {id, y ? nullptr : std::make_shared<const error>(y.failure())});
+      });
     return make_bulk_content(std::move(x));
   };
   order.wanted = [made, layers = c.layers](auto&) {
-    return chunks_wanted(**made, layers);
+    return travelling::chunks_for(**made, layers.first, layers.last);
   };
   order.got = [id, tell = teller<content_got>(self_)](size_t missing) {
     tell({id, missing});
@@ -294,7 +267,8 @@ void relay_state::on_begun(const content_begun& x) {
   c.found = false;
   c.info = describe(*c.bytes, {});
   c.missing = 0; // until the port says more
-  for (auto& some : chunks_wanted(*c.bytes, c.layers))
+  for (auto& some :
+       travelling::chunks_for(*c.bytes, c.layers.first, c.layers.last))
     c.missing += some.size();
   offer(x.content, c);
   report_soon();
@@ -436,7 +410,7 @@ holding relay_state::holding_of(const std::string& id, const content& c) const {
   out.chunks = chunks_in(c.info.bytes);
   out.missing = !c.wants ? 0 : c.bytes ? c.missing : out.chunks;
   if (c.bytes && !c.here)
-    out.only = chunks_wanted(*c.bytes, c.layers);
+    out.only = travelling::chunks_for(*c.bytes, c.layers.first, c.layers.last);
   if (out.only == std::vector<chunk_range>{{0, out.chunks}})
     out.only.clear(); // all: who wants that stands in one chain
   out.token = c.token;
@@ -477,6 +451,7 @@ relay(relay_actor::stateful_pointer<relay_state> self, relay_options options) {
     [&s](const fetch& x) { return s.on_fetch(x); },
     [&s](const bundle_list& x) { s.on_bundle_list(x); },
     [&s](const let_go& x) { s.on_let_go(x); },
+    [&s](get_contents) { return s.on_get_contents(); },
     [&s](const bring& x) { s.on_bring(x); },
     [&s](const hold& x) { s.on_hold(x); },
     [&s](const last_copies& x) { s.on_last_copies(x); },

@@ -18,6 +18,7 @@ struct relay_state {
   caf::result<fetched> on_fetch(const fetch& x);
   void on_bundle_list(const bundle_list& x);
   void on_let_go(const let_go& x);
+  contents_here on_get_contents() const;
   void on_bring(const bring& x);
   void on_hold(const hold& x);
   void on_last_copies(const last_copies& x);
@@ -57,7 +58,7 @@ private:
   void give_up_alone();
   void fail(const std::string& id, content& c, const error& why);
   void offer(const std::string& id, content& x);
-  void learn_of_disk(const cache_status& x);
+  void adopt(const contents_here& x);
   void on_held(const std::string& id, const fetched& x);
   void close(const std::string& id, content& c);
   void report();

@@ -23,6 +23,35 @@ const replica_status* completed_by(const inventory& node,
   return i == node.replicas.end() ? nullptr : &*i;
 }
 
+/// Whether a replica of it can use it where it lies.
+bool is_on_disk(const inventory& node, const model_info& its) {
+  if (bundle_on(node, its.model, its.version) != nullptr)
+    return true;
+  auto is_held = std::any_of(node.held.begin(), node.held.end(), [&](auto& x) {
+    return x.content == its.content;
+  });
+  return has_kept(node, its) && !is_held;
+}
+
+/// The bytes in use of a node's memory for bundles that nobody uses who is
+/// there, but for some. What is the last copy stays.
+uint64_t used_only_by(const inventory& node, const std::vector<placed>& some) {
+  auto is_other = [&](const replica_status& r) {
+    return is_there(r) && std::none_of(some.begin(), some.end(), [&](auto& x) {
+             return x.status == &r;
+           });
+  };
+  uint64_t out = 0;
+  for (auto& x : node.held)
+    if (x.used && !x.last
+        && std::none_of(node.replicas.begin(), node.replicas.end(),
+                        [&](auto& r) {
+                          return r.what.content == x.content && is_other(r);
+                        }))
+      out += x.bytes;
+  return out;
+}
+
 } // namespace
 
 places::places(const cluster_view& view, std::set<std::string> completed)
@@ -32,14 +61,16 @@ places::places(const cluster_view& view, std::set<std::string> completed)
     auto first = all_.size();
     for (auto& device : node.devices)
       all_.push_back({&node, &device});
+    auto& held = memory_[name];
+    held.leaving = used_only_by(node, {});
     for (auto& x : node.held)
-      if (x.stays)
-        memory_[name][x.content] = {x.bytes, std::nullopt};
+      if (x.used || x.last)
+        held.by_content[x.content] = {x.bytes, std::nullopt};
     for (auto& r : node.replicas)
       if (r.state == replica_condition::starting)
-        add(r.what);
-      else if (auto i = memory_[name].find(r.what.content);
-               i != memory_[name].end())
+        add(node, r.what.model, r.what.version, r.what.layers);
+      else if (auto i = held.by_content.find(r.what.content);
+               i != held.by_content.end())
         i->second.layers = r.what.layers;
     for (auto& r : node.replicas)
       for (auto i = first; i < all_.size(); ++i) {
@@ -84,56 +115,66 @@ footprint places::of(const inventory& node, const replica_status& x) const {
 }
 
 /// Where other layers of it are there, or will be, all of it comes.
-uint64_t places::more_for(const memory& in, const model_info& its,
-                          const layer_range& layers) {
+uint64_t places::memory::more_for(const model_info& its,
+                                  const layer_range& layers) const {
   auto bytes = bytes_of(its, layers);
-  auto i = in.find(its.content);
-  if (i == in.end())
+  auto i = by_content.find(its.content);
+  if (i == by_content.end())
     return bytes;
   auto& [there, of] = i->second;
   auto most = !of || *of == layers ? bytes : its.bytes;
   return most - std::min(most, there);
 }
 
-uint64_t places::sum_of(const memory& x) {
+uint64_t places::memory::sum() const {
   return std::accumulate(
-    x.begin(), x.end(), uint64_t{0},
+    by_content.begin(), by_content.end(), uint64_t{0},
     [](auto sum, auto& entry) { return sum + entry.second.bytes; });
 }
 
 /// What is on its own disk is read into memory if there is room for it.
-void places::add(const assignment& x) {
-  auto node = view_.nodes.find(x.node);
-  auto* its = node == view_.nodes.end()
-                ? nullptr
-                : bundle_for(view_, node->second, x.model, x.version);
-  if (its == nullptr || its->content.empty() || node->second.cache_memory == 0)
-    return;
-  auto& all = memory_[x.node];
-  auto more = more_for(all, *its, x.layers);
-  if (bundle_on(node->second, x.model, x.version) != nullptr
-      && sum_of(all) + more > node->second.cache_memory)
-    return;
-  auto& part = all[its->content];
+uint64_t places::add(const inventory& node, const std::string& model,
+                     uint64_t version, const layer_range& layers) {
+  auto* its = bundle_for(view_, node, model, version);
+  if (its == nullptr || its->content.empty() || node.cache_memory == 0)
+    return 0;
+  auto& all = memory_[node.node.name];
+  auto more = all.more_for(*its, layers);
+  if (is_on_disk(node, *its) && all.sum() + more > node.cache_memory)
+    return 0;
+  auto& part = all.by_content[its->content];
   part.bytes += more;
-  part.layers = x.layers;
+  part.layers = layers;
+  return more;
+}
+
+void places::wait(const inventory& node, const std::string& model,
+                  uint64_t version, const layer_range& layers,
+                  uint64_t freed) {
+  auto takes = add(node, model, version, layers);
+  auto& leaving = memory_[node.node.name].leaving;
+  leaving += freed;
+  leaving -= std::min(leaving, takes);
 }
 
 bool places::can_get(const inventory& node, const std::string& model,
-                     uint64_t version, const layer_range& layers) const {
+                     uint64_t version, const layer_range& layers,
+                     uint64_t freed) const {
   auto* its = bundle_for(view_, node, model, version);
-  if (its == nullptr || node.cache_memory == 0
-      || bundle_on(node, model, version) != nullptr)
+  if (its == nullptr || node.cache_memory == 0 || is_on_disk(node, *its))
     return true;
-  auto is_held = std::any_of(node.held.begin(), node.held.end(), [&](auto& x) {
-    return x.content == its->content;
-  });
-  if (has_kept(node, *its) && !is_held)
-    return true; // on its disk
-  auto i = memory_.find(node.node.name);
-  static const memory none;
-  auto& there = i == memory_.end() ? none : i->second;
-  return sum_of(there) + more_for(there, *its, layers) <= node.cache_memory;
+  auto& there = memory_.at(node.node.name);
+  return there.sum() + there.more_for(*its, layers)
+         <= node.cache_memory + freed;
+}
+
+uint64_t places::leaving(const inventory& node) const {
+  return memory_.at(node.node.name).leaving;
+}
+
+uint64_t places::freed_by(const inventory& node,
+                          const std::vector<placed>& some) const {
+  return used_only_by(node, some) - used_only_by(node, {});
 }
 
 uint64_t places::take_emptiest(std::vector<size_t> among, uint64_t count,

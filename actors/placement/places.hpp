@@ -69,12 +69,28 @@ public:
   footprint of(const inventory& node, const replica_status& x) const;
 
   /// Whether a node has memory for layers that others have to give it, beside
-  /// what is in use there or will be. What is on its own disk needs none.
+  /// what is in use there or will be, when so many bytes of that are free. What
+  /// is on its own disk needs none.
   bool can_get(const inventory& node, const std::string& model,
-               uint64_t version, const layer_range& layers) const;
+               uint64_t version, const layer_range& layers,
+               uint64_t freed = 0) const;
 
-  /// This one will be there.
-  void add(const assignment& x);
+  /// Of a node's memory for bundles, what is in use only by what leaves, and
+  /// that nobody waits for.
+  uint64_t leaving(const inventory& node) const;
+
+  /// What else is in use there only by these.
+  uint64_t freed_by(const inventory& node,
+                    const std::vector<placed>& some) const;
+
+  /// A replica of these layers will be there. Returns the bytes of the node's
+  /// memory for bundles that it takes beside what is.
+  uint64_t add(const inventory& node, const std::string& model,
+               uint64_t version, const layer_range& layers);
+
+  /// One will be, once what leaves has left, and so much more.
+  void wait(const inventory& node, const std::string& model, uint64_t version,
+            const layer_range& layers, uint64_t freed);
 
   /// Takes count times the emptiest of some with room, as `fits` has it, and
   /// calls f with it. Returns how many are left.
@@ -90,11 +106,14 @@ private:
     uint64_t bytes = 0;
     std::optional<layer_range> layers; ///< none: nobody knows which
   };
-  using memory = std::map<std::string, taken>; ///< by content
+  /// A node's memory for bundles, as it is or will be.
+  struct memory {
+    std::map<std::string, taken> by_content;
+    uint64_t leaving = 0; ///< bytes of that
 
-  static uint64_t more_for(const memory& in, const model_info& its,
-                           const layer_range& layers);
-  static uint64_t sum_of(const memory& x);
+    uint64_t sum() const;
+    uint64_t more_for(const model_info& its, const layer_range& layers) const;
+  };
 
   std::map<std::string, memory> memory_; ///< by node
   std::vector<place> all_;

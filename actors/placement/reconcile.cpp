@@ -283,7 +283,7 @@ private:
                             its == nullptr ? "" : its->content,
                             its == nullptr ? 0 : bytes_of(*its, what.layers),
                             completes.empty() && !serves(what)});
-    places_.add(plan_.deploy.back());
+    places_.add(*to.node, x.model, what.version, what.layers);
   }
 
   /// Whether a replica that has these layers answers requests, of whatever
@@ -320,9 +320,9 @@ private:
     return out;
   }
 
-  bool can_get(const wish& what, const place& on) const {
+  bool can_get(const wish& what, const place& on, uint64_t freed = 0) const {
     return places_.can_get(*on.node, what.settings->model, what.version,
-                           what.layers);
+                           what.layers, freed);
   }
 
   footprint footprint_of(const wish& what, const place& on) const {
@@ -361,18 +361,17 @@ private:
     if (count == 0)
       return;
     auto open = places_for(what);
-    auto any = !open.empty();
-    std::erase_if(open, [&](auto at) { return !can_get(what, places_[at]); });
+    auto can = std::any_of(open.begin(), open.end(), [&](auto at) {
+      return can_get(what, places_[at]);
+    });
     plan_.notes[what.settings->model] =
-      !any ? "no ready node has the bundle, or can get it, and the device"
-      : open.empty() ? why_not_gotten(what)
-                     : "no device has room";
+      open.empty() ? "no ready node has the bundle, or can get it, and the"
+                     " device"
+      : can ? "no device has room"
+            : why_not_gotten(what);
     count = places_.take_emptiest(
-      open, count,
-      [&](const place& p) {
-        return p.has_room(p.held - p.leaving, footprint_of(what, p).bytes);
-      },
-      [&](place& p) { wait_for_room(p, footprint_of(what, p)); });
+      open, count, [&](const place& p) { return will_have_room(what, p); },
+      [&](place& p) { wait_for_room(what, p); });
     while (count > 0 && make_way(what, open))
       --count;
   }
@@ -390,41 +389,66 @@ private:
                            : "what others gave for replicas there takes it");
   }
 
-  /// Nothing else gets what leaves a place.
-  static void wait_for_room(place& p, const footprint& x) {
-    p.take(x);
-    p.leaving -= std::min(p.leaving, x.bytes);
+  /// Whether one has room on a place once what leaves has left, and these.
+  bool will_have_room(const wish& what, const place& p,
+                      const std::vector<placed>& gone = {}) const {
+    uint64_t freed = 0;
+    for (auto& r : gone)
+      freed += p.device->id == r.status->what.device
+                 ? places_.of(*p.node, *r.status).bytes
+                 : 0;
+    return p.has_room(p.held - p.leaving - freed,
+                      footprint_of(what, p).bytes)
+           && can_get(what, p,
+                      places_.leaving(*p.node)
+                        + places_.freed_by(*p.node, gone));
   }
 
-  /// Evicts spare replicas where that makes room for one more.
+  /// Nothing else gets what leaves a place.
+  void wait_for_room(const wish& what, place& p, uint64_t freed = 0) {
+    auto x = footprint_of(what, p);
+    p.take(x);
+    p.leaving -= std::min(p.leaving, x.bytes);
+    places_.wait(*p.node, what.settings->model, what.version, what.layers,
+                 freed);
+  }
+
+  /// Evicts spare replicas where that makes room for one more: of its device,
+  /// or of its node's memory.
   bool make_way(const wish& what, const std::vector<size_t>& among) {
     for (auto at : among) {
       auto& p = places_[at];
-      auto needs = footprint_of(what, p);
-      uint64_t freed = 0;
-      std::vector<placed> out;
-      for (auto& r : spare_on(at)) {
-        if (p.has_room(p.held - p.leaving - freed, needs.bytes))
+      std::vector<placed> gone;
+      for (auto& r : spare_on(*p.node)) {
+        if (will_have_room(what, p, gone))
           break;
-        freed += places_.of(*p.node, *r.status).bytes;
-        out.push_back(r);
+        gone.push_back(r);
       }
-      if (!p.has_room(p.held - p.leaving - freed, needs.bytes))
+      if (!will_have_room(what, p, gone))
         continue;
-      for (auto& r : out)
+      // What went before the last may not be in the way beside that.
+      for (auto i = gone.begin(); i != gone.end();) {
+        auto r = *i;
+        i = gone.erase(i);
+        if (!will_have_room(what, p, gone))
+          i = gone.insert(i, r) + 1;
+      }
+      for (auto& r : gone) {
+        if (auto its = places_.of(r); its != places_.size())
+          places_[its].leaving += places_.of(*p.node, *r.status).bytes;
         let_go(r);
-      p.leaving += freed;
-      wait_for_room(p, needs);
+      }
+      wait_for_room(what, p, places_.freed_by(*p.node, gone));
       return true;
     }
     return false;
   }
 
-  std::vector<placed> spare_on(size_t place) const {
+  std::vector<placed> spare_on(const inventory& node) const {
     std::vector<placed> out;
     for (auto& x : layouts_)
       for (auto& r : x.spare())
-        if (places_.of(r) == place)
+        if (*r.node == node.node.name)
           out.push_back(r);
     return out;
   }

@@ -100,9 +100,9 @@ TEST_CASE("FP-47: a large model reaches four hosts in hardly more time than"
   CHECK(took <= 1.096);
 }
 
-TEST_CASE(
-  "FP-48, FP-49, P7: whichever host of a chain is killed, and whenever, the"
-  " others get all of it, and nothing twice") {
+TEST_CASE("FP-48, FP-49, I18, P7: whichever host of a chain is killed, and "
+          "whenever, the"
+          " others get all of it, and nothing twice") {
   for_each_fate([](auto& x, auto& victim) {
     x.c.kill(victim);
     x.c.advance(800ms);
@@ -165,8 +165,8 @@ TEST_CASE(
     }
 }
 
-TEST_CASE("P8: a byte that was changed on its way is noticed before it is used,"
-          " and the chunk comes again") {
+TEST_CASE("I16, P8: a byte that was changed on its way is noticed before it is"
+          " used or passed on, and the chunk comes again") {
   for (std::string victim : {"w2", "w4", "w5"})
     for (size_t chunk : {0, 6, 11}) {
       CAPTURE(victim);
@@ -187,6 +187,56 @@ TEST_CASE("P8: a byte that was changed on its way is noticed before it is used,"
       x.check(victim, true, 1);
       CHECK(x.came[victim][chunk] == 2);
     }
+}
+
+TEST_CASE(
+  "I20: of no host it is said for longer than a report takes that it has"
+  " what it has not, whichever of its actors is lost") {
+  using holders =
+    std::set<std::pair<std::string, std::string>>; // node, content
+  for (std::string actor : {"front/chains", "w3/relay", "w3/cache"}) {
+    CAPTURE(actor);
+    chain_of_four x;
+    x.c.advance(10s);
+    auto said = [&] {
+      holders out;
+      if (auto list = x.c.ask_actor<chain_list, chain_controller_actor>(
+            "./chains", get_chains{}, 1ms))
+        for (auto& y : list->copies)
+          for (auto& node : y.hosts)
+            out.emplace(node, y.content);
+      return out;
+    };
+    auto has = [&] {
+      holders out;
+      for (std::string node : {"w1", "w2", "w3", "w4", "w5"})
+        if (auto there = x.c.ask_actor<cache_status, cache_actor>(
+              node + "/cache", get_cache{}, 1ms))
+          for (auto& y : there->bundles)
+            if (y.state != cache_place::arriving && !y.content.empty())
+              out.emplace(node, y.content);
+      return out;
+    };
+    auto all = has();
+    REQUIRE(said() == all);
+    auto slash = actor.find('/');
+    x.c.node(actor.substr(0, slash)).crash(actor.substr(slash + 1), 0);
+    auto& world = x.c.inside().world();
+    std::map<std::pair<std::string, std::string>, timestamp> wrong; // since
+    for (int i = 0; i < 50; ++i) {
+      auto there = has();
+      auto told = said();
+      std::erase_if(wrong, [&](auto& y) {
+        return there.contains(y.first) || !told.contains(y.first);
+      });
+      for (auto& y : told)
+        if (!there.contains(y))
+          CHECK(world.now() - wrong.try_emplace(y, world.now()).first->second
+                < 100ms);
+    }
+    CHECK(has() == all);
+    CHECK(said() == all);
+  }
 }
 
 TEST_CASE("FP-41, QU-49, I19: the controller knows who has all of a model,"

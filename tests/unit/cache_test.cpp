@@ -278,6 +278,28 @@ TEST_CASE("QU-42: where others need the host's memory, models go that nobody"
   CHECK(eventually(gone, soon));
 }
 
+TEST_CASE("QU-42: how much memory there is for models is told as others need"
+          " more of it, or less, but not each small change") {
+  host_with_cache host;
+  auto tells = [&](uint64_t low, uint64_t high) {
+    return eventually(
+      [&] {
+        auto x = host.told().memory >> 20;
+        return x >= low && x <= high;
+      },
+      soon);
+  };
+  host.available = 950u << 20; // 15 % of 1000 MiB are for others
+  CHECK(tells(770, 800));
+  auto before = host.told().memory;
+  host.available = 940u << 20;
+  CHECK_FALSE(eventually([&] { return host.told().memory != before; }, 1500ms));
+  host.available = 400u << 20;
+  CHECK(tells(235, 250));
+  host.available = 100u << 20;
+  CHECK(tells(0, 0));
+}
+
 TEST_CASE("cache: where there is no room, a model is used where it lies") {
   host_with_cache host{1};
   host_with_cache::user one{host};
@@ -310,7 +332,7 @@ TEST_CASE(
     return eventually(
       [&] {
         auto x = host.told();
-        return x.held.size() == 1 && x.held[0].stays == yes;
+        return x.held.size() == 1 && x.held[0].last == yes;
       },
       soon);
   };

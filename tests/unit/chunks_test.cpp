@@ -192,6 +192,33 @@ TEST_CASE("P8: nobody can change a file that arrives but who brings it") {
         == (F_SEAL_WRITE | F_SEAL_SEAL));
 }
 
+TEST_CASE(
+  "P8: memory that the system does not seal is not whole, until it does") {
+  auto file = long_file();
+  auto x = coming(file);
+  struct stat its {};
+  REQUIRE(::fstat(x->file().get(), &its) == 0);
+  void* held = MAP_FAILED; // who could still write to it
+  for (auto fd = 0; fd < 1024 && held == MAP_FAILED; ++fd)
+    if (struct stat found{}; ::fstat(fd, &found) == 0
+                             && found.st_ino == its.st_ino
+                             && found.st_dev == its.st_dev)
+      held = ::mmap(nullptr, 1, PROT_WRITE, MAP_SHARED, fd, 0);
+  REQUIRE(held != MAP_FAILED);
+  listener all;
+  x->when({0, 3}, all.hear());
+  REQUIRE(x->put(0, chunk_of(file, 0)));
+  REQUIRE(x->put(1, chunk_of(file, 1)));
+  auto put = x->put(2, chunk_of(file, 2));
+  REQUIRE_FALSE(put);
+  CHECK(put.failure().code == ec::overloaded);
+  CHECK_FALSE(x->has(2));
+  CHECK(all.heard.empty());
+  REQUIRE(::munmap(held, 1) == 0);
+  CHECK(x->put(2, chunk_of(file, 2)));
+  CHECK(all.heard == std::vector<std::string>{""});
+}
+
 TEST_CASE("arriving_file: who waits for one that was given up hears why") {
   auto file = long_file();
   auto x = coming(file);

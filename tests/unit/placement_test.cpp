@@ -327,9 +327,9 @@ TEST_CASE("placement: what others are to give goes where there is memory for"
            " they have 99 B at most");
   // Nor where something else is in use.
   view.nodes["w4"].cache_memory = 150;
-  view.nodes["w4"].held = {{"of its own", 100, true}};
+  view.nodes["w4"].held = {{"of its own", 100, false, true}};
   CHECK(reconcile(view, {want(1)}).deploy.empty());
-  view.nodes["w4"].held[0].stays = false;
+  view.nodes["w4"].held[0].last = false;
   CHECK(reconcile(view, {want(1)}).deploy.size() == 1);
   view.nodes["w4"].cache_memory = 99;
   // What it has got once it need not get again.
@@ -337,4 +337,68 @@ TEST_CASE("placement: what others are to give goes where there is memory for"
   plan = reconcile(view, {want(1)});
   REQUIRE(plan.deploy.size() == 1);
   CHECK(plan.deploy[0].node == "w4");
+}
+
+namespace {
+
+/// One that has models m, in parts that become whole replicas, and n, and three
+/// workers with memory for one of the two, each with a whole replica of m.
+cluster_view full_of_spares() {
+  auto out = with_memory(4, 1000);
+  auto& source = out.nodes["w1"];
+  source.models[0].content = "of m";
+  source.models.push_back(source.models[0]);
+  source.models[1].model = "n";
+  source.models[1].content = "of n";
+  source.devices.clear();
+  for (auto& [name, node] : out.nodes)
+    if (name != "w1") {
+      node.fetches = true;
+      node.models.clear();
+    }
+  for (int i = 0; i < 12; ++i)
+    settle(out, {in_parts(3)});
+  for (auto& [name, node] : out.nodes)
+    if (name != "w1") {
+      node.cache_memory = 200;
+      node.held = {{"of m", 120, true, false}};
+    }
+  return out;
+}
+
+} // namespace
+
+TEST_CASE("placement: spare replicas make way for what their memory is needed"
+          " for, and nothing more goes while they do") {
+  auto view = full_of_spares();
+  auto n = want(1);
+  n.model = "n";
+  std::vector<model_settings> wanted{in_parts(3), n};
+  auto plan = reconcile(view, wanted);
+  CHECK(plan.deploy.empty());
+  REQUIRE(plan.evict.size() == 1);
+  auto& node = view.nodes[plan.evict[0].node];
+  REQUIRE(node.replicas.size() == 1);
+  node.replicas[0].state = replica_condition::draining;
+  plan = reconcile(view, wanted);
+  CHECK(is_idle(plan)); // it holds its memory still
+  node.replicas.clear();
+  node.held[0].used = false;
+  plan = reconcile(view, wanted);
+  CHECK(plan.evict.empty());
+  REQUIRE(plan.deploy.size() == 1);
+  CHECK(plan.deploy[0].node == node.node.name);
+  CHECK(plan.deploy[0].model == "n");
+}
+
+TEST_CASE("placement: no replica goes for memory that stays when it has gone") {
+  auto view = full_of_spares();
+  for (auto& [name, node] : view.nodes)
+    for (auto& x : node.held)
+      x.last = true;
+  auto n = want(1);
+  n.model = "n";
+  auto plan = reconcile(view, {in_parts(3), n});
+  CHECK(is_idle(plan));
+  CHECK(plan.notes["n"].starts_with("no node has memory for the 120 B"));
 }

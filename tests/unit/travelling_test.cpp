@@ -3,6 +3,7 @@
 
 #include "models/bundle_store.hpp"
 #include "models/travelling_bundle.hpp"
+#include "runtime/sizes.hpp"
 #include "tests/support/builders.hpp"
 #include "tests/support/store_with_one.hpp"
 
@@ -96,4 +97,44 @@ TEST_CASE("P8: a bundle whose list of chunks is gone or wrong is refused") {
   CHECK_FALSE(here.open());
   std::filesystem::remove(list);
   CHECK_FALSE(here.open());
+}
+
+TEST_CASE("bundle: of a file whose tensors lie askew no part can come alone") {
+  std::string header =
+    R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},)"
+    R"("b":{"dtype":"I64","shape":[131072],)"
+    R"("data_offsets":[3,1048579]}})";
+  header.resize(rounded_up(header.size(), 8), ' ');
+  uint64_t head = header.size();
+  std::string file(reinterpret_cast<const char*>(&head), sizeof head);
+  file += header + std::string(1048579, 'x');
+  auto bytes = std::as_bytes(std::span{file});
+  auto arrives = [&] {
+    bundle out;
+    out.info.layers.resize(2);
+    out.info.layers[0].parameters = out.info.layers[1].parameters = 1;
+    out.info.layers[0].parameter_bytes = 3;
+    out.info.layers[1].parameter_bytes = 1048576;
+    out.info.weights.bytes = file.size();
+    out.weights_file = *arriving_file::make(
+      "weights", file.size(), chunk_list::of(bytes), file_descriptor{});
+    return std::make_shared<bundle>(std::move(out));
+  };
+  std::optional<result<void>> found;
+  auto tell = [&](const result<void>& x) { found = x; };
+  auto part = arrives();
+  travelling::find_weights(part, 0, 1, tell);
+  CHECK_FALSE(found);
+  REQUIRE(part->weights_file->put(0, bytes.first(chunk_bytes)));
+  REQUIRE(found);
+  CHECK(found->failure().text.find("import it again") != std::string::npos);
+  found.reset();
+  auto whole = arrives();
+  travelling::find_weights(whole, 0, 0, tell);
+  REQUIRE(whole->weights_file->put(0, bytes.first(chunk_bytes)));
+  CHECK_FALSE(found);
+  REQUIRE(whole->weights_file->put(1, bytes.subspan(chunk_bytes)));
+  REQUIRE(found);
+  CHECK(*found);
+  CHECK(whole->weights.size() == 2);
 }

@@ -281,11 +281,20 @@ findings explore_chunk(const explore_call& call, uint64_t first, size_t count) {
   if (auto found = explore_apart(call, first, count))
     return std::move(*found);
   findings out; // which of them is it?
+  auto known = false;
   for (auto seed = first; seed < first + count; ++seed)
-    if (auto found = explore_apart(call, seed, 1))
+    if (auto found = explore_apart(call, seed, 1)) {
       out.add(*found);
-    else
+    } else {
       out.violations.push_back({"P20", "the program died", seed});
+      known = true;
+    }
+  if (!known)
+    out.violations.push_back(
+      {"P20",
+       "the program died, with one of " + std::to_string(count)
+         + " seeds from this on, and did not when they ran again",
+       first});
   return out;
 }
 

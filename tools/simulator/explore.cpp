@@ -190,6 +190,7 @@ result<seed_result> explore_seed(const loaded_scenario& what, uint64_t seed,
   invariant_list invariants;
   add_request_invariants(book, expect, invariants);
   add_cluster_invariants(book, expect, invariants);
+  add_transfer_invariants(expect, invariants);
   (*run)->add(book);
   (*run)->add(hash);
   (*run)->add(counts);

@@ -110,8 +110,9 @@ struct replica_status {
 struct held_bundle {
   std::string content;
   uint64_t bytes = 0; ///< that it takes
-  bool stays = false; ///< it is in use, or to stay
-  MILLRACE_FIELDS(held_bundle, content, bytes, stays)
+  bool used = false;  ///< by somebody here
+  bool last = false;  ///< nobody else has it: it stays
+  MILLRACE_FIELDS(held_bundle, content, bytes, used, last)
 };
 
 /// Node to controller, at each meeting and whenever it changes: what it has.

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <map>
+#include <set>
+
+#include "runtime/text.hpp"
+#include "simulator/invariants.hpp"
+#include "simulator/simulation.hpp"
+
+namespace millrace::simulator {
+
+namespace {
+
+/// When all is well again each controller knows who has what, and nothing else.
+class directory_agrees : public invariant {
+public:
+  explicit directory_agrees(const expectations& x)
+    : invariant("I20"),
+      what_(*x.what) {}
+
+  void at_end(simulation& x) override {
+    std::map<std::string, std::set<std::string>> has; // by node: contents
+    for (auto& [name, node] : x.inside().nodes())
+      if (auto there = x.ask<cache_status>(name, "cache", get_cache{}))
+        for (auto& y : there->bundles)
+          if (y.state != cache_place::arriving && !y.content.empty())
+            has[name].insert(y.content);
+    for (auto& [name, config] : what_.cluster.nodes) {
+      auto& roles = config.roles;
+      if (std::count(roles.begin(), roles.end(), node_role::controller) == 0)
+        continue;
+      auto list = x.ask<chain_list>(name, "chains", get_chains{});
+      std::map<std::string, std::set<std::string>> said;
+      if (list)
+        for (auto& y : list->copies)
+          for (auto& node : y.hosts)
+            said[node].insert(y.content);
+      compare(name, has, said, x.inside().world().now());
+    }
+  }
+
+private:
+  void compare(const std::string& controller,
+               const std::map<std::string, std::set<std::string>>& has,
+               std::map<std::string, std::set<std::string>>& said,
+               timestamp now) {
+    auto show = [](const std::set<std::string>& xs) {
+      return joined(xs, ", ", [](auto& x) { return x.substr(0, 8); });
+    };
+    for (auto& [node, contents] : has)
+      if (said[node] != contents)
+        broken(now, controller + " says that " + node + " has ["
+                      + show(said[node]) + "], it has [" + show(contents)
+                      + "]");
+    for (auto& [node, contents] : said)
+      if (!contents.empty() && !has.contains(node))
+        broken(now, controller + " says that " + node + " has ["
+                      + show(contents) + "], it has nothing");
+  }
+
+  const loaded_scenario& what_;
+};
+
+} // namespace
+
+void add_transfer_invariants(const expectations& x, invariant_list& out) {
+  out.push_back(std::make_unique<directory_agrees>(x));
+}
+
+} // namespace millrace::simulator
