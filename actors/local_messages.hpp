@@ -65,7 +65,8 @@ struct content_found {
 struct content_got {
   std::string content;
   uint64_t missing = 0;
-  MILLRACE_FIELDS(content_got, content, missing)
+  uint64_t pull = 0; ///< of its relay: what an earlier one got counts no more
+  MILLRACE_FIELDS(content_got, content, missing, pull)
 };
 struct content_lost {
   std::string content;
@@ -104,7 +105,8 @@ struct content_here {
 struct contents_here {
   bundle_list disk; ///< for a relay
   std::vector<content_here> memory;
-  MILLRACE_FIELDS(contents_here, disk, memory)
+  last_copies last; ///< for a cache
+  MILLRACE_FIELDS(contents_here, disk, memory, last)
 };
 
 /// Nobody uses a content in a cache's memory any more, since a while ago.

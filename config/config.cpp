@@ -226,6 +226,9 @@ result<cluster_config> load_config(const std::string& path,
   for (auto* named : {&out->profiles, &out->keys})
     if (!named->empty())
       *named = (base / *named).lexically_normal();
+  for (auto& [name, store] : out->object_stores)
+    if (!store.credentials.empty())
+      store.credentials = (base / store.credentials).lexically_normal();
   for (auto& [name, node] : out->nodes)
     for (auto* directory : {&node.data, &node.models})
       *directory = (base / *directory).lexically_normal();

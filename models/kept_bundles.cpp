@@ -6,6 +6,7 @@
 #include "models/staging_place.hpp"
 #include "models/travelling_bundle.hpp"
 #include "runtime/hash.hpp"
+#include "runtime/log.hpp"
 
 namespace millrace {
 
@@ -61,8 +62,13 @@ std::vector<kept_bundles::entry> kept_bundles::list() {
     auto since = i->last_write_time(unknown);
     if (x && travelling::id_of(*x) == content)
       out.push_back({content, std::move(x->info), unknown ? 0ns : now - since});
-    else if (x || is_none(path_of(content), x.failure()))
+    else if (x || is_none(path_of(content), x.failure())) {
+      log_event(
+        log_level::error, "cache", "dropped",
+        {{"content", content},
+         {"error", x ? "its manifest is another's" : x.failure().text}});
       wrong.push_back(content);
+    }
   }
   for (auto& name : wrong)
     drop(name);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "models/travelling_bundle.hpp"
 #include "runtime/log.hpp"
 
 namespace millrace {
@@ -122,6 +123,16 @@ bool cache_state::is_whole(const bundle& x) {
   return !x.weights_file || x.weights_file->has({0, x.weights_file->chunks()});
 }
 
+/// What it was to come for.
+bool cache_state::is_there(const arrival& x) {
+  if (!x.bytes || !x.bytes->weights_file)
+    return x.bytes != nullptr;
+  auto needed = travelling::chunks_for(*x.bytes, x.layers.first, x.layers.last);
+  return std::all_of(needed.begin(), needed.end(), [&](auto& chunks) {
+    return x.bytes->weights_file->has(chunks);
+  });
+}
+
 /// Of its weights, those that are verified.
 uint64_t cache_state::bytes_there(const bundle& x) {
   auto& file = x.weights_file;
@@ -162,8 +173,11 @@ void cache_state::on_opened(const bundle_opened& x) {
   if (!found && found.failure().code != ec::unknown_model)
     log_event(log_level::error, "cache", "broken_bundle",
               {{"error", to_string(found.failure())}});
-  if (x.kept && tier_->has(x.wanted))
+  auto is_wrong = !found && found.failure().code == ec::bad_config;
+  if (x.kept && is_wrong && tier_->has(x.wanted))
     drop_kept(x.wanted);
+  else if (!x.kept && is_wrong)
+    note_broken(x.model, x.version);
   if (opening_[k].empty())
     return settle(k, error{ec::cancelled, "nobody waits for it", {}},
                   place::disk);
@@ -230,6 +244,9 @@ void cache_state::settle(const key& k, result<fetched> found, place from) {
   opening_.erase(k);
   at_relay_.erase(k);
   auto content = found ? found->info.content : std::get<2>(k);
+  if (found && from == place::hosts)
+    if (auto room = make_room_as_told(*found); !room)
+      found = room.failure();
   if (found && is_in_memory(from)) {
     auto& x = arrivals_[content];
     if (x.bytes && is_good(*x.bytes)) // under another name, too
@@ -238,8 +255,10 @@ void cache_state::settle(const key& k, result<fetched> found, place from) {
       x = {found->content, describe(*found->content, {}), now(), from,
            x.layers};
   }
-  if (found)
+  if (found) {
+    std::erase_if(open_, [](auto& x) { return x.second.content.expired(); });
     open_[k] = {found->content, found->info, from};
+  }
   for (auto& [promise, what, by] : waiting) {
     if (!found) {
       promise.deliver(to_caf(found.failure()));
@@ -266,117 +285,7 @@ void cache_state::settle(const key& k, result<fetched> found, place from) {
   }
 }
 
-// -- what of it is kept on the disk -------------------------------------------
-
-void cache_state::on_kept_list(const kept_list& x) {
-  for (auto& content : tier_->adopt(x.bundles, now()))
-    options_.keeper->drop(content);
-  if (!x.bundles.empty())
-    log_event(log_level::info, "cache", "adopted",
-              {{"bundles", std::to_string(tier_->all().size())}});
-  disk_changed();
-}
-
-void cache_state::watch_until_whole(const std::string& content,
-                                    const bundle& x) {
-  if (!x.weights_file)
-    return;
-  x.weights_file->when(
-    {0, x.weights_file->chunks()},
-    [content, tell = teller<content_whole>(self_)](auto& there) {
-      if (there)
-        tell({content});
-    });
-}
-
-/// It stays in memory until it is written.
-void cache_state::on_whole(const content_whole& x) {
-  auto i = arrivals_.find(x.content);
-  if (i == arrivals_.end() || !i->second.bytes || !tier_
-      || i->second.from != place::hosts)
-    return;
-  auto& bytes = i->second.bytes;
-  auto gone = tier_->begin(describe(*bytes, {}), now());
-  if (!gone) {
-    log_event(log_level::info, "cache", "not_kept",
-              {{"model", bytes->info.name},
-               {"content", x.content},
-               {"error", gone.failure().text}});
-    return;
-  }
-  for (auto& content : *gone)
-    drop_kept(content);
-  static_cast<void>(memory_->take(x.content, {}, now())); // which is there
-  options_.keeper->keep(
-    bytes, [content = x.content, tell = teller<content_kept>(self_)](auto how) {
-      tell({content,
-            how ? nullptr : std::make_shared<const error>(how.failure())});
-    });
-}
-
-void cache_state::on_kept(const content_kept& x) {
-  memory_->release(x.content, now());
-  tier_->end(x.content, !x.why, now());
-  if (x.why)
-    log_event(log_level::warning, "cache", "cannot_keep",
-              {{"model", model_of(x.content)},
-               {"content", x.content},
-               {"error", x.why->text}});
-  else
-    log_event(log_level::info, "cache", "kept",
-              {{"model", model_of(x.content)}, {"content", x.content}});
-  disk_changed();
-}
-
-void cache_state::drop_kept(const std::string& content) {
-  auto* book = &tier_->book();
-  std::erase_if(users_, [&](auto& x) {
-    return x.second.tier == book && x.second.content == content;
-  });
-  log_event(log_level::info, "cache", "dropped",
-            {{"model", model_of(content)}, {"content", content}});
-  tier_->drop(content);
-  options_.keeper->drop(content);
-  disk_changed();
-  if (auto relay = options_.find_relay(); relay && !arrivals_.contains(content))
-    self_->send(relay, let_go{content}); // else it gives from memory
-}
-
-/// It is not used any more, nor given to others: whoever needs it gets it from
-/// them.
-void cache_state::on_broken(const content_broken& x) {
-  log_event(log_level::error, "cache", "quarantined",
-            {{"model", model_of(x.content)},
-             {"content", x.content},
-             {"error", x.why->text}});
-  if (x.content.empty()) // of an earlier format: nobody else has it
-    return;
-  auto is_kept = options_.keeper && options_.keeper->is_its_own(x.directory);
-  if (!is_kept)
-    broken_.insert(x.content);
-  else if (tier_->has(x.content))
-    drop_kept(x.content);
-  disk_changed();
-  if (auto i = arrivals_.find(x.content);
-      i != arrivals_.end() && i->second.from == place::read)
-    forget(x.content);
-}
-
-/// What others can get from the disk here.
-bundle_list cache_state::list() const {
-  bundle_list out;
-  std::set<std::string> listed;
-  for (auto& x : on_disk_)
-    if (!broken_.contains(x.content)) {
-      listed.insert(x.content);
-      out.models.push_back(x);
-    }
-  if (tier_)
-    for (auto& [content, x] : tier_->all())
-      if (!listed.contains(content))
-        out.kept.push_back(x);
-  return out;
-}
+// -- who hears of it ----------------------------------------------------------
 
 /// What there is all of here, in memory or kept on the disk, and people have
 /// not put here: it may outlive where it came from.
@@ -407,26 +316,6 @@ void cache_state::tell_owner() {
     return;
   told_ = std::move(all);
   self_->send(options_.owner, *told_);
-}
-
-void cache_state::disk_changed() {
-  keep_last_copies();
-  if (auto relay = options_.find_relay())
-    self_->send(relay, list());
-}
-
-// -- looking in ---------------------------------------------------------------
-
-void cache_state::on_listed(const bundle_list& x) {
-  on_disk_ = x.models;
-  unusable_ = x.unusable;
-  for (auto& [k, e] : open_) // what is called how may have changed
-    if (auto* here = find_here(e.info.model, e.info.version);
-        here != nullptr && here->content == e.info.content)
-      e.info = *here;
-  listed_ = true;
-  open_what_is_back();
-  disk_changed();
 }
 
 cache_status cache_state::on_get_cache() const {
@@ -463,12 +352,9 @@ cache_status cache_state::on_get_cache() const {
       if (y.there == y.bytes)
         y.state = cache_place::memory;
     } else {
-      for (auto& [k, waiting] : opening_) // nothing of it is known yet
-        if (std::get<2>(k) == id && !waiting.empty()) {
-          y.model = std::get<0>(k);
-          y.version = std::get<1>(k);
-          y.bytes = waiting.front().what.bytes;
-        }
+      y.model = x.info.model;
+      y.version = x.info.version;
+      y.bytes = x.info.bytes;
     }
     out.bundles.push_back(std::move(y));
   }

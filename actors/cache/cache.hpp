@@ -24,7 +24,7 @@ public:
   /// after those that it was asked for before. Who needs them asks the bundle.
   virtual void bring(std::shared_ptr<const bundle> x, layer_range layers) = 0;
   /// Tells what there is, now and whenever that changes; and, of what it was
-  /// asked to bring, what was found to be broken.
+  /// asked to bring, what was found to be broken. Only who asked last is told.
   using broken = std::function<void(const bundle& x, const error& why)>;
   virtual void watch(changed tell, broken tell_broken) = 0;
 };

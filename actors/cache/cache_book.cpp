@@ -64,6 +64,12 @@ cache_book::take(const std::string& content, const worth& x, timestamp now) {
   return gone;
 }
 
+void cache_book::adopt(const std::string& content, const worth& x,
+                       timestamp now) {
+  if (entries_.try_emplace(content, entry{x, 0, now}).second)
+    held_ += x.bytes;
+}
+
 result<std::vector<std::string>> cache_book::make_room(uint64_t bytes,
                                                        timestamp now) {
   if (fits(bytes))
@@ -104,14 +110,6 @@ void cache_book::release(const std::string& content, timestamp now) {
     return;
   --i->second.users;
   i->second.used = now;
-}
-
-void cache_book::note(const std::string& content, const worth& x) {
-  auto i = entries_.find(content);
-  if (i == entries_.end())
-    return;
-  held_ += x.bytes - i->second.is.bytes; // modulo 2^64: right either way
-  i->second.is = x;
 }
 
 void cache_book::keep_last(const std::set<std::string>& contents) {

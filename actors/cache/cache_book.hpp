@@ -50,6 +50,10 @@ public:
   result<std::vector<std::string>> take(const std::string& content,
                                         const worth& x, timestamp now);
 
+  /// A content is there already, in use or not: it has its room, even if that
+  /// is more than there is.
+  void adopt(const std::string& content, const worth& x, timestamp now);
+
   /// Has a content that is there take so many bytes, if those are more. Returns
   /// what has to go for it. Errors: as take's.
   result<std::vector<std::string>> grow(const std::string& content,
@@ -57,9 +61,6 @@ public:
 
   /// One user less. What nobody uses stays until its room is needed.
   void release(const std::string& content, timestamp now);
-
-  /// Learns more of one that it has.
-  void note(const std::string& content, const worth& x);
 
   /// Of what it has, the last copies are these.
   void keep_last(const std::set<std::string>& contents);

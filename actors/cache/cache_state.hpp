@@ -64,7 +64,7 @@ private:
   /// One in memory, or on its way there.
   struct arrival {
     std::shared_ptr<const bundle> bytes; ///< null: nothing of it is there
-    model_info info;                     ///< of them
+    model_info info; ///< of them, or as who asked for it knew it
     timestamp used;
     place from = place::hosts;
     layer_range layers; ///< for which it has room; {0, 0}: for all
@@ -84,6 +84,7 @@ private:
 
   static bool is_good(const bundle& x);
   static bool is_whole(const bundle& x);
+  static bool is_there(const arrival& x);
   static uint64_t bytes_there(const bundle& x);
   timestamp now() const;
   const model_info* find_here(const std::string& model, uint64_t version) const;
@@ -100,13 +101,16 @@ private:
   void open_what_is_back();
   std::string model_of(const std::string& content) const;
   result<void> make_room(const fetch& x);
+  result<void> make_room_as_told(const fetched& x);
   result<void> make_room_for_more(const entry& from, const fetch& x);
+  result<void> grow(const std::string& content, uint64_t bytes);
   void forget(const std::string& content);
   void adopt(const contents_here& x);
   void use(place from, const std::string& content,
            const caf::strong_actor_ptr& by);
   void watch_until_whole(const std::string& content, const bundle& x);
   void drop_kept(const std::string& content);
+  void note_broken(const std::string& model, uint64_t version);
   void disk_changed();
   void keep_last_copies();
   bundle_list list() const;

@@ -65,20 +65,15 @@ public:
   }
 
   void watch(changed tell, broken tell_broken) override {
-    thread_.post([this, x = std::move(tell_broken)] { tell_broken_ = x; });
-    thread_.repeat(look_again, [this, tell = std::move(tell)] {
-      look_for_folder();
-      auto found = store_.list();
-      auto news = report(found.broken);
-      std::vector<model_info> now;
-      for (auto& x : found.good)
-        now.push_back(describe(x.content, x.aliases));
-      auto stamps = stamps_of(now);
-      if (told_ && *told_ == now && stamps_ == stamps && !news)
-        return;
-      told_ = now;
-      stamps_ = std::move(stamps);
-      tell(std::move(now), {reported_.begin(), reported_.end()});
+    thread_.post([this, x = std::move(tell), y = std::move(tell_broken)] {
+      auto first = !tell_;
+      tell_ = x;
+      tell_broken_ = y;
+      told_.reset(); // which was somebody else
+      if (first)
+        thread_.repeat(look_again, [this] { look(); });
+      else
+        look();
     });
   }
 
@@ -102,6 +97,21 @@ private:
     std::weak_ptr<const bundle> what;
     chunk_range chunks;
   };
+
+  void look() {
+    look_for_folder();
+    auto found = store_.list();
+    auto news = report(found.broken);
+    std::vector<model_info> now;
+    for (auto& x : found.good)
+      now.push_back(describe(x.content, x.aliases));
+    auto stamps = stamps_of(now);
+    if (told_ && *told_ == now && stamps_ == stamps && !news)
+      return;
+    told_ = now;
+    stamps_ = std::move(stamps);
+    tell_(std::move(now), {reported_.begin(), reported_.end()});
+  }
 
   /// When no other process of the host reads it into memory, or when one has.
   /// One that takes too long may stand still: then it is used where it lies.
@@ -206,6 +216,7 @@ private:
   std::optional<std::vector<model_info>> told_;
   std::map<std::string, stamp> stamps_; ///< as of then
   std::deque<wanted> wanted_;
+  changed tell_;
   broken tell_broken_;
   worker_thread thread_;
 };

@@ -124,36 +124,30 @@ bool cache_state::make_room_to_read(const key& k, const model_info* here) {
 }
 
 /// What the cache before it had in memory, or on its way there. Who uses that
-/// nobody knows.
+/// nobody knows: what has begun to come goes on, whatever it is for.
 void cache_state::adopt(const contents_here& x) {
+  on_last_copies(x.last);
   for (auto& y : x.memory) {
     if (arrivals_.contains(y.content) || (y.bytes && !is_good(*y.bytes)))
       continue;
-    auto room =
-      make_room({y.info.model, y.info.version, y.layers, y.content,
-                 transfer_rank::prefetch, bytes_for(y.info, y.layers)});
-    memory_->release(y.content, now());
-    if (!room) {
-      forget(y.content);
-      continue;
-    }
-    auto& its = arrivals_[y.content];
-    its.bytes = y.bytes;
-    its.info = y.info;
-    its.from = y.from_disk ? place::read : place::hosts;
+    auto bytes = bytes_for(y.info, y.layers);
+    memory_->adopt(y.content, {bytes, seconds_to_get(bytes)}, now());
+    arrivals_[y.content] = {y.bytes, y.info, now(),
+                            y.from_disk ? place::read : place::hosts, y.layers};
     if (y.bytes)
       watch_until_whole(y.content, *y.bytes);
-    self_->delayed_send(self_, left_alone, content_left{y.content});
+    else // nor is it known that anybody waits
+      self_->delayed_send(self_, left_alone, content_left{y.content});
   }
+  keep_last_copies();
   tell_owner();
 }
 
-/// For a relay that begins: what the one before it had got all of.
+/// For a relay that begins: what the one before it had got.
 contents_here cache_state::on_get_contents() const {
-  contents_here out{list(), {}};
+  contents_here out{list(), {}, {}};
   for (auto& [content, y] : arrivals_)
-    if (y.from == place::hosts && y.bytes && is_good(*y.bytes)
-        && is_whole(*y.bytes))
+    if (y.from == place::hosts && is_there(y) && is_good(*y.bytes))
       out.memory.push_back({content, y.info, y.bytes, y.layers, false});
   return out;
 }
@@ -176,9 +170,22 @@ result<void> cache_state::make_room(const fetch& x) {
     forget(content);
   auto [i, fresh] = arrivals_.try_emplace(x.content);
   i->second.used = now();
-  if (fresh)
+  if (fresh) {
     i->second.layers = x.layers;
+    i->second.info.model = x.model;
+    i->second.info.version = x.version;
+    i->second.info.bytes = x.bytes;
+  }
   return {};
+}
+
+/// What has begun to come is as large as its manifest says, whatever was said
+/// of it before.
+result<void> cache_state::make_room_as_told(const fetched& x) {
+  auto i = arrivals_.find(x.info.content);
+  return i == arrivals_.end()
+           ? result<void>{}
+           : grow(x.info.content, bytes_for(x.info, i->second.layers));
 }
 
 /// What comes for some layers takes no more room than those need. If it is to
@@ -189,13 +196,19 @@ result<void> cache_state::make_room_for_more(const entry& from,
   if (from.from != place::hosts || i == arrivals_.end()
       || i->second.layers == layer_range{} || i->second.layers == x.layers)
     return {};
+  auto done = grow(from.info.content, from.info.bytes);
+  if (done)
+    i->second.layers = {};
+  return done;
+}
+
+result<void> cache_state::grow(const std::string& content, uint64_t bytes) {
   limit_memory();
-  auto gone = memory_->grow(from.info.content, from.info.bytes, now());
+  auto gone = memory_->grow(content, bytes, now());
   if (!gone)
     return std::move(gone.failure()).within("memory for models");
-  for (auto& content : *gone)
-    forget(content);
-  i->second.layers = {};
+  for (auto& x : *gone)
+    forget(x);
   return {};
 }
 
@@ -245,8 +258,7 @@ void cache_state::on_left(const content_left& x) {
              place::hosts);
   auto i = arrivals_.find(x.content);
   if (i == arrivals_.end() || i->second.from != place::hosts
-      || memory_->users_of(x.content) > 0
-      || (i->second.bytes && is_whole(*i->second.bytes)))
+      || memory_->users_of(x.content) > 0 || is_there(i->second))
     return;
   if (now() - i->second.used < left_alone)
     self_->delayed_send(self_, left_alone, x);
@@ -284,9 +296,9 @@ void cache_state::give_up_arriving() {
   for (auto& [k, number] : std::exchange(at_relay_, {}))
     settle(k, lost, place::hosts);
   for (auto& [id, x] : arrivals_)
-    if (auto file = x.bytes ? x.bytes->weights_file : nullptr;
-        file && x.from == place::hosts && file->chunks_there() < file->chunks())
-      file->give_up(lost);
+    if (x.bytes && x.bytes->weights_file && x.from == place::hosts
+        && !is_there(x))
+      x.bytes->weights_file->give_up(lost);
 }
 
 } // namespace millrace

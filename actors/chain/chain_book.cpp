@@ -18,6 +18,9 @@ constexpr uint64_t enough_ahead = 4;
 /// In doubt so many times as patient as it is told to be.
 constexpr int most_slack = 64;
 
+/// Times that of others.
+constexpr int remote_patience = 20;
+
 /// So many times slower than others is too slow.
 constexpr double too_slow = 2;
 
@@ -222,13 +225,17 @@ nanoseconds chain_book::patience() const {
 }
 
 /// It has got nothing for so long, although the one before it has what it
-/// lacks.
+/// lacks. Who gets it from an object store has long: it asks for many small
+/// files first, and another in its place would begin with these again.
 bool chain_book::is_stalled(const chain& x, size_t i, timestamp now,
                             nanoseconds patience) const {
   auto& h = hosts_.at(x.members[i]);
   auto before = i == 0 ? 0 : hosts_.at(x.members[i - 1]).is.missing;
   auto could = i > 0 || !x.sources.empty();
-  return could && before < h.is.missing && now - h.moved >= patience;
+  auto source = i == 0 && could ? hosts_.find(x.sources.front()) : hosts_.end();
+  auto is_remote = source != hosts_.end() && source->second.is.remote;
+  return could && before < h.is.missing
+         && now - h.moved >= (is_remote ? remote_patience : 1) * patience;
 }
 
 /// It gets it much more slowly than others do.

@@ -32,6 +32,7 @@ public:
     bool wants = false;   ///< it is getting it
     bool gives = false;   ///< others can get from it what it has
     double speed = 0; ///< chunks a second that it has got before; 0: not known
+    bool remote = false; ///< it is an object store, whose answers take time
     friend bool operator==(const standing&, const standing&) = default;
   };
 

@@ -17,7 +17,10 @@ constexpr auto plan_delay = 5ms;
 
 /// A relay that has lost what it was told to get something from is told so
 /// again after that long: it may be back, or give wrong bytes each time.
-constexpr auto say_again = 1s;
+constexpr nanoseconds say_again = 1s;
+
+/// And less and less often, while that is of no use.
+constexpr nanoseconds seldom_again = 8s;
 
 /// Whether all chunks of some ranges are in others; none at all means all.
 bool covers(const std::vector<chunk_range>& all,
@@ -77,7 +80,20 @@ void chain_controller_state::on_holdings(holdings& x) {
   copies_changed_ = true;
   measure(known, x);
   known = std::move(x);
+  forget_what_came(known.node, said_);
+  forget_what_came(known.node, rates_);
   plan_soon();
+}
+
+/// A node gets it no more.
+template <class T>
+void chain_controller_state::forget_what_came(const std::string& node,
+                                              by_content<T>& from) const {
+  for (auto i = from.lower_bound({node, {}});
+       i != from.end() && i->first.first == node;) {
+    auto* has = find(node, i->first.second);
+    i = has != nullptr && has->wants ? std::next(i) : from.erase(i);
+  }
 }
 
 void chain_controller_state::on_peer_down(const peer_down& x) {
@@ -128,10 +144,10 @@ void chain_controller_state::note(const std::string& content) {
       auto is = stands_in(x.first, key);
       return !is_store(x.first) && is && is->missing == 0 && is->gives;
     });
-    share(key, sharing_[key]);
-    auto& waiting = sharing_[key].waits;
+    auto& shared = sharing_[key];
+    share(key, shared);
     for (auto& [node, host] : hosts_)
-      if ((is_store(node) && on_a_host) || waiting.contains(node))
+      if ((is_store(node) && on_a_host) || shared.waits.contains(node))
         book.lose(node);
       else if (auto is = stands_in(node, key))
         book.report(node, *is, now());
@@ -172,6 +188,7 @@ chain_controller_state::stands_in(const std::string& node,
   out.rack = hosts_.at(node).rack;
   out.missing = x->wants ? std::max<uint64_t>(1, x->missing) : 0;
   out.wants = x->wants && x->only == what.second;
+  out.remote = is_store(node);
   if (auto known = speeds_.find(node); known != speeds_.end())
     out.speed = known->second.first;
   // What is on a disk it gives once it is told to hold it.
@@ -251,8 +268,10 @@ void chain_controller_state::tell_last_copies() {
     });
     if (lasts && x.hosts.size() > 1)
       continue;
-    if (auto i = now.find(x.hosts.front()); i != now.end())
-      i->second.contents.push_back(x.content);
+    auto first = std::find_if(x.hosts.begin(), x.hosts.end(),
+                              [&](auto& node) { return now.contains(node); });
+    if (first != x.hosts.end())
+      now[*first].contents.push_back(x.content);
   }
   for (auto& [node, last] : now) {
     auto [i, fresh] = last_said_.try_emplace(node, last);
@@ -264,24 +283,30 @@ void chain_controller_state::tell_last_copies() {
 }
 
 void chain_controller_state::say(const std::string& node, const bring& x) {
-  auto [i, fresh] = said_.try_emplace({node, x.content}, x, now());
-  auto& [said, when] = i->second;
   auto* has = find(node, x.content);
+  order first{x, now(), say_again, has->missing};
+  auto [i, fresh] = said_.try_emplace({node, x.content}, first);
+  auto& before = i->second;
   auto same_as_it_says =
     std::equal(x.from.begin(), x.from.end(), has->from.begin(), has->from.end(),
                [](auto& a, auto& b) { return a.node == b; });
   auto is_nothing = x.from.empty() && x.after.empty();
-  if ((fresh ? is_nothing : said == x) && same_as_it_says
+  auto is_repeated = !fresh && before.what == x;
+  if ((fresh ? is_nothing : is_repeated) && same_as_it_says
       && x.after == has->after)
     return;
-  if (!fresh && said == x && now() - when < say_again)
-    return plan_at(when + say_again);
-  i->second = {x, now()};
-  log_event(log_level::info, "chains", "bring",
-            {{"node", node},
-             {"model", has->model},
-             {"from", joined(x.from, ", ", [](auto& y) { return y.node; })},
-             {"after", x.after}});
+  if (is_repeated && now() - before.when < before.again)
+    return plan_at(before.when + before.again);
+  if (is_repeated && has->missing >= before.missing)
+    first.again = std::min(2 * before.again, seldom_again);
+  before = first;
+  log_event(
+    log_level::info, "chains", "bring",
+    {{"node", node},
+     {"model", has->model},
+     x.after.empty()
+       ? log_field{"from", joined(x.from, ", ", [](auto& y) { return y.node; })}
+       : log_field{"after", x.after}});
   self_->send(caf::actor_cast<relay_actor>(hosts_.at(node).relay), x);
 }
 
@@ -334,10 +359,11 @@ void chain_controller_state::show(const std::string& node,
     hop.bytes = std::min(x->bytes, hop.chunks * chunk_bytes);
   }
   if (auto i = rates_.find({node, in.content}); i != rates_.end()) {
-    // It is no more than if the next came now.
-    auto idle = to_seconds(now() - i->second.since);
+    // None where nothing has come for several times as long as that takes.
+    auto& r = i->second;
+    auto idle = to_seconds(now() - r.since);
     hop.rate =
-      std::min(i->second.per_second, chunk_bytes / std::max(idle, 1e-9));
+      idle * r.per_second > 3 * chunk_bytes && idle > 1 ? 0 : r.per_second;
   }
   in.hops.push_back(std::move(hop));
 }
@@ -366,10 +392,8 @@ void chain_controller_state::measure(const holdings& before,
   for (auto& x : after.contents) {
     auto i = std::find_if(before.contents.begin(), before.contents.end(),
                           [&](auto& y) { return y.content == x.content; });
-    if (!x.wants) {
-      rates_.erase({after.node, x.content});
+    if (!x.wants)
       continue;
-    }
     auto& r = rates_[{after.node, x.content}];
     if (i == before.contents.end() || !i->wants) {
       r = {0, now()};

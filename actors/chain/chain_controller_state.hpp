@@ -33,11 +33,24 @@ private:
     std::map<std::string, std::string> waits; ///< by node: for whom
   };
 
+  struct order {
+    bring what;
+    timestamp when;
+    nanoseconds again{0}; ///< after that, if it has not done it
+    uint64_t missing = 0; ///< as the node said then
+  };
+
   struct rate {
     double per_second = 0; ///< bytes
     timestamp since;
   };
 
+  /// By node, and what that wants.
+  template <class T>
+  using by_content = std::map<std::pair<std::string, std::string>, T>;
+
+  template <class T>
+  void forget_what_came(const std::string& node, by_content<T>& from) const;
   timestamp now() const;
   void measure(const holdings& before, const holdings& after);
   void note(const std::string& content);
@@ -61,18 +74,16 @@ private:
     nullptr;
   chain_options options_;
   std::map<std::string, holdings> hosts_;
-  std::map<part, chain_book> books_; ///< of what is wanted
-  std::map<part, sharing> sharing_;  ///< of the same
-  /// By node and content: what was said last, and when.
-  std::map<std::pair<std::string, std::string>, std::pair<bring, timestamp>>
-    said_;
+  std::map<part, chain_book> books_;                   ///< of what is wanted
+  std::map<part, sharing> sharing_;                    ///< of the same
+  by_content<order> said_;                             ///< last
   std::set<std::pair<std::string, std::string>> held_; ///< node, content
   std::map<std::string, last_copies> last_said_;       ///< by node
   /// By node, as standing has it, and when that was so.
   std::map<std::string, std::pair<double, timestamp>> speeds_;
   bool copies_changed_ = false;
-  std::map<std::pair<std::string, std::string>, rate> rates_; ///< as said_
-  std::set<std::string> changed_;                             ///< contents
+  by_content<rate> rates_;
+  std::set<std::string> changed_; ///< contents
   alarm alarm_;
 };
 

@@ -67,6 +67,9 @@ void relay_state::on_bundle_list(const bundle_list& x) {
     auto& c = entry.second;
     return !c.here && !c.bytes && !c.wants;
   });
+  for (auto& [id, c] : contents_)
+    if (c.held && c.here && !c.bytes) // the cache may have been away
+      on_hold({id, true});
   report_soon();
 }
 
@@ -87,6 +90,7 @@ void relay_state::adopt(const contents_here& x) {
 
 contents_here relay_state::on_get_contents() const {
   contents_here out;
+  out.last = last_copies_;
   for (auto& [id, c] : contents_)
     if (c.bytes || c.wants)
       out.memory.push_back({id, c.info, c.bytes, c.layers, !c.wants && c.here});
@@ -132,6 +136,7 @@ void relay_state::on_hold(const hold& x) {
 }
 
 void relay_state::on_last_copies(const last_copies& x) {
+  last_copies_ = x;
   if (auto cache = options_.net->resolve("./cache"))
     self_->send(caf::actor_cast<cache_actor>(cache), x);
 }
@@ -221,6 +226,7 @@ caf::result<fetched> relay_state::on_fetch(const fetch& x) {
 }
 
 void relay_state::pull(const std::string& id, content& c) {
+  c.pull = ++pulls_;
   bulk_order order;
   order.content = id;
   order.rank = c.rank;
@@ -249,8 +255,9 @@ void relay_state::pull(const std::string& id, content& c) {
   order.wanted = [made, layers = c.layers](auto&) {
     return travelling::chunks_for(**made, layers.first, layers.last);
   };
-  order.got = [id, tell = teller<content_got>(self_)](size_t missing) {
-    tell({id, missing});
+  order.got = [id, pull = c.pull,
+               tell = teller<content_got>(self_)](size_t missing) {
+    tell({id, missing, pull});
   };
   order.lost = [id, tell = teller<content_lost>(self_)](auto& node, auto& why) {
     tell({id, node, std::make_shared<const error>(why)});
@@ -320,7 +327,7 @@ void relay_state::give_up_alone() {
 
 void relay_state::on_got(const content_got& x) {
   auto i = contents_.find(x.content);
-  if (i == contents_.end() || !i->second.wants)
+  if (i == contents_.end() || !i->second.wants || x.pull != i->second.pull)
     return;
   auto& c = i->second;
   c.missing = x.missing;

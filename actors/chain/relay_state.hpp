@@ -43,6 +43,7 @@ private:
     bool wants = false;                  ///< is being brought
     layer_range layers;                  ///< of those, or all ({0, 0})
     transfer_rank rank = transfer_rank::start;
+    uint64_t pull = 0; ///< which it is, of all
     uint64_t missing = 0;
     std::vector<std::string> from;
     std::string after; ///< as in bring
@@ -69,6 +70,8 @@ private:
   relay_options options_;
   std::map<std::string, content> contents_;
   std::set<std::string> controllers_; ///< nodes
+  last_copies last_copies_;           ///< as it was told
+  uint64_t pulls_ = 0;                ///< that there were
   alarm alarm_;
   timestamp reported_{};
 };

@@ -30,9 +30,11 @@ void store_watch_state::on_read(const index_read& x) {
   auto& found = *x.content;
   if (!found) {
     auto before = std::exchange(error_, found.failure().text);
-    if (before.empty()) // it may say other words each time
+    if (before.empty()) { // it may say other words each time
       log_event(log_level::error, "store", "unreadable",
                 {{"store", options_.name}, {"error", error_}});
+      report();
+    }
     return before == error_ ? void() : tell_owner();
   }
   if (!error_.empty() || read_ == timestamp{})
@@ -67,7 +69,7 @@ void store_watch_state::report() {
     y.bytes = x.bytes;
     y.chunks = chunks_in(x.bytes);
     y.token = folder_of(x);
-    y.lasts = true;
+    y.lasts = error_.empty();
     out.contents.push_back(std::move(y));
   }
   if (auto to = options_.net->resolve("./chains"))

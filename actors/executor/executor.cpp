@@ -142,9 +142,10 @@ void executor_state::on_device_lost(const device_lost& x) {
             {{"device", device_->info().id},
              {"instance", x.instance},
              {"reason", x.why->text}});
-  self_->send(
-    caf::actor_cast<replica_actor>(owner->second),
-    stage_lost{x.instance, x.why->text, x.why->code == ec::deadline_exceeded});
+  auto blameless = x.why->code == ec::deadline_exceeded // see device_listener
+                   || x.why->code == ec::cancelled;
+  self_->send(caf::actor_cast<replica_actor>(owner->second),
+              stage_lost{x.instance, x.why->text, blameless});
   forget(x.instance);
 }
 

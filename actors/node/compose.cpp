@@ -100,11 +100,12 @@ private:
       ground_.keep_bundles && mine_.cache.disk.value > 0
         ? ground_.keep_bundles(mine_.data + "/bundles", ground_.memory)
         : nullptr;
+    // What it does for one cache the next has done already.
     add("cache", "",
-        [read = ground_.read_bundles, how = mine_.cache, keeper,
+        [reader = ground_.read_bundles(), how = mine_.cache, keeper,
          probe = ground_.probe, find_relay](supervisor_actor::pointer self) {
           cache_options x;
-          x.reader = read();
+          x.reader = reader;
           x.keeper = keeper;
           x.disk = how.disk;
           x.owner = supervisor_actor{self};

@@ -74,7 +74,7 @@ void placement_state::on_inventory(inventory& x) {
     auto had_failed = (before != known.replicas.end()
                        && before->state == replica_condition::failed)
                       || starts_.has_failed(r.what.replica);
-    if (r.state == replica_condition::failed && !had_failed && !r.overran)
+    if (r.state == replica_condition::failed && !had_failed && !r.blameless)
       note_failure(r);
   }
   known = std::move(x);

@@ -27,9 +27,8 @@ const replica_status* completed_by(const inventory& node,
 bool is_on_disk(const inventory& node, const model_info& its) {
   if (bundle_on(node, its.model, its.version) != nullptr)
     return true;
-  auto is_held = std::any_of(node.held.begin(), node.held.end(), [&](auto& x) {
-    return x.content == its.content;
-  });
+  auto is_held = std::any_of(node.held.begin(), node.held.end(),
+                             [&](auto& x) { return x.content == its.content; });
   return has_kept(node, its) && !is_held;
 }
 
@@ -44,10 +43,9 @@ uint64_t used_only_by(const inventory& node, const std::vector<placed>& some) {
   uint64_t out = 0;
   for (auto& x : node.held)
     if (x.used && !x.last
-        && std::none_of(node.replicas.begin(), node.replicas.end(),
-                        [&](auto& r) {
-                          return r.what.content == x.content && is_other(r);
-                        }))
+        && std::none_of(
+          node.replicas.begin(), node.replicas.end(),
+          [&](auto& r) { return r.what.content == x.content && is_other(r); }))
       out += x.bytes;
   return out;
 }
@@ -149,8 +147,7 @@ uint64_t places::add(const inventory& node, const std::string& model,
 }
 
 void places::wait(const inventory& node, const std::string& model,
-                  uint64_t version, const layer_range& layers,
-                  uint64_t freed) {
+                  uint64_t version, const layer_range& layers, uint64_t freed) {
   auto takes = add(node, model, version, layers);
   auto& leaving = memory_[node.node.name].leaving;
   leaving += freed;
@@ -164,8 +161,8 @@ bool places::can_get(const inventory& node, const std::string& model,
   if (its == nullptr || node.cache_memory == 0 || is_on_disk(node, *its))
     return true;
   auto& there = memory_.at(node.node.name);
-  return there.sum() + there.more_for(*its, layers)
-         <= node.cache_memory + freed;
+  auto more = there.more_for(*its, layers);
+  return more == 0 || there.sum() + more <= node.cache_memory + freed;
 }
 
 uint64_t places::leaving(const inventory& node) const {

@@ -361,14 +361,13 @@ private:
     if (count == 0)
       return;
     auto open = places_for(what);
-    auto can = std::any_of(open.begin(), open.end(), [&](auto at) {
-      return can_get(what, places_[at]);
-    });
+    auto can = std::any_of(open.begin(), open.end(),
+                           [&](auto at) { return can_get(what, places_[at]); });
     plan_.notes[what.settings->model] =
       open.empty() ? "no ready node has the bundle, or can get it, and the"
                      " device"
-      : can ? "no device has room"
-            : why_not_gotten(what);
+      : can        ? "no device has room"
+                   : why_not_gotten(what);
     count = places_.take_emptiest(
       open, count, [&](const place& p) { return will_have_room(what, p); },
       [&](place& p) { wait_for_room(what, p); });
@@ -397,8 +396,7 @@ private:
       freed += p.device->id == r.status->what.device
                  ? places_.of(*p.node, *r.status).bytes
                  : 0;
-    return p.has_room(p.held - p.leaving - freed,
-                      footprint_of(what, p).bytes)
+    return p.has_room(p.held - p.leaving - freed, footprint_of(what, p).bytes)
            && can_get(what, p,
                       places_.leaving(*p.node)
                         + places_.freed_by(*p.node, gone));

@@ -123,7 +123,7 @@ void replica_state::report(replica_condition state, std::string reason) {
   self_->send(options_.supervisor,
               replica_status{options_.what, state, std::move(reason),
                              loaded_.memory, loaded_.load, loaded_.warm_up,
-                             fetch_, overran_, from_, first_answer_});
+                             fetch_, blameless_, from_, first_answer_});
 }
 
 // -- gateways -----------------------------------------------------------------
@@ -352,9 +352,9 @@ void replica_state::on_lost(const stage_lost& x) {
   if (lost_)
     return;
   lost_ = true;
-  overran_ = x.overran;
-  log_event(overran_ ? log_level::warning : log_level::error, "replica", "lost",
-            {{"replica", options_.what.replica}, {"error", x.text}});
+  blameless_ = x.blameless;
+  log_event(blameless_ ? log_level::warning : log_level::error, "replica",
+            "lost", {{"replica", options_.what.replica}, {"error", x.text}});
   report(replica_condition::failed, x.text);
   stop_serving();
 }

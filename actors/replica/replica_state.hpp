@@ -109,7 +109,7 @@ private:
   bool leaving_ = false; ///< all gateways but its own node's
   bool finishing_ = false;
   bool lost_ = false;                            ///< what it had loaded
-  bool overran_ = false;                         ///< and so: see stage_lost
+  bool blameless_ = false;                       ///< and so: see stage_lost
   std::map<std::string, gateway_link> gateways_; ///< by node
   layer_range layers_;                           ///< that it has
   batch_map running_;

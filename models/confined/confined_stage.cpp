@@ -270,10 +270,11 @@ private:
   void lose(std::string_view why, ec code = ec::unavailable,
             bool for_time = false) {
     std::call_once(lost_once_, [&] {
-      auto status = end_process();
       auto text = "the model's process " + std::string{why};
-      if (why == "ended")
+      if (auto status = end_process(); why == "ended") {
         text += " with " + end_text(status);
+        code = status ? code : ec::cancelled;
+      }
       lost_text_ = text;
       lost_for_time_ = for_time;
       if (!given_up_)

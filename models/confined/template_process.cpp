@@ -175,7 +175,8 @@ std::optional<int> template_process::end(const confined_child& x) {
 
 std::string end_text(std::optional<int> status) {
   if (!status)
-    return "a status that nobody knows";
+    return "a status that nobody knows, for what it was forked from has ended,"
+           " too";
   if (WIFSIGNALED(*status)) {
     auto* name = ::sigabbrev_np(WTERMSIG(*status));
     return name == nullptr ? "signal " + std::to_string(WTERMSIG(*status))

@@ -109,7 +109,8 @@ public:
   virtual void on_loaded(instance_id x, result<load_report> report) = 0;
   /// A loaded instance is of no more use, and is to be unloaded; what it was
   /// given fails, after this. Says deadline_exceeded when it was ended for what
-  /// took too long, else unavailable.
+  /// took too long, cancelled when what its process was forked from has ended,
+  /// too, else unavailable.
   virtual void on_lost(instance_id x, error why) = 0;
   virtual void on_executed(execution_report report) = 0;
 };

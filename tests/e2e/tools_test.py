@@ -257,10 +257,10 @@ class Calls(unittest.TestCase):
         profiles = self.path / "profiles.yaml"
         profiles.write_text("models: [{model: relay, points: [{device: V100,"
                             " metrics: {execute_secs: 1}}]}]\n")
-        def check(model, more=""):
+        def check(model, more="", node=""):
             path = self.config(f"nodes:\n  a:\n    roles: [worker]\n    models: {store}\n"
                                "    devices: [{}, {type: cpu, kind: small, memory: 100}]\n"
-                               f"models: [{model}]\n{more}")
+                               f"{node}models: [{model}]\n{more}")
             answer = call(MILLRACE, "node", "--config", path, "--check")
             return answer.returncode, answer.stdout + answer.stderr
         self.assertEqual(check("{model: relay, parts: 2}")[0], 0)
@@ -281,6 +281,9 @@ class Calls(unittest.TestCase):
             self.assertEqual(code, 0)
             self.assertIn(doubt, " ".join(text.split()))
             self.assertEqual("warning" in text, doubt != "", text)
+        code, text = check("{model: relay}", node="    cache: {memory: 100}\n")
+        self.assertEqual(code, 0)
+        self.assertIn("room for the 384 B of it: the most is 100 B", " ".join(text.split()))
         code, text = check("{model: nobody}")
         self.assertEqual(code, 0)
         self.assertIn("model 'nobody': not on this host", text)

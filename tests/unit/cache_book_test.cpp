@@ -102,7 +102,7 @@ TEST_CASE("I19: a last copy that nobody could give again stays") {
   CHECK(*x.take("c", {10}, start + 2s) == strings{"b"});
   x.release("c", start + 2s);
   CHECK_FALSE(x.take("d", {20}, start + 3s));
-  x.note("a", {10, 1, false}); // another host has it now
+  x.keep_last({}); // another host has it now
   CHECK(x.take("d", {20}, start + 4s));
 }
 

@@ -10,6 +10,7 @@
 #include <caf/scoped_actor.hpp>
 
 #include "actors/cache/cache_state.hpp"
+#include "models/travelling_bundle.hpp"
 #include "runtime/bytes.hpp"
 #include "runtime/worker_thread.hpp"
 #include "tests/support/eventually.hpp"
@@ -57,7 +58,7 @@ public:
   explicit host_with_cache(uint64_t memory = 0, bool with_relay = false) {
     add_error_category(config_);
     system_ = std::make_unique<caf::actor_system>(config_);
-    cache_options x;
+    auto& x = options_;
     x.reader = reader = std::make_shared<counting_reader>(store.folder.path());
     x.memory = {memory};
     caf::actor owner{system_->spawn([this](caf::event_based_actor*) {
@@ -79,14 +80,26 @@ public:
                                asked_others = true;
                                return self->make_response_promise<fetched>();
                              },
-                             [](const bundle_list&) {}, [](const let_go&) {}};
+                             [this](get_contents) { return at_relay; },
+                             [](const bundle_list&) {},
+                             [this](const let_go&) { let_it_go = true; }};
       })};
       auto relay = caf::actor_cast<relay_actor>(silent);
       x.find_relay = [relay] { return relay; };
     }
-    cache_ = system_->spawn(cache, std::move(x));
+    begin();
+  }
+
+  void begin() {
+    cache_ = system_->spawn(cache, options_);
     REQUIRE(
       eventually([&] { return row(cache_place::disk).has_value(); }, soon));
+  }
+
+  /// The relay, and whoever uses something, stay.
+  void crash_and_begin_anew() {
+    caf::anon_send_exit(cache_, caf::exit_reason::kill);
+    begin();
   }
 
   ~host_with_cache() {
@@ -167,12 +180,15 @@ public:
   std::shared_ptr<counting_reader> reader;
   std::atomic<uint64_t> available{900u << 20};
   std::atomic<bool> asked_others{false};
+  std::atomic<bool> let_it_go{false};
+  contents_here at_relay; ///< before it begins
 
 private:
   std::mutex mutex_;
   bundle_list told_; ///< guarded
   caf::actor_system_config config_;
   std::unique_ptr<caf::actor_system> system_;
+  cache_options options_;
   cache_actor cache_;
 };
 
@@ -360,4 +376,29 @@ TEST_CASE("QU-43: who names no content has what is there now, not what is still"
   auto x = next.use();
   CHECK(x.info.content != before);
   CHECK(x.info.labels == std::vector<std::string>{"rolled"});
+}
+
+TEST_CASE("I19: what was on its way goes on when its cache begins anew, however"
+          " little memory there is, and the last copy is still known") {
+  host_with_cache host{0, true};
+  store_with_one elsewhere;
+  auto x = elsewhere.open();
+  REQUIRE(x);
+  auto comes =
+    travelling::begin(travelling::id_of(*x), *travelling::pieces_of(*x));
+  REQUIRE(comes);
+  auto part = std::make_shared<const bundle>(std::move(*comes));
+  REQUIRE(part->weights_file->put(
+    0, x->weights_file->content().view().first(chunk_bytes)));
+  auto info = describe(*part, {});
+  info.content = "other";
+  host.at_relay.memory = {{"other", info, part, {}, false}};
+  host.at_relay.last.contents = {"other"};
+  host.available = 150u << 20; // what others need; none is left for models
+  host.crash_and_begin_anew();
+  auto row = [&] { return host.row(cache_place::arriving); };
+  REQUIRE(eventually(row, soon));
+  CHECK(row()->there == chunk_bytes);
+  CHECK(row()->last);
+  CHECK_FALSE(eventually([&] { return host.let_it_go.load(); }, 2500ms));
 }

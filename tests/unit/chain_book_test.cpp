@@ -42,6 +42,23 @@ TEST_CASE("FP-44: receivers stand in a chain, each behind the one before it") {
   CHECK(x.plan() == orders{{"a", {"s"}}, {"b", {"a"}}, {"c", {"b"}}});
 }
 
+TEST_CASE("chain_book: who gets it from an object store has long to begin with"
+          " it") {
+  for (auto remote : {false, true}) {
+    CAPTURE(remote);
+    board x;
+    x.book.report("s", {{}, 0, false, true, 0, remote}, x.now);
+    for (auto node : {"a", "b"})
+      x.wants(node);
+    CHECK(x.plan().at("a") == strings{"s"});
+    x.now += 9s;
+    CHECK((x.plan().at("a") == strings{"s"}) == remote);
+    x.now += 2s; // the store may be out of its reach alone
+    if (remote)
+      CHECK(x.plan().at("b") == strings{"s"});
+  }
+}
+
 TEST_CASE("FP-43: receivers are spread evenly over senders") {
   for (size_t senders = 1; senders <= 6; ++senders)
     for (size_t receivers = 1; receivers <= 20; ++receivers) {

@@ -112,10 +112,20 @@ std::vector<device_config> devices_for(const model_settings& x,
   return out;
 }
 
-/// What settings of a model, and the devices that it may go to, leave in doubt.
+/// The most that a worker's memory for models may hold.
+uint64_t most_memory(const cluster_config& in) {
+  uint64_t out = 0;
+  for (auto& [name, node] : in.nodes)
+    if (auto most = node.cache.memory.value; !node.devices.empty())
+      out = std::max(out, most == 0 ? UINT64_MAX : most);
+  return out;
+}
+
+/// What settings of a model, and where it may go to, leave in doubt.
 doubts doubts_on(const model_settings& x, uint64_t largest,
-                 const std::vector<device_config>& devices) {
+                 const cluster_config& in) {
   doubts out;
+  auto devices = devices_for(x, in);
   if (x.complete && wanted_cuts(x).part_count() == 1)
     out.push_back("complete does nothing where there is one part; expected"
                   " parts or cuts beside it");
@@ -137,6 +147,13 @@ doubts doubts_on(const model_settings& x, uint64_t largest,
       + format_bytes(largest)
       + " of parameters, and no device that it may go to has more memory than "
       + format_bytes(most));
+  if (auto memory = most_memory(in); largest > memory && memory > 0)
+    out.push_back("no worker's memory for models (cache.memory) has room for"
+                  " the "
+                  + format_bytes(largest) + " of it: the most is "
+                  + format_bytes(memory)
+                  + "; it is used from a disk that has it, and cannot come from"
+                    " others");
   return out;
 }
 
@@ -155,7 +172,7 @@ result<std::vector<std::string>> check_beside(const cluster_config& x) {
       continue;
     }
     auto about = "model " + shown(model.model) + ": ";
-    for (auto& doubt : doubts_on(model, bundle->largest, devices_for(model, x)))
+    for (auto& doubt : doubts_on(model, bundle->largest, x))
       out.push_back(about + doubt);
     if (!bundle->missing.empty())
       out.push_back(about + "not on this host: " + bundle->missing);

@@ -47,7 +47,11 @@ std::array<step, 4> steps_of(const replica_start& x) {
   microseconds known{0};
   for (auto& y : out)
     known += y.took;
-  auto now = x.order == 0us ? 0u : x.how.from.empty() ? 1u : 2u;
+  // What comes from others is attached while it comes.
+  auto& from = x.how.from;
+  auto is_here = from == "memory" || from == "disk";
+  auto has_come = is_here || x.how.load > 0us;
+  auto now = x.order == 0us ? 0u : has_come ? 2u : 1u;
   out[now].took += std::max(0us, x.ago - known);
   return out;
 }
@@ -99,8 +103,8 @@ int show_starts(shell& in, const arguments& args) {
     auto& how = x.how;
     rows.push_back({how.what.replica, how.what.node + "/" + how.what.device,
                     how.from.empty() ? "-" : how.from, format_duration(x.ago),
-                    or_dash(x.order), or_dash(how.fetch), or_dash(how.load),
-                    or_dash(how.warm_up), outcome_of(x),
+                    or_dash(x.order), or_dash(steps_of(x)[1].took),
+                    or_dash(how.load), or_dash(how.warm_up), outcome_of(x),
                     how.first_answer < 0us
                       ? "-"
                       : format_duration(x.ready + how.first_answer),

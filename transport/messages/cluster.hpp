@@ -97,13 +97,13 @@ struct replica_status {
   microseconds load{0};    ///< from when its bundle was there
   microseconds warm_up{0}; ///< after that
   microseconds fetch{0};   ///< until its bundle was there and verified
-  /// With failed: it was ended, for a batch that took too long. Its requests
-  /// are to blame, not the model.
-  bool overran = false;
+  /// With failed: the model is not to blame, but its requests, for one of them
+  /// took too long; or what its process was forked from was lost.
+  bool blameless = false;
   std::string from{}; ///< where its bundle was: disk, memory, a node or a store
   microseconds first_answer{-1}; ///< since it was ready; below 0: none yet
   MILLRACE_FIELDS(replica_status, what, state, reason, memory, load, warm_up,
-                  fetch, overran, from, first_answer)
+                  fetch, blameless, from, first_answer)
 };
 
 /// What a node has of a bundle in the memory that is for those.

@@ -180,8 +180,8 @@ struct execute {
 struct stage_lost {
   uint64_t instance = 0;
   std::string text;
-  bool overran = false; ///< it was ended, for a batch that took too long
-  MILLRACE_FIELDS(stage_lost, instance, text, overran)
+  bool blameless = false; ///< as in replica_status
+  MILLRACE_FIELDS(stage_lost, instance, text, blameless)
 };
 
 struct executed {

@@ -330,9 +330,12 @@ private:
     }
   }
 
+  /// What there is, but only some at a time: each chunk has another asked for,
+  /// and where they come faster than they are taken in others wait.
   void take_answers(const std::string& node) {
+    constexpr auto at_a_time = 8;
     frame_list frames;
-    for (;;) {
+    for (auto n = 0; n < at_a_time; ++n) {
       auto i = sources_.find(node);
       if (i == sources_.end() || !i->second.spoke)
         return;

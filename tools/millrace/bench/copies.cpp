@@ -7,6 +7,7 @@
 
 #include "millrace/bench/bench.hpp"
 #include "millrace/bench/starts_by_order.hpp"
+#include "millrace/print.hpp"
 #include "millrace/progress.hpp"
 #include "models/backend/backend.hpp"
 #include "models/bundle_store.hpp"

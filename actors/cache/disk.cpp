@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// \file
+/// What a CACHE has on the disk: of what others gave it keeps what there is
+/// room for.
+
+#include "actors/cache/cache_state.hpp"
+#include "runtime/log.hpp"
+
+namespace millrace {
+
+void cache_state::on_listed(const bundle_list& x) {
+  on_disk_ = x.models;
+  unusable_ = x.unusable;
+  for (auto& [k, e] : open_) // what is called how may have changed
+    if (auto* here = find_here(e.info.model, e.info.version);
+        here != nullptr && here->content == e.info.content)
+      e.info = *here;
+  listed_ = true;
+  open_what_is_back();
+  disk_changed();
+}
+
+void cache_state::on_kept_list(const kept_list& x) {
+  for (auto& content : tier_->adopt(x.bundles, now()))
+    options_.keeper->drop(content);
+  if (!x.bundles.empty())
+    log_event(log_level::info, "cache", "adopted",
+              {{"bundles", std::to_string(tier_->all().size())}});
+  disk_changed();
+}
+
+void cache_state::watch_until_whole(const std::string& content,
+                                    const bundle& x) {
+  if (!x.weights_file)
+    return;
+  x.weights_file->when(
+    {0, x.weights_file->chunks()},
+    [content, tell = teller<content_whole>(self_)](auto& there) {
+      if (there)
+        tell({content});
+    });
+}
+
+/// It stays in memory until it is written.
+void cache_state::on_whole(const content_whole& x) {
+  auto i = arrivals_.find(x.content);
+  if (i == arrivals_.end() || !i->second.bytes || !tier_
+      || i->second.from != place::hosts)
+    return;
+  auto& bytes = i->second.bytes;
+  auto gone = tier_->begin(describe(*bytes, {}), now());
+  if (!gone) {
+    log_event(log_level::info, "cache", "not_kept",
+              {{"model", bytes->info.name},
+               {"content", x.content},
+               {"error", gone.failure().text}});
+    return;
+  }
+  for (auto& content : *gone)
+    drop_kept(content);
+  static_cast<void>(memory_->take(x.content, {}, now())); // which is there
+  options_.keeper->keep(
+    bytes, [content = x.content, tell = teller<content_kept>(self_)](auto how) {
+      tell({content,
+            how ? nullptr : std::make_shared<const error>(how.failure())});
+    });
+}
+
+void cache_state::on_kept(const content_kept& x) {
+  memory_->release(x.content, now());
+  tier_->end(x.content, !x.why, now());
+  if (x.why)
+    log_event(log_level::warning, "cache", "cannot_keep",
+              {{"model", model_of(x.content)},
+               {"content", x.content},
+               {"error", x.why->text}});
+  else
+    log_event(log_level::info, "cache", "kept",
+              {{"model", model_of(x.content)}, {"content", x.content}});
+  disk_changed();
+}
+
+void cache_state::drop_kept(const std::string& content) {
+  auto* book = &tier_->book();
+  std::erase_if(users_, [&](auto& x) {
+    return x.second.tier == book && x.second.content == content;
+  });
+  log_event(log_level::info, "cache", "dropped",
+            {{"model", model_of(content)}, {"content", content}});
+  tier_->drop(content);
+  options_.keeper->drop(content);
+  disk_changed();
+  if (auto relay = options_.find_relay(); relay && !arrivals_.contains(content))
+    self_->send(relay, let_go{content}); // else it gives from memory
+}
+
+/// It is not used any more, nor given to others: whoever needs it gets it from
+/// them.
+void cache_state::on_broken(const content_broken& x) {
+  log_event(log_level::error, "cache", "quarantined",
+            {{"model", model_of(x.content)},
+             {"content", x.content},
+             {"error", x.why->text}});
+  if (x.content.empty()) // of an earlier format: nobody else has it
+    return;
+  auto is_kept = options_.keeper && options_.keeper->is_its_own(x.directory);
+  if (!is_kept)
+    broken_.insert(x.content);
+  else if (tier_->has(x.content))
+    drop_kept(x.content);
+  disk_changed();
+  if (auto i = arrivals_.find(x.content);
+      i != arrivals_.end() && i->second.from == place::read)
+    forget(x.content);
+}
+
+/// What people put here under that name is no bundle: nobody is to count on it.
+void cache_state::note_broken(const std::string& model, uint64_t version) {
+  auto* here = find_here(model, version);
+  if (here != nullptr && !here->content.empty()
+      && broken_.insert(here->content).second)
+    disk_changed();
+}
+
+/// What others can get from the disk here.
+bundle_list cache_state::list() const {
+  bundle_list out;
+  std::set<std::string> listed;
+  for (auto& x : on_disk_)
+    if (!broken_.contains(x.content)) {
+      listed.insert(x.content);
+      out.models.push_back(x);
+    }
+  if (tier_)
+    for (auto& [content, x] : tier_->all())
+      if (!listed.contains(content))
+        out.kept.push_back(x);
+  return out;
+}
+
+void cache_state::disk_changed() {
+  keep_last_copies();
+  if (auto relay = options_.find_relay())
+    self_->send(relay, list());
+}
+
+} // namespace millrace
