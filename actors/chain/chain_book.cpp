@@ -18,8 +18,8 @@ constexpr uint64_t enough_ahead = 4;
 /// In doubt so many times as patient as it is told to be.
 constexpr int most_slack = 64;
 
-/// Times that of others.
-constexpr int remote_patience = 20;
+/// Longer than it takes to give up a connection to a store and to try again.
+constexpr nanoseconds remote_patience = 15s;
 
 /// So many times slower than others is too slow.
 constexpr double too_slow = 2;
@@ -234,8 +234,9 @@ bool chain_book::is_stalled(const chain& x, size_t i, timestamp now,
   auto could = i > 0 || !x.sources.empty();
   auto source = i == 0 && could ? hosts_.find(x.sources.front()) : hosts_.end();
   auto is_remote = source != hosts_.end() && source->second.is.remote;
-  return could && before < h.is.missing
-         && now - h.moved >= (is_remote ? remote_patience : 1) * patience;
+  if (is_remote)
+    patience = std::max(patience, slack_ * remote_patience);
+  return could && before < h.is.missing && now - h.moved >= patience;
 }
 
 /// It gets it much more slowly than others do.

@@ -51,7 +51,7 @@ TEST_CASE("chain_book: who gets it from an object store has long to begin with"
     for (auto node : {"a", "b"})
       x.wants(node);
     CHECK(x.plan().at("a") == strings{"s"});
-    x.now += 9s;
+    x.now += 14s;
     CHECK((x.plan().at("a") == strings{"s"}) == remote);
     x.now += 2s; // the store may be out of its reach alone
     if (remote)
