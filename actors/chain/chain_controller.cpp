@@ -358,7 +358,8 @@ void chain_controller_state::show(const std::string& node,
       hop.chunks += range.size();
     hop.bytes = std::min(x->bytes, hop.chunks * chunk_bytes);
   }
-  if (auto i = rates_.find({node, in.content}); i != rates_.end()) {
+  if (auto i = rates_.find({node, in.content});
+      i != rates_.end() && x->trouble.empty()) {
     // None where nothing has come for several times as long as that takes.
     auto& r = i->second;
     auto idle = to_seconds(now() - r.since);

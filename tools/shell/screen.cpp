@@ -115,7 +115,7 @@ std::string top_text(operator_client& cluster, const std::set<char>& hidden,
   auto out = wall_time() + "  " + summary(*x) + ", " + fixed(requests, 0)
              + " requests/s\n";
   auto models = ask_registry(cluster);
-  for (auto& line : troubles(*x, models))
+  for (auto& line : troubles(cluster, *x, models))
     out += wrapped("! " + line, width, 4) + "\n";
   auto add = [&](char key, const table& rows) {
     if (!hidden.contains(key) && rows.size() > 1)

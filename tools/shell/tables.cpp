@@ -76,12 +76,27 @@ std::vector<std::string> troubles(const model_list& x) {
   return out;
 }
 
-std::vector<std::string> troubles(const cluster_status& x,
+/// What a node gets nothing of although it was to.
+std::vector<std::string> troubles(const chain_list& x) {
+  std::vector<std::string> out;
+  for (auto& chain : x.chains)
+    for (auto& hop : chain.hops)
+      if (!hop.trouble.empty())
+        out.push_back(hop.node + " gets nothing of " + chain.model
+                      + " now; it gave up " + hop.trouble);
+  return out;
+}
+
+std::vector<std::string> troubles(operator_client& cluster,
+                                  const cluster_status& x,
                                   const result<registry_answer>& models) {
   auto out = troubles(x);
-  auto more =
-    models ? troubles(models->list) : std::vector{models.failure().text};
-  out.insert(out.end(), more.begin(), more.end());
+  auto add = [&](const std::vector<std::string>& more) {
+    out.insert(out.end(), more.begin(), more.end());
+  };
+  add(models ? troubles(models->list) : std::vector{models.failure().text});
+  if (auto chains = ask_controller<chain_list>(cluster, "chains", get_chains{}))
+    add(troubles(*chains));
   return out;
 }
 

@@ -57,7 +57,7 @@ void print_tree(const std::vector<actor_info>& actors,
 int show_status(shell& in, const arguments&) {
   auto text = [&](const cluster_status& x) {
     std::cout << summary(x) << "\n";
-    for (auto& line : troubles(x, ask_registry(in.cluster)))
+    for (auto& line : troubles(in.cluster, x, ask_registry(in.cluster)))
       std::cout << wrapped("! " + line, terminal_width(), 4) << "\n";
   };
   return show_all(in, text, [](auto& x) {
