@@ -62,11 +62,10 @@ public:
     auto parts_memory = product(copies, x.content.size());
     if (!parts_memory)
       return error{ec::too_large, "the file is too large to be taken apart"};
-    auto life = make_connection();
     auto lane = make_connection();
-    if (!life || !lane)
-      return (life ? lane : life).failure();
-    auto process = template_.fork(life->second);
+    if (!lane)
+      return lane.failure();
+    auto process = template_.fork();
     if (!process)
       return process.failure();
     life_order order;
@@ -81,9 +80,8 @@ public:
     }
     order.memory = settings_.memory.value + *parts_memory;
     std::array files{x.file.get(), lane->second.get()};
-    send_record(life->first, order, files);
-    for (auto* end : {&life->second, &lane->second})
-      *end = file_descriptor{};
+    send_record(process->life_line, order, files);
+    lane->second = file_descriptor{};
     arena memory;
     auto count = fetch_parts(lane->first, order.memory, memory);
     auto status = template_.end(*process);

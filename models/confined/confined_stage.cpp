@@ -128,14 +128,10 @@ private:
   }
 
   result<load_times> load() {
-    auto life = make_connection();
-    if (!life)
-      return life.failure();
-    life_line_ = std::move(life->first);
-    auto process = parent_.fork(life->second);
+    auto process = parent_.fork();
     if (!process)
       return process.failure();
-    life->second = file_descriptor{};
+    life_line_ = std::move(process->life_line);
     {
       std::lock_guard guard{mutex_};
       process_ = std::move(*process);

@@ -25,7 +25,10 @@ namespace {
 constexpr auto start_limit = 60s;
 
 /// A fork, on a machine that is busy.
-constexpr auto answer_limit = 30s;
+constexpr auto answer_limit = 10s;
+
+/// Those that stand still, with the processes that they have forked.
+constexpr size_t most_silent = 2;
 
 /// The end of a process that gives much memory back.
 constexpr auto end_limit = 2s;
@@ -64,19 +67,32 @@ error refused(const std::string& program, const std::string& why) {
   return {ec::unavailable, "cannot start " + program + ": " + why};
 }
 
-} // namespace
-
-template_process::~template_process() {
-  stop_locked();
+/// Its number stays its own until the template is told to forget it.
+result<confined_child> watched(pid_t id, file_descriptor life_line) {
+  if (id <= 0)
+    return error{ec::unavailable, "the system forks no more processes"};
+  file_descriptor ended{::pidfd_open(id, 0)};
+  if (!ended)
+    return error{ec::unavailable, std::string{"no file to watch a process: "}
+                                    + std::strerror(errno)};
+  return confined_child{id, std::move(ended), std::move(life_line)};
 }
 
-void template_process::stop_locked() {
-  connection_ = file_descriptor{};
-  if (id_ > 0) { // its processes end with it
-    ::kill(id_, SIGKILL);
-    ::waitpid(id_, nullptr, 0);
+} // namespace
+
+template_process::one::~one() {
+  connection = file_descriptor{};
+  if (id > 0) { // its processes end with it
+    ::kill(id, SIGKILL);
+    ::waitpid(id, nullptr, 0);
   }
-  id_ = -1;
+}
+
+/// What it says later would answer another order.
+void template_process::leave_locked() {
+  silent_.push_back(std::exchange(now_, std::make_unique<one>()));
+  if (silent_.size() > most_silent)
+    silent_.pop_front();
 }
 
 result<void> template_process::start() {
@@ -85,7 +101,7 @@ result<void> template_process::start() {
 }
 
 result<void> template_process::start_locked() {
-  stop_locked();
+  now_ = std::make_unique<one>();
   auto program = program_path();
   auto ends = make_connection();
   if (!ends)
@@ -98,11 +114,11 @@ result<void> template_process::start_locked() {
   std::string gpus = "gpus";
   char* arguments[] = {program.data(), number.data(),
                        with_gpus_ ? gpus.data() : nullptr, nullptr};
-  auto failed = ::posix_spawn(&id_, program.c_str(), &files, nullptr, arguments,
-                              environment().data());
+  auto failed = ::posix_spawn(&now_->id, program.c_str(), &files, nullptr,
+                              arguments, environment().data());
   ::posix_spawn_file_actions_destroy(&files);
   if (failed != 0) {
-    id_ = -1;
+    now_->id = -1;
     return refused(program, std::strerror(failed));
   }
   ends->second = file_descriptor{};
@@ -110,14 +126,14 @@ result<void> template_process::start_locked() {
   auto until = steady_now() + start_limit;
   auto came = receive_record(ends->first, hello, until);
   if (came == received::record && hello.able) {
-    connection_ = std::move(ends->first);
+    now_->connection = std::move(ends->first);
     backend_ = text_of(hello.text);
     return {};
   }
-  ::kill(id_, SIGKILL);
+  ::kill(now_->id, SIGKILL);
   int status = 0;
-  ::waitpid(id_, &status, 0);
-  id_ = -1;
+  ::waitpid(now_->id, &status, 0);
+  now_->id = -1;
   if (came == received::record)
     return refused(program, text_of(hello.text));
   return refused(program, came == received::nothing
@@ -133,33 +149,31 @@ std::string template_process::backend() const {
 bool template_process::ask(const template_order& order,
                            std::span<const int> files,
                            template_answer& answer) {
-  auto until = steady_now() + answer_limit;
-  if (connection_ && send_record(connection_, order, files)
-      && receive_record(connection_, answer, until) == received::record)
+  auto came = received::ended;
+  if (now_->connection && send_record(now_->connection, order, files))
+    came =
+      receive_record(now_->connection, answer, steady_now() + answer_limit);
+  if (came == received::record)
     return true;
-  stop_locked(); // what it says later would answer another order
+  if (came == received::nothing)
+    leave_locked();
   return false;
 }
 
-result<confined_child>
-template_process::fork(const file_descriptor& life_line) {
+result<confined_child> template_process::fork() {
   std::lock_guard guard{mutex_};
-  std::array files{life_line.get()};
-  template_answer answer;
-  if (!ask({}, files, answer)) {
+  for (auto tries = 2; tries > 0; --tries) {
+    auto life = make_connection(); // what was asked in vain has lost its own
+    if (!life)
+      return life.failure();
+    std::array files{life->second.get()};
+    template_answer answer;
+    if (ask({}, files, answer))
+      return watched(answer.process, std::move(life->first));
     if (auto done = start_locked(); !done)
       return done.failure();
-    if (!ask({}, files, answer))
-      return refused(program_path(), "it ended at once");
   }
-  if (answer.process <= 0)
-    return error{ec::unavailable, "the system forks no more processes"};
-  // Its number stays its own until the template is told to forget it.
-  file_descriptor ended{::pidfd_open(answer.process, 0)};
-  if (!ended)
-    return error{ec::unavailable, std::string{"no file to watch a process: "}
-                                    + std::strerror(errno)};
-  return confined_child{answer.process, std::move(ended)};
+  return refused(program_path(), "it ended at once");
 }
 
 std::optional<int> template_process::end(const confined_child& x) {

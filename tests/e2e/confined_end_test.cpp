@@ -163,9 +163,7 @@ TEST_CASE("confined: a template that has ended is started again") {
   auto first = *children_of(::getpid()).begin();
   REQUIRE(::kill(first, SIGKILL) == 0);
   std::this_thread::sleep_for(100ms);
-  auto life = make_connection();
-  REQUIRE(life);
-  auto process = parent.fork(life->second);
+  auto process = parent.fork();
   REQUIRE(process);
   CHECK(*children_of(::getpid()).begin() != first);
   CHECK(children_of(*children_of(::getpid()).begin()).contains(process->id));
@@ -174,9 +172,7 @@ TEST_CASE("confined: a template that has ended is started again") {
 TEST_CASE("confined: a process is ended also while its template stands still") {
   confined::template_process parent;
   REQUIRE(parent.start());
-  auto life = make_connection();
-  REQUIRE(life);
-  auto process = parent.fork(life->second);
+  auto process = parent.fork();
   REQUIRE(process);
   auto mother = *children_of(::getpid()).begin();
   REQUIRE(::kill(mother, SIGSTOP) == 0);
@@ -188,4 +184,25 @@ TEST_CASE("confined: a process is ended also while its template stands still") {
   REQUIRE(status);
   CHECK(confined::end_text(*status) == "SIGKILL");
   CHECK_FALSE(children_of(mother).contains(process->id)); // nor as a zombie
+}
+
+TEST_CASE("P15: a template that stands still takes none of its processes with"
+          " it, and another forks in its place") {
+  confined::template_process parent;
+  REQUIRE(parent.start());
+  auto first = parent.fork();
+  REQUIRE(first);
+  auto mother = *children_of(::getpid()).begin();
+  REQUIRE(::kill(mother, SIGSTOP) == 0);
+  auto second = parent.fork();
+  REQUIRE(second);
+  pollfd ended{first->ended.get(), POLLIN, 0};
+  CHECK(::poll(&ended, 1, 0) == 0);
+  CHECK(children_of(mother).contains(first->id));
+  CHECK_FALSE(children_of(mother).contains(second->id));
+  REQUIRE(::kill(mother, SIGCONT) == 0);
+  CHECK(::poll(&ended, 1, 500) == 0);
+  CHECK_FALSE(parent.end(*first)); // how nobody can say
+  CHECK(::poll(&ended, 1, 0) == 1);
+  CHECK(parent.end(*second));
 }
