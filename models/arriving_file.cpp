@@ -186,9 +186,11 @@ void arriving_file::miss(size_t chunk) {
 /// It is there, and with the last one all of it.
 result<void> arriving_file::settle(size_t chunk) {
   std::vector<waiting> done;
+  bool whole = false;
   {
     std::lock_guard guard{mutex_};
-    if (there_ + 1 == chunks() && in_memory_)
+    whole = there_ + 1 == chunks();
+    if (whole && in_memory_)
       if (auto sealed = seal(); !sealed) {
         states_[chunk] = state::absent;
         return sealed;
@@ -204,6 +206,8 @@ result<void> arriving_file::settle(size_t chunk) {
   }
   for (auto& x : done)
     x.then({});
+  if (whole)
+    rest();
   return {};
 }
 
@@ -234,6 +238,19 @@ void arriving_file::give_up(error why) {
   }
   for (auto& x : done)
     x.then(*given_up_);
+  rest();
+}
+
+void arriving_file::keep_while_read(std::shared_ptr<const void> x) {
+  std::lock_guard guard{mutex_};
+  if (there_ < chunks() && !given_up_)
+    kept_.swap(x);
+}
+
+void arriving_file::rest() {
+  std::shared_ptr<const void> x;
+  std::lock_guard guard{mutex_};
+  x.swap(kept_);
 }
 
 void arriving_file::when(chunk_range x, arrived then) {

@@ -57,6 +57,11 @@ public:
   /// there hears why.
   void give_up(error why);
 
+  /// Keeps something for as long as it is being read: until it is whole or
+  /// given up, or whoever reads it needs no more of it now.
+  void keep_while_read(std::shared_ptr<const void> x);
+  void rest();
+
   using arrived = std::function<void(const result<void>&)>;
 
   /// Calls back once these chunks are there, or will not be: at once, or on
@@ -120,6 +125,7 @@ private:
   size_t there_ = 0;             ///< chunks
   std::vector<waiting> waiting_; ///< for some that are not there
   std::optional<error> given_up_;
+  std::shared_ptr<const void> kept_; ///< see keep_while_read
 };
 
 /// Makes memory for a file, as arriving_file::make; or has it already.

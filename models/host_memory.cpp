@@ -286,14 +286,15 @@ result<std::shared_ptr<arriving_file>> host_memory::open(std::string path,
     return error{ec::conflict, path + ": another process reads it", {}};
   auto out = arriving_file::make(std::move(path), bytes, std::move(chunks),
                                  std::move(from));
-  if (out)
-    (*out)->when({0, (*out)->chunks()},
-                 [self = weak_from_this(), weak = std::weak_ptr{*out}, hash,
-                  mine](const result<void>& there) {
-                   if (auto x = self.lock(); x && there)
-                     x->publish(hash, weak);
-                   *mine = file_descriptor{};
-                 });
+  if (!out)
+    return out;
+  (*out)->when({0, (*out)->chunks()},
+               [self = weak_from_this(), weak = std::weak_ptr{*out},
+                hash](const result<void>& there) {
+                 if (auto x = self.lock(); x && there)
+                   x->publish(hash, weak);
+               });
+  (*out)->keep_while_read(std::move(mine));
   return out;
 }
 

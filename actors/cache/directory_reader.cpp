@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <filesystem>
@@ -153,6 +154,11 @@ private:
     if (!content || chunks.size() == 0
         || content->weights_file->is_given_up()) {
       wanted_.pop_front();
+      auto more = std::any_of(wanted_.begin(), wanted_.end(), [&](auto& x) {
+        return x.what.lock() == content;
+      });
+      if (content && !more) // other processes may read what they need of it
+        content->weights_file->rest();
     } else if (auto done = content->weights_file->verify(chunks.first++);
                !done) {
       content->weights_file->give_up(done.failure());

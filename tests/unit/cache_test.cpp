@@ -10,6 +10,7 @@
 #include <caf/scoped_actor.hpp>
 
 #include "actors/cache/cache_state.hpp"
+#include "models/host_memory.hpp"
 #include "models/travelling_bundle.hpp"
 #include "runtime/bytes.hpp"
 #include "runtime/worker_thread.hpp"
@@ -401,4 +402,33 @@ TEST_CASE("I19: what was on its way goes on when its cache begins anew, however"
   CHECK(row()->there == chunk_bytes);
   CHECK(row()->last);
   CHECK_FALSE(eventually([&] { return host.let_it_go.load(); }, 2500ms));
+}
+
+TEST_CASE("FP-42: who has read the layers that he needs keeps no other process"
+          " of the host from reading its own") {
+  store_with_one store;
+  temporary_directory meeting;
+  std::filesystem::permissions(meeting.path(),
+                               std::filesystem::perms::owner_all);
+  auto reader = [&] {
+    auto memory = *host_memory::join(meeting.path() + "/host");
+    return read_directory(store.folder.path(), [memory](auto path, auto bytes,
+                                                        auto list, auto from) {
+      return memory->open(path, bytes, list, std::move(from));
+    });
+  };
+  auto open = [](bundle_reader& x) {
+    auto done = std::make_shared<std::promise<result<fetched>>>();
+    x.open("m", 1, verify::into_memory,
+           [done](auto found) { done->set_value(std::move(found)); });
+    return done->get_future();
+  };
+  auto one = reader(), another = reader();
+  auto first = open(*one).get();
+  REQUIRE(first);
+  one->bring(first->content, {0, 1});
+  REQUIRE(first->content->weights_file->wait(chunks_of(*first->content, 0, 1)));
+  auto second = open(*another);
+  REQUIRE(second.wait_for(soon) == std::future_status::ready); // not in 30 s
+  CHECK(second.get()->content->weights_file->is_in_memory());
 }

@@ -155,6 +155,14 @@ TEST_CASE("FP-42: one process of a host reads a file; the others hear that, and"
     REQUIRE(second);
     CHECK((*second)->has({0, chunks().size()}));
   }
+  SUBCASE("no more of it is needed there") {
+    REQUIRE((*first)->verify(0));
+    (*first)->rest();
+    CHECK((*first)->has(0));
+    auto second = host.read(*another);
+    REQUIRE(second);
+    CHECK_FALSE((*second)->has(0)); // what is not whole is not shared
+  }
   SUBCASE("it is given up") {
     (*first)->give_up({ec::unavailable, "the disk is gone", {}});
     CHECK(host.read(*another));
