@@ -141,6 +141,14 @@ std::vector<chunk_range> chunks_for(const bundle& x, size_t first,
           chunks_by_manifest(x.info, std::min(first, end), end)};
 }
 
+bool has(const bundle& x, size_t first, size_t last) {
+  auto needed = chunks_for(x, first, last);
+  return !x.weights_file
+         || std::all_of(needed.begin(), needed.end(), [&](auto& chunks) {
+              return x.weights_file->has(chunks);
+            });
+}
+
 void find_weights(const std::shared_ptr<bundle>& x, size_t first, size_t last,
                   std::function<void(result<void>)> tell) {
   find_when_there(x, first_chunks(*x), is_all(*x, first, last),

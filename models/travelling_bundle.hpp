@@ -33,6 +33,9 @@ chunk_range chunks_by_manifest(const manifest& x, size_t first, size_t last);
 /// theirs. Last 0: to its end; layers that it does not have need nothing.
 std::vector<chunk_range> chunks_for(const bundle& x, size_t first, size_t last);
 
+/// Whether all of that is there.
+bool has(const bundle& x, size_t first, size_t last);
+
 /// Finds out where its weights will lie, once enough of chunks_for these layers
 /// is there, and tells, at once or on the thread that brings that. One that
 /// nobody has any more need not be found.

@@ -120,17 +120,12 @@ bool cache_state::is_good(const bundle& x) {
 }
 
 bool cache_state::is_whole(const bundle& x) {
-  return !x.weights_file || x.weights_file->has({0, x.weights_file->chunks()});
+  return travelling::has(x, 0, 0);
 }
 
 /// What it was to come for.
 bool cache_state::is_there(const arrival& x) {
-  if (!x.bytes || !x.bytes->weights_file)
-    return x.bytes != nullptr;
-  auto needed = travelling::chunks_for(*x.bytes, x.layers.first, x.layers.last);
-  return std::all_of(needed.begin(), needed.end(), [&](auto& chunks) {
-    return x.bytes->weights_file->has(chunks);
-  });
+  return x.bytes && travelling::has(*x.bytes, x.layers.first, x.layers.last);
 }
 
 /// Of its weights, those that are verified.

@@ -4,10 +4,10 @@
 /// What a CACHE has in memory, and who uses it.
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "actors/cache/cache_state.hpp"
+#include "actors/placement/parts.hpp"
 #include "runtime/log.hpp"
 
 namespace millrace {
@@ -17,17 +17,6 @@ namespace {
 /// What the host's memory has for others. (QUART's 85 %, section 6.1)
 constexpr double left_to_others = 0.15;
 constexpr auto look_at_memory = 1s;
-
-/// Of layers, or of all ({0, 0}, and where the layers are not known yet).
-uint64_t bytes_for(const model_info& x, const layer_range& layers) {
-  auto& all = x.layer_bytes;
-  if (layers == layer_range{} || layers.first > layers.last
-      || layers.last > all.size())
-    return x.bytes;
-  return std::accumulate(all.begin() + static_cast<ptrdiff_t>(layers.first),
-                         all.begin() + static_cast<ptrdiff_t>(layers.last),
-                         uint64_t{0});
-}
 
 } // namespace
 
@@ -126,11 +115,10 @@ bool cache_state::make_room_to_read(const key& k, const model_info* here) {
 /// What the cache before it had in memory, or on its way there. Who uses that
 /// nobody knows: what has begun to come goes on, whatever it is for.
 void cache_state::adopt(const contents_here& x) {
-  on_last_copies(x.last);
   for (auto& y : x.memory) {
     if (arrivals_.contains(y.content) || (y.bytes && !is_good(*y.bytes)))
       continue;
-    auto bytes = bytes_for(y.info, y.layers);
+    auto bytes = bytes_of(y.info, y.layers);
     memory_->adopt(y.content, {bytes, seconds_to_get(bytes)}, now());
     arrivals_[y.content] = {y.bytes, y.info, now(),
                             y.from_disk ? place::read : place::hosts, y.layers};
@@ -139,7 +127,7 @@ void cache_state::adopt(const contents_here& x) {
     else // nor is it known that anybody waits
       self_->delayed_send(self_, left_alone, content_left{y.content});
   }
-  keep_last_copies();
+  on_last_copies(x.last);
   tell_owner();
 }
 
@@ -185,7 +173,7 @@ result<void> cache_state::make_room_as_told(const fetched& x) {
   auto i = arrivals_.find(x.info.content);
   return i == arrivals_.end()
            ? result<void>{}
-           : grow(x.info.content, bytes_for(x.info, i->second.layers));
+           : grow(x.info.content, bytes_of(x.info, i->second.layers));
 }
 
 /// What comes for some layers takes no more room than those need. If it is to

@@ -191,11 +191,7 @@ std::string relay_state::giver_of(const content& c) {
 
 /// Whether all that layers need is there.
 bool relay_state::has(const content& c, const layer_range& layers) {
-  if (!c.found || !c.bytes->weights_file)
-    return c.found;
-  auto wanted = travelling::chunks_for(*c.bytes, layers.first, layers.last);
-  return std::all_of(wanted.begin(), wanted.end(),
-                     [&](auto& x) { return c.bytes->weights_file->has(x); });
+  return c.found && travelling::has(*c.bytes, layers.first, layers.last);
 }
 
 caf::result<fetched> relay_state::on_fetch(const fetch& x) {

@@ -14,7 +14,7 @@ layer_range whole_of(const model_info& x) {
 
 uint64_t bytes_of(const model_info& x, const layer_range& layers) {
   auto& all = x.layer_bytes;
-  if (layers == whole_of(x))
+  if (layers == layer_range{} || layers == whole_of(x) || all.empty())
     return x.bytes;
   uint64_t out = 0;
   for (auto i = layers.first; i < layers.last && i < all.size(); ++i)

@@ -19,7 +19,8 @@ uint64_t wanted_of(const model_settings& x, size_t part);
 /// All of its layers.
 layer_range whole_of(const model_info& x);
 
-/// Of the parameters of some layers.
+/// Of the parameters of some layers, or of all: {0, 0}, and where nobody knows
+/// what each has.
 uint64_t bytes_of(const model_info& x, const layer_range& layers);
 
 /// How many copies of a model there are. One in parts is ready when all its

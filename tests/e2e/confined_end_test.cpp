@@ -169,40 +169,53 @@ TEST_CASE("confined: a template that has ended is started again") {
   CHECK(children_of(*children_of(::getpid()).begin()).contains(process->id));
 }
 
-TEST_CASE("confined: a process is ended also while its template stands still") {
+namespace {
+
+/// A template that stands still once it has forked a process.
+struct stopped_template {
+  stopped_template() {
+    REQUIRE(parent.start());
+    auto forked = parent.fork();
+    REQUIRE(forked);
+    process = std::move(*forked);
+    mother = *children_of(::getpid()).begin();
+    REQUIRE(::kill(mother, SIGSTOP) == 0);
+  }
+
+  bool has_ended(int within_ms) const {
+    pollfd ended{process.ended.get(), POLLIN, 0};
+    return ::poll(&ended, 1, within_ms) == 1;
+  }
+
   confined::template_process parent;
-  REQUIRE(parent.start());
-  auto process = parent.fork();
-  REQUIRE(process);
-  auto mother = *children_of(::getpid()).begin();
-  REQUIRE(::kill(mother, SIGSTOP) == 0);
-  auto end = std::async([&] { return parent.end(*process); });
-  pollfd ended{process->ended.get(), POLLIN, 0};
-  CHECK(::poll(&ended, 1, 5000) == 1);
-  REQUIRE(::kill(mother, SIGCONT) == 0);
+  confined::confined_child process;
+  pid_t mother = 0;
+};
+
+} // namespace
+
+TEST_CASE("confined: a process is ended also while its template stands still") {
+  stopped_template x;
+  auto end = std::async([&] { return x.parent.end(x.process); });
+  CHECK(x.has_ended(5000));
+  REQUIRE(::kill(x.mother, SIGCONT) == 0);
   auto status = end.get();
   REQUIRE(status);
   CHECK(confined::end_text(*status) == "SIGKILL");
-  CHECK_FALSE(children_of(mother).contains(process->id)); // nor as a zombie
+  CHECK_FALSE(children_of(x.mother).contains(x.process.id)); // nor as a zombie
 }
 
 TEST_CASE("P15: a template that stands still takes none of its processes with"
           " it, and another forks in its place") {
-  confined::template_process parent;
-  REQUIRE(parent.start());
-  auto first = parent.fork();
-  REQUIRE(first);
-  auto mother = *children_of(::getpid()).begin();
-  REQUIRE(::kill(mother, SIGSTOP) == 0);
-  auto second = parent.fork();
+  stopped_template x;
+  auto second = x.parent.fork();
   REQUIRE(second);
-  pollfd ended{first->ended.get(), POLLIN, 0};
-  CHECK(::poll(&ended, 1, 0) == 0);
-  CHECK(children_of(mother).contains(first->id));
-  CHECK_FALSE(children_of(mother).contains(second->id));
-  REQUIRE(::kill(mother, SIGCONT) == 0);
-  CHECK(::poll(&ended, 1, 500) == 0);
-  CHECK_FALSE(parent.end(*first)); // how nobody can say
-  CHECK(::poll(&ended, 1, 0) == 1);
-  CHECK(parent.end(*second));
+  CHECK_FALSE(x.has_ended(0));
+  CHECK(children_of(x.mother).contains(x.process.id));
+  CHECK_FALSE(children_of(x.mother).contains(second->id));
+  REQUIRE(::kill(x.mother, SIGCONT) == 0);
+  CHECK_FALSE(x.has_ended(500));
+  CHECK_FALSE(x.parent.end(x.process)); // how nobody can say
+  CHECK(x.has_ended(0));
+  CHECK(x.parent.end(*second));
 }

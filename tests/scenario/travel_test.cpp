@@ -100,9 +100,8 @@ TEST_CASE("FP-47: a large model reaches four hosts in hardly more time than"
   CHECK(took <= 1.096);
 }
 
-TEST_CASE("FP-48, FP-49, I18, P7: whichever host of a chain is killed, and "
-          "whenever, the"
-          " others get all of it, and nothing twice") {
+TEST_CASE("FP-48, FP-49, I18, P7: whichever host of a chain is killed, and"
+          " whenever, the others get all of it, and nothing twice") {
   for_each_fate([](auto& x, auto& victim) {
     x.c.kill(victim);
     x.c.advance(800ms);
@@ -192,8 +191,8 @@ TEST_CASE("I16, P8: a byte that was changed on its way is noticed before it is"
 TEST_CASE(
   "I20: of no host it is said for longer than a report takes that it has"
   " what it has not, whichever of its actors is lost") {
-  using holders =
-    std::set<std::pair<std::string, std::string>>; // node, content
+  using held = std::pair<std::string, std::string>; // by a node: a content
+  using holders = std::set<held>;
   for (std::string actor : {"front/chains", "w3/relay", "w3/cache"}) {
     CAPTURE(actor);
     chain_of_four x;
@@ -222,7 +221,7 @@ TEST_CASE(
     auto slash = actor.find('/');
     x.c.node(actor.substr(0, slash)).crash(actor.substr(slash + 1), 0);
     auto& world = x.c.inside().world();
-    std::map<std::pair<std::string, std::string>, timestamp> wrong; // since
+    std::map<held, timestamp> wrong; // since
     for (int i = 0; i < 50; ++i) {
       auto there = has();
       auto told = said();

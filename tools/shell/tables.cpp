@@ -16,6 +16,17 @@ std::string roles_of(const member& x) {
   return joined(x.roles, "+", [](auto& r) { return r; });
 }
 
+/// What a node gets nothing of although it was to.
+std::vector<std::string> troubles(const chain_list& x) {
+  std::vector<std::string> out;
+  for (auto& chain : x.chains)
+    for (auto& hop : chain.hops)
+      if (!hop.trouble.empty())
+        out.push_back(hop.node + " gets nothing of " + chain.model
+                      + " now; it gave up " + hop.trouble);
+  return out;
+}
+
 } // namespace
 
 size_t count_ready(const node_status& x) {
@@ -73,17 +84,6 @@ std::vector<std::string> troubles(const model_list& x) {
         + (m.starting > 0 ? ", " + std::to_string(m.starting) + " starting"
                           : "")
         + (m.note.empty() ? "" : ": " + m.note));
-  return out;
-}
-
-/// What a node gets nothing of although it was to.
-std::vector<std::string> troubles(const chain_list& x) {
-  std::vector<std::string> out;
-  for (auto& chain : x.chains)
-    for (auto& hop : chain.hops)
-      if (!hop.trouble.empty())
-        out.push_back(hop.node + " gets nothing of " + chain.model
-                      + " now; it gave up " + hop.trouble);
   return out;
 }
 

@@ -22,7 +22,6 @@ table queue_table(const std::vector<router_queue>& x);
 /// What is wrong, a line each; empty when nothing is.
 std::vector<std::string> troubles(const cluster_status& x);
 std::vector<std::string> troubles(const model_list& x);
-std::vector<std::string> troubles(const chain_list& x);
 
 /// Of the whole cluster, for which it is asked once more.
 std::vector<std::string> troubles(operator_client& cluster,
