@@ -20,7 +20,8 @@ void cache_state::start(cache_actor::stateful_pointer<cache_state> me,
                         cache_options options) {
   self_ = me;
   options_ = std::move(options);
-  memory_.emplace(options_.memory.value, options_.evict);
+  auto clock = [this] { return now(); };
+  memory_.emplace(options_.memory.value, options_.evict, clock);
   set_common_handlers(me);
   me->set_down_handler([this](caf::down_msg& x) {
     on_down(x);
@@ -42,7 +43,7 @@ void cache_state::start(cache_actor::stateful_pointer<cache_state> me,
             [](const caf::error&) { /* it has nothing yet */ });
   if (!options_.keeper)
     return;
-  tier_.emplace(options_.disk.value, options_.evict);
+  tier_.emplace(options_.disk.value, options_.evict, clock);
   options_.keeper->list([tell = teller<kept_list>(self_)](auto models) {
     tell({std::move(models)});
   });
@@ -71,7 +72,7 @@ caf::result<fetched> cache_state::on_fetch(const fetch& x) {
   auto [i, fresh] = opening_.try_emplace(k);
   if (by && !is_relay(by)) // which asks again and again
     self_->monitor(caf::actor_cast<caf::actor>(by));
-  i->second.push_back({promise, x, std::move(by)});
+  i->second.waiting.push_back({promise, x, std::move(by)});
   if (fresh)
     open_here(k);
   tell_owner();
@@ -152,17 +153,18 @@ void cache_state::bring(const entry& from, const fetch& x) {
 /// have been kept; else other hosts may have it.
 void cache_state::on_opened(const bundle_opened& x) {
   key k{x.model, x.version, x.wanted};
+  auto& sought = opening_.at(k);
   auto& found = *x.content;
   auto is_meant =
     found && (x.wanted.empty() || found->info.content == x.wanted);
   auto is_fine = is_meant && (x.kept || !broken_.contains(found->info.content));
-  auto reads = reading_.extract(k);
-  auto is_read = is_fine && found->content->weights_file
-                 && found->content->weights_file->is_in_memory();
-  if (is_read && !reads.empty() && reads.mapped() == found->info.content)
+  auto is_in_its_room = is_fine && sought.room
+                        && sought.room->content() == found->info.content
+                        && found->content->weights_file
+                        && found->content->weights_file->is_in_memory();
+  if (is_in_its_room)
     return settle(k, found, place::read);
-  if (!reads.empty())
-    give_back(reads.mapped());
+  give_back(sought);
   if (is_fine)
     return settle(k, found, x.kept ? place::kept : place::disk);
   if (!found && found.failure().code != ec::unknown_model)
@@ -173,7 +175,7 @@ void cache_state::on_opened(const bundle_opened& x) {
     drop_kept(x.wanted);
   else if (!x.kept && is_wrong)
     note_broken(x.model, x.version);
-  if (opening_[k].empty())
+  if (sought.waiting.empty())
     return settle(k, error{ec::cancelled, "nobody waits for it", {}},
                   place::disk);
   if (!x.kept && !x.wanted.empty() && tier_ && tier_->may_have(x.wanted))
@@ -195,25 +197,26 @@ void cache_state::on_opened(const bundle_opened& x) {
 }
 
 void cache_state::get_elsewhere(const key& k) {
-  auto& what = opening_[k].front().what;
-  if (auto room = make_room(what); !room)
+  auto& sought = opening_.at(k);
+  if (auto room = make_room(sought); !room)
     return settle(k, room.failure(), place::hosts);
   auto relay = options_.find_relay();
   auto address = relay.address();
   if (relays_.insert(address).second)
     self_->monitor(relay);
-  auto number = at_relay_[k] = ++asked_relay_;
+  auto number = ++asked_relay_;
+  sought.at_relay = number;
   auto take = [this, k, address, number](const result<fetched>& y) {
     // Else it was settled when that was lost, or is opened here again, or asked
     // for once more.
-    auto i = at_relay_.find(k);
-    if (relays_.contains(address) && i != at_relay_.end()
-        && i->second == number) {
+    auto i = opening_.find(k);
+    if (relays_.contains(address) && i != opening_.end()
+        && i->second.at_relay == number) {
       settle(k, y, place::hosts);
       tell_owner();
     }
   };
-  self_->request(relay, arrival_patience, what)
+  self_->request(relay, arrival_patience, sought.waiting.front().what)
     .then([take](const fetched& y) { take(y); },
           [take](const caf::error& why) { take(from_caf(why)); });
 }
@@ -222,22 +225,21 @@ void cache_state::get_elsewhere(const key& k) {
 /// and is to come from others, may have been mended.
 void cache_state::open_what_is_back() {
   broken_.clear();
-  for (auto& [k, number] : std::map{at_relay_}) {
+  for (auto& k : at_relay()) {
     auto& [model, version, wanted] = k;
+    auto& sought = opening_.at(k);
     auto* here = find_here(model, version);
-    if (here == nullptr || here->content != wanted || opening_[k].empty())
+    if (here == nullptr || here->content != wanted || sought.waiting.empty())
       continue;
-    at_relay_.erase(k);
-    memory_->release(wanted, now()); // as it was reserved
-    forget(wanted);                  // so that its relay stops
+    sought.at_relay.reset();
+    sought.room.reset();
+    forget(wanted); // so that its relay stops
     open_here(k);
   }
 }
 
 void cache_state::settle(const key& k, result<fetched> found, place from) {
-  auto waiting = std::move(opening_[k]);
-  opening_.erase(k);
-  at_relay_.erase(k);
+  auto sought = std::move(opening_.extract(k).mapped());
   auto content = found ? found->info.content : std::get<2>(k);
   if (found && from == place::hosts)
     if (auto room = make_room_as_told(*found); !room)
@@ -247,14 +249,15 @@ void cache_state::settle(const key& k, result<fetched> found, place from) {
     if (x.bytes && is_good(*x.bytes)) // under another name, too
       found->content = x.bytes;
     else
-      x = {found->content, describe(*found->content, {}), now(), from,
-           x.layers};
+      x = {found->content, describe(*found->content, {}),
+           now(),          from,
+           x.layers,       {}};
   }
   if (found) {
     std::erase_if(open_, [](auto& x) { return x.second.content.expired(); });
     open_[k] = {found->content, found->info, from};
   }
-  for (auto& [promise, what, by] : waiting) {
+  for (auto& [promise, what, by] : sought.waiting) {
     if (!found) {
       promise.deliver(to_caf(found.failure()));
       continue;
@@ -273,7 +276,7 @@ void cache_state::settle(const key& k, result<fetched> found, place from) {
     watch_until_whole(content, *found->content);
     self_->delayed_send(self_, left_alone, content_left{content});
   }
-  memory_->release(content, now()); // as it was reserved
+  sought.room.reset();
   if (!found) {
     broken_.erase(content); // somebody may have mended it here meanwhile
     forget(content);

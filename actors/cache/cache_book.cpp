@@ -8,6 +8,29 @@
 
 namespace millrace {
 
+cache_book::lease::lease(std::string content, std::shared_ptr<entry> of,
+                         clock now)
+  : content_(std::move(content)),
+    of_(std::move(of)),
+    now_(std::move(now)) {
+  ++of_->users;
+  of_->used = now_();
+}
+
+cache_book::lease& cache_book::lease::operator=(lease&& x) noexcept {
+  std::swap(content_, x.content_);
+  std::swap(of_, x.of_);
+  std::swap(now_, x.now_);
+  return *this;
+}
+
+cache_book::lease::~lease() {
+  if (!of_) // moved from
+    return;
+  --of_->users;
+  of_->used = now_();
+}
+
 /// What it costs to have evicted it: less for what is large, and for what has
 /// not been used for long.
 double cache_book::price(const entry& x, timestamp now) const {
@@ -18,27 +41,27 @@ double cache_book::price(const entry& x, timestamp now) const {
   return x.is.seconds / bytes / idle;
 }
 
-std::vector<std::string> cache_book::choose(uint64_t bytes,
-                                            timestamp now) const {
+std::vector<std::string> cache_book::choose(uint64_t bytes) const {
+  auto now = now_();
   using candidate = std::tuple<bool, double, std::string>;
   std::vector<candidate> all;
   for (auto& [content, x] : entries_)
-    if (may_go(x))
-      all.emplace_back(x.is.loaded, price(x, now), content);
+    if (x->may_go())
+      all.emplace_back(x->is.loaded, price(*x, now), content);
   std::sort(all.begin(), all.end());
   std::vector<std::string> out;
   uint64_t freed = 0;
   for (auto& [loaded, price, content] : all) {
     if (freed >= bytes)
       break;
-    freed += entries_.at(content).is.bytes;
+    freed += entries_.at(content)->is.bytes;
     out.push_back(content);
   }
   if (freed < bytes)
     return {};
   // What came before the last may not be needed any more beside that.
   for (auto i = out.begin(); i != out.end();) {
-    auto its = entries_.at(*i).is.bytes;
+    auto its = entries_.at(*i)->is.bytes;
     if (freed - its >= bytes) {
       freed -= its;
       i = out.erase(i);
@@ -49,34 +72,39 @@ std::vector<std::string> cache_book::choose(uint64_t bytes,
   return out;
 }
 
-result<std::vector<std::string>>
-cache_book::take(const std::string& content, const worth& x, timestamp now) {
-  if (auto i = entries_.find(content); i != entries_.end()) {
-    ++i->second.users;
-    i->second.used = now;
-    return std::vector<std::string>{};
-  }
-  auto gone = make_room(x.bytes, now);
+result<cache_book::taken> cache_book::take(const std::string& content,
+                                           const worth& x) {
+  if (auto there = use(content))
+    return taken{std::move(*there), {}};
+  auto gone = make_room(x.bytes);
   if (!gone)
-    return gone;
-  entries_[content] = {x, 1, now};
-  held_ += x.bytes;
-  return gone;
+    return gone.failure();
+  adopt(content, x, now_());
+  return taken{*use(content), std::move(*gone)};
+}
+
+std::optional<cache_book::lease> cache_book::use(const std::string& content) {
+  auto i = entries_.find(content);
+  if (i == entries_.end())
+    return std::nullopt;
+  return lease{content, i->second, now_};
 }
 
 void cache_book::adopt(const std::string& content, const worth& x,
-                       timestamp now) {
-  if (entries_.try_emplace(content, entry{x, 0, now}).second)
-    held_ += x.bytes;
+                       timestamp used) {
+  auto [i, fresh] = entries_.try_emplace(content);
+  if (!fresh)
+    return;
+  i->second = std::make_shared<entry>(entry{x, used});
+  held_ += x.bytes;
 }
 
-result<std::vector<std::string>> cache_book::make_room(uint64_t bytes,
-                                                       timestamp now) {
+result<std::vector<std::string>> cache_book::make_room(uint64_t bytes) {
   if (fits(bytes))
     return std::vector<std::string>{};
   std::vector<std::string> out;
   if (bytes <= capacity_)
-    out = choose(held_ + bytes - capacity_, now);
+    out = choose(held_ + bytes - capacity_);
   if (out.empty())
     return error{ec::overloaded, "no room for " + format_bytes(bytes) + ": "
                                    + format_bytes(held_) + " of "
@@ -87,49 +115,39 @@ result<std::vector<std::string>> cache_book::make_room(uint64_t bytes,
   return out;
 }
 
-result<std::vector<std::string>>
-cache_book::grow(const std::string& content, uint64_t bytes, timestamp now) {
+result<std::vector<std::string>> cache_book::grow(const std::string& content,
+                                                  uint64_t bytes) {
   auto i = entries_.find(content);
-  if (i == entries_.end() || bytes <= i->second.is.bytes)
+  if (i == entries_.end() || bytes <= i->second->is.bytes)
     return std::vector<std::string>{};
-  auto& x = i->second;
-  auto more = bytes - x.is.bytes;
-  ++x.users; // it is not what goes
-  auto gone = make_room(more, now);
-  --x.users;
+  auto more = bytes - i->second->is.bytes;
+  auto in_use = use(content); // it is not what goes
+  auto gone = make_room(more);
   if (!gone)
     return gone;
-  x.is.bytes = bytes;
+  i->second->is.bytes = bytes;
   held_ += more;
   return gone;
 }
 
-void cache_book::release(const std::string& content, timestamp now) {
-  auto i = entries_.find(content);
-  if (i == entries_.end() || i->second.users == 0)
-    return;
-  --i->second.users;
-  i->second.used = now;
-}
-
 void cache_book::keep_last(const std::set<std::string>& contents) {
   for (auto& [content, x] : entries_)
-    x.is.last_copy = contents.contains(content);
+    x->is.last_copy = contents.contains(content);
 }
 
 void cache_book::drop(const std::string& content) {
   auto gone = entries_.extract(content);
   if (!gone.empty())
-    held_ -= gone.mapped().is.bytes;
+    held_ -= gone.mapped()->is.bytes;
 }
 
-std::vector<std::string> cache_book::shrink_to(uint64_t bytes, timestamp now) {
+std::vector<std::string> cache_book::shrink_to(uint64_t bytes) {
   if (held_ <= bytes)
     return {};
   uint64_t may = 0;
   for (auto& [content, x] : entries_)
-    may += may_go(x) ? x.is.bytes : 0;
-  auto out = choose(std::min(held_ - bytes, may), now);
+    may += x->may_go() ? x->is.bytes : 0;
+  auto out = choose(std::min(held_ - bytes, may));
   for (auto& content : out)
     drop(content);
   return out;
@@ -138,18 +156,18 @@ std::vector<std::string> cache_book::shrink_to(uint64_t bytes, timestamp now) {
 std::vector<held_bundle> cache_book::list() const {
   std::vector<held_bundle> out;
   for (auto& [content, x] : entries_)
-    out.push_back({content, x.is.bytes, x.users > 0, x.is.last_copy});
+    out.push_back({content, x->is.bytes, x->users > 0, x->is.last_copy});
   return out;
 }
 
 bool cache_book::is_last(const std::string& content) const {
   auto i = entries_.find(content);
-  return i != entries_.end() && i->second.is.last_copy;
+  return i != entries_.end() && i->second->is.last_copy;
 }
 
 uint64_t cache_book::users_of(const std::string& content) const {
   auto i = entries_.find(content);
-  return i == entries_.end() ? 0 : i->second.users;
+  return i == entries_.end() ? 0 : i->second->users;
 }
 
 } // namespace millrace

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -29,9 +32,16 @@ constexpr double seconds_to_read(uint64_t bytes) {
 /// bytes come, so that they cannot fail to find it half-way (Flashpoint,
 /// section 5.2.1); what is in use stays.
 class cache_book {
+  struct entry;
+
 public:
+  using clock = std::function<timestamp()>;
+
   /// Of so many bytes; 0: as many as come.
-  cache_book(uint64_t capacity, eviction by) : capacity_(capacity), by_(by) {}
+  cache_book(uint64_t capacity, eviction by, clock now)
+    : capacity_(capacity),
+      by_(by),
+      now_(std::move(now)) {}
 
   /// What is known of a content.
   struct worth {
@@ -44,23 +54,44 @@ public:
     bool loaded = false;
   };
 
-  /// Takes room for a content, in use from then on, until as many releases;
-  /// what has room already is in use once more. Returns what has to go for it.
-  /// Errors: overloaded, when what may go is not enough: then nothing does.
-  result<std::vector<std::string>> take(const std::string& content,
-                                        const worth& x, timestamp now);
+  /// A content is in use for as long as this lives. Of one that was dropped
+  /// meanwhile it says nothing any more, even if that has come again.
+  class lease {
+  public:
+    lease(lease&&) = default;
+    lease& operator=(lease&& x) noexcept;
+    ~lease();
+    const std::string& content() const { return content_; }
 
-  /// A content is there already, in use or not: it has its room, even if that
-  /// is more than there is.
-  void adopt(const std::string& content, const worth& x, timestamp now);
+  private:
+    friend cache_book;
+    lease(std::string content, std::shared_ptr<entry> of, clock now);
+
+    std::string content_;
+    std::shared_ptr<entry> of_;
+    clock now_;
+  };
+
+  struct taken {
+    lease in_use;
+    std::vector<std::string> gone; ///< what has to go for it
+  };
+
+  /// Takes room for a content; what has room already is in use once more.
+  /// Errors: overloaded, when what may go is not enough: then nothing does.
+  result<taken> take(const std::string& content, const worth& x);
+
+  /// What is there is in use once more; nothing: it is not.
+  std::optional<lease> use(const std::string& content);
+
+  /// A content is there already, and was used last then: it has its room, even
+  /// if that is more than there is.
+  void adopt(const std::string& content, const worth& x, timestamp used);
 
   /// Has a content that is there take so many bytes, if those are more. Returns
   /// what has to go for it. Errors: as take's.
   result<std::vector<std::string>> grow(const std::string& content,
-                                        uint64_t bytes, timestamp now);
-
-  /// One user less. What nobody uses stays until its room is needed.
-  void release(const std::string& content, timestamp now);
+                                        uint64_t bytes);
 
   /// Of what it has, the last copies are these.
   void keep_last(const std::set<std::string>& contents);
@@ -69,7 +100,7 @@ public:
   void drop(const std::string& content);
 
   /// What has to go for the tier to be within so many bytes, or all that may.
-  std::vector<std::string> shrink_to(uint64_t bytes, timestamp now);
+  std::vector<std::string> shrink_to(uint64_t bytes);
 
   /// From now on.
   void limit_to(uint64_t capacity) { capacity_ = capacity; }
@@ -92,18 +123,19 @@ public:
 private:
   struct entry {
     worth is;
-    uint64_t users = 0;
     timestamp used;
+    uint64_t users = 0;
+    bool may_go() const { return users == 0 && !is.last_copy; }
   };
 
-  bool may_go(const entry& x) const { return x.users == 0 && !x.is.last_copy; }
-  std::vector<std::string> choose(uint64_t bytes, timestamp now) const;
-  result<std::vector<std::string>> make_room(uint64_t bytes, timestamp now);
+  std::vector<std::string> choose(uint64_t bytes) const;
+  result<std::vector<std::string>> make_room(uint64_t bytes);
   double price(const entry& x, timestamp now) const;
 
   uint64_t capacity_;
   eviction by_;
-  std::map<std::string, entry> entries_;
+  clock now_;
+  std::map<std::string, std::shared_ptr<entry>> entries_;
   uint64_t held_ = 0;
 };
 

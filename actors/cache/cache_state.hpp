@@ -68,18 +68,21 @@ private:
     timestamp used;
     place from = place::hosts;
     layer_range layers; ///< for which it has room; {0, 0}: for all
-  };
-
-  /// A bundle that somebody uses, in one of the tiers.
-  struct use_of {
-    cache_book* tier;
-    std::string content;
+    std::optional<cache_book::lease> written{}; ///< to the disk, now
   };
 
   struct asked {
     caf::typed_response_promise<fetched> promise;
     fetch what;
     caf::strong_actor_ptr by;
+  };
+
+  /// One that is looked for.
+  struct opening {
+    std::vector<asked> waiting;
+    std::optional<cache_book::lease> room; ///< in memory, taken for it
+    /// The relay is to get it, and was asked with this number.
+    std::optional<uint64_t> at_relay;
   };
 
   static bool is_good(const bundle& x);
@@ -96,11 +99,11 @@ private:
   std::optional<int64_t> memory_left() const;
   uint64_t limit_of_memory(int64_t left) const;
   void limit_memory();
-  void give_back(const std::string& content);
+  void give_back(opening& x);
   void get_elsewhere(const key& k);
   void open_what_is_back();
   std::string model_of(const std::string& content) const;
-  result<void> make_room(const fetch& x);
+  result<void> make_room(opening& x);
   result<void> make_room_as_told(const fetched& x);
   result<void> make_room_for_more(const entry& from, const fetch& x);
   result<void> grow(const std::string& content, uint64_t bytes);
@@ -117,6 +120,7 @@ private:
   void tell_owner();
   std::vector<model_info> all_from_others() const;
   void on_down(const caf::down_msg& x);
+  std::vector<key> at_relay() const;
   void give_up_arriving();
   void bring(const entry& from, const fetch& x);
   void settle(const key& k, result<fetched> found, place from);
@@ -127,20 +131,17 @@ private:
   std::optional<cache_book> memory_;
   std::map<std::string, arrival> arrivals_; ///< what is in it, by content
   std::set<std::string> last_copies_;       ///< contents that no other host has
-  std::map<key, std::string> reading_; ///< contents that have room, to be read
   std::optional<kept_tier> tier_; ///< on the disk; none: nothing is kept there
   /// Contents that are, where people put them, until files there change.
   std::set<std::string> broken_;
   /// Who uses what. An actor may use one twice.
-  std::multimap<caf::actor_addr, use_of> users_;
+  std::multimap<caf::actor_addr, cache_book::lease> users_;
   std::set<caf::actor_addr> relays_; ///< that were asked for something
   std::vector<model_info> on_disk_;
   std::vector<std::string> unusable_; ///< as in bundle_list
   bool listed_ = false;               ///< that is known
   std::optional<bundle_list> told_;   ///< to the owner, last
-  std::map<key, std::vector<asked>> opening_;
-  /// Of those, what the relay is to get, by the number it was asked with.
-  std::map<key, uint64_t> at_relay_;
+  std::map<key, opening> opening_;
   uint64_t asked_relay_ = 0;
 };
 

@@ -22,7 +22,7 @@ void cache_state::on_listed(const bundle_list& x) {
 }
 
 void cache_state::on_kept_list(const kept_list& x) {
-  for (auto& content : tier_->adopt(x.bundles, now()))
+  for (auto& content : tier_->adopt(x.bundles))
     options_.keeper->drop(content);
   if (!x.bundles.empty())
     log_event(log_level::info, "cache", "adopted",
@@ -49,7 +49,7 @@ void cache_state::on_whole(const content_whole& x) {
       || i->second.from != place::hosts)
     return;
   auto& bytes = i->second.bytes;
-  auto gone = tier_->begin(describe(*bytes, {}), now());
+  auto gone = tier_->begin(describe(*bytes, {}));
   if (!gone) {
     log_event(log_level::info, "cache", "not_kept",
               {{"model", bytes->info.name},
@@ -59,7 +59,7 @@ void cache_state::on_whole(const content_whole& x) {
   }
   for (auto& content : *gone)
     drop_kept(content);
-  static_cast<void>(memory_->take(x.content, {}, now())); // which is there
+  i->second.written = memory_->use(x.content);
   options_.keeper->keep(
     bytes, [content = x.content, tell = teller<content_kept>(self_)](auto how) {
       tell({content,
@@ -68,8 +68,9 @@ void cache_state::on_whole(const content_whole& x) {
 }
 
 void cache_state::on_kept(const content_kept& x) {
-  memory_->release(x.content, now());
-  tier_->end(x.content, !x.why, now());
+  if (auto i = arrivals_.find(x.content); i != arrivals_.end())
+    i->second.written.reset();
+  tier_->end(x.content, !x.why);
   if (x.why)
     log_event(log_level::warning, "cache", "cannot_keep",
               {{"model", model_of(x.content)},
@@ -82,10 +83,6 @@ void cache_state::on_kept(const content_kept& x) {
 }
 
 void cache_state::drop_kept(const std::string& content) {
-  auto* book = &tier_->book();
-  std::erase_if(users_, [&](auto& x) {
-    return x.second.tier == book && x.second.content == content;
-  });
   log_event(log_level::info, "cache", "dropped",
             {{"model", model_of(content)}, {"content", content}});
   tier_->drop(content);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/cache/kept_tier.hpp"
 
-#include <algorithm>
-
 namespace millrace {
 
 namespace {
@@ -13,47 +11,38 @@ cache_book::worth worth_of(const model_info& x) {
 
 } // namespace
 
-std::vector<std::string> kept_tier::adopt(std::vector<kept_bundle> xs,
-                                          timestamp now) {
+std::vector<std::string> kept_tier::adopt(const std::vector<kept_bundle>& xs) {
   adopted_ = true;
-  std::sort(xs.begin(), xs.end(),
-            [](auto& x, auto& y) { return x.idle > y.idle; });
-  std::vector<std::string> out;
   for (auto& [info, idle] : xs) {
-    auto gone = book_.take(info.content, worth_of(info), now);
-    if (!gone) {
-      out.push_back(info.content);
-      continue;
-    }
-    for (auto& content : *gone)
-      kept_.erase(content);
-    out.insert(out.end(), gone->begin(), gone->end());
-    book_.release(info.content, now - idle);
+    book_.adopt(info.content, worth_of(info), now_() - idle);
     kept_[info.content] = info;
   }
-  return out;
-}
-
-result<std::vector<std::string>> kept_tier::begin(const model_info& x,
-                                                  timestamp now) {
-  if (book_.has(x.content))
-    return error{ec::conflict, x.content + " is kept already", {}};
-  auto gone = book_.take(x.content, worth_of(x), now);
-  if (!gone)
-    return gone;
-  for (auto& content : *gone)
+  if (book_.capacity() == 0)
+    return {};
+  auto gone = book_.shrink_to(book_.capacity());
+  for (auto& content : gone)
     kept_.erase(content);
-  writing_[x.content] = x;
   return gone;
 }
 
-void kept_tier::end(const std::string& content, bool written, timestamp now) {
+result<std::vector<std::string>> kept_tier::begin(const model_info& x) {
+  if (book_.has(x.content))
+    return error{ec::conflict, x.content + " is kept already", {}};
+  auto room = book_.take(x.content, worth_of(x));
+  if (!room)
+    return room.failure();
+  for (auto& content : room->gone)
+    kept_.erase(content);
+  writing_.emplace(x.content, writing{x, std::move(room->in_use)});
+  return std::move(room->gone);
+}
+
+void kept_tier::end(const std::string& content, bool written) {
   auto x = writing_.extract(content);
   if (x.empty())
     return;
-  book_.release(content, now);
   if (written)
-    kept_.insert(std::move(x));
+    kept_[content] = std::move(x.mapped().info);
   else
     book_.drop(content);
 }

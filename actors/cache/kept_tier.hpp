@@ -22,10 +22,12 @@ struct kept_bundle {
 class kept_tier {
 public:
   /// Of so many bytes.
-  kept_tier(uint64_t capacity, eviction by) : book_(capacity, by) {}
+  kept_tier(uint64_t capacity, eviction by, cache_book::clock now)
+    : now_(now),
+      book_(capacity, by, std::move(now)) {}
 
   /// What was there before. Returns what of it has no room.
-  std::vector<std::string> adopt(std::vector<kept_bundle> xs, timestamp now);
+  std::vector<std::string> adopt(const std::vector<kept_bundle>& xs);
 
   /// Whether it may be there: before what was there is known, anything may.
   bool may_have(const std::string& content) const {
@@ -40,10 +42,10 @@ public:
 
   /// One is to be written. Returns what has to go for it.
   /// Errors: conflict when it is there, or is being written; overloaded.
-  result<std::vector<std::string>> begin(const model_info& x, timestamp now);
+  result<std::vector<std::string>> begin(const model_info& x);
 
   /// It is written, or could not be.
-  void end(const std::string& content, bool written, timestamp now);
+  void end(const std::string& content, bool written);
 
   void drop(const std::string& content);
 
@@ -55,8 +57,14 @@ public:
   const cache_book& book() const { return book_; }
 
 private:
+  struct writing {
+    model_info info;
+    cache_book::lease room;
+  };
+
+  cache_book::clock now_;
   cache_book book_; ///< of those that are there, or are being written
-  std::map<std::string, model_info> writing_;
+  std::map<std::string, writing> writing_;
   std::map<std::string, model_info> kept_;
   bool adopted_ = false;
 };

@@ -65,7 +65,7 @@ void cache_state::limit_memory() {
 /// Others may have come to need some of it.
 void cache_state::on_tick(tick) {
   if (auto left = memory_left(); left && *left < 0)
-    for (auto& content : memory_->shrink_to(limit_of_memory(*left), now()))
+    for (auto& content : memory_->shrink_to(limit_of_memory(*left)))
       forget(content);
   limit_memory();
   self_->delayed_send(self_, look_at_memory, tick::value);
@@ -99,16 +99,16 @@ bool cache_state::make_room_to_read(const key& k, const model_info* here) {
       || broken_.contains(here->content))
     return false;
   limit_memory();
-  if (is_relay(opening_[k].front().by) && !memory_->fits(here->bytes))
+  auto& sought = opening_.at(k);
+  if (is_relay(sought.waiting.front().by) && !memory_->fits(here->bytes))
     return false;
-  auto content = here->content;
-  auto gone =
-    memory_->take(content, {here->bytes, seconds_to_read(here->bytes)}, now());
-  if (!gone)
+  auto room =
+    memory_->take(here->content, {here->bytes, seconds_to_read(here->bytes)});
+  if (!room)
     return false;
-  for (auto& x : *gone)
-    forget(x);
-  reading_[k] = std::move(content);
+  sought.room = std::move(room->in_use);
+  for (auto& content : room->gone)
+    forget(content);
   return true;
 }
 
@@ -141,20 +141,24 @@ contents_here cache_state::on_get_contents() const {
 }
 
 /// It does not come.
-void cache_state::give_back(const std::string& content) {
-  memory_->release(content, now());
+void cache_state::give_back(opening& x) {
+  if (!x.room)
+    return;
+  auto content = x.room->content();
+  x.room.reset();
   if (!arrivals_.contains(content) && memory_->users_of(content) == 0)
     memory_->drop(content);
 }
 
 /// Takes room for what is about to come.
-result<void> cache_state::make_room(const fetch& x) {
+result<void> cache_state::make_room(opening& sought) {
+  auto& x = sought.waiting.front().what;
   limit_memory();
-  auto gone =
-    memory_->take(x.content, {x.bytes, seconds_to_get(x.bytes)}, now());
-  if (!gone)
-    return std::move(gone.failure()).within("memory for models");
-  for (auto& content : *gone)
+  auto room = memory_->take(x.content, {x.bytes, seconds_to_get(x.bytes)});
+  if (!room)
+    return std::move(room.failure()).within("memory for models");
+  sought.room = std::move(room->in_use);
+  for (auto& content : room->gone)
     forget(content);
   auto [i, fresh] = arrivals_.try_emplace(x.content);
   i->second.used = now();
@@ -192,7 +196,7 @@ result<void> cache_state::make_room_for_more(const entry& from,
 
 result<void> cache_state::grow(const std::string& content, uint64_t bytes) {
   limit_memory();
-  auto gone = memory_->grow(content, bytes, now());
+  auto gone = memory_->grow(content, bytes);
   if (!gone)
     return std::move(gone.failure()).within("memory for models");
   for (auto& x : *gone)
@@ -229,19 +233,18 @@ void cache_state::use(place from, const std::string& content,
                       const caf::strong_actor_ptr& by) {
   if (from == place::disk || !by || is_relay(by)) // which is told to let go
     return;
-  auto& tier = from == place::kept ? tier_->book() : *memory_;
-  if (!tier.has(content))
+  auto lease = (from == place::kept ? tier_->book() : *memory_).use(content);
+  if (!lease)
     return;
-  static_cast<void>(tier.take(content, {}, now())); // which is there
-  users_.emplace(by->address(), use_of{&tier, content});
+  users_.emplace(by->address(), std::move(*lease));
   self_->monitor(caf::actor_cast<caf::actor>(by));
 }
 
 /// Whoever needs it next may be there soon: another replica, in place of one
 /// that has failed.
 void cache_state::on_left(const content_left& x) {
-  for (auto& [k, number] : std::map{at_relay_})
-    if (std::get<2>(k) == x.content && opening_.at(k).empty())
+  for (auto& k : at_relay())
+    if (std::get<2>(k) == x.content && opening_.at(k).waiting.empty())
       settle(k, error{ec::cancelled, "nobody waits for it any more", {}},
              place::hosts);
   auto i = arrivals_.find(x.content);
@@ -258,30 +261,41 @@ void cache_state::on_down(const caf::down_msg& x) {
   if (relays_.erase(x.source) > 0)
     give_up_arriving();
   auto [first, last] = users_.equal_range(x.source);
-  for (auto i = first; i != last; ++i) {
-    auto& [tier, content] = i->second;
-    tier->release(content, now());
-    auto k = arrivals_.find(content);
-    if (k == arrivals_.end())
+  std::vector<std::string> left;
+  for (auto i = first; i != last; ++i)
+    left.push_back(i->second.content());
+  users_.erase(first, last);
+  for (auto& content : left) {
+    auto i = arrivals_.find(content);
+    if (i == arrivals_.end())
       continue;
-    k->second.used = now();
-    if (k->second.bytes && !is_good(*k->second.bytes))
-      forget(std::string{content}); // it serves nobody any more
+    i->second.used = now();
+    if (i->second.bytes && !is_good(*i->second.bytes))
+      forget(content); // it serves nobody any more
     else
       self_->delayed_send(self_, left_alone, content_left{content});
   }
-  users_.erase(first, last);
-  for (auto& [k, waiting] : opening_)
-    if (std::erase_if(
-          waiting, [&](auto& y) { return y.by && y.by->address() == x.source; })
-        > 0)
+  auto is_gone = [&](const asked& y) {
+    return y.by && y.by->address() == x.source;
+  };
+  for (auto& [k, sought] : opening_)
+    if (std::erase_if(sought.waiting, is_gone) > 0)
       self_->delayed_send(self_, left_alone, content_left{std::get<2>(k)});
+}
+
+/// What the relay is to get.
+std::vector<cache_state::key> cache_state::at_relay() const {
+  std::vector<key> out;
+  for (auto& [k, sought] : opening_)
+    if (sought.at_relay)
+      out.push_back(k);
+  return out;
 }
 
 /// With the relay that got them: whoever waits for them hears it.
 void cache_state::give_up_arriving() {
   const error lost{ec::unavailable, "the relay that got it was lost", {}};
-  for (auto& [k, number] : std::exchange(at_relay_, {}))
+  for (auto& k : at_relay())
     settle(k, lost, place::hosts);
   for (auto& [id, x] : arrivals_)
     if (x.bytes && x.bytes->weights_file && x.from == place::hosts

@@ -21,69 +21,70 @@ model_info of(const std::string& content, uint64_t bytes) {
 } // namespace
 
 TEST_CASE("kept_tier: anything may be there until it is known what is") {
-  kept_tier x{100, eviction::lru};
+  kept_tier x{100, eviction::lru, [] { return opened_at; }};
   CHECK(x.may_have("a"));
   CHECK_FALSE(x.has("a"));
-  CHECK(x.adopt({{of("a", 10), 1s}}, opened_at).empty());
+  CHECK(x.adopt({{of("a", 10), 1s}}).empty());
   CHECK(x.has("a"));
   CHECK(x.may_have("a"));
   CHECK_FALSE(x.may_have("b"));
 }
 
 TEST_CASE("kept_tier: of what was there before, what was used last has room") {
-  kept_tier x{100, eviction::lru};
+  kept_tier x{100, eviction::lru, [] { return opened_at; }};
   CHECK(x.adopt({{of("new", 40), 1s},
                  {of("old", 60), 1h},
                  {of("middle", 50), 1min},
-                 {of("huge", 101), 2h}},
-                opened_at)
+                 {of("huge", 101), 2h}})
         == strings{"huge", "old"});
   CHECK_FALSE(x.has("old"));
-  auto gone = x.begin(of("next", 30), opened_at); // beside 90
+  auto gone = x.begin(of("next", 30)); // beside 90
   REQUIRE(gone);
   CHECK(*gone == strings{"middle"});
 }
 
 TEST_CASE("kept_tier: one is there once it is written, and not before") {
-  kept_tier x{100, eviction::lru};
-  x.adopt({}, opened_at);
-  REQUIRE(x.begin(of("a", 60), opened_at));
+  kept_tier x{100, eviction::lru, [] { return opened_at; }};
+  x.adopt({});
+  REQUIRE(x.begin(of("a", 60)));
   CHECK_FALSE(x.has("a"));
-  auto again = x.begin(of("a", 60), opened_at);
+  auto again = x.begin(of("a", 60));
   REQUIRE_FALSE(again);
   CHECK(again.failure().code == ec::conflict);
-  auto other = x.begin(of("b", 60), opened_at + 1s); // what is written stays
+  auto other = x.begin(of("b", 60)); // what is written stays
   REQUIRE_FALSE(other);
   CHECK(other.failure().code == ec::overloaded);
-  x.end("a", true, opened_at + 2s);
+  x.end("a", true);
   CHECK(x.has("a"));
   CHECK(x.all().size() == 1);
-  x.end("a", false, opened_at + 2s); // nobody writes it
+  x.end("a", false); // nobody writes it
   CHECK(x.has("a"));
 }
 
 TEST_CASE("kept_tier: what cannot be written, or is dropped, leaves its room") {
-  kept_tier x{100, eviction::lru};
-  x.adopt({{of("a", 60), 1s}}, opened_at);
-  auto gone = x.begin(of("b", 60), opened_at);
+  kept_tier x{100, eviction::lru, [] { return opened_at; }};
+  x.adopt({{of("a", 60), 1s}});
+  auto gone = x.begin(of("b", 60));
   REQUIRE(gone);
   CHECK(*gone == strings{"a"});
-  x.end("b", false, opened_at);
+  x.end("b", false);
   CHECK_FALSE(x.has("a")); // whose place it was to have
   CHECK_FALSE(x.has("b"));
   CHECK(x.book().held() == 0);
-  REQUIRE(x.begin(of("c", 100), opened_at));
-  x.end("c", true, opened_at);
+  REQUIRE(x.begin(of("c", 100)));
+  x.end("c", true);
   x.drop("c");
   CHECK_FALSE(x.has("c"));
   CHECK(x.book().held() == 0);
 }
 
 TEST_CASE("kept_tier: what somebody uses stays") {
-  kept_tier x{100, eviction::lru};
-  x.adopt({{of("a", 60), 1s}}, opened_at);
-  REQUIRE(x.book().take("a", {}, opened_at));
-  CHECK_FALSE(x.begin(of("b", 60), opened_at));
-  x.book().release("a", opened_at);
-  CHECK(x.begin(of("b", 60), opened_at));
+  kept_tier x{100, eviction::lru, [] { return opened_at; }};
+  x.adopt({{of("a", 60), 1s}});
+  {
+    auto user = x.book().use("a");
+    REQUIRE(user);
+    CHECK_FALSE(x.begin(of("b", 60)));
+  }
+  CHECK(x.begin(of("b", 60)));
 }
