@@ -12,6 +12,7 @@
 #include "models/bundle.hpp"
 #include "models/device/device.hpp"
 #include "runtime/actor.hpp"
+#include "runtime/metrics.hpp"
 #include "runtime/store/store.hpp"
 #include "transport/messages/all.hpp"
 #include "transport/objects/bundle_index.hpp"
@@ -29,6 +30,13 @@ struct fetched {
   std::string from; ///< disk, memory, or who gives it: a node or a store
   MILLRACE_FIELDS(fetched, content, info, from)
 };
+
+/// As metrics have it.
+inline found_in where_found(const std::string& from) {
+  return from == "memory" ? found_in::memory
+         : from == "disk" ? found_in::disk
+                          : found_in::hosts;
+}
 
 /// Of which these layers are needed.
 struct fetch {

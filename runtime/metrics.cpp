@@ -23,18 +23,16 @@ const Histogram::BucketBoundaries second_buckets{
   .00005, .0001, .00025, .0005, .001, .0025, .005, .01,
   .025,   .05,   .1,     .25,   .5,   1,     2.5,  10};
 
+/// The same, from a start out of memory to one over a slow link.
+const Histogram::BucketBoundaries start_buckets{
+  .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 25, 50, 100, 250};
+
 const Histogram::BucketBoundaries size_buckets{1,  2,  4,   8,   16,
                                                32, 64, 128, 256, 512};
 
-std::string text_of(phase p) {
-  switch (p) {
-  case phase::queue:
-    return "queue";
-  case phase::execute:
-    return "execute";
-  default:
-    return "total";
-  }
+template <class Enum>
+std::string text_of(Enum x) {
+  return std::string{to_string(x)};
 }
 
 } // namespace
@@ -113,6 +111,33 @@ struct metrics::impl {
     "millrace_gpu_memory_bytes", "Memory of a GPU in use, by device.");
   Family<Gauge>& gpu_power =
     gauge_family("millrace_gpu_watts", "Power that a GPU takes, by device.");
+  Family<Histogram>& start_seconds = histogram_family(
+    "millrace_start_seconds",
+    "Time from the order to start a replica until it can run,"
+    " by model and where its bytes were: memory, disk, hosts.");
+  Family<Gauge>& cache_bytes =
+    gauge_family("millrace_cache_bytes",
+                 "Bytes of models that this host has room for, by tier.");
+  Family<Gauge>& cache_limit =
+    gauge_family("millrace_cache_limit_bytes",
+                 "Bytes of models that there may be, by tier; 0: no limit.");
+  Family<Counter>& cache_fetches =
+    counter_family("millrace_cache_fetches_total",
+                   "Models that replicas of this host asked for, by where they"
+                   " were found: memory, disk, hosts, nowhere.");
+  Family<Counter>& cache_evictions =
+    counter_family("millrace_cache_evictions_total",
+                   "Models that left a tier and that nobody used, by tier.");
+  Family<Counter>& cache_quarantined =
+    counter_family("millrace_cache_quarantined_total",
+                   "Bundles found broken on the disk, and used no more.");
+  Family<Counter>& model_bytes =
+    counter_family("millrace_model_bytes_total",
+                   "Bytes of models between hosts, by direction.");
+  Family<Counter>& sources_lost =
+    counter_family("millrace_sources_lost_total",
+                   "Hosts and stores that were lost, or gave nothing, while a"
+                   " model came from them.");
   Family<Gauge>& process_cpu = gauge_family(
     "millrace_process_cpu_seconds", "Time of cores this process has used.");
   Family<Gauge>& process_memory =
@@ -242,6 +267,41 @@ gauge metrics::gpu_memory_bytes(std::string_view device) {
 gauge metrics::gpu_watts(std::string_view device) {
   return handle<gauge>(
     &impl_->gpu_power.Add({{"device", std::string{device}}}));
+}
+
+histogram metrics::start_seconds(std::string_view model, found_in from) {
+  return handle<histogram>(&impl_->start_seconds.Add(
+    {{"model", std::string{model}}, {"from", text_of(from)}}, start_buckets));
+}
+
+gauge metrics::cache_bytes(cache_tier tier) {
+  return handle<gauge>(&impl_->cache_bytes.Add({{"tier", text_of(tier)}}));
+}
+
+gauge metrics::cache_limit_bytes(cache_tier tier) {
+  return handle<gauge>(&impl_->cache_limit.Add({{"tier", text_of(tier)}}));
+}
+
+counter metrics::cache_fetches(found_in from) {
+  return handle<counter>(&impl_->cache_fetches.Add({{"from", text_of(from)}}));
+}
+
+counter metrics::cache_evictions(cache_tier tier) {
+  return handle<counter>(
+    &impl_->cache_evictions.Add({{"tier", text_of(tier)}}));
+}
+
+counter metrics::cache_quarantined() {
+  return handle<counter>(&impl_->cache_quarantined.Add({}));
+}
+
+counter metrics::model_bytes(std::string_view direction) {
+  return handle<counter>(
+    &impl_->model_bytes.Add({{"direction", std::string{direction}}}));
+}
+
+counter metrics::sources_lost() {
+  return handle<counter>(&impl_->sources_lost.Add({}));
 }
 
 gauge metrics::process_cpu_seconds() {

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "runtime/names.hpp"
+
 namespace millrace {
 
 /// A number that only grows.
@@ -63,6 +65,22 @@ private:
 /// The parts of a request's life that have a histogram each.
 enum class phase : uint8_t { queue, execute, total };
 
+/// Where a host has models.
+enum class cache_tier : uint8_t { memory, disk };
+
+/// Where what a host needed was found.
+enum class found_in : uint8_t { memory, disk, hosts, nowhere };
+
+constexpr auto names_of(phase) {
+  return name_table{"queue", "execute", "total"};
+}
+constexpr auto names_of(cache_tier) {
+  return name_table{"memory", "disk"};
+}
+constexpr auto names_of(found_in) {
+  return name_table{"memory", "disk", "hosts", "nowhere"};
+}
+
 /// Whether numbers are kept; where nobody can read them they cost nothing.
 enum class recording : uint8_t { on, off };
 
@@ -94,6 +112,14 @@ public:
   gauge gpu_busy_ratio(std::string_view device);
   gauge gpu_memory_bytes(std::string_view device);
   gauge gpu_watts(std::string_view device);
+  histogram start_seconds(std::string_view model, found_in from);
+  gauge cache_bytes(cache_tier tier);
+  gauge cache_limit_bytes(cache_tier tier);
+  counter cache_fetches(found_in from);
+  counter cache_evictions(cache_tier tier);
+  counter cache_quarantined();
+  counter model_bytes(std::string_view direction);
+  counter sources_lost();
   gauge process_cpu_seconds();
   gauge process_resident_memory_bytes();
 

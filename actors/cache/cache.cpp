@@ -66,6 +66,7 @@ caf::result<fetched> cache_state::on_fetch(const fetch& x) {
       use(i->second.from, i->second.info.content, by);
       tell_owner();
       auto there = is_in_memory(i->second.from) ? "memory" : "disk";
+      count_fetch(where_found(there), by);
       return fetched{std::move(content), i->second.info, there};
     }
   auto promise = self_->make_response_promise<fetched>();
@@ -171,6 +172,8 @@ void cache_state::on_opened(const bundle_opened& x) {
     log_event(log_level::error, "cache", "broken_bundle",
               {{"error", to_string(found.failure())}});
   auto is_wrong = !found && found.failure().code == ec::bad_config;
+  if (is_wrong)
+    options_.counts->cache_quarantined().add();
   if (x.kept && is_wrong && tier_->has(x.wanted))
     drop_kept(x.wanted);
   else if (!x.kept && is_wrong)
@@ -258,6 +261,7 @@ void cache_state::settle(const key& k, result<fetched> found, place from) {
     open_[k] = {found->content, found->info, from};
   }
   for (auto& [promise, what, by] : sought.waiting) {
+    count_fetch(found ? where_found(found->from) : found_in::nowhere, by);
     if (!found) {
       promise.deliver(to_caf(found.failure()));
       continue;
@@ -303,9 +307,28 @@ std::vector<model_info> cache_state::all_from_others() const {
   return list;
 }
 
+/// What others need is counted where it is needed.
+void cache_state::count_fetch(found_in where,
+                              const caf::strong_actor_ptr& by) const {
+  if (!is_relay(by))
+    options_.counts->cache_fetches(where).add();
+}
+
+void cache_state::show() {
+  auto set = [this](cache_tier tier, const cache_book& x) {
+    options_.counts->cache_bytes(tier).set(static_cast<double>(x.held()));
+    options_.counts->cache_limit_bytes(tier).set(
+      static_cast<double>(x.capacity()));
+  };
+  set(cache_tier::memory, *memory_);
+  if (tier_)
+    set(cache_tier::disk, tier_->book());
+}
+
 /// Once it is known what people put here; after each message that may have
 /// changed something.
 void cache_state::tell_owner() {
+  show();
   if (!listed_)
     return;
   bundle_list all{on_disk_, all_from_others(), unusable_, memory_to_tell(),

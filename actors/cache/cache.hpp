@@ -4,6 +4,7 @@
 #include "actors/handles.hpp"
 #include "models/bundle_store.hpp"
 #include "runtime/host_probe.hpp"
+#include "runtime/metrics.hpp"
 
 namespace millrace {
 
@@ -66,6 +67,7 @@ struct cache_options {
   std::shared_ptr<bundle_keeper> keeper; ///< null: nothing is kept on the disk
   byte_count disk{};                     ///< for what is
   supervisor_actor owner;                ///< hears what there is
+  std::shared_ptr<metrics> counts;
   /// For models; 0: as much as leaves a part of the host's to others.
   byte_count memory{};
   host_probe probe; ///< tells how much that is; empty, or of zeros: no limit

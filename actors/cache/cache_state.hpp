@@ -118,6 +118,8 @@ private:
   void keep_last_copies();
   bundle_list list() const;
   void tell_owner();
+  void show();
+  void count_fetch(found_in where, const caf::strong_actor_ptr& by) const;
   std::vector<model_info> all_from_others() const;
   void on_down(const caf::down_msg& x);
   std::vector<key> at_relay() const;

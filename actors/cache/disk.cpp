@@ -59,6 +59,8 @@ void cache_state::on_whole(const content_whole& x) {
   }
   for (auto& content : *gone)
     drop_kept(content);
+  options_.counts->cache_evictions(cache_tier::disk)
+    .add(static_cast<double>(gone->size()));
   i->second.written = memory_->use(x.content);
   options_.keeper->keep(
     bytes, [content = x.content, tell = teller<content_kept>(self_)](auto how) {
@@ -99,6 +101,7 @@ void cache_state::on_broken(const content_broken& x) {
             {{"model", model_of(x.content)},
              {"content", x.content},
              {"error", x.why->text}});
+  options_.counts->cache_quarantined().add();
   if (x.content.empty()) // of an earlier format: nobody else has it
     return;
   auto is_kept = options_.keeper && options_.keeper->is_its_own(x.directory);

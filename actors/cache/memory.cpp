@@ -218,9 +218,12 @@ std::string cache_state::model_of(const std::string& content) const {
 void cache_state::forget(const std::string& content) {
   if (memory_->users_of(content) > 0)
     return;
-  if (auto i = arrivals_.find(content); i != arrivals_.end() && i->second.bytes)
+  if (auto i = arrivals_.find(content);
+      i != arrivals_.end() && i->second.bytes) {
+    options_.counts->cache_evictions(cache_tier::memory).add();
     log_event(log_level::info, "cache", "evicted",
               {{"model", model_of(content)}, {"content", content}});
+  }
   memory_->drop(content);
   arrivals_.erase(content);
   if (auto relay = options_.find_relay())

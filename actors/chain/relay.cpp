@@ -344,6 +344,7 @@ void relay_state::on_lost(const content_lost& x) {
   if (i == contents_.end())
     return;
   std::erase(i->second.from, x.node);
+  options_.counts->sources_lost().add();
   auto& text = x.why->text; // which may begin with its name
   i->second.last_loss = text.starts_with(x.node) ? text : x.node + ": " + text;
   log_event(log_level::warning, "relay", "source_lost",

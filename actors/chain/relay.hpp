@@ -3,6 +3,7 @@
 
 #include "actors/handles.hpp"
 #include "models/bundle.hpp"
+#include "runtime/metrics.hpp"
 #include "transport/bulk/bulk.hpp"
 #include "transport/bus.hpp"
 
@@ -15,6 +16,7 @@ struct relay_options {
   memory_maker memory = arriving_file::make;
   /// Draws the secrets by which its contents are given.
   std::function<std::string()> draw_token;
+  std::shared_ptr<metrics> counts;
 };
 
 /// Gets contents from other hosts for its cache, and passes on what has come of

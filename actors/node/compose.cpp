@@ -88,7 +88,7 @@ private:
     if (ground_.bulk)
       add("relay", "",
           [options = relay_options{ground_.net, ground_.bulk, ground_.memory,
-                                   ground_.draw_token}](
+                                   ground_.draw_token, ground_.counts}](
             supervisor_actor::pointer self) {
             return self->spawn(relay, options);
           });
@@ -103,8 +103,10 @@ private:
     // What it does for one cache the next has done already.
     add("cache", "",
         [reader = ground_.read_bundles(), how = mine_.cache, keeper,
-         probe = ground_.probe, find_relay](supervisor_actor::pointer self) {
+         probe = ground_.probe, counts = ground_.counts,
+         find_relay](supervisor_actor::pointer self) {
           cache_options x;
+          x.counts = counts;
           x.reader = reader;
           x.keeper = keeper;
           x.disk = how.disk;

@@ -254,9 +254,13 @@ caf::result<measured> supervisor_state::on_measure(const measure& x) {
 }
 
 void supervisor_state::on_replica_status(const replica_status& x) {
-  if (auto i = replicas_.find(x.what.replica); i != replicas_.end())
-    i->second.status = x;
-  else if (x.state == replica_condition::failed)
+  if (auto i = replicas_.find(x.what.replica); i != replicas_.end()) {
+    auto was = std::exchange(i->second.status, x).state;
+    if (was == replica_condition::starting
+        && x.state == replica_condition::ready)
+      options_.counts->start_seconds(x.what.model, where_found(x.from))
+        .observe(to_seconds(x.fetch + x.load + x.warm_up));
+  } else if (x.state == replica_condition::failed)
     keep_failure(x);
   publish_soon();
 }

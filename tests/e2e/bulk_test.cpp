@@ -128,6 +128,14 @@ public:
     return lost_[node];
   }
 
+  /// Of the content, as its metrics have it.
+  bool has_moved(std::string_view direction, size_t bytes) const {
+    auto line = "millrace_model_bytes_total{direction=\"";
+    return counts_.text().find(line + std::string{direction} + "\"} "
+                               + std::to_string(bytes) + "\n")
+           != std::string::npos;
+  }
+
   bool has_all() const {
     return missing_ == 0 && mine->file->content().text() == original();
   }
@@ -136,7 +144,7 @@ public:
 
 private:
   std::string name_;
-  metrics counts_{recording::off};
+  metrics counts_;
   std::atomic<size_t> missing_{~size_t{0}};
   std::mutex mutex_;
   std::map<std::string, std::string> lost_;
@@ -161,6 +169,9 @@ TEST_CASE("FP-45, FP-46, FP-50: hosts in a chain pass on what they get, each"
   CHECK(a.mine->given == list().size());
   CHECK(b.mine->given == list().size());
   CHECK(c.mine->given == 0);
+  CHECK(a.has_moved("received", original().size()));
+  CHECK(a.has_moved("sent", original().size()));
+  CHECK(c.has_moved("sent", 0));
 }
 
 TEST_CASE("P8, FP-49: who gives a wrong chunk is asked for nothing more, and"

@@ -101,6 +101,11 @@ class Monitoring(unittest.TestCase):
         self.eventually(
             lambda: float(self.ask("query", query=rate)["result"][0]["value"][1]) > 0)
 
+    def test_a_start_is_timed_once(self):
+        count = 'millrace_start_seconds_count{model="identity",from="disk"}'
+        (x,) = self.eventually(lambda: self.ask("query", query=count)["result"])
+        self.assertEqual(float(x["value"][1]), 1)
+
     def test_prometheus_understands_every_expression(self):
         self.eventually(lambda: self.ask("query", query="up")["result"])
         for x in expressions():

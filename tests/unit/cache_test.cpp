@@ -62,6 +62,7 @@ public:
     auto& x = options_;
     x.reader = reader = std::make_shared<counting_reader>(store.folder.path());
     x.memory = {memory};
+    x.counts = counts;
     caf::actor owner{system_->spawn([this](caf::event_based_actor*) {
       return caf::behavior{[this](const bundle_list& y) {
         std::lock_guard guard{mutex_};
@@ -179,6 +180,7 @@ public:
 
   store_with_one store;
   std::shared_ptr<counting_reader> reader;
+  std::shared_ptr<metrics> counts = std::make_shared<metrics>();
   std::atomic<uint64_t> available{900u << 20};
   std::atomic<bool> asked_others{false};
   std::atomic<bool> let_it_go{false};
@@ -293,6 +295,33 @@ TEST_CASE("QU-42: where others need the host's memory, models go that nobody"
   CHECK_FALSE(eventually(gone, 1500ms));
   user.reset();
   CHECK(eventually(gone, soon));
+  CHECK(host.counts->text().find(
+          R"(millrace_cache_evictions_total{tier="memory"} 1)")
+        != std::string::npos);
+}
+
+TEST_CASE(
+  "cache: metrics say what it has, where that was found, and what went") {
+  host_with_cache host{64u << 20};
+  auto says = [&](const std::string& line) {
+    return eventually(
+      [&] {
+        return host.counts->text().find(line + "\n") != std::string::npos;
+      },
+      soon);
+  };
+  CHECK(says(R"(millrace_cache_limit_bytes{tier="memory"} 67108864)"));
+  {
+    host_with_cache::user first{host}, second{host};
+    auto bytes = first.use().info.bytes;
+    second.use();
+    CHECK(
+      says(R"(millrace_cache_bytes{tier="memory"} )" + std::to_string(bytes)));
+  }
+  CHECK(says(R"(millrace_cache_fetches_total{from="disk"} 1)"));
+  CHECK(says(R"(millrace_cache_fetches_total{from="memory"} 1)"));
+  CHECK_FALSE(host_with_cache::user{host}.ask("no such content"));
+  CHECK(says(R"(millrace_cache_fetches_total{from="nowhere"} 1)"));
 }
 
 TEST_CASE("QU-42: how much memory there is for models is told as others need"

@@ -34,6 +34,8 @@ public:
   bulk_threads(zmq_bulk_settings settings, metrics& counts)
     : settings_(std::move(settings)),
       traffic_(counts),
+      given_(counts.model_bytes("sent")),
+      got_(counts.model_bytes("received")),
       guard_(context_, std::move(settings_.keys), traffic_,
              [](auto, auto&, auto&) { /* is counted, and in the log */ }),
       engine_(*this, settings_.limits) {}
@@ -207,6 +209,7 @@ private:
         const void*) { post([this, link] { engine_.on_left(link, now()); }); }};
     auto message = make_wire_message(what, now(), nullptr);
     message.attachments.push_back({view, std::move(owner)});
+    given_.add(static_cast<double>(view.size()));
     send_to(link, message);
   }
 
@@ -362,8 +365,10 @@ private:
         traffic_.dropped("undecodable");
     };
     read(static_cast<bulk_chunk*>(nullptr), [&](auto& y) {
-      if (x->attachments.size() == 1)
-        engine_.on_chunk(node, y, x->attachments.front(), now());
+      if (x->attachments.size() != 1)
+        return;
+      got_.add(static_cast<double>(x->attachments.front().view().size()));
+      engine_.on_chunk(node, y, x->attachments.front(), now());
     });
     read(static_cast<bulk_head*>(nullptr),
          [&](auto& y) { engine_.on_head(node, y, x->attachments); });
@@ -402,6 +407,7 @@ private:
   std::string address_;
   const std::shared_ptr<mailbox> mailbox_ = std::make_shared<mailbox>();
   traffic traffic_;
+  counter given_, got_; ///< bytes of chunks
   socket_options options_;
   zmq::context_t context_{1};
   guard guard_;
