@@ -339,24 +339,36 @@ void cache_state::tell_owner() {
   self_->send(options_.owner, *told_);
 }
 
+cached_bundle cache_state::describe_on_disk(const model_info& x,
+                                            cache_place place) const {
+  cached_bundle out;
+  out.model = x.model;
+  out.version = x.version;
+  out.content = x.content;
+  out.state = place;
+  out.bytes = x.bytes;
+  out.last = place == cache_place::kept && tier_->book().is_last(x.content);
+  for (auto& [k, e] : open_)
+    if (auto content = e.content.lock(); content && !is_in_memory(e.from)
+                                         && e.info.model == x.model
+                                         && e.info.version == x.version)
+      out.there = std::max(out.there, bytes_there(*content));
+  return out;
+}
+
 cache_status cache_state::on_get_cache() const {
-  cache_status out{memory_->held(), memory_->capacity(), {}};
-  auto on_disk = list();
-  on_disk.models.insert(on_disk.models.end(), on_disk.kept.begin(),
-                        on_disk.kept.end());
-  for (auto& x : on_disk.models) {
-    cached_bundle y;
-    y.model = x.model;
-    y.version = x.version;
-    y.content = x.content;
-    y.bytes = x.bytes;
-    y.last = tier_ && tier_->book().is_last(x.content);
-    for (auto& [k, e] : open_)
-      if (auto content = e.content.lock(); content && !is_in_memory(e.from)
-                                           && e.info.model == x.model
-                                           && e.info.version == x.version)
-        y.there = std::max(y.there, bytes_there(*content));
-    out.bundles.push_back(std::move(y));
+  cache_status out;
+  out.held = memory_->held();
+  out.capacity = memory_->capacity();
+  for (auto& x : on_disk_)
+    out.bundles.push_back(describe_on_disk(x, broken_.contains(x.content)
+                                                ? cache_place::broken
+                                                : cache_place::disk));
+  if (tier_) {
+    for (auto& [content, x] : tier_->all())
+      out.bundles.push_back(describe_on_disk(x, cache_place::kept));
+    out.disk_held = tier_->book().held();
+    out.disk_capacity = tier_->book().capacity();
   }
   for (auto& [id, x] : arrivals_) {
     cached_bundle y;

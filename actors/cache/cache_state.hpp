@@ -117,6 +117,7 @@ private:
   void disk_changed();
   void keep_last_copies();
   bundle_list list() const;
+  cached_bundle describe_on_disk(const model_info& x, cache_place place) const;
   void tell_owner();
   void show();
   void count_fetch(found_in where, const caf::strong_actor_ptr& by) const;

@@ -54,6 +54,10 @@ class OnW2(ThreeNodes):
     def has_logged(self, what):
         return eventually(lambda: what in self.log("w2"))
 
+    def on_w2(self, state):
+        return [x for x in self.ask("cache", "w2")["nodes"]["w2"]["bundles"]
+                if x["model"] == MODEL and x["state"] == state]
+
 
 class Kept(OnW2):
     def setUp(self):
@@ -79,15 +83,12 @@ class Kept(OnW2):
         self.assertEqual(answer.returncode, 0, answer.stderr)
         return json.loads(answer.stdout)["outputs"]
 
-    def on_w2(self, state):
-        return [x for x in self.ask("cache", "w2")["nodes"]["w2"]["bundles"]
-                if x["model"] == MODEL and x["state"] == state]
-
     def test_1_it_is_there_after_a_restart_and_need_not_come_again(self):
         self.assertEqual(len(self.files()), 1)
         log = self.restart()
         self.assertIn("cache.adopted bundles=1", log)
         self.assertNotIn("relay.arrived", log)
+        self.assertEqual(len(self.on_w2("kept")), 1)
         # And is in memory, where nobody can change it any more.
         there, = self.on_w2("memory")
         self.assertEqual(there["there"], there["bytes"])
@@ -129,6 +130,7 @@ class Broken(OnW2):
         self.assertIn("cache.quarantined", log)
         self.assertLess(log.index("cache.quarantined"), log.index("relay.arrived"))
         self.assertTrue(self.file.exists())
+        self.assertEqual(len(self.on_w2("broken")), 1)
         self.assertEqual(self.infer("--model", MODEL).returncode, 0)
 
 

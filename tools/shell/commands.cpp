@@ -155,9 +155,12 @@ const std::vector<shell_command>& shell_commands() {
      {node},
      "which bundles are where",
      show_cache,
-     "VERIFIED: of the weights. PLACE: on a node's disk; arriving in memory,"
-     " from there or from another host; in memory, until its room is needed."
-     " USERS: replicas that run with it."},
+     "VERIFIED: of the weights. PLACE: on a node's disk, where people put it, "
+     "or"
+     " kept there after it came from another host; arriving in memory, from"
+     " there or from another host; in memory, until its room is needed; broken"
+     " on the disk, and used no more until its files change. USERS: replicas"
+     " that run with it."},
     {"cold-starts",
      "[MODEL]",
      0,

@@ -53,6 +53,12 @@ const chain_hop* slowest_of(const chain_status& x) {
   return slowest != nullptr && slowest->rate < 0.8 * most ? slowest : nullptr;
 }
 
+/// Of what may be had; 0: nobody limits it.
+std::string share_of(const char* what, uint64_t held, uint64_t capacity) {
+  auto out = format_bytes(held) + " of " + what;
+  return capacity == 0 ? out : out + " (of " + format_bytes(capacity) + ")";
+}
+
 void draw(const chain_status& x) {
   std::cout << name_of(x.model, x.version) << ": "
             << (x.sources.empty()
@@ -77,7 +83,8 @@ void draw(const chain_status& x) {
     if (!hop.after.empty())
       std::cout << ", shares it once " << hop.after << " has it: one host";
     else if (hop.from.empty())
-      std::cout << ", waits for somebody who has it";
+      std::cout << (x.sources.empty() ? ", waits for somebody who has it"
+                                      : ", waits to be given it");
     if (!hop.trouble.empty())
       std::cout << "; it gave up " << hop.trouble;
     if (&hop == slowest)
@@ -126,24 +133,28 @@ int show_cache(shell& in, const arguments& args) {
               "IDLE"}};
   for (auto& [node, x] : all.good)
     for (auto& y : x.bundles) {
-      auto came = y.state != cache_place::disk;
+      auto in_memory =
+        y.state == cache_place::arriving || y.state == cache_place::memory;
       rows.push_back(
         {y.model, std::to_string(y.version), node,
          std::string{to_string(y.state)} + (y.last ? ", to stay" : ""),
          format_bytes(y.bytes), format_bytes(y.there),
-         came ? std::to_string(y.users) : "-",
-         !came         ? "-"
+         in_memory ? std::to_string(y.users) : "-",
+         !in_memory    ? "-"
          : y.users > 0 ? "in use"
                        : format_duration(y.idle)});
     }
   print_table(rows);
-  for (auto& [node, x] : all.good)
+  for (auto& [node, x] : all.good) {
+    std::vector<std::string> parts;
     if (x.held > 0 || x.capacity > 0)
-      std::cout << node << ": " << format_bytes(x.held)
-                << " of memory for models"
-                << (x.capacity > 0 ? " (of " + format_bytes(x.capacity) + ")"
-                                   : "")
-                << "\n";
+      parts.push_back(share_of("memory for models", x.held, x.capacity));
+    if (x.disk_capacity > 0)
+      parts.push_back(share_of("disk for models that came from others",
+                               x.disk_held, x.disk_capacity));
+    if (!parts.empty())
+      std::cout << node << ": " << joined(parts, ", ", std::identity{}) << "\n";
+  }
   std::cout << std::flush;
   return exit_ok;
 }

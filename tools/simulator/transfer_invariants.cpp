@@ -22,7 +22,8 @@ public:
     for (auto& [name, node] : x.inside().nodes())
       if (auto there = x.ask<cache_status>(name, "cache", get_cache{}))
         for (auto& y : there->bundles)
-          if (y.state != cache_place::arriving && !y.content.empty())
+          if (y.state != cache_place::arriving && y.state != cache_place::broken
+              && !y.content.empty())
             has[name].insert(y.content);
     for (auto& [name, config] : what_.cluster.nodes) {
       auto& roles = config.roles;

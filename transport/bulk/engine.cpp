@@ -62,15 +62,21 @@ void bulk_engine::on_ask(const std::string& link, const bulk_ask& x,
   auto there = content.has(x.chunk);
   if (!serving_.ask(link, what, x.rank, there))
     return refuse(too_many);
-  if (!there)
+  if (!there && i->second.awaited.insert(x.chunk).second)
     content.when(x.chunk, [this, what, of = std::weak_ptr{i->second.content},
                            post = carrier_.to_thread()](auto& came) {
       if (came)
-        post([this, what] { serving_.there(what); });
+        post([this, what] { on_there(what); });
       else
         post([this, what, of] { give_up(what.content, of.lock()); });
     });
   serve(now);
+}
+
+void bulk_engine::on_there(const serve_queue::chunk_id& what) {
+  if (auto i = offers_.find(what.content); i != offers_.end())
+    i->second.awaited.erase(what.chunk);
+  serving_.there(what);
 }
 
 /// Some of what is offered will never be there.

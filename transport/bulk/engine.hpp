@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "transport/bulk/bulk.hpp"
@@ -83,6 +84,7 @@ private:
     std::string token;
     std::shared_ptr<bulk_content> content; ///< null: to be known
     std::vector<std::pair<std::string, bulk_ask>> asked{}; ///< until then
+    std::set<size_t> awaited{}; ///< chunks, that somebody asked for
   };
 
   struct pulled {
@@ -95,6 +97,7 @@ private:
     timestamp told;             ///< of its progress
   };
 
+  void on_there(const serve_queue::chunk_id& what);
   void give_up(const std::string& content,
                const std::shared_ptr<bulk_content>& x);
   void hold(offered& offer, const std::string& link, const bulk_ask& x);

@@ -188,11 +188,17 @@ struct get_cache {
   MILLRACE_FIELDS(get_cache)
 };
 
-/// How far a bundle is on its way to a host's devices.
-enum class cache_place : uint8_t { disk, arriving, memory };
+/// Where a host has a bundle, or that it gets it.
+enum class cache_place : uint8_t {
+  disk, ///< where people put it
+  arriving,
+  memory,
+  kept,  ///< on the disk, after it came from another host
+  broken ///< where people put it, and used no more
+};
 
 constexpr auto names_of(cache_place) {
-  return name_table{"disk", "arriving", "memory"};
+  return name_table{"disk", "arriving", "memory", "kept", "broken"};
 }
 
 struct cached_bundle {
@@ -210,10 +216,13 @@ struct cached_bundle {
 };
 
 struct cache_status {
-  uint64_t held = 0;     ///< bytes of memory, of what came from elsewhere
+  uint64_t held = 0;     ///< bytes of memory
   uint64_t capacity = 0; ///< 0: not limited
   std::vector<cached_bundle> bundles;
-  MILLRACE_FIELDS(cache_status, held, capacity, bundles)
+  uint64_t disk_held = 0;     ///< bytes of what is kept
+  uint64_t disk_capacity = 0; ///< 0: nothing is
+  MILLRACE_FIELDS(cache_status, held, capacity, bundles, disk_held,
+                  disk_capacity)
 };
 
 } // namespace millrace
