@@ -20,8 +20,11 @@ constexpr auto report_delay = 20ms;
 /// To open a bundle that is here.
 constexpr caf::timespan bundle_patience = 60min;
 
-/// A start that nobody has the model for is to fail some time.
-constexpr auto longest_alone = 60s;
+/// A start that nobody has the model for is to fail some time: after so long in
+/// which nothing came, of that so long in which nobody could give it. Those
+/// behind one that fails need not wait all that once more.
+constexpr auto longest_quiet = 60s;
+constexpr auto least_alone = 15s;
 
 } // namespace
 
@@ -209,7 +212,8 @@ caf::result<fetched> relay_state::on_fetch(const fetch& x) {
     c.layers = x.layers;
   else if (c.layers != x.layers)
     c.layers = {}; // more than one part: all of them
-  c.wants = true;
+  if (!std::exchange(c.wants, true))
+    c.quiet = now();
   if (c.found)
     promise.deliver(fetched{c.bytes, c.info, giver_of(c)});
   else
@@ -311,7 +315,7 @@ void relay_state::give_up_alone() {
   std::vector<std::string> alone;
   for (auto& [id, c] : contents_)
     if (c.wants && c.from.empty() && c.alone != far_future
-        && now() - c.alone >= longest_alone)
+        && now() - c.alone >= least_alone && now() - c.quiet >= longest_quiet)
       alone.push_back(id);
   for (auto& id : alone) {
     auto& c = contents_.at(id);
@@ -327,6 +331,7 @@ void relay_state::on_got(const content_got& x) {
     return;
   auto& c = i->second;
   c.missing = x.missing;
+  c.quiet = now();
   c.alone = far_future;
   c.last_loss.clear();
   if (c.missing == 0) {
@@ -395,6 +400,8 @@ void relay_state::on_tick() {
   report();
   auto waits = false;
   for (auto& [id, c] : contents_) {
+    if (!c.after.empty())
+      c.quiet = now();
     if (!c.wants || !c.after.empty())
       c.alone = far_future;
     else if (c.from.empty() && c.alone == far_future)
@@ -402,7 +409,7 @@ void relay_state::on_tick() {
     waits |= c.alone != far_future;
   }
   if (waits)
-    alarm_.set(self_, now() + longest_alone / 4);
+    alarm_.set(self_, now() + least_alone);
 }
 
 holding relay_state::holding_of(const std::string& id, const content& c) const {

@@ -47,7 +47,8 @@ private:
     uint64_t missing = 0;
     std::vector<std::string> from;
     std::string after; ///< as in bring
-    /// Since when nobody is there to get it from, or only who gives nothing.
+    timestamp quiet{}; ///< since when none of it has come
+    /// And nobody is there to get it from, or only who gives nothing.
     timestamp alone = far_future;
     std::string last_loss; ///< why the last source was lost
     std::vector<caf::typed_response_promise<fetched>> waiting;

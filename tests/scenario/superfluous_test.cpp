@@ -52,6 +52,24 @@ TEST_CASE("P8: a source that only gives wrong bytes is given up after a minute,"
   CHECK(note.find("nobody has given it for a minute") != std::string::npos);
 }
 
+TEST_CASE("P7: of several whose source is gone none waits for each before it to"
+          " fail") {
+  chain_of_four x;
+  x.until("w5", 4);
+  x.c.kill("w1");
+  x.c.advance(50s);
+  auto failed = [&] {
+    std::set<std::string> out;
+    for (auto& y : starts(x))
+      if (y.how.state == replica_condition::failed && y.how.what.node != "w1")
+        out.insert(y.how.what.node);
+    return out.size();
+  };
+  CHECK(failed() == 0);
+  x.c.advance(90s);
+  CHECK(failed() == all_receivers.size());
+}
+
 TEST_CASE(
   "cache: what nobody needs any more does not come, and takes no room") {
   for (size_t phase : {0, 1, 6, 11}) {
