@@ -10,6 +10,7 @@
 #include "models/confined/confined_stage.hpp"
 #include "tests/support/builders.hpp"
 #include "tests/support/children.hpp"
+#include "tests/support/why.hpp"
 
 namespace millrace::test {
 
@@ -59,7 +60,7 @@ public:
 
   confined_model& ready() {
     auto x = loaded();
-    INFO((x ? std::string{} : x.failure().text));
+    INFO(why(x));
     REQUIRE(x);
     return *this;
   }

@@ -7,6 +7,7 @@
 #include "models/chunks.hpp"
 #include "models/import/draft.hpp"
 #include "tests/support/temporary_directory.hpp"
+#include "tests/support/why.hpp"
 
 namespace millrace::test {
 
@@ -36,7 +37,7 @@ public:
       before = "from " + name;
     }
     auto made = make_draft(std::move(info), std::move(parts));
-    REQUIRE_MESSAGE(made, made.failure().text);
+    REQUIRE_MESSAGE(made, why(made));
     REQUIRE(bundle_store{folder.path()}.add(made->content->info, made->files));
   }
 

@@ -7,6 +7,7 @@
 #include "models/device/device.hpp"
 #include "tests/support/confined_model.hpp"
 #include "tests/support/eventually.hpp"
+#include "tests/support/why.hpp"
 
 /// \file
 /// A device that has a model ready before it is warm.
@@ -75,7 +76,7 @@ public:
     device_->load(std::move(x), {});
     auto report = take(events.loaded);
     events.loaded = {};
-    REQUIRE_MESSAGE(report, report.failure().text);
+    REQUIRE_MESSAGE(report, why(report));
     CHECK(report->warm_up == 0ns);
   }
 

@@ -13,6 +13,7 @@
 #include "models/kernel_profile.hpp"
 #include "tests/support/builders.hpp"
 #include "tests/support/confined_model.hpp"
+#include "tests/support/why.hpp"
 
 using namespace millrace;
 using namespace millrace::test;
@@ -48,7 +49,7 @@ std::unique_ptr<loaded_stage> load(const std::string& name,
   auto content = open(name);
   auto stage = runner()->load(
     content, first, last == 0 ? content->info.layers.size() : last, on);
-  INFO((stage ? std::string{} : stage.failure().text));
+  INFO(why(stage));
   REQUIRE(stage);
   REQUIRE((*stage)->arrive());
   return std::move(*stage);
@@ -56,7 +57,7 @@ std::unique_ptr<loaded_stage> load(const std::string& name,
 
 std::vector<float> run(loaded_stage& x, const tensor& input) {
   auto y = x.run({input});
-  INFO((y ? std::string{} : y.failure().text));
+  INFO(why(y));
   REQUIRE(y);
   return values_of((*y)[0]);
 }
@@ -320,7 +321,7 @@ TEST_CASE("gpu, confined: a process with a GPU computes what a thread does") {
   for (int64_t rows : {1, 3, 5000, 3, 3, 3, 3, 3}) {
     auto x = floats({rows, 4});
     auto y = model.run(x);
-    INFO((y ? std::string{} : y.failure().text));
+    INFO(why(y));
     REQUIRE(y);
     CHECK(close(values_of((*y)[0]), run(*here, x)));
   }

@@ -18,6 +18,7 @@
 #include "tests/support/builders.hpp"
 #include "tests/support/children.hpp"
 #include "tests/support/temporary_directory.hpp"
+#include "tests/support/why.hpp"
 
 using namespace millrace;
 using namespace millrace::test;
@@ -81,7 +82,7 @@ TEST_CASE("P14: a confined import makes the same bundle as any other") {
     auto x = import_with(**trusted, here, each.file, each.inputs);
     auto y = import_with(*confined, there, each.file, each.inputs);
     REQUIRE(x);
-    INFO((y ? std::string{} : y.failure().text));
+    INFO(why(y));
     REQUIRE(y);
     CHECK(print_manifest(x->info) == print_manifest(y->info));
     CHECK(x->remarks == y->remarks);

@@ -12,6 +12,7 @@
 #include "runtime/text.hpp"
 #include "tests/support/builders.hpp"
 #include "tests/support/temporary_directory.hpp"
+#include "tests/support/why.hpp"
 
 using namespace millrace;
 using namespace millrace::test;
@@ -42,10 +43,10 @@ cut(const temporary_directory& into, const std::string& file,
 }
 
 std::shared_ptr<const bundle> opened(const result<import_report>& x) {
-  INFO((x ? std::string{} : x.failure().text));
+  INFO(why(x));
   REQUIRE(x);
   auto out = open_bundle(x->directory, verify::hashes);
-  INFO((out ? std::string{} : out.failure().text));
+  INFO(why(out));
   REQUIRE(out);
   return std::make_shared<const bundle>(std::move(*out));
 }
@@ -199,11 +200,11 @@ TEST_CASE("FP-10: a confined import cuts a model as any other does") {
   bundle_store store{there.path()};
   auto y = import_torchscript(**confined, asked, store, [](auto) {});
   REQUIRE(x);
-  INFO((y ? std::string{} : y.failure().text));
+  INFO(why(y));
   REQUIRE(y);
   CHECK(print_manifest(x->info) == print_manifest(y->info));
   auto verified = verify_by_running(**confined, opened(y));
-  INFO((verified ? std::string{} : verified.failure().text));
+  INFO(why(verified));
   REQUIRE(verified);
   CHECK(*verified);
 }

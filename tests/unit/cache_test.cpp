@@ -16,6 +16,7 @@
 #include "runtime/worker_thread.hpp"
 #include "tests/support/eventually.hpp"
 #include "tests/support/store_with_one.hpp"
+#include "tests/support/why.hpp"
 
 /// \file
 /// A CACHE on real threads and files, whose host has as much memory as a test
@@ -126,7 +127,7 @@ public:
     /// With all of its bytes.
     fetched use(const std::string& content = {}) {
       auto out = ask(content);
-      REQUIRE_MESSAGE(out, out.failure().text);
+      REQUIRE_MESSAGE(out, why(out));
       auto& file = *out->content->weights_file;
       REQUIRE(file.wait({0, file.chunks()}));
       return *out;
@@ -256,7 +257,7 @@ TEST_CASE("P8: what could not be opened, and nobody else has, is opened once"
   REQUIRE(eventually([&] { return host.asked_others.load(); }, soon));
   std::filesystem::rename(host.store.folder / "aside", weights);
   auto x = answer.get_future().get();
-  REQUIRE_MESSAGE(x, x.failure().text);
+  REQUIRE_MESSAGE(x, why(x));
   CHECK(x->info.content == content);
 }
 

@@ -12,6 +12,7 @@
 #include "tests/fuzz/frames.hpp"
 #include "tests/support/golden.hpp"
 #include "tests/support/temporary_directory.hpp"
+#include "tests/support/why.hpp"
 #include "transport/message_types.hpp"
 
 using namespace millrace;
@@ -96,7 +97,7 @@ void check_body(const_bytes body, std::span<const shared_bytes> raw,
                 const_bytes golden_body, golden_frames& by) {
   decode_context ctx{by.now(), &by, raw, 0};
   auto x = decode<T>(body, ctx);
-  REQUIRE_MESSAGE(x, to_string(x.failure()));
+  REQUIRE_MESSAGE(x, why(x));
   CHECK(lacks(written(*x, by).view(), golden_body) == "");
   CHECK(lacks(written(by.message<T>(), by).view(), golden_body) == "");
 }
@@ -114,7 +115,7 @@ void check_frames(const fs::path& folder, golden_frames& by) {
   auto raw = std::span{frames}.subspan(1);
   auto first = frames[0].view();
   auto opened = open_frame(first, by.now());
-  REQUIRE_MESSAGE(opened, to_string(opened.failure()));
+  REQUIRE_MESSAGE(opened, why(opened));
   CHECK(opened->head.t == T::record_name());
   auto head = first.first(first.size() - opened->body.size());
   CHECK(lacks(written(opened->head, by).view(), head) == "");
@@ -166,7 +167,7 @@ TEST_CASE("P16: what golden_files writes says each field of each message, and"
           " is understood") {
   temporary_directory fresh;
   auto done = write_golden(fresh.path());
-  REQUIRE_MESSAGE(done, to_string(done.failure()));
+  REQUIRE_MESSAGE(done, why(done));
   auto all = static_cast<all_messages*>(nullptr);
   check_all_complete(all);
   check_all(fresh / "frames", all);
@@ -181,7 +182,7 @@ TEST_CASE("P16: a bundle of the previous release is read, every byte of it") {
   REQUIRE(list.good.size() == 1);
   CHECK(list.good[0].aliases == std::vector<std::string>{"default", "stable"});
   auto x = store.open("golden", "stable", verify::hashes);
-  REQUIRE_MESSAGE(x, to_string(x.failure()));
+  REQUIRE_MESSAGE(x, why(x));
   CHECK(x->info == golden_manifest());
   REQUIRE(x->weights.size() == 1);
   CHECK(x->weights[0].name == "model.weight");
@@ -193,7 +194,7 @@ TEST_CASE("P16: the journals of the previous release are read") {
   auto text = read_file(file, 1 << 20);
   REQUIRE(text);
   auto facts = read_facts(*text, file);
-  REQUIRE_MESSAGE(facts, to_string(facts.failure()));
+  REQUIRE_MESSAGE(facts, why(facts));
   CHECK_FALSE(facts->damage);
   CHECK(facts->schema == 1);
   auto rows = facts->rows.rows(golden_table);

@@ -6,6 +6,7 @@
 #include "models/kept_bundles.hpp"
 #include "models/travelling_bundle.hpp"
 #include "tests/support/store_with_one.hpp"
+#include "tests/support/why.hpp"
 
 using namespace millrace;
 using namespace millrace::test;
@@ -19,7 +20,7 @@ struct one_kept {
     REQUIRE(x);
     content = travelling::id_of(*x);
     auto done = kept.keep(content, *x);
-    REQUIRE_MESSAGE(done, done.failure().text);
+    REQUIRE_MESSAGE(done, why(done));
   }
 
   std::string file(const std::string& name) const {
@@ -40,7 +41,7 @@ TEST_CASE("kept_bundles: one is found again, the same") {
   REQUIRE(found.size() == 1);
   CHECK(found[0].content == x.content);
   auto again = x.kept.open(x.content);
-  REQUIRE_MESSAGE(again, again.failure().text);
+  REQUIRE_MESSAGE(again, why(again));
   auto first = x.here.open();
   REQUIRE(first);
   CHECK(*travelling::pieces_of(*again) == *travelling::pieces_of(*first));

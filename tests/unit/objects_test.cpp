@@ -9,6 +9,7 @@
 
 #include "models/travelling_bundle.hpp"
 #include "tests/support/store_with_one.hpp"
+#include "tests/support/why.hpp"
 #include "transport/objects/bundle_index.hpp"
 #include "transport/objects/credentials.hpp"
 #include "transport/objects/reply.hpp"
@@ -42,7 +43,7 @@ result<T> answer_to(F ask) {
 
 stored_bundles bundles_of(const std::string& folder) {
   auto store = open_object_store(store_at("file://" + folder));
-  REQUIRE_MESSAGE(store, store.failure().text);
+  REQUIRE_MESSAGE(store, why(store));
   return {std::move(*store), 8};
 }
 
@@ -131,7 +132,7 @@ TEST_CASE("object_store: credentials are what [default] of a file says") {
         "[default]\r\naws_access_key_id = AB\r\naws_secret_access_key=c/d+e=\n"
         " aws_session_token = t\n[more]\naws_access_key_id = no\n");
   auto found = find_credentials(x);
-  REQUIRE_MESSAGE(found, found.failure().text);
+  REQUIRE_MESSAGE(found, why(found));
   CHECK(found->id == "AB");
   CHECK(found->secret == "c/d+e=");
   CHECK(found->session == "t");
@@ -194,7 +195,7 @@ TEST_CASE("bundle_index: is read as it was written, and leads nowhere else") {
   x.bytes = 12;
   auto text = print_index({{x}});
   auto read = parse_index(text, "index.yaml");
-  REQUIRE_MESSAGE(read, read.failure().text);
+  REQUIRE_MESSAGE(read, why(read));
   CHECK(read->models == std::vector{x});
   CHECK(folder_of(x) == "m/3");
   x.model = "../m";
@@ -212,12 +213,12 @@ TEST_CASE("FP-37: an object store gives a bundle as a host does") {
   bulk_store::place where{travelling::id_of(*x), "m/1"};
   auto head = answer_to<std::vector<shared_bytes>>(
     [&](auto done) { bundles.give_head(where, done); });
-  REQUIRE_MESSAGE(head, head.failure().text);
+  REQUIRE_MESSAGE(head, why(head));
   CHECK(*head == *travelling::pieces_of(*x));
   for (size_t i = 0; i < x->weights_file->chunks(); ++i) {
     auto chunk = answer_to<shared_bytes>(
       [&](auto done) { bundles.give_chunk(where, i, done); });
-    REQUIRE_MESSAGE(chunk, chunk.failure().text);
+    REQUIRE_MESSAGE(chunk, why(chunk));
     CHECK(x->weights_file->list().matches(i, chunk->view()));
   }
   auto more = answer_to<shared_bytes>([&](auto done) {

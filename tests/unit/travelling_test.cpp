@@ -6,6 +6,7 @@
 #include "runtime/sizes.hpp"
 #include "tests/support/builders.hpp"
 #include "tests/support/store_with_one.hpp"
+#include "tests/support/why.hpp"
 
 using namespace millrace;
 using namespace millrace::test;
@@ -13,12 +14,12 @@ using namespace millrace::test;
 TEST_CASE("bundle: what it consists of makes the same bundle elsewhere") {
   store_with_one here;
   auto x = here.open();
-  REQUIRE_MESSAGE(x, x.failure().text);
+  REQUIRE_MESSAGE(x, why(x));
   auto pieces = travelling::pieces_of(*x);
   REQUIRE(pieces);
   CHECK(pieces->size() == 5); // manifest, list, the code of three layers
   auto y = travelling::begin(travelling::id_of(*x), *pieces);
-  REQUIRE_MESSAGE(y, y.failure().text);
+  REQUIRE_MESSAGE(y, why(y));
   CHECK(y->info == x->info);
   CHECK_FALSE(find_weights(*y)); // there are no bytes to look at
   auto& to = *y->weights_file;
