@@ -121,7 +121,7 @@ using cache_actor = caf::typed_actor<
   caf::replies_to<get_cache>::with<cache_status>,
   caf::replies_to<get_contents>::with<contents_here>,
   // Private: what the reader found, and the keeper; what has come.
-  caf::reacts_to<bundle_opened>, caf::reacts_to<bundle_list>,
+  caf::reacts_to<bundle_opened>, caf::reacts_to<disk_listing>,
   caf::reacts_to<kept_list>, caf::reacts_to<content_whole>,
   caf::reacts_to<content_kept>, caf::reacts_to<content_broken>,
   // The relay's: what no other host has. Private: looks at the host's memory.
@@ -166,7 +166,7 @@ using relay_actor = caf::typed_actor<
   // Private: what the bulk port tells.
   caf::reacts_to<content_begun>, caf::reacts_to<content_found>,
   caf::reacts_to<content_got>, caf::reacts_to<content_lost>,
-  caf::reacts_to<tick>>;
+  caf::reacts_to<content_broken>, caf::reacts_to<tick>>;
 
 /// Supervisor to monitor: these are the node's executors and replicas now, by
 /// device and by replica.

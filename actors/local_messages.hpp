@@ -31,11 +31,12 @@ struct fetched {
   MILLRACE_FIELDS(fetched, content, info, from)
 };
 
-/// As metrics have it.
+/// Of that, as metrics have it. No node is called so.
 inline found_in where_found(const std::string& from) {
-  return from == "memory" ? found_in::memory
-         : from == "disk" ? found_in::disk
-                          : found_in::hosts;
+  return from == "memory"                 ? found_in::memory
+         : from == "disk"                 ? found_in::disk
+         : from.starts_with(store_prefix) ? found_in::stores
+                                          : found_in::hosts;
 }
 
 /// Of which these layers are needed.
@@ -83,8 +84,8 @@ struct content_lost {
   MILLRACE_FIELDS(content_lost, content, node, why)
 };
 
-/// What bundles a host has, whenever that changes: from a reader to its cache,
-/// from there to the supervisor, and to the relay.
+/// What bundles a host has, whenever that changes: from its cache to the
+/// supervisor, and to the relay.
 struct bundle_list {
   std::vector<model_info> models; ///< where people put them
   std::vector<model_info> kept{}; ///< all of one, that came from others
@@ -93,6 +94,15 @@ struct bundle_list {
   uint64_t memory = 0;             ///< as cache_memory in inventory
   std::vector<held_bundle> held{}; ///< as there
   MILLRACE_FIELDS(bundle_list, models, kept, unusable, memory, held)
+};
+
+/// Reader to cache: what there is where people put bundles.
+struct disk_listing {
+  std::vector<model_info> models;
+  std::vector<std::string> unusable{}; ///< as in bundle_list
+  /// Contents of models whose files have changed since this was told last.
+  std::vector<std::string> changed{};
+  MILLRACE_FIELDS(disk_listing, models, unusable, changed)
 };
 
 /// A cache or a relay that begins to the other one of its host, which may have
@@ -136,7 +146,8 @@ struct bundle_opened {
 /// What a cache's keeper has on the disk.
 struct kept_list {
   std::vector<kept_bundle> bundles;
-  MILLRACE_FIELDS(kept_list, bundles)
+  size_t broken = 0; ///< that were there, too, and are not any more
+  MILLRACE_FIELDS(kept_list, bundles, broken)
 };
 
 /// All of it has come from another host.

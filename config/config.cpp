@@ -15,6 +15,7 @@ namespace millrace {
 namespace {
 
 constexpr size_t max_config = 1u << 20;
+constexpr uint64_t least_memory = 1u << 20; ///< for models
 constexpr size_t max_ipc_address = 6 + 107; ///< sun_path, unix(7)
 
 class checker : private config_checker {
@@ -96,6 +97,9 @@ private:
   void check_node(const std::string& name, node_config& node) {
     auto key = "nodes." + name;
     named(key, "node", name);
+    if (name == "memory" || name == "disk")
+      refuse(key, "is called as one of the places that models come from"
+                  " (expected another name)");
     if (node.roles.empty())
       refuse(key, "has no roles (expected some of gateway, controller,"
                   " worker)");
@@ -126,6 +130,13 @@ private:
       node.devices.emplace_back();
     if (!has(node_role::worker) && !node.devices.empty())
       refuse(key + ".devices", "only a worker has devices");
+    auto [memory, disk, evict] = node.cache;
+    if (!has(node_role::worker) && (memory.value > 0 || disk.value > 0))
+      refuse(key + ".cache", "only a worker has a cache");
+    if (memory.value > 0 && memory.value < least_memory)
+      refuse(key + ".cache.memory", "expected 0 or at least "
+                                      + format_bytes(least_memory) + ", found "
+                                      + format_bytes(memory.value));
     if (node.data.empty())
       node.data = "data/" + name;
     alone(key + ".data", node.data);

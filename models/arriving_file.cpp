@@ -7,6 +7,7 @@
 #include <future>
 #include <utility>
 
+#include "runtime/hash.hpp"
 #include "runtime/system_error.hpp"
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -23,6 +24,11 @@ constexpr int last_seals = F_SEAL_WRITE | F_SEAL_SEAL;
 /// The file itself is not to blame.
 error no_memory(const std::string& path, const char* what) {
   return {ec::overloaded, system_error(path, what).text};
+}
+
+/// For people, who compare two.
+std::string short_hex(const sha256_digest& x) {
+  return to_hex(x).substr(0, 16) + "...";
 }
 
 /// All of that, at that place. Not by a mapping: the system would clear each
@@ -135,13 +141,23 @@ result<void> arriving_file::verify(size_t chunk) {
   return content.failure();
 }
 
+const_bytes arriving_file::mapped(size_t chunk) const {
+  return content_.view().subspan(chunk * chunk_bytes, bytes_of(chunk));
+}
+
+result<void> arriving_file::look_again(size_t chunk) const {
+  if (in_memory_ || chunks_.matches(chunk, mapped(chunk)))
+    return {};
+  return wrong(chunk, mapped(chunk));
+}
+
 /// A chunk as it is on the disk. Of what is to be copied it is there until this
 /// thread asks for the next.
 result<const_bytes> arriving_file::find(size_t chunk) const {
   auto begin = chunk * chunk_bytes;
   auto n = bytes_of(chunk);
   if (!in_memory_)
-    return content_.view().subspan(begin, n);
+    return mapped(chunk);
   thread_local std::vector<std::byte> part;
   part.resize(chunk_bytes);
   for (size_t have = 0; have < n;) {
@@ -160,14 +176,21 @@ result<const_bytes> arriving_file::find(size_t chunk) const {
   return const_bytes{part}.first(n);
 }
 
+error arriving_file::wrong(size_t chunk, const_bytes content) const {
+  auto begin = chunk * chunk_bytes;
+  return {ec::bad_config, path_ + ": its bytes " + std::to_string(begin)
+                            + " to " + std::to_string(begin + content.size())
+                            + " have the SHA-256 " + short_hex(sha256(content))
+                            + ", expected "
+                            + short_hex(chunks_.hash_of(chunk))};
+}
+
 /// What a chunk that was claimed is said to be: if that is right, it is there.
 result<void> arriving_file::take(size_t chunk, const_bytes content) {
   auto begin = chunk * chunk_bytes;
   if (!chunks_.matches(chunk, content)) {
     miss(chunk);
-    return error{ec::bad_config, path_ + ": its bytes from "
-                                   + std::to_string(begin)
-                                   + " on have not the SHA-256 they should"};
+    return wrong(chunk, content);
   }
   if (in_memory_ && !write_at(written_, begin, content)) {
     auto why = no_memory(path_, "get memory for it");

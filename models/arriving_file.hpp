@@ -53,6 +53,10 @@ public:
   /// cannot be read; overloaded as put's.
   result<void> verify(size_t chunk);
 
+  /// Whether a chunk that is there is as it was verified: in memory always, on
+  /// the disk as long as nothing changes it. Errors: bad_config.
+  result<void> look_again(size_t chunk) const;
+
   /// It is not going to be whole: whoever waits now or later for what is not
   /// there hears why.
   void give_up(error why);
@@ -107,6 +111,8 @@ private:
 
   size_t bytes_of(size_t chunk) const;
   bool claim(size_t chunk);
+  const_bytes mapped(size_t chunk) const;
+  error wrong(size_t chunk, const_bytes content) const;
   result<const_bytes> find(size_t chunk) const;
   result<void> take(size_t chunk, const_bytes content);
   void miss(size_t chunk);

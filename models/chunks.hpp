@@ -74,6 +74,7 @@ public:
   bool matches(size_t chunk, const_bytes content) const {
     return sha256(content) == hashes_.at(chunk);
   }
+  const sha256_digest& hash_of(size_t chunk) const { return hashes_.at(chunk); }
 
 private:
   std::vector<sha256_digest> hashes_;

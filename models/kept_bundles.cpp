@@ -43,8 +43,8 @@ bool is_none(const std::string& path, const error& why) {
 
 } // namespace
 
-std::vector<kept_bundles::entry> kept_bundles::list() {
-  std::vector<entry> out;
+kept_bundles::listing kept_bundles::list() {
+  listing out;
   std::vector<std::string> wrong;
   std::error_code failed;
   auto now = fs::file_time_type::clock::now();
@@ -61,13 +61,15 @@ std::vector<kept_bundles::entry> kept_bundles::list() {
     std::error_code unknown;
     auto since = i->last_write_time(unknown);
     if (x && travelling::id_of(*x) == content)
-      out.push_back({content, std::move(x->info), unknown ? 0ns : now - since});
+      out.good.push_back(
+        {content, std::move(x->info), unknown ? 0ns : now - since});
     else if (x || is_none(path_of(content), x.failure())) {
       log_event(
         log_level::error, "cache", "dropped",
         {{"content", content},
          {"error", x ? "its manifest is another's" : x.failure().text}});
       wrong.push_back(content);
+      ++out.broken;
     }
   }
   for (auto& name : wrong)

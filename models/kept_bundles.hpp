@@ -24,9 +24,14 @@ public:
     nanoseconds idle{0}; ///< since it was written, or opened last
   };
 
+  struct listing {
+    std::vector<entry> good;
+    size_t broken = 0; ///< that had been one
+  };
+
   /// What is there. Takes away what is none, such as what a crash left half
   /// written; what cannot be looked at now is left.
-  std::vector<entry> list();
+  listing list();
 
   /// Whether a bundle's directory is one of these.
   bool is_one(const std::string& directory) const {

@@ -114,30 +114,33 @@ struct metrics::impl {
   Family<Histogram>& start_seconds = histogram_family(
     "millrace_start_seconds",
     "Time from the order to start a replica until it can run,"
-    " by model and where its bytes were: memory, disk, hosts.");
+    " by model and where its bytes were: memory, disk, hosts, stores.");
   Family<Gauge>& cache_bytes =
     gauge_family("millrace_cache_bytes",
-                 "Bytes of models that this host has room for, by tier.");
+                 "Bytes of models that this node keeps, or has taken room for,"
+                 " by tier; what nodes of one host share each of them counts.");
   Family<Gauge>& cache_limit =
     gauge_family("millrace_cache_limit_bytes",
                  "Bytes of models that there may be, by tier; 0: no limit.");
   Family<Counter>& cache_fetches =
     counter_family("millrace_cache_fetches_total",
                    "Models that replicas of this host asked for, by where they"
-                   " were found: memory, disk, hosts, nowhere.");
+                   " were found: memory, disk, hosts (other nodes of this one,"
+                   " too), stores, nowhere.");
   Family<Counter>& cache_evictions =
     counter_family("millrace_cache_evictions_total",
-                   "Models that left a tier and that nobody used, by tier.");
+                   "Models that made way for others, by tier.");
   Family<Counter>& cache_quarantined =
     counter_family("millrace_cache_quarantined_total",
-                   "Bundles found broken on the disk, and used no more.");
+                   "Times that a bundle was found broken on the disk.");
   Family<Counter>& model_bytes =
     counter_family("millrace_model_bytes_total",
-                   "Bytes of models between hosts, by direction.");
+                   "Bytes of models to hosts, and from hosts and stores, by"
+                   " direction.");
   Family<Counter>& sources_lost =
     counter_family("millrace_sources_lost_total",
-                   "Hosts and stores that were lost, or gave nothing, while a"
-                   " model came from them.");
+                   "Times that a host or store was lost, refused, or gave wrong"
+                   " bytes while a model came from there.");
   Family<Gauge>& process_cpu = gauge_family(
     "millrace_process_cpu_seconds", "Time of cores this process has used.");
   Family<Gauge>& process_memory =

@@ -69,7 +69,7 @@ enum class phase : uint8_t { queue, execute, total };
 enum class cache_tier : uint8_t { memory, disk };
 
 /// Where what a host needed was found.
-enum class found_in : uint8_t { memory, disk, hosts, nowhere };
+enum class found_in : uint8_t { memory, disk, hosts, stores, nowhere };
 
 constexpr auto names_of(phase) {
   return name_table{"queue", "execute", "total"};
@@ -78,7 +78,7 @@ constexpr auto names_of(cache_tier) {
   return name_table{"memory", "disk"};
 }
 constexpr auto names_of(found_in) {
-  return name_table{"memory", "disk", "hosts", "nowhere"};
+  return name_table{"memory", "disk", "hosts", "stores", "nowhere"};
 }
 
 /// Whether numbers are kept; where nobody can read them they cost nothing.

@@ -20,6 +20,7 @@ void cache_state::start(cache_actor::stateful_pointer<cache_state> me,
                         cache_options options) {
   self_ = me;
   options_ = std::move(options);
+  figures_.emplace(*options_.counts);
   auto clock = [this] { return now(); };
   memory_.emplace(options_.memory.value, options_.evict, clock);
   set_common_handlers(me);
@@ -28,9 +29,7 @@ void cache_state::start(cache_actor::stateful_pointer<cache_state> me,
     tell_owner();
   });
   options_.reader->watch(
-    [tell = teller<bundle_list>(self_)](auto models, auto unusable) {
-      tell({std::move(models), {}, std::move(unusable)});
-    },
+    teller<disk_listing>(self_),
     [tell = teller<content_broken>(self_)](auto& x, auto& why) {
       tell({describe(x, {}).content, x.directory,
             std::make_shared<const error>(why)});
@@ -44,9 +43,7 @@ void cache_state::start(cache_actor::stateful_pointer<cache_state> me,
   if (!options_.keeper)
     return;
   tier_.emplace(options_.disk.value, options_.evict, clock);
-  options_.keeper->list([tell = teller<kept_list>(self_)](auto models) {
-    tell({std::move(models)});
-  });
+  options_.keeper->list(teller<kept_list>(self_));
 }
 
 timestamp cache_state::now() const {
@@ -60,14 +57,19 @@ caf::result<fetched> cache_state::on_fetch(const fetch& x) {
   key k{x.model, x.version, x.content};
   if (auto i = open_.find(k); i != open_.end() && is_current(k, i->second))
     if (auto content = i->second.content.lock(); content && is_good(*content)) {
-      if (auto room = make_room_for_more(i->second, x); !room)
-        return to_caf(room.failure());
-      bring(i->second, x);
-      use(i->second.from, i->second.info.content, by);
+      auto& there = i->second;
+      auto room = make_room_for_more(there, x);
       tell_owner();
-      auto there = is_in_memory(i->second.from) ? "memory" : "disk";
-      count_fetch(where_found(there), by);
-      return fetched{std::move(content), i->second.info, there};
+      auto from = !is_in_memory(there.from) ? "disk"
+                  : is_whole(*content)      ? "memory"
+                                            : there.giver;
+      count_fetch(room ? where_found(from) : found_in::nowhere, by);
+      if (!room)
+        return to_caf(room.failure());
+      bring(there, x);
+      use(there.from, there.info.content, by);
+      tell_owner();
+      return fetched{std::move(content), there.info, from};
     }
   auto promise = self_->make_response_promise<fetched>();
   auto [i, fresh] = opening_.try_emplace(k);
@@ -116,6 +118,14 @@ bool cache_state::is_relay(const caf::strong_actor_ptr& x) const {
   return relay && x && relay.address() == x->address();
 }
 
+/// To ask it for something: it is known when it is lost.
+relay_actor cache_state::find_relay() {
+  auto relay = options_.find_relay();
+  if (relay && relays_.insert(relay.address()).second)
+    self_->monitor(relay);
+  return relay;
+}
+
 /// One that came with an error is opened anew.
 bool cache_state::is_good(const bundle& x) {
   return !x.weights_file || !x.weights_file->is_given_up();
@@ -141,10 +151,10 @@ uint64_t cache_state::bytes_there(const bundle& x) {
 /// Has the weights come that somebody needs, from where the bundle is from.
 void cache_state::bring(const entry& from, const fetch& x) {
   if (from.from != place::hosts) // the disk
-    return options_.reader->bring(from.content.lock(), x.layers);
+    return options_.reader->bring(from.content.lock(), x.layers, x.rank);
   if (auto content = from.content.lock(); content && is_whole(*content))
     return;
-  if (auto relay = options_.find_relay())
+  if (auto relay = find_relay())
     self_->request(relay, arrival_patience, x)
       .then([](const fetched&) { /* who asked has it */ },
             [](const caf::error&) { /* the bundle says it */ });
@@ -172,12 +182,12 @@ void cache_state::on_opened(const bundle_opened& x) {
     log_event(log_level::error, "cache", "broken_bundle",
               {{"error", to_string(found.failure())}});
   auto is_wrong = !found && found.failure().code == ec::bad_config;
-  if (is_wrong)
-    options_.counts->cache_quarantined().add();
-  if (x.kept && is_wrong && tier_->has(x.wanted))
+  if (x.kept && is_wrong && tier_->has(x.wanted)) {
+    figures_->quarantined.add();
     drop_kept(x.wanted);
-  else if (!x.kept && is_wrong)
-    note_broken(x.model, x.version);
+  } else if (auto* here = find_here(x.model, x.version);
+             !x.kept && is_wrong && here != nullptr && !here->content.empty())
+    note_broken(here->content, found.failure());
   if (sought.waiting.empty())
     return settle(k, error{ec::cancelled, "nobody waits for it", {}},
                   place::disk);
@@ -203,10 +213,8 @@ void cache_state::get_elsewhere(const key& k) {
   auto& sought = opening_.at(k);
   if (auto room = make_room(sought); !room)
     return settle(k, room.failure(), place::hosts);
-  auto relay = options_.find_relay();
+  auto relay = find_relay();
   auto address = relay.address();
-  if (relays_.insert(address).second)
-    self_->monitor(relay);
   auto number = ++asked_relay_;
   sought.at_relay = number;
   auto take = [this, k, address, number](const result<fetched>& y) {
@@ -226,13 +234,13 @@ void cache_state::get_elsewhere(const key& k) {
 
 /// Files have changed where people put bundles: what could not be opened there,
 /// and is to come from others, may have been mended.
-void cache_state::open_what_is_back() {
-  broken_.clear();
+void cache_state::open_what_is_back(const std::set<std::string>& changed) {
   for (auto& k : at_relay()) {
     auto& [model, version, wanted] = k;
     auto& sought = opening_.at(k);
     auto* here = find_here(model, version);
-    if (here == nullptr || here->content != wanted || sought.waiting.empty())
+    if (here == nullptr || here->content != wanted || !changed.contains(wanted)
+        || sought.waiting.empty())
       continue;
     sought.at_relay.reset();
     sought.room.reset();
@@ -249,24 +257,23 @@ void cache_state::settle(const key& k, result<fetched> found, place from) {
       found = room.failure();
   if (found && is_in_memory(from)) {
     auto& x = arrivals_[content];
-    if (x.bytes && is_good(*x.bytes)) // under another name, too
+    if (x.bytes && is_good(*x.bytes)) { // under another name, or from before
       found->content = x.bytes;
-    else
+      from = x.from;
+    } else
       x = {found->content, describe(*found->content, {}),
            now(),          from,
            x.layers,       {}};
   }
   if (found) {
     std::erase_if(open_, [](auto& x) { return x.second.content.expired(); });
-    open_[k] = {found->content, found->info, from};
+    open_[k] = {found->content, found->info, from, found->from};
   }
   for (auto& [promise, what, by] : sought.waiting) {
-    count_fetch(found ? where_found(found->from) : found_in::nowhere, by);
-    if (!found) {
-      promise.deliver(to_caf(found.failure()));
-      continue;
-    }
-    if (auto room = make_room_for_more(open_[k], what); !room) {
+    auto room = found ? make_room_for_more(open_[k], what)
+                      : result<void>{found.failure()};
+    count_fetch(room ? where_found(found->from) : found_in::nowhere, by);
+    if (!room) {
       promise.deliver(to_caf(room.failure()));
       continue;
     }
@@ -308,31 +315,45 @@ std::vector<model_info> cache_state::all_from_others() const {
 }
 
 /// What others need is counted where it is needed.
-void cache_state::count_fetch(found_in where,
-                              const caf::strong_actor_ptr& by) const {
+void cache_state::count_fetch(found_in where, const caf::strong_actor_ptr& by) {
   if (!is_relay(by))
-    options_.counts->cache_fetches(where).add();
+    figures_->fetches.at(where).add();
 }
 
-void cache_state::show() {
-  auto set = [this](cache_tier tier, const cache_book& x) {
-    options_.counts->cache_bytes(tier).set(static_cast<double>(x.held()));
-    options_.counts->cache_limit_bytes(tier).set(
-      static_cast<double>(x.capacity()));
+cache_state::figures::figures(metrics& x)
+  : memory{x.cache_bytes(cache_tier::memory),
+           x.cache_limit_bytes(cache_tier::memory),
+           x.cache_evictions(cache_tier::memory)},
+    disk{x.cache_bytes(cache_tier::disk), x.cache_limit_bytes(cache_tier::disk),
+         x.cache_evictions(cache_tier::disk)},
+    quarantined(x.cache_quarantined()) {
+  for (size_t i = 0; i < names_of(found_in{}).size(); ++i) {
+    auto where = static_cast<found_in>(i);
+    fetches.emplace(where, x.cache_fetches(where));
+  }
+}
+
+void cache_state::figures::show(const cache_book& in_memory,
+                                const kept_tier* on_disk) {
+  auto set = [](tier& to, const cache_book& x) {
+    to.bytes.set(static_cast<double>(x.held()));
+    to.limit.set(static_cast<double>(x.capacity()));
   };
-  set(cache_tier::memory, *memory_);
-  if (tier_)
-    set(cache_tier::disk, tier_->book());
+  set(memory, in_memory);
+  if (on_disk != nullptr)
+    set(disk, on_disk->book());
 }
 
 /// Once it is known what people put here; after each message that may have
 /// changed something.
 void cache_state::tell_owner() {
-  show();
+  figures_->show(*memory_, tier_ ? &*tier_ : nullptr);
   if (!listed_)
     return;
   bundle_list all{on_disk_, all_from_others(), unusable_, memory_to_tell(),
                   memory_->list()};
+  for (auto& [content, why] : broken_)
+    all.unusable.push_back(why);
   if (told_ == all)
     return;
   told_ = std::move(all);

@@ -14,16 +14,16 @@ class bundle_reader {
 public:
   virtual ~bundle_reader() = default;
   using opened = std::function<void(result<fetched>)>;
-  /// What there is, and why what else is there cannot be used.
-  using changed = std::function<void(std::vector<model_info>,
-                                     std::vector<std::string> unusable)>;
+  using changed = std::function<void(disk_listing)>;
   /// All but the weights is verified then; these are to be verified where they
   /// lie, or to come into memory.
   virtual void open(const std::string& model, uint64_t version, verify how,
                     opened done) = 0;
   /// Verifies the weights of these layers of an opened bundle ({0, 0}: of all),
-  /// after those that it was asked for before. Who needs them asks the bundle.
-  virtual void bring(std::shared_ptr<const bundle> x, layer_range layers) = 0;
+  /// after those that it was asked for before, and those of higher rank. Who
+  /// needs them asks the bundle.
+  virtual void bring(std::shared_ptr<const bundle> x, layer_range layers,
+                     transfer_rank rank) = 0;
   /// Tells what there is, now and whenever that changes; and, of what it was
   /// asked to bring, what was found to be broken. Only who asked last is told.
   using broken = std::function<void(const bundle& x, const error& why)>;
@@ -35,7 +35,7 @@ public:
 class bundle_keeper {
 public:
   virtual ~bundle_keeper() = default;
-  using listed = std::function<void(std::vector<kept_bundle>)>;
+  using listed = std::function<void(kept_list)>;
   virtual void list(listed done) = 0;
   /// As a reader does.
   virtual void open(const std::string& content, verify how,

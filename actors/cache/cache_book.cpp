@@ -2,7 +2,6 @@
 #include "actors/cache/cache_book.hpp"
 
 #include <algorithm>
-#include <tuple>
 
 #include "runtime/units.hpp"
 
@@ -43,15 +42,14 @@ double cache_book::price(const entry& x, timestamp now) const {
 
 std::vector<std::string> cache_book::choose(uint64_t bytes) const {
   auto now = now_();
-  using candidate = std::tuple<bool, double, std::string>;
-  std::vector<candidate> all;
+  std::vector<std::pair<double, std::string>> all;
   for (auto& [content, x] : entries_)
     if (x->may_go())
-      all.emplace_back(x->is.loaded, price(*x, now), content);
+      all.emplace_back(price(*x, now), content);
   std::sort(all.begin(), all.end());
   std::vector<std::string> out;
   uint64_t freed = 0;
-  for (auto& [loaded, price, content] : all) {
+  for (auto& [price, content] : all) {
     if (freed >= bytes)
       break;
     freed += entries_.at(content)->is.bytes;
@@ -102,9 +100,11 @@ void cache_book::adopt(const std::string& content, const worth& x,
 result<std::vector<std::string>> cache_book::make_room(uint64_t bytes) {
   if (fits(bytes))
     return std::vector<std::string>{};
-  std::vector<std::string> out;
-  if (bytes <= capacity_)
-    out = choose(held_ + bytes - capacity_);
+  if (bytes > capacity_)
+    return error{ec::overloaded, "no room for " + format_bytes(bytes)
+                                   + ": there may be " + format_bytes(capacity_)
+                                   + " in all"};
+  auto out = choose(held_ + bytes - capacity_);
   if (out.empty())
     return error{ec::overloaded, "no room for " + format_bytes(bytes) + ": "
                                    + format_bytes(held_) + " of "

@@ -49,9 +49,6 @@ public:
     double seconds = 0; ///< that it takes to get it again
     /// Nobody else has it, and nobody could give it again: it stays.
     bool last_copy = false;
-    /// It is what a process has loaded: what that was loaded from goes before
-    /// it (FP-40).
-    bool loaded = false;
   };
 
   /// A content is in use for as long as this lives. Of one that was dropped

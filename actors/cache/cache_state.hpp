@@ -17,7 +17,7 @@ struct cache_state {
 
   caf::result<fetched> on_fetch(const fetch& x);
   void on_opened(const bundle_opened& x);
-  void on_listed(const bundle_list& x);
+  void on_listed(const disk_listing& x);
   void on_kept_list(const kept_list& x);
   void on_whole(const content_whole& x);
   void on_kept(const content_kept& x);
@@ -40,6 +40,20 @@ struct cache_state {
              cache_options options);
 
 private:
+  /// What of it metrics show; there from the start, so that whoever reads them
+  /// sees the first change, too.
+  struct figures {
+    explicit figures(metrics& x);
+    void show(const cache_book& memory, const kept_tier* disk);
+    struct tier {
+      gauge bytes, limit;
+      counter evictions;
+    };
+    tier memory, disk;
+    std::map<found_in, counter> fetches;
+    counter quarantined;
+  };
+
   /// A model, its version, and the content that is meant, if one is.
   using key = std::tuple<std::string, uint64_t, std::string>;
 
@@ -59,6 +73,7 @@ private:
     std::weak_ptr<const bundle> content;
     model_info info;
     place from = place::disk;
+    std::string giver; ///< as in fetched, of what has not come yet
   };
 
   /// One in memory, or on its way there.
@@ -93,6 +108,7 @@ private:
   const model_info* find_here(const std::string& model, uint64_t version) const;
   bool is_current(const key& k, const entry& x) const;
   bool is_relay(const caf::strong_actor_ptr& x) const;
+  relay_actor find_relay();
   void open_here(const key& k);
   bool make_room_to_read(const key& k, const model_info* from);
   uint64_t memory_to_tell() const;
@@ -101,26 +117,26 @@ private:
   void limit_memory();
   void give_back(opening& x);
   void get_elsewhere(const key& k);
-  void open_what_is_back();
+  void open_what_is_back(const std::set<std::string>& changed);
   std::string model_of(const std::string& content) const;
   result<void> make_room(opening& x);
   result<void> make_room_as_told(const fetched& x);
   result<void> make_room_for_more(const entry& from, const fetch& x);
   result<void> grow(const std::string& content, uint64_t bytes);
+  void evict(const std::vector<std::string>& contents);
   void forget(const std::string& content);
   void adopt(const contents_here& x);
   void use(place from, const std::string& content,
            const caf::strong_actor_ptr& by);
   void watch_until_whole(const std::string& content, const bundle& x);
   void drop_kept(const std::string& content);
-  void note_broken(const std::string& model, uint64_t version);
+  void note_broken(const std::string& content, const error& why);
   void disk_changed();
   void keep_last_copies();
   bundle_list list() const;
   cached_bundle describe_on_disk(const model_info& x, cache_place place) const;
   void tell_owner();
-  void show();
-  void count_fetch(found_in where, const caf::strong_actor_ptr& by) const;
+  void count_fetch(found_in where, const caf::strong_actor_ptr& by);
   std::vector<model_info> all_from_others() const;
   void on_down(const caf::down_msg& x);
   std::vector<key> at_relay() const;
@@ -130,13 +146,14 @@ private:
 
   cache_actor::stateful_pointer<cache_state> self_ = nullptr;
   cache_options options_;
+  std::optional<figures> figures_;
   std::map<key, entry> open_;
   std::optional<cache_book> memory_;
   std::map<std::string, arrival> arrivals_; ///< what is in it, by content
   std::set<std::string> last_copies_;       ///< contents that no other host has
   std::optional<kept_tier> tier_; ///< on the disk; none: nothing is kept there
-  /// Contents that are, where people put them, until files there change.
-  std::set<std::string> broken_;
+  /// Why contents are, where people put them, until their files change.
+  std::map<std::string, std::string> broken_;
   /// Who uses what. An actor may use one twice.
   std::multimap<caf::actor_addr, cache_book::lease> users_;
   std::set<caf::actor_addr> relays_; ///< that were asked for something

@@ -16,11 +16,13 @@ public:
 
   void list(listed done) override {
     thread_.post([this, done = std::move(done)] {
-      std::vector<kept_bundle> out;
-      for (auto& x : bundles_.list()) {
+      kept_list out;
+      auto found = bundles_.list();
+      out.broken = found.broken;
+      for (auto& x : found.good) {
         auto info = describe(x.info, {});
         info.content = x.content;
-        out.push_back({std::move(info), to_us(x.idle)});
+        out.bundles.push_back({std::move(info), to_us(x.idle)});
       }
       done(std::move(out));
     });

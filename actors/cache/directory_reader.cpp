@@ -48,7 +48,8 @@ constexpr auto look_again = 2000ms;
 
 /// While another process of the host reads a bundle into memory.
 constexpr auto try_again = 50ms;
-constexpr int most_tries = 600;
+constexpr auto longest_wait = 30s;
+constexpr auto longest_try = 200ms; ///< see host_memory.cpp
 
 class directory_reader : public bundle_reader {
 public:
@@ -61,7 +62,7 @@ public:
   void open(const std::string& model, uint64_t version, verify how,
             opened done) override {
     thread_.post([this, model, version, how, done = std::move(done)] {
-      open_soon(model, version, how, done, most_tries);
+      open_soon(model, version, how, done, 0ns);
     });
   }
 
@@ -78,16 +79,19 @@ public:
     });
   }
 
-  void bring(std::shared_ptr<const bundle> x, layer_range layers) override {
-    thread_.post([this, x = std::move(x), layers] {
+  void bring(std::shared_ptr<const bundle> x, layer_range layers,
+             transfer_rank rank) override {
+    thread_.post([this, x = std::move(x), layers, rank] {
       if (!x->weights_file)
         return;
       // Whether there are such layers is for who asked to say.
       auto all = x->info.layers.size();
       auto last = layers.last == 0 ? all : std::min(layers.last, all);
       auto first = std::min(layers.first, last);
-      wanted_.push_back({x, chunks_of(*x, first, last)});
-      if (wanted_.size() == 1)
+      auto after = std::find_if(wanted_.begin(), wanted_.end(),
+                                [&](auto& y) { return y.rank > rank; });
+      wanted_.insert(after, {x, chunks_of(*x, first, last), rank});
+      if (!std::exchange(verifies_, true))
         verify_next();
     });
   }
@@ -97,6 +101,7 @@ private:
   struct wanted {
     std::weak_ptr<const bundle> what;
     chunk_range chunks;
+    transfer_rank rank;
   };
 
   void look() {
@@ -106,33 +111,48 @@ private:
     std::vector<model_info> now;
     for (auto& x : found.good)
       now.push_back(describe(x.content, x.aliases));
-    auto stamps = stamps_of(now);
-    if (told_ && *told_ == now && stamps_ == stamps && !news)
+    std::vector<std::string> changed;
+    std::map<std::string, stamps> files;
+    for (auto& x : now) {
+      auto folder = folder_of(x.model, x.version);
+      auto& its = files[folder] = stamps_of(folder);
+      if (auto i = files_.find(folder); i == files_.end() || i->second != its)
+        changed.push_back(x.content);
+    }
+    files_ = std::move(files);
+    if (told_ && *told_ == now && changed.empty() && !news)
       return;
     told_ = now;
-    stamps_ = std::move(stamps);
-    tell_(std::move(now), {reported_.begin(), reported_.end()});
+    tell_({std::move(now), {reported_.begin(), reported_.end()}, changed});
   }
 
   /// When no other process of the host reads it into memory, or when one has.
   /// One that takes too long may stand still: then it is used where it lies.
   void open_soon(const std::string& model, uint64_t version, verify how,
-                 const opened& done, int tries) {
+                 const opened& done, nanoseconds waited) {
     auto x = open_now(model, version, how);
     if (x || x.failure().code != ec::conflict)
       return done(std::move(x));
-    if (tries == 0)
+    if (waited >= longest_wait)
       return done(open_now(model, version, verify::all_but_weights));
-    thread_.post_after(try_again, [this, model, version, how, done, tries] {
-      open_soon(model, version, how, done, tries - 1);
+    // Others wait while one is asked that stands still: it is asked less often.
+    auto pause = std::clamp<nanoseconds>(waited / 4, try_again, 20 * try_again);
+    waited += pause + longest_try;
+    thread_.post_after(std::chrono::ceil<milliseconds>(pause), [=, this] {
+      open_soon(model, version, how, done, waited);
     });
   }
 
   result<fetched> open_now(const std::string& model, uint64_t version,
                            verify how) {
+    auto folder = folder_of(model, version);
+    auto files = stamps_of(folder); // which is opened as it is now, or later
     auto x = store_.open(model, std::to_string(version), how, memory_);
-    if (!x)
+    if (!x) {
+      if (auto i = files_.find(folder); i != files_.end())
+        i->second = std::move(files);
       return x.failure();
+    }
     auto aliases = store_.aliases(model);
     if (!aliases)
       return aliases.failure();
@@ -147,9 +167,11 @@ private:
   /// Verifies a chunk and comes back for the next, so that whoever has
   /// something to open need not wait for all of them.
   void verify_next() {
-    if (wanted_.empty())
+    if (wanted_.empty()) {
+      verifies_ = false;
       return;
-    auto& [what, chunks] = wanted_.front();
+    }
+    auto& [what, chunks, rank] = wanted_.front();
     auto content = what.lock();
     if (!content || chunks.size() == 0
         || content->weights_file->is_given_up()) {
@@ -171,21 +193,22 @@ private:
 
   /// Of a file: its size, and when it was changed, or moved there.
   using stamp = std::array<int64_t, 3>;
+  using stamps = std::map<std::string, stamp>; ///< by path
 
-  /// Of all files of these bundles: who mends one changes nothing else.
-  std::map<std::string, stamp>
-  stamps_of(const std::vector<model_info>& bundles) const {
-    std::map<std::string, stamp> out;
-    for (auto& x : bundles) {
-      auto folder = folder_ + "/" + x.model + "/" + std::to_string(x.version);
-      std::error_code failed;
-      for (std::filesystem::directory_iterator i{folder, failed}, end;
-           !failed && i != end; i.increment(failed)) {
-        struct stat s {};
-        if (::stat(i->path().c_str(), &s) == 0)
-          out[i->path().string()] = {s.st_size, s.st_ctim.tv_sec,
-                                     s.st_ctim.tv_nsec};
-      }
+  std::string folder_of(const std::string& model, uint64_t version) const {
+    return folder_ + "/" + model + "/" + std::to_string(version);
+  }
+
+  /// Of all files of a bundle: who mends one changes nothing else.
+  static stamps stamps_of(const std::string& folder) {
+    stamps out;
+    std::error_code failed;
+    for (std::filesystem::recursive_directory_iterator i{folder, failed}, end;
+         !failed && i != end; i.increment(failed)) {
+      struct stat s {};
+      if (::stat(i->path().c_str(), &s) == 0)
+        out[i->path().string()] = {s.st_size, s.st_ctim.tv_sec,
+                                   s.st_ctim.tv_nsec};
     }
     return out;
   }
@@ -220,8 +243,9 @@ private:
   // What follows is used on the thread.
   std::set<std::string> reported_;
   std::optional<std::vector<model_info>> told_;
-  std::map<std::string, stamp> stamps_; ///< as of then
-  std::deque<wanted> wanted_;
+  std::map<std::string, stamps> files_; ///< of bundles, by folder
+  std::deque<wanted> wanted_;           ///< by rank
+  bool verifies_ = false;               ///< one of them after the other
   changed tell_;
   broken tell_broken_;
   worker_thread thread_;

@@ -4,12 +4,14 @@
 /// What a CACHE has on the disk: of what others gave it keeps what there is
 /// room for.
 
+#include <algorithm>
+
 #include "actors/cache/cache_state.hpp"
 #include "runtime/log.hpp"
 
 namespace millrace {
 
-void cache_state::on_listed(const bundle_list& x) {
+void cache_state::on_listed(const disk_listing& x) {
   on_disk_ = x.models;
   unusable_ = x.unusable;
   for (auto& [k, e] : open_) // what is called how may have changed
@@ -17,13 +19,22 @@ void cache_state::on_listed(const bundle_list& x) {
         here != nullptr && here->content == e.info.content)
       e.info = *here;
   listed_ = true;
-  open_what_is_back();
+  std::set<std::string> changed{x.changed.begin(), x.changed.end()};
+  std::erase_if(broken_, [&](auto& y) {
+    return changed.contains(y.first)
+           || std::none_of(on_disk_.begin(), on_disk_.end(),
+                           [&](auto& z) { return z.content == y.first; });
+  });
+  open_what_is_back(changed);
   disk_changed();
 }
 
 void cache_state::on_kept_list(const kept_list& x) {
-  for (auto& content : tier_->adopt(x.bundles))
+  auto gone = tier_->adopt(x.bundles);
+  for (auto& content : gone)
     options_.keeper->drop(content);
+  figures_->disk.evictions.add(static_cast<double>(gone.size()));
+  figures_->quarantined.add(static_cast<double>(x.broken));
   if (!x.bundles.empty())
     log_event(log_level::info, "cache", "adopted",
               {{"bundles", std::to_string(tier_->all().size())}});
@@ -50,6 +61,8 @@ void cache_state::on_whole(const content_whole& x) {
     return;
   auto& bytes = i->second.bytes;
   auto gone = tier_->begin(describe(*bytes, {}));
+  if (!gone && gone.failure().code == ec::conflict)
+    return; // it is kept already
   if (!gone) {
     log_event(log_level::info, "cache", "not_kept",
               {{"model", bytes->info.name},
@@ -59,8 +72,7 @@ void cache_state::on_whole(const content_whole& x) {
   }
   for (auto& content : *gone)
     drop_kept(content);
-  options_.counts->cache_evictions(cache_tier::disk)
-    .add(static_cast<double>(gone->size()));
+  figures_->disk.evictions.add(static_cast<double>(gone->size()));
   i->second.written = memory_->use(x.content);
   options_.keeper->keep(
     bytes, [content = x.content, tell = teller<content_kept>(self_)](auto how) {
@@ -101,26 +113,26 @@ void cache_state::on_broken(const content_broken& x) {
             {{"model", model_of(x.content)},
              {"content", x.content},
              {"error", x.why->text}});
-  options_.counts->cache_quarantined().add();
   if (x.content.empty()) // of an earlier format: nobody else has it
     return;
   auto is_kept = options_.keeper && options_.keeper->is_its_own(x.directory);
   if (!is_kept)
-    broken_.insert(x.content);
-  else if (tier_->has(x.content))
+    note_broken(x.content, *x.why);
+  else if (tier_->has(x.content)) {
+    figures_->quarantined.add();
     drop_kept(x.content);
-  disk_changed();
+  }
   if (auto i = arrivals_.find(x.content);
       i != arrivals_.end() && i->second.from == place::read)
     forget(x.content);
 }
 
-/// What people put here under that name is no bundle: nobody is to count on it.
-void cache_state::note_broken(const std::string& model, uint64_t version) {
-  auto* here = find_here(model, version);
-  if (here != nullptr && !here->content.empty()
-      && broken_.insert(here->content).second)
-    disk_changed();
+/// What people put here is no bundle: nobody is to count on it.
+void cache_state::note_broken(const std::string& content, const error& why) {
+  if (!broken_.try_emplace(content, why.text).second)
+    return;
+  figures_->quarantined.add();
+  disk_changed();
 }
 
 /// What others can get from the disk here.

@@ -65,8 +65,7 @@ void cache_state::limit_memory() {
 /// Others may have come to need some of it.
 void cache_state::on_tick(tick) {
   if (auto left = memory_left(); left && *left < 0)
-    for (auto& content : memory_->shrink_to(limit_of_memory(*left)))
-      forget(content);
+    evict(memory_->shrink_to(limit_of_memory(*left)));
   limit_memory();
   self_->delayed_send(self_, look_at_memory, tick::value);
 }
@@ -107,8 +106,7 @@ bool cache_state::make_room_to_read(const key& k, const model_info* here) {
   if (!room)
     return false;
   sought.room = std::move(room->in_use);
-  for (auto& content : room->gone)
-    forget(content);
+  evict(room->gone);
   return true;
 }
 
@@ -158,8 +156,7 @@ result<void> cache_state::make_room(opening& sought) {
   if (!room)
     return std::move(room.failure()).within("memory for models");
   sought.room = std::move(room->in_use);
-  for (auto& content : room->gone)
-    forget(content);
+  evict(room->gone);
   auto [i, fresh] = arrivals_.try_emplace(x.content);
   i->second.used = now();
   if (fresh) {
@@ -199,8 +196,7 @@ result<void> cache_state::grow(const std::string& content, uint64_t bytes) {
   auto gone = memory_->grow(content, bytes);
   if (!gone)
     return std::move(gone.failure()).within("memory for models");
-  for (auto& x : *gone)
-    forget(x);
+  evict(*gone);
   return {};
 }
 
@@ -215,15 +211,19 @@ std::string cache_state::model_of(const std::string& content) const {
   return tier_ && tier_->has(content) ? tier_->all().at(content).model : "";
 }
 
+/// They make way for others.
+void cache_state::evict(const std::vector<std::string>& contents) {
+  figures_->memory.evictions.add(static_cast<double>(contents.size()));
+  for (auto& content : contents)
+    forget(content);
+}
+
 void cache_state::forget(const std::string& content) {
   if (memory_->users_of(content) > 0)
     return;
-  if (auto i = arrivals_.find(content);
-      i != arrivals_.end() && i->second.bytes) {
-    options_.counts->cache_evictions(cache_tier::memory).add();
+  if (auto i = arrivals_.find(content); i != arrivals_.end() && i->second.bytes)
     log_event(log_level::info, "cache", "evicted",
               {{"model", model_of(content)}, {"content", content}});
-  }
   memory_->drop(content);
   arrivals_.erase(content);
   if (auto relay = options_.find_relay())

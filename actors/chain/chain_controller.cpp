@@ -22,6 +22,9 @@ constexpr nanoseconds say_again = 1s;
 /// And less and less often, while that is of no use.
 constexpr nanoseconds seldom_again = 8s;
 
+/// A host keeps a last copy so long yet once another is told to.
+constexpr nanoseconds keeps_on = 2s;
+
 /// Whether all chunks of some ranges are in others; none at all means all.
 bool covers(const std::vector<chunk_range>& all,
             const std::vector<chunk_range>& some) {
@@ -255,23 +258,49 @@ std::vector<content_copies> chain_controller_state::copies() const {
   return out;
 }
 
+/// Of those that have it, one that need not have it in memory to keep it;
+/// empty: there is none that could be told.
+std::string chain_controller_state::best_keeper(const content_copies& x) const {
+  std::string out;
+  for (auto& node : x.hosts)
+    if (!is_store(node) && hosts_.at(node).relay) {
+      if (find(node, x.content)->on_disk)
+        return node;
+      if (out.empty())
+        out = node;
+    }
+  return out;
+}
+
 /// Hosts keep what nobody could give again. Where nobody has something for good
 /// one host is told so while there are others: they may all let it go at once.
+/// When another is told to, the one before it goes on for a while.
 void chain_controller_state::tell_last_copies() {
   std::map<std::string, last_copies> now;
   for (auto& [node, host] : hosts_)
     if (!is_store(node) && host.relay)
       now[node]; // it has none, as far as is known
+  auto keepers = std::exchange(keepers_, {});
   for (auto& x : copies()) {
     auto lasts = std::any_of(x.hosts.begin(), x.hosts.end(), [&](auto& node) {
       return find(node, x.content)->lasts;
     });
     if (lasts && x.hosts.size() > 1)
       continue;
-    auto first = std::find_if(x.hosts.begin(), x.hosts.end(),
-                              [&](auto& node) { return now.contains(node); });
-    if (first != x.hosts.end())
-      now[*first].contents.push_back(x.content);
+    auto best = best_keeper(x);
+    if (best.empty())
+      continue;
+    auto& keeper = keepers_[x.content] = keepers[x.content];
+    if (keeper.node != best)
+      keeper = {best, std::move(keeper.node), this->now()};
+    now[best].contents.push_back(x.content);
+    auto until = keeper.since + keeps_on;
+    if (std::count(x.hosts.begin(), x.hosts.end(), keeper.before) > 0
+        && this->now() < until) {
+      now[keeper.before].contents.push_back(x.content);
+      copies_changed_ = true;
+      plan_at(until);
+    }
   }
   for (auto& [node, last] : now) {
     auto [i, fresh] = last_said_.try_emplace(node, last);

@@ -40,6 +40,13 @@ private:
     uint64_t missing = 0; ///< as the node said then
   };
 
+  /// Of what nobody could give again.
+  struct keeper {
+    std::string node;
+    std::string before; ///< who was told to keep it until then
+    timestamp since;
+  };
+
   struct rate {
     double per_second = 0; ///< bytes
     timestamp since;
@@ -60,6 +67,7 @@ private:
   void learn_speeds(const chain_book& book);
   void hold_sources();
   std::vector<content_copies> copies() const;
+  std::string best_keeper(const content_copies& x) const;
   void tell_last_copies();
   std::optional<chain_book::standing> stands_in(const std::string& node,
                                                 const part& what) const;
@@ -79,6 +87,7 @@ private:
   by_content<order> said_;                             ///< last
   std::set<std::pair<std::string, std::string>> held_; ///< node, content
   std::map<std::string, last_copies> last_said_;       ///< by node
+  std::map<std::string, keeper> keepers_; ///< of last copies, by content
   /// By node, as standing has it, and when that was so.
   std::map<std::string, std::pair<double, timestamp>> speeds_;
   bool copies_changed_ = false;

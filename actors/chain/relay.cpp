@@ -33,6 +33,7 @@ void relay_state::start(relay_actor::stateful_pointer<relay_state> self,
   self_ = self;
   options_ = std::move(options);
   set_common_handlers(self);
+  sources_lost_ = options_.counts->sources_lost();
   options_.port->clear(); // of what one asked for that was lost
   options_.net->subscribe(caf::actor_cast<caf::strong_actor_ptr>(self->ctrl()),
                           "");
@@ -105,7 +106,7 @@ contents_here relay_state::on_get_contents() const {
 void relay_state::offer(const std::string& id, content& c) {
   std::shared_ptr<bulk_content> travels;
   if (c.bytes) {
-    auto made = make_bulk_content(c.bytes);
+    auto made = make_bulk_content(c.bytes, broken_teller(id, *c.bytes));
     if (!made)
       return;
     travels = std::move(*made);
@@ -113,6 +114,20 @@ void relay_state::offer(const std::string& id, content& c) {
   if (c.token.empty())
     c.token = options_.draw_token();
   options_.port->offer(id, c.token, std::move(travels));
+}
+
+std::function<void(const error&)>
+relay_state::broken_teller(const std::string& id, const bundle& x) {
+  return [id, folder = x.directory,
+          tell = teller<content_broken>(self_)](auto& why) {
+    tell({id, folder, std::make_shared<const error>(why)});
+  };
+}
+
+/// Its cache says then what is here yet.
+void relay_state::on_broken(const content_broken& x) {
+  if (auto cache = options_.net->resolve("./cache"))
+    self_->send(caf::actor_cast<cache_actor>(cache), x);
 }
 
 void relay_state::on_hold(const hold& x) {
@@ -231,7 +246,7 @@ void relay_state::pull(const std::string& id, content& c) {
   order.content = id;
   order.rank = c.rank;
   if (c.bytes)
-    if (auto known = make_bulk_content(c.bytes))
+    if (auto known = make_bulk_content(c.bytes, broken_teller(id, *c.bytes)))
       order.known = std::move(*known);
   // What `begin` makes `wanted` looks at, on the same thread.
   auto made = std::make_shared<std::shared_ptr<const bundle>>(c.bytes);
@@ -250,7 +265,7 @@ void relay_state::pull(const std::string& id, content& c) {
         tell_found(
           {id, y ? nullptr : std::make_shared<const error>(y.failure())});
       });
-    return make_bulk_content(std::move(x));
+    return make_bulk_content(std::move(x), [](auto&) { /* it is in memory */ });
   };
   order.wanted = [made, layers = c.layers](auto&) {
     return travelling::chunks_for(**made, layers.first, layers.last);
@@ -349,7 +364,7 @@ void relay_state::on_lost(const content_lost& x) {
   if (i == contents_.end())
     return;
   std::erase(i->second.from, x.node);
-  options_.counts->sources_lost().add();
+  sources_lost_->add();
   auto& text = x.why->text; // which may begin with its name
   i->second.last_loss = text.starts_with(x.node) ? text : x.node + ": " + text;
   log_event(log_level::warning, "relay", "source_lost",
@@ -432,6 +447,7 @@ holding relay_state::holding_of(const std::string& id, const content& c) const {
   out.trouble = c.last_loss;
   out.after = c.after;
   out.begun = c.bytes != nullptr;
+  out.on_disk = c.here;
   return out;
 }
 
@@ -473,6 +489,7 @@ relay(relay_actor::stateful_pointer<relay_state> self, relay_options options) {
     [&s](const content_found& x) { s.on_found(x); },
     [&s](const content_got& x) { s.on_got(x); },
     [&s](const content_lost& x) { s.on_lost(x); },
+    [&s](const content_broken& x) { s.on_broken(x); },
     [&s](tick) { s.on_tick(); },
   };
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 
 #include "actors/chain/relay.hpp"
@@ -26,6 +27,7 @@ struct relay_state {
   void on_found(const content_found& x);
   void on_got(const content_got& x);
   void on_lost(const content_lost& x);
+  void on_broken(const content_broken& x);
   void on_peer_up(const peer_up& x);
   void on_peer_down(const peer_down& x);
   void on_tick();
@@ -60,6 +62,8 @@ private:
   void give_up_alone();
   void fail(const std::string& id, content& c, const error& why);
   void offer(const std::string& id, content& x);
+  std::function<void(const error&)> broken_teller(const std::string& id,
+                                                  const bundle& x);
   void adopt(const contents_here& x);
   void on_held(const std::string& id, const fetched& x);
   void close(const std::string& id, content& c);
@@ -73,6 +77,7 @@ private:
   std::set<std::string> controllers_; ///< nodes
   last_copies last_copies_;           ///< as it was told
   uint64_t pulls_ = 0;                ///< that there were
+  std::optional<counter> sources_lost_;
   alarm alarm_;
   timestamp reported_{};
 };

@@ -54,7 +54,9 @@ public:
   }
   size_t chunks() const override { return file->chunks(); }
   bool has(size_t i) const override { return file->has(i); }
-  shared_bytes chunk(size_t i) const override {
+  result<shared_bytes> chunk(size_t i) override {
+    if (is_broken)
+      return error{ec::bad_config, "it has changed", {}};
     ++given;
     auto all = file->content();
     auto begin = i * chunk_bytes;
@@ -75,6 +77,7 @@ public:
   std::shared_ptr<arriving_file> file;
   mutable std::atomic<size_t> given{0};
   bool spoils = false;
+  bool is_broken = false;
 };
 
 /// A host that is nothing but its bulk port and what it has.
@@ -188,6 +191,20 @@ TEST_CASE("P8, FP-49: who gives a wrong chunk is asked for nothing more, and"
   CHECK_FALSE(to.mine->has(3));
   to.port->pull_from(content, {good.as_source()});
   CHECK(eventually([&] { return to.has_all(); }, 5s));
+}
+
+TEST_CASE("P8: who finds that what it gives is broken gives it to nobody any"
+          " more") {
+  temporary_directory folder;
+  host bad{folder, "bad"}, one{folder, "one"}, other{folder, "other"};
+  bad.have_all();
+  bad.mine->is_broken = true;
+  one.pull_from({bad.as_source()});
+  REQUIRE(eventually([&] { return !one.lost("bad").empty(); }, 5s));
+  CHECK(one.lost("bad").find("it is broken here") != std::string::npos);
+  other.pull_from({bad.as_source()});
+  CHECK(eventually([&] { return !other.lost("bad").empty(); }, 5s));
+  CHECK(other.lost("bad").find("no such content") != std::string::npos);
 }
 
 TEST_CASE("P7: when a relay is gone those behind it go on with another, at the"

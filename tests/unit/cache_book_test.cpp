@@ -85,14 +85,19 @@ TEST_CASE("cache_book: what costs little to get again goes first") {
   CHECK(x.what_goes_for("d", 10) == strings{"quick"});
 }
 
-TEST_CASE("FP-40: what was loaded from goes before what was loaded") {
+TEST_CASE("FP-40: what no process has loaded goes before what one has, whatever"
+          " it is worth") {
   timed_book x{30, eviction::cost};
-  REQUIRE(x.book.take("process", {10, 0.1, false, true}));
-  x.now += 50s;
-  x.put("binary", 10, 100);
-  x.put("another", 10, 100);
-  x.now += 10s;
-  CHECK(x.what_goes_for("d", 20) == strings{"another", "binary"});
+  {
+    auto process = x.book.take("loaded", {10, 0.1});
+    REQUIRE(process);
+    x.now += 50s;
+    x.put("binary", 10, 100);
+    x.put("another", 10, 100);
+    x.now += 10s;
+    CHECK(x.what_goes_for("d", 20) == strings{"another", "binary"});
+  }
+  CHECK(x.what_goes_for("e", 30) == strings{"d", "loaded"});
 }
 
 TEST_CASE("cache_book: what is in use stays, and who finds no room hears so") {

@@ -10,7 +10,6 @@
 #include <caf/scoped_actor.hpp>
 
 #include "actors/cache/cache_state.hpp"
-#include "models/host_memory.hpp"
 #include "models/travelling_bundle.hpp"
 #include "runtime/bytes.hpp"
 #include "runtime/worker_thread.hpp"
@@ -40,8 +39,9 @@ public:
     ++opened_;
     real_->open(model, version, how, std::move(done));
   }
-  void bring(std::shared_ptr<const bundle> x, layer_range layers) override {
-    real_->bring(std::move(x), layers);
+  void bring(std::shared_ptr<const bundle> x, layer_range layers,
+             transfer_rank rank) override {
+    real_->bring(std::move(x), layers, rank);
   }
   void watch(changed tell, broken tell_broken) override {
     real_->watch(std::move(tell), std::move(tell_broken));
@@ -261,6 +261,34 @@ TEST_CASE("P8: what could not be opened, and nobody else has, is opened once"
   CHECK(x->info.content == content);
 }
 
+TEST_CASE("P8: a bundle whose code is broken is shown and told to be until that"
+          " is mended, whatever else changes") {
+  host_with_cache host;
+  auto code = host.store.file("layers/001.pt");
+  REQUIRE(std::filesystem::exists(code));
+  auto text = read_file(code, 1u << 20);
+  REQUIRE(text);
+  std::ofstream{code} << "code of x";
+  CHECK_FALSE(host_with_cache::user{host}.ask());
+  auto tells_of = [&](size_t unusable) {
+    return eventually([&] { return host.told().unusable.size() == unusable; },
+                      soon);
+  };
+  REQUIRE(tells_of(1));
+  CHECK(host.told().unusable[0].find("001.pt") != std::string::npos);
+  CHECK(host.row(cache_place::broken));
+  std::filesystem::create_directories(host.store.folder / "other/1");
+  std::ofstream{host.store.folder / "other/1/model.yaml"} << "format: [";
+  REQUIRE(tells_of(2));
+  CHECK(host.row(cache_place::broken));
+  std::ofstream{code} << *text; // the folder does not change
+  CHECK(tells_of(1));
+  CHECK_FALSE(host.row(cache_place::broken));
+  CHECK(host_with_cache::user{host}.ask());
+  CHECK(host.counts->text().find("millrace_cache_quarantined_total 1")
+        != std::string::npos);
+}
+
 TEST_CASE("cache: why a bundle that is there cannot be used is told, until it"
           " can") {
   host_with_cache host;
@@ -312,6 +340,9 @@ TEST_CASE(
       soon);
   };
   CHECK(says(R"(millrace_cache_limit_bytes{tier="memory"} 67108864)"));
+  // From the start, so that whoever reads them sees the first change.
+  CHECK(says("millrace_cache_quarantined_total 0"));
+  CHECK(says(R"(millrace_cache_fetches_total{from="stores"} 0)"));
   {
     host_with_cache::user first{host}, second{host};
     auto bytes = first.use().info.bytes;
@@ -432,33 +463,4 @@ TEST_CASE("I19: what was on its way goes on when its cache begins anew, however"
   CHECK(row()->there == chunk_bytes);
   CHECK(row()->last);
   CHECK_FALSE(eventually([&] { return host.let_it_go.load(); }, 2500ms));
-}
-
-TEST_CASE("FP-42: who has read the layers that he needs keeps no other process"
-          " of the host from reading its own") {
-  store_with_one store;
-  temporary_directory meeting;
-  std::filesystem::permissions(meeting.path(),
-                               std::filesystem::perms::owner_all);
-  auto reader = [&] {
-    auto memory = *host_memory::join(meeting.path() + "/host");
-    return read_directory(store.folder.path(), [memory](auto path, auto bytes,
-                                                        auto list, auto from) {
-      return memory->open(path, bytes, list, std::move(from));
-    });
-  };
-  auto open = [](bundle_reader& x) {
-    auto done = std::make_shared<std::promise<result<fetched>>>();
-    x.open("m", 1, verify::into_memory,
-           [done](auto found) { done->set_value(std::move(found)); });
-    return done->get_future();
-  };
-  auto one = reader(), another = reader();
-  auto first = open(*one).get();
-  REQUIRE(first);
-  one->bring(first->content, {0, 1});
-  REQUIRE(first->content->weights_file->wait(chunks_of(*first->content, 0, 1)));
-  auto second = open(*another);
-  REQUIRE(second.wait_for(soon) == std::future_status::ready); // not in 30 s
-  CHECK(second.get()->content->weights_file->is_in_memory());
 }

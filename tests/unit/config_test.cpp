@@ -161,6 +161,23 @@ TEST_CASE("config: a gateway without an address for clients is refused") {
         != std::string::npos);
 }
 
+TEST_CASE("config: a node has no name of a place that models come from") {
+  CHECK(refusal("  n1:\n", "  disk:\n")
+          .find("nodes.disk: is called as one of the places")
+        != std::string::npos);
+}
+
+TEST_CASE("config: a cache is a worker's, and no smaller than a model") {
+  std::string worker = "    roles: [worker]\n";
+  CHECK(refusal(worker, worker + "    cache: {memory: 430}\n")
+          .find("cache.memory: expected 0 or at least 1 MiB, found 430 B")
+        != std::string::npos);
+  std::string other = "    roles: [gateway, controller]\n";
+  CHECK(refusal(other, other + "    cache: {memory: 1GiB}\n")
+          .find("cache: only a worker has a cache")
+        != std::string::npos);
+}
+
 TEST_CASE("P13: an address that other hosts can reach is refused") {
   for (auto address :
        {"tcp://0.0.0.0:7100", "tcp://*:7100", "tcp://192.168.0.1:7100"}) {

@@ -37,7 +37,7 @@ struct one_kept {
 
 TEST_CASE("kept_bundles: one is found again, the same") {
   one_kept x;
-  auto found = kept_bundles{x.folder.path()}.list();
+  auto found = kept_bundles{x.folder.path()}.list().good;
   REQUIRE(found.size() == 1);
   CHECK(found[0].content == x.content);
   auto again = x.kept.open(x.content);
@@ -81,7 +81,7 @@ TEST_CASE("kept_bundles: what a crash left does not count, and goes") {
   auto other = x.folder / std::string(64, 'b');
   fs::copy(x.folder / x.content, other, fs::copy_options::recursive);
   fs::create_directory(x.folder / "somebody's");
-  CHECK(x.kept.list().size() == 1);
+  CHECK(x.kept.list().good.size() == 1);
   CHECK_FALSE(fs::exists(half));
   CHECK_FALSE(fs::exists(torn));
   CHECK_FALSE(fs::exists(other)); // another by its name
@@ -99,7 +99,7 @@ TEST_CASE("kept_bundles: of one that cannot be written nothing is left") {
   auto done = other.keep(x.content, *content);
   REQUIRE_FALSE(done);
   CHECK(done.failure().code == ec::unavailable);
-  CHECK(other.list().empty());
+  CHECK(other.list().good.empty());
   CHECK_FALSE(std::filesystem::exists(folder / "bundles"));
 }
 
@@ -111,8 +111,21 @@ TEST_CASE("kept_bundles: nobody else can look into them, and one can be"
   CHECK(x.kept.is_one(x.folder / x.content));
   CHECK_FALSE(x.kept.is_one(x.here.file("")));
   x.kept.drop(x.content);
-  CHECK(x.kept.list().empty());
+  CHECK(x.kept.list().good.empty());
   CHECK_FALSE(x.kept.open(x.content));
+}
+
+TEST_CASE(
+  "P8: a kept bundle whose weights have lost their end is taken away, and"
+  " counted") {
+  one_kept x;
+  auto found = x.kept.open(x.content);
+  REQUIRE(found);
+  std::filesystem::resize_file(found->weights_file->path(), 1000);
+  auto left = x.kept.list();
+  CHECK(left.good.empty());
+  CHECK(left.broken == 1);
+  CHECK(x.kept.list().broken == 0); // it is gone
 }
 
 TEST_CASE("kept_bundles: which was opened last is known by the disk") {
@@ -120,7 +133,7 @@ TEST_CASE("kept_bundles: which was opened last is known by the disk") {
   one_kept x;
   auto long_ago = fs::file_time_type::clock::now() - 1h;
   fs::last_write_time(x.folder / x.content, long_ago);
-  CHECK(x.kept.list().at(0).idle >= 1h);
+  CHECK(x.kept.list().good.at(0).idle >= 1h);
   REQUIRE(x.kept.open(x.content));
-  CHECK(x.kept.list().at(0).idle < 1h);
+  CHECK(x.kept.list().good.at(0).idle < 1h);
 }

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <fstream>
+
 #include "models/bundle_store.hpp"
 #include "models/travelling_bundle.hpp"
 #include "runtime/sizes.hpp"
 #include "tests/support/builders.hpp"
 #include "tests/support/store_with_one.hpp"
 #include "tests/support/why.hpp"
+#include "transport/bulk/bundle_content.hpp"
 
 using namespace millrace;
 using namespace millrace::test;
@@ -138,4 +141,35 @@ TEST_CASE("bundle: of a file whose tensors lie askew no part can come alone") {
   REQUIRE(found);
   CHECK(*found);
   CHECK(whole->weights.size() == 2);
+}
+
+TEST_CASE(
+  "P8: what is used where it lies is looked at again before it is given,"
+  " and given up when it has changed") {
+  store_with_one here;
+  auto x = here.open();
+  REQUIRE_MESSAGE(x, why(x));
+  auto used = std::make_shared<const bundle>(std::move(*x));
+  auto& file = *used->weights_file;
+  REQUIRE_FALSE(file.is_in_memory());
+  std::vector<std::string> told;
+  auto travels = make_bulk_content(
+    used, [&](const error& why) { told.push_back(why.text); });
+  REQUIRE_MESSAGE(travels, why(travels));
+  for (size_t i = 0; i < file.chunks(); ++i)
+    CHECK((*travels)->chunk(i)->view().size() > 0);
+  {
+    std::fstream disk{file.path(), std::ios::in | std::ios::out};
+    disk.seekp(static_cast<std::streamoff>(chunk_bytes) + 7);
+    disk.put('x');
+  }
+  CHECK((*travels)->chunk(0));
+  auto changed = (*travels)->chunk(1);
+  REQUIRE_FALSE(changed);
+  CHECK(changed.failure().code == ec::bad_config);
+  CHECK(file.is_given_up());
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].find("bytes 1048576 to 2097152 have the SHA-256 ")
+        != std::string::npos);
+  CHECK(told[0].find("expected 30e14955ebf13522") != std::string::npos);
 }

@@ -52,7 +52,8 @@ public:
     });
   }
 
-  void bring(std::shared_ptr<const bundle>, layer_range) override {
+  void bring(std::shared_ptr<const bundle>, layer_range,
+             transfer_rank) override {
     // It was opened when all of it was there.
   }
 
@@ -66,7 +67,7 @@ public:
           else if (has(x))
             out.push_back(info_of(*ground_.real.get(name, version, x)));
         }
-      tell(std::move(out), {});
+      tell({std::move(out)});
     });
   }
 

@@ -23,8 +23,9 @@ public:
   virtual size_t chunks() const = 0;
   virtual bool has(size_t chunk) const = 0;
 
-  /// Of one that is there.
-  virtual shared_bytes chunk(size_t chunk) const = 0;
+  /// Of one that is there. Errors: bad_config when it is not as it was; then
+  /// nothing of it is to be given any more.
+  virtual result<shared_bytes> chunk(size_t chunk) = 0;
 
   /// Takes one that came. Errors: bad_config when it is not the right one.
   virtual result<void> put(size_t chunk, const shared_bytes& content) = 0;

@@ -10,9 +10,11 @@ namespace {
 class bundle_content : public bulk_content {
 public:
   bundle_content(std::shared_ptr<const bundle> x,
-                 std::vector<shared_bytes> pieces)
+                 std::vector<shared_bytes> pieces,
+                 std::function<void(const error&)> tell_broken)
     : bundle_(std::move(x)),
-      pieces_(std::move(pieces)) {}
+      pieces_(std::move(pieces)),
+      tell_broken_(std::move(tell_broken)) {}
 
   std::vector<shared_bytes> head() const override { return pieces_; }
 
@@ -20,7 +22,12 @@ public:
 
   bool has(size_t chunk) const override { return file()->has(chunk); }
 
-  shared_bytes chunk(size_t chunk) const override {
+  result<shared_bytes> chunk(size_t chunk) override {
+    if (auto right = file()->look_again(chunk); !right) {
+      file()->give_up(right.failure());
+      tell_broken_(right.failure());
+      return right.failure();
+    }
     auto begin = chunk * chunk_bytes;
     auto& all = file()->content();
     return all.slice(begin, std::min(chunk_bytes, all.size() - begin));
@@ -40,17 +47,19 @@ private:
 
   std::shared_ptr<const bundle> bundle_;
   std::vector<shared_bytes> pieces_;
+  std::function<void(const error&)> tell_broken_;
 };
 
 } // namespace
 
 result<std::shared_ptr<bulk_content>>
-make_bulk_content(std::shared_ptr<const bundle> x) {
+make_bulk_content(std::shared_ptr<const bundle> x,
+                  std::function<void(const error&)> tell_broken) {
   auto pieces = travelling::pieces_of(*x);
   if (!pieces)
     return pieces.failure();
-  return std::shared_ptr<bulk_content>{
-    std::make_shared<bundle_content>(std::move(x), std::move(*pieces))};
+  return std::shared_ptr<bulk_content>{std::make_shared<bundle_content>(
+    std::move(x), std::move(*pieces), std::move(tell_broken))};
 }
 
 } // namespace millrace

@@ -112,10 +112,17 @@ void bulk_engine::on_link_lost(const std::string& link) {
 void bulk_engine::serve(timestamp now) {
   while (auto next = serving_.next(now, chunk_bytes)) {
     auto& [link, what] = *next;
-    auto i = offers_.find(what.content); // it is, or it was withdrawn
-    if (i != offers_.end())
-      carrier_.give(link, {what.content, what.chunk},
-                    i->second.content->chunk(what.chunk));
+    auto i = offers_.find(what.content);
+    if (i == offers_.end()) // it was withdrawn
+      continue;
+    auto chunk = i->second.content->chunk(what.chunk);
+    if (chunk) {
+      carrier_.give(link, {what.content, what.chunk}, std::move(*chunk));
+      continue;
+    }
+    serving_.left(link);
+    carrier_.refuse(link, {what.content, "it is broken here"});
+    withdraw(std::string{what.content});
   }
 }
 

@@ -62,9 +62,10 @@ struct holding {
   std::string trouble{};
   std::string after{}; ///< as it was told by bring
   bool begun = false;  ///< it has memory of its own for what comes
+  bool on_disk = false;
   MILLRACE_FIELDS(holding, content, model, version, bytes, chunks, only,
                   missing, token, wants, rank, from, lasts, trouble, after,
-                  begun)
+                  begun, on_disk)
 };
 
 /// Relay to chain controller, whenever it changes: all that its host has.

@@ -186,6 +186,7 @@ private:
     else
       store.give_chunk(where, x.chunk,
                        answering(name, what, [=, this](auto& bytes) {
+                         got_.add(static_cast<double>(bytes.size()));
                          engine_.on_chunk(name, what, bytes, now());
                        }));
   }
