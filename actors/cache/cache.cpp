@@ -289,7 +289,8 @@ void cache_state::settle(const key& k, result<fetched> found, place from) {
   }
   sought.room.reset();
   if (!found) {
-    broken_.erase(content); // somebody may have mended it here meanwhile
+    if (found.failure().code == ec::unavailable) // nor has anybody else it
+      broken_.erase(content); // the disk may have misread it, once
     forget(content);
   }
 }

@@ -257,8 +257,8 @@ class Calls(unittest.TestCase):
         profiles = self.path / "profiles.yaml"
         profiles.write_text("models: [{model: relay, points: [{device: V100,"
                             " metrics: {execute_secs: 1}}]}]\n")
-        def check(model, more="", node=""):
-            path = self.config(f"nodes:\n  a:\n    roles: [worker]\n    models: {store}\n"
+        def check(model, more="", node="", models=store):
+            path = self.config(f"nodes:\n  a:\n    roles: [worker]\n    models: {models}\n"
                                "    devices: [{}, {type: cpu, kind: small, memory: 100}]\n"
                                f"{node}models: [{model}]\n{more}")
             answer = call(MILLRACE, "node", "--config", path, "--check")
@@ -281,9 +281,11 @@ class Calls(unittest.TestCase):
             self.assertEqual(code, 0)
             self.assertIn(doubt, " ".join(text.split()))
             self.assertEqual("warning" in text, doubt != "", text)
-        code, text = check("{model: relay}", node="    cache: {memory: 100}\n")
+        code, text = check("{model: ballast}", node="    cache: {memory: 1MiB}\n",
+                           models=BUNDLES)
         self.assertEqual(code, 0)
-        self.assertIn("room for the 384 B of it: the most is 100 B", " ".join(text.split()))
+        self.assertIn("room for the 32 MiB of it: the most is 1 MiB",
+                      " ".join(text.split()))
         code, text = check("{model: nobody}")
         self.assertEqual(code, 0)
         self.assertIn("model 'nobody': not on this host", text)

@@ -27,6 +27,15 @@ void for_each_fate(
     }
 }
 
+/// Whether a host is to keep what nobody could give again.
+bool keeps_a_last_copy(chain_of_four& x, const std::string& node) {
+  auto cache =
+    x.c.ask_actor<cache_status, cache_actor>(node + "/cache", get_cache{}, 5ms);
+  return cache
+         && std::any_of(cache->bundles.begin(), cache->bundles.end(),
+                        [](auto& y) { return y.last; });
+}
+
 } // namespace
 
 TEST_CASE(
@@ -252,11 +261,7 @@ TEST_CASE("FP-41, QU-49, I19: the controller knows who has all of a model,"
     return out;
   };
   auto is_last_of = [&](const std::string& node) {
-    auto cache = x.c.ask_actor<cache_status, cache_actor>(node + "/cache",
-                                                          get_cache{}, 5ms);
-    REQUIRE(cache);
-    return std::any_of(cache->bundles.begin(), cache->bundles.end(),
-                       [](auto& y) { return y.last; });
+    return keeps_a_last_copy(x, node);
   };
   CHECK(holders() == std::set<std::string>{"w1"});
   x.c.advance(10s);
@@ -291,6 +296,28 @@ TEST_CASE("FP-41, QU-49, I19: the controller knows who has all of a model,"
   x.c.advance(10s);
   CHECK(holders() == std::set<std::string>{"w1", "w5"});
   CHECK_FALSE(is_last_of("w5"));
+}
+
+TEST_CASE(
+  "I19: when another host is to keep a last copy the one before it keeps"
+  " it, too, until that has heard") {
+  chain_of_four x;
+  x.c.advance(10s);
+  x.c.kill("w1");
+  x.c.kill("w2");
+  x.c.advance(5s);
+  REQUIRE(keeps_a_last_copy(x, "w3"));
+  x.c.node("w2").start(); // it comes before w3
+  have(x.c, x.wanted(receivers + 4, "travels"));
+  auto began = x.c.inside().world().now();
+  while (!keeps_a_last_copy(x, "w2"))
+    REQUIRE(x.c.inside().world().now() - began < 20s);
+  CHECK(keeps_a_last_copy(x, "w3"));
+  x.c.advance(1s);
+  CHECK(keeps_a_last_copy(x, "w3"));
+  x.c.advance(2s);
+  CHECK_FALSE(keeps_a_last_copy(x, "w3"));
+  CHECK(keeps_a_last_copy(x, "w2"));
 }
 
 TEST_CASE(

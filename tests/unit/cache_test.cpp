@@ -464,3 +464,25 @@ TEST_CASE("I19: what was on its way goes on when its cache begins anew, however"
   CHECK(row()->last);
   CHECK_FALSE(eventually([&] { return host.let_it_go.load(); }, 2500ms));
 }
+
+TEST_CASE("P8: what had begun to come goes on to come from others, though the"
+          " disk has it by now") {
+  host_with_cache host{0, true};
+  auto x = host.store.open();
+  REQUIRE_MESSAGE(x, why(x));
+  auto comes =
+    travelling::begin(travelling::id_of(*x), *travelling::pieces_of(*x));
+  REQUIRE_MESSAGE(comes, why(comes));
+  auto part = std::make_shared<const bundle>(std::move(*comes));
+  host.at_relay.memory = {
+    {host.content(), describe(*part, {}), part, {}, false}};
+  host.crash_and_begin_anew();
+  REQUIRE(eventually([&] { return host.row(cache_place::arriving); }, soon));
+  host_with_cache::user one{host};
+  auto got = one.ask();
+  REQUIRE_MESSAGE(got, why(got));
+  CHECK(got->content == part);
+  CHECK(eventually([&] { return host.asked_others.load(); }, soon));
+  CHECK_FALSE(host.row(cache_place::broken));
+  CHECK_FALSE(part->weights_file->is_given_up());
+}

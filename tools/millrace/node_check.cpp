@@ -174,7 +174,7 @@ result<std::vector<std::string>> check_beside(const cluster_config& x) {
     auto about = "model " + shown(model.model) + ": ";
     for (auto& doubt : doubts_on(model, bundle->largest, x))
       out.push_back(about + doubt);
-    if (!bundle->missing.empty())
+    if (!bundle->missing.empty() && x.object_stores.empty())
       out.push_back(about + "not on this host: " + bundle->missing);
   }
   if (!wrong.empty())
