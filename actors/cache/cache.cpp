@@ -104,6 +104,12 @@ const model_info* cache_state::find_here(const std::string& model,
   return i == on_disk_.end() ? nullptr : &*i;
 }
 
+std::string cache_state::content_of(const std::string& model,
+                                    uint64_t version) const {
+  auto* here = find_here(model, version);
+  return here == nullptr ? "" : here->content;
+}
+
 /// Whoever does not say which content is meant means the one that is here now.
 bool cache_state::is_current(const key& k, const entry& x) const {
   auto& [model, version, wanted] = k;
@@ -181,13 +187,9 @@ void cache_state::on_opened(const bundle_opened& x) {
   if (!found && found.failure().code != ec::unknown_model)
     log_event(log_level::error, "cache", "broken_bundle",
               {{"error", to_string(found.failure())}});
-  auto is_wrong = !found && found.failure().code == ec::bad_config;
-  if (x.kept && is_wrong && tier_->has(x.wanted)) {
-    figures_->quarantined.add();
-    drop_kept(x.wanted);
-  } else if (auto* here = find_here(x.model, x.version);
-             !x.kept && is_wrong && here != nullptr && !here->content.empty())
-    note_broken(here->content, found.failure());
+  if (!found && found.failure().code == ec::bad_config)
+    quarantine(x.kept ? x.wanted : content_of(x.model, x.version), x.kept,
+               found.failure());
   if (sought.waiting.empty())
     return settle(k, error{ec::cancelled, "nobody waits for it", {}},
                   place::disk);
@@ -260,10 +262,12 @@ void cache_state::settle(const key& k, result<fetched> found, place from) {
     if (x.bytes && is_good(*x.bytes)) { // under another name, or from before
       found->content = x.bytes;
       from = x.from;
-    } else
-      x = {found->content, describe(*found->content, {}),
-           now(),          from,
-           x.layers,       {}};
+    } else {
+      x.bytes = found->content;
+      x.info = describe(*found->content, {});
+      x.used = now();
+      x.from = from;
+    }
   }
   if (found) {
     std::erase_if(open_, [](auto& x) { return x.second.content.expired(); });

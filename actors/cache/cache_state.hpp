@@ -106,6 +106,7 @@ private:
   static uint64_t bytes_there(const bundle& x);
   timestamp now() const;
   const model_info* find_here(const std::string& model, uint64_t version) const;
+  std::string content_of(const std::string& model, uint64_t version) const;
   bool is_current(const key& k, const entry& x) const;
   bool is_relay(const caf::strong_actor_ptr& x) const;
   relay_actor find_relay();
@@ -130,7 +131,7 @@ private:
            const caf::strong_actor_ptr& by);
   void watch_until_whole(const std::string& content, const bundle& x);
   void drop_kept(const std::string& content);
-  void note_broken(const std::string& content, const error& why);
+  void quarantine(const std::string& content, bool kept, const error& why);
   void disk_changed();
   void keep_last_copies();
   bundle_list list() const;

@@ -113,26 +113,29 @@ void cache_state::on_broken(const content_broken& x) {
             {{"model", model_of(x.content)},
              {"content", x.content},
              {"error", x.why->text}});
-  if (x.content.empty()) // of an earlier format: nobody else has it
-    return;
-  auto is_kept = options_.keeper && options_.keeper->is_its_own(x.directory);
-  if (!is_kept)
-    note_broken(x.content, *x.why);
-  else if (tier_->has(x.content)) {
-    figures_->quarantined.add();
-    drop_kept(x.content);
-  }
+  quarantine(x.content,
+             options_.keeper && options_.keeper->is_its_own(x.directory),
+             *x.why);
   if (auto i = arrivals_.find(x.content);
       i != arrivals_.end() && i->second.from == place::read)
     forget(x.content);
 }
 
-/// What people put here is no bundle: nobody is to count on it.
-void cache_state::note_broken(const std::string& content, const error& why) {
-  if (!broken_.try_emplace(content, why.text).second)
+/// It is not to be counted on any more: what was kept goes, and what people put
+/// here stays, unused. Of an earlier format (without a content) there is no
+/// other copy.
+void cache_state::quarantine(const std::string& content, bool kept,
+                             const error& why) {
+  auto is_news =
+    kept ? tier_->has(content)
+         : !content.empty() && broken_.try_emplace(content, why.text).second;
+  if (!is_news)
     return;
   figures_->quarantined.add();
-  disk_changed();
+  if (kept)
+    drop_kept(content);
+  else
+    disk_changed();
 }
 
 /// What others can get from the disk here.
