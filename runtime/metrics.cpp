@@ -141,6 +141,10 @@ struct metrics::impl {
     counter_family("millrace_sources_lost_total",
                    "Times that a host or store was lost, refused, or gave wrong"
                    " bytes while a model came from there.");
+  Family<Counter>& chain_passed_over =
+    counter_family("millrace_chain_passed_over_total",
+                   "Times that a host was put behind the others of a chain, for"
+                   " it got nothing or too little.");
   Family<Gauge>& process_cpu = gauge_family(
     "millrace_process_cpu_seconds", "Time of cores this process has used.");
   Family<Gauge>& process_memory =
@@ -305,6 +309,10 @@ counter metrics::model_bytes(std::string_view direction) {
 
 counter metrics::sources_lost() {
   return handle<counter>(&impl_->sources_lost.Add({}));
+}
+
+counter metrics::chain_passed_over() {
+  return handle<counter>(&impl_->chain_passed_over.Add({}));
 }
 
 gauge metrics::process_cpu_seconds() {

@@ -120,6 +120,7 @@ public:
   counter cache_quarantined();
   counter model_bytes(std::string_view direction);
   counter sources_lost();
+  counter chain_passed_over();
   gauge process_cpu_seconds();
   gauge process_resident_memory_bytes();
 

@@ -282,6 +282,7 @@ void chain_book::pass_over_slow_ones(timestamp now) {
       slack_ = std::min(2 * slack_, most_slack);
     x.members.erase(x.members.begin() + static_cast<ptrdiff_t>(*i));
     x.members.push_back(node);
+    ++passed_over_;
     for (auto& y : x.members) // each has its time where it stands now
       hosts_.at(y).place(now);
   }

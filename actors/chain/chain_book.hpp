@@ -62,6 +62,10 @@ public:
   };
   const std::vector<chain>& chains() const { return chains_; }
 
+  /// How often a host was put behind the others of its chain so far, for it got
+  /// nothing, or too little.
+  uint64_t passed_over() const { return passed_over_; }
+
   /// How fast a host gets it, in chunks a second: while it stands where it
   /// does, over the last time that patience is; none: that has not passed.
   std::optional<double> rate_of(const std::string& node) const;
@@ -100,6 +104,7 @@ private:
   bulk_topology topology_;
   std::map<std::string, host> hosts_;
   std::vector<chain> chains_;
+  uint64_t passed_over_ = 0;
 };
 
 } // namespace millrace

@@ -47,7 +47,8 @@ void chain_controller_state::start(
   chain_controller_actor::stateful_pointer<chain_controller_state> self,
   chain_options options) {
   self_ = self;
-  options_ = options;
+  options_ = std::move(options);
+  passed_over_ = options_.counts->chain_passed_over();
   set_common_handlers(self);
 }
 
@@ -201,7 +202,9 @@ chain_controller_state::stands_in(const std::string& node,
 
 void chain_controller_state::plan(const part& what, chain_book& book) {
   auto& content = what.first;
+  auto before = book.passed_over();
   auto orders = book.plan(now());
+  passed_over_->add(static_cast<double>(book.passed_over() - before));
   for (auto& [node, sources] : orders) {
     bring x{content, {}};
     for (auto& source : sources)
@@ -440,7 +443,7 @@ chain_controller_actor::behavior_type chain_controller(
   chain_controller_actor::stateful_pointer<chain_controller_state> self,
   chain_options options) {
   auto& s = self->state;
-  s.start(self, options);
+  s.start(self, std::move(options));
   return {
     [&s](holdings& x) { s.on_holdings(x); },
     [&s](const peer_down& x) { s.on_peer_down(x); },

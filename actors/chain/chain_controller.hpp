@@ -12,6 +12,7 @@ struct chain_options {
   /// up others.
   microseconds patience{500'000};
   bulk_topology topology = bulk_topology::chain;
+  std::shared_ptr<metrics> counts;
 };
 
 /// Knows which hosts have which contents, and has those that want one stand in

@@ -81,6 +81,7 @@ private:
   chain_controller_actor::stateful_pointer<chain_controller_state> self_ =
     nullptr;
   chain_options options_;
+  std::optional<counter> passed_over_;
   std::map<std::string, holdings> hosts_;
   std::map<part, chain_book> books_;                   ///< of what is wanted
   std::map<part, sharing> sharing_;                    ///< of the same

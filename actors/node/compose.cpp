@@ -161,7 +161,7 @@ private:
     });
     add("chains", "",
         [options = chain_options{ground_.net, config_.bulk.patience,
-                                 config_.bulk.topology}](
+                                 config_.bulk.topology, ground_.counts}](
           supervisor_actor::pointer self) {
           return self->spawn(chain_controller, options);
         });

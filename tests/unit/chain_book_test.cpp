@@ -182,6 +182,7 @@ TEST_CASE("chain_book: one that gets nothing although it could goes to the end"
     x.plan();
   }
   CHECK(x.plan() == orders{{"a", {"s"}}, {"c", {"a"}}, {"b", {"c"}}});
+  CHECK(x.book.passed_over() == 1);
 }
 
 namespace {
