@@ -34,8 +34,6 @@ struct answer {
   bool is_there = false;
 };
 
-/// One that stands still is not waited for longer.
-constexpr auto patience = 200ms;
 /// So many may ask at a time.
 constexpr int backlog = 64;
 constexpr auto suffix = ".socket";
@@ -120,7 +118,8 @@ file_descriptor ask(const std::string& socket, const question& what) {
   answer said;
   std::vector<file_descriptor> files;
   if (!connection || !is_own(connection) || !send_record(connection, what)
-      || receive_record(connection, said, steady_now() + patience, &files)
+      || receive_record(connection, said, steady_now() + host_memory::patience,
+                        &files)
            != received::record
       || !said.is_there || files.size() != 1)
     return file_descriptor{};

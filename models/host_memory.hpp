@@ -19,6 +19,9 @@ namespace millrace {
 /// trust: a process of the same user could as well write into this one.
 class host_memory : public std::enable_shared_from_this<host_memory> {
 public:
+  /// A process that stands still is not waited for longer.
+  static constexpr auto patience = 200ms;
+
   /// Joins those that have named the same folder, which is made if it is not
   /// there. Errors: unavailable, with the system's reason; forbidden when
   /// others than this user could put something there.

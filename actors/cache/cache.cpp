@@ -59,16 +59,17 @@ caf::result<fetched> cache_state::on_fetch(const fetch& x) {
     if (auto content = i->second.content.lock(); content && is_good(*content)) {
       auto& there = i->second;
       auto room = make_room_for_more(there, x);
-      tell_owner();
       auto from = !is_in_memory(there.from) ? "disk"
                   : is_whole(*content)      ? "memory"
                                             : there.giver;
       count_fetch(room ? where_found(from) : found_in::nowhere, by);
+      if (room) {
+        bring(there, x);
+        use(there.from, there.info.content, by);
+      }
+      tell_owner();
       if (!room)
         return to_caf(room.failure());
-      bring(there, x);
-      use(there.from, there.info.content, by);
-      tell_owner();
       return fetched{std::move(content), there.info, from};
     }
   auto promise = self_->make_response_promise<fetched>();

@@ -77,7 +77,7 @@ result<cache_book::taken> cache_book::take(const std::string& content,
   auto gone = make_room(x.bytes);
   if (!gone)
     return gone.failure();
-  adopt(content, x, now_());
+  adopt(content, x);
   return taken{*use(content), std::move(*gone)};
 }
 
@@ -89,11 +89,11 @@ std::optional<cache_book::lease> cache_book::use(const std::string& content) {
 }
 
 void cache_book::adopt(const std::string& content, const worth& x,
-                       timestamp used) {
+                       nanoseconds idle) {
   auto [i, fresh] = entries_.try_emplace(content);
   if (!fresh)
     return;
-  i->second = std::make_shared<entry>(entry{x, used});
+  i->second = std::make_shared<entry>(entry{x, now_() - idle});
   held_ += x.bytes;
 }
 

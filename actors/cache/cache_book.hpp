@@ -81,9 +81,10 @@ public:
   /// What is there is in use once more; nothing: it is not.
   std::optional<lease> use(const std::string& content);
 
-  /// A content is there already, and was used last then: it has its room, even
-  /// if that is more than there is.
-  void adopt(const std::string& content, const worth& x, timestamp used);
+  /// A content is there already, and was used last so long ago: it has its
+  /// room, even if that is more than there is.
+  void adopt(const std::string& content, const worth& x,
+             nanoseconds idle = nanoseconds{0});
 
   /// Has a content that is there take so many bytes, if those are more. Returns
   /// what has to go for it. Errors: as take's.

@@ -10,6 +10,7 @@
 
 #include "actors/cache/cache.hpp"
 #include "models/bundle_store.hpp"
+#include "models/host_memory.hpp"
 #include "models/travelling_bundle.hpp"
 #include "runtime/log.hpp"
 #include "runtime/text.hpp"
@@ -49,7 +50,6 @@ constexpr auto look_again = 2000ms;
 /// While another process of the host reads a bundle into memory.
 constexpr auto try_again = 50ms;
 constexpr auto longest_wait = 30s;
-constexpr auto longest_try = 200ms; ///< see host_memory.cpp
 
 class directory_reader : public bundle_reader {
 public:
@@ -137,7 +137,7 @@ private:
       return done(open_now(model, version, verify::all_but_weights));
     // Others wait while one is asked that stands still: it is asked less often.
     auto pause = std::clamp<nanoseconds>(waited / 4, try_again, 20 * try_again);
-    waited += pause + longest_try;
+    waited += pause + host_memory::patience;
     thread_.post_after(std::chrono::ceil<milliseconds>(pause), [=, this] {
       open_soon(model, version, how, done, waited);
     });

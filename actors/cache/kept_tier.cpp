@@ -14,7 +14,7 @@ cache_book::worth worth_of(const model_info& x) {
 std::vector<std::string> kept_tier::adopt(const std::vector<kept_bundle>& xs) {
   adopted_ = true;
   for (auto& [info, idle] : xs) {
-    book_.adopt(info.content, worth_of(info), now_() - idle);
+    book_.adopt(info.content, worth_of(info), idle);
     kept_[info.content] = info;
   }
   if (book_.capacity() == 0)

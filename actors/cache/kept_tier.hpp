@@ -23,8 +23,7 @@ class kept_tier {
 public:
   /// Of so many bytes.
   kept_tier(uint64_t capacity, eviction by, cache_book::clock now)
-    : now_(now),
-      book_(capacity, by, std::move(now)) {}
+    : book_(capacity, by, std::move(now)) {}
 
   /// What was there before. Returns what of it has no room.
   std::vector<std::string> adopt(const std::vector<kept_bundle>& xs);
@@ -62,7 +61,6 @@ private:
     cache_book::lease room;
   };
 
-  cache_book::clock now_;
   cache_book book_; ///< of those that are there, or are being written
   std::map<std::string, writing> writing_;
   std::map<std::string, model_info> kept_;

@@ -117,7 +117,7 @@ void cache_state::adopt(const contents_here& x) {
     if (arrivals_.contains(y.content) || (y.bytes && !is_good(*y.bytes)))
       continue;
     auto bytes = bytes_of(y.info, y.layers);
-    memory_->adopt(y.content, {bytes, seconds_to_get(bytes)}, now());
+    memory_->adopt(y.content, {bytes, seconds_to_get(bytes)});
     arrivals_[y.content] = {y.bytes, y.info, now(),
                             y.from_disk ? place::read : place::hosts, y.layers};
     if (y.bytes)

@@ -279,10 +279,10 @@ std::string chain_controller_state::best_keeper(const content_copies& x) const {
 /// one host is told so while there are others: they may all let it go at once.
 /// When another is told to, the one before it goes on for a while.
 void chain_controller_state::tell_last_copies() {
-  std::map<std::string, last_copies> now;
+  std::map<std::string, last_copies> told;
   for (auto& [node, host] : hosts_)
     if (!is_store(node) && host.relay)
-      now[node]; // it has none, as far as is known
+      told[node]; // it has none, as far as is known
   auto keepers = std::exchange(keepers_, {});
   for (auto& x : copies()) {
     auto lasts = std::any_of(x.hosts.begin(), x.hosts.end(), [&](auto& node) {
@@ -295,17 +295,17 @@ void chain_controller_state::tell_last_copies() {
       continue;
     auto& keeper = keepers_[x.content] = keepers[x.content];
     if (keeper.node != best)
-      keeper = {best, std::move(keeper.node), this->now()};
-    now[best].contents.push_back(x.content);
+      keeper = {best, std::move(keeper.node), now()};
+    told[best].contents.push_back(x.content);
     auto until = keeper.since + keeps_on;
     if (std::count(x.hosts.begin(), x.hosts.end(), keeper.before) > 0
-        && this->now() < until) {
-      now[keeper.before].contents.push_back(x.content);
+        && now() < until) {
+      told[keeper.before].contents.push_back(x.content);
       copies_changed_ = true;
       plan_at(until);
     }
   }
-  for (auto& [node, last] : now) {
+  for (auto& [node, last] : told) {
     auto [i, fresh] = last_said_.try_emplace(node, last);
     if (!fresh && i->second.contents == last.contents)
       continue;
