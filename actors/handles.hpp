@@ -90,7 +90,8 @@ using replica_actor = caf::typed_actor<
   caf::reacts_to<released>,
   // Drains, unloads and ends.
   caf::reacts_to<finish>,
-  // Private: announces itself again where a gateway was restarted.
+  // Private: announces itself again where a gateway was restarted, or the
+  // cache.
   caf::reacts_to<tick>>;
 
 /// An EXECUTOR owns one device: what is loaded on it and what runs now.
@@ -117,6 +118,8 @@ using executor_actor = caf::typed_actor<
 using cache_actor = caf::typed_actor<
   // Opens and verifies a bundle, once for all who ask, wherever it is.
   caf::replies_to<fetch>::with<fetched>,
+  // A replica's: it uses this, which a cache gave it that was lost.
+  caf::reacts_to<content_here>,
   // For people: what there is. For its relay, which begins.
   caf::replies_to<get_cache>::with<cache_status>,
   caf::replies_to<get_contents>::with<contents_here>,

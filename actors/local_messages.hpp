@@ -90,16 +90,16 @@ struct bundle_list {
   std::vector<model_info> models; ///< where people put them
   std::vector<model_info> kept{}; ///< all of one, that came from others
   std::vector<std::string>
-    unusable{};                    ///< why what else is there cannot be used
+    troubles{};                    ///< why others cannot be used, or kept
   uint64_t memory = 0;             ///< as cache_memory in inventory
   std::vector<held_bundle> held{}; ///< as there
-  MILLRACE_FIELDS(bundle_list, models, kept, unusable, memory, held)
+  MILLRACE_FIELDS(bundle_list, models, kept, troubles, memory, held)
 };
 
 /// Reader to cache: what there is where people put bundles.
 struct disk_listing {
   std::vector<model_info> models;
-  std::vector<std::string> unusable{}; ///< as in bundle_list
+  std::vector<std::string> unusable{}; ///< why others there are
   /// Contents of models whose files have changed since this was told last.
   std::vector<std::string> changed{};
   MILLRACE_FIELDS(disk_listing, models, unusable, changed)
@@ -111,7 +111,7 @@ struct get_contents {
   MILLRACE_FIELDS(get_contents)
 };
 
-/// What is in memory, or on its way there.
+/// What is in memory, or on its way there; what a replica uses.
 struct content_here {
   std::string content;
   model_info info;

@@ -7,6 +7,7 @@
 #include "models/travelling_bundle.hpp"
 #include "runtime/hash.hpp"
 #include "runtime/log.hpp"
+#include "runtime/units.hpp"
 
 namespace millrace {
 
@@ -93,7 +94,14 @@ result<void> kept_bundles::keep(const std::string& content, const bundle& x) {
   auto place = staging_place::make(directory_);
   if (!place)
     return place.failure();
-  std::error_code failed;
+  std::error_code failed, unknown;
+  auto bytes = x.weights_file ? x.weights_file->bytes() : 0;
+  if (auto room = fs::space(directory_, unknown);
+      !unknown && room.available < bytes)
+    return error{ec::unavailable,
+                 directory_ + ": no space for " + format_bytes(bytes) + ", "
+                   + format_bytes(room.available) + " are free",
+                 {}};
   fs::permissions(directory_, fs::perms::owner_all, failed);
   if (auto done = write_bundle(*place, x); !done)
     return done;

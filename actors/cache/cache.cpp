@@ -38,8 +38,9 @@ void cache_state::start(cache_actor::stateful_pointer<cache_state> me,
     on_tick(tick::value);
   if (auto relay = options_.find_relay()) // from before a crash
     me->request(relay, 5s, get_contents{})
-      .then([this](const contents_here& x) { adopt(x); },
-            [](const caf::error&) { /* it has nothing yet */ });
+      .await( // before anybody asks for something
+        [this](const contents_here& x) { adopt(x); },
+        [](const caf::error&) { /* it has nothing yet */ });
   if (!options_.keeper)
     return;
   tier_.emplace(options_.disk.value, options_.evict, clock);
@@ -358,8 +359,9 @@ void cache_state::tell_owner() {
     return;
   bundle_list all{on_disk_, all_from_others(), unusable_, memory_to_tell(),
                   memory_->list()};
-  for (auto& [content, why] : broken_)
-    all.unusable.push_back(why);
+  for (auto* some : {&broken_, &not_kept_})
+    for (auto& [content, why] : *some)
+      all.troubles.push_back(why);
   if (told_ == all)
     return;
   told_ = std::move(all);
@@ -427,6 +429,7 @@ cache(cache_actor::stateful_pointer<cache_state> self, cache_options options) {
   s.start(self, std::move(options));
   return {
     [&s](const fetch& x) { return s.on_fetch(x); },
+    s.hears(&cache_state::on_used),
     [&s](get_cache) { return s.on_get_cache(); },
     [&s](get_contents) { return s.on_get_contents(); },
     s.hears(&cache_state::on_opened),

@@ -16,6 +16,7 @@ struct cache_state {
   const char* name = "cache";
 
   caf::result<fetched> on_fetch(const fetch& x);
+  void on_used(const content_here& x);
   void on_opened(const bundle_opened& x);
   void on_listed(const disk_listing& x);
   void on_kept_list(const kept_list& x);
@@ -127,6 +128,7 @@ private:
   void evict(const std::vector<std::string>& contents);
   void forget(const std::string& content);
   void adopt(const contents_here& x);
+  void adopt(const content_here& x);
   void use(place from, const std::string& content,
            const caf::strong_actor_ptr& by);
   void watch_until_whole(const std::string& content, const bundle& x);
@@ -155,11 +157,13 @@ private:
   std::optional<kept_tier> tier_; ///< on the disk; none: nothing is kept there
   /// Why contents are, where people put them, until their files change.
   std::map<std::string, std::string> broken_;
+  /// Why contents that are in memory could not be written to the disk.
+  std::map<std::string, std::string> not_kept_;
   /// Who uses what. An actor may use one twice.
   std::multimap<caf::actor_addr, cache_book::lease> users_;
   std::set<caf::actor_addr> relays_; ///< that were asked for something
   std::vector<model_info> on_disk_;
-  std::vector<std::string> unusable_; ///< as in bundle_list
+  std::vector<std::string> unusable_; ///< as in disk_listing
   bool listed_ = false;               ///< that is known
   std::optional<bundle_list> told_;   ///< to the owner, last
   std::map<key, opening> opening_;

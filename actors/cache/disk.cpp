@@ -11,6 +11,13 @@
 
 namespace millrace {
 
+namespace {
+
+/// There may be room on the disk by then.
+constexpr auto keep_again = 10s;
+
+} // namespace
+
 void cache_state::on_listed(const disk_listing& x) {
   on_disk_ = x.models;
   unusable_ = x.unusable;
@@ -85,14 +92,19 @@ void cache_state::on_kept(const content_kept& x) {
   if (auto i = arrivals_.find(x.content); i != arrivals_.end())
     i->second.written.reset();
   tier_->end(x.content, !x.why);
-  if (x.why)
-    log_event(log_level::warning, "cache", "cannot_keep",
-              {{"model", model_of(x.content)},
-               {"content", x.content},
-               {"error", x.why->text}});
-  else
+  auto model = model_of(x.content);
+  if (x.why) {
+    if (!not_kept_.contains(x.content))
+      log_event(
+        log_level::warning, "cache", "cannot_keep",
+        {{"model", model}, {"content", x.content}, {"error", x.why->text}});
+    not_kept_[x.content] = model + " cannot be kept: " + x.why->text;
+    self_->delayed_send(self_, keep_again, content_whole{x.content});
+  } else {
     log_event(log_level::info, "cache", "kept",
-              {{"model", model_of(x.content)}, {"content", x.content}});
+              {{"model", model}, {"content", x.content}});
+    not_kept_.erase(x.content);
+  }
   disk_changed();
 }
 

@@ -111,22 +111,35 @@ bool cache_state::make_room_to_read(const key& k, const model_info* here) {
 }
 
 /// What the cache before it had in memory, or on its way there. Who uses that
-/// nobody knows: what has begun to come goes on, whatever it is for.
+/// says so himself: what has begun to come goes on, whatever it is for.
 void cache_state::adopt(const contents_here& x) {
-  for (auto& y : x.memory) {
-    if (arrivals_.contains(y.content) || (y.bytes && !is_good(*y.bytes)))
-      continue;
-    auto bytes = bytes_of(y.info, y.layers);
-    memory_->adopt(y.content, {bytes, seconds_to_get(bytes)});
-    arrivals_[y.content] = {y.bytes, y.info, now(),
-                            y.from_disk ? place::read : place::hosts, y.layers};
-    if (y.bytes)
-      watch_until_whole(y.content, *y.bytes);
-    else // nor is it known that anybody waits
-      self_->delayed_send(self_, left_alone, content_left{y.content});
-  }
+  for (auto& y : x.memory)
+    adopt(y);
   on_last_copies(x.last);
   tell_owner();
+}
+
+void cache_state::adopt(const content_here& x) {
+  if (arrivals_.contains(x.content) || (x.bytes && !is_good(*x.bytes)))
+    return;
+  auto layers = x.bytes && is_whole(*x.bytes) ? layer_range{} : x.layers;
+  auto bytes = bytes_of(x.info, layers);
+  memory_->adopt(x.content, {bytes, x.from_disk ? seconds_to_read(bytes)
+                                                : seconds_to_get(bytes)});
+  arrivals_[x.content] = {x.bytes, x.info, now(),
+                          x.from_disk ? place::read : place::hosts, layers};
+  if (x.bytes)
+    watch_until_whole(x.content, *x.bytes);
+  else // nor is it known that anybody waits
+    self_->delayed_send(self_, left_alone, content_left{x.content});
+}
+
+/// The relay may not know of it, where it was read from this host's disk.
+void cache_state::on_used(const content_here& x) {
+  if (auto& file = x.bytes->weights_file; file && file->is_in_memory())
+    adopt(x);
+  use(memory_->has(x.content) ? place::read : place::kept, x.content,
+      self_->current_sender());
 }
 
 /// For a relay that begins: what the one before it had got.
@@ -226,6 +239,7 @@ void cache_state::forget(const std::string& content) {
               {{"model", model_of(content)}, {"content", content}});
   memory_->drop(content);
   arrivals_.erase(content);
+  not_kept_.erase(content);
   if (auto relay = options_.find_relay())
     self_->send(relay, let_go{content});
 }
@@ -234,7 +248,8 @@ void cache_state::forget(const std::string& content) {
 /// theirs.
 void cache_state::use(place from, const std::string& content,
                       const caf::strong_actor_ptr& by) {
-  if (from == place::disk || !by || is_relay(by)) // which is told to let go
+  auto is_theirs = from == place::disk || (from == place::kept && !tier_);
+  if (is_theirs || !by || is_relay(by)) // which is told to let go
     return;
   auto lease = (from == place::kept ? tier_->book() : *memory_).use(content);
   if (!lease)

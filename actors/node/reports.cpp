@@ -35,7 +35,7 @@ void supervisor_state::on_bundles(bundle_list& x) {
   kept_ = std::move(x.kept);
   memory_ = {x.memory, std::move(x.held)};
   options_.state->set_trouble("bundles",
-                              joined(x.unusable, "; ", std::identity{}));
+                              joined(x.troubles, "; ", std::identity{}));
   publish_soon();
 }
 

@@ -167,8 +167,9 @@ void replica_state::on_down(const caf::down_msg& x) {
     return self_->quit(x.reason);
   if (x.source == options_.cache.address()) {
     if (!content_) // what it was asked for will not come
-      fail(x.reason, "fetch");
-    return;
+      return fail(x.reason, "fetch");
+    cache_lost_ = true;
+    return self_->delayed_send(self_, announce_again, tick::value);
   }
   auto lost = std::find_if(gateways_.begin(), gateways_.end(), [&](auto& g) {
     return g.second.handle.address() == x.source;
@@ -184,12 +185,27 @@ void replica_state::on_down(const caf::down_msg& x) {
   end_if_idle();
 }
 
+/// Where the one was lost that gave it its content: that it uses this. False:
+/// there is no other yet.
+bool replica_state::tell_cache() {
+  auto cache = bus_->resolve("./cache");
+  if (!cache)
+    return false;
+  cache_lost_ = false;
+  options_.cache = caf::actor_cast<cache_actor>(cache);
+  self_->monitor(options_.cache);
+  self_->send(options_.cache,
+              content_here{info_.content, info_, content_, options_.what.layers,
+                           from_ == "disk"});
+  return true;
+}
+
 void replica_state::on_tick() {
   auto now = self_->clock().now();
   std::erase_if(gateways_, [&](auto& x) {
     return !x.second.handle && now - x.second.gone > restarting;
   });
-  bool missing = false;
+  bool missing = cache_lost_ && !tell_cache();
   for (auto& [node, gateway] : gateways_) {
     if (gateway.handle || !serves(node))
       continue;

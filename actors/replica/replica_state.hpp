@@ -76,6 +76,7 @@ private:
   bool is_released() const;
   void stop_serving();
   void announce_to(const std::string& node);
+  bool tell_cache();
   void on_down(const caf::down_msg& x);
   void end_if_idle();
   void answer(batch_map::iterator x, executed& result);
@@ -102,6 +103,7 @@ private:
   timestamp begun_{};
   microseconds fetch_{0}; ///< what that took
   std::string from_;      ///< where it was
+  bool cache_lost_ = false;
   timestamp ready_at_;
   microseconds first_answer_{-1}; ///< since then
   stage_loaded loaded_;

@@ -5,8 +5,10 @@ alone."""
 
 import json
 import pathlib
+import re
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -144,13 +146,23 @@ class Full(OnW2):
             f'mount -t tmpfs -o size=8m none {cls.data.name} && exec "$@"', "sh"]}
         return super().start(name)
 
-    def test_it_is_served_from_memory_and_nothing_is_left(self):
+    def status(self):
+        return self.shell("status").stdout
+
+    def test_it_is_served_from_memory_until_there_is_room(self):
         self.assertTrue(self.has_logged("cache.cannot_keep"))
-        self.assertIn("No space left", self.log("w2"))
+        self.assertIn("no space for 32 MiB", self.log("w2"))
         self.assertEqual(self.infer("--model", MODEL).returncode, 0)
+        says_so = "ballast cannot be kept: .*no space for 32 MiB, [0-9.]+ MiB are free"
+        self.assertTrue(eventually(lambda: re.search(says_so, self.status())),
+                        self.status())
         # As the node's own files are seen by it.
         seen = pathlib.Path(f"/proc/{self.nodes['w2'].pid}/root{self.data.name}/bundles")
         self.assertTrue(eventually(lambda: list(seen.glob("*")) == []))
+        subprocess.run(["nsenter", "--mount", "--target", str(self.nodes["w2"].pid),
+                        "mount", "-o", "remount,size=128m", self.data.name], check=True)
+        self.assertTrue(eventually(lambda: self.on_w2("kept"), 30), self.log("w2"))
+        self.assertNotIn("cannot be kept", self.status())
 
 
 if __name__ == "__main__":

@@ -1,207 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
-#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <future>
-#include <mutex>
 
-#include <caf/scoped_actor.hpp>
-
-#include "actors/cache/cache_state.hpp"
 #include "models/travelling_bundle.hpp"
-#include "runtime/bytes.hpp"
 #include "runtime/worker_thread.hpp"
-#include "tests/support/eventually.hpp"
-#include "tests/support/store_with_one.hpp"
-#include "tests/support/why.hpp"
-
-/// \file
-/// A CACHE on real threads and files, whose host has as much memory as a test
-/// says.
+#include "tests/support/host_with_cache.hpp"
 
 using namespace millrace;
 using namespace millrace::test;
-
-namespace {
-
-constexpr auto soon = 10s;
-
-/// A reader of a directory that says how often it was asked to open something.
-class counting_reader : public bundle_reader {
-public:
-  explicit counting_reader(const std::string& folder)
-    : real_(read_directory(folder)) {}
-
-  void open(const std::string& model, uint64_t version, verify how,
-            opened done) override {
-    ++opened_;
-    real_->open(model, version, how, std::move(done));
-  }
-  void bring(std::shared_ptr<const bundle> x, layer_range layers,
-             transfer_rank rank) override {
-    real_->bring(std::move(x), layers, rank);
-  }
-  void watch(changed tell, broken tell_broken) override {
-    real_->watch(std::move(tell), std::move(tell_broken));
-  }
-  int times_opened() const { return opened_; }
-
-private:
-  std::unique_ptr<bundle_reader> real_;
-  std::atomic<int> opened_{0};
-};
-
-class host_with_cache {
-public:
-  /// 0: what leaves 15 % of the host's. With a relay it asks others, too, who
-  /// give nothing.
-  explicit host_with_cache(uint64_t memory = 0, bool with_relay = false) {
-    add_error_category(config_);
-    system_ = std::make_unique<caf::actor_system>(config_);
-    auto& x = options_;
-    x.reader = reader = std::make_shared<counting_reader>(store.folder.path());
-    x.memory = {memory};
-    x.counts = counts;
-    caf::actor owner{system_->spawn([this](caf::event_based_actor*) {
-      return caf::behavior{[this](const bundle_list& y) {
-        std::lock_guard guard{mutex_};
-        told_ = y;
-      }};
-    })};
-    x.owner = caf::actor_cast<supervisor_actor>(owner);
-    x.probe = [this] {
-      host_reading out;
-      out.memory = 1000u << 20;
-      out.available = available;
-      return out;
-    };
-    if (with_relay) {
-      caf::actor silent{system_->spawn([this](caf::event_based_actor* self) {
-        return caf::behavior{[this, self](const fetch&) {
-                               asked_others = true;
-                               return self->make_response_promise<fetched>();
-                             },
-                             [this](get_contents) { return at_relay; },
-                             [](const bundle_list&) {},
-                             [this](const let_go&) { let_it_go = true; }};
-      })};
-      auto relay = caf::actor_cast<relay_actor>(silent);
-      x.find_relay = [relay] { return relay; };
-    }
-    begin();
-  }
-
-  void begin() {
-    cache_ = system_->spawn(cache, options_);
-    REQUIRE(
-      eventually([&] { return row(cache_place::disk).has_value(); }, soon));
-  }
-
-  /// The relay, and whoever uses something, stay.
-  void crash_and_begin_anew() {
-    caf::anon_send_exit(cache_, caf::exit_reason::kill);
-    begin();
-  }
-
-  ~host_with_cache() {
-    caf::anon_send_exit(cache_, caf::exit_reason::user_shutdown);
-  }
-
-  /// Somebody who uses what he asks for until he is gone.
-  class user {
-  public:
-    explicit user(host_with_cache& at) : at_(at), self_(*at.system_) {}
-
-    result<fetched> ask(const std::string& content = {}) {
-      result<fetched> out{error{ec::internal, "no answer", {}}};
-      self_
-        ->request(at_.cache_, caf::timespan{10s},
-                  fetch{"m", 1, {}, content, transfer_rank::start, 0})
-        .receive([&](const fetched& x) { out = x; },
-                 [&](const caf::error& x) { out = from_caf(x); });
-      return out;
-    }
-
-    /// With all of its bytes.
-    fetched use(const std::string& content = {}) {
-      auto out = ask(content);
-      REQUIRE_MESSAGE(out, why(out));
-      auto& file = *out->content->weights_file;
-      REQUIRE(file.wait({0, file.chunks()}));
-      return *out;
-    }
-
-  private:
-    host_with_cache& at_;
-    caf::scoped_actor self_;
-  };
-
-  /// All of them, before there is an answer.
-  void ask_at_once(std::vector<fetched>& answers) {
-    caf::scoped_actor self{*system_};
-    auto ask = [&] {
-      return self->request(cache_, caf::timespan{10s},
-                           fetch{"m", 1, {}, {}, transfer_rank::start, 0});
-    };
-    std::vector<decltype(ask())> asked;
-    for (size_t i = 0; i < answers.size(); ++i)
-      asked.push_back(ask());
-    for (size_t i = 0; i < answers.size(); ++i)
-      asked[i].receive(
-        [&](const fetched& x) { answers[i] = x; },
-        [](const caf::error& x) { FAIL(to_string(from_caf(x))); });
-  }
-
-  /// What the cache has of the model there.
-  std::optional<cached_bundle> row(cache_place place) {
-    std::optional<cached_bundle> out;
-    caf::scoped_actor self{*system_};
-    self->request(cache_, caf::timespan{10s}, get_cache{})
-      .receive(
-        [&](const cache_status& x) {
-          for (auto& y : x.bundles)
-            if (y.state == place)
-              out = y;
-        },
-        [](const caf::error& x) { FAIL(to_string(from_caf(x))); });
-    return out;
-  }
-
-  /// What its supervisor was told last.
-  bundle_list told() {
-    std::lock_guard guard{mutex_};
-    return told_;
-  }
-
-  void tell(const last_copies& x) { caf::anon_send(cache_, x); }
-
-  std::string content() { return row(cache_place::disk)->content; }
-
-  store_with_one store;
-  std::shared_ptr<counting_reader> reader;
-  std::shared_ptr<metrics> counts = std::make_shared<metrics>();
-  std::atomic<uint64_t> available{900u << 20};
-  std::atomic<bool> asked_others{false};
-  std::atomic<bool> let_it_go{false};
-  contents_here at_relay; ///< before it begins
-
-private:
-  std::mutex mutex_;
-  bundle_list told_; ///< guarded
-  caf::actor_system_config config_;
-  std::unique_ptr<caf::actor_system> system_;
-  cache_options options_;
-  cache_actor cache_;
-};
-
-/// Of all of it.
-std::string hash_of(const fetched& x) {
-  return sha256_hex(x.content->weights_file->content().view());
-}
-
-} // namespace
 
 TEST_CASE(
   "FP-38, FP-39, QU-36, QU-37, QU-38, QU-39: what was read stays when nobody"
@@ -270,12 +79,12 @@ TEST_CASE("P8: a bundle whose code is broken is shown and told to be until that"
   REQUIRE(text);
   std::ofstream{code} << "code of x";
   CHECK_FALSE(host_with_cache::user{host}.ask());
-  auto tells_of = [&](size_t unusable) {
-    return eventually([&] { return host.told().unusable.size() == unusable; },
+  auto tells_of = [&](size_t troubles) {
+    return eventually([&] { return host.told().troubles.size() == troubles; },
                       soon);
   };
   REQUIRE(tells_of(1));
-  CHECK(host.told().unusable[0].find("001.pt") != std::string::npos);
+  CHECK(host.told().troubles[0].find("001.pt") != std::string::npos);
   CHECK(host.row(cache_place::broken));
   std::filesystem::create_directories(host.store.folder / "other/1");
   std::ofstream{host.store.folder / "other/1/model.yaml"} << "format: [";
@@ -295,11 +104,11 @@ TEST_CASE("cache: why a bundle that is there cannot be used is told, until it"
   auto manifest = host.store.file("model.yaml");
   std::filesystem::rename(manifest, host.store.folder / "aside");
   std::ofstream{manifest} << "format: [";
-  REQUIRE(eventually([&] { return host.told().unusable.size() == 1; }, soon));
-  CHECK(host.told().unusable[0].find("model.yaml") != std::string::npos);
+  REQUIRE(eventually([&] { return host.told().troubles.size() == 1; }, soon));
+  CHECK(host.told().troubles[0].find("model.yaml") != std::string::npos);
   CHECK(host.told().models.empty());
   std::filesystem::rename(host.store.folder / "aside", manifest);
-  CHECK(eventually([&] { return host.told().unusable.empty(); }, soon));
+  CHECK(eventually([&] { return host.told().troubles.empty(); }, soon));
   CHECK(eventually([&] { return host.told().models.size() == 1; }, soon));
 }
 
@@ -438,51 +247,4 @@ TEST_CASE("QU-43: who names no content has what is there now, not what is still"
   auto x = next.use();
   CHECK(x.info.content != before);
   CHECK(x.info.labels == std::vector<std::string>{"rolled"});
-}
-
-TEST_CASE("I19: what was on its way goes on when its cache begins anew, however"
-          " little memory there is, and the last copy is still known") {
-  host_with_cache host{0, true};
-  store_with_one elsewhere;
-  auto x = elsewhere.open();
-  REQUIRE(x);
-  auto comes =
-    travelling::begin(travelling::id_of(*x), *travelling::pieces_of(*x));
-  REQUIRE(comes);
-  auto part = std::make_shared<const bundle>(std::move(*comes));
-  REQUIRE(part->weights_file->put(
-    0, x->weights_file->content().view().first(chunk_bytes)));
-  auto info = describe(*part, {});
-  info.content = "other";
-  host.at_relay.memory = {{"other", info, part, {}, false}};
-  host.at_relay.last.contents = {"other"};
-  host.available = 150u << 20; // what others need; none is left for models
-  host.crash_and_begin_anew();
-  auto row = [&] { return host.row(cache_place::arriving); };
-  REQUIRE(eventually(row, soon));
-  CHECK(row()->there == chunk_bytes);
-  CHECK(row()->last);
-  CHECK_FALSE(eventually([&] { return host.let_it_go.load(); }, 2500ms));
-}
-
-TEST_CASE("P8: what had begun to come goes on to come from others, though the"
-          " disk has it by now") {
-  host_with_cache host{0, true};
-  auto x = host.store.open();
-  REQUIRE_MESSAGE(x, why(x));
-  auto comes =
-    travelling::begin(travelling::id_of(*x), *travelling::pieces_of(*x));
-  REQUIRE_MESSAGE(comes, why(comes));
-  auto part = std::make_shared<const bundle>(std::move(*comes));
-  host.at_relay.memory = {
-    {host.content(), describe(*part, {}), part, {}, false}};
-  host.crash_and_begin_anew();
-  REQUIRE(eventually([&] { return host.row(cache_place::arriving); }, soon));
-  host_with_cache::user one{host};
-  auto got = one.ask();
-  REQUIRE_MESSAGE(got, why(got));
-  CHECK(got->content == part);
-  CHECK(eventually([&] { return host.asked_others.load(); }, soon));
-  CHECK_FALSE(host.row(cache_place::broken));
-  CHECK_FALSE(part->weights_file->is_given_up());
 }

@@ -61,10 +61,40 @@ private:
   const loaded_scenario& what_;
 };
 
+/// When all is well again each cache knows how many use what it has in memory.
+class in_use : public invariant {
+public:
+  in_use() : invariant("I12") {}
+
+  void at_end(simulation& x) override {
+    for (auto& [name, node] : x.inside().nodes()) {
+      auto status = x.ask<node_status>(name, "supervisor", get_status{});
+      auto there = x.ask<cache_status>(name, "cache", get_cache{});
+      if (!status || !there)
+        continue;
+      std::map<std::string, uint64_t> loaded; // replicas, by content
+      for (auto& r : status->replicas)
+        loaded[r.what.content] += r.state == replica_condition::ready;
+      for (auto& y : there->bundles)
+        if (is_in_memory(y.state) && y.users < loaded[y.content])
+          broken(x.inside().world().now(),
+                 name + "'s cache knows of " + std::to_string(y.users)
+                   + " that use " + y.content.substr(0, 8) + ", there are "
+                   + std::to_string(loaded[y.content]));
+    }
+  }
+
+private:
+  static bool is_in_memory(cache_place x) {
+    return x == cache_place::memory || x == cache_place::arriving;
+  }
+};
+
 } // namespace
 
 void add_transfer_invariants(const expectations& x, invariant_list& out) {
   out.push_back(std::make_unique<directory_agrees>(x));
+  out.push_back(std::make_unique<in_use>());
 }
 
 } // namespace millrace::simulator
