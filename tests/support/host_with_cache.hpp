@@ -81,7 +81,9 @@ public:
                                return self->make_response_promise<fetched>();
                              },
                              [this](get_contents) { return at_relay; },
-                             [](const bundle_list&) {},
+                             [this](const bundle_list& y) {
+                               to_give = y.models.size() + y.kept.size();
+                             },
                              [this](const let_go&) { let_it_go = true; }};
       })};
       auto relay = caf::actor_cast<relay_actor>(silent);
@@ -189,7 +191,8 @@ public:
   std::atomic<uint64_t> available{900u << 20};
   std::atomic<bool> asked_others{false};
   std::atomic<bool> let_it_go{false};
-  contents_here at_relay; ///< before it begins
+  std::atomic<size_t> to_give{0}; ///< models, that its relay was told of
+  contents_here at_relay;         ///< before it begins
 
 private:
   std::mutex mutex_;

@@ -70,9 +70,9 @@ TEST_CASE("P8: what could not be opened, and nobody else has, is opened once"
   CHECK(x->info.content == content);
 }
 
-TEST_CASE("P8: a bundle whose code is broken is shown and told to be until that"
-          " is mended, whatever else changes") {
-  host_with_cache host;
+TEST_CASE("P8: a bundle whose code is broken is shown and told to be, and not"
+          " given to others, until that is mended, whatever else changes") {
+  host_with_cache host{0, true};
   auto code = host.store.file("layers/001.pt");
   REQUIRE(std::filesystem::exists(code));
   auto text = read_file(code, 1u << 20);
@@ -86,6 +86,7 @@ TEST_CASE("P8: a bundle whose code is broken is shown and told to be until that"
   REQUIRE(tells_of(1));
   CHECK(host.told().troubles[0].find("001.pt") != std::string::npos);
   CHECK(host.row(cache_place::broken));
+  CHECK(eventually([&] { return host.to_give == 0; }, soon));
   std::filesystem::create_directories(host.store.folder / "other/1");
   std::ofstream{host.store.folder / "other/1/model.yaml"} << "format: [";
   REQUIRE(tells_of(2));
@@ -93,6 +94,7 @@ TEST_CASE("P8: a bundle whose code is broken is shown and told to be until that"
   std::ofstream{code} << *text; // the folder does not change
   CHECK(tells_of(1));
   CHECK_FALSE(host.row(cache_place::broken));
+  CHECK(eventually([&] { return host.to_give == 1; }, soon));
   CHECK(host_with_cache::user{host}.ask());
   CHECK(host.counts->text().find("millrace_cache_quarantined_total 1")
         != std::string::npos);

@@ -8,6 +8,7 @@
 #include "models/arriving_file.hpp"
 #include "runtime/file_descriptor.hpp"
 #include "runtime/random.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 using namespace millrace;
 
@@ -98,7 +99,7 @@ TEST_CASE("P8: a list of chunks that is not the file's is refused") {
 }
 
 TEST_CASE("P8: what was read into memory stays as it was verified") {
-  temporary_directory folder;
+  test::temporary_directory folder;
   auto file = long_file();
   auto path = folder / "weights";
   auto other = file;
