@@ -87,12 +87,11 @@ struct content_lost {
 /// What bundles a host has, whenever that changes: from its cache to the
 /// supervisor, and to the relay.
 struct bundle_list {
-  std::vector<model_info> models; ///< where people put them
-  std::vector<model_info> kept{}; ///< all of one, that came from others
-  std::vector<std::string>
-    troubles{};                    ///< why others cannot be used, or kept
-  uint64_t memory = 0;             ///< as cache_memory in inventory
-  std::vector<held_bundle> held{}; ///< as there
+  std::vector<model_info> models;      ///< where people put them
+  std::vector<model_info> kept{};      ///< all of one, that came from others
+  std::vector<std::string> troubles{}; ///< why others cannot be used, or kept
+  uint64_t memory = 0;                 ///< as cache_memory in inventory
+  std::vector<held_bundle> held{};     ///< as there
   MILLRACE_FIELDS(bundle_list, models, kept, troubles, memory, held)
 };
 
