@@ -34,7 +34,8 @@ struct cuda_config {
   gpu_sharing sharing = gpu_sharing::time;
   bool streaming = true;
   bool graphs = true;
-  MILLRACE_FIELDS(cuda_config, gpu, sharing, streaming, graphs)
+  gpu_parameters parameters = gpu_parameters::device;
+  MILLRACE_FIELDS(cuda_config, gpu, sharing, streaming, graphs, parameters)
   static constexpr auto notes() {
     return std::array{
       note{"which of the host's, by the bus, as nvidia-smi counts them", 0, 63},
@@ -46,7 +47,11 @@ struct cuda_config {
       note{"the inputs of a batch are copied while others compute (needs two"
            " lanes)"},
       note{"batches of a size that came before are recorded as a CUDA graph,"
-           " and replayed"}};
+           " and replayed"},
+      note{
+        "where models' parameters lie: device, in the GPU's memory; host, for"
+        " models larger than that or hardly used: each pass reads them over"
+        " the bus, and a replica has its own page-locked copy of them"}};
   }
 };
 
@@ -73,7 +78,7 @@ struct device_config {
            " three, of which one computes while others are copied",
            0, 256},
       note{"what replicas may take in all; 0: not limited, on a GPU what it"
-           " has"},
+           " has, unless parameters stay on the host"},
       note{"where models run: auto, on a cpu those that are trusted in threads"
            " of the node, all others each in a confined process; thread;"
            " process"},

@@ -228,7 +228,8 @@ device_info describe(const device_config& x) {
   auto is_gpu = x.type == device_type::cuda;
   if (out.lanes == 0)
     out.lanes = is_gpu ? 3 : 1;
-  if (is_gpu && out.memory.value == 0)
+  if (is_gpu && out.memory.value == 0
+      && x.cuda.parameters == gpu_parameters::device)
     if (auto all = read_gpus(); all && x.cuda.gpu < all->size())
       out.memory = (*all)[x.cuda.gpu].memory;
   return out;

@@ -112,6 +112,7 @@ typedef struct millrace_place {
   double share;      /* of the multiprocessors, in percent; 0: all */
   int32_t streaming; /* inputs are copied while other passes compute */
   int32_t graphs;    /* passes of known shapes are recorded, and replayed */
+  int32_t on_host;   /* parameters stay there, and are read over the bus */
 } millrace_place;
 
 typedef struct millrace_gpu {
@@ -154,7 +155,7 @@ typedef struct millrace_gpu_calls {
    * not copied yet is. All of it before the first run; one call at a time. */
   int (*arrive)(millrace_stage* stage, const void* begin, uint64_t bytes,
                 millrace_error* failed);
-  /* Bytes of the GPU that a stage takes, beside what its passes do. */
+  /* Bytes of the GPU's memory that a stage takes, beside what its passes do. */
   uint64_t (*memory)(const millrace_stage* stage);
   /* Notes the kernels that run for this process, from a call without a sink to
    * one with it, which gets them in the order in which they began. */

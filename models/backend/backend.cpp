@@ -256,7 +256,8 @@ public:
                      ? millrace_partitioned
                    : x.sharing == gpu_sharing::partitions ? millrace_beside
                                                           : millrace_in_turn;
-    return {x.gpu, sharing, x.share, x.streaming, x.graphs};
+    return {x.gpu,       sharing,  x.share,
+            x.streaming, x.graphs, x.parameters == gpu_parameters::host};
   }
 
 private:

@@ -167,6 +167,13 @@ private:
     return settings_.gpu && x.process == nullptr && why.code == ec::unavailable;
   }
 
+  /// What they take of the device's memory.
+  byte_count parameters_of(const load_request& x) const {
+    auto elsewhere =
+      settings_.gpu && settings_.gpu->parameters == gpu_parameters::host;
+    return {elsewhere ? 0 : weight_bytes(x)};
+  }
+
   /// Has this thread run models with so many threads.
   void use_threads(uint32_t n) {
     thread_local uint32_t used = 0;
@@ -232,7 +239,7 @@ private:
                                       aside,
                                       place_of(x),
                                       x.arriving};
-    auto memory = byte_count{weight_bytes(x)};
+    auto memory = parameters_of(x);
     auto row_bytes = row_bytes_of(x);
     auto stage = confined::make_confined_stage(
       template_, std::move(settings),
@@ -245,9 +252,9 @@ private:
          auto is_cold = cold.what.at_once;
          if (!aside && !is_cold && pace->expected(row_bytes) == 0ns)
            pace->learn(times->warm_up / 2, row_bytes);
-         // A process says what it takes of a GPU: no more than there is.
-         auto taken = settings_.gpu ? std::min(times->gpu_memory, info_.memory)
-                                    : byte_count{};
+         auto taken = settings_.gpu ? times->gpu_memory : byte_count{};
+         if (info_.memory.value > 0) // it says that of itself
+           taken = std::min(taken, info_.memory);
          listener_.on_loaded(id,
                              load_report{std::max(memory, taken), times->load,
                                          is_cold ? 0ns : times->warm_up, true});
@@ -279,7 +286,7 @@ private:
     slot->stage = std::move(*stage);
     slot->depends_on_values = slot->stage->depends_on_values();
     load_report report;
-    report.memory = {weight_bytes(x)};
+    report.memory = parameters_of(x);
     report.load = steady_now() - begin;
     if (x.arriving) {
       slot->attached = {x, report};

@@ -25,6 +25,17 @@ constexpr auto names_of(gpu_sharing) {
   return name_table{"time", "streams", "partitions", "mps"};
 }
 
+/// Where a stage's parameters lie that a GPU computes with.
+enum class gpu_parameters : uint8_t {
+  device, ///< they are copied there, once
+  host ///< page-locked: each pass reads them over the bus, which takes as long
+       ///< as to copy them, and the GPU's memory is for passes alone
+};
+
+constexpr auto names_of(gpu_parameters) {
+  return name_table{"device", "host"};
+}
+
 /// Where on a GPU a stage's parameters lie and its passes run.
 struct gpu_place {
   int gpu = 0; ///< its number, by the bus, as nvidia-smi counts them
@@ -32,6 +43,7 @@ struct gpu_place {
   double share = 0;      ///< of its multiprocessors, in percent; 0: all
   bool streaming = true; ///< inputs are copied while other batches compute
   bool graphs = true; ///< batches of shapes seen before are recorded, replayed
+  gpu_parameters parameters = gpu_parameters::device;
 };
 
 /// What is asked of a GPU: what one multiprocessor takes, and memory.

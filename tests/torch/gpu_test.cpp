@@ -99,6 +99,22 @@ TEST_CASE("gpu: a model gives there what it gives on the processors") {
     }
 }
 
+TEST_CASE("gpu: a model whose parameters stay on the host gives the same, and"
+          " takes none of the GPU's memory for them") {
+  if (!first_gpu())
+    return;
+  for (auto name : {"affine", "residual", "ballast", "tallying"}) {
+    CAPTURE(name);
+    auto here = load(name, gpu_place{});
+    auto there = load(name, gpu_place{.parameters = gpu_parameters::host});
+    CHECK(there->memory().value < 1 << 20);
+    for (int i = 0; i < 6; ++i) { // the last ones are replayed
+      auto x = floats({3, 4}, static_cast<float>(i));
+      CHECK(close(run(*there, x), run(*here, x)));
+    }
+  }
+}
+
 TEST_CASE("gpu: a batch that is recorded and replayed has its own inputs") {
   if (!first_gpu())
     return;

@@ -178,7 +178,8 @@ TEST_CASE("failures: where there is no GPU nothing is made of it") {
   if (cudaGetDeviceCount(&count) == cudaSuccess && count > 0)
     return; // there is one
   CHECK_THROWS_AS(stream{}, failure);
-  CHECK_THROWS_AS(device_memory{100}, failure);
+  CHECK_THROWS_AS(memory::of_gpu(100), failure);
+  CHECK_THROWS_AS(memory::of_host(100), failure);
   CHECK_THROWS_AS(pinned_by_cuda()->allocate(100), failure);
   CHECK_THROWS_AS((partition{0, 8}), failure);
   CHECK_THROWS_AS(partitions{}.take(50), failure);

@@ -122,7 +122,7 @@ struct gpu_passes::state {
   cudaStream_t stream = nullptr;
   cuda::turns own_turns;
   const char* source = nullptr; ///< of the parameters, on the host
-  cuda::device_memory parameters;
+  cuda::memory parameters;
   cuda::missing_ranges missing; ///< of these, which were not copied yet
   bool records = false;
   mutable std::mutex mutex;
@@ -318,7 +318,9 @@ gpu_passes::place(const std::vector<const millrace_tensor*>& parameters) {
   check(cudaSetDevice(state_->place.gpu), "choosing a GPU");
   if (begin < end) { // as they are aligned there, so they are here
     begin -= begin % alignment;
-    state_->parameters = cuda::device_memory{end - begin};
+    state_->parameters = state_->place.on_host != 0
+                           ? cuda::memory::of_host(end - begin)
+                           : cuda::memory::of_gpu(end - begin);
     state_->source = reinterpret_cast<const char*>(begin);
     state_->missing.add(0, end - begin);
   }
@@ -349,8 +351,11 @@ void gpu_passes::arrive(const char* begin, size_t bytes) {
     last = within(at + static_cast<std::ptrdiff_t>(bytes));
   }
   for (auto [from, to] : s.missing.take(first, last))
-    cuda::upload(s.parameters.data() + from, s.source + from, to - from,
-                 s.gpu.staging, s.gpu.uploads);
+    if (s.parameters.is_on_host())
+      std::memcpy(s.parameters.data() + from, s.source + from, to - from);
+    else
+      cuda::upload(s.parameters.data() + from, s.source + from, to - from,
+                   s.gpu.staging, s.gpu.uploads);
 }
 
 void gpu_passes::record() {
@@ -359,7 +364,8 @@ void gpu_passes::record() {
 
 uint64_t gpu_passes::memory() const {
   std::lock_guard guard{state_->mutex};
-  uint64_t out = state_->parameters.size();
+  uint64_t out =
+    state_->parameters.is_on_host() ? 0 : state_->parameters.size();
   for (auto& l : state_->free)
     for (auto& [_, x] : l->known)
       out += x.bytes();

@@ -88,16 +88,22 @@ void event::wait(std::chrono::nanoseconds busy) const {
   check(state, "running on the GPU");
 }
 
-device_memory::device_memory(size_t bytes) : size_(bytes) {
+memory memory::of_gpu(size_t bytes) {
   void* data = nullptr;
-  if (bytes > 0)
-    check(cudaMalloc(&data, bytes), "taking memory of the GPU");
-  data_ = static_cast<char*>(data);
+  check(cudaMalloc(&data, bytes), "taking memory of the GPU");
+  return {data, bytes, false};
 }
 
-device_memory::~device_memory() {
+memory memory::of_host(size_t bytes) {
+  void* data = nullptr;
+  check(cudaHostAlloc(&data, bytes, cudaHostAllocMapped),
+        "taking page-locked memory");
+  return {data, bytes, true};
+}
+
+memory::~memory() {
   if (data_ != nullptr)
-    static_cast<void>(cudaFree(data_));
+    static_cast<void>(on_host_ ? cudaFreeHost(data_) : cudaFree(data_));
 }
 
 } // namespace millrace::cuda

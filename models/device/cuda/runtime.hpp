@@ -77,27 +77,36 @@ private:
   cudaEvent_t handle_ = nullptr;
 };
 
-/// Memory of the current GPU, at least 256-byte aligned.
-class device_memory {
+/// Memory that the current GPU reads and writes: its own or, page-locked, the
+/// host's, which it reaches over the bus under the same address. At least
+/// 256-byte aligned.
+class memory {
 public:
-  device_memory() = default;
-  explicit device_memory(size_t bytes);
-  ~device_memory();
-  device_memory(device_memory&& x) noexcept
-    : data_(std::exchange(x.data_, nullptr)),
-      size_(std::exchange(x.size_, 0)) {}
-  device_memory& operator=(device_memory&& x) noexcept {
+  memory() = default;
+  static memory of_gpu(size_t bytes);
+  static memory of_host(size_t bytes);
+  ~memory();
+  memory(memory&& x) noexcept { *this = std::move(x); }
+  memory& operator=(memory&& x) noexcept {
     std::swap(data_, x.data_);
     std::swap(size_, x.size_);
+    std::swap(on_host_, x.on_host_);
     return *this;
   }
 
   char* data() const { return data_; }
   size_t size() const { return size_; }
+  bool is_on_host() const { return on_host_; }
 
 private:
+  memory(void* data, size_t size, bool on_host)
+    : data_(static_cast<char*>(data)),
+      size_(size),
+      on_host_(on_host) {}
+
   char* data_ = nullptr;
   size_t size_ = 0;
+  bool on_host_ = false;
 };
 
 } // namespace millrace::cuda

@@ -125,16 +125,24 @@ private:
       if (!x)
         return x.failure();
       std::vector<variant> variants;
-      for (auto where : {isolation_mode::thread, isolation_mode::process})
-        for (auto graphs : {false, true}) {
-          auto made =
-            make_variant("a batch, " + std::string{to_string(where)}
-                           + (graphs ? ", recorded" : ""),
-                         *x, on_.device(where, gpu_sharing::time, graphs));
-          if (!made)
-            return made.failure();
-          variants.push_back(std::move(*made));
-        }
+      result<void> made;
+      auto add = [&](isolation_mode where, const char* as,
+                     const gpu_place& how) {
+        auto y = make_variant("a batch, " + std::string{to_string(where)} + as,
+                              *x, on_.device(where, how));
+        if (y)
+          variants.push_back(std::move(*y));
+        else
+          made = y.failure();
+      };
+      for (auto where : {isolation_mode::thread, isolation_mode::process}) {
+        add(where, "", {.graphs = false});
+        add(where, ", recorded", {});
+        add(where, ", parameters on the host",
+            {.parameters = gpu_parameters::host});
+      }
+      if (!made)
+        return made;
       auto done = hold_against_bare(
         *x, variants, "us",
         [&](const variant& v) -> result<double> {
@@ -162,8 +170,8 @@ private:
             + (streaming ? " that overlap" : " one after the other")
             + (graphs ? ", recorded" : ""),
           *x,
-          on_.device(isolation_mode::thread, gpu_sharing::time, graphs,
-                     streaming));
+          on_.device(isolation_mode::thread,
+                     {.streaming = streaming, .graphs = graphs}));
         if (!made)
           return made.failure();
         variants.push_back(std::move(*made));
@@ -205,7 +213,8 @@ private:
       return static_cast<double>(
         (*all)[static_cast<size_t>(on_.options().gpu)].free.value);
     };
-    auto on = on_.device(isolation_mode::thread, gpu_sharing::streams);
+    auto on =
+      on_.device(isolation_mode::thread, {.sharing = gpu_sharing::streams});
     if (!on)
       return on.failure();
     double before = 0;

@@ -54,11 +54,11 @@ result<workload> gpu_ground::find(const std::string& name, size_t rows) const {
 }
 
 result<std::unique_ptr<measured_device>>
-gpu_ground::device(isolation_mode where, gpu_sharing sharing, bool graphs,
-                   bool streaming, uint32_t lanes) const {
+gpu_ground::device(isolation_mode where, gpu_place how, uint32_t lanes) const {
   backend_settings settings;
   settings.isolation = where;
-  settings.gpu = {options_.gpu, sharing, 0, streaming, graphs};
+  how.gpu = options_.gpu;
+  settings.gpu = how;
   return measured_device::make({"gpu0", "cuda", lanes, {}}, settings);
 }
 

@@ -48,9 +48,9 @@ public:
   /// One of the bundles, with a batch of zeros. Errors: as bundle_store::open.
   result<workload> find(const std::string& name, size_t rows) const;
 
+  /// On its own GPU, whichever `how` names.
   result<std::unique_ptr<measured_device>>
-  device(isolation_mode where, gpu_sharing sharing, bool graphs = true,
-         bool streaming = true, uint32_t lanes = 3) const;
+  device(isolation_mode where, gpu_place how, uint32_t lanes = 3) const;
 
   /// What the bare program prints for these. Errors: unavailable.
   static result<std::vector<double>>

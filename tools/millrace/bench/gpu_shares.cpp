@@ -68,7 +68,7 @@ result<couple> load_both(gpu_ground& on, gpu_sharing sharing, const workload& a,
     ::setenv("CUDA_MPS_PIPE_DIRECTORY", on.options().mps.c_str(), 1);
   auto made =
     on.device(by_mps ? isolation_mode::process : isolation_mode::thread,
-              sharing, true, true, 4);
+              {.sharing = sharing}, 4);
   ::unsetenv("CUDA_MPS_PIPE_DIRECTORY");
   if (!made)
     return made.failure();
