@@ -5,6 +5,7 @@
 import pathlib
 import struct
 import sys
+import typing
 import zipfile
 
 import torch
@@ -403,6 +404,23 @@ class Keeping(torch.nn.Module):
         return y
 
 
+class Numbering(torch.nn.Module):
+    """Adds how often it has run: what it keeps is a number and a list."""
+
+    notes: typing.List[int]
+
+    def __init__(self):
+        super().__init__()
+        self.runs = 0
+        self.notes = []
+        self.weight = torch.nn.Parameter(torch.ones(4))
+
+    def forward(self, x):
+        self.runs += 1
+        self.notes.append(1)
+        return x * self.weight + self.runs + len(self.notes)
+
+
 def rewritten(source, target, change=str, ending=".py", more=()):
     """The same archive with other programs, whose names end otherwise, and more files."""
     with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
@@ -447,7 +465,7 @@ def main():
                    Deceptive(), Sized(), Double(), Halves(), Wide(),
                    Lookup(), Fatal(), Doomed(), Mute(), Forever(), Prying(),
                    Relay(), Checked(), Residual(), Encoder(), Counting(), Around(),
-                   Keeping(), Strided(), Short()):
+                   Keeping(), Numbering(), Strided(), Short()):
         name = type(module).__name__.lower()
         torch.jit.script(module.eval()).save(str(folder / f"{name}.pt"))
     tied = Tied().eval()

@@ -11,6 +11,7 @@
 #include "models/import/import.hpp"
 #include "tests/support/builders.hpp"
 #include "tests/support/temporary_directory.hpp"
+#include "tests/support/why.hpp"
 
 using namespace millrace;
 using namespace millrace::test;
@@ -301,6 +302,27 @@ TEST_CASE("backend: what a pass allocates at most is metered") {
   REQUIRE(stage->run({floats({1000, 4})}, {}, &peak));
   // A product of two numbers a row, and beside it its sum with two others.
   CHECK(peak == 16'000);
+}
+
+TEST_CASE("backend: a stage whose code was compiled for another is as new as"
+          " that was") {
+  temporary_directory dir;
+  auto done = import_into(dir, asks("numbering", {rows_of_4}));
+  REQUIRE_MESSAGE(done, why(done));
+  auto first_of = [](loaded_stage& x) {
+    auto y = x.run({floats({1, 4}, 10)});
+    REQUIRE_MESSAGE(y, why(y));
+    return values_of((*y)[0])[0];
+  };
+  auto a = load(done->directory);
+  CHECK(first_of(*a) == 12);
+  CHECK(first_of(*a) == 14);
+  auto b = load(done->directory);
+  CHECK(first_of(*b) == 12);
+  CHECK(first_of(*a) == 16);
+  a.reset();
+  CHECK(first_of(*b) == 14);
+  CHECK(first_of(*load(done->directory)) == 12);
 }
 
 TEST_CASE("backend: what a model throws is an error with its words") {
