@@ -64,13 +64,16 @@ void cache_state::watch_until_whole(const std::string& content,
 void cache_state::on_whole(const content_whole& x) {
   auto i = arrivals_.find(x.content);
   if (i == arrivals_.end() || !i->second.bytes || !tier_
-      || i->second.from != place::hosts)
+      || i->second.from != place::hosts) {
+    not_kept_.erase(x.content);
     return;
+  }
   auto& bytes = i->second.bytes;
   auto gone = tier_->begin(describe(*bytes, {}));
   if (!gone && gone.failure().code == ec::conflict)
     return; // it is kept already
   if (!gone) {
+    not_kept_.erase(x.content); // it would be, were there less else
     log_event(log_level::info, "cache", "not_kept",
               {{"model", bytes->info.name},
                {"content", x.content},

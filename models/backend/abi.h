@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-#define MILLRACE_BACKEND_ABI 9
+#define MILLRACE_BACKEND_ABI 10
 #define MILLRACE_MAX_RANK 8
 
 typedef struct millrace_tensor {

@@ -41,8 +41,12 @@ class copier {
 public:
   /// Nothing, when there is something in it that cannot be copied.
   std::optional<torch::jit::Module> copy(const torch::jit::Module& x) {
-    auto out = copy_of(x._ivalue());
-    return fails_ ? std::nullopt : std::optional<torch::jit::Module>{out};
+    try {
+      auto out = copy_of(x._ivalue());
+      return fails_ ? std::nullopt : std::optional<torch::jit::Module>{out};
+    } catch (const c10::Error&) { // a list of what cannot be copied
+      return std::nullopt;
+    }
   }
 
 private:
