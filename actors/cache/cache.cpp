@@ -112,6 +112,13 @@ std::string cache_state::content_of(const std::string& model,
   return here == nullptr ? "" : here->content;
 }
 
+/// By people, and it is not broken.
+bool cache_state::is_put_here(const std::string& content) const {
+  return !broken_.contains(content)
+         && std::any_of(on_disk_.begin(), on_disk_.end(),
+                        [&](auto& x) { return x.content == content; });
+}
+
 /// Whoever does not say which content is meant means the one that is here now.
 bool cache_state::is_current(const key& k, const entry& x) const {
   auto& [model, version, wanted] = k;
@@ -359,9 +366,11 @@ void cache_state::tell_owner() {
     return;
   bundle_list all{on_disk_, all_from_others(), unusable_, memory_to_tell(),
                   memory_->list()};
-  for (auto* some : {&broken_, &not_kept_})
-    for (auto& [content, why] : *some)
-      all.troubles.push_back(why);
+  for (auto& [content, why] : broken_)
+    all.troubles.push_back(why);
+  for (auto& [content, x] : arrivals_)
+    if (!x.not_kept.empty())
+      all.troubles.push_back(x.not_kept);
   if (told_ == all)
     return;
   told_ = std::move(all);

@@ -85,6 +85,7 @@ private:
     place from = place::hosts;
     layer_range layers; ///< for which it has room; {0, 0}: for all
     std::optional<cache_book::lease> written{}; ///< to the disk, now
+    std::string not_kept{}; ///< why it could not be; empty: it could
   };
 
   struct asked {
@@ -108,6 +109,7 @@ private:
   timestamp now() const;
   const model_info* find_here(const std::string& model, uint64_t version) const;
   std::string content_of(const std::string& model, uint64_t version) const;
+  bool is_put_here(const std::string& content) const;
   bool is_current(const key& k, const entry& x) const;
   bool is_relay(const caf::strong_actor_ptr& x) const;
   relay_actor find_relay();
@@ -157,8 +159,6 @@ private:
   std::optional<kept_tier> tier_; ///< on the disk; none: nothing is kept there
   /// Why contents are, where people put them, until their files change.
   std::map<std::string, std::string> broken_;
-  /// Why contents that are in memory could not be written to the disk.
-  std::map<std::string, std::string> not_kept_;
   /// Who uses what. An actor may use one twice.
   std::multimap<caf::actor_addr, cache_book::lease> users_;
   std::set<caf::actor_addr> relays_; ///< that were asked for something

@@ -60,20 +60,19 @@ void cache_state::watch_until_whole(const std::string& content,
     });
 }
 
-/// It stays in memory until it is written.
+/// It stays in memory until it is written. What people have put here is on the
+/// disk already.
 void cache_state::on_whole(const content_whole& x) {
   auto i = arrivals_.find(x.content);
   if (i == arrivals_.end() || !i->second.bytes || !tier_
-      || i->second.from != place::hosts) {
-    not_kept_.erase(x.content);
+      || i->second.from != place::hosts || is_put_here(x.content))
     return;
-  }
   auto& bytes = i->second.bytes;
   auto gone = tier_->begin(describe(*bytes, {}));
   if (!gone && gone.failure().code == ec::conflict)
     return; // it is kept already
   if (!gone) {
-    not_kept_.erase(x.content); // it would be, were there less else
+    i->second.not_kept.clear(); // it would be, were there less else
     log_event(log_level::info, "cache", "not_kept",
               {{"model", bytes->info.name},
                {"content", x.content},
@@ -92,21 +91,21 @@ void cache_state::on_whole(const content_whole& x) {
 }
 
 void cache_state::on_kept(const content_kept& x) {
-  if (auto i = arrivals_.find(x.content); i != arrivals_.end())
-    i->second.written.reset();
   tier_->end(x.content, !x.why);
   auto model = model_of(x.content);
+  auto& written = arrivals_.at(x.content); // it stayed for that
+  written.written.reset();
   if (x.why) {
-    if (!not_kept_.contains(x.content))
+    if (written.not_kept.empty())
       log_event(
         log_level::warning, "cache", "cannot_keep",
         {{"model", model}, {"content", x.content}, {"error", x.why->text}});
-    not_kept_[x.content] = model + " cannot be kept: " + x.why->text;
+    written.not_kept = model + " cannot be kept: " + x.why->text;
     self_->delayed_send(self_, keep_again, content_whole{x.content});
   } else {
     log_event(log_level::info, "cache", "kept",
               {{"model", model}, {"content", x.content}});
-    not_kept_.erase(x.content);
+    written.not_kept.clear();
   }
   disk_changed();
 }

@@ -239,7 +239,6 @@ void cache_state::forget(const std::string& content) {
               {{"model", model_of(content)}, {"content", content}});
   memory_->drop(content);
   arrivals_.erase(content);
-  not_kept_.erase(content);
   if (auto relay = options_.find_relay())
     self_->send(relay, let_go{content});
 }

@@ -22,12 +22,11 @@ result<device_maker> make_devices_of(const cluster_config& config) {
       backend_settings settings{
         d.isolation, d.process_memory, d.load_limit, d.run_limit, {}};
       if (d.type == device_type::cuda)
-        settings.gpu = {static_cast<int>(d.cuda.gpu),
-                        d.cuda.sharing,
-                        0,
-                        d.cuda.streaming,
-                        d.cuda.graphs,
-                        d.cuda.parameters};
+        settings.gpu = gpu_place{.gpu = static_cast<int>(d.cuda.gpu),
+                                 .sharing = d.cuda.sharing,
+                                 .streaming = d.cuda.streaming,
+                                 .graphs = d.cuda.graphs,
+                                 .parameters = d.cuda.parameters};
       return make_backend_device(describe(d), settings, to);
     }};
 }

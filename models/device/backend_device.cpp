@@ -252,8 +252,9 @@ private:
          auto is_cold = cold.what.at_once;
          if (!aside && !is_cold && pace->expected(row_bytes) == 0ns)
            pace->learn(times->warm_up / 2, row_bytes);
+         // A process says what it takes of a GPU: no more than there is.
          auto taken = settings_.gpu ? times->gpu_memory : byte_count{};
-         if (info_.memory.value > 0) // it says that of itself
+         if (info_.memory.value > 0)
            taken = std::min(taken, info_.memory);
          listener_.on_loaded(id,
                              load_report{std::max(memory, taken), times->load,

@@ -17,6 +17,7 @@
 #include "runtime/bytes.hpp"
 #include "tests/support/eventually.hpp"
 #include "tests/support/store_with_one.hpp"
+#include "tests/support/temporary_directory.hpp"
 #include "tests/support/why.hpp"
 
 namespace millrace::test {
@@ -53,7 +54,7 @@ private:
 class host_with_cache {
 public:
   /// 0: what leaves 15 % of the host's. With a relay it asks others, too, who
-  /// give nothing.
+  /// give nothing, and has a disk for what they gave.
   explicit host_with_cache(uint64_t memory = 0, bool with_relay = false) {
     add_error_category(config_);
     system_ = std::make_unique<caf::actor_system>(config_);
@@ -88,6 +89,8 @@ public:
       })};
       auto relay = caf::actor_cast<relay_actor>(silent);
       x.find_relay = [relay] { return relay; };
+      x.keeper = keep_in_directory(kept / "bundles");
+      x.disk = {1u << 30};
     }
     begin();
   }
@@ -186,6 +189,7 @@ public:
   std::string content() { return row(cache_place::disk)->content; }
 
   store_with_one store;
+  temporary_directory kept;
   std::shared_ptr<counting_reader> reader;
   std::shared_ptr<metrics> counts = std::make_shared<metrics>();
   std::atomic<uint64_t> available{900u << 20};

@@ -29,6 +29,21 @@ TEST_CASE("I12: whoever uses what a cache gave him that was lost tells the next"
     [&] { return !host.row(cache_place::memory).has_value(); }, 1500ms));
 }
 
+TEST_CASE(
+  "cache: what people have put here is not kept a second time, where one"
+  " that begins is told of it by who uses it") {
+  host_with_cache host{0, true};
+  auto content = host.content();
+  host_with_cache::user first{host}, next{host};
+  first.use(content);
+  auto x = next.use(content);
+  REQUIRE(x.from == "memory"); // wherever it had come from
+  host.crash_and_begin_anew();
+  next.say_it_uses(x);
+  REQUIRE(eventually([&] { return host.row(cache_place::memory); }, soon));
+  CHECK_FALSE(eventually([&] { return host.row(cache_place::kept); }, 1s));
+}
+
 TEST_CASE("I19: what was on its way goes on when its cache begins anew, however"
           " little memory there is, and the last copy is still known") {
   host_with_cache host{0, true};

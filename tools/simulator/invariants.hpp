@@ -69,8 +69,8 @@ void add_request_invariants(const ledger& l, const expectations& x,
 void add_cluster_invariants(const ledger& l, const expectations& x,
                             invariant_list& out);
 
-/// What holds of models that travel, when all is well again: I20. I16 to I19
-/// are for tests of their own.
+/// What holds of models that travel, when all is well again: I20, and I12 of
+/// caches. I16 to I19 are for tests of their own.
 void add_transfer_invariants(const expectations& x, invariant_list& out);
 
 } // namespace millrace::simulator

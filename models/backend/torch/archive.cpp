@@ -162,6 +162,14 @@ bool any_node(const torch::jit::Block* block,
   return false;
 }
 
+bool any_node(const torch::jit::Module& m,
+              bool (*is_such)(const torch::jit::Node&)) {
+  auto found = false;
+  for_each_function(
+    m, [&](auto&, auto* block) { found = found || any_node(block, is_such); });
+  return found;
+}
+
 torch::jit::Module open_archive(const void* file, uint64_t bytes, int trusted,
                                 c10::Device on) {
   check_archive(file, bytes);

@@ -19,4 +19,8 @@ torch::jit::Module open_archive(const void* file, uint64_t bytes, int trusted,
 bool any_node(const torch::jit::Block* block,
               bool (*is_such)(const torch::jit::Node&));
 
+/// The same of all that a module was compiled to.
+bool any_node(const torch::jit::Module& m,
+              bool (*is_such)(const torch::jit::Node&));
+
 } // namespace millrace

@@ -25,16 +25,6 @@ bool is_tensor_constant(const torch::jit::Node& x) {
          || kind == torch::jit::AttributeKind::ival;
 }
 
-bool can_be_shared(const torch::jit::Module& m) {
-  for (auto* x : m._ivalue()->compilation_unit()->get_functions()) {
-    x->ensure_defined();
-    auto graph = torch::jit::toGraphFunction(*x).graph();
-    if (any_node(graph->block(), is_tensor_constant))
-      return false;
-  }
-  return true;
-}
-
 /// Makes another module of the same code. What was one thing in the first is
 /// one in the other.
 class copier {
@@ -96,7 +86,7 @@ torch::jit::Module known_code::open(const void* file, uint64_t bytes,
     return *copier{}.copy(*before);
   auto out = open_archive(file, bytes, trusted, on);
   out.eval();
-  if (can_be_shared(out))
+  if (!any_node(out, is_tensor_constant))
     if (auto kept = copier{}.copy(out))
       add(std::move(key), std::move(*kept));
   return out;

@@ -172,8 +172,8 @@ bool can_be_recorded(const millrace_stage& stage) {
             });
 }
 
-/// Of all stages of this process. What nobody uses any more at its end may be
-/// used then.
+/// Of all stages of this process. It is never destroyed: LibTorch's own, which
+/// it has, may be before it.
 millrace::known_code& compiled_before() {
   static auto* out = new millrace::known_code;
   return *out;
