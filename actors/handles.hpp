@@ -110,7 +110,8 @@ using executor_actor = caf::typed_actor<
   // Private: a stage's weights have come; it is loaded, or lost; an emulated
   // device is due.
   caf::reacts_to<weights_arrived>, caf::reacts_to<device_loaded>,
-  caf::reacts_to<device_lost>, caf::reacts_to<tick>>;
+  caf::reacts_to<device_lost>, caf::reacts_to<device_usable>,
+  caf::reacts_to<tick>>;
 
 // -- a node -------------------------------------------------------------------
 
@@ -225,6 +226,8 @@ using supervisor_actor = caf::typed_actor<
   caf::reacts_to<peer_up>, caf::reacts_to<peer_down>,
   // One of them has to be told again.
   caf::reacts_to<report_inventory>,
+  // An executor's own word on its device.
+  caf::reacts_to<device_condition>,
   // Has a model measured on a device of this node.
   caf::replies_to<measure>::with<measured>,
   // For people: this node and the others, and everything in this one.

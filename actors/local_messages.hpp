@@ -226,9 +226,20 @@ struct device_lost {
   std::shared_ptr<const error> why;
   MILLRACE_FIELDS(device_lost, instance, why)
 };
+struct device_usable {
+  std::shared_ptr<const error> why_not; ///< null: it is
+  MILLRACE_FIELDS(device_usable, why_not)
+};
 struct device_executed {
   std::shared_ptr<execution_report> report;
   MILLRACE_FIELDS(device_executed, report)
+};
+
+/// Executor to supervisor: why nothing can run on its device; empty: it can.
+struct device_condition {
+  std::string device;
+  std::string trouble;
+  MILLRACE_FIELDS(device_condition, device, trouble)
 };
 
 /// Stop taking work; end when the running work is answered.

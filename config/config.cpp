@@ -193,18 +193,17 @@ private:
   /// Streams and partitions are of one process, MPS has a process each.
   void check_sharing(const std::string& where, const device_config& d) {
     auto sharing = d.cuda.sharing;
-    auto in_one =
-      sharing == gpu_sharing::streams || sharing == gpu_sharing::partitions;
-    auto expect = [&](isolation_mode x) {
-      refuse(where + ".cuda.sharing",
-             "found " + std::string{to_string(sharing)}
-               + ", which needs isolation: " + std::string{to_string(x)}
-               + " beside it");
+    auto in_one = d.isolation == isolation_mode::thread
+                  || d.isolation == isolation_mode::device;
+    auto expect = [&](const char* what) {
+      refuse(where + ".cuda.sharing", "found " + std::string{to_string(sharing)}
+                                        + ", which needs isolation: " + what
+                                        + " beside it");
     };
-    if (in_one && d.isolation != isolation_mode::thread)
-      expect(isolation_mode::thread);
-    if (sharing == gpu_sharing::mps && d.isolation == isolation_mode::thread)
-      expect(isolation_mode::process);
+    if (is_within_process(sharing) && d.isolation == isolation_mode::process)
+      expect("device (or thread)");
+    if (sharing == gpu_sharing::mps && in_one)
+      expect("process");
   }
 
   cluster_config& x_;

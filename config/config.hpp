@@ -39,11 +39,11 @@ struct cuda_config {
   static constexpr auto notes() {
     return std::array{
       note{"which of the host's, by the bus, as nvidia-smi counts them", 0, 63},
-      note{
-        "how replicas have it at once: time, one batch after the other;"
-        " streams, what fits at a time; partitions, each with a share on"
-        " multiprocessors of its own (both with isolation thread, in one"
-        " process); mps, each process on its share (NVIDIA's MPS has to run)"},
+      note{"how replicas have it at once: time, one batch after the other;"
+           " streams, what fits at a time; partitions, each with a share on"
+           " multiprocessors of its own (both in one process); mps, each "
+           "process on"
+           " its share (NVIDIA's MPS has to run)"},
       note{"the inputs of a batch are copied while others compute (needs two"
            " lanes)"},
       note{"batches of a size that came before are recorded as a CUDA graph,"
@@ -80,10 +80,13 @@ struct device_config {
       note{"what replicas may take in all; 0: not limited, on a GPU what it"
            " has, unless parameters stay on the host"},
       note{"where models run: auto, on a cpu those that are trusted in threads"
-           " of the node, all others each in a confined process; thread;"
-           " process"},
-      note{"what a confined process may take beside its weights", 64 << 20,
-           1e15},
+           " of the node, all others each in a confined process (on a GPU that"
+           " they share within a process, in one); thread; process, each"
+           " replica in one; device, all of the device's in one, which keeps"
+           " them from the node, not from each other"},
+      note{"what a confined process may take beside its weights; with device"
+           " what all of it takes",
+           64 << 20, 1e15},
       note{"what the load of a model may take in a confined process; when it"
            " fills idle time, as in model completion, twenty times as long",
            1, 3'600},

@@ -401,7 +401,7 @@ private:
       check_actor(key, x);
       using enum fault_kind;
       only_of({kill, hang, slow, partition, one_way, loss, delay, device, load,
-               store, disk, wipe, process},
+               store, disk, wipe, process, gpu},
               x.kind, key + ".lasts");
       only_of({loss, device, load, store, disk, process}, x.kind,
               key + ".part");

@@ -26,18 +26,20 @@ enum class fault_kind : uint8_t {
   wipe,      ///< killed, and started again with an empty disk
   crash,     ///< one of its actors ends in the middle of what it does
   process,   ///< executions on its devices end their model's process
+  gpu,       ///< its devices lose what they have, and can run nothing
 };
 
 constexpr auto names_of(fault_kind) {
   return name_table{"kill", "hang",  "slow",   "partition", "one_way",
                     "loss", "delay", "device", "load",      "store",
-                    "disk", "wipe",  "crash",  "process"};
+                    "disk", "wipe",  "crash",  "process",   "gpu"};
 }
 
 /// Whether only who has devices has such a fault.
 constexpr bool needs_devices(fault_kind x) {
   return x == fault_kind::device || x == fault_kind::load
-         || x == fault_kind::store || x == fault_kind::process;
+         || x == fault_kind::store || x == fault_kind::process
+         || x == fault_kind::gpu;
 }
 
 /// Something that goes wrong.

@@ -12,6 +12,9 @@ namespace {
 /// A batch that runs on each lane, and one that is next.
 constexpr size_t per_lane = 2;
 
+/// From when on what it runs is of no use to anybody.
+constexpr auto stands_still_after = 1min;
+
 } // namespace
 
 template <class T>
@@ -34,6 +37,11 @@ void completion_sender::on_executed(execution_report report) {
   tell(device_executed{std::make_shared<execution_report>(std::move(report))});
 }
 
+void completion_sender::on_usable(result<void> x) {
+  tell(device_usable{
+    x ? nullptr : std::make_shared<const error>(std::move(x.failure()))});
+}
+
 void completion_sender::on_arrival(instance_id x, const result<void>& there) {
   tell(weights_arrived{
     x, there ? nullptr : std::make_shared<const error>(there.failure())});
@@ -41,9 +49,10 @@ void completion_sender::on_arrival(instance_id x, const result<void>& there) {
 
 void executor_state::start(
   executor_actor::stateful_pointer<executor_state> self,
-  const device_factory& make, caf::execution_unit* host,
+  const device_factory& make, supervisor_actor owner, caf::execution_unit* host,
   std::shared_ptr<metrics> counts, std::shared_ptr<span_recorder> spans) {
   self_ = self;
+  supervisor_ = std::move(owner);
   spans_ = std::move(spans);
   set_common_handlers(self);
   self->set_down_handler([this](const caf::down_msg& x) {
@@ -74,6 +83,8 @@ timestamp executor_state::now() const {
 }
 
 caf::result<stage_loaded> executor_state::on_load(const load_stage& x) {
+  if (!trouble_.empty())
+    return to_caf(error{ec::cancelled, trouble_});
   // However a replica ends, it leaves nothing behind. Asked before the promise,
   // which takes the sender with it.
   if (auto owner = self_->current_sender()) {
@@ -127,7 +138,7 @@ void executor_state::on_device_loaded(const device_loaded& x) {
     return;
   }
   auto& report = **x.report;
-  memory_[x.instance] = {report.memory.value, completes};
+  memory_[x.instance] = {report.memory.value, completes, report.confined};
   report_memory();
   promise.deliver(stage_loaded{x.instance, report.memory.value,
                                to_us(report.load), to_us(report.warm_up),
@@ -135,18 +146,66 @@ void executor_state::on_device_loaded(const device_loaded& x) {
 }
 
 void executor_state::on_device_lost(const device_lost& x) {
-  auto owner = owners_.find(x.instance);
+  lose(x.instance, *x.why);
+}
+
+void executor_state::lose(instance_id x, const error& why) {
+  auto owner = owners_.find(x);
   if (owner == owners_.end())
     return;
-  log_event(log_level::warning, "executor", "instance_lost",
-            {{"device", device_->info().id},
-             {"instance", x.instance},
-             {"reason", x.why->text}});
-  auto blameless = x.why->code == ec::deadline_exceeded // see device_listener
-                   || x.why->code == ec::cancelled;
+  log_event(
+    log_level::warning, "executor", "instance_lost",
+    {{"device", device_->info().id}, {"instance", x}, {"reason", why.text}});
+  auto blameless = why.code == ec::deadline_exceeded // see device_listener
+                   || why.code == ec::cancelled;
   self_->send(caf::actor_cast<replica_actor>(owner->second),
-              stage_lost{x.instance, x.why->text, blameless});
-  forget(x.instance);
+              stage_lost{x, why.text, blameless});
+  forget(x);
+}
+
+void executor_state::on_device_usable(const device_usable& x) {
+  set_trouble(x.why_not ? x.why_not->text : std::string{});
+}
+
+void executor_state::set_trouble(std::string text) {
+  if (text == trouble_)
+    return;
+  trouble_ = std::move(text);
+  stands_still_ = false;
+  auto& device = device_->info().id;
+  log_event(trouble_.empty() ? log_level::info : log_level::error, "executor",
+            trouble_.empty() ? "in_service" : "out_of_service",
+            {{"device", device}, {"reason", trouble_}});
+  self_->send(supervisor_, device_condition{device, trouble_});
+  if (trouble_.empty())
+    return;
+  error why{ec::cancelled, trouble_};
+  for (auto& [id, x] : std::exchange(loading_, {})) {
+    x.promise.deliver(to_caf(why));
+    forget(id);
+  }
+  std::vector<instance_id> loaded;
+  for (auto& [id, x] : memory_)
+    loaded.push_back(id);
+  for (auto id : loaded)
+    lose(id, why);
+}
+
+/// When it will do so unless something comes of what runs; of confined code
+/// something does.
+timestamp executor_state::stands_still_at() const {
+  auto lanes = std::max(1u, device_->info().lanes);
+  if (!trouble_.empty() || given_.size() < lanes)
+    return far_future;
+  timestamp out{};
+  for (size_t i = 0; i < lanes; ++i) {
+    auto& w = work_.at(given_[i]);
+    auto of = memory_.find(w.what.instance);
+    if (of == memory_.end() || of->second.confined || w.useless == far_future)
+      return far_future;
+    out = std::max(out, w.useless);
+  }
+  return out + stands_still_after;
 }
 
 void executor_state::forget(instance_id x) {
@@ -202,6 +261,7 @@ void executor_state::on_abandon(const abandon& x) {
       w.unwanted.request_stop();
       w.useless = std::min(w.useless, now());
     }
+  arm();
 }
 
 void executor_state::feed() {
@@ -233,6 +293,8 @@ void executor_state::on_device_executed(const device_executed& x) {
   busy_ += report.ended - report.started;
   ++batches_;
   std::erase(given_, report.id);
+  if (stands_still_)
+    set_trouble({});
   answer(std::move(work_.extract(i).mapped()), std::move(report));
   feed();
 }
@@ -266,23 +328,29 @@ void executor_state::answer(work done, execution_report report) {
 }
 
 void executor_state::on_tick() {
-  if (!alarm_.rings(now()))
-    return;
+  static_cast<void>(alarm_.rings(now())); // or others say that it may be due
   device_->advance(now());
+  if (now() >= stands_still_at()) {
+    set_trouble(
+      "nothing has come of what it runs for a minute after that was of"
+      " use to nobody");
+    stands_still_ = true;
+  }
   arm();
 }
 
 void executor_state::arm() {
-  alarm_.set(self_, device_->next_due());
+  alarm_.set(self_, std::min(device_->next_due(), stands_still_at()));
 }
 
 executor_actor::behavior_type
 executor(executor_actor::stateful_pointer<executor_state> self,
-         device_factory make, caf::execution_unit* host,
+         device_factory make, supervisor_actor owner, caf::execution_unit* host,
          std::shared_ptr<metrics> counts,
          std::shared_ptr<span_recorder> spans) {
   auto& s = self->state;
-  s.start(self, make, host, std::move(counts), std::move(spans));
+  s.start(self, make, std::move(owner), host, std::move(counts),
+          std::move(spans));
   return {
     [&s](execute& x) { s.on_execute(x); },
     [&s](const abandon& x) { s.on_abandon(x); },
@@ -293,6 +361,7 @@ executor(executor_actor::stateful_pointer<executor_state> self,
     [&s](const weights_arrived& x) { s.on_weights_arrived(x); },
     [&s](const device_loaded& x) { s.on_device_loaded(x); },
     [&s](const device_lost& x) { s.on_device_lost(x); },
+    [&s](const device_usable& x) { s.on_device_usable(x); },
     [&s](tick) { s.on_tick(); },
   };
 }

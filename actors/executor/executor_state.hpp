@@ -21,6 +21,7 @@ public:
   void on_loaded(instance_id x, result<load_report> report) override;
   void on_lost(instance_id x, error why) override;
   void on_executed(execution_report report) override;
+  void on_usable(result<void> x) override;
   void on_arrival(instance_id x, const result<void>& there);
 
 private:
@@ -36,8 +37,8 @@ struct executor_state {
   const char* name = "executor";
 
   void start(executor_actor::stateful_pointer<executor_state> self,
-             const device_factory& make, caf::execution_unit* host,
-             std::shared_ptr<metrics> counts,
+             const device_factory& make, supervisor_actor owner,
+             caf::execution_unit* host, std::shared_ptr<metrics> counts,
              std::shared_ptr<span_recorder> spans);
 
   caf::result<stage_loaded> on_load(const load_stage& x);
@@ -48,6 +49,7 @@ struct executor_state {
   void on_device_loaded(const device_loaded& x);
   void on_device_lost(const device_lost& x);
   void on_device_executed(const device_executed& x);
+  void on_device_usable(const device_usable& x);
   device_load on_get_load() const;
   void on_tick();
 
@@ -68,9 +70,13 @@ private:
   struct held {
     uint64_t bytes = 0; ///< with those of the one that it completes
     instance_id completes = 0;
+    bool confined = false; ///< it is ended when it takes too long
   };
 
   timestamp now() const;
+  void lose(instance_id x, const error& why);
+  void set_trouble(std::string text);
+  timestamp stands_still_at() const;
   void forget(instance_id x);
   void feed();
   void answer(work done, execution_report report);
@@ -80,6 +86,9 @@ private:
   void report_memory();
 
   executor_actor::stateful_pointer<executor_state> self_ = nullptr;
+  supervisor_actor supervisor_;
+  std::string trouble_;       ///< why nothing can run; empty: it can
+  bool stands_still_ = false; ///< which is the trouble
   std::shared_ptr<span_recorder> spans_;
   std::shared_ptr<completion_sender> listener_;
   std::unique_ptr<device> device_; // after its listener: ends before it

@@ -124,7 +124,8 @@ private:
       add("executor/" + d.id, "",
           [make, host = ground_.host, counts = ground_.counts,
            spans = ground_.spans](supervisor_actor::pointer self) {
-            return self->spawn(executor, make, host, counts, spans);
+            return self->spawn(executor, make, supervisor_actor{self}, host,
+                               counts, spans);
           });
     }
   }

@@ -15,7 +15,7 @@ namespace millrace {
 inventory supervisor_state::make_inventory() const {
   inventory out;
   out.node = options_.net->self();
-  out.devices = options_.devices;
+  out.devices = able_devices();
   out.models = known_models();
   out.kept = kept_;
   out.replicas = replica_statuses();
@@ -28,6 +28,21 @@ inventory supervisor_state::make_inventory() const {
   if (auto gateway = find_child("gateway"))
     out.gateway = caf::actor_cast<caf::strong_actor_ptr>(gateway);
   return out;
+}
+
+std::vector<device_info> supervisor_state::able_devices() const {
+  auto out = options_.devices;
+  std::erase_if(out, [&](auto& x) { return device_troubles_.contains(x.id); });
+  return out;
+}
+
+void supervisor_state::on_device(device_condition& x) {
+  options_.state->set_trouble("device " + x.device, x.trouble);
+  if (x.trouble.empty())
+    device_troubles_.erase(x.device);
+  else
+    device_troubles_[x.device] = std::move(x.trouble);
+  publish_soon();
 }
 
 void supervisor_state::on_bundles(bundle_list& x) {

@@ -21,6 +21,7 @@ constexpr auto tick_time = 20ms;
 constexpr auto reading_time = 500ms;
 constexpr size_t failed_kept = 16;
 constexpr auto failed_shown = 1min;
+constexpr std::string_view executor_prefix = "executor/";
 
 } // namespace
 
@@ -94,6 +95,10 @@ void supervisor_state::on_down(const caf::down_msg& x) {
 void supervisor_state::on_child_down(child& x, const error& why) {
   x.handle = nullptr;
   options_.net->publish(x.spec.name, nullptr);
+  if (x.spec.name.starts_with(executor_prefix)) {
+    device_condition fresh{x.spec.name.substr(executor_prefix.size()), {}};
+    on_device(fresh); // the next one has another word on it
+  }
   if (state_ == node_condition::draining || state_ == node_condition::failed) {
     x.state = "ended";
     if (x.spec.name == "gateway") {
@@ -210,6 +215,9 @@ void supervisor_state::on_deploy(const deploy& x) {
   auto cache = find_child("cache");
   if (device == options_.devices.end() || !executor || !cache)
     return refuse("no device '" + x.what.device + "' is in service");
+  if (auto i = device_troubles_.find(device->id); i != device_troubles_.end())
+    return refuse("device '" + device->id
+                  + "' is out of service: " + i->second);
   replica_options options{x.what,
                           options_.net->self().name,
                           caf::actor_cast<executor_actor>(executor),
@@ -419,6 +427,7 @@ supervisor(supervisor_actor::stateful_pointer<supervisor_state> self,
     [&s](const peer_down& x) { s.on_peer_down(x); },
     [&s](bundle_list& x) { s.on_bundles(x); },
     [&s](stored_models& x) { s.on_stored(x); },
+    [&s](device_condition& x) { s.on_device(x); },
     [&s](report_inventory) { s.publish_soon(); },
     [&s](const measure& x) { return s.on_measure(x); },
     [&s](get_members) { return s.on_get_members(); },

@@ -28,6 +28,7 @@ struct supervisor_state {
 
   void on_bundles(bundle_list& x);
   void on_stored(stored_models& x);
+  void on_device(device_condition& x);
 
   /// In a moment what this node has goes to the controllers.
   void publish_soon();
@@ -65,6 +66,8 @@ private:
   void publish();
   void tell_monitor();
   inventory make_inventory() const;
+  /// That take replicas.
+  std::vector<device_info> able_devices() const;
   std::vector<replica_status> replica_statuses() const;
   void finish_replicas();
   void drain_step();
@@ -84,6 +87,8 @@ private:
   std::map<std::string, std::vector<model_info>> stored_; ///< by object store
   node_condition state_ = node_condition::starting;
   std::string reason_;
+  std::map<std::string, std::string>
+    device_troubles_; ///< as in device_condition
   timestamp started_;
   timestamp publish_at_ = far_future;
   alarm alarm_;

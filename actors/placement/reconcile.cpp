@@ -147,7 +147,7 @@ private:
     for (size_t i = 0; i < all.parts.size(); ++i) {
       auto& there = all.right[all.parts[i]];
       auto count = wanted_of(all.settings(), i);
-      while (there.size() > count)
+      while (there.size() > count && may_go(surplus_of(there), there, count))
         evict(take_surplus(there));
       count -= std::min(count, whole);
       if (there.size() < count)
@@ -191,6 +191,8 @@ private:
             waiting.insert(r.status);
         } else if (loading.contains(at) || all.whole_on(places_, at)) {
           others.push_back(r);
+        } else if (all.wholes.size() + loading.size() >= all.most_wholes()) {
+          continue; // some came back with their node: it needs no other
         } else if (!is_ready(r)) {
           open = true;
           waiting.insert(r.status);
@@ -242,7 +244,7 @@ private:
   }
 
   /// Where several replicas stand or fall with one node: one more elsewhere,
-  /// and the next plan finds a surplus here.
+  /// and once that is ready a plan finds a surplus here.
   void spread(const wish& what, const std::vector<placed>& xs) {
     auto crowded =
       xs.size() > 1 && std::all_of(xs.begin(), xs.end(), [&](auto& r) {
@@ -252,19 +254,29 @@ private:
       put_where_room(what, 1, *xs.front().node);
   }
 
-  /// Takes one out: of the node that has most of them, the newest.
-  static placed take_surplus(std::vector<placed>& xs) {
+  /// Whether enough serve without it.
+  static bool may_go(const placed& r, const std::vector<placed>& all,
+                     uint64_t count) {
+    return !is_ready(r) || count_ready(all) > count;
+  }
+
+  /// One: of the node that has most of them, the newest.
+  static placed& surplus_of(std::vector<placed>& xs) {
     std::map<std::string, size_t> on;
     for (auto& r : xs)
       ++on[*r.node];
     auto rank = [&](const placed& r) {
       return std::pair{on[*r.node], number_of(r.status->what.replica)};
     };
-    auto i = std::max_element(xs.begin(), xs.end(), [&](auto& a, auto& b) {
+    return *std::max_element(xs.begin(), xs.end(), [&](auto& a, auto& b) {
       return rank(a) < rank(b);
     });
-    auto out = *i;
-    xs.erase(i);
+  }
+
+  static placed take_surplus(std::vector<placed>& xs) {
+    auto& last = surplus_of(xs);
+    auto out = std::exchange(last, xs.back());
+    xs.pop_back();
     return out;
   }
 

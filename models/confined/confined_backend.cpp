@@ -49,7 +49,7 @@ public:
     settings.run_limit = settings_.limit;
     std::promise<result<load_times>> loaded;
     auto stage = make_confined_stage(
-      template_, std::move(settings),
+      processes_, std::move(settings),
       {[&](auto times) { loaded.set_value(std::move(times)); }, [](error) {}});
     if (auto times = loaded.get_future().get(); !times)
       return times.failure();
@@ -130,6 +130,7 @@ private:
 
   backend_settings settings_;
   template_process template_;
+  process_source processes_{template_, false};
 };
 
 } // namespace

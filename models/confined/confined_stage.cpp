@@ -7,14 +7,16 @@
 #include <mutex>
 #include <new>
 #include <optional>
-#include <unistd.h>
+#include <string_view>
+#include <sys/socket.h>
 #include <vector>
 
 #include "models/confined/arena_pool.hpp"
 #include "models/confined/arrival.hpp"
 #include "models/confined/load_order.hpp"
 #include "models/confined/loans.hpp"
-#include "models/confined/process_state.hpp"
+#include "models/confined/run_end.hpp"
+#include "models/confined/running_process.hpp"
 #include "runtime/copies.hpp"
 #include "runtime/worker_thread.hpp"
 
@@ -31,8 +33,11 @@ constexpr int stopped_looks = 3;
 /// Of a process that nothing runs in.
 constexpr auto look_seldom = 1s;
 
+/// What becomes of a process that nobody here has ended.
+constexpr std::string_view ended = "ended";
+
 /// What becomes of a process that starts too many threads.
-constexpr auto crowded = "had too many threads, and was ended";
+constexpr std::string_view crowded = "had too many threads, and was ended";
 
 /// So many connections fit into one order.
 constexpr uint32_t most_lanes = 200;
@@ -52,9 +57,9 @@ size_t room_for(size_t bytes) {
 
 class stage_with_process : public confined_stage {
 public:
-  stage_with_process(template_process& parent, stage_settings settings,
+  stage_with_process(process_source& source, stage_settings settings,
                      stage_events events)
-    : parent_(parent),
+    : source_(source),
       settings_(std::move(settings)),
       events_(std::move(events)),
       lanes_(std::clamp(settings_.lanes, 1u, most_lanes)) {
@@ -73,7 +78,7 @@ public:
 
   void give_up() override {
     given_up_ = true;
-    end_process();
+    leave_process();
     stage_with_process::on_arrival({}); // nobody is to wait for it
   }
 
@@ -87,6 +92,8 @@ public:
   result<tensor_list> run(const tensor_list& inputs, const run_limits& limits,
                           uint64_t* peak, output_room*) override {
     loans<lane>::loan mine{free_};
+    ++runs_;
+    std::shared_ptr<void> counted{nullptr, [this](void*) { --runs_; }};
     auto answer = try_on(*mine, inputs, limits, peak != nullptr);
     if (!answer)
       return answer.failure();
@@ -113,7 +120,7 @@ private:
     auto times = load();
     auto failed = !times;
     if (failed)
-      end_process();
+      leave_process();
     if (given_up_)
       return;
     events_.loaded(std::move(times));
@@ -122,23 +129,27 @@ private:
     load_answer never;
     while (receive_record(life_line_, never, steady_now() + look_seldom)
            == received::nothing)
-      if (is_crowded())
+      if (process_->is_crowded())
         return lose(crowded);
-    lose("ended");
+    if (!given_up_)
+      lose(ended);
   }
 
   result<load_times> load() {
-    auto process = parent_.fork();
-    if (!process)
-      return process.failure();
-    life_line_ = std::move(process->life_line);
+    auto bundle = make_load_order(settings_);
+    if (!bundle)
+      return bundle.failure();
+    auto mine = source_.enter(bundle->what, threads());
+    if (!mine)
+      return mine.failure();
     {
       std::lock_guard guard{mutex_};
-      process_ = std::move(*process);
+      process_ = std::move(mine->process);
+      life_line_ = std::move(mine->life_line);
     }
-    if (given_up_) // while there was nothing to end
-      end_process();
-    if (auto done = order_load(); !done)
+    if (given_up_) // while there was nothing to leave
+      leave_process();
+    if (auto done = order_load(*bundle); !done)
       return done.failure();
     // A model that is yet to come may take its time; its process may not.
     auto loaded = hear_of_load(settings_.load_limit);
@@ -199,19 +210,15 @@ private:
     while (came == received::nothing && steady_now() < until) {
       came = receive_record(life_line_, out.answer,
                             std::min(until, steady_now() + look_again));
-      if (came == received::nothing && is_crowded())
-        return error{ec::unavailable,
-                     "the model's process " + std::string{crowded}};
+      if (came == received::nothing && process_->is_crowded())
+        return unloaded(crowded);
     }
     if (came == received::nothing)
-      return error{ec::unavailable,
-                   "the model was not loaded within "
-                     + format_duration(to_us(settings_.load_limit))
-                     + ", and its process was ended"};
+      return unloaded("did not load it within "
+                      + format_duration(to_us(settings_.load_limit))
+                      + ", and was ended");
     if (came == received::ended)
-      return error{ec::unavailable, "the model's process ended with "
-                                      + end_text(end_process())
-                                      + " while it loaded the model"};
+      return unloaded(ended);
     if (!out.answer.loaded)
       return error{ec::internal, settings_.content->directory + ": "
                                    + text_of(out.answer.text)};
@@ -219,10 +226,17 @@ private:
     return out;
   }
 
-  result<void> order_load() {
-    auto order = make_load_order(settings_);
-    if (!order)
-      return order.failure();
+  /// Of a load that its process has not survived.
+  error unloaded(std::string_view why) {
+    if (given_up_)
+      return ended_before();
+    auto [text, code] = end_process(why);
+    if (why == ended)
+      text += " while it loaded the model";
+    return {code, std::move(text)};
+  }
+
+  result<void> order_load(load_order& order) {
     std::vector<file_descriptor> ends;
     for (auto& l : lanes_) {
       auto pair = make_connection();
@@ -230,35 +244,40 @@ private:
         return pair.failure();
       l.connection = std::move(pair->first);
       ends.push_back(std::move(pair->second));
-      order->files.push_back(ends.back().get());
+      order.files.push_back(ends.back().get());
     }
-    order->what.lanes = static_cast<uint32_t>(lanes_.size());
-    if (!send_record(life_line_, order->what, order->files))
+    order.what.lanes = static_cast<uint32_t>(lanes_.size());
+    if (!send_record(life_line_, order.what, order.files))
       return error{ec::unavailable, "the model's process ended at once"};
     return {};
   }
 
-  process_state look() {
-    std::lock_guard guard{mutex_};
-    return look_at(process_.id);
-  }
+  /// What was asked for, and who loads it.
+  size_t threads() const { return lanes_.size() * (settings_.threads + 1) + 2; }
 
-  /// What was asked for, and pools of LibTorch's own.
-  long most_threads() const {
-    return 64 + 2 * ::sysconf(_SC_NPROCESSORS_ONLN)
-           + static_cast<long>(lanes_.size() * (settings_.threads + 1));
-  }
-
-  bool is_crowded() { return look().threads > most_threads(); }
-
-  /// Returns how it ended, as far as somebody knows it.
-  std::optional<int> end_process() {
-    confined_child process;
+  /// Which ends, unless others share it.
+  void leave_process() {
     {
       std::lock_guard guard{mutex_};
-      std::swap(process, process_);
+      if (!process_ || std::exchange(has_left_, true))
+        return;
+      ::shutdown(life_line_.get(), SHUT_RDWR); // where it is shared
     }
-    return process.id == 0 ? std::nullopt : parent_.end(process);
+    process_->leave();
+  }
+
+  /// Ends its process, for whatever it did. Returns what is to be said of that,
+  /// and whether this stage is to blame: if not, cancelled.
+  std::pair<std::string, ec> end_process(std::string_view why) {
+    auto itself = why == ended;
+    auto how = process_->end(itself ? std::string_view{} : why);
+    if (!itself)
+      return {"the model's process " + std::string{why}, ec::unavailable};
+    if (!how.reason.empty()) // it was another's
+      return {"the process that the model shared " + how.reason, ec::cancelled};
+    auto may_be_it = how.status && (!source_.is_shared() || runs_ > 0);
+    return {"the model's process ended with " + end_text(how.status),
+            may_be_it ? ec::unavailable : ec::cancelled};
   }
 
   /// Its process is of no more use; whoever finds that out first says why. Ends
@@ -266,15 +285,13 @@ private:
   void lose(std::string_view why, ec code = ec::unavailable,
             bool for_time = false) {
     std::call_once(lost_once_, [&] {
-      auto text = "the model's process " + std::string{why};
-      if (auto status = end_process(); why == "ended") {
-        text += " with " + end_text(status);
-        code = status ? code : ec::cancelled;
-      }
+      auto [text, blame] = end_process(why);
       lost_text_ = text;
       lost_for_time_ = for_time;
+      is_innocent_ = blame == ec::cancelled && source_.is_shared();
       if (!given_up_)
-        events_.lost(error{code, std::move(text)});
+        events_.lost(
+          error{blame == ec::cancelled ? blame : code, std::move(text)});
       lost_ = true;
     });
   }
@@ -319,11 +336,11 @@ private:
       order.room = on.memory().size();
     }
     if (!send(on, order)) {
-      lose("ended");
+      lose(ended);
       return ended_before();
     }
     auto started = steady_now();
-    auto end = end_of(limits, started);
+    auto end = end_of_run(limits, started, load_cost_, settings_.run_limit);
     lane_answer answer;
     if (!receive(on, answer, end))
       return died(end);
@@ -338,7 +355,7 @@ private:
       auto peak = answer.peak;
       order = {lane_order::fetch, 0, on.slot->number, 0, on.memory().size()};
       if (!send(on, order))
-        lose("ended");
+        lose(ended);
       if (lost_ || !receive(on, answer, end))
         return died(end);
       answer.peak = peak;
@@ -397,39 +414,13 @@ private:
     return send_record(on.connection, order, files);
   }
 
-  /// When a run is ended.
-  struct run_end {
-    timestamp at;
-    std::stop_token unwanted;
-    timestamp at_unwanted; ///< if that is said
-    ec blame;              ///< what its process's end is, if it is too late
-
-    bool is_over(timestamp now) const {
-      return now >= at || (unwanted.stop_requested() && now >= at_unwanted);
-    }
-  };
-
   /// To be said after lose() only. A run in whose lane nothing took too long is
   /// not to blame for that something did in another.
   error died(const run_end& mine) const {
-    auto innocent = lost_for_time_ && !mine.is_over(steady_now());
+    auto innocent =
+      is_innocent_ || (lost_for_time_ && !mine.is_over(steady_now()));
     return {innocent ? ec::cancelled : ec::poison,
             lost_text_ + ", running this"};
-  }
-
-  /// One that nobody waits for, or that is late, holds up others: what they
-  /// would wait for the process's next life is the price of its end.
-  run_end end_of(const run_limits& limits, timestamp started) const {
-    auto patient = started + patience * limits.usual;
-    auto late = std::max(limits.until, started);
-    if (late != far_future)
-      late = std::max(limits.until, std::min(patient, late + load_cost_));
-    late = std::max(late, started + limits.least);
-    auto at = std::min(late, started + settings_.run_limit);
-    auto unwanted =
-      std::max(patient, started + std::max(load_cost_, limits.least));
-    return {at, limits.unwanted, std::min(at, unwanted),
-            limits.of_nobody ? ec::unavailable : ec::deadline_exceeded};
   }
 
   /// False when the process is lost.
@@ -440,18 +431,17 @@ private:
       case received::record:
         return true;
       case received::ended:
-        lose("ended");
+        lose(ended);
         return false;
       case received::nothing:
         break;
       }
-      auto state = look();
-      stopped = state.stopped ? stopped + 1 : 0;
+      stopped = process_->is_stopped() ? stopped + 1 : 0;
       if (stopped == stopped_looks) {
         lose("was stopped by a signal, and was ended");
         return false;
       }
-      if (state.threads > most_threads()) {
+      if (process_->is_crowded()) {
         lose(crowded);
         return false;
       }
@@ -466,14 +456,16 @@ private:
     }
   }
 
-  template_process& parent_;
+  process_source& source_;
   stage_settings settings_;
   stage_events events_;
   std::vector<lane> lanes_;
   loans<lane> free_; ///< of these
-  file_descriptor life_line_;
   std::mutex mutex_;
-  confined_child process_;   ///< guarded; 0: none, or ended
+  std::shared_ptr<running_process> process_; ///< set once, as the next; guarded
+  file_descriptor life_line_;                ///< before it is loaded
+  bool has_left_ = false;                    ///< guarded
+  std::atomic<size_t> runs_{0};
   nanoseconds load_cost_{0}; ///< set once, when it is loaded
   std::atomic<bool> lost_{false};
   std::atomic<bool> given_up_{false};
@@ -481,15 +473,16 @@ private:
   std::once_flag lost_once_;
   std::string lost_text_; ///< set once, with that
   bool lost_for_time_ = false;
+  bool is_innocent_ = false; ///< another had the process that was lost
   std::optional<worker_thread> keeper_;
 };
 
 } // namespace
 
-std::unique_ptr<confined_stage> make_confined_stage(template_process& parent,
+std::unique_ptr<confined_stage> make_confined_stage(process_source& source,
                                                     stage_settings settings,
                                                     stage_events events) {
-  return std::make_unique<stage_with_process>(parent, std::move(settings),
+  return std::make_unique<stage_with_process>(source, std::move(settings),
                                               std::move(events));
 }
 

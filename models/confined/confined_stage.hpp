@@ -6,12 +6,12 @@
 #include <optional>
 
 #include "models/backend/backend.hpp"
-#include "models/confined/template_process.hpp"
+#include "models/confined/running_process.hpp"
 #include "runtime/units.hpp"
 
 namespace millrace::confined {
 
-/// A stage to be loaded in a process of its own.
+/// A stage to be loaded in a process.
 struct stage_settings {
   std::shared_ptr<const bundle> content;
   bool trusted = false; ///< somebody vouches for its code: it is not looked at
@@ -28,10 +28,6 @@ struct stage_settings {
   bool arriving = false;          ///< as in load_request
 };
 
-/// A run of so many times what one of its size takes has no end, if its
-/// deadline has passed.
-inline constexpr int patience = 4;
-
 struct load_times {
   nanoseconds load{0};
   nanoseconds warm_up{0};
@@ -44,7 +40,8 @@ struct stage_events {
   std::function<void(result<load_times>)> loaded;
   /// Once, when the process of a loaded stage has ended, before any run on it
   /// says so: deadline_exceeded where it was ended for a request that took too
-  /// long, else unavailable.
+  /// long, cancelled where nothing is known against this stage (what its
+  /// process was forked from has ended, or others shared it), else unavailable.
   std::function<void(error)> lost;
 };
 
@@ -68,7 +65,7 @@ public:
 };
 
 /// Starts to load one.
-std::unique_ptr<confined_stage> make_confined_stage(template_process& parent,
+std::unique_ptr<confined_stage> make_confined_stage(process_source& source,
                                                     stage_settings settings,
                                                     stage_events events);
 

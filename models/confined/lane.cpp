@@ -14,6 +14,9 @@ namespace {
 /// process that runs BERT-base.
 constexpr auto idle_after = 1s;
 
+/// A process whose GPU is lost has nothing more to do.
+constexpr auto end_after = 100ms;
+
 } // namespace
 
 void lane::serve(const run_function& run) {
@@ -37,8 +40,11 @@ void lane::serve(const run_function& run) {
         order.what == lane_order::run ? answer_to(order, run) : hand(order);
     if (!send_record(node_, answer))
       return;
-    if (answer.what == lane_answer::gpu_is_lost)
+    if (answer.what == lane_answer::gpu_is_lost) {
+      static_cast<void>( // it ends this process when it has heard
+        receive_record(node_, order, steady_now() + end_after));
       ::_exit(1);
+    }
   }
 }
 

@@ -6,16 +6,21 @@ namespace millrace::confined {
 result<load_order> make_load_order(const stage_settings& x) {
   auto manifest = print_manifest(x.content->info);
   std::vector<const_bytes> parts{std::as_bytes(std::span{manifest})};
-  for (auto& code : x.content->code)
+  load_order out;
+  out.what.packed_bytes = manifest.size();
+  for (auto& code : x.content->code) {
     parts.push_back(code.view());
+    out.what.packed_bytes += code.size();
+  }
   auto packed = seal_in_memory(parts);
   if (!packed)
     return packed.failure();
-  load_order out;
   out.packed = std::move(*packed);
   out.files.push_back(out.packed.get());
-  if (auto& weights = x.content->weights_file)
+  if (auto& weights = x.content->weights_file) {
     out.files.push_back(weights->file().get());
+    out.what.weights_bytes = weights->bytes();
+  }
   out.what.trusted = x.trusted;
   out.what.in_background = x.in_background;
   out.what.manifest_bytes = manifest.size();

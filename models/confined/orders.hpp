@@ -72,7 +72,12 @@ struct life_order {
     warm_up,
     /// Comes with a model's file and one lane, on which it is answered: by
     /// what parts.hpp writes.
-    take_apart
+    take_apart,
+    /// Comes with a stage's life line, on which its load follows, and a
+    /// connection to be closed when it has left: it is one of several that
+    /// share the process, which opens the GPU and is confined as the first
+    /// one's says. Not answered.
+    beside
   };
   kind what = load;
   uint8_t trusted = 0;       ///< 1: somebody vouches for the code
@@ -84,7 +89,9 @@ struct life_order {
   uint32_t lanes = 1;
   uint64_t part_begin = 0; ///< in the file of the weights
   uint64_t part_bytes = 0;
+  uint64_t packed_bytes = 0; ///< of manifest and code
   uint64_t manifest_bytes = 0;
+  uint64_t weights_bytes = 0;
   uint64_t first_layer = 0;
   uint64_t last_layer = 0;
   uint64_t max_batch = 0; ///< rows to warm up with; 0: not at all

@@ -24,6 +24,12 @@ constexpr milliseconds look_for_time = 250ms;
 /// where it was ended for that, each first pass would be.
 constexpr nanoseconds first_pass = 2s;
 
+bool has_one_process(const backend_settings& x) {
+  return x.isolation == isolation_mode::device
+         || (x.isolation == isolation_mode::automatic && x.gpu
+             && is_within_process(x.gpu->sharing));
+}
+
 class backend_device : public device {
 public:
   backend_device(device_info info, backend_settings settings,
@@ -31,6 +37,7 @@ public:
     : info_(std::move(info)),
       settings_(settings),
       template_(settings.gpu.has_value()),
+      processes_(template_, has_one_process(settings)),
       listener_(listener),
       lanes_(info_.id, info_.lanes,
              [this](work x, uint32_t on) { run(std::move(x), on); }),
@@ -153,6 +160,7 @@ private:
     }
     if (!outputs && is_gpu_lost(*slot, outputs.failure())) {
       listener_.on_lost(x.instance, outputs.failure());
+      lose_gpu(outputs.failure());
       outputs = error{ec::poison, outputs.failure().text};
     }
     x.items.clear(); // inputs go before anybody waits for the outputs
@@ -165,6 +173,12 @@ private:
   /// to blame.
   bool is_gpu_lost(const instance& x, const error& why) const {
     return settings_.gpu && x.process == nullptr && why.code == ec::unavailable;
+  }
+
+  void lose_gpu(const error& why) {
+    listener_.on_usable(
+      error{why.code, "the node can use it no more, until it is started again: "
+                        + why.text});
   }
 
   /// What they take of the device's memory.
@@ -242,7 +256,7 @@ private:
     auto memory = parameters_of(x);
     auto row_bytes = row_bytes_of(x);
     auto stage = confined::make_confined_stage(
-      template_, std::move(settings),
+      processes_, std::move(settings),
       {[this, id, memory, row_bytes, aside, pace = slot->pace,
         cold = cold_instance{x, slot}](auto times) {
          if (!times)
@@ -282,6 +296,8 @@ private:
       (*loader)->load(x.content, x.first_layer, x.last_layer, place_of(x));
     if (!stage) {
       listener_.on_loaded(x.instance, stage.failure());
+      if (is_gpu_lost(*slot, stage.failure()))
+        lose_gpu(stage.failure());
       return;
     }
     slot->stage = std::move(*stage);
@@ -438,6 +454,7 @@ private:
   std::mutex opening_;
   std::shared_ptr<backend> runner_; ///< from the first load in threads on
   confined::template_process template_;
+  confined::process_source processes_;
   device_listener& listener_;
   std::map<instance_id, instance_ptr> instances_;
   std::map<std::tuple<std::string, size_t, size_t>, std::shared_ptr<run_pace>>

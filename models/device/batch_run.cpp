@@ -5,7 +5,7 @@
 #include <new>
 
 #include "models/batching.hpp"
-#include "models/confined/confined_stage.hpp"
+#include "models/confined/run_end.hpp"
 
 namespace millrace {
 

@@ -109,10 +109,13 @@ public:
   virtual void on_loaded(instance_id x, result<load_report> report) = 0;
   /// A loaded instance is of no more use, and is to be unloaded; what it was
   /// given fails, after this. Says deadline_exceeded when it was ended for what
-  /// took too long, cancelled when what its process was forked from has ended,
-  /// too, else unavailable.
+  /// took too long, cancelled when it is not to blame (what its process was
+  /// forked from has ended, too, or others shared it), else unavailable.
   virtual void on_lost(instance_id x, error why) = 0;
   virtual void on_executed(execution_report report) = 0;
+  /// Nothing can run there any more, whatever is loaded: all that was is of no
+  /// use, as in on_lost; or it can again.
+  virtual void on_usable(result<void> x) { static_cast<void>(x); }
 };
 
 /// Something that runs models. Commands return soon and complete through the
@@ -149,18 +152,22 @@ public:
 
 /// Where a model's code runs.
 enum class isolation_mode : uint8_t {
-  automatic, ///< in threads when it is trusted, else in a process
-  thread,    ///< in threads of the node, whoever wrote it
-  process    ///< each replica in a confined process of its own
+  /// On processors in threads when it is trusted, else in a process; on a GPU
+  /// in a process, which replicas share if they share the GPU within one.
+  automatic,
+  thread,  ///< in threads of the node, whoever wrote it
+  process, ///< each replica in a confined process of its own
+  device   ///< all of a device's replicas in one confined process
 };
 
 constexpr auto names_of(isolation_mode) {
-  return name_table{"auto", "thread", "process"};
+  return name_table{"auto", "thread", "process", "device"};
 }
 
 struct backend_settings {
   isolation_mode isolation = isolation_mode::automatic;
-  byte_count process_memory{uint64_t{4} << 30}; ///< beside the weights
+  /// Of a process: beside the weights, where it has one replica's alone.
+  byte_count process_memory{uint64_t{4} << 30};
   /// In a process: of a load, but of one in the background, which waits for all
   /// else, twenty times as long; and of a batch.
   nanoseconds load_limit{60s};

@@ -21,6 +21,11 @@ enum class gpu_sharing : uint8_t {
   mps         ///< processes at a time, each on a share, by NVIDIA's MPS
 };
 
+/// Whether replicas have to be in one process for that.
+constexpr bool is_within_process(gpu_sharing x) {
+  return x == gpu_sharing::streams || x == gpu_sharing::partitions;
+}
+
 constexpr auto names_of(gpu_sharing) {
   return name_table{"time", "streams", "partitions", "mps"};
 }

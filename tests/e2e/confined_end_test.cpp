@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <thread>
 
+#include "models/confined/run_end.hpp"
 #include "models/confined/sanitized.hpp"
 #include "tests/support/confined_model.hpp"
 
@@ -23,7 +24,7 @@ TEST_CASE("P14: a model that loops while it is loaded is stopped") {
   confined_model model{std::make_shared<const bundle>(std::move(x)), 1, 300ms};
   auto loaded = model.loaded();
   REQUIRE_FALSE(loaded);
-  CHECK(loaded.failure().text.find("not loaded within 300 ms")
+  CHECK(loaded.failure().text.find("did not load it within 300 ms")
         != std::string::npos);
   CHECK(steady_now() - begin < 2s);
   CHECK(model.process() == 0);

@@ -172,6 +172,33 @@ TEST_CASE("P15: what ends its model's process is tried twice, then never again,"
     10s));
 }
 
+TEST_CASE(
+  "P24: models that share a process lose it together, have another within"
+  " 2.5 s, and only what was at work there is to blame") {
+  auto nodes = front_and(1);
+  nodes["w1"] += "    devices: [{type: cpu, lanes: 2, isolation: device}]\n";
+  live_cluster c{nodes,
+                 "  - {model: identity}\n"
+                 "  - {model: affine}\n"
+                 "  - {model: fatal}\n",
+                 bundles};
+  auto gateway = c.start_and_meet(3);
+  auto there = grandchildren_of(c["w1"].pid());
+  REQUIRE(there.size() == 1);
+  // What ends its process does so twice, and takes the others with it.
+  auto begin = steady_now();
+  CHECK(gateway.infer_one(ask_with("fatal", 1000), 10s).status == ec::poison);
+  for (auto model : {"identity", "affine"})
+    CHECK(gateway.infer_one(ask_with(model, 1), 10s).status == ec::ok);
+  CHECK(steady_now() - begin < 2 * 2500ms);
+  auto fresh = grandchildren_of(c["w1"].pid());
+  REQUIRE(fresh.size() == 1);
+  CHECK(fresh != there);
+  for (auto model : {"identity", "affine"}) // while nothing of theirs ran
+    CHECK(c.log_of("front").find("quarantine model=" + std::string{model})
+          == std::string::npos);
+}
+
 TEST_CASE("P4: a model's process that hangs is fenced, and what it had is run"
           " elsewhere") {
   live_cluster c{front_and(2), "  - {model: identity, replicas: 2}\n", bundles};

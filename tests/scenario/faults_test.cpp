@@ -323,6 +323,57 @@ TEST_CASE("decision: what it costs passes before it has effect") {
   CHECK(begun(slow) - begun(text) == 700ms);
 }
 
+TEST_CASE("P24: a device that loses all it has costs its work alone, and gets"
+          " nothing before it is able again") {
+  auto run = with("{kind: gpu, nodes: [w-1], at: 5s, lasts: 6s}");
+  CHECK(events(run, "executor.out_of_service") == 1);
+  CHECK(events(run, "executor.in_service") == 1);
+  CHECK(events(run, "replica.lost") == 1);
+  CHECK(share_ok(run, 0s, 20s) == 1);
+  for (auto& x : run.events)
+    if (x.at > 5s && x.at < 11s && x.what.starts_with("placement.deploy"))
+      CHECK(x.what.find("node=w-2") != std::string::npos);
+}
+
+TEST_CASE(
+  "P24: what loads on a device as that is lost fails, and comes up where"
+  " it can") {
+  auto run = with("{kind: gpu, nodes: [w-1], at: 1ms, lasts: 6s},"
+                  " {kind: kill, nodes: [w-2], at: 5s, lasts: 950ms},"
+                  " {kind: gpu, nodes: [w-2], at: 6050ms, lasts: 10ms}");
+  CHECK(share_ok(run, 7s, 20s) == 1);
+  CHECK(events(run, "placement.quarantine") == 0);
+}
+
+TEST_CASE("P24: a device is out of service once all that it runs has been of no"
+          " use for a minute, until it gives something again") {
+  auto run = run_of(scenario_of(
+    "length: 350s\n"
+    "warm_up: 5s\n"
+    "hosts:\n"
+    "  - {name: front, roles: [gateway, controller]}\n"
+    "  - {name: w, count: 2, roles: [worker], devices: [{kind: d}]}\n"
+    "bundles:\n"
+    "  m: {input: 1kB, execute: {d: {1: 4ms, 8: 10ms}}}\n"
+    "  endless: {input: 1kB, execute: {d: {1: 150s}}}\n"
+    "models: [{model: m, replicas: 2, policy: {batch: 8}}, {model: endless}]\n"
+    "workload:\n"
+    "  - {model: m, rate: 20, deadline: 500ms}\n"
+    "  - {model: endless, arrivals: constant, rate: 0.0055, deadline: "
+    "500ms}\n"));
+  std::map<std::string, microseconds> when;
+  for (auto& x : run.events)
+    when.emplace(x.what.substr(0, x.what.find(' ')), x.at);
+  REQUIRE(when.contains("executor.out_of_service"));
+  REQUIRE(when.contains("executor.in_service"));
+  auto lasted = when["executor.in_service"] - when["executor.out_of_service"];
+  CHECK(to_seconds(lasted) == doctest::Approx(150 - 60.5).epsilon(0.01));
+  CHECK(events(run, "executor.out_of_service") == 1);
+  CHECK(events(run, "replica.lost") == 2);
+  auto moved = when["executor.out_of_service"] + 1s;
+  CHECK(share_ok(run, moved, when["executor.in_service"]) == 1);
+}
+
 TEST_CASE("fault crash: an actor ends, and what it had is settled or run"
           " elsewhere") {
   for (auto* actor : {"gateway", "router", "executor", "cache", "replica"}) {

@@ -23,15 +23,35 @@ inline std::shared_ptr<const bundle> verified(const std::string& name) {
   return std::make_shared<const bundle>(std::move(*x));
 }
 
-/// A stage in a process of its own, and what is told of it.
+/// Where stages get their processes: one each, or one for all.
+struct process_ground {
+  explicit process_ground(bool shared, bool with_gpus = false)
+    : parent(with_gpus),
+      processes(parent, shared) {
+    REQUIRE(parent.start());
+  }
+
+  confined::template_process parent;
+  confined::process_source processes;
+};
+
+/// A stage in a process, and what is told of it.
 class confined_model {
 public:
   explicit confined_model(std::shared_ptr<const bundle> content,
                           uint32_t lanes = 1, nanoseconds load_limit = 20s,
                           bool in_background = false,
                           const std::optional<gpu_place>& gpu = {})
-    : parent_(gpu.has_value()) {
-    REQUIRE(parent_.start());
+    : confined_model(std::make_shared<process_ground>(false, gpu.has_value()),
+                     std::move(content), lanes, load_limit, in_background,
+                     gpu) {}
+
+  /// In a process of that ground.
+  confined_model(std::shared_ptr<process_ground> ground,
+                 std::shared_ptr<const bundle> content, uint32_t lanes = 1,
+                 nanoseconds load_limit = 20s, bool in_background = false,
+                 const std::optional<gpu_place>& gpu = {})
+    : ground_(std::move(ground)) {
     confined::stage_settings settings;
     settings.content = std::move(content);
     settings.last_layer = 1;
@@ -42,7 +62,7 @@ public:
     settings.in_background = in_background;
     settings.gpu = gpu;
     stage_ = confined::make_confined_stage(
-      parent_, std::move(settings),
+      ground_->processes, std::move(settings),
       {[this](auto x) { loaded_.set_value(std::move(x)); },
        [this](error x) { lost_.set_value(std::move(x)); }});
   }
@@ -76,10 +96,11 @@ public:
   }
 
   /// Why it was lost, within ten seconds.
-  std::string lost() {
+  std::string lost() { return loss().text; }
+  error loss() {
     auto x = lost_.get_future();
     REQUIRE(x.wait_for(10s) == std::future_status::ready);
-    return x.get().text;
+    return x.get();
   }
 
   pid_t process() const {
@@ -91,7 +112,7 @@ public:
   void give_up() { stage_->give_up(); }
 
 private:
-  confined::template_process parent_;
+  std::shared_ptr<process_ground> ground_;
   std::promise<result<confined::load_times>> loaded_;
   std::promise<error> lost_;
   std::unique_ptr<confined::confined_stage> stage_;

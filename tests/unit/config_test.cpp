@@ -123,14 +123,16 @@ TEST_CASE("IF-31: how a GPU is shared goes with where its models run") {
   auto refusal_of = [](const std::string& more) {
     return refusal("      - type: cpu\n", "      - type: cuda\n" + more);
   };
-  CHECK(refusal_of("        cuda: {sharing: partitions}\n")
+  CHECK(refusal_of("        isolation: process\n"
+                   "        cuda: {sharing: partitions}\n")
           .find("devices[0].cuda.sharing: found partitions, which needs"
-                " isolation: thread beside it")
+                " isolation: device (or thread) beside it")
         != std::string::npos);
-  CHECK(refusal_of("        isolation: thread\n"
-                   "        cuda: {sharing: mps}\n")
-          .find("found mps, which needs isolation: process")
-        != std::string::npos);
+  for (std::string where : {"thread", "device"})
+    CHECK(refusal_of("        isolation: " + where
+                     + "\n        cuda: {sharing: mps}\n")
+            .find("found mps, which needs isolation: process")
+          != std::string::npos);
   CHECK(refusal("      - type: cpu\n",
                 "      - type: cpu\n        cuda: {gpu: 1}\n")
           .find("cuda: does nothing with cpu; only with cuda")

@@ -133,6 +133,26 @@ TEST_CASE("FP-24: parts on one device become one whole replica, or as many as"
   CHECK(count_copies(view, wanted).ready == copies);
 }
 
+TEST_CASE("FP-24: a whole replica that comes back with its node is one of those"
+          " that parts are to become") {
+  auto view = with_memory(3, 300);
+  auto wanted = in_parts(2);
+  carry_out(view, {wanted});
+  carry_out(view, {wanted});
+  carry_out(view, {wanted}); // two are whole
+  auto back = view.nodes.extract("w1");
+  view.nodes.erase("w2");
+  view.nodes["w2"] = with_memory(3, 300).nodes["w2"];
+  auto parts = carry_out(view, {wanted}); // on the other two
+  REQUIRE(parts.deploy.size() == 2);
+  carry_out(view, {wanted}, replica_condition::starting);
+  view.nodes["w2"].replicas.at(1).state = replica_condition::ready;
+  view.nodes.insert(std::move(back));
+  CHECK(carry_out(view, {wanted}).deploy.empty()); // for that on the third node
+  CHECK(is_idle(reconcile(view, {wanted})));
+  CHECK(count_copies(view, wanted).ready == 2);
+}
+
 TEST_CASE("FP-24: each device with a part gets one whole replica, in whatever"
           " order the parts become ready; one device gets more where the others"
           " have no room") {

@@ -45,6 +45,26 @@ TEST_CASE("placement: replicas that would fall together are spread when a node"
   CHECK(third.evict.empty());
 }
 
+TEST_CASE("placement: a surplus replica serves until enough others are ready") {
+  auto view = workers(1);
+  settle(view, {want(2)});
+  view.nodes["w2"] = workers(2).nodes["w2"];
+  REQUIRE(settle(view, {want(2)}).deploy.size() == 1);
+  auto& fresh = view.nodes["w2"].replicas.at(0).state;
+  fresh = replica_condition::starting;
+  CHECK(settle(view, {want(2)}).evict.empty());
+  SUBCASE("one that it goes for") {
+    fresh = replica_condition::ready;
+    auto plan = settle(view, {want(2)});
+    REQUIRE(plan.evict.size() == 1);
+    CHECK(plan.evict[0].node == "w1");
+  }
+  SUBCASE("and what is not ready goes first") {
+    CHECK(settle(view, {want(1)}).evict.size() == 2);
+    CHECK(view.nodes["w1"].replicas.size() == 1);
+  }
+}
+
 TEST_CASE("placement: a model nobody wants any more goes") {
   auto view = workers(1);
   settle(view, {want(1)});

@@ -222,6 +222,8 @@ void fault_injector::adjust(const fault& x, node& where) {
   case fault_kind::process:
     where.faults().ending_executions = worst(x, 0, part);
     return;
+  case fault_kind::gpu:
+    return where.set_usable(worst(x, 0, [](auto&) { return 1.; }) == 0);
   case fault_kind::load:
     where.faults().failing_loads = worst(x, 0, part);
     return;

@@ -10,6 +10,7 @@ struct host_faults {
   double failing_loads = 0;      ///< onto devices
   double failing_fetches = 0;    ///< from the object store
   double failing_writes = 0;     ///< and syncs, of its disk
+  bool unusable_devices = false; ///< nothing runs on them
 };
 
 } // namespace millrace::simulator

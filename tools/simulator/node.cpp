@@ -222,22 +222,29 @@ void node::crash(const std::string& prefix, uint64_t lot) {
   });
 }
 
+void node::tell_executors() {
+  for (auto& name : bus_->published("executor/"))
+    if (auto x = bus_->resolve("./" + name))
+      caf::anon_send(caf::actor_cast<executor_actor>(x), tick::value);
+}
+
 void node::set_pace(double times_slower) {
   if (process_ == nullptr) {
     pace_->times_slower = times_slower;
     return;
   }
-  auto tell_executors = [this] {
-    for (auto& name : bus_->published("executor/"))
-      if (auto x = bus_->resolve("./" + name))
-        caf::anon_send(caf::actor_cast<executor_actor>(x), tick::value);
-  };
   // Before and after: work gets on at the old pace up to now.
-  plan_.world->soon(*process_, tell_executors);
-  plan_.world->soon(*process_, [this, times_slower, tell_executors] {
+  plan_.world->soon(*process_, [this] { tell_executors(); });
+  plan_.world->soon(*process_, [this, times_slower] {
     pace_->times_slower = times_slower;
     tell_executors();
   });
+}
+
+void node::set_usable(bool x) {
+  faults_->unusable_devices = !x;
+  if (process_ != nullptr)
+    plan_.world->soon(*process_, [this] { tell_executors(); });
 }
 
 std::shared_ptr<bundle_reader> node::read_bundles() {

@@ -69,9 +69,12 @@ public:
 
   /// Devices are so many times slower from now on.
   void set_pace(double times_slower);
+  /// Whether anything can run on them.
+  void set_usable(bool x);
   host_faults& faults() { return *faults_; }
 
 private:
+  void tell_executors();
   void end(std::string_view why);
   result<uint64_t> open_facts(std::unique_ptr<fact_journal>& out,
                               uint64_t least = 0);

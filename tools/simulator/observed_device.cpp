@@ -39,6 +39,7 @@ public:
   const device_info& info() const override { return inner_->info(); }
 
   void load(load_request x, timestamp now) override {
+    look(now);
     loads_[x.instance] = {x, now};
     place_.seen_by->on_load_begun(where(), x, place_.process->global(now));
     inner_->load(std::move(x), now);
@@ -76,7 +77,10 @@ public:
   }
 
   timestamp next_due() const override { return inner_->next_due(); }
-  void advance(timestamp now) override { inner_->advance(now); }
+  void advance(timestamp now) override {
+    inner_->advance(now);
+    look(now);
+  }
 
 private:
   struct loaded {
@@ -107,6 +111,20 @@ private:
          ++i, --left)
       if (!i->second.started)
         i->second.started = now();
+  }
+
+  /// Whether it is, and was, usable.
+  void look(timestamp now) {
+    auto unusable = place_.faults->unusable_devices;
+    if (unusable == std::exchange(unusable_, unusable))
+      return;
+    if (!unusable)
+      return to_.on_usable({});
+    for (auto& [instance, x] : loads_)
+      lost_.insert(instance);
+    while (!running_.empty())
+      end_with_process(running_.extract(running_.begin()), now);
+    to_.on_usable(error{ec::unavailable, "the device is lost", {}});
   }
 
   bool fails(double part) { return part > 0 && place_.random.uniform() < part; }
@@ -209,6 +227,7 @@ private:
   std::map<instance_id, loaded> loads_;
   std::map<uint64_t, batch> running_; ///< or wait for a lane, in order
   std::set<instance_id> lost_;
+  bool unusable_ = false;
   std::unique_ptr<device> inner_;
 };
 

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/confined/process_state.hpp"
+#include "models/confined/template_process.hpp"
+
+namespace millrace::confined {
+
+/// How a process ended, and what for: nothing, where nobody here ended it.
+struct process_end {
+  std::optional<int> status; ///< as waitpid(2) has it, if somebody knows
+  std::string reason;
+};
+
+/// A confined process: of one stage, or `shared` by those that come while it
+/// lives. It ends with the last one that leaves. Any thread.
+class running_process {
+public:
+  running_process(template_process& parent, confined_child child, bool shared)
+    : parent_(parent),
+      shared_(shared),
+      child_(std::move(child)) {}
+  ~running_process() { end({}); }
+  running_process(const running_process&) = delete;
+  running_process& operator=(const running_process&) = delete;
+
+  /// A stage's life line; that may have so many threads of its own. `how` says
+  /// what a process that is shared may do, if it is the first. Errors:
+  /// unavailable, when it has ended.
+  result<file_descriptor> enter(const life_order& how, size_t threads);
+
+  /// One that has entered is done with it.
+  void leave();
+
+  /// Whether it has more threads than LibTorch might start for its stages.
+  bool is_crowded();
+
+  /// By a signal.
+  bool is_stopped() const { return look_at(child_.id).stopped; }
+
+  /// Kills it, the first time; what for is what was said then.
+  process_end end(std::string_view reason);
+
+private:
+  /// A stage that shares the process.
+  struct guest {
+    file_descriptor left; ///< readable once it has, with its threads
+    size_t threads = 0;
+  };
+
+  result<file_descriptor> add_guest(const life_order& how, size_t threads);
+  process_end end_locked(std::string_view reason);
+
+  template_process& parent_;
+  const bool shared_;
+  std::mutex mutex_;
+  confined_child child_;             ///< its life line guarded
+  size_t stages_ = 0;                ///< guarded; that have not left
+  size_t threads_ = 0;               ///< guarded; of all that are there
+  std::vector<guest> guests_;        ///< guarded
+  std::optional<process_end> ended_; ///< guarded
+};
+
+/// Where stages get their processes: each a new one, or all of them the same,
+/// as long as it lives. Any thread.
+class process_source {
+public:
+  process_source(template_process& parent, bool shared)
+    : parent_(parent),
+      shared_(shared) {}
+
+  bool is_shared() const { return shared_; }
+
+  struct entry {
+    std::shared_ptr<running_process> process;
+    file_descriptor life_line;
+  };
+
+  /// A process that has room for one more stage. Takes as long as a fork.
+  /// Errors: unavailable.
+  result<entry> enter(const life_order& how, size_t threads);
+
+private:
+  template_process& parent_;
+  const bool shared_;
+  std::mutex mutex_;
+  std::shared_ptr<running_process> now_; ///< guarded; that is shared
+};
+
+} // namespace millrace::confined

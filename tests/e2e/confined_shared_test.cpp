@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <functional>
+#include <thread>
+
+#include "models/confined/process_state.hpp"
+#include "tests/support/confined_model.hpp"
+
+/// \file
+/// Stages that have one confined process together.
+
+using namespace millrace;
+using namespace millrace::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::shared_ptr<process_ground> one_process() {
+  return std::make_shared<process_ground>(true);
+}
+
+confined_model make(const std::shared_ptr<process_ground>& in,
+                    const std::string& name, uint32_t lanes = 1) {
+  return confined_model{in, verified(name), lanes};
+}
+
+bool within(nanoseconds most, const std::function<bool()>& done) {
+  for (auto until = steady_now() + most; steady_now() < until;
+       std::this_thread::yield())
+    if (done())
+      return true;
+  return done();
+}
+
+} // namespace
+
+TEST_CASE("P24, shared process: each stage computes its own, in one process") {
+  auto ground = one_process();
+  auto affine = make(ground, "affine", 2);
+  auto identity = make(ground, "identity");
+  affine.ready();
+  identity.ready();
+  CHECK(grandchildren_of(::getpid()).size() == 1);
+  auto x = floats({3, 4});
+  for (int i = 0; i < 3; ++i) {
+    auto same = identity.run(x);
+    REQUIRE(same);
+    CHECK(values_of((*same)[0]) == values_of(x));
+    auto y = affine.run(x);
+    REQUIRE(y);
+    CHECK((*y)[0].extents == shape{3, 2});
+  }
+}
+
+TEST_CASE("P24, shared process: who leaves takes only itself, the last one all"
+          " of it") {
+  auto ground = one_process();
+  auto stays = make(ground, "affine");
+  stays.ready();
+  auto process = stays.process();
+  for (int i = 0; i < 3; ++i) {
+    auto goes = make(ground, "ballast", 3);
+    goes.ready();
+    REQUIRE(goes.run(floats({1, 4})));
+    CHECK(goes.process() == process);
+    CHECK(confined::look_at(process).threads >= 5);
+    goes.give_up();
+  }
+  CHECK(within(5s, [&] { return confined::look_at(process).threads <= 4; }));
+  CHECK(stays.run(floats({1, 4})));
+  stays.give_up();
+  CHECK(within(5s, [&] { return stays.process() == 0; }));
+  auto next = make(ground, "affine");
+  next.ready();
+  CHECK(next.process() != process);
+  CHECK(next.run(floats({1, 4})));
+}
+
+TEST_CASE("P24, shared process: a crash ends all of it, and is held against who"
+          " was at work") {
+  auto ground = one_process();
+  auto idle = make(ground, "affine");
+  auto busy = make(ground, "lasting");
+  idle.ready();
+  busy.ready();
+  std::jthread killer{[&] {
+    auto process = idle.process();
+    auto before = processor_seconds_of(process);
+    CHECK(
+      within(5s, [&] { return processor_seconds_of(process) > before + 0.1; }));
+    ::kill(process, SIGSEGV);
+  }};
+  auto y = busy.run(floats({1, 4}, 2e9f));
+  REQUIRE_FALSE(y);
+  CHECK(y.failure().code == ec::poison);
+  CHECK(busy.loss().code == ec::unavailable);
+  auto why = idle.loss();
+  CHECK(why.code == ec::cancelled);
+  CHECK(why.text.find("ended with SIGSEGV") != std::string::npos);
+  auto next = make(ground, "affine");
+  next.ready();
+  CHECK(next.run(floats({1, 4})));
+}
+
+TEST_CASE(
+  "P24, shared process: what runs beside a batch that is ended is not to"
+  " blame, and hears why") {
+  auto ground = one_process();
+  auto loops = make(ground, "lasting");
+  auto beside = make(ground, "lasting");
+  loops.ready();
+  beside.ready();
+  result<tensor_list> other = tensor_list{};
+  std::jthread thread{[&] { other = beside.run(floats({1, 4}, 2e9f)); }};
+  auto y = loops.run(floats({1, 4}, 2e9f), {steady_now() + 300ms});
+  thread.join();
+  REQUIRE_FALSE(y);
+  CHECK(y.failure().code == ec::poison);
+  REQUIRE_FALSE(other);
+  CHECK(other.failure().code == ec::cancelled);
+  auto why = beside.loss();
+  CHECK(why.code == ec::cancelled);
+  CHECK(why.text.find("the process that the model shared took too long")
+        != std::string::npos);
+}
