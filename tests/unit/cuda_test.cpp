@@ -137,11 +137,11 @@ TEST_CASE("turns: are had in the order in which they were asked for") {
 }
 
 TEST_CASE("shares: a part of the multiprocessors in the steps that there are") {
-  CHECK(multiprocessors_for(25, 132, 8, 8) == 40); // 33 in steps of eight
-  CHECK(multiprocessors_for(1, 132, 8, 8) == 8);
-  CHECK(multiprocessors_for(50, 132, 8, 8) == 72);
-  CHECK(multiprocessors_for(100, 132, 8, 8) == 132);
-  CHECK(multiprocessors_for(50, 80, 2, 2) == 40);
+  CHECK(multiprocessors_for(25, 132, {8, 8}) == 40); // 33 in steps of eight
+  CHECK(multiprocessors_for(1, 132, {8, 8}) == 8);
+  CHECK(multiprocessors_for(50, 132, {8, 8}) == 72);
+  CHECK(multiprocessors_for(100, 132, {8, 8}) == 132);
+  CHECK(multiprocessors_for(50, 80, {2, 2}) == 40);
 }
 
 TEST_CASE("shares: partitions are apart while there is room, and had twice"

@@ -138,8 +138,9 @@ TEST_CASE("host_memory: what nobody uses any more is nowhere") {
   CHECK_FALSE((*anew)->has(0));
 }
 
-TEST_CASE("FP-42: one process of a host reads a file; the others hear that, and"
-          " have it then, or may read it themselves") {
+TEST_CASE(
+  "FP-42: one process of a host reads a file, and the others hear that, and"
+  " have it then, or may read it themselves") {
   shared_host host;
   auto one = host.join(), another = host.join();
   auto first = host.read(*one);

@@ -65,7 +65,7 @@ TEST_CASE("FP-24: nobody wants it any more, and neither its parts nor what"
 }
 
 TEST_CASE(
-  "FP-24: a node is lost, and parts go elsewhere where none is whole yet;"
+  "FP-24: a node is lost, and parts go elsewhere where none is whole yet,"
   " a whole replica beyond the copies that are wanted is not replaced") {
   auto view = with_memory(4, 130);
   auto wanted = in_parts(3);
@@ -154,7 +154,7 @@ TEST_CASE("FP-24: a whole replica that comes back with its node is one of those"
 }
 
 TEST_CASE("FP-24: each device with a part gets one whole replica, in whatever"
-          " order the parts become ready; one device gets more where the others"
+          " order the parts become ready, one device gets more where the others"
           " have no room") {
   auto view = with_memory(3, 1000);
   auto wanted = in_parts(3);

@@ -273,7 +273,7 @@ TEST_CASE("QU-43: what is on a disk is meant, and not what others have kept of"
 }
 
 TEST_CASE("placement: of what is kept the version counts that serves, or else"
-          " the newest; on a disk that one does") {
+          " the newest, on a disk that one does") {
   auto view = kept_only({1, 2});
   CHECK(version_of(view) == 2);
   CHECK(version_of(view, "1") == 1);

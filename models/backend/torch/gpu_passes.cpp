@@ -13,6 +13,7 @@
 
 #include "models/backend/torch/gpus.hpp"
 #include "models/backend/torch/plugin_calls.hpp"
+#include "models/device/cuda/batch_lane.hpp"
 #include "models/device/cuda/missing_ranges.hpp"
 #include "models/device/cuda/upload.hpp"
 
@@ -60,14 +61,13 @@ struct gpu_passes::known_shape {
 
 /// What one pass needs at a time.
 struct gpu_passes::lane {
-  lane(cudaStream_t on, int gpu)
-    : compute(c10::cuda::getStreamFromExternal(
-      on, static_cast<c10::DeviceIndex>(gpu))) {}
+  lane(cudaStream_t on, const millrace_place& place)
+    : batch(on, place.streaming != 0),
+      compute(c10::cuda::getStreamFromExternal(
+        on, static_cast<c10::DeviceIndex>(place.gpu))) {}
 
-  c10::cuda::CUDAStream compute;
-  cuda::stream in, out;
-  cuda::event copied_in, computed, copied_out;
-  cuda::pinned_pool::block staging; ///< of inputs
+  cuda::batch_lane batch;
+  c10::cuda::CUDAStream compute; ///< its compute stream, as LibTorch has it
   std::map<tensor_shapes, known_shape> known;
 };
 
@@ -104,7 +104,7 @@ struct gpu_passes::state {
   std::unique_ptr<lane> take_lane() {
     std::lock_guard guard{mutex};
     if (free.empty())
-      return std::make_unique<lane>(stream, place.gpu);
+      return std::make_unique<lane>(stream, place);
     auto out = std::move(free.back());
     free.pop_back();
     return out;
@@ -129,17 +129,14 @@ struct gpu_passes::state {
   std::vector<std::unique_ptr<lane>> free; ///< guarded
 };
 
-/// One pass on a lane, which it has to itself. What it does with the stream
-/// that others compute on, too, it does in its turn: another's recording would
-/// take it in.
+/// One pass on a lane, which it has to itself: a Batch of run_in_turn.
 class gpu_passes::pass {
 public:
-  pass(state& owner, lane& on, const millrace_tensor* inputs, uint32_t count)
+  pass(state& owner, lane& on, const pass_order& order)
     : owner_(owner),
       on_(on),
-      inputs_(inputs),
-      count_(count),
-      key_(shapes_of(inputs, count)) {}
+      order_(order),
+      key_(shapes_of(order.inputs, order.input_count)) {}
 
   /// Whether the lane had such inputs before.
   bool is_known() {
@@ -148,106 +145,82 @@ public:
     return shape_ != nullptr;
   }
 
-  /// Makes room for them, in its turn.
   void make_room() {
     auto few = on_.known.size() < most_known_shapes;
     shape_ = few ? &on_.known[key_] : &passing_;
     shape_->can_be_recorded = few;
     c10::cuda::CUDAStreamGuard guard{on_.compute};
-    for (uint32_t i = 0; i < count_; ++i)
-      shape_->inputs.push_back(at::empty(
-        extents_of(inputs_[i]), options_of(inputs_[i], owner_.device())));
-    // That memory may be what work before on this stream has let go.
-    on_.computed.record(on_.compute.stream());
-    on_.computed.hold(in());
+    for (uint32_t i = 0; i < order_.input_count; ++i)
+      shape_->inputs.push_back(
+        at::empty(extents_of(order_.inputs[i]),
+                  options_of(order_.inputs[i], owner_.device())));
+    on_.batch.hold_inputs();
   }
 
   void copy_in() {
-    size_t bytes = 0;
-    for (uint32_t i = 0; i < count_; ++i)
-      bytes += aligned(inputs_[i].bytes);
-    if (bytes > on_.staging.size())
-      on_.staging = owner_.gpu.staging.take(bytes);
-    auto* staged = on_.staging.data();
-    for (uint32_t i = 0; i < count_; ++i) {
-      auto& x = inputs_[i];
-      auto* from = static_cast<const char*>(x.data);
-      if (x.bytes > 0 && !pinned_memory().have(from, x.bytes)) {
-        std::memcpy(staged, from, x.bytes);
-        from = staged;
-        staged += aligned(x.bytes);
-      }
-      check(cudaMemcpyAsync(shape_->inputs[i].data_ptr(), from, x.bytes,
-                            cudaMemcpyHostToDevice, in()),
-            "copying inputs to the GPU");
-    }
-    on_.copied_in.record(in());
+    std::vector<cuda::transfer> all;
+    for (uint32_t i = 0; i < order_.input_count; ++i)
+      all.push_back({shape_->inputs[i].data_ptr(), order_.inputs[i].data,
+                     order_.inputs[i].bytes});
+    on_.batch.copy_in(all, owner_.gpu.staging, pinned_memory());
   }
 
-  /// In its turn.
-  void compute(const forward& how, bool metered) {
+  void compute() {
     c10::cuda::CUDAStreamGuard guard{on_.compute};
-    on_.copied_in.hold(on_.compute.stream());
+    on_.batch.begin_compute();
     auto& x = *shape_;
     ++x.passes;
-    if (owner_.records && !metered && x.can_be_recorded && !x.recording
+    if (owner_.records && !order_.metered && x.can_be_recorded && !x.recording
         && x.passes > often)
-      record(how);
-    if (x.recording && !metered) {
+      record();
+    if (x.recording && !order_.metered) {
       x.recording->replay();
       results_ = x.outputs;
     } else {
-      results_ = how(x.inputs);
+      results_ = order_.how(x.inputs);
     }
-    on_.computed.record(on_.compute.stream());
+    on_.batch.end_compute();
   }
 
-  void copy_out(millrace_room* room, millrace_tensor* outputs,
-                uint32_t capacity, uint32_t* output_count) {
-    if (results_.size() > capacity)
+  void copy_out() {
+    if (results_.size() > order_.output_capacity)
       throw std::runtime_error("the model returned more tensors than fit");
-    on_.computed.hold(out());
+    auto* room = order_.room;
     auto usable =
       room != nullptr && pinned_memory().have(room->begin, room->bytes);
+    std::vector<cuda::transfer> all;
     for (size_t i = 0; i < results_.size(); ++i) {
       auto& x = results_[i];
-      describe_type(x, outputs[i]);
+      auto& out = order_.outputs[i];
+      describe_type(x, out);
       auto* to = usable ? take_from(*room, x.nbytes()) : nullptr;
       if (to == nullptr)
-        to = take_block(outputs[i]);
-      outputs[i].data = to;
-      *output_count = static_cast<uint32_t>(i + 1);
-      check(
-        cudaMemcpyAsync(to, x.data_ptr(), x.nbytes(), cudaMemcpyDefault, out()),
-        "copying outputs from the GPU");
+        to = take_block(out);
+      out.data = to;
+      *order_.output_count = static_cast<uint32_t>(i + 1);
+      all.push_back({to, x.data_ptr(), x.nbytes()});
     }
-    on_.copied_out.record(out());
+    on_.batch.copy_out(all);
   }
 
-  void wait() { on_.copied_out.wait(); }
+  void wait() { on_.batch.wait(); }
 
-  /// What was given to the GPU is done with, however that ended; in its turn.
+  /// And its outputs go.
   void abandon() noexcept {
-    for (auto x : {in(), on_.compute.stream(), out()})
-      static_cast<void>(cudaStreamSynchronize(x));
-    static_cast<void>(cudaGetLastError());
+    on_.batch.abandon();
+    for (uint32_t i = 0; i < *order_.output_count; ++i)
+      if (order_.outputs[i].release != nullptr)
+        order_.outputs[i].release(order_.outputs[i].owner);
   }
 
 private:
-  cudaStream_t in() const {
-    return owner_.place.streaming != 0 ? on_.in.get() : on_.compute.stream();
-  }
-  cudaStream_t out() const {
-    return owner_.place.streaming != 0 ? on_.out.get() : on_.compute.stream();
-  }
-
   /// What cannot be recorded is run like the first time, from now on.
-  void record(const forward& how) {
+  void record() {
     auto& x = *shape_;
     auto recording = std::make_unique<at::cuda::CUDAGraph>();
     recording->capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
     try {
-      x.outputs = how(x.inputs);
+      x.outputs = order_.how(x.inputs);
       recording->capture_end();
       x.recording = std::move(recording);
       return;
@@ -280,8 +253,7 @@ private:
 
   state& owner_;
   lane& on_;
-  const millrace_tensor* inputs_;
-  uint32_t count_;
+  const pass_order& order_;
   tensor_shapes key_;
   known_shape* shape_ = nullptr;
   known_shape passing_; ///< of a shape that is one too many
@@ -372,44 +344,14 @@ uint64_t gpu_passes::memory() const {
   return out;
 }
 
-void gpu_passes::run(const millrace_tensor* inputs, uint32_t count,
-                     const forward& how, bool metered, millrace_room* room,
-                     millrace_tensor* outputs, uint32_t capacity,
-                     uint32_t* output_count) {
+void gpu_passes::run(const pass_order& x) {
   auto& s = *state_;
-  check(cudaSetDevice(state_->place.gpu), "choosing a GPU");
+  check(cudaSetDevice(s.place.gpu), "choosing a GPU");
   auto on = s.take_lane();
-  *output_count = 0;
-  pass mine{s, *on, inputs, count};
-  std::unique_lock turn{s.turns(), std::defer_lock};
-  auto streaming = s.place.streaming != 0;
-  try {
-    if (!streaming) // one after the other, copies and all
-      turn.lock();
-    if (!mine.is_known()) {
-      if (streaming)
-        turn.lock();
-      mine.make_room();
-      if (streaming)
-        turn.unlock();
-    }
-    mine.copy_in();
-    if (streaming)
-      turn.lock();
-    mine.compute(how, metered);
-    mine.copy_out(room, outputs, capacity, output_count);
-    if (streaming)
-      turn.unlock();
-    mine.wait();
-  } catch (...) {
-    if (!turn.owns_lock())
-      turn.lock();
-    mine.abandon();
-    for (uint32_t i = 0; i < *output_count; ++i)
-      if (outputs[i].release != nullptr)
-        outputs[i].release(outputs[i].owner);
-    throw; // and the lane is not used again
-  }
+  *x.output_count = 0;
+  pass mine{s, *on, x};
+  // A lane on which one fails is not used again.
+  cuda::run_in_turn(s.turns(), s.place.streaming != 0, mine);
   s.give_back(std::move(on));
 }
 

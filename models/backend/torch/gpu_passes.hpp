@@ -39,12 +39,20 @@ public:
   /// again: for a stage that does the same whatever its inputs hold.
   void record();
 
-  /// One pass. Outputs lie in the room, if that is pinned and large enough,
-  /// else in page-locked memory which is the caller's to release. One that is
-  /// `metered` is no replay.
-  void run(const millrace_tensor* inputs, uint32_t count, const forward& how,
-           bool metered, millrace_room* room, millrace_tensor* outputs,
-           uint32_t capacity, uint32_t* output_count);
+  /// Outputs lie in the room, if that is pinned and large enough, else in
+  /// page-locked memory which is the caller's to release.
+  struct pass_order {
+    const millrace_tensor* inputs;
+    uint32_t input_count;
+    const forward& how;
+    bool metered; ///< it is no replay
+    millrace_room* room;
+    millrace_tensor* outputs;
+    uint32_t output_capacity;
+    uint32_t* output_count;
+  };
+
+  void run(const pass_order& x);
 
   uint64_t memory() const;
 

@@ -122,8 +122,10 @@ int open_gpu(const millrace_place* place, millrace_error* failed) {
     c10::InferenceMode inference;
     if (prepare(failed) != 0)
       throw std::runtime_error(failed->text);
-    shared_gpu(place->gpu);
+    auto& gpu = shared_gpu(place->gpu);
     touch_libraries(place->gpu);
+    if (place->sharing == millrace_partitioned) // what its driver opens for one
+      gpu.partitions.give_back(gpu.partitions.take(place->share));
   });
 }
 

@@ -30,8 +30,7 @@ void gpu_passes::arrive(const char*, size_t) {
 void gpu_passes::record() {
 }
 
-void gpu_passes::run(const millrace_tensor*, uint32_t, const forward&, bool,
-                     millrace_room*, millrace_tensor*, uint32_t, uint32_t*) {
+void gpu_passes::run(const pass_order&) {
 }
 
 uint64_t gpu_passes::memory() const {

@@ -344,9 +344,11 @@ int run(millrace_stage* stage, const millrace_tensor* inputs,
     if (peak != nullptr)
       meter.emplace();
     torch::jit::setGraphExecutorOptimize(false);
-    stage->gpu->run(
-      inputs, input_count, [&](auto& given) { return pass(*stage, given); },
-      peak != nullptr, room, outputs, output_capacity, output_count);
+    millrace::gpu_passes::forward how = [&](auto& given) {
+      return pass(*stage, given);
+    };
+    stage->gpu->run({inputs, input_count, how, peak != nullptr, room, outputs,
+                     output_capacity, output_count});
     if (meter)
       *peak = meter->peak();
   };

@@ -54,12 +54,18 @@ const driver& the_driver() {
 
 } // namespace
 
-unsigned multiprocessors_for(double percent, unsigned all, unsigned least,
-                             unsigned step) {
+partition_steps partition_steps_of(int capability) {
+  if (capability >= 9)
+    return {8, 8};
+  return capability == 8 ? partition_steps{4, 2} : partition_steps{2, 2};
+}
+
+unsigned multiprocessors_for(double percent, unsigned all,
+                             const partition_steps& how) {
   auto wanted = static_cast<unsigned>(
     std::lround(percent / 100 * static_cast<double>(all)));
-  auto steps = (wanted + step - 1) / step;
-  return std::min(std::max(steps * step, least), all);
+  auto steps = (wanted + how.step - 1) / how.step;
+  return std::min(std::max(steps * how.step, how.least), all);
 }
 
 unsigned used_multiprocessors::take(unsigned count, unsigned all) {
@@ -147,8 +153,13 @@ unsigned partition::all_multiprocessors() {
 }
 
 unsigned partition::multiprocessors_of(double percent) {
-  constexpr unsigned least = 8, step = 8; // of compute capability 9.0
-  return multiprocessors_for(percent, all_multiprocessors(), least, step);
+  int gpu = 0, capability = 0;
+  check(cudaGetDevice(&gpu), "choosing a GPU");
+  check(
+    cudaDeviceGetAttribute(&capability, cudaDevAttrComputeCapabilityMajor, gpu),
+    "asking a GPU");
+  return multiprocessors_for(percent, all_multiprocessors(),
+                             partition_steps_of(capability));
 }
 
 cudaStream_t partition::make_stream() {

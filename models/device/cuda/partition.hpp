@@ -11,10 +11,23 @@
 
 namespace millrace::cuda {
 
-/// Multiprocessors to take for a share of them, in percent: no fewer than
-/// `least`, in steps of `step`, at most all.
-unsigned multiprocessors_for(double percent, unsigned all, unsigned least,
-                             unsigned step);
+/// How a GPU's multiprocessors can be parted: no fewer than `least`, in steps.
+struct partition_steps {
+  unsigned least;
+  unsigned step;
+
+  bool operator==(const partition_steps& x) const {
+    return least == x.least && step == x.step;
+  }
+};
+
+/// By the first number of its compute capability.
+/// https://docs.nvidia.com/cuda/cuda-driver-api/ , Green Contexts
+partition_steps partition_steps_of(int capability);
+
+/// Multiprocessors to take for a share of them, in percent: at most all.
+unsigned multiprocessors_for(double percent, unsigned all,
+                             const partition_steps& how);
 
 /// Which of a GPU's multiprocessors have an owner. Any thread.
 class used_multiprocessors {

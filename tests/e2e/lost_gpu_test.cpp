@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+
+#include "tests/support/builders.hpp"
+#include "tests/support/children.hpp"
+#include "tests/support/live_cluster.hpp"
+
+/// \file
+/// Real nodes with GPUs that are none, and that fail as real ones do.
+
+using namespace millrace;
+using namespace millrace::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// What the first number of an input has the GPU do.
+constexpr float loses_context = 1000, has_no_memory = 1001, hangs = 1002;
+
+const std::string on_two_gpus = "  - {model: identity, device: gpu0}\n"
+                                "  - {model: relay, device: gpu1}\n"
+                                "  - {model: lasting, device: gpu0}\n";
+
+/// A worker with two GPUs, and one with one.
+class cluster_with_gpus {
+public:
+  explicit cluster_with_gpus(const std::string& isolation,
+                             const std::string& models = on_two_gpus)
+    : backend_("MILLRACE_BACKEND", FAKE_GPU_BACKEND),
+      cluster_{{{"front", "    roles: [gateway, controller]\n"},
+                {"w1", worker(isolation, 2)},
+                {"w2", worker(isolation, 1)}},
+               models,
+               bundles} {}
+
+  live_cluster& operator*() { return cluster_; }
+  live_cluster* operator->() { return &cluster_; }
+
+private:
+  /// An environment variable that children inherit.
+  struct variable {
+    variable(const char* x, const char* value) : name(x) {
+      ::setenv(name, value, 1);
+    }
+    ~variable() { ::unsetenv(name); }
+    const char* name;
+  };
+
+  static std::string worker(const std::string& isolation, int gpus) {
+    std::string out = "    roles: [worker]\n    devices:\n";
+    for (int i = 0; i < gpus; ++i) {
+      auto n = std::to_string(i);
+      out += "      - {type: cuda, id: gpu" + n + ", isolation: " + isolation
+             + ", cuda: {gpu: " + n + "}}\n";
+    }
+    return out;
+  }
+
+  variable backend_;
+  live_cluster cluster_;
+};
+
+infer ask_with(const std::string& model, float x) {
+  return test::ask(model, floats({1, 4}, x));
+}
+
+ec status_of(client& gateway, const std::string& model, float x) {
+  return gateway.infer_one(ask_with(model, x), 10s).status;
+}
+
+} // namespace
+
+TEST_CASE(
+  "P24: a GPU's error ends the process that had it, which is replaced, and"
+  " others, and other GPUs, notice nothing") {
+  for (std::string isolation : {"process", "device"}) {
+    CAPTURE(isolation);
+    cluster_with_gpus c{isolation};
+    auto gateway = c->start_and_meet(3);
+    auto others = c->connect_client();
+    auto before = grandchildren_of((*c)["w1"].pid());
+    auto begin = steady_now();
+    gateway.submit(ask_with("identity", loses_context), 10s);
+    size_t elsewhere = 0, failed = 0;
+    for (auto end = begin + 1s; steady_now() < end; ++elsewhere)
+      failed += status_of(others, "relay", 1) != ec::ok;
+    CHECK(failed == 0);
+    CHECK(elsewhere > 20);
+    auto x = gateway.receive(10s);
+    REQUIRE(x);
+    CHECK(x->reply.status == ec::poison); // it was tried twice
+    CHECK(x->reply.error.find("CUDA error 700") != std::string::npos);
+    CHECK(status_of(gateway, "identity", 1) == ec::ok);
+    CHECK(status_of(gateway, "lasting", 1) == ec::ok);
+    CHECK(steady_now() - begin < 2 * 2500ms);
+    CHECK(grandchildren_of((*c)["w1"].pid()) != before);
+  }
+}
+
+TEST_CASE("P24: too little memory of a GPU is an error for that request only") {
+  cluster_with_gpus c{"auto"};
+  auto gateway = c->start_and_meet(3);
+  auto processes = grandchildren_of((*c)["w1"].pid());
+  auto x = gateway.infer_one(ask_with("identity", has_no_memory), 10s);
+  CHECK(x.status == ec::overloaded);
+  CHECK(x.error.find("out of memory") != std::string::npos);
+  CHECK(status_of(gateway, "identity", 1) == ec::ok);
+  CHECK(grandchildren_of((*c)["w1"].pid()) == processes);
+}
+
+TEST_CASE("P24: what hangs on a GPU is ended at its deadline, with its process"
+          " alone") {
+  cluster_with_gpus c{"auto"};
+  auto gateway = c->start_and_meet(3);
+  auto begin = steady_now();
+  auto x = gateway.infer_one(ask_with("lasting", hangs), 500ms);
+  CHECK(x.status == ec::deadline_exceeded);
+  CHECK(status_of(gateway, "relay", 1) == ec::ok);
+  CHECK(status_of(gateway, "identity", 1) == ec::ok);
+  CHECK(status_of(gateway, "lasting", 1) == ec::ok);
+  CHECK(steady_now() - begin < 5s);
+}
+
+TEST_CASE(
+  "P24: a GPU that is lost in threads of its node is out of service, and"
+  " what it had comes up elsewhere") {
+  cluster_with_gpus c{"thread", "  - {model: identity}\n  - {model: relay}\n"};
+  auto gateway = c->start_and_meet(2);
+  auto x = gateway.infer_one(ask_with("identity", loses_context), 10s);
+  CHECK(x.status == ec::poison); // on two of the three
+  CHECK(status_of(gateway, "identity", 1) == ec::ok);
+  CHECK(status_of(gateway, "relay", 1) == ec::ok);
+  size_t out = 0;
+  for (auto node : {"w1", "w2"}) {
+    auto status =
+      c->connect_operator(node).ask<node_status>("./supervisor", get_status{});
+    REQUIRE(status);
+    for (auto& y : status->troubles)
+      out += y.find("can use it no more, until it is started again")
+             != std::string::npos;
+  }
+  CHECK(out == 2);
+  // A node that is started again has what it has.
+  for (auto node : {"w1", "w2"}) {
+    (*c)[node].end(SIGKILL);
+    c->start(node);
+  }
+  CHECK(eventually([&] { return status_of(gateway, "identity", 1) == ec::ok; },
+                   20s));
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// \file
+/// A backend with two GPUs that are none: whatever the model is, a pass gives
+/// its inputs. The first number of the first input may have a GPU do what real
+/// ones do now and then.
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include <time.h>
+
+#include "models/backend/abi.h"
+
+struct millrace_stage {
+  int32_t gpu;
+  uint64_t parameter_bytes;
+};
+
+namespace {
+
+/// What the first number says.
+constexpr float lose_context = 1000, no_memory = 1001, hang = 1002;
+
+constexpr int gpus = 2;
+
+/// Of this process, by GPU; without one it has the first.
+std::atomic<bool> is_lost[gpus];
+
+int fail(millrace_error* failed, int kind, const char* why) {
+  failed->kind = kind;
+  std::snprintf(failed->text, sizeof failed->text, "%s", why);
+  return 1;
+}
+
+int fail_for_good(int gpu, millrace_error* failed) {
+  is_lost[gpu] = true;
+  return fail(failed, millrace_gpu_is_lost,
+              "running on the GPU: an illegal memory access (CUDA error 700)");
+}
+
+const char* describe() {
+  return "a fake with two GPUs";
+}
+
+void enter_thread(int) {
+}
+
+int load(const millrace_layer* layers, uint64_t count, const uint32_t*,
+         uint64_t, int, const millrace_place* place, millrace_stage** out,
+         millrace_error* failed) {
+  auto gpu = place != nullptr ? place->gpu : 0;
+  if (is_lost[gpu])
+    return fail_for_good(gpu, failed);
+  *out = new millrace_stage{gpu, 0};
+  for (auto* x = layers; x != layers + count; ++x)
+    for (uint64_t i = 0; i < x->parameter_count; ++i)
+      (*out)->parameter_bytes += x->parameters[i].value.bytes;
+  return 0;
+}
+
+void unload(millrace_stage* x) {
+  delete x;
+}
+
+int depends_on_values(const millrace_stage*) {
+  return 1;
+}
+
+int run(millrace_stage* stage, const millrace_tensor* inputs, uint32_t,
+        millrace_room*, millrace_tensor* outputs, uint32_t,
+        uint32_t* output_count, uint64_t*, millrace_error* failed) {
+  float first = 0;
+  if (inputs[0].bytes >= sizeof first)
+    std::memcpy(&first, inputs[0].data, sizeof first);
+  if (is_lost[stage->gpu] || first == lose_context)
+    return fail_for_good(stage->gpu, failed);
+  if (first == no_memory)
+    return fail(failed, millrace_no_memory, "CUDA out of memory");
+  for (volatile bool on = first == hang; on;) { // as one waits for a kernel
+    timespec pause{0, 1'000'000};
+    ::nanosleep(&pause, nullptr);
+  }
+  outputs[0] = inputs[0];
+  outputs[0].data = std::malloc(inputs[0].bytes);
+  std::memcpy(const_cast<void*>(outputs[0].data), inputs[0].data,
+              inputs[0].bytes);
+  outputs[0].owner = const_cast<void*>(outputs[0].data);
+  outputs[0].release = std::free;
+  *output_count = 1;
+  return 0;
+}
+
+int take_apart(const void*, uint64_t, int, const millrace_split*,
+               const millrace_import_sink*, millrace_error* failed) {
+  return fail(failed, millrace_failed, "it takes nothing apart");
+}
+
+int list(millrace_gpu* out, uint32_t capacity, uint32_t* count,
+         millrace_error*) {
+  *count = capacity < gpus ? capacity : gpus;
+  for (uint32_t i = 0; i < *count; ++i) {
+    out[i] = millrace_gpu{};
+    std::snprintf(out[i].name, sizeof out[i].name, "fake");
+    out[i].multiprocessors = 1;
+    out[i].memory = out[i].free = uint64_t{1} << 30;
+  }
+  return 0;
+}
+
+int prepare(millrace_error*) {
+  return 0;
+}
+
+int open(const millrace_place* place, millrace_error* failed) {
+  return place->gpu < gpus ? 0
+                           : fail(failed, millrace_failed, "there is no such");
+}
+
+int pin(void*, uint64_t, millrace_error*) {
+  return 0;
+}
+
+void unpin(void*) {
+}
+
+int arrive(millrace_stage* x, const void*, uint64_t, millrace_error* failed) {
+  return is_lost[x->gpu] ? fail_for_good(x->gpu, failed) : 0;
+}
+
+uint64_t memory(const millrace_stage* x) {
+  return x->parameter_bytes;
+}
+
+int trace(void*, void (*)(void*, const millrace_kernel*),
+          millrace_error* failed) {
+  return fail(failed, millrace_failed, "it has no kernels");
+}
+
+constexpr millrace_gpu_calls gpu{list,  prepare, open,   pin,
+                                 unpin, arrive,  memory, trace};
+
+constexpr millrace_backend backend{
+  MILLRACE_BACKEND_ABI, describe,   enter_thread, load, unload, run,
+  depends_on_values,    take_apart, &gpu};
+
+} // namespace
+
+extern "C" const millrace_backend* millrace_backend_v1() {
+  return &backend;
+}
