@@ -168,8 +168,8 @@ void executor_state::on_device_usable(const device_usable& x) {
 }
 
 void executor_state::set_trouble(std::string text) {
-  if (text == trouble_)
-    return;
+  if (text.empty() == trouble_.empty())
+    return; // what it was first is the cause
   trouble_ = std::move(text);
   stands_still_ = false;
   auto& device = device_->info().id;

@@ -147,10 +147,10 @@ private:
     auto bytes = bytes_of(x.items);
     uint64_t peak = 0;
     auto started = steady_now();
-    auto outputs =
-      run_batch({*slot->stage, slot->content->info.signature, *slot->pace,
-                 slot->is_last, slot->at_once ? first_pass : 0ns},
-                x, peak);
+    auto outputs = run_requests({*slot->stage, slot->content->info.signature,
+                                 *slot->pace, slot->fits, slot->is_last,
+                                 slot->at_once ? first_pass : 0ns},
+                                x, peak);
     auto ended = steady_now();
     if (outputs) {
       slot->of(x.requests()).learn(ended - started, bytes);

@@ -2,7 +2,9 @@
 #include "models/device/batch_run.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <new>
+#include <span>
 
 #include "models/batching.hpp"
 #include "models/confined/run_end.hpp"
@@ -15,10 +17,20 @@ namespace {
 /// then may still count for somebody.
 constexpr nanoseconds overtime = 150ms;
 
-/// When a run of it is stopped. A batch that takes far longer than its size
-/// accounts for has some request that hangs: the others are to have time left.
-run_limits limits_of(const batch_ground& on, const execution& x) {
-  run_limits out{far_future, x.unwanted, on.pace.expected(bytes_of(x.items))};
+using requests = std::span<const tensor_list>;
+
+size_t bytes_in(requests xs) {
+  size_t n = 0;
+  for (auto& x : xs)
+    n += bytes_of(x);
+  return n;
+}
+
+/// When a run of some of it is stopped. A batch that takes far longer than its
+/// size accounts for has some request that hangs: the others are to have time
+/// left.
+run_limits limits_of(const batch_ground& on, const execution& x, requests of) {
+  run_limits out{far_future, x.unwanted, on.pace.expected(bytes_in(of))};
   if (out.usual == 0ns)
     out.least = on.first_pass;
   if (x.until == far_future)
@@ -33,46 +45,76 @@ run_limits limits_of(const batch_ground& on, const execution& x) {
   return out;
 }
 
-result<std::vector<tensor_list>> compute(const batch_ground& on,
-                                         const execution& x, uint64_t& peak) {
+using all_outputs = std::vector<tensor_list>;
+
+/// Some of its requests, in one pass.
+result<all_outputs> compute(const batch_ground& on, const execution& x,
+                            requests of, uint64_t& peak) {
   if (auto why = in_vain(x, steady_now()))
     return std::move(*why);
-  if (x.items.empty())
-    return error{ec::bad_request, "a batch of nothing"};
-  auto inputs = gather(x.items, on.of.batch_axis);
+  auto inputs = gather(of, on.of.batch_axis);
   if (!inputs)
     return inputs.failure();
-  auto outputs =
-    on.stage.run(*inputs, limits_of(on, x), x.meters_memory ? &peak : nullptr);
+  uint64_t taken = 0;
+  auto outputs = on.stage.run(*inputs, limits_of(on, x, of),
+                              x.meters_memory ? &taken : nullptr);
+  peak = std::max(peak, taken);
   if (!outputs)
     return outputs.failure();
-  if (x.requests() == 1 || !on.is_last)
-    return std::vector<tensor_list>{std::move(*outputs)};
+  if (std::max(of.size(), x.rows.size()) == 1 || !on.is_last)
+    return all_outputs{std::move(*outputs)};
   auto rows = x.rows;
   if (rows.empty())
-    for (auto& item : x.items)
+    for (auto& item : of)
       rows.push_back(static_cast<uint64_t>(
         item.front().extents[static_cast<size_t>(on.of.batch_axis)]));
   return scatter(*outputs, rows, on.of.batch_axis);
 }
 
-} // namespace
-
-result<std::vector<tensor_list>> run_batch(const batch_ground& on,
-                                           const execution& x, uint64_t& peak) {
+result<all_outputs> compute_if_memory(const batch_ground& on,
+                                      const execution& x, requests of,
+                                      uint64_t& peak) {
   try {
-    return compute(on, x, peak);
+    return compute(on, x, of, peak);
   } catch (const std::bad_alloc&) {
     return error{ec::overloaded, "no memory left"};
   }
 }
 
+/// In as many passes as it takes.
+result<all_outputs> compute_in_pieces(const batch_ground& on,
+                                      const execution& x, requests of,
+                                      uint64_t& peak) {
+  auto bytes = bytes_in(of);
+  auto can_be_cut = of.size() > 1 && on.is_last;
+  if (!can_be_cut || on.fits.allows(bytes, steady_now())) {
+    auto out = compute_if_memory(on, x, of, peak);
+    if (out || out.failure().code != ec::overloaded || !can_be_cut)
+      return out;
+    on.fits.exceeded_by(bytes, steady_now());
+  }
+  auto half = of.size() / 2;
+  auto out = compute_in_pieces(on, x, of.first(half), peak);
+  if (!out)
+    return out;
+  auto rest = compute_in_pieces(on, x, of.subspan(half), peak);
+  if (!rest)
+    return rest;
+  std::move(rest->begin(), rest->end(), std::back_inserter(*out));
+  return out;
+}
+
+} // namespace
+
+result<std::vector<tensor_list>>
+run_requests(const batch_ground& on, const execution& x, uint64_t& peak) {
+  if (x.items.empty())
+    return error{ec::bad_request, "a batch of nothing"};
+  return compute_in_pieces(on, x, x.items, peak);
+}
+
 size_t bytes_of(const std::vector<tensor_list>& items) {
-  size_t n = 0;
-  for (auto& xs : items)
-    for (auto& x : xs)
-      n += x.data.size();
-  return n;
+  return bytes_in(items);
 }
 
 } // namespace millrace

@@ -38,6 +38,7 @@ struct instance {
   short_runs alone{short_alone};
   short_runs batched{short_batch};
   std::shared_ptr<run_pace> pace; ///< of all copies of these layers, ever
+  fitting_batch fits;
   /// What is attached, until its weights are there. For the loader's thread.
   std::optional<std::pair<load_request, load_report>> attached;
 

@@ -13,10 +13,12 @@
 #include "models/kernel_profile.hpp"
 #include "tests/support/builders.hpp"
 #include "tests/support/confined_model.hpp"
+#include "tests/support/eventually.hpp"
 #include "tests/support/why.hpp"
 
 using namespace millrace;
 using namespace millrace::test;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -361,6 +363,107 @@ TEST_CASE("gpu, confined: what ends all use of the GPU ends that process only,"
   confined_model next{"lookup", gpu_place{}};
   next.ready();
   CHECK(next.run(zeros(1)));
+}
+
+TEST_CASE("P24, gpu: models share a process, each on its part of the GPU, and"
+          " lose it together") {
+  if (!first_gpu())
+    return;
+  for (auto sharing : {gpu_sharing::streams, gpu_sharing::partitions}) {
+    auto share = sharing == gpu_sharing::partitions ? 50. : 0.;
+    gpu_place place{0, sharing, share};
+    auto ground = std::make_shared<process_ground>(true, true);
+    auto make = [&](const std::string& name) {
+      return confined_model{ground, verified(name), 2, 60s, false, place};
+    };
+    auto idle = make("affine");
+    auto culprit = make("lookup");
+    idle.ready();
+    culprit.ready();
+    CHECK(grandchildren_of(::getpid()).size() == 1);
+    auto here = load("affine", {});
+    for (int64_t rows : {1, 64, 1, 1, 1, 1}) {
+      auto x = floats({rows, 4});
+      auto y = idle.run(x);
+      INFO(why(y));
+      REQUIRE(y);
+      CHECK(close(values_of((*y)[0]), run(*here, x)));
+    }
+    REQUIRE(culprit.run(zeros(1)));
+    auto y = culprit.run(floats({1, 4}, 1000));
+    REQUIRE_FALSE(y);
+    CHECK(y.failure().code == ec::poison);
+    CHECK(culprit.loss().code == ec::unavailable);
+    CHECK(idle.loss().code == ec::cancelled);
+    auto next = make("affine");
+    next.ready();
+    CHECK(next.run(floats({1, 4})));
+  }
+}
+
+TEST_CASE("P24, gpu: what leaves a process that others share gives its memory"
+          " back") {
+  if (!first_gpu())
+    return;
+  auto ground = std::make_shared<process_ground>(true, true);
+  gpu_place place{0, gpu_sharing::streams};
+  auto make = [&](const std::string& name) {
+    return std::make_unique<confined_model>(ground, verified(name), 2, 60s,
+                                            false, place);
+  };
+  auto stays = make("affine");
+  stays->ready();
+  REQUIRE(stays->run(floats({1, 4})));
+  auto cycle = [&] {
+    auto goes = make("ballast");
+    goes->ready();
+    REQUIRE(goes->run(floats({64, 4})));
+  };
+  cycle();
+  auto before = free_memory();
+  for (int i = 0; i < 5; ++i)
+    cycle();
+  CHECK(eventually([&] { return free_memory() >= before; }, 5s));
+}
+
+/// Loses this process's GPU, so tools/gpu-check has it run alone.
+TEST_CASE(
+  "P24, gpu alone: a GPU that is lost in threads is said to be of no more"
+  " use"
+  * doctest::skip()) {
+  if (!first_gpu())
+    return;
+  struct : device_listener {
+    void on_loaded(instance_id, result<load_report> x) override {
+      loaded.set_value(static_cast<bool>(x));
+    }
+    void on_lost(instance_id, error) override {}
+    void on_executed(execution_report x) override {
+      executed.set_value(x.outputs ? ec::ok : x.outputs.failure().code);
+    }
+    void on_usable(result<void> x) override {
+      usable.set_value(static_cast<bool>(x));
+    }
+    std::promise<bool> loaded, usable;
+    std::promise<ec> executed;
+  } heard;
+  backend_settings settings;
+  settings.isolation = isolation_mode::thread;
+  settings.gpu = gpu_place{};
+  auto gpu = make_backend_device({"gpu0", "cuda", 2, {}}, settings, heard);
+  REQUIRE(gpu);
+  load_request what;
+  what.instance = 1;
+  what.content = open("lookup");
+  what.last_layer = 1;
+  (*gpu)->load(std::move(what), steady_now());
+  REQUIRE(heard.loaded.get_future().get());
+  execution x;
+  x.instance = 1;
+  x.items = {{floats({1, 4}, 1000)}};
+  (*gpu)->execute(std::move(x), steady_now());
+  CHECK(heard.executed.get_future().get() == ec::poison);
+  CHECK_FALSE(heard.usable.get_future().get());
 }
 
 TEST_CASE("IF-33: a process with a share has so many multiprocessors, and one"
