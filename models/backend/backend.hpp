@@ -63,7 +63,7 @@ public:
     return {};
   }
 
-  /// What it takes of a GPU, beside what its passes do while they run.
+  /// What it takes of a GPU: its parameters, and what passes have come to keep.
   virtual byte_count memory() const { return {}; }
 };
 

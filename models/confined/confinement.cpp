@@ -21,6 +21,7 @@ namespace {
 
 constexpr unsigned nobody = 65534;
 constexpr rlim_t most_descriptors = 512;
+constexpr rlim_t most_of_many = 8192; ///< stages
 
 error refused(const char* what) {
   return {ec::unavailable, std::string{"cannot confine a process: "} + what
@@ -43,7 +44,14 @@ result<void> limit(int what, rlim_t most) {
   return {};
 }
 
-result<void> set_limits(byte_count memory, bool with_gpu) {
+/// No more than it may have already.
+rlim_t possible(rlim_t wanted) {
+  rlimit now{};
+  return ::getrlimit(RLIMIT_NOFILE, &now) == 0 ? std::min(wanted, now.rlim_max)
+                                               : wanted;
+}
+
+result<void> set_limits(byte_count memory, bool with_gpu, bool shared) {
   auto mapped = mapped_bytes();
   if (!mapped)
     return std::move(mapped.failure()).within("cannot confine a process");
@@ -53,7 +61,8 @@ result<void> set_limits(byte_count memory, bool with_gpu) {
   for (auto what : {RLIMIT_FSIZE, RLIMIT_CORE, RLIMIT_MSGQUEUE, RLIMIT_MEMLOCK})
     if (auto done = limit(what, 0); !done)
       return done;
-  return limit(RLIMIT_NOFILE, most_descriptors);
+  return limit(RLIMIT_NOFILE,
+               shared ? possible(most_of_many) : most_descriptors);
 }
 
 /// The kernel's own record, which Debian's header knows a part of
@@ -189,8 +198,8 @@ result<void> become_nobody() {
   return {};
 }
 
-result<void> confine(byte_count memory, bool with_gpu) {
-  if (auto done = set_limits(memory, with_gpu); !done)
+result<void> confine(byte_count memory, bool with_gpu, bool shared) {
+  if (auto done = set_limits(memory, with_gpu, shared); !done)
     return done;
   if (::prctl(PR_SET_DUMPABLE, 0) != 0
       || ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)

@@ -125,6 +125,9 @@ private:
   }
 
   result<void> load(std::vector<file_descriptor> files, load_answer& answer) {
+    auto others = order_.weights_bytes > 0 ? 2u : 1u;
+    if (files.size() != others + order_.lanes)
+      return error{ec::unavailable, "the process has too many open files"};
     auto content = receive_bundle(order_, files, weights_);
     if (!content)
       return content.failure();
@@ -270,7 +273,8 @@ result<void> give_up_rights(const life_order& x) {
   if (on_gpu)
     if (auto done = open_gpu(**runner, x.place); !done)
       return done;
-  if (auto done = confine({x.memory}, on_gpu); !done)
+  auto shared = x.what == life_order::beside;
+  if (auto done = confine({x.memory}, on_gpu, shared); !done)
     return done;
   // LibTorch makes its threads anew in a forked process, as long as nobody else
   // asks for them meanwhile (c10::pthreadpool()).

@@ -40,6 +40,18 @@ size_t aligned(size_t n) {
   return (n + room_alignment - 1) / room_alignment * room_alignment;
 }
 
+/// What LibTorch has of a GPU's memory in this process, in use or not:
+/// activations, workspaces, recordings.
+uint64_t reserved_on(int gpu) {
+  auto index = static_cast<c10::DeviceIndex>(gpu);
+  static std::once_flag once; // the first tensor sets its allocator up
+  std::call_once(once, [&] {
+    at::empty({0}, at::TensorOptions().device(at::kCUDA, index));
+  });
+  auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(index);
+  return static_cast<uint64_t>(stats.reserved_bytes.front().current); // of all
+}
+
 } // namespace
 
 /// What passes of one shape have on one lane.
@@ -125,6 +137,7 @@ struct gpu_passes::state {
   cuda::memory parameters;
   cuda::missing_ranges missing; ///< of these, which were not copied yet
   bool records = false;
+  const uint64_t reserved_before = reserved_on(place.gpu);
   mutable std::mutex mutex;
   std::vector<std::unique_ptr<lane>> free; ///< guarded
 };
@@ -335,13 +348,18 @@ void gpu_passes::record() {
 }
 
 uint64_t gpu_passes::memory() const {
-  std::lock_guard guard{state_->mutex};
-  uint64_t out =
-    state_->parameters.is_on_host() ? 0 : state_->parameters.size();
-  for (auto& l : state_->free)
-    for (auto& [_, x] : l->known)
-      out += x.bytes();
-  return out;
+  auto& s = *state_;
+  uint64_t own = 0;
+  {
+    std::lock_guard guard{s.mutex};
+    for (auto& l : s.free)
+      for (auto& [_, x] : l->known)
+        own += x.bytes();
+  }
+  auto reserved = reserved_on(s.place.gpu);
+  auto kept = reserved - std::min(reserved, s.reserved_before);
+  auto parameters = s.parameters.is_on_host() ? 0 : s.parameters.size();
+  return parameters + std::max(own, kept);
 }
 
 void gpu_passes::run(const pass_order& x) {

@@ -54,6 +54,8 @@ public:
 
   void run(const pass_order& x);
 
+  /// Of the GPU: its parameters, and what LibTorch has come to keep since it
+  /// was made, for its passes or, where others share the process, theirs.
   uint64_t memory() const;
 
 private:

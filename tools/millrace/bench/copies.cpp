@@ -70,7 +70,8 @@ public:
     pass_ = static_cast<double>(*pass);
     figures all{options_.model + ","};
     for (int round = 0; round < options_.rounds; ++round)
-      for (auto where : {isolation_mode::thread, isolation_mode::process}) {
+      for (auto where : {isolation_mode::thread, isolation_mode::process,
+                         isolation_mode::device}) {
         std::string how{to_string(where)};
         auto node = cluster_by_order::start(
           {folder_ / (how + std::to_string(round)),
@@ -82,7 +83,8 @@ public:
           info);
         if (!node)
           return node.failure();
-        where_ = "in a " + how + " each, ";
+        where_ = where == isolation_mode::device ? "in one process, "
+                                                 : "in a " + how + " each, ";
         bar_.show(1.0 * round / options_.rounds, where_ + "copies");
         if (auto done = count_copies(*node, all); !done)
           return done.failure();
