@@ -12,6 +12,9 @@ namespace {
 /// A batch that runs on each lane, and one that is next.
 constexpr size_t per_lane = 2;
 
+/// A device that could not be opened.
+constexpr auto made_again_after = 10s;
+
 /// From when on what it runs is of no use to anybody.
 constexpr auto stands_still_after = 1min;
 
@@ -48,8 +51,8 @@ void completion_sender::on_arrival(instance_id x, const result<void>& there) {
 }
 
 void executor_state::start(
-  executor_actor::stateful_pointer<executor_state> self,
-  const device_factory& make, supervisor_actor owner, caf::execution_unit* host,
+  executor_actor::stateful_pointer<executor_state> self, device_info info,
+  device_factory make, supervisor_actor owner, caf::execution_unit* host,
   std::shared_ptr<metrics> counts, std::shared_ptr<span_recorder> spans) {
   self_ = self;
   supervisor_ = std::move(owner);
@@ -64,18 +67,23 @@ void executor_state::start(
   });
   listener_ = std::make_shared<completion_sender>(
     caf::actor_cast<caf::weak_actor_ptr>(self->ctrl()), host);
-  auto made = make(*listener_);
-  if (!made) {
-    log_event(log_level::error, "executor", "no_device",
-              {{"error", to_string(made.failure())}});
-    self->quit(to_caf(made.failure()));
-    return;
-  }
-  device_ = std::move(*made);
-  auto& info = device_->info();
-  queue_.emplace(per_lane * std::max(1u, info.lanes));
-  busy_seconds_.emplace(counts->device_busy_seconds(info.id));
-  memory_bytes_.emplace(counts->device_memory_bytes(info.id));
+  make_ = std::move(make);
+  info_ = std::move(info);
+  queue_.emplace(per_lane * std::max(1u, info_.lanes));
+  busy_seconds_.emplace(counts->device_busy_seconds(info_.id));
+  memory_bytes_.emplace(counts->device_memory_bytes(info_.id));
+  make_device();
+}
+
+/// Without one nothing can run there, as when one fails later.
+void executor_state::make_device() {
+  auto made = make_(*listener_);
+  if (made)
+    device_ = std::move(*made);
+  else
+    made_again_at_ = now() + made_again_after;
+  set_trouble(made ? std::string{} : made.failure().text);
+  arm();
 }
 
 timestamp executor_state::now() const {
@@ -153,9 +161,8 @@ void executor_state::lose(instance_id x, const error& why) {
   auto owner = owners_.find(x);
   if (owner == owners_.end())
     return;
-  log_event(
-    log_level::warning, "executor", "instance_lost",
-    {{"device", device_->info().id}, {"instance", x}, {"reason", why.text}});
+  log_event(log_level::warning, "executor", "instance_lost",
+            {{"device", info_.id}, {"instance", x}, {"reason", why.text}});
   auto blameless = why.code == ec::deadline_exceeded // see device_listener
                    || why.code == ec::cancelled;
   self_->send(caf::actor_cast<replica_actor>(owner->second),
@@ -164,6 +171,7 @@ void executor_state::lose(instance_id x, const error& why) {
 }
 
 void executor_state::on_device_usable(const device_usable& x) {
+  stands_still_ = false; // what the device says counts for longer
   set_trouble(x.why_not ? x.why_not->text : std::string{});
 }
 
@@ -171,8 +179,7 @@ void executor_state::set_trouble(std::string text) {
   if (text.empty() == trouble_.empty())
     return; // what it was first is the cause
   trouble_ = std::move(text);
-  stands_still_ = false;
-  auto& device = device_->info().id;
+  auto& device = info_.id;
   log_event(trouble_.empty() ? log_level::info : log_level::error, "executor",
             trouble_.empty() ? "in_service" : "out_of_service",
             {{"device", device}, {"reason", trouble_}});
@@ -194,7 +201,7 @@ void executor_state::set_trouble(std::string text) {
 /// When it will do so unless something comes of what runs; of confined code
 /// something does.
 timestamp executor_state::stands_still_at() const {
-  auto lanes = std::max(1u, device_->info().lanes);
+  auto lanes = std::max(1u, info_.lanes);
   if (!trouble_.empty() || given_.size() < lanes)
     return far_future;
   timestamp out{};
@@ -209,7 +216,8 @@ timestamp executor_state::stands_still_at() const {
 }
 
 void executor_state::forget(instance_id x) {
-  device_->unload(x);
+  if (device_)
+    device_->unload(x);
   loading_.erase(x);
   memory_.erase(x);
   owners_.erase(x);
@@ -231,7 +239,7 @@ void executor_state::report_memory() {
 }
 
 device_load executor_state::on_get_load() const {
-  auto& info = device_->info();
+  auto& info = info_;
   auto since = now();
   // What runs: the first that it was given.
   auto running = std::min<size_t>(given_.size(), std::max(1u, info.lanes));
@@ -293,14 +301,14 @@ void executor_state::on_device_executed(const device_executed& x) {
   busy_ += report.ended - report.started;
   ++batches_;
   std::erase(given_, report.id);
-  if (stands_still_)
+  if (std::exchange(stands_still_, false))
     set_trouble({});
   answer(std::move(work_.extract(i).mapped()), std::move(report));
   feed();
 }
 
 void executor_state::record(const work& done, const execution_report& report) {
-  auto& device = device_->info().id;
+  auto& device = info_.id;
   auto lane = "lane " + std::to_string(report.lane);
   spans_->add("executor/", device, "waits", done.arrived, report.started, 0,
               done.what.trace);
@@ -329,28 +337,34 @@ void executor_state::answer(work done, execution_report report) {
 
 void executor_state::on_tick() {
   static_cast<void>(alarm_.rings(now())); // or others say that it may be due
+  if (!device_) {
+    if (now() >= made_again_at_)
+      make_device();
+    return;
+  }
   device_->advance(now());
   if (now() >= stands_still_at()) {
+    stands_still_ = true;
     set_trouble(
       "nothing has come of what it runs for a minute after that was of"
       " use to nobody");
-    stands_still_ = true;
   }
   arm();
 }
 
 void executor_state::arm() {
-  alarm_.set(self_, std::min(device_->next_due(), stands_still_at()));
+  alarm_.set(self_, device_ ? std::min(device_->next_due(), stands_still_at())
+                            : made_again_at_);
 }
 
 executor_actor::behavior_type
 executor(executor_actor::stateful_pointer<executor_state> self,
-         device_factory make, supervisor_actor owner, caf::execution_unit* host,
-         std::shared_ptr<metrics> counts,
+         device_info info, device_factory make, supervisor_actor owner,
+         caf::execution_unit* host, std::shared_ptr<metrics> counts,
          std::shared_ptr<span_recorder> spans) {
   auto& s = self->state;
-  s.start(self, make, std::move(owner), host, std::move(counts),
-          std::move(spans));
+  s.start(self, std::move(info), std::move(make), std::move(owner), host,
+          std::move(counts), std::move(spans));
   return {
     [&s](execute& x) { s.on_execute(x); },
     [&s](const abandon& x) { s.on_abandon(x); },

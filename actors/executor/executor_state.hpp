@@ -37,7 +37,7 @@ struct executor_state {
   const char* name = "executor";
 
   void start(executor_actor::stateful_pointer<executor_state> self,
-             const device_factory& make, supervisor_actor owner,
+             device_info info, device_factory make, supervisor_actor owner,
              caf::execution_unit* host, std::shared_ptr<metrics> counts,
              std::shared_ptr<span_recorder> spans);
 
@@ -74,6 +74,7 @@ private:
   };
 
   timestamp now() const;
+  void make_device();
   void lose(instance_id x, const error& why);
   void set_trouble(std::string text);
   timestamp stands_still_at() const;
@@ -91,7 +92,10 @@ private:
   bool stands_still_ = false; ///< which is the trouble
   std::shared_ptr<span_recorder> spans_;
   std::shared_ptr<completion_sender> listener_;
-  std::unique_ptr<device> device_; // after its listener: ends before it
+  device_info info_;
+  device_factory make_;
+  std::unique_ptr<device> device_;       // after its listener: ends before it
+  timestamp made_again_at_ = far_future; ///< where there is none
   std::optional<run_queue> queue_;
   std::unordered_map<uint64_t, work> work_; ///< by our own number
   std::vector<uint64_t> given_; ///< those that the device has, in order

@@ -122,10 +122,11 @@ private:
       device_factory make = [d, make = ground_.make_device](
                               device_listener& to) { return make(d, to); };
       add("executor/" + d.id, "",
-          [make, host = ground_.host, counts = ground_.counts,
+          [info = out_.devices.back(), make, host = ground_.host,
+           counts = ground_.counts,
            spans = ground_.spans](supervisor_actor::pointer self) {
-            return self->spawn(executor, make, supervisor_actor{self}, host,
-                               counts, spans);
+            return self->spawn(executor, info, make, supervisor_actor{self},
+                               host, counts, spans);
           });
     }
   }

@@ -37,7 +37,10 @@ std::vector<device_info> supervisor_state::able_devices() const {
 }
 
 void supervisor_state::on_device(device_condition& x) {
-  options_.state->set_trouble("device " + x.device, x.trouble);
+  auto device = "device " + x.device;
+  options_.state->set_trouble(
+    device,
+    x.trouble.empty() ? "" : device + " is out of service: " + x.trouble);
   if (x.trouble.empty())
     device_troubles_.erase(x.device);
   else

@@ -377,7 +377,7 @@ private:
                            [&](auto at) { return can_get(what, places_[at]); });
     plan_.notes[what.settings->model] =
       open.empty() ? "no ready node has the bundle, or can get it, and the"
-                     " device"
+                     " device in service"
       : can        ? "no device has room"
                    : why_not_gotten(what);
     count = places_.take_emptiest(

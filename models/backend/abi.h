@@ -155,8 +155,8 @@ typedef struct millrace_gpu_calls {
    * not copied yet is. All of it before the first run; one call at a time. */
   int (*arrive)(millrace_stage* stage, const void* begin, uint64_t bytes,
                 millrace_error* failed);
-  /* Bytes of the GPU's memory that a stage takes: its parameters, and what is
-   * kept for its passes. */
+  /* Bytes of the GPU's memory that a stage takes: its parameters, and what has
+   * been kept for its passes so far, as far as that can be told. */
   uint64_t (*memory)(const millrace_stage* stage);
   /* Notes the kernels that run for this process, from a call without a sink to
    * one with it, which gets them in the order in which they began. */

@@ -216,6 +216,10 @@ public:
 
   result<void> open(const gpu_place& x) override {
     auto place = lend(x);
+    if (x.sharing == gpu_sharing::partitions && x.share == 0) {
+      place.sharing = millrace_partitioned; // as those that come later may be
+      place.share = 100;
+    }
     return call(api_->open, &place);
   }
 

@@ -63,7 +63,8 @@ public:
     return {};
   }
 
-  /// What it takes of a GPU: its parameters, and what passes have come to keep.
+  /// What it takes of a GPU: its parameters, and what has been kept for its
+  /// passes so far, as far as that can be told.
   virtual byte_count memory() const { return {}; }
 };
 

@@ -33,9 +33,6 @@ constexpr int stopped_looks = 3;
 /// Of a process that nothing runs in.
 constexpr auto look_seldom = 1s;
 
-/// What becomes of a process that nobody here has ended.
-constexpr std::string_view ended = "ended";
-
 /// What becomes of a process that starts too many threads.
 constexpr std::string_view crowded = "had too many threads, and was ended";
 
@@ -60,6 +57,7 @@ public:
   stage_with_process(process_source& source, stage_settings settings,
                      stage_events events)
     : source_(source),
+      known_as_(name_of(settings)),
       settings_(std::move(settings)),
       events_(std::move(events)),
       lanes_(std::clamp(settings_.lanes, 1u, most_lanes)) {
@@ -123,6 +121,7 @@ private:
       leave_process();
     if (given_up_)
       return;
+    is_loaded_ = !failed;
     events_.loaded(std::move(times));
     if (failed)
       return;
@@ -132,14 +131,14 @@ private:
       if (process_->is_crowded())
         return lose(crowded);
     if (!given_up_)
-      lose(ended);
+      lose(by_itself);
   }
 
   result<load_times> load() {
     auto bundle = make_load_order(settings_);
     if (!bundle)
       return bundle.failure();
-    auto mine = source_.enter(bundle->what, threads());
+    auto mine = source_.enter(known_as_, bundle->what, threads());
     if (!mine)
       return mine.failure();
     {
@@ -214,11 +213,11 @@ private:
         return unloaded(crowded);
     }
     if (came == received::nothing)
-      return unloaded("did not load it within "
-                      + format_duration(to_us(settings_.load_limit))
-                      + ", and was ended");
+      return loads_too_long();
     if (came == received::ended)
-      return unloaded(ended);
+      return unloaded(by_itself);
+    if (!out.answer.loaded && out.answer.gpu_is_lost)
+      return unloaded("cannot use its GPU: " + text_of(out.answer.text));
     if (!out.answer.loaded)
       return error{ec::internal, settings_.content->directory + ": "
                                    + text_of(out.answer.text)};
@@ -230,10 +229,21 @@ private:
   error unloaded(std::string_view why) {
     if (given_up_)
       return ended_before();
-    auto [text, code] = end_process(why);
-    if (why == ended)
-      text += " while it loaded the model";
-    return {code, std::move(text)};
+    auto x = end_process(why, false);
+    if (why == by_itself)
+      x.text += " while it loaded the model";
+    return {x.code, std::move(x.text)};
+  }
+
+  /// Where others are in the process it stays there for their sake, and the
+  /// next time it is elsewhere.
+  error loads_too_long() {
+    auto why =
+      "did not load it within " + format_duration(to_us(settings_.load_limit));
+    if (!process_->is_shared())
+      return unloaded(why + ", and was ended");
+    source_.suspect(known_as_);
+    return {ec::unavailable, "the process that the model shares " + why};
   }
 
   result<void> order_load(load_order& order) {
@@ -247,8 +257,7 @@ private:
       order.files.push_back(ends.back().get());
     }
     order.what.lanes = static_cast<uint32_t>(lanes_.size());
-    if (!send_record(life_line_, order.what, order.files))
-      return error{ec::unavailable, "the model's process ended at once"};
+    send_record(life_line_, order.what, order.files); // else it says why not
     return {};
   }
 
@@ -266,32 +275,30 @@ private:
     process_->leave();
   }
 
-  /// Ends its process, for whatever it did. Returns what is to be said of that,
-  /// and whether this stage is to blame: if not, cancelled.
-  std::pair<std::string, ec> end_process(std::string_view why) {
-    auto itself = why == ended;
-    auto how = process_->end(itself ? std::string_view{} : why);
-    if (!itself)
-      return {"the model's process " + std::string{why}, ec::unavailable};
-    if (!how.reason.empty()) // it was another's
-      return {"the process that the model shared " + how.reason, ec::cancelled};
-    auto may_be_it = how.status && (!source_.is_shared() || runs_ > 0);
-    return {"the model's process ended with " + end_text(how.status),
-            may_be_it ? ec::unavailable : ec::cancelled};
+  /// Ends its process, for whatever it did, if it has not ended.
+  process_end end_process(std::string_view why, bool known) {
+    auto out = process_->end(why, known);
+    if (!out.known && (runs_ > 0 || !is_loaded_))
+      source_.suspect(known_as_);
+    return out;
   }
+
+  /// What of a stage was too much for its process.
+  enum class cause : uint8_t { unclear, stage, time };
 
   /// Its process is of no more use; whoever finds that out first says why. Ends
   /// it before it asks for any memory.
-  void lose(std::string_view why, ec code = ec::unavailable,
-            bool for_time = false) {
+  void lose(std::string_view why, cause of = cause::unclear,
+            ec code = ec::unavailable) {
     std::call_once(lost_once_, [&] {
-      auto [text, blame] = end_process(why);
-      lost_text_ = text;
-      lost_for_time_ = for_time;
-      is_innocent_ = blame == ec::cancelled && source_.is_shared();
+      auto x = end_process(why, of != cause::unclear);
+      lost_text_ = x.text;
+      lost_for_time_ = of == cause::time;
+      is_innocent_ =
+        process_->is_shared() && x.known && x.code == ec::cancelled;
       if (!given_up_)
         events_.lost(
-          error{blame == ec::cancelled ? blame : code, std::move(text)});
+          error{x.code == ec::cancelled ? x.code : code, std::move(x.text)});
       lost_ = true;
     });
   }
@@ -309,7 +316,7 @@ private:
     try {
       return run_on(on, inputs, limits, metered);
     } catch (const std::bad_alloc&) {
-      lose("gave what there was no memory for, and was ended");
+      lose("gave what there was no memory for, and was ended", cause::stage);
       return ended_before();
     }
   }
@@ -336,7 +343,7 @@ private:
       order.room = on.memory().size();
     }
     if (!send(on, order)) {
-      lose(ended);
+      lose(by_itself);
       return ended_before();
     }
     auto started = steady_now();
@@ -349,13 +356,13 @@ private:
       if (!made && made.failure().code != ec::too_large)
         return made.failure();
       if (!made) {
-        lose("gave more than 1 GiB at once, and was ended");
+        lose("gave more than 1 GiB at once, and was ended", cause::stage);
         return died(end);
       }
       auto peak = answer.peak;
       order = {lane_order::fetch, 0, on.slot->number, 0, on.memory().size()};
       if (!send(on, order))
-        lose(ended);
+        lose(by_itself);
       if (lost_ || !receive(on, answer, end))
         return died(end);
       answer.peak = peak;
@@ -431,7 +438,7 @@ private:
       case received::record:
         return true;
       case received::ended:
-        lose(ended);
+        lose(by_itself);
         return false;
       case received::nothing:
         break;
@@ -450,13 +457,14 @@ private:
                ? "took too long for what nobody waits for any more, and was"
                  " ended"
                : "took too long for what it ran, and was ended",
-             end.blame, true);
+             cause::time, end.blame);
         return false;
       }
     }
   }
 
   process_source& source_;
+  const std::string known_as_; ///< to that
   stage_settings settings_;
   stage_events events_;
   std::vector<lane> lanes_;
@@ -466,6 +474,7 @@ private:
   file_descriptor life_line_;                ///< before it is loaded
   bool has_left_ = false;                    ///< guarded
   std::atomic<size_t> runs_{0};
+  std::atomic<bool> is_loaded_{false};
   nanoseconds load_cost_{0}; ///< set once, when it is loaded
   std::atomic<bool> lost_{false};
   std::atomic<bool> given_up_{false};

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/confined/inside.hpp"
 
-#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <fcntl.h>
-#include <list>
+#include <memory>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <system_error>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -51,40 +52,43 @@ void close_all_but(file_descriptor& life) {
   ::close_range(kept + 1, ~0u, 0);
 }
 
-/// A stage of those that share this process.
-struct guest {
-  file_descriptor life;
-  file_descriptor presence; ///< closed when it has left
-  std::atomic<bool> has_left{false};
-  worker_thread thread{"stage"};
+/// A stage of those that share this process, from its first order to its end.
+void live_as_guest(process_ground& ground, const file_descriptor& life) {
+  life_order order;
+  std::vector<file_descriptor> files;
+  if (receive_record(life, order, far_future, &files) == received::record
+      && order.what == life_order::load)
+    live_as_stage(ground, life, order, std::move(files));
+}
 
-  /// From its first order to its end.
-  void live(process_ground& ground) {
-    life_order order;
-    std::vector<file_descriptor> files;
-    if (receive_record(life, order, far_future, &files) == received::record
-        && order.what == life_order::load)
-      live_as_stage(ground, life, order, std::move(files));
-    life = file_descriptor{};
-    presence = file_descriptor{};
-    has_left = true;
+/// On a thread of its own, which ends with it. `presence` is closed when it has
+/// left, with all that it had.
+void begin_guest(process_ground& ground, file_descriptor life,
+                 file_descriptor presence) {
+  auto mine = std::make_shared<file_descriptor>(std::move(life));
+  try {
+    std::thread{[&ground, mine, presence = std::move(presence)]() mutable {
+      name_this_thread("stage");
+      live_as_guest(ground, *mine);
+      *mine = file_descriptor{};
+      presence = file_descriptor{};
+    }}.detach();
+  } catch (const std::system_error& x) {
+    load_answer none;
+    say(none.text, std::string{"no room for the model: "} + x.what());
+    send_record(*mine, none);
   }
-};
+}
 
 /// Stages that share this process, as they come, each on threads of its own.
 void host_stages(process_ground& ground, const file_descriptor& line,
                  life_order order, std::vector<file_descriptor> files) {
-  auto& guests = *new std::list<guest>; // who stays ends with the process
   do {
     if (order.what != life_order::beside || files.size() != 2)
       return;
     // Before there are other threads. What fails the stage says.
     static_cast<void>(ground.prepare(order));
-    guests.remove_if([](auto& x) { return x.has_left.load(); });
-    auto& mine = guests.emplace_back();
-    mine.life = std::move(files[0]);
-    mine.presence = std::move(files[1]);
-    mine.thread.post([&ground, &mine] { mine.live(ground); });
+    begin_guest(ground, std::move(files[0]), std::move(files[1]));
     files.clear();
   } while (receive_record(line, order, far_future, &files) == received::record);
 }

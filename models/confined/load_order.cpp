@@ -3,6 +3,11 @@
 
 namespace millrace::confined {
 
+std::string name_of(const stage_settings& x) {
+  return x.content->directory + " " + std::to_string(x.first_layer) + " "
+         + std::to_string(x.last_layer);
+}
+
 result<load_order> make_load_order(const stage_settings& x) {
   auto manifest = print_manifest(x.content->info);
   std::vector<const_bytes> parts{std::as_bytes(std::span{manifest})};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "models/confined/confined_stage.hpp"
@@ -14,6 +15,9 @@ struct load_order {
   file_descriptor packed; ///< manifest and code, one after the other
   std::vector<int> files; ///< that go with it
 };
+
+/// What its processes know it by: its bundle and layers.
+std::string name_of(const stage_settings& x);
 
 /// Errors: unavailable, with the system's reason.
 result<load_order> make_load_order(const stage_settings& x);

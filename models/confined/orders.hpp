@@ -103,7 +103,8 @@ struct life_order {
 };
 
 struct load_answer {
-  uint8_t loaded = 0; ///< 0: no
+  uint8_t loaded = 0;      ///< 0: no
+  uint8_t gpu_is_lost = 0; ///< 1: this process can run nothing there
   int64_t load_ns = 0;
   int64_t warm_up_ns = 0;
   int64_t cpu_ns = 0;     ///< of both, on all processors

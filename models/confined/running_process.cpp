@@ -3,10 +3,14 @@
 
 #include <array>
 #include <unistd.h>
+#include <utility>
 
 namespace millrace::confined {
 
 namespace {
+
+/// Since the last time that it was there.
+constexpr auto suspected = 1min;
 
 /// Pools of LibTorch's own, on all processors.
 long threads_of_pools() {
@@ -28,7 +32,7 @@ result<file_descriptor> running_process::enter(const life_order& how,
 void running_process::leave() {
   std::lock_guard guard{mutex_};
   if (--stages_ == 0)
-    end_locked({});
+    kill_locked(by_itself, false);
 }
 
 result<file_descriptor> running_process::add_guest(const life_order& how,
@@ -42,7 +46,7 @@ result<file_descriptor> running_process::add_guest(const life_order& how,
   auto order = how;
   order.what = life_order::beside;
   std::array files{life->second.get(), presence->second.get()};
-  if (ended_ || !send_record(child_.life_line, order, files))
+  if (has_ended_ || !send_record(child_.life_line, order, files))
     return error{ec::unavailable, "the process has ended"};
   ++stages_;
   threads_ += threads;
@@ -62,35 +66,61 @@ bool running_process::is_crowded() {
          > threads_of_pools() + static_cast<long>(threads_);
 }
 
-process_end running_process::end(std::string_view reason) {
+bool running_process::has_ended() {
   std::lock_guard guard{mutex_};
-  return end_locked(reason);
+  return has_ended_ || wait_for(child_.ended, steady_now());
 }
 
-process_end running_process::end_locked(std::string_view reason) {
-  if (!ended_)
-    ended_ = process_end{parent_.end(child_), std::string{reason}};
-  return *ended_;
+process_end running_process::end(std::string_view why, bool known) {
+  std::lock_guard guard{mutex_};
+  kill_locked(why, known);
+  auto what = why_.empty() ? "ended with " + end_text(status_) : why_;
+  if (!shared_)
+    return {"the model's process " + what,
+            why_.empty() && !status_ ? ec::cancelled : ec::unavailable};
+  auto is_cause = known && known_ && why == why_;
+  return {"the process that the model shared " + what,
+          is_cause ? ec::unavailable : ec::cancelled, known_};
 }
 
-result<process_source::entry> process_source::enter(const life_order& how,
+void running_process::kill_locked(std::string_view why, bool known) {
+  if (std::exchange(has_ended_, true))
+    return;
+  status_ = parent_.end(child_);
+  why_ = why;
+  known_ = known;
+}
+
+void process_source::suspect(const std::string& stage) {
+  std::lock_guard guard{mutex_};
+  suspects_[stage] = steady_now() + suspected;
+}
+
+bool process_source::is_suspect(const std::string& stage) {
+  std::erase_if(suspects_, [](auto& x) { return x.second <= steady_now(); });
+  return suspects_.contains(stage);
+}
+
+result<process_source::entry> process_source::enter(const std::string& stage,
+                                                    const life_order& how,
                                                     size_t threads) {
   auto join = [&](const std::shared_ptr<running_process>& x) -> result<entry> {
     auto line = x->enter(how, threads);
     return line ? result<entry>{entry{x, std::move(*line)}} : line.failure();
   };
-  std::unique_lock guard{mutex_, std::defer_lock};
-  if (shared_)
-    guard.lock();
-  if (now_)
-    if (auto joined = join(now_))
+  std::unique_lock guard{mutex_};
+  auto shared = shared_ && !is_suspect(stage);
+  if (!shared)
+    guard.unlock(); // forks wait for nobody
+  else if (now_ && !now_->has_ended())
+    if (auto joined = join(now_); joined || !now_->has_ended())
       return joined;
   auto child = parent_.fork();
   if (!child)
     return child.failure();
   auto fresh =
-    std::make_shared<running_process>(parent_, std::move(*child), shared_);
-  if (shared_)
+    std::make_shared<running_process>(parent_, std::move(*child), shared);
+  if (shared)
     now_ = fresh;
   return join(fresh);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -14,11 +15,15 @@
 
 namespace millrace::confined {
 
-/// How a process ended, and what for: nothing, where nobody here ended it.
+/// What became of a process, and of a stage in it.
 struct process_end {
-  std::optional<int> status; ///< as waitpid(2) has it, if somebody knows
-  std::string reason;
+  std::string text;
+  ec code;           ///< cancelled: the stage is not known to be the cause
+  bool known = true; ///< whether anybody is
 };
+
+/// Of a process that nobody here has ended.
+constexpr std::string_view by_itself{};
 
 /// A confined process: of one stage, or `shared` by those that come while it
 /// lives. It ends with the last one that leaves. Any thread.
@@ -28,7 +33,7 @@ public:
     : parent_(parent),
       shared_(shared),
       child_(std::move(child)) {}
-  ~running_process() { end({}); }
+  ~running_process() { end(by_itself, false); }
   running_process(const running_process&) = delete;
   running_process& operator=(const running_process&) = delete;
 
@@ -46,8 +51,12 @@ public:
   /// By a signal.
   bool is_stopped() const { return look_at(child_.id).stopped; }
 
-  /// Kills it, the first time; what for is what was said then.
-  process_end end(std::string_view reason);
+  /// Kills it, the first time: then why counts, and whether that is `known` to
+  /// be the doing of the stage that says so, and of no other.
+  process_end end(std::string_view why, bool known);
+
+  bool is_shared() const { return shared_; }
+  bool has_ended();
 
 private:
   /// A stage that shares the process.
@@ -57,42 +66,54 @@ private:
   };
 
   result<file_descriptor> add_guest(const life_order& how, size_t threads);
-  process_end end_locked(std::string_view reason);
+  void kill_locked(std::string_view why, bool known);
 
   template_process& parent_;
   const bool shared_;
   std::mutex mutex_;
-  confined_child child_;             ///< its life line guarded
-  size_t stages_ = 0;                ///< guarded; that have not left
-  size_t threads_ = 0;               ///< guarded; of all that are there
-  std::vector<guest> guests_;        ///< guarded
-  std::optional<process_end> ended_; ///< guarded
+  confined_child child_;      ///< its life line guarded
+  size_t stages_ = 0;         ///< guarded; that have not left
+  size_t threads_ = 0;        ///< guarded; of all that are there
+  std::vector<guest> guests_; ///< guarded
+  // All of them guarded:
+  bool has_ended_ = false;
+  std::optional<int> status_; ///< as waitpid(2) has it, if somebody knows
+  std::string why_;           ///< said by who has ended it
+  bool known_ = false;        ///< that this was its doing
 };
 
 /// Where stages get their processes: each a new one, or all of them the same,
-/// as long as it lives. Any thread.
+/// as long as it lives, but for those that may be what ended the last one. Any
+/// thread.
 class process_source {
 public:
   process_source(template_process& parent, bool shared)
     : parent_(parent),
       shared_(shared) {}
 
-  bool is_shared() const { return shared_; }
-
   struct entry {
     std::shared_ptr<running_process> process;
     file_descriptor life_line;
   };
 
-  /// A process that has room for one more stage. Takes as long as a fork.
-  /// Errors: unavailable.
-  result<entry> enter(const life_order& how, size_t threads);
+  /// A process for one more stage. Takes as long as a fork. Errors:
+  /// unavailable.
+  result<entry> enter(const std::string& stage, const life_order& how,
+                      size_t threads);
+
+  /// That stage had something to do in a shared process that ended, and nobody
+  /// knows whose doing that was: for a minute it gets processes of its own, so
+  /// that the next time somebody does.
+  void suspect(const std::string& stage);
 
 private:
+  bool is_suspect(const std::string& stage);
+
   template_process& parent_;
   const bool shared_;
   std::mutex mutex_;
-  std::shared_ptr<running_process> now_; ///< guarded; that is shared
+  std::shared_ptr<running_process> now_;      ///< guarded; that is shared
+  std::map<std::string, timestamp> suspects_; ///< guarded; until when
 };
 
 } // namespace millrace::confined

@@ -100,8 +100,20 @@ public:
       life_(life),
       order_(order) {}
 
+  /// Where there is no memory for it, or no thread, it ends before it begins.
   void live(std::vector<file_descriptor> files) {
     load_answer answer;
+    try {
+      load_and_serve(std::move(files), answer);
+    } catch (const std::exception& x) {
+      tell(
+        error{ec::internal, std::string{"no room for the model: "} + x.what()},
+        answer);
+    }
+  }
+
+private:
+  void load_and_serve(std::vector<file_descriptor> files, load_answer& answer) {
     if (!tell(load(std::move(files), answer), answer))
       return;
     life_order next;
@@ -115,12 +127,13 @@ public:
     static_cast<void>(receive_record(life_, never));
   }
 
-private:
   /// Whether that went well, and the node has heard.
   bool tell(const result<void>& done, load_answer& answer) {
     answer.loaded = static_cast<bool>(done);
     if (!done)
       say(answer.text, done.failure().text);
+    answer.gpu_is_lost =
+      order_.on_gpu != 0 && !done && done.failure().code == ec::unavailable;
     return send_record(life_, answer) && done;
   }
 

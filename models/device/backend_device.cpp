@@ -158,7 +158,8 @@ private:
       if (ended <= x.until)
         slot->pace->learn(ended - started, bytes);
     }
-    if (!outputs && is_gpu_lost(*slot, outputs.failure())) {
+    if (!outputs && slot->process == nullptr
+        && is_gpu_lost(outputs.failure())) {
       listener_.on_lost(x.instance, outputs.failure());
       lose_gpu(outputs.failure());
       outputs = error{ec::poison, outputs.failure().text};
@@ -169,10 +170,17 @@ private:
       {x.id, lane, std::move(outputs), started, ended, peak});
   }
 
-  /// Nothing works on the GPU any more, in this process: what ran last there is
-  /// to blame.
-  bool is_gpu_lost(const instance& x, const error& why) const {
-    return settings_.gpu && x.process == nullptr && why.code == ec::unavailable;
+  /// Of what failed in threads: nothing works on the GPU any more. What ran
+  /// last there is to blame.
+  bool is_gpu_lost(const error& why) const {
+    return settings_.gpu && why.code == ec::unavailable;
+  }
+
+  /// One that is not confined.
+  void fail_load(const load_request& x, const error& why) {
+    listener_.on_loaded(x.instance, why);
+    if (is_gpu_lost(why))
+      lose_gpu(why);
   }
 
   void lose_gpu(const error& why) {
@@ -294,12 +302,8 @@ private:
       torch_backend(x.trusted ? code_trust::full : code_trust::none);
     auto stage =
       (*loader)->load(x.content, x.first_layer, x.last_layer, place_of(x));
-    if (!stage) {
-      listener_.on_loaded(x.instance, stage.failure());
-      if (is_gpu_lost(*slot, stage.failure()))
-        lose_gpu(stage.failure());
-      return;
-    }
+    if (!stage)
+      return fail_load(x, stage.failure());
     slot->stage = std::move(*stage);
     slot->depends_on_values = slot->stage->depends_on_values();
     load_report report;
@@ -330,7 +334,7 @@ private:
                       load_report report) {
     auto begin = steady_now();
     if (auto done = slot->stage->arrive(); !done)
-      return listener_.on_loaded(x.instance, done.failure());
+      return fail_load(x, done.failure());
     report.load += steady_now() - begin;
     if (x.at_once) {
       report.memory = std::max(report.memory, slot->stage->memory());
@@ -412,8 +416,9 @@ private:
     auto begin = steady_now();
     auto done = warm_up_one(x, slot);
     report.warm_up = steady_now() - begin;
-    listener_.on_loaded(x.instance,
-                        done ? result<load_report>{report} : done.failure());
+    if (!done)
+      return fail_load(x, done.failure());
+    listener_.on_loaded(x.instance, report);
   }
 
   /// Each lane pays its own first calls; the last one to do so reports.
@@ -431,7 +436,7 @@ private:
         use_threads(slot->threads);
         auto done = warm_up_one(x, *slot);
         if (!done && !state->failed.exchange(true))
-          listener_.on_loaded(x.instance, done.failure());
+          fail_load(x, done.failure());
         if (--state->left > 0 || state->failed)
           return;
         report->memory.value =

@@ -78,8 +78,9 @@ TEST_CASE("P24, shared process: who leaves takes only itself, the last one all"
   CHECK(next.run(floats({1, 4})));
 }
 
-TEST_CASE("P24, shared process: a crash ends all of it, and is held against who"
-          " was at work") {
+TEST_CASE(
+  "P24, shared process: a crash ends all of it, and what was at work has"
+  " a process of its own until somebody knows more") {
   auto ground = one_process();
   auto idle = make(ground, "affine");
   auto busy = make(ground, "lasting");
@@ -90,18 +91,92 @@ TEST_CASE("P24, shared process: a crash ends all of it, and is held against who"
     auto before = processor_seconds_of(process);
     CHECK(
       within(5s, [&] { return processor_seconds_of(process) > before + 0.1; }));
-    ::kill(process, SIGSEGV);
+    ::kill(process, SIGKILL);
   }};
   auto y = busy.run(floats({1, 4}, 2e9f));
   REQUIRE_FALSE(y);
   CHECK(y.failure().code == ec::poison);
-  CHECK(busy.loss().code == ec::unavailable);
+  CHECK(busy.loss().code == ec::cancelled);
   auto why = idle.loss();
   CHECK(why.code == ec::cancelled);
-  CHECK(why.text.find("ended with SIGSEGV") != std::string::npos);
+  CHECK(why.text.find("shared ended with SIGKILL") != std::string::npos);
+  auto again = make(ground, "lasting");
+  again.ready();
+  auto alone = again.process();
   auto next = make(ground, "affine");
   next.ready();
+  CHECK(grandchildren_of(::getpid()).size() == 2);
+  ::kill(alone, SIGKILL);
+  CHECK(again.loss().code == ec::unavailable); // it was nobody else
   CHECK(next.run(floats({1, 4})));
+}
+
+TEST_CASE(
+  "P24, shared process: one that ends it while it loads does so once, and"
+  " then its own") {
+  auto crashing = std::make_shared<bundle>(*hostile());
+  crashing->info.layers[0].name = "crash";
+  auto ground = one_process();
+  confined_model stays{ground, hostile()};
+  stays.ready();
+  confined_model culprit{ground, crashing};
+  auto first = culprit.loaded();
+  REQUIRE_FALSE(first);
+  CHECK(first.failure().code == ec::cancelled);
+  CHECK(stays.loss().code == ec::cancelled);
+  confined_model back{ground, hostile()};
+  back.ready();
+  confined_model again{ground, crashing};
+  auto second = again.loaded();
+  REQUIRE_FALSE(second);
+  CHECK(second.failure().code == ec::unavailable);
+  CHECK(back.run(deeds({0})));
+}
+
+TEST_CASE(
+  "P24, shared process: one that loads for too long is left alone there,"
+  " and is elsewhere the next time") {
+  auto looping = std::make_shared<bundle>(*hostile());
+  looping->info.layers[0].name = "loop";
+  auto ground = one_process();
+  confined_model stays{ground, hostile()};
+  stays.ready();
+  auto process = stays.process();
+  confined_model slow{ground, looping, 1, 300ms};
+  auto x = slow.loaded();
+  REQUIRE_FALSE(x);
+  CHECK(x.failure().text.find("did not load it within 300 ms")
+        != std::string::npos);
+  confined_model again{ground, looping, 1, 300ms};
+  CHECK_FALSE(again.loaded());
+  CHECK(stays.process() == process);
+  CHECK(stays.run(deeds({0})));
+}
+
+TEST_CASE(
+  "P24, shared process: what it has no room for is refused, and many may"
+  " leave at once") {
+  auto ground = one_process();
+  auto stays = make(ground, "affine");
+  stays.ready();
+  auto process = stays.process();
+  {
+    std::vector<std::unique_ptr<confined_model>> many;
+    for (int i = 0; i < 40; ++i)
+      many.push_back(
+        std::make_unique<confined_model>(ground, verified("identity"), 3));
+    size_t refused = 0;
+    for (auto& x : many)
+      if (auto y = x->loaded(); !y) {
+        ++refused;
+        CHECK(y.failure().text.find("no room for the model")
+              != std::string::npos);
+      }
+    CHECK(refused < 30);
+    CHECK(stays.process() == process);
+  }
+  CHECK(within(5s, [&] { return confined::look_at(process).threads <= 4; }));
+  CHECK(stays.run(floats({1, 4})));
 }
 
 TEST_CASE(

@@ -17,7 +17,8 @@ using namespace std::chrono_literals;
 namespace {
 
 /// What the first number of an input has the GPU do.
-constexpr float loses_context = 1000, has_no_memory = 1001, hangs = 1002;
+constexpr float loses_context = 1000, has_no_memory = 1001, hangs = 1002,
+                takes_a_second = 1003;
 
 const std::string on_two_gpus = "  - {model: identity, device: gpu0}\n"
                                 "  - {model: relay, device: gpu1}\n"
@@ -97,6 +98,39 @@ TEST_CASE(
     CHECK(steady_now() - begin < 2 * 2500ms);
     CHECK(grandchildren_of((*c)["w1"].pid()) != before);
   }
+}
+
+TEST_CASE(
+  "P24: what runs in a process beside what ends it is answered, and is no"
+  " poison") {
+  cluster_with_gpus c{"device", "  - {model: identity, device: gpu0}\n"
+                                "  - {model: lasting, device: gpu0}\n"};
+  auto gateway = c->start_and_meet(2);
+  auto culprit = c->connect_client();
+  gateway.submit(ask_with("lasting", takes_a_second), 10s);
+  CHECK(status_of(culprit, "identity", loses_context) == ec::poison);
+  auto x = gateway.receive(10s);
+  REQUIRE(x);
+  CHECK(x->reply.status == ec::ok);
+  CHECK(status_of(culprit, "identity", 1) == ec::ok);
+  CHECK(c->log_of("front").find("quarantine model=lasting")
+        == std::string::npos);
+}
+
+TEST_CASE(
+  "P24: a device that cannot be opened is out of service, and says why") {
+  live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"
+                          "    devices: [{type: cpu}, {type: cuda}]\n"}},
+                 "  - {model: identity}\n",
+                 bundles};
+  auto gateway = c.start_and_meet(1); // on the other device
+  CHECK(status_of(gateway, "identity", 1) == ec::ok);
+  auto status =
+    c.connect_operator("all").ask<node_status>("./supervisor", get_status{});
+  REQUIRE(status);
+  REQUIRE(status->troubles.size() == 1);
+  INFO(status->troubles[0]);
+  CHECK(status->troubles[0].find("device cuda0 is out of service: ") == 0);
 }
 
 TEST_CASE("P24: too little memory of a GPU is an error for that request only") {

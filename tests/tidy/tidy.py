@@ -64,6 +64,7 @@ ONLY_IN = {
         "runtime/worker_thread",
         "runtime/reactor",
         "models/device/cuda/upload.cpp",
+        "models/confined/inside.cpp",
         "transport/zmq/",
         "transport/objects/curl_store.cpp",
         "tools/",

@@ -393,8 +393,8 @@ TEST_CASE("P24, gpu: models share a process, each on its part of the GPU, and"
     auto y = culprit.run(floats({1, 4}, 1000));
     REQUIRE_FALSE(y);
     CHECK(y.failure().code == ec::poison);
-    CHECK(culprit.loss().code == ec::unavailable);
-    CHECK(idle.loss().code == ec::cancelled);
+    for (auto* x : {&culprit, &idle})
+      CHECK(x->loss().code == ec::cancelled); // for nobody knows
     auto next = make("affine");
     next.ready();
     CHECK(next.run(floats({1, 4})));

@@ -94,10 +94,12 @@ struct gpu_passes::state {
       own = gpu.streams.take();
       stream = own->get();
     }
+    ++gpu.stages;
   }
 
   /// What LibTorch has for a stream stays with it: it is for the next stage.
   ~state() {
+    --gpu.stages;
     free.clear();
     if (part)
       gpu.partitions.give_back(*part);
@@ -137,7 +139,6 @@ struct gpu_passes::state {
   cuda::memory parameters;
   cuda::missing_ranges missing; ///< of these, which were not copied yet
   bool records = false;
-  const uint64_t reserved_before = reserved_on(place.gpu);
   mutable std::mutex mutex;
   std::vector<std::unique_ptr<lane>> free; ///< guarded
 };
@@ -356,10 +357,9 @@ uint64_t gpu_passes::memory() const {
       for (auto& [_, x] : l->known)
         own += x.bytes();
   }
-  auto reserved = reserved_on(s.place.gpu);
-  auto kept = reserved - std::min(reserved, s.reserved_before);
   auto parameters = s.parameters.is_on_host() ? 0 : s.parameters.size();
-  return parameters + std::max(own, kept);
+  auto alone = s.gpu.stages == 1;
+  return parameters + std::max(own, alone ? reserved_on(s.place.gpu) : 0);
 }
 
 void gpu_passes::run(const pass_order& x) {

@@ -54,8 +54,8 @@ public:
 
   void run(const pass_order& x);
 
-  /// Of the GPU: its parameters, and what LibTorch has come to keep since it
-  /// was made, for its passes or, where others share the process, theirs.
+  /// Of the GPU: its parameters and, where it is alone in its process there,
+  /// what LibTorch has come to keep for passes; else what its inputs take.
   uint64_t memory() const;
 
 private:

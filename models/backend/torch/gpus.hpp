@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
+
 #include "models/device/cuda/partition.hpp"
 #include "models/device/cuda/pinned_ranges.hpp"
 #include "models/device/cuda/turns.hpp"
@@ -16,6 +18,7 @@ struct gpu_ground {
   cuda::idle<cuda::stream> streams; ///< of those that run beside each other
   cuda::partitions partitions;
   cuda::idle<cuda::upload_lane> uploads;
+  std::atomic<int> stages{0};
 };
 
 /// Makes it the current one. Throws when there is no such GPU.
