@@ -7,6 +7,7 @@
 #include <future>
 #include <latch>
 #include <mutex>
+#include <new>
 #include <sys/mman.h>
 #include <vector>
 
@@ -215,16 +216,28 @@ private:
     return done;
   }
 
+  /// Others in this process may go on without it.
+  template <class F>
+  static auto where_memory_ends(F f) -> decltype(f()) {
+    try {
+      return f();
+    } catch (const std::bad_alloc&) {
+      return error{ec::overloaded, "no memory left"};
+    }
+  }
+
   result<void> warm_up_here() {
     if (order_.max_batch == 0)
       return {};
-    return warm_up(*stage_, content_->info,
-                   {order_.first_layer,
-                    order_.last_layer,
-                    order_.max_batch,
-                    {},
-                    [] { return timestamp{steady_now()}; },
-                    {}});
+    return where_memory_ends([this] {
+      return warm_up(*stage_, content_->info,
+                     {order_.first_layer,
+                      order_.last_layer,
+                      order_.max_batch,
+                      {},
+                      [] { return timestamp{steady_now()}; },
+                      {}});
+    });
   }
 
   /// Each lane pays its own first calls before it serves, unless that was done
@@ -233,9 +246,12 @@ private:
     std::latch warm{static_cast<std::ptrdiff_t>(ends_.size())};
     std::mutex mutex;
     result<void> outcome;
+    // All there is room for, or none: their jobs know these by where they are.
+    for (size_t i = 0; i < ends_.size(); ++i)
+      threads_.push_back(
+        std::make_unique<worker_thread>("lane." + std::to_string(i)));
     for (size_t i = 0; i < ends_.size(); ++i) {
-      auto name = "lane." + std::to_string(i);
-      auto& to = *threads_.emplace_back(std::make_unique<worker_thread>(name));
+      auto& to = *threads_[i];
       auto mine = std::make_shared<lane>(
         std::move(ends_[i]), order_.on_gpu != 0 ? runner_->gpus() : nullptr);
       to.post([&, mine] {
@@ -248,7 +264,8 @@ private:
       });
       to.post([this, mine] {
         mine->serve([this](auto& inputs, uint64_t* peak, output_room* room) {
-          return stage_->run(inputs, {}, peak, room);
+          return where_memory_ends(
+            [&] { return stage_->run(inputs, {}, peak, room); });
         });
       });
     }
