@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdio>
 #include <fcntl.h>
+#include <malloc.h>
 #include <memory>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -83,6 +84,7 @@ void begin_guest(process_ground& ground, file_descriptor life,
 /// Stages that share this process, as they come, each on threads of its own.
 void host_stages(process_ground& ground, const file_descriptor& line,
                  life_order order, std::vector<file_descriptor> files) {
+  ::mallopt(M_ARENA_MAX, most_heaps);
   do {
     if (order.what != life_order::beside || files.size() != 2)
       return;

@@ -53,6 +53,9 @@ struct template_answer {
   int32_t status = 0; ///< of that, as waitpid(2) has it
 };
 
+/// A process that stages share has no more of the allocator's heaps.
+constexpr int most_heaps = 8;
+
 // -- node and process, on its life line ---------------------------------------
 
 /// Layers that a model may be cut into.

@@ -5,12 +5,21 @@
 #include <unistd.h>
 #include <utility>
 
+#include "runtime/units.hpp"
+
 namespace millrace::confined {
 
 namespace {
 
 /// Since the last time that it was there.
 constexpr auto suspected = 1min;
+
+/// What a stage takes of addresses, beside its weights and its threads' stacks.
+constexpr uint64_t beside_weights = 32 << 20;
+constexpr uint64_t stack = 8 << 20;
+
+/// glibc gives threads heaps of 64 MiB.
+constexpr uint64_t all_heaps = uint64_t{most_heaps} * (64 << 20);
 
 /// Pools of LibTorch's own, on all processors.
 long threads_of_pools() {
@@ -37,6 +46,15 @@ void running_process::leave() {
 
 result<file_descriptor> running_process::add_guest(const life_order& how,
                                                    size_t threads) {
+  forget_who_left();
+  auto memory = how.weights_bytes + threads * stack + beside_weights;
+  if (guests_.empty())
+    limit_ = how.on_gpu != 0 ? UINT64_MAX : how.memory;
+  else if (memory_ + memory + all_heaps > limit_)
+    return error{ec::overloaded,
+                 "the process that models share has no room for another: of "
+                   + format_bytes(limit_) + " that it may take (process_memory)"
+                   + " others may need " + format_bytes(memory_)};
   auto life = make_connection();
   if (!life)
     return life.failure();
@@ -50,18 +68,25 @@ result<file_descriptor> running_process::add_guest(const life_order& how,
     return error{ec::unavailable, "the process has ended"};
   ++stages_;
   threads_ += threads;
-  guests_.push_back({std::move(presence->first), threads});
+  memory_ += memory;
+  guests_.push_back({std::move(presence->first), threads, memory});
   return std::move(life->first);
+}
+
+void running_process::forget_who_left() {
+  std::erase_if(guests_, [&](auto& x) {
+    auto has_left = wait_for(x.left, steady_now());
+    if (has_left) {
+      threads_ -= x.threads;
+      memory_ -= x.memory;
+    }
+    return has_left;
+  });
 }
 
 bool running_process::is_crowded() {
   std::lock_guard guard{mutex_};
-  std::erase_if(guests_, [&](auto& x) {
-    auto has_left = wait_for(x.left, steady_now());
-    if (has_left)
-      threads_ -= x.threads;
-    return has_left;
-  });
+  forget_who_left();
   return look_at(child_.id).threads
          > threads_of_pools() + static_cast<long>(threads_);
 }

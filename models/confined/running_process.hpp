@@ -39,7 +39,8 @@ public:
 
   /// A stage's life line; that may have so many threads of its own. `how` says
   /// what a process that is shared may do, if it is the first. Errors:
-  /// unavailable, when it has ended.
+  /// unavailable, when it has ended; overloaded, where others take what memory
+  /// it may have, for at its end anything may fail.
   result<file_descriptor> enter(const life_order& how, size_t threads);
 
   /// One that has entered is done with it.
@@ -61,19 +62,23 @@ public:
 private:
   /// A stage that shares the process.
   struct guest {
-    file_descriptor left; ///< readable once it has, with its threads
+    file_descriptor left; ///< readable once it has, with these
     size_t threads = 0;
+    uint64_t memory = 0; ///< address space
   };
 
   result<file_descriptor> add_guest(const life_order& how, size_t threads);
+  void forget_who_left();
   void kill_locked(std::string_view why, bool known);
 
   template_process& parent_;
   const bool shared_;
   std::mutex mutex_;
-  confined_child child_;      ///< its life line guarded
-  size_t stages_ = 0;         ///< guarded; that have not left
-  size_t threads_ = 0;        ///< guarded; of all that are there
+  confined_child child_; ///< its life line guarded
+  size_t stages_ = 0;    ///< guarded; that have not left
+  size_t threads_ = 0;   ///< guarded; of all that are there
+  uint64_t limit_ = 0;   ///< guarded; of its address space: the first one's
+  uint64_t memory_ = 0;  ///< guarded; of that, what guests may take
   std::vector<guest> guests_; ///< guarded
   // All of them guarded:
   bool has_ended_ = false;
