@@ -12,8 +12,10 @@ namespace {
 /// A batch that runs on each lane, and one that is next.
 constexpr size_t per_lane = 2;
 
-/// A device that could not be opened.
-constexpr auto made_again_after = 10s;
+/// A device that could not be opened is tried again, each time after six times
+/// as long, for it holds up all else.
+constexpr nanoseconds made_again_first = 10s;
+constexpr nanoseconds made_again_last = 1h;
 
 /// From when on what it runs is of no use to anybody.
 constexpr auto stands_still_after = 1min;
@@ -78,10 +80,12 @@ void executor_state::start(
 /// Without one nothing can run there, as when one fails later.
 void executor_state::make_device() {
   auto made = make_(*listener_);
-  if (made)
+  if (made) {
     device_ = std::move(*made);
-  else
-    made_again_at_ = now() + made_again_after;
+  } else {
+    pause_ = std::clamp(6 * pause_, made_again_first, made_again_last);
+    made_again_at_ = now() + pause_;
+  }
   set_trouble(made ? std::string{} : made.failure().text);
   arm();
 }

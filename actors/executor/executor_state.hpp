@@ -96,6 +96,7 @@ private:
   device_factory make_;
   std::unique_ptr<device> device_;       // after its listener: ends before it
   timestamp made_again_at_ = far_future; ///< where there is none
+  nanoseconds pause_{0};                 ///< before that
   std::optional<run_queue> queue_;
   std::unordered_map<uint64_t, work> work_; ///< by our own number
   std::vector<uint64_t> given_; ///< those that the device has, in order
