@@ -41,9 +41,8 @@ struct cuda_config {
       note{"which of the host's, by the bus, as nvidia-smi counts them", 0, 63},
       note{"how replicas have it at once: time, one batch after the other;"
            " streams, what fits at a time; partitions, each with a share on"
-           " multiprocessors of its own (both in one process); mps, each "
-           "process on"
-           " its share (NVIDIA's MPS has to run)"},
+           " multiprocessors of its own (both in one process); mps, each"
+           " process on its share (NVIDIA's MPS has to run)"},
       note{"the inputs of a batch are copied while others compute (needs two"
            " lanes)"},
       note{"batches of a size that came before are recorded as a CUDA graph,"

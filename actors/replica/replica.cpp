@@ -111,7 +111,7 @@ void replica_state::on_loaded(const stage_loaded& x) {
 
 void replica_state::fail(const caf::error& why, const char* doing) {
   auto x = from_caf(why);
-  blameless_ = x.code == ec::cancelled; // its device or its process was lost
+  blameless_ = x.code == ec::cancelled; // its model did nothing
   log_event(log_level::error, "replica", "failed",
             {{"replica", options_.what.replica},
              {"doing", doing},

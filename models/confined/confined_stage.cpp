@@ -482,7 +482,7 @@ private:
   std::once_flag lost_once_;
   std::string lost_text_; ///< set once, with that
   bool lost_for_time_ = false;
-  bool is_innocent_ = false; ///< another had the process that was lost
+  bool is_innocent_ = false; ///< another stage is known to be the cause
   std::optional<worker_thread> keeper_;
 };
 

@@ -47,20 +47,21 @@ struct stage_events {
 
 /// A stage in a process that can do nothing else: see confinement.hpp. A run
 /// copies its inputs once, and its outputs in the process; these once more
-/// where they are small, or all of a lane's arenas are in use. The process is
-/// ended by the destructor, by a run that goes on beyond its deadline and takes
-/// more than four times as long as those of its size (what began late is no
-/// loop), or is late by more than it would take to load, by one that nobody
-/// waits for, after that long and after longer than it would take to load
-/// (neither before run_limits::least), when a signal has stopped it for a third
-/// of a second while something runs, and when it has more threads than LibTorch
-/// might start.
+/// where they are small, or all of a lane's arenas are in use. The process ends
+/// with the last stage that has it, or is ended by a run that goes on beyond
+/// its deadline and takes more than four times as long as those of its size
+/// (what began late is no loop), or is late by more than it would take to load,
+/// by one that nobody waits for, after that long and after longer than it would
+/// take to load (neither before run_limits::least), when a signal has stopped
+/// it for a third of a second while something runs, and when it has more
+/// threads than LibTorch might start.
 class confined_stage : public loaded_stage {
 public:
   /// The weights of what was arriving are there now, or will not be. Once.
   virtual void on_arrival(result<void> there) = 0;
 
-  /// Ends the process, loaded or not; runs fail, and no event comes any more.
+  /// Leaves the process, loaded or not, which ends unless others have it; runs
+  /// fail then, and no event comes any more.
   virtual void give_up() = 0;
 };
 

@@ -62,8 +62,6 @@ public:
         x->process->give_up();
   }
 
-  const device_info& info() const override { return info_; }
-
   void load(load_request x, timestamp) override {
     x.at_once = x.at_once && !settings_.gpu;
     auto slot = std::make_shared<instance>();

@@ -126,8 +126,6 @@ class device {
 public:
   virtual ~device() = default;
 
-  virtual const device_info& info() const = 0;
-
   /// Loads and, unless it is to be ready at once, warms up; completes with
   /// on_loaded.
   virtual void load(load_request x, timestamp now) = 0;

@@ -46,8 +46,6 @@ public:
     info_.lanes = std::max(1u, info_.lanes);
   }
 
-  const device_info& info() const override { return info_; }
-
   void load(load_request x, timestamp now) override {
     auto id = x.instance;
     auto& y = loaded_[id];

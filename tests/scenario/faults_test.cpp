@@ -341,6 +341,7 @@ TEST_CASE(
   auto run = with("{kind: gpu, nodes: [w-1], at: 1ms, lasts: 6s},"
                   " {kind: kill, nodes: [w-2], at: 5s, lasts: 950ms},"
                   " {kind: gpu, nodes: [w-2], at: 6050ms, lasts: 10ms}");
+  CHECK(events(run, "replica.failed") == 2); // both that were to be on w-2
   CHECK(share_ok(run, 7s, 20s) == 1);
   CHECK(events(run, "placement.quarantine") == 0);
 }

@@ -121,6 +121,22 @@ auto with_world(F f) {
   return f(w);
 }
 
+constexpr std::align_val_t alignment{256};
+
+cudaError_t allocate(const char* call, blocks world::*kind, void** x,
+                     size_t bytes) {
+  if (auto code = failure_of(call))
+    return code;
+  *x = ::operator new(bytes, alignment);
+  with_world([&](world& w) { (w.*kind).add(*x, bytes); });
+  return cudaSuccess;
+}
+
+void release(blocks world::*kind, void* x) {
+  if (with_world([&](world& w) { return (w.*kind).remove(x); }))
+    ::operator delete(x, alignment);
+}
+
 } // namespace
 
 /// A thread that does what it was given, in order.
@@ -333,34 +349,24 @@ cudaError_t cudaEventSynchronize(cudaEvent_t x) {
 }
 
 cudaError_t cudaMalloc(void** x, size_t bytes) {
-  if (auto code = failure_of("cudaMalloc"))
-    return said(code);
-  *x = ::operator new (bytes, std::align_val_t{256});
-  with_world([&](world& w) { w.gpu.add(*x, bytes); });
-  return cudaSuccess;
+  return said(allocate("cudaMalloc", &world::gpu, x, bytes));
 }
 
 /// Nothing only opens a GPU.
 cudaError_t cudaFree(void* x) {
-  if (x != nullptr && with_world([&](world& w) { return w.gpu.remove(x); }))
-    ::operator delete (x, std::align_val_t{256});
+  release(&world::gpu, x);
   return said(failure_of("cudaFree"));
 }
 
 cudaError_t cudaHostAlloc(void** x, size_t bytes, unsigned) {
-  if (auto code = failure_of("cudaHostAlloc"))
-    return said(code);
-  *x = ::operator new (bytes, std::align_val_t{256});
-  with_world([&](world& w) {
-    w.locked.add(*x, bytes);
-    ++w.done.locked;
-  });
-  return cudaSuccess;
+  auto code = allocate("cudaHostAlloc", &world::locked, x, bytes);
+  if (code == cudaSuccess)
+    with_world([](world& w) { ++w.done.locked; });
+  return said(code);
 }
 
 cudaError_t cudaFreeHost(void* x) {
-  if (with_world([&](world& w) { return w.locked.remove(x); }))
-    ::operator delete (x, std::align_val_t{256});
+  release(&world::locked, x);
   return cudaSuccess;
 }
 

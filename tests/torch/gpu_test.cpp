@@ -426,11 +426,10 @@ TEST_CASE("P24, gpu: what leaves a process that others share gives its memory"
   CHECK(eventually([&] { return free_memory() >= before; }, 5s));
 }
 
-/// Loses this process's GPU, so tools/gpu-check has it run alone.
+/// Loses this process's GPU: to be run alone, as CTest and tools/gpu-check do.
 TEST_CASE(
   "P24, gpu alone: a GPU that is lost in threads is said to be of no more"
-  " use"
-  * doctest::skip()) {
+  " use") {
   if (!first_gpu())
     return;
   struct : device_listener {

@@ -263,12 +263,12 @@ result<std::unique_ptr<device>> node::make_device(const device_config& x,
   auto random = random_.fork(x.id + " of start " + std::to_string(starts_));
   if (x.emulate.cv > 0)
     ground.random = random.fork("times");
-  return observe_device({name_, x.id, process_, faults_, random.fork("faults"),
-                         plan_.seen_by, plan_.bug == planted_bug::forgotten},
-                        to, [&](device_listener& inner) {
-                          return make_emulated_device(describe(x), x.emulate,
-                                                      inner, ground);
-                        });
+  return observe_device(
+    {name_, x.id, std::max(1u, x.lanes), process_, faults_,
+     random.fork("faults"), plan_.seen_by, plan_.bug == planted_bug::forgotten},
+    to, [&](device_listener& inner) {
+      return make_emulated_device(describe(x), x.emulate, inner, ground);
+    });
 }
 
 } // namespace millrace::simulator

@@ -36,8 +36,6 @@ public:
       place_.seen_by->on_unloaded(where(), instance, now());
   }
 
-  const device_info& info() const override { return inner_->info(); }
-
   void load(load_request x, timestamp now) override {
     look(now);
     loads_[x.instance] = {x, now};
@@ -106,7 +104,7 @@ private:
 
   /// The first of them run, one on each lane.
   void note_starts() {
-    auto left = std::max(1u, info().lanes);
+    auto left = place_.lanes;
     for (auto i = running_.begin(); i != running_.end() && left > 0;
          ++i, --left)
       if (!i->second.started)

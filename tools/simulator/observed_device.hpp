@@ -15,6 +15,7 @@ namespace millrace::simulator {
 struct device_place {
   std::string node;
   std::string device;
+  uint32_t lanes = 1;
   virtual_process* process = nullptr;
   std::shared_ptr<const host_faults> faults;
   random_stream random;
