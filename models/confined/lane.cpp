@@ -19,6 +19,19 @@ constexpr auto end_after = 100ms;
 
 } // namespace
 
+lane::~lane() {
+  for (auto& x : arenas_)
+    let_go(x);
+}
+
+/// Whoever else is in this process may have its addresses next, which no GPU
+/// may take for this memory then.
+void lane::let_go(arena& x) {
+  if (gpus_ != nullptr && x.size() > 0)
+    gpus_->unpin(x.behind(0).data());
+  x = arena{};
+}
+
 void lane::serve(const run_function& run) {
   lane_order order;
   for (auto idle = false;;) {
@@ -53,9 +66,7 @@ result<void> lane::take_memory(const lane_order& order,
   if (order.room == 0 || files.size() != 1)
     return {};
   auto& mine = arenas_.at(order.arena);
-  if (gpus_ != nullptr && mine.size() > 0)
-    gpus_->unpin(mine.behind(0).data());
-  mine = arena{};
+  let_go(mine);
   auto fresh = arena::adopt(std::move(files.front()), order.room);
   if (!fresh)
     return fresh.failure();

@@ -26,11 +26,15 @@ public:
   lane(file_descriptor node, gpu_access* gpus)
     : node_(std::move(node)),
       gpus_(gpus) {}
+  ~lane();
+  lane(const lane&) = delete;
+  lane& operator=(const lane&) = delete;
 
   /// Until the node says no more. Ends the process when its GPU is lost.
   void serve(const run_function& run);
 
 private:
+  void let_go(arena& x);
   result<void> take_memory(const lane_order& order,
                            std::vector<file_descriptor>& files);
   lane_answer answer_to(const lane_order& order, const run_function& run);

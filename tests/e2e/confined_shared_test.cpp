@@ -54,6 +54,26 @@ TEST_CASE("P24, shared process: each stage computes its own, in one process") {
   }
 }
 
+TEST_CASE("P24, shared process: a GPU knows no memory of who has left") {
+  auto content = verified("identity");
+  ::setenv("MILLRACE_BACKEND", FAKE_GPU_BACKEND, 1);
+  auto ground = std::make_shared<process_ground>(true, true);
+  ::unsetenv("MILLRACE_BACKEND");
+  auto make = [&] {
+    return std::make_unique<confined_model>(ground, content, 1, 20s, false,
+                                            gpu_place{});
+  };
+  auto stays = make();
+  stays->ready();
+  for (int i = 0; i < 5; ++i) { // where the last one's was, likely
+    auto goes = make();
+    goes->ready();
+    auto y = goes->run(floats({1, 4}));
+    INFO(why(y));
+    CHECK(y);
+  }
+}
+
 TEST_CASE("P24, shared process: who leaves takes only itself, the last one all"
           " of it") {
   auto ground = one_process();

@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <mutex>
 
 #include <time.h>
 
@@ -29,6 +31,9 @@ constexpr int gpus = 2;
 
 /// Of this process, by GPU; without one it has the first.
 std::atomic<bool> is_lost[gpus];
+
+std::mutex pins_mutex;
+std::map<uintptr_t, uint64_t> pins; ///< guarded; bytes by where they begin
 
 int fail(millrace_error* failed, int kind, const char* why) {
   failed->kind = kind;
@@ -123,11 +128,21 @@ int open(const millrace_place* place, millrace_error* failed) {
                            : fail(failed, millrace_failed, "there is no such");
 }
 
-int pin(void*, uint64_t, millrace_error*) {
+/// As CUDA has it, memory is page-locked once, and until it is let go,
+/// whatever is mapped there by then.
+int pin(void* begin, uint64_t bytes, millrace_error* failed) {
+  auto first = reinterpret_cast<uintptr_t>(begin);
+  std::lock_guard guard{pins_mutex};
+  for (auto& [at, size] : pins)
+    if (first < at + size && at < first + bytes)
+      return fail(failed, millrace_failed, "it is page-locked already");
+  pins[first] = bytes;
   return 0;
 }
 
-void unpin(void*) {
+void unpin(void* begin) {
+  std::lock_guard guard{pins_mutex};
+  pins.erase(reinterpret_cast<uintptr_t>(begin));
 }
 
 int arrive(millrace_stage* x, const void*, uint64_t, millrace_error* failed) {

@@ -417,7 +417,9 @@ TEST_CASE("P24, gpu: what leaves a process that others share gives its memory"
   auto cycle = [&] {
     auto goes = make("ballast");
     goes->ready();
-    REQUIRE(goes->run(floats({64, 4})));
+    auto y = goes->run(floats({64, 4}));
+    INFO(why(y));
+    REQUIRE(y);
   };
   cycle();
   auto before = free_memory();

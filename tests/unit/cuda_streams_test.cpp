@@ -248,17 +248,17 @@ TEST_CASE("upload: all bytes arrive, by page-locked memory, whatever their"
           " number and that of threads") {
   nothing_left check;
   pinned_pool pool{pinned_by_cuda()};
-  idle<upload_lane> lanes;
+  idle<upload_ring> rings;
   for (size_t bytes :
-       {size_t{0}, size_t{1}, size_t{4096}, size_t{100'001}, size_t{3} << 20}) {
+       {size_t{0}, size_t{1}, size_t{4096}, size_t{100'001}, size_t{8} << 20}) {
     auto from = numbered(bytes);
     for (unsigned threads : {1u, 3u}) {
       CAPTURE(bytes);
       CAPTURE(threads);
       auto to = memory::of_gpu(bytes + 1);
       to.data()[bytes] = 77;
-      upload(to.data(), from.data(), bytes, pool, lanes,
-             {threads, 64 << 10, 4 << 10});
+      upload(to.data(), from.data(), bytes, pool, rings,
+             {threads, 64 << 10, 4 << 10, 3000});
       CHECK(std::memcmp(to.data(), from.data(), bytes) == 0);
       CHECK(to.data()[bytes] == 77);
     }
@@ -269,12 +269,12 @@ TEST_CASE("upload: all bytes arrive, by page-locked memory, whatever their"
 TEST_CASE("upload: the next one makes nothing anew") {
   nothing_left check;
   pinned_pool pool{pinned_by_cuda()};
-  idle<upload_lane> lanes;
+  idle<upload_ring> rings;
   auto from = numbered(1 << 20);
   auto to = memory::of_gpu(from.size());
   auto run = [&] {
-    upload(to.data(), from.data(), from.size(), pool, lanes,
-           {1, 64 << 10, 4 << 10});
+    upload(to.data(), from.data(), from.size(), pool, rings,
+           {1, 64 << 10, 4 << 10, 4 << 10});
   };
   run();
   fake_cuda::reset();
@@ -289,17 +289,17 @@ TEST_CASE("upload: one that fails says why, leaves nothing, and the next one"
   auto from = numbered(1 << 20);
   for (auto call : {"cudaMemcpyAsync", "cudaStreamCreateWithFlags",
                     "cudaEventCreateWithFlags", "cudaHostAlloc",
-                    "cudaEventRecord", "cudaSetDevice"})
+                    "cudaEventRecord", "cudaEventQuery"})
     for (size_t nth : {1, 2, 3}) {
       CAPTURE(call);
       CAPTURE(nth);
       nothing_left check;
       pinned_pool pool{pinned_by_cuda()};
-      idle<upload_lane> lanes;
+      idle<upload_ring> rings;
       auto to = memory::of_gpu(from.size());
       auto run = [&] {
-        upload(to.data(), from.data(), from.size(), pool, lanes,
-               {2, 64 << 10, 64 << 10});
+        upload(to.data(), from.data(), from.size(), pool, rings,
+               {2, 64 << 10, 64 << 10, 8 << 10});
       };
       fake_cuda::fail(call, nth, cudaErrorMemoryAllocation);
       try {

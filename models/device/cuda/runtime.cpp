@@ -68,6 +68,16 @@ void event::hold(cudaStream_t other) const {
   check(cudaStreamWaitEvent(other, handle_, 0), "waiting for an event");
 }
 
+bool event::is_reached() const {
+  auto state = cudaEventQuery(handle_);
+  if (state == cudaErrorNotReady) {
+    static_cast<void>(cudaGetLastError()); // which that counts as
+    return false;
+  }
+  check(state, "running on the GPU");
+  return true;
+}
+
 void event::wait(std::chrono::nanoseconds busy) const {
   using clock = std::chrono::steady_clock;
   constexpr auto often = std::chrono::microseconds{20};

@@ -69,6 +69,8 @@ public:
   /// What the stream is given from now on waits for it.
   void hold(cudaStream_t other) const;
 
+  bool is_reached() const;
+
   /// Waits for it: so long with the processor, which takes 7 us less than to be
   /// woken by the driver, then without.
   void wait(std::chrono::nanoseconds busy = std::chrono::milliseconds{1}) const;

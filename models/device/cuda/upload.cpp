@@ -2,9 +2,8 @@
 #include "models/device/cuda/upload.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
-#include <exception>
-#include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -14,35 +13,93 @@ namespace millrace::cuda {
 
 namespace {
 
-/// What all threads of one upload take their chunks from.
-struct shared_work {
-  char* to;
-  const char* from;
-  size_t bytes;
-  upload_plan how;
-  pinned_pool& staging;
-  idle<upload_lane>& lanes;
-  std::mutex mutex;
-  size_t next = 0;           ///< guarded
-  size_t taken = 0;          ///< guarded; chunks
-  std::exception_ptr failed; ///< guarded
-
-  /// Where the next chunk begins, and its bytes: none, when all is done.
-  std::pair<size_t, size_t> take() {
-    std::lock_guard guard{mutex};
-    // Each thread's first is small, the next twice as large, and so on.
-    auto doublings = std::min<size_t>(taken++ / std::max(1u, how.threads), 20);
-    auto n = std::min({how.first_chunk << doublings, how.chunk, bytes - next});
-    auto at = next;
-    next += n;
-    return {at, n};
+/// One upload: some threads copy to its ring, one of them sends from there.
+class running_upload {
+public:
+  running_upload(char* to, const char* from, size_t bytes,
+                 const upload_plan& how, upload_ring& ring)
+    : to_(to),
+      from_(from),
+      bytes_(bytes),
+      part_(how.part),
+      ring_(ring) {
+    for (size_t end = 0, next = how.first; end < bytes;
+         next = std::min(2 * next, how.chunk)) {
+      end += std::min(next, bytes - end);
+      ends_.push_back(end);
+    }
+    room_until_ = end_with_room(0);
   }
 
-  void fail() {
-    std::lock_guard guard{mutex};
-    next = bytes; // the others are done, too
-    failed = std::current_exception();
+  /// Copies to the ring, until there is nothing left to copy.
+  void fill() {
+    while (next_ < bytes_)
+      if (!fill_part())
+        std::this_thread::yield();
   }
+
+  /// Sends all of it, and copies, too, while there is nothing to send.
+  void send() {
+    for (size_t sent = 0, done = 0; sent < ends_.size();) {
+      if (filled_[sent % rooms] == ends_[sent] - begin_of(sent))
+        send_chunk(sent++);
+      else if (done < sent && ring_.sent[done % rooms].is_reached())
+        room_until_ = end_with_room(++done);
+      else if (!fill_part())
+        std::this_thread::yield();
+    }
+  }
+
+  /// Nobody takes any more of it.
+  void stop() { next_ = bytes_; }
+
+private:
+  static constexpr auto rooms = upload_ring::rooms;
+
+  size_t begin_of(size_t chunk) const {
+    return chunk == 0 ? 0 : ends_[chunk - 1];
+  }
+
+  /// Where the last chunk ends that has a room once so many have left theirs.
+  size_t end_with_room(size_t done) const {
+    return ends_[std::min(done + rooms, ends_.size()) - 1];
+  }
+
+  /// False when there is no room, or nothing left.
+  bool fill_part() {
+    size_t at = next_, chunk, n;
+    do {
+      if (at >= room_until_ || at >= bytes_)
+        return false;
+      auto end = std::upper_bound(ends_.begin(), ends_.end(), at);
+      chunk = static_cast<size_t>(end - ends_.begin());
+      n = std::min(part_, *end - at);
+    } while (!next_.compare_exchange_weak(at, at + n));
+    auto* room = ring_.room[chunk % rooms].data();
+    std::memcpy(room + (at - begin_of(chunk)), from_ + at, n);
+    filled_[chunk % rooms] += n;
+    return true;
+  }
+
+  void send_chunk(size_t chunk) {
+    auto slot = chunk % rooms;
+    filled_[slot] = 0;
+    auto begin = begin_of(chunk);
+    check(cudaMemcpyAsync(to_ + begin, ring_.room[slot].data(),
+                          ends_[chunk] - begin, cudaMemcpyHostToDevice,
+                          ring_.on.get()),
+          "copying to the GPU");
+    ring_.sent[slot].record(ring_.on.get());
+  }
+
+  char* const to_;
+  const char* const from_;
+  const size_t bytes_, part_;
+  upload_ring& ring_;
+  std::vector<size_t> ends_;               ///< of all chunks
+  std::atomic<size_t> next_{0};            ///< to be copied
+  std::atomic<size_t> room_until_{0};      ///< in the ring, for what comes next
+  std::atomic<size_t> filled_[rooms] = {}; ///< bytes of the chunks there
 };
 
 /// Threads that are joined whatever happens.
@@ -68,73 +125,43 @@ private:
   std::vector<std::thread> all_;
 };
 
-/// Fills chunks and sends them until there are none left.
-void send_chunks(shared_work& work, upload_lane& lane) {
-  for (auto& x : lane.room)
-    if (x.size() < work.how.chunk)
-      x = work.staging.take(work.how.chunk);
-  auto* on = lane.on.get();
-  for (int turn = 0;; turn ^= 1) {
-    auto [at, n] = work.take();
-    if (n == 0)
-      break;
-    lane.sent[turn].wait();
-    std::memcpy(lane.room[turn].data(), work.from + at, n);
-    check(cudaMemcpyAsync(work.to + at, lane.room[turn].data(), n,
-                          cudaMemcpyHostToDevice, on),
-          "copying to the GPU");
-    lane.sent[turn].record(on);
-  }
-}
-
-void copy_chunks(shared_work& work) {
-  auto lane = work.lanes.take();
-  try {
-    send_chunks(work, lane);
-  } catch (...) { // what is under way reads the lane's memory
-    static_cast<void>(cudaStreamSynchronize(lane.on.get()));
-    throw;
-  }
-  check(cudaStreamSynchronize(lane.on.get()), "copying to the GPU");
-  work.lanes.give_back(std::move(lane));
-}
-
-void copy_on(int gpu, shared_work& work) {
-  try {
-    check(cudaSetDevice(gpu), "choosing a GPU");
-    copy_chunks(work);
-  } catch (...) {
-    work.fail();
-  }
-}
-
-unsigned threads_for(const upload_plan& how, size_t chunks) {
+unsigned threads_for(const upload_plan& how, size_t bytes) {
   constexpr unsigned most = 12;
   auto out = how.threads;
   if (out == 0)
     out = std::clamp(std::thread::hardware_concurrency(), 3u, most + 2) - 2;
-  return static_cast<unsigned>(std::min<size_t>(out, chunks));
+  return static_cast<unsigned>(
+    std::min<size_t>(out, (bytes + how.part - 1) / how.part));
 }
 
 } // namespace
 
 void upload(char* to, const void* from, size_t bytes, pinned_pool& staging,
-            idle<upload_lane>& lanes, upload_plan how) {
-  int gpu = 0;
-  check(cudaGetDevice(&gpu), "choosing a GPU");
-  how.threads = threads_for(how, (bytes + how.chunk - 1) / how.chunk);
-  shared_work work{
-    to, static_cast<const char*>(from), bytes, how, staging, lanes, {}, 0, 0,
-    {}};
-  {
+            idle<upload_ring>& rings, upload_plan how) {
+  if (bytes == 0)
+    return;
+  auto ring = rings.take();
+  for (auto& x : ring.room)
+    if (auto needed = std::min(how.chunk, bytes); x.size() < needed)
+      x = staging.take(needed);
+  try {
+    running_upload all{to, static_cast<const char*>(from), bytes, how, ring};
     joined_threads others; // fewer, if there are no more
-    for (unsigned i = 1; i < how.threads; ++i)
-      if (!others.start([&] { copy_on(gpu, work); }))
+    for (auto i = threads_for(how, bytes); i > 1; --i)
+      if (!others.start([&] { all.fill(); }))
         break;
-    copy_on(gpu, work);
+    try {
+      all.send();
+    } catch (...) {
+      all.stop();
+      throw;
+    }
+  } catch (...) { // what is under way reads the ring's memory
+    static_cast<void>(cudaStreamSynchronize(ring.on.get()));
+    throw;
   }
-  if (work.failed)
-    std::rethrow_exception(work.failed);
+  check(cudaStreamSynchronize(ring.on.get()), "copying to the GPU");
+  rings.give_back(std::move(ring));
 }
 
 } // namespace millrace::cuda

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 
 #include "models/device/cuda/idle.hpp"
@@ -11,24 +12,30 @@ namespace millrace::cuda {
 
 /// How what is not page-locked gets to a GPU.
 struct upload_plan {
-  /// One thread copies 9 GB/s to page-locked memory, a PCIe 5 bus takes 55.
-  unsigned threads = 0; ///< 0: of the processors all but two, at most 12
-  size_t chunk = 4 << 20;
-  size_t first_chunk = 256 << 10; ///< so that the bus has something soon
+  /// Which copy to page-locked memory, the caller's among them: each 5 to 9
+  /// GB/s, of which a PCIe 5 bus takes 55.
+  unsigned threads = 0;     ///< 0: of the processors all but two, at most 12
+  size_t chunk = 8 << 20;   ///< what the bus takes; it rests 2.6 us after each
+  size_t first = 512 << 10; ///< chunk, so that it has something soon; the next
+                            ///< one is twice as large, and so on
+  size_t part = 256 << 10;  ///< of a chunk: what a thread copies at a time
 };
 
-/// What one thread of an upload copies with.
-struct upload_lane {
+/// What an upload copies with. More room than this would leave the processors'
+/// caches before the bus has it.
+struct upload_ring {
+  static constexpr size_t rooms = 4;
+
   stream on;
-  event sent[2];
-  pinned_pool::block room[2]; ///< one is filled while the other travels
+  std::array<event, rooms> sent;
+  std::array<pinned_pool::block, rooms> room; ///< for a chunk each
 };
 
 /// Copies memory of the host to the current GPU through page-locked memory,
-/// from its beginning on: some threads fill chunks of that while the bus takes
-/// others, on lanes of this GPU: to make these takes longer than 100 MB do. All
-/// of it is there when this returns. Throws a failure.
+/// from its beginning on: threads fill chunks of that together, while the bus
+/// takes those that are full, with a ring of this GPU: to make one takes longer
+/// than to copy 100 MB. All of it is there when this returns. Throws a failure.
 void upload(char* to, const void* from, size_t bytes, pinned_pool& staging,
-            idle<upload_lane>& lanes, upload_plan how = {});
+            idle<upload_ring>& rings, upload_plan how = {});
 
 } // namespace millrace::cuda

@@ -74,6 +74,58 @@ private:
     }
     on_.add(found.row("parameters to the GPU, " + format_bytes(bytes), "GB/s",
                       "a page-locked copy"));
+    return measure_first_results();
+  }
+
+  /// Milliseconds from a load to its first result.
+  struct first_result {
+    double open = 0, arrive = 0, pass = 0;
+    double all() const { return open + arrive + pass; }
+  };
+
+  result<first_result> find_first_result(const workload& x,
+                                         gpu_parameters where) {
+    first_result out;
+    result<std::unique_ptr<loaded_stage>> stage =
+      std::unique_ptr<loaded_stage>{};
+    out.open = 1e3 * seconds_of([&] {
+                 stage = on_.runner().load(
+                   x.content, 0, x.content->info.layers.size(),
+                   gpu_place{.gpu = on_.options().gpu, .parameters = where});
+               });
+    if (!stage)
+      return stage.failure();
+    result<void> there;
+    out.arrive = 1e3 * seconds_of([&] { there = (*stage)->arrive(); });
+    if (!there)
+      return there.failure();
+    result<tensor_list> given = tensor_list{};
+    out.pass = 1e3 * seconds_of([&] { given = (*stage)->run(x.inputs); });
+    if (!given)
+      return given.failure();
+    return out;
+  }
+
+  /// What it gains or loses to compute before parameters are on the GPU: a pass
+  /// reads them where they are.
+  result<void> measure_first_results() {
+    auto x = on_.find("bert-base", 1);
+    if (!x)
+      return x.failure();
+    paired all, pass;
+    for (int i = 0; i < on_.options().rounds + 1; ++i) {
+      auto copied = find_first_result(*x, gpu_parameters::device);
+      auto read = copied ? find_first_result(*x, gpu_parameters::host) : copied;
+      if (!read)
+        return read.failure();
+      if (i > 0) { // the first one opens what later ones find
+        all.add(read->all(), copied->all());
+        pass.add(read->pass, copied->arrive + copied->pass);
+      }
+    }
+    auto name = x->label() + ", parameters on the host, first ";
+    on_.add(all.row(name + "load and batch", "ms", "copied to the GPU"));
+    on_.add(pass.row(name + "batch alone", "ms", "to copy, and a batch"));
     return {};
   }
 
@@ -201,43 +253,62 @@ private:
     return {};
   }
 
-  /// Memory of the GPU after loading and unloading, again and again.
+  /// Memory of the GPU after loading and unloading, again and again, beside one
+  /// that stays.
   result<void> measure_cycles() {
     auto x = on_.find("resnet18", 1);
     if (!x)
       return x.failure();
-    auto free = [&]() -> result<double> {
-      auto all = on_.runner().gpus()->list();
-      if (!all)
-        return all.failure();
-      return static_cast<double>(
-        (*all)[static_cast<size_t>(on_.options().gpu)].free.value);
-    };
-    auto on =
-      on_.device(isolation_mode::thread, {.sharing = gpu_sharing::streams});
+    for (auto where : {isolation_mode::thread, isolation_mode::device})
+      if (auto done = load_and_unload(*x, where); !done)
+        return done;
+    return {};
+  }
+
+  result<void> load_and_unload(const workload& x, isolation_mode where) {
+    auto on = on_.device(where, {.sharing = gpu_sharing::streams});
     if (!on)
       return on.failure();
+    if (auto stays = (*on)->load(x.content, 1); !stays)
+      return stays.failure();
     double before = 0;
     for (int i = 0; i <= on_.options().cycles; ++i) {
-      auto loaded = (*on)->load(x->content, 1);
+      auto loaded = (*on)->load(x.content, 1);
       if (!loaded)
         return loaded.failure();
       (*on)->unload(loaded->id);
       if (i == 0) { // what the first one opens stays
-        auto now = free();
+        auto now = settled_free_bytes();
         if (!now)
           return now.failure();
         before = *now;
       }
     }
-    auto after = free();
+    auto after = settled_free_bytes();
     if (!after)
       return after.failure();
     on_.add({"free memory after " + std::to_string(on_.options().cycles)
-               + " loads of " + x->label(),
+               + " loads of " + x.label() + " by "
+               + std::string{to_string(where)},
              *after / 1e6, "MB", before / 1e6, "after the first one",
              *after / before});
     return {};
+  }
+
+  /// Of the GPU, once it stays the same: a process unloads in its own time.
+  result<double> settled_free_bytes() {
+    double out = -1;
+    for (auto since = steady_now(); steady_now() < since + 500ms;) {
+      auto all = on_.runner().gpus()->list();
+      if (!all)
+        return all.failure();
+      auto& x = (*all)[static_cast<size_t>(on_.options().gpu)];
+      auto now = static_cast<double>(x.free.value);
+      if (now != out)
+        since = steady_now();
+      out = now;
+    }
+    return out;
   }
 
   gpu_ground on_;

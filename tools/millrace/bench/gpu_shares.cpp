@@ -23,7 +23,21 @@ void note_share(gpu_ground& on, const workload& x, double share, bool by_mps,
      {{"execute_seconds", alone}, {"neighboured_seconds", together}}});
 }
 
-/// Two models that have a GPU together.
+/// How two models have a GPU together.
+struct way {
+  gpu_sharing sharing;
+  isolation_mode where;
+  double share = 0; ///< the first one's, in parts of all; 0: both all of it
+
+  std::string label() const {
+    auto out = std::string{to_string(sharing)};
+    return sharing == gpu_sharing::time
+             ? out + " by " + std::string{to_string(where)}
+             : out;
+  }
+};
+
+/// Two models that do.
 struct couple {
   std::unique_ptr<measured_device> gpu;
   const workload* models[2];
@@ -60,15 +74,12 @@ result<std::array<double, 2>> run_both(couple& x) {
   return std::array{*took[0], *took[1]};
 }
 
-result<couple> load_both(gpu_ground& on, gpu_sharing sharing, const workload& a,
+result<couple> load_both(gpu_ground& on, const way& how, const workload& a,
                          const workload& b,
                          const std::array<double, 2>& shares) {
-  auto by_mps = sharing == gpu_sharing::mps;
-  if (by_mps) // which its processes inherit, and this one has not
+  if (how.sharing == gpu_sharing::mps) // which its processes inherit
     ::setenv("CUDA_MPS_PIPE_DIRECTORY", on.options().mps.c_str(), 1);
-  auto made =
-    on.device(by_mps ? isolation_mode::process : isolation_mode::thread,
-              {.sharing = sharing}, 4);
+  auto made = on.device(how.where, {.sharing = how.sharing}, 4);
   ::unsetenv("CUDA_MPS_PIPE_DIRECTORY");
   if (!made)
     return made.failure();
@@ -84,11 +95,10 @@ result<couple> load_both(gpu_ground& on, gpu_sharing sharing, const workload& a,
 }
 
 /// `whole`: alone on all of the GPU; set by the first way that is measured.
-result<void> measure_way(gpu_ground& on, gpu_sharing sharing, double share,
-                         const workload& a, const workload& b,
-                         std::array<double, 2>& whole) {
-  std::array shares{share, share > 0 ? 1 - share : 0};
-  auto both = load_both(on, sharing, a, b, shares);
+result<void> measure_way(gpu_ground& on, const way& how, const workload& a,
+                         const workload& b, std::array<double, 2>& whole) {
+  std::array shares{how.share, how.share > 0 ? 1 - how.share : 0};
+  auto both = load_both(on, how, a, b, shares);
   if (!both)
     return both.failure();
   std::array<double, 2> alone{};
@@ -105,17 +115,17 @@ result<void> measure_way(gpu_ground& on, gpu_sharing sharing, double share,
     return together.failure();
   for (size_t i = 0; i < 2; ++i) {
     auto& x = *both->models[i];
-    auto how = x.label() + ", " + std::string{to_string(sharing)};
+    auto name = x.label() + ", " + how.label();
     if (shares[i] > 0)
-      how += " " + format_number(100 * shares[i]) + " %";
+      name += " " + format_number(100 * shares[i]) + " %";
     auto add = [&](const char* when, double took) {
-      on.add({how + when, 1e6 * took, "us", 1e6 * whole[i],
+      on.add({name + when, 1e6 * took, "us", 1e6 * whole[i],
               "alone on all of it", took / whole[i]});
     };
     add(", alone", alone[i]);
     add(", together", (*together)[i]);
     if (shares[i] > 0)
-      note_share(on, x, shares[i], sharing == gpu_sharing::mps, alone[i],
+      note_share(on, x, shares[i], how.sharing == gpu_sharing::mps, alone[i],
                  (*together)[i]);
   }
   return {};
@@ -128,21 +138,18 @@ result<void> measure_shares(gpu_ground& on) {
   auto b = on.find("bert-base", 1);
   if (!a || !b)
     return a ? b.failure() : a.failure();
-  struct way {
-    gpu_sharing sharing;
-    double share; ///< the first one's, in parts of all; 0: both all of it
-  };
-  std::vector<way> ways{{gpu_sharing::time, 0}, {gpu_sharing::streams, 0}};
+  using enum isolation_mode;
+  std::vector<way> ways{{gpu_sharing::time, device},
+                        {gpu_sharing::time, process},
+                        {gpu_sharing::streams, device}};
   for (auto share : {.25, .5, .75})
-    ways.push_back({gpu_sharing::partitions, share});
-  if (!on.options().mps.empty()) {
-    ways.push_back({gpu_sharing::mps, 0});
-    for (auto share : {.25, .5, .75})
-      ways.push_back({gpu_sharing::mps, share});
-  }
+    ways.push_back({gpu_sharing::partitions, device, share});
+  if (!on.options().mps.empty())
+    for (auto share : {0., .25, .5, .75})
+      ways.push_back({gpu_sharing::mps, process, share});
   std::array<double, 2> whole{};
   for (auto& w : ways)
-    if (auto done = measure_way(on, w.sharing, w.share, *a, *b, whole); !done)
+    if (auto done = measure_way(on, w, *a, *b, whole); !done)
       return done;
   return {};
 }
