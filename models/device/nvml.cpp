@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/device/nvml.hpp"
 
+#include <algorithm>
+#include <cstdlib>
 #include <dlfcn.h>
 #include <mutex>
+#include <optional>
+
+#include "runtime/text.hpp"
 
 namespace millrace {
 
@@ -31,6 +36,7 @@ public:
   int (*count)(unsigned*) = nullptr;
   int (*handle)(unsigned, nvml_device*) = nullptr;
   int (*name)(nvml_device, char*, unsigned) = nullptr;
+  int (*uuid)(nvml_device, char*, unsigned) = nullptr;
   int (*utilization)(nvml_device, nvml_utilization*) = nullptr;
   int (*memory)(nvml_device, nvml_memory*) = nullptr;
   int (*clock)(nvml_device, int, unsigned*) = nullptr;
@@ -48,6 +54,7 @@ private:
               && find(count, "nvmlDeviceGetCount_v2")
               && find(handle, "nvmlDeviceGetHandleByIndex_v2")
               && find(name, "nvmlDeviceGetName")
+              && find(uuid, "nvmlDeviceGetUUID")
               && find(utilization, "nvmlDeviceGetUtilizationRates")
               && find(memory, "nvmlDeviceGetMemoryInfo")
               && find(clock, "nvmlDeviceGetClockInfo")
@@ -65,6 +72,19 @@ private:
   void* library_ = nullptr;
   bool usable_ = false;
 };
+
+/// Which of them this names, if it does.
+std::optional<size_t> number_of(std::string_view said,
+                                const std::vector<std::string>& uuids) {
+  if (auto number = number_in<size_t>(said))
+    return *number < uuids.size() ? number : std::nullopt;
+  auto begins_so = [&](auto& x) { return x.starts_with(said); };
+  auto first = std::find_if(uuids.begin(), uuids.end(), begins_so);
+  if (!said.starts_with("GPU-") || first == uuids.end()
+      || std::any_of(first + 1, uuids.end(), begins_so))
+    return std::nullopt;
+  return static_cast<size_t>(first - uuids.begin());
+}
 
 gpu_reading read_one(const nvml& api, nvml_device x) {
   gpu_reading out;
@@ -93,6 +113,18 @@ gpu_reading read_one(const nvml& api, nvml_device x) {
 
 } // namespace
 
+std::vector<size_t> visible_gpus(std::string_view said,
+                                 const std::vector<std::string>& uuids) {
+  std::vector<size_t> out;
+  for (auto x : split(said, ',')) {
+    auto number = number_of(x, uuids);
+    if (!number)
+      break;
+    out.push_back(*number);
+  }
+  return out;
+}
+
 gpu_readings read_gpus() {
   static std::mutex mutex;
   std::lock_guard guard{mutex};
@@ -103,10 +135,29 @@ gpu_readings read_gpus() {
                  "no GPU is known to NVIDIA's management library"
                  " (libnvidia-ml.so.1, which comes with the driver)",
                  {}};
+  std::vector<nvml_device> all;
+  std::vector<std::string> uuids;
+  for (unsigned i = 0; i < n; ++i) {
+    char uuid[96] = {};
+    if (nvml_device x = nullptr;
+        api->handle(i, &x) == nvml_success
+        && api->uuid(x, uuid, sizeof uuid) == nvml_success) {
+      all.push_back(x);
+      uuids.emplace_back(uuid);
+    }
+  }
   std::vector<gpu_reading> out;
-  for (unsigned i = 0; i < n; ++i)
-    if (nvml_device x = nullptr; api->handle(i, &x) == nvml_success)
+  if (auto* said = std::getenv("CUDA_VISIBLE_DEVICES"))
+    for (auto i : visible_gpus(said, uuids))
+      out.push_back(read_one(*api, all[i]));
+  else
+    for (auto x : all)
       out.push_back(read_one(*api, x));
+  if (out.empty())
+    return error{ec::unavailable,
+                 "CUDA_VISIBLE_DEVICES leaves no GPU of "
+                   + std::to_string(all.size()),
+                 {}};
   return out;
 }
 

@@ -112,6 +112,19 @@ TEST_CASE("emulation: a share that nobody measured is slower by the penalty") {
         == doctest::Approx(10 * whole).epsilon(1e-6));
 }
 
+TEST_CASE("nvml: GPUs are counted as CUDA does, of those that it may see") {
+  std::vector<std::string> all{"GPU-a1", "GPU-a2", "GPU-b"};
+  using numbers = std::vector<size_t>;
+  CHECK(visible_gpus("2,0", all) == numbers{2, 0});
+  CHECK(visible_gpus("GPU-b,GPU-a2", all) == numbers{2, 1});
+  CHECK(visible_gpus("1,GPU-b", all) == numbers{1, 2});
+  // What is none ends the list: a number that is not there, a beginning of
+  // several, a part of a GPU.
+  for (auto none : {"", "-1", "3", "one", "GPU-a", "GPU-c", "MIG-a1", " 1"})
+    CHECK(visible_gpus(none, all).empty());
+  CHECK(visible_gpus("0,3,1", all) == numbers{0});
+}
+
 TEST_CASE("nvml: where there is no GPU it says what is missing") {
   auto x = read_gpus();
   if (x) { // there is one
