@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <cstring>
+#include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -23,7 +25,7 @@ public:
       bytes_(bytes),
       part_(how.part),
       ring_(ring) {
-    for (size_t end = 0, next = how.first; end < bytes;
+    for (size_t end = 0, next = std::min(how.first, how.chunk); end < bytes;
          next = std::min(2 * next, how.chunk)) {
       end += std::min(next, bytes - end);
       ends_.push_back(end);
@@ -33,9 +35,12 @@ public:
 
   /// Copies to the ring, until there is nothing left to copy.
   void fill() {
-    while (next_ < bytes_)
-      if (!fill_part())
-        std::this_thread::yield();
+    while (!is_done())
+      if (!fill_part()) {
+        std::unique_lock guard{mutex_};
+        more_room_.wait(guard,
+                        [&] { return next_ < room_until_ || is_done(); });
+      }
   }
 
   /// Sends all of it, and copies, too, while there is nothing to send.
@@ -44,14 +49,17 @@ public:
       if (filled_[sent % rooms] == ends_[sent] - begin_of(sent))
         send_chunk(sent++);
       else if (done < sent && ring_.sent[done % rooms].is_reached())
-        room_until_ = end_with_room(++done);
+        make_room(end_with_room(++done));
       else if (!fill_part())
         std::this_thread::yield();
     }
   }
 
   /// Nobody takes any more of it.
-  void stop() { next_ = bytes_; }
+  void stop() {
+    next_ = bytes_;
+    make_room(bytes_);
+  }
 
 private:
   static constexpr auto rooms = upload_ring::rooms;
@@ -65,11 +73,21 @@ private:
     return ends_[std::min(done + rooms, ends_.size()) - 1];
   }
 
-  /// False when there is no room, or nothing left.
+  bool is_done() const { return next_ >= bytes_; }
+
+  void make_room(size_t until) {
+    {
+      std::lock_guard guard{mutex_};
+      room_until_ = until;
+    }
+    more_room_.notify_all();
+  }
+
+  /// False when there is no room.
   bool fill_part() {
     size_t at = next_, chunk, n;
     do {
-      if (at >= room_until_ || at >= bytes_)
+      if (at >= room_until_) // or there is nothing left
         return false;
       auto end = std::upper_bound(ends_.begin(), ends_.end(), at);
       chunk = static_cast<size_t>(end - ends_.begin());
@@ -96,9 +114,11 @@ private:
   const char* const from_;
   const size_t bytes_, part_;
   upload_ring& ring_;
-  std::vector<size_t> ends_;               ///< of all chunks
-  std::atomic<size_t> next_{0};            ///< to be copied
-  std::atomic<size_t> room_until_{0};      ///< in the ring, for what comes next
+  std::vector<size_t> ends_;          ///< of all chunks
+  std::atomic<size_t> next_{0};       ///< to be copied
+  std::atomic<size_t> room_until_{0}; ///< in the ring, for what comes next
+  std::mutex mutex_;                  ///< of that, for who waits
+  std::condition_variable more_room_;
   std::atomic<size_t> filled_[rooms] = {}; ///< bytes of the chunks there
 };
 
