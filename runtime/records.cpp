@@ -28,22 +28,27 @@ void keep_files(msghdr& message, std::vector<file_descriptor>& out) {
   }
 }
 
-} // namespace
-
-bool wait_for(const file_descriptor& x, timestamp until) {
+/// Whether one of these events (poll(2)) comes there before then.
+bool wait_for(const file_descriptor& x, short events, timestamp until) {
   for (;;) {
     timespec left{};
     if (until != far_future) {
       auto wait = std::max(nanoseconds{0}, until - steady_now());
       left = {wait.count() / 1'000'000'000, wait.count() % 1'000'000'000};
     }
-    pollfd one{x.get(), POLLIN, 0};
+    pollfd one{x.get(), events, 0};
     auto n = ::ppoll(&one, 1, until == far_future ? nullptr : &left, nullptr);
     if (n > 0)
       return true;
     if (n == 0 || errno != EINTR)
       return false;
   }
+}
+
+} // namespace
+
+bool wait_for(const file_descriptor& x, timestamp until) {
+  return wait_for(x, POLLIN, until);
 }
 
 result<std::pair<file_descriptor, file_descriptor>> make_connection() {
@@ -55,7 +60,7 @@ result<std::pair<file_descriptor, file_descriptor>> make_connection() {
 }
 
 bool send_record(const file_descriptor& to, const_bytes record,
-                 std::span<const int> files) {
+                 std::span<const int> files, timestamp until) {
   MILLRACE_ASSERT(files.size() <= most_files);
   alignas(cmsghdr) char control[CMSG_SPACE(most_files * sizeof(int))] = {};
   iovec part{const_cast<std::byte*>(record.data()), record.size()};
@@ -73,8 +78,10 @@ bool send_record(const file_descriptor& to, const_bytes record,
   }
   ssize_t n = 0;
   do
-    n = ::sendmsg(to.get(), &message, MSG_NOSIGNAL);
-  while (n < 0 && errno == EINTR);
+    n = ::sendmsg(to.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  while (
+    n < 0
+    && (errno == EINTR || (errno == EAGAIN && wait_for(to, POLLOUT, until))));
   return n == static_cast<ssize_t>(record.size());
 }
 

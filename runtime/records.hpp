@@ -21,9 +21,9 @@ result<std::pair<file_descriptor, file_descriptor>> make_connection();
 bool wait_for(const file_descriptor& x, timestamp until);
 
 /// Sends a record and copies of open files with it; false when nobody is at
-/// the other end.
+/// the other end, or whoever is leaves unread what came before until then.
 bool send_record(const file_descriptor& to, const_bytes record,
-                 std::span<const int> files = {});
+                 std::span<const int> files = {}, timestamp until = far_future);
 
 enum class received : uint8_t {
   record,
@@ -43,8 +43,9 @@ concept record = std::is_trivially_copyable_v<T>;
 
 template <record T>
 bool send_record(const file_descriptor& to, const T& x,
-                 std::span<const int> files = {}) {
-  return send_record(to, std::as_bytes(std::span{&x, 1}), files);
+                 std::span<const int> files = {},
+                 timestamp until = far_future) {
+  return send_record(to, std::as_bytes(std::span{&x, 1}), files, until);
 }
 
 template <record T>

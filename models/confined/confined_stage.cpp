@@ -27,14 +27,8 @@ namespace {
 /// Between two looks at a process that runs something.
 constexpr auto look_again = 100ms;
 
-/// Looks at a stopped process until it is given up.
-constexpr int stopped_looks = 3;
-
 /// Of a process that nothing runs in.
 constexpr auto look_seldom = 1s;
-
-/// What becomes of a process that starts too many threads.
-constexpr std::string_view crowded = "had too many threads, and was ended";
 
 /// So many connections fit into one order.
 constexpr uint32_t most_lanes = 200;
@@ -126,10 +120,11 @@ private:
     if (failed)
       return;
     load_answer never;
+    process_watch watch{*process_};
     while (receive_record(life_line_, never, steady_now() + look_seldom)
            == received::nothing)
-      if (process_->is_crowded())
-        return lose(crowded);
+      if (auto why = watch.look(); !why.empty())
+        return lose(why);
     if (!given_up_)
       lose(by_itself);
   }
@@ -158,7 +153,7 @@ private:
       return there.failure();
     life_order order;
     order.what = life_order::warm_up;
-    send_record(life_line_, order);
+    tell(order);
     auto warm = hear_of_load(settings_.load_limit - loaded->took);
     if (!warm)
       return warm.failure();
@@ -190,7 +185,9 @@ private:
       auto from = x.weights_file->content().data();
       order.part_begin = static_cast<uint64_t>(part->data() - from);
       order.part_bytes = part->size();
-      send_record(life_line_, order);
+      if (!tell(order))
+        if (auto word = hear_of_load(look_again); !word)
+          return word.failure();
     }
     return arrival_->how();
   }
@@ -206,11 +203,13 @@ private:
     auto begin = steady_now();
     auto until = begin + longest;
     auto came = received::nothing;
+    process_watch watch{*process_};
     while (came == received::nothing && steady_now() < until) {
       came = receive_record(life_line_, out.answer,
                             std::min(until, steady_now() + look_again));
-      if (came == received::nothing && process_->is_crowded())
-        return unloaded(crowded);
+      if (came == received::nothing)
+        if (auto why = watch.look(); !why.empty())
+          return unloaded(why);
     }
     if (came == received::nothing)
       return loads_too_long();
@@ -243,6 +242,7 @@ private:
     if (!process_->is_shared())
       return unloaded(why + ", and was ended");
     source_.suspect(known_as_);
+    process_->close(); // it may be at fault itself
     return {ec::unavailable, "the process that the model shares " + why};
   }
 
@@ -257,8 +257,15 @@ private:
       order.files.push_back(ends.back().get());
     }
     order.what.lanes = static_cast<uint32_t>(lanes_.size());
-    send_record(life_line_, order.what, order.files); // else it says why not
+    tell(order.what, order.files); // else it says why not
     return {};
+  }
+
+  /// False when it has ended, or has not listened for as long as a load may
+  /// take.
+  bool tell(const life_order& what, std::span<const int> files = {}) {
+    return send_record(life_line_, what, files,
+                       steady_now() + settings_.load_limit);
   }
 
   /// What was asked for, and who loads it.
@@ -432,7 +439,7 @@ private:
 
   /// False when the process is lost.
   bool receive(lane& on, lane_answer& answer, const run_end& end) {
-    for (int stopped = 0;;) {
+    for (process_watch watch{*process_};;) {
       auto next = std::min(end.at, steady_now() + look_again);
       switch (receive_record(on.connection, answer, next)) {
       case received::record:
@@ -443,13 +450,8 @@ private:
       case received::nothing:
         break;
       }
-      stopped = process_->is_stopped() ? stopped + 1 : 0;
-      if (stopped == stopped_looks) {
-        lose("was stopped by a signal, and was ended");
-        return false;
-      }
-      if (process_->is_crowded()) {
-        lose(crowded);
+      if (auto why = watch.look(); !why.empty()) {
+        lose(why);
         return false;
       }
       if (end.is_over(steady_now())) {

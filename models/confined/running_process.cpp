@@ -18,6 +18,12 @@ constexpr auto suspected = 1min;
 constexpr uint64_t beside_weights = 32 << 20;
 constexpr uint64_t stack = 8 << 20;
 
+/// A process that has left orders unread for so long does not listen.
+constexpr auto unread = 1s;
+
+/// Looks at a stopped process until it is given up.
+constexpr int stopped_looks = 3;
+
 /// glibc gives threads heaps of 64 MiB.
 constexpr uint64_t all_heaps = uint64_t{most_heaps} * (64 << 20);
 
@@ -64,8 +70,11 @@ result<file_descriptor> running_process::add_guest(const life_order& how,
   auto order = how;
   order.what = life_order::beside;
   std::array files{life->second.get(), presence->second.get()};
-  if (has_ended_ || !send_record(child_.life_line, order, files))
-    return error{ec::unavailable, "the process has ended"};
+  if (has_ended_
+      || !send_record(child_.life_line, order, files, steady_now() + unread)) {
+    is_closed_ = true;
+    return error{ec::unavailable, "the process has ended, or does not listen"};
+  }
   ++stages_;
   threads_ += threads;
   memory_ += memory;
@@ -91,9 +100,14 @@ bool running_process::is_crowded() {
          > threads_of_pools() + static_cast<long>(threads_);
 }
 
-bool running_process::has_ended() {
+void running_process::close() {
   std::lock_guard guard{mutex_};
-  return has_ended_ || wait_for(child_.ended, steady_now());
+  is_closed_ = true;
+}
+
+bool running_process::takes_others() {
+  std::lock_guard guard{mutex_};
+  return !is_closed_ && !has_ended_ && !wait_for(child_.ended, steady_now());
 }
 
 process_end running_process::end(std::string_view why, bool known) {
@@ -116,12 +130,20 @@ void running_process::kill_locked(std::string_view why, bool known) {
   known_ = known;
 }
 
+std::string_view process_watch::look() {
+  stopped_ = at_.is_stopped() ? stopped_ + 1 : 0;
+  if (stopped_ == stopped_looks)
+    return "was stopped by a signal, and was ended";
+  return at_.is_crowded() ? "had too many threads, and was ended" : by_itself;
+}
+
 void process_source::suspect(const std::string& stage) {
-  std::lock_guard guard{mutex_};
+  std::lock_guard guard{suspects_mutex_};
   suspects_[stage] = steady_now() + suspected;
 }
 
 bool process_source::is_suspect(const std::string& stage) {
+  std::lock_guard guard{suspects_mutex_};
   std::erase_if(suspects_, [](auto& x) { return x.second <= steady_now(); });
   return suspects_.contains(stage);
 }
@@ -137,8 +159,8 @@ result<process_source::entry> process_source::enter(const std::string& stage,
   auto shared = shared_ && !is_suspect(stage);
   if (!shared)
     guard.unlock(); // forks wait for nobody
-  else if (now_ && !now_->has_ended())
-    if (auto joined = join(now_); joined || !now_->has_ended())
+  else if (now_ && now_->takes_others())
+    if (auto joined = join(now_); joined || now_->takes_others())
       return joined;
   auto child = parent_.fork();
   if (!child)

@@ -46,6 +46,10 @@ public:
   /// One that has entered is done with it.
   void leave();
 
+  /// From now on nobody else enters it.
+  void close();
+  bool takes_others();
+
   /// Whether it has more threads than LibTorch might start for its stages.
   bool is_crowded();
 
@@ -57,7 +61,6 @@ public:
   process_end end(std::string_view why, bool known);
 
   bool is_shared() const { return shared_; }
-  bool has_ended();
 
 private:
   /// A stage that shares the process.
@@ -81,10 +84,24 @@ private:
   uint64_t memory_ = 0;  ///< guarded; of that, what guests may take
   std::vector<guest> guests_; ///< guarded
   // All of them guarded:
+  bool is_closed_ = false;
   bool has_ended_ = false;
   std::optional<int> status_; ///< as waitpid(2) has it, if somebody knows
   std::string why_;           ///< said by who has ended it
   bool known_ = false;        ///< that this was its doing
+};
+
+/// Looks at a process again and again.
+class process_watch {
+public:
+  explicit process_watch(running_process& at) : at_(at) {}
+
+  /// Why it is to be ended; empty, if there is nothing.
+  std::string_view look();
+
+private:
+  running_process& at_;
+  int stopped_ = 0; ///< looks at which it was, without a break
 };
 
 /// Where stages get their processes: each a new one, or all of them the same,
@@ -118,7 +135,8 @@ private:
   const bool shared_;
   std::mutex mutex_;
   std::shared_ptr<running_process> now_;      ///< guarded; that is shared
-  std::map<std::string, timestamp> suspects_; ///< guarded; until when
+  std::mutex suspects_mutex_;                 ///< which waits for no fork
+  std::map<std::string, timestamp> suspects_; ///< guarded by that; until when
 };
 
 } // namespace millrace::confined

@@ -74,6 +74,28 @@ TEST_CASE("P24, shared process: a GPU knows no memory of who has left") {
   }
 }
 
+TEST_CASE("P24, shared process: one that is stopped takes nobody's time") {
+  auto ground = one_process();
+  auto content = verified("identity");
+  auto idle = make(ground, "affine");
+  idle.ready();
+  auto process = idle.process();
+  REQUIRE(::kill(process, SIGSTOP) == 0);
+  auto begin = steady_now();
+  std::vector<std::unique_ptr<confined_model>> all; // more than its line holds
+  for (int i = 0; i < 60; ++i)
+    all.push_back(std::make_unique<confined_model>(ground, content));
+  size_t failed = 0;
+  for (auto& x : all)
+    failed += !x->loaded();
+  CHECK(failed > 0);
+  CHECK(idle.loss().text.find("was stopped by a signal") != std::string::npos);
+  auto next = make(ground, "affine");
+  next.ready();
+  CHECK(next.run(floats({1, 4})));
+  CHECK(steady_now() - begin < 10s); // of 20 that a load may take
+}
+
 TEST_CASE("P24, shared process: who leaves takes only itself, the last one all"
           " of it") {
   auto ground = one_process();

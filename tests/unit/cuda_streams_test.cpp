@@ -16,6 +16,7 @@
 #include "models/device/cuda/batch_lane.hpp"
 #include "models/device/cuda/partition.hpp"
 #include "models/device/cuda/upload.hpp"
+#include "tests/support/allocation_meter.hpp"
 #include "tests/support/eventually.hpp"
 #include "tests/support/fake_cuda.hpp"
 
@@ -248,7 +249,7 @@ TEST_CASE("upload: all bytes arrive, by page-locked memory, whatever their"
           " number and that of threads") {
   nothing_left check;
   pinned_pool pool{pinned_by_cuda()};
-  idle<upload_ring> rings;
+  uploader to_gpu{pool};
   for (size_t bytes :
        {size_t{0}, size_t{1}, size_t{4096}, size_t{100'001}, size_t{8} << 20}) {
     auto from = numbered(bytes);
@@ -257,8 +258,8 @@ TEST_CASE("upload: all bytes arrive, by page-locked memory, whatever their"
       CAPTURE(threads);
       auto to = memory::of_gpu(bytes + 1);
       to.data()[bytes] = 77;
-      upload(to.data(), from.data(), bytes, pool, rings,
-             {threads, 64 << 10, 4 << 10, 3000});
+      to_gpu.copy(to.data(), from.data(), bytes,
+                  {threads, 64 << 10, 4 << 10, 3000});
       CHECK(std::memcmp(to.data(), from.data(), bytes) == 0);
       CHECK(to.data()[bytes] == 77);
     }
@@ -269,12 +270,12 @@ TEST_CASE("upload: all bytes arrive, by page-locked memory, whatever their"
 TEST_CASE("upload: the next one makes nothing anew") {
   nothing_left check;
   pinned_pool pool{pinned_by_cuda()};
-  idle<upload_ring> rings;
+  uploader to_gpu{pool};
   auto from = numbered(1 << 20);
   auto to = memory::of_gpu(from.size());
   auto run = [&] {
-    upload(to.data(), from.data(), from.size(), pool, rings,
-           {1, 64 << 10, 4 << 10, 4 << 10});
+    to_gpu.copy(to.data(), from.data(), from.size(),
+                {1, 64 << 10, 4 << 10, 4 << 10});
   };
   run();
   fake_cuda::reset();
@@ -295,11 +296,11 @@ TEST_CASE("upload: one that fails says why, leaves nothing, and the next one"
       CAPTURE(nth);
       nothing_left check;
       pinned_pool pool{pinned_by_cuda()};
-      idle<upload_ring> rings;
+      uploader to_gpu{pool};
       auto to = memory::of_gpu(from.size());
       auto run = [&] {
-        upload(to.data(), from.data(), from.size(), pool, rings,
-               {2, 64 << 10, 64 << 10, 8 << 10});
+        to_gpu.copy(to.data(), from.data(), from.size(),
+                    {2, 64 << 10, 64 << 10, 8 << 10});
       };
       fake_cuda::fail(call, nth, cudaErrorMemoryAllocation);
       try {
@@ -312,6 +313,27 @@ TEST_CASE("upload: one that fails says why, leaves nothing, and the next one"
       run();
       CHECK(std::memcmp(to.data(), from.data(), from.size()) == 0);
     }
+}
+
+TEST_CASE(
+  "upload: one for whose threads there is no memory ends, and says so") {
+  auto from = numbered(1 << 20);
+  auto failed = 0;
+  for (size_t nth = 1; nth <= 40; ++nth) {
+    nothing_left check;
+    pinned_pool pool{pinned_by_cuda()};
+    uploader to_gpu{pool};
+    auto to = memory::of_gpu(from.size());
+    try {
+      failing_allocation fails{nth};
+      to_gpu.copy(to.data(), from.data(), from.size(), {4, 64 << 10});
+    } catch (const std::bad_alloc&) {
+      ++failed;
+      continue;
+    }
+    CHECK(std::memcmp(to.data(), from.data(), from.size()) == 0);
+  }
+  CHECK((failed > 10 || !failing_allocation::possible));
 }
 
 TEST_CASE("P24: what has lost its context fails from then on, and is torn down"

@@ -196,3 +196,16 @@ TEST_CASE("missing ranges: what is taken is missing no more, once") {
   CHECK(all.take(0, 100) == ranges{{0, 10}, {60, 100}});
   CHECK(all.take(0, 100).empty());
 }
+
+TEST_CASE("missing ranges: what could not be dealt with is missing still") {
+  using ranges = std::vector<std::pair<size_t, size_t>>;
+  missing_ranges all;
+  for (size_t i : {0, 20, 40, 60})
+    all.add(i, i + 10);
+  auto fails_at_40 = [](size_t from, size_t) {
+    if (from == 40)
+      throw std::bad_alloc{};
+  };
+  CHECK_THROWS(all.deal_with(5, 100, fails_at_40));
+  CHECK(all.take(0, 100) == ranges{{0, 5}, {40, 50}, {60, 70}});
+}

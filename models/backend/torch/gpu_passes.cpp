@@ -336,12 +336,13 @@ void gpu_passes::arrive(const char* begin, size_t bytes) {
     first = within(at);
     last = within(at + static_cast<std::ptrdiff_t>(bytes));
   }
-  for (auto [from, to] : s.missing.take(first, last))
+  s.missing.deal_with(first, last, [&](size_t from, size_t to) {
+    auto* place = s.parameters.data() + from;
     if (s.parameters.is_on_host())
-      std::memcpy(s.parameters.data() + from, s.source + from, to - from);
+      std::memcpy(place, s.source + from, to - from);
     else
-      cuda::upload(s.parameters.data() + from, s.source + from, to - from,
-                   s.gpu.staging, s.gpu.uploads);
+      s.gpu.uploads.copy(place, s.source + from, to - from);
+  });
 }
 
 void gpu_passes::record() {

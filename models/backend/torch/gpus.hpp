@@ -17,7 +17,7 @@ struct gpu_ground {
   cuda::turns turns;
   cuda::idle<cuda::stream> streams; ///< of those that run beside each other
   cuda::partitions partitions;
-  cuda::idle<cuda::upload_ring> uploads;
+  cuda::uploader uploads{staging};
   std::atomic<int> stages{0};
 };
 

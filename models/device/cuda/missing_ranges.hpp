@@ -18,6 +18,21 @@ public:
       all_[begin] = end;
   }
 
+  /// Deals so with those that lie in [begin, end), in order, each from where to
+  /// where: they are missing no more. Where that throws, what is left stays so.
+  template <class F>
+  void deal_with(size_t begin, size_t end, F how) {
+    auto all = take(begin, end);
+    for (auto i = all.begin(); i != all.end(); ++i)
+      try {
+        how(i->first, i->second);
+      } catch (...) {
+        for (; i != all.end(); ++i)
+          add(i->first, i->second);
+        throw;
+      }
+  }
+
   /// Those that lie in [begin, end), in order: they are missing no more.
   std::vector<std::pair<size_t, size_t>> take(size_t begin, size_t end) {
     std::vector<std::pair<size_t, size_t>> out;

@@ -8,23 +8,32 @@
 #include <mutex>
 #include <system_error>
 #include <thread>
-#include <utility>
 #include <vector>
+
+#include "models/device/cuda/runtime.hpp"
 
 namespace millrace::cuda {
 
-namespace {
+/// What chunks are copied with. More room than this would leave the processors'
+/// caches before the bus has it.
+struct uploader::ring {
+  static constexpr size_t rooms = 4;
 
-/// One upload: some threads copy to its ring, one of them sends from there.
-class running_upload {
+  stream on;
+  event sent[rooms];
+  pinned_pool::block room[rooms]; ///< for a chunk each
+};
+
+/// One upload: some threads copy to the ring, one of them sends from there.
+class uploader::running {
 public:
-  running_upload(char* to, const char* from, size_t bytes,
-                 const upload_plan& how, upload_ring& ring)
+  running(char* to, const char* from, size_t bytes, const upload_plan& how,
+          ring& with)
     : to_(to),
       from_(from),
       bytes_(bytes),
       part_(how.part),
-      ring_(ring) {
+      ring_(with) {
     for (size_t end = 0, next = std::min(how.first, how.chunk); end < bytes;
          next = std::min(2 * next, how.chunk)) {
       end += std::min(next, bytes - end);
@@ -62,7 +71,7 @@ public:
   }
 
 private:
-  static constexpr auto rooms = upload_ring::rooms;
+  static constexpr auto rooms = ring::rooms;
 
   size_t begin_of(size_t chunk) const {
     return chunk == 0 ? 0 : ends_[chunk - 1];
@@ -113,7 +122,7 @@ private:
   char* const to_;
   const char* const from_;
   const size_t bytes_, part_;
-  upload_ring& ring_;
+  ring& ring_;
   std::vector<size_t> ends_;          ///< of all chunks
   std::atomic<size_t> next_{0};       ///< to be copied
   std::atomic<size_t> room_until_{0}; ///< in the ring, for what comes next
@@ -121,6 +130,8 @@ private:
   std::condition_variable more_room_;
   std::atomic<size_t> filled_[rooms] = {}; ///< bytes of the chunks there
 };
+
+namespace {
 
 /// Threads that are joined whatever happens.
 class joined_threads {
@@ -156,32 +167,38 @@ unsigned threads_for(const upload_plan& how, size_t bytes) {
 
 } // namespace
 
-void upload(char* to, const void* from, size_t bytes, pinned_pool& staging,
-            idle<upload_ring>& rings, upload_plan how) {
+uploader::uploader(pinned_pool& staging) : staging_(staging) {
+}
+
+uploader::~uploader() = default;
+
+void uploader::copy(char* to, const void* from, size_t bytes, upload_plan how) {
   if (bytes == 0)
     return;
-  auto ring = rings.take();
-  for (auto& x : ring.room)
+  std::lock_guard guard{mutex_};
+  auto mine = ring_ ? std::move(ring_) : std::make_unique<ring>();
+  for (auto& x : mine->room)
     if (auto needed = std::min(how.chunk, bytes); x.size() < needed)
-      x = staging.take(needed);
+      x = staging_.take(needed);
+  auto* on = mine->on.get();
   try {
-    running_upload all{to, static_cast<const char*>(from), bytes, how, ring};
+    running all{to, static_cast<const char*>(from), bytes, how, *mine};
     joined_threads others; // fewer, if there are no more
-    for (auto i = threads_for(how, bytes); i > 1; --i)
-      if (!others.start([&] { all.fill(); }))
-        break;
     try {
+      for (auto i = threads_for(how, bytes); i > 1; --i)
+        if (!others.start([&] { all.fill(); }))
+          break;
       all.send();
     } catch (...) {
       all.stop();
       throw;
     }
   } catch (...) { // what is under way reads the ring's memory
-    static_cast<void>(cudaStreamSynchronize(ring.on.get()));
+    static_cast<void>(cudaStreamSynchronize(on));
     throw;
   }
-  check(cudaStreamSynchronize(ring.on.get()), "copying to the GPU");
-  rings.give_back(std::move(ring));
+  check(cudaStreamSynchronize(on), "copying to the GPU");
+  ring_ = std::move(mine);
 }
 
 } // namespace millrace::cuda

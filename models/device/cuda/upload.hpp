@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstddef>
+#include <memory>
+#include <mutex>
 
-#include "models/device/cuda/idle.hpp"
 #include "models/device/cuda/pinned_pool.hpp"
-#include "models/device/cuda/runtime.hpp"
 
 namespace millrace::cuda {
 
@@ -21,21 +20,26 @@ struct upload_plan {
   size_t part = 256 << 10;  ///< of a chunk: what a thread copies at a time
 };
 
-/// What an upload copies with. More room than this would leave the processors'
-/// caches before the bus has it.
-struct upload_ring {
-  static constexpr size_t rooms = 4;
+/// Copies memory of the host to one GPU, the current one, through page-locked
+/// memory: one thing at a time, for the bus is one. Any thread.
+class uploader {
+public:
+  explicit uploader(pinned_pool& staging);
+  ~uploader();
 
-  stream on;
-  std::array<event, rooms> sent;
-  std::array<pinned_pool::block, rooms> room; ///< for a chunk each
+  /// From its beginning on: threads fill chunks of a ring together, while the
+  /// bus takes those that are full. All of it is there when this returns.
+  /// Throws a failure.
+  void copy(char* to, const void* from, size_t bytes, upload_plan how = {});
+
+private:
+  struct ring;
+  class running;
+
+  pinned_pool& staging_;
+  std::mutex mutex_;
+  /// Guarded. Kept: to make one takes longer than to copy 100 MB.
+  std::unique_ptr<ring> ring_;
 };
-
-/// Copies memory of the host to the current GPU through page-locked memory,
-/// from its beginning on: threads fill chunks of that together, while the bus
-/// takes those that are full, with a ring of this GPU: to make one takes longer
-/// than to copy 100 MB. All of it is there when this returns. Throws a failure.
-void upload(char* to, const void* from, size_t bytes, pinned_pool& staging,
-            idle<upload_ring>& rings, upload_plan how = {});
 
 } // namespace millrace::cuda
