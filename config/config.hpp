@@ -38,7 +38,10 @@ struct cuda_config {
   MILLRACE_FIELDS(cuda_config, gpu, sharing, streaming, graphs, parameters)
   static constexpr auto notes() {
     return std::array{
-      note{"which of the host's, by the bus, as nvidia-smi counts them", 0, 63},
+      note{
+        "which of the host's, by the bus, as nvidia-smi counts them, of those"
+        " that CUDA_VISIBLE_DEVICES leaves",
+        0, 63},
       note{"how replicas have it at once: time, one batch after the other;"
            " streams, what fits at a time; partitions, each with a share on"
            " multiprocessors of its own (both in one process); mps, each"

@@ -175,13 +175,14 @@ void executor_state::lose(instance_id x, const error& why) {
 }
 
 void executor_state::on_device_usable(const device_usable& x) {
-  stands_still_ = false; // what the device says counts for longer
+  if (std::exchange(stands_still_, false) && x.why_not)
+    trouble_.clear(); // what the device says counts for more
   set_trouble(x.why_not ? x.why_not->text : std::string{});
 }
 
 void executor_state::set_trouble(std::string text) {
   if (text.empty() == trouble_.empty())
-    return; // what it was first is the cause
+    return; // what was said first is the cause
   trouble_ = std::move(text);
   auto& device = info_.id;
   log_event(trouble_.empty() ? log_level::info : log_level::error, "executor",

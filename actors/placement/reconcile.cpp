@@ -376,7 +376,7 @@ private:
     auto can = std::any_of(open.begin(), open.end(),
                            [&](auto at) { return can_get(what, places_[at]); });
     plan_.notes[what.settings->model] =
-      open.empty() ? "no ready node has the bundle, or can get it, and the"
+      open.empty() ? "no ready node that has the bundle, or can get it, has the"
                      " device in service"
       : can        ? "no device has room"
                    : why_not_gotten(what);

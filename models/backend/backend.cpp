@@ -224,7 +224,10 @@ public:
   }
 
   result<void> pin(const void* begin, size_t bytes) override {
-    return call(api_->pin, const_cast<void*>(begin), bytes);
+    millrace_error failed{};
+    if (api_->pin(const_cast<void*>(begin), bytes, &failed) == 0)
+      return {};
+    return error_of(failed);
   }
 
   void unpin(const void* begin) override {

@@ -30,8 +30,9 @@ result<void> deny_files();
 ///   it is whatever opens, names or makes a file, a socket, a process or a
 ///   program, looks into or signals another process, or changes the system.
 /// With a GPU, which it has opened, it may do all that the driver lets it, and
-/// the address space has no limit: the driver maps what it likes. One that
-/// stages share has more descriptors.
+/// the address space has no limit, for the driver maps what it likes: whoever
+/// has started it looks at its memory. One that stages share has more
+/// descriptors.
 /// Errors: unavailable when the system refuses one of these.
 result<void> confine(byte_count memory, bool with_gpu, bool shared);
 

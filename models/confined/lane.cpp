@@ -47,7 +47,7 @@ void lane::serve(const run_function& run) {
     }
     lane_answer answer;
     if (auto able = take_memory(order, files); !able)
-      say(answer.text, able.failure().text);
+      answer = failure_of(able.failure());
     else
       answer =
         order.what == lane_order::run ? answer_to(order, run) : hand(order);
@@ -68,8 +68,8 @@ result<void> lane::take_memory(const lane_order& order,
   auto& mine = arenas_.at(order.arena);
   let_go(mine);
   auto fresh = arena::adopt(std::move(files.front()), order.room);
-  if (!fresh)
-    return fresh.failure();
+  if (!fresh) // there is no room for it
+    return error{ec::overloaded, fresh.failure().text};
   mine = std::move(*fresh);
   if (gpus_ != nullptr)
     return gpus_->pin(mine.behind(0).data(), mine.size());

@@ -66,8 +66,7 @@ struct life_order {
   enum kind : uint8_t {
     /// Comes with files: the bundle's manifest and code, one after the other;
     /// the weights, if there are any, of which the bytes may be yet to come;
-    /// the
-    /// process's end of each lane. Answered by a load_answer.
+    /// the process's end of each lane. Answered by a load_answer.
     load,
     /// Some of the weights' bytes have come. Not answered.
     part,

@@ -3,6 +3,7 @@
 
 #include <sstream>
 #include <string>
+#include <unistd.h>
 
 #include "runtime/bytes.hpp"
 
@@ -22,6 +23,15 @@ process_state look_at(pid_t process) {
     in >> ignored;
   in >> out.threads;
   return out;
+}
+
+uint64_t private_bytes_of(pid_t process) {
+  auto text = read_file("/proc/" + std::to_string(process) + "/statm", 4096);
+  std::istringstream in{text ? *text : std::string{}};
+  uint64_t all = 0, resident = 0, of_files = 0; // pages
+  if (!(in >> all >> resident >> of_files) || of_files > resident)
+    return 0;
+  return (resident - of_files) * static_cast<uint64_t>(::getpagesize());
 }
 
 } // namespace millrace::confined

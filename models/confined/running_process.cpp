@@ -37,6 +37,8 @@ long threads_of_pools() {
 result<file_descriptor> running_process::enter(const life_order& how,
                                                size_t threads) {
   std::lock_guard guard{mutex_};
+  if (how.on_gpu != 0 && stages_ == 0)
+    most_memory_ = how.memory;
   if (shared_)
     return add_guest(how, threads);
   ++stages_;
@@ -100,6 +102,12 @@ bool running_process::is_crowded() {
          > threads_of_pools() + static_cast<long>(threads_);
 }
 
+bool running_process::has_too_much_memory() {
+  std::lock_guard guard{mutex_};
+  return most_memory_ != UINT64_MAX
+         && private_bytes_of(child_.id) > most_memory_;
+}
+
 void running_process::close() {
   std::lock_guard guard{mutex_};
   is_closed_ = true;
@@ -134,6 +142,8 @@ std::string_view process_watch::look() {
   stopped_ = at_.is_stopped() ? stopped_ + 1 : 0;
   if (stopped_ == stopped_looks)
     return "was stopped by a signal, and was ended";
+  if (at_.has_too_much_memory())
+    return "took more memory than process_memory, and was ended";
   return at_.is_crowded() ? "had too many threads, and was ended" : by_itself;
 }
 

@@ -53,6 +53,10 @@ public:
   /// Whether it has more threads than LibTorch might start for its stages.
   bool is_crowded();
 
+  /// Whether it has more memory than it may take, where the system does not see
+  /// to that: see confine().
+  bool has_too_much_memory();
+
   /// By a signal.
   bool is_stopped() const { return look_at(child_.id).stopped; }
 
@@ -81,7 +85,8 @@ private:
   size_t stages_ = 0;    ///< guarded; that have not left
   size_t threads_ = 0;   ///< guarded; of all that are there
   uint64_t limit_ = 0;   ///< guarded; of its address space: the first one's
-  uint64_t memory_ = 0;  ///< guarded; of that, what guests may take
+  uint64_t most_memory_ = UINT64_MAX; ///< guarded; likewise, with a GPU
+  uint64_t memory_ = 0;       ///< guarded; of that, what guests may take
   std::vector<guest> guests_; ///< guarded
   // All of them guarded:
   bool is_closed_ = false;

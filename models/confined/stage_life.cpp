@@ -240,12 +240,19 @@ private:
     });
   }
 
+  /// How far the lanes are, which may outlive what began them.
+  struct start {
+    explicit start(std::ptrdiff_t lanes) : left(lanes) {}
+    std::latch left;
+    std::mutex mutex;
+    result<void> outcome; ///< guarded
+  };
+
   /// Each lane pays its own first calls before it serves, unless that was done
   /// aside.
   result<void> start_lanes() {
-    std::latch warm{static_cast<std::ptrdiff_t>(ends_.size())};
-    std::mutex mutex;
-    result<void> outcome;
+    auto all =
+      std::make_shared<start>(static_cast<std::ptrdiff_t>(ends_.size()));
     // All there is room for, or none: their jobs know these by where they are.
     for (size_t i = 0; i < ends_.size(); ++i)
       threads_.push_back(
@@ -254,13 +261,13 @@ private:
       auto& to = *threads_[i];
       auto mine = std::make_shared<lane>(
         std::move(ends_[i]), order_.on_gpu != 0 ? runner_->gpus() : nullptr);
-      to.post([&, mine] {
+      to.post([this, all] {
         runner_->enter_thread(static_cast<int>(order_.threads));
         auto done = order_.in_background == 0 ? warm_up_here() : result<void>{};
-        std::lock_guard guard{mutex};
+        std::lock_guard guard{all->mutex};
         if (!done)
-          outcome = std::move(done);
-        warm.count_down();
+          all->outcome = std::move(done);
+        all->left.count_down();
       });
       to.post([this, mine] {
         mine->serve([this](auto& inputs, uint64_t* peak, output_room* room) {
@@ -269,9 +276,9 @@ private:
         });
       });
     }
-    warm.wait();
-    std::lock_guard guard{mutex};
-    return outcome;
+    all->left.wait();
+    std::lock_guard guard{all->mutex};
+    return all->outcome;
   }
 
   process_ground& ground_;

@@ -94,6 +94,7 @@ public:
   virtual result<void> open(const gpu_place& x) = 0;
 
   /// Has GPUs copy from and to this memory by themselves, until it is unpinned.
+  /// Errors: as a run's on a GPU.
   virtual result<void> pin(const void* begin, size_t bytes) = 0;
   virtual void unpin(const void* begin) = 0;
 

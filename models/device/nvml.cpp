@@ -135,28 +135,25 @@ gpu_readings read_gpus() {
                  "no GPU is known to NVIDIA's management library"
                  " (libnvidia-ml.so.1, which comes with the driver)",
                  {}};
-  std::vector<nvml_device> all;
-  std::vector<std::string> uuids;
-  for (unsigned i = 0; i < n; ++i) {
-    char uuid[96] = {};
-    if (nvml_device x = nullptr;
-        api->handle(i, &x) == nvml_success
-        && api->uuid(x, uuid, sizeof uuid) == nvml_success) {
-      all.push_back(x);
-      uuids.emplace_back(uuid);
+  std::vector<gpu_reading> all(n); // one that cannot be read keeps its place
+  std::vector<std::string> uuids(n);
+  for (unsigned i = 0; i < n; ++i)
+    if (nvml_device x = nullptr; api->handle(i, &x) == nvml_success) {
+      all[i] = read_one(*api, x);
+      char uuid[96] = {};
+      if (api->uuid(x, uuid, sizeof uuid) == nvml_success)
+        uuids[i] = uuid;
     }
-  }
+  auto* said = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (said == nullptr)
+    return all;
   std::vector<gpu_reading> out;
-  if (auto* said = std::getenv("CUDA_VISIBLE_DEVICES"))
-    for (auto i : visible_gpus(said, uuids))
-      out.push_back(read_one(*api, all[i]));
-  else
-    for (auto x : all)
-      out.push_back(read_one(*api, x));
+  for (auto i : visible_gpus(said, uuids))
+    out.push_back(all[i]);
   if (out.empty())
     return error{ec::unavailable,
-                 "CUDA_VISIBLE_DEVICES leaves no GPU of "
-                   + std::to_string(all.size()),
+                 "CUDA_VISIBLE_DEVICES, " + shown(said) + ", leaves none of "
+                   + std::to_string(all.size()) + " GPU(s)",
                  {}};
   return out;
 }

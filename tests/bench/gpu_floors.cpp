@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// \file
-/// usage: gpu_floors copy
-///        gpu_floors [once] FILE I64|F32 SIZE...
+/// usage: gpu_floors GPU copy
+///        gpu_floors GPU [once] FILE I64|F32 SIZE...
 ///
 /// What `bench gpu` is held against: LibTorch by itself, in as few lines as it
 /// takes. Prints how many bytes a second a page-locked copy to the GPU moves;
@@ -15,11 +15,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include <torch/script.h>
 #include <torch/torch.h>
+
+#include <c10/cuda/CUDAFunctions.h>
 
 #include <cuda_profiler_api.h>
 
@@ -58,6 +61,11 @@ double copy_rate() {
 } // namespace
 
 int main(int n, char** argument) {
+  if (n > 1) { // which torch::kCUDA means from then on
+    c10::cuda::set_device(
+      static_cast<c10::DeviceIndex>(std::atoi(argument[1])));
+    --n, ++argument;
+  }
   if (n == 2 && std::string{argument[1]} == "copy")
     return std::printf("%.6e\n", copy_rate()), 0;
   auto once = n > 1 && std::string{argument[1]} == "once";
@@ -65,7 +73,7 @@ int main(int n, char** argument) {
     --n, ++argument;
   if (n < 4) {
     std::fprintf(stderr,
-                 "usage: gpu_floors copy | [once] FILE I64|F32 SIZE...\n");
+                 "usage: gpu_floors GPU copy | [once] FILE I64|F32 SIZE...\n");
     return 2;
   }
   c10::InferenceMode only_inference;

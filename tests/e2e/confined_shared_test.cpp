@@ -26,6 +26,13 @@ confined_model make(const std::shared_ptr<process_ground>& in,
   return confined_model{in, verified(name), lanes};
 }
 
+std::shared_ptr<process_ground> with_fake_gpus(bool shared) {
+  ::setenv("MILLRACE_BACKEND", FAKE_GPU_BACKEND, 1);
+  auto out = std::make_shared<process_ground>(shared, true);
+  ::unsetenv("MILLRACE_BACKEND");
+  return out;
+}
+
 bool within(nanoseconds most, const std::function<bool()>& done) {
   for (auto until = steady_now() + most; steady_now() < until;
        std::this_thread::yield())
@@ -56,9 +63,7 @@ TEST_CASE("P24, shared process: each stage computes its own, in one process") {
 
 TEST_CASE("P24, shared process: a GPU knows no memory of who has left") {
   auto content = verified("identity");
-  ::setenv("MILLRACE_BACKEND", FAKE_GPU_BACKEND, 1);
-  auto ground = std::make_shared<process_ground>(true, true);
-  ::unsetenv("MILLRACE_BACKEND");
+  auto ground = with_fake_gpus(true);
   auto make = [&] {
     return std::make_unique<confined_model>(ground, content, 1, 20s, false,
                                             gpu_place{});
@@ -71,6 +76,25 @@ TEST_CASE("P24, shared process: a GPU knows no memory of who has left") {
     auto y = goes->run(floats({1, 4}));
     INFO(why(y));
     CHECK(y);
+  }
+}
+
+TEST_CASE("P14: a process with a GPU that takes more memory than it may is"
+          " ended, and says so") {
+  constexpr float keeps_64_mib = 1004, takes_a_second = 1003;
+  for (auto shared : {false, true}) {
+    auto content = verified("identity");
+    auto ground = with_fake_gpus(shared);
+    ground->memory = {400 << 20};
+    confined_model model{ground, content, 1, 20s, false, gpu_place{}};
+    model.ready();
+    for (int i = 0; i < 3; ++i)
+      CHECK(model.run(floats({1, 4}, keeps_64_mib)));
+    CHECK(model.run(floats({1, 4}, takes_a_second))); // and nobody minds
+    for (int i = 0; i < 6; ++i)
+      static_cast<void>(model.run(floats({1, 4}, keeps_64_mib)));
+    CHECK(model.loss().text.find("more memory than process_memory")
+          != std::string::npos);
   }
 }
 

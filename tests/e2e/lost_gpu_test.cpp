@@ -108,6 +108,14 @@ TEST_CASE(
   auto gateway = c->start_and_meet(2);
   auto culprit = c->connect_client();
   gateway.submit(ask_with("lasting", takes_a_second), 10s);
+  auto operators = c->connect_operator("front");
+  REQUIRE(eventually(
+    [&] {
+      auto x =
+        operators.ask<queue_status>("front/router/lasting.1", get_queue{});
+      return x && x->running == 1;
+    },
+    10s));
   CHECK(status_of(culprit, "identity", loses_context) == ec::poison);
   auto x = gateway.receive(10s);
   REQUIRE(x);

@@ -33,6 +33,7 @@ struct process_ground {
 
   confined::template_process parent;
   confined::process_source processes;
+  byte_count memory{uint64_t{2} << 30}; ///< of each stage that is made
 };
 
 /// A stage in a process, and what is told of it.
@@ -57,7 +58,7 @@ public:
     settings.last_layer = 1;
     settings.max_batch = 4;
     settings.lanes = lanes;
-    settings.memory = {uint64_t{2} << 30};
+    settings.memory = ground_->memory;
     settings.load_limit = load_limit;
     settings.in_background = in_background;
     settings.gpu = gpu;

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <string>
 
 #include <time.h>
 
@@ -25,12 +26,15 @@ namespace {
 
 /// What the first number says.
 constexpr float lose_context = 1000, no_memory = 1001, hang = 1002,
-                take_a_second = 1003;
+                take_a_second = 1003, keep_memory = 1004;
 
 constexpr int gpus = 2;
 
 /// Of this process, by GPU; without one it has the first.
 std::atomic<bool> is_lost[gpus];
+
+/// By batches of some models, for good.
+auto* const kept = new std::map<size_t, std::string>;
 
 std::mutex pins_mutex;
 std::map<uintptr_t, uint64_t> pins; ///< guarded; bytes by where they begin
@@ -85,6 +89,8 @@ int run(millrace_stage* stage, const millrace_tensor* inputs, uint32_t,
     return fail_for_good(stage->gpu, failed);
   if (first == no_memory)
     return fail(failed, millrace_no_memory, "CUDA out of memory");
+  if (first == keep_memory)
+    (*kept)[kept->size()].assign(64 << 20, 1);
   auto steps = first == hang ? -1 : first == take_a_second ? 1000 : 0;
   for (auto left = steps; left != 0; --left) {
     timespec pause{0, 1'000'000}; // as one waits for a kernel

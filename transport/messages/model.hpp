@@ -115,8 +115,9 @@ struct model_settings {
            " background; once each device with a part has a whole copy these"
            " serve alone, and those beyond replicas make way for others"},
       note{"id or kind of the device they go to; default: any"},
-      note{"part of the device each may use, where a device can be shared by"
-           " parts (cpu cannot; emulated ones take longer); 0: all of it",
+      note{"part of the device each may use, where it is shared by parts (on a"
+           " GPU partitions and mps; emulated ones take longer); where all want"
+           " more than there is several have the same; 0: all of it",
            0, 1},
       note{"threads of one execution", 1, 256},
       note{"somebody vouches for its code: it may run in threads of nodes, and"

@@ -130,11 +130,14 @@ int open_gpu(const millrace_place* place, millrace_error* failed) {
 }
 
 int pin(void* begin, uint64_t bytes, millrace_error* failed) {
-  return guarded(failed, [&] {
-    check(cudaHostRegister(begin, bytes, cudaHostRegisterPortable),
-          "page-locking memory");
-    pinned_memory().add(begin, bytes);
-  });
+  return guarded(
+    failed,
+    [&] {
+      check(cudaHostRegister(begin, bytes, cudaHostRegisterPortable),
+            "page-locking memory");
+      pinned_memory().add(begin, bytes);
+    },
+    gpu_failure_kind);
 }
 
 void unpin(void* begin) {

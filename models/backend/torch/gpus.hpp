@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "models/device/cuda/idle.hpp"
 #include "models/device/cuda/partition.hpp"
 #include "models/device/cuda/pinned_ranges.hpp"
 #include "models/device/cuda/turns.hpp"

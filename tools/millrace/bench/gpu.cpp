@@ -57,7 +57,7 @@ private:
     paired found;
     auto bytes = x->content->info.weights.bytes;
     for (int i = 0; i < on_.options().rounds + 1; ++i) {
-      auto bare = gpu_ground::ask_bare({"copy"});
+      auto bare = on_.ask_bare({"copy"});
       if (!bare)
         return bare.failure();
       auto stage =
@@ -235,13 +235,17 @@ private:
     return done ? note_reading(*x, variants.back()) : done;
   }
 
-  /// What the driver says of the GPU when that has just run for two seconds.
+  /// What the driver says of the GPU, if it does, when that has just run for
+  /// two seconds.
   result<void> note_reading(const workload& x, const variant& v) {
     auto rate = v.on->rate(v.id, x.inputs, 4, 2s);
+    if (!rate)
+      return rate.failure();
     auto all = read_gpus();
-    if (!all || !rate)
-      return all ? rate.failure() : all.failure();
-    auto& now = all->at(static_cast<size_t>(on_.options().gpu));
+    auto number = static_cast<size_t>(on_.options().gpu);
+    if (!all || number >= all->size())
+      return {};
+    auto& now = (*all)[number];
     auto add = [&](const char* what, double value, const char* unit,
                    double most) {
       on_.add({std::string{"after that, "} + what, value, unit, most, "at most",
@@ -292,6 +296,15 @@ private:
                + std::string{to_string(where)},
              *after / 1e6, "MB", before / 1e6, "after the first one",
              *after / before});
+    constexpr double one_time = 16
+                                << 20; // a thousandth of it in each, and less
+    if (*after + one_time < before)
+      return error{
+        ec::internal,
+        "the GPU has " + format_bytes(static_cast<uint64_t>(before - *after))
+          + " less than before, after " + std::to_string(on_.options().cycles)
+          + " loads and unloads",
+        {}};
     return {};
   }
 

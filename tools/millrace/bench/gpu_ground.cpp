@@ -63,15 +63,15 @@ gpu_ground::device(isolation_mode where, gpu_place how, uint32_t lanes) const {
 }
 
 result<std::vector<double>>
-gpu_ground::ask_bare(const std::vector<std::string>& arguments) {
+gpu_ground::ask_bare(std::vector<std::string> arguments) const {
   auto program = program_folder() + "/gpu_floors";
+  arguments.insert(arguments.begin(), std::to_string(options_.gpu));
   std::istringstream in{child{arguments, program}.wait()};
   std::vector<double> out;
   for (double x = 0; in >> x;)
     out.push_back(x);
   if (out.empty())
-    return error{
-      ec::unavailable, program + ": cannot run " + arguments.front(), {}};
+    return error{ec::unavailable, program + ": cannot run " + arguments[1], {}};
   return out;
 }
 

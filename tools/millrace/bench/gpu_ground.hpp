@@ -52,9 +52,9 @@ public:
   result<std::unique_ptr<measured_device>>
   device(isolation_mode where, gpu_place how, uint32_t lanes = 3) const;
 
-  /// What the bare program prints for these. Errors: unavailable.
-  static result<std::vector<double>>
-  ask_bare(const std::vector<std::string>& arguments);
+  /// What the bare program prints for these, on that GPU. Errors: unavailable.
+  result<std::vector<double>>
+  ask_bare(std::vector<std::string> arguments) const;
   result<bare_call> call_bare(const workload& x) const;
 
   /// As the catalogue has it: h200 of "NVIDIA H200", v100 of
