@@ -144,7 +144,9 @@ std::string_view process_watch::look() {
     return "was stopped by a signal, and was ended";
   if (at_.has_too_much_memory())
     return "took more memory than process_memory, and was ended";
-  return at_.is_crowded() ? "had too many threads, and was ended" : by_itself;
+  if (at_.is_crowded())
+    return "had too many threads, and was ended";
+  return {};
 }
 
 void process_source::suspect(const std::string& stage) {

@@ -12,6 +12,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include <time.h>
 
@@ -33,11 +34,9 @@ constexpr int gpus = 2;
 /// Of this process, by GPU; without one it has the first.
 std::atomic<bool> is_lost[gpus];
 
-/// By batches of some models, for good.
-auto* const kept = new std::map<size_t, std::string>;
-
-std::mutex pins_mutex;
+std::mutex mutex;
 std::map<uintptr_t, uint64_t> pins; ///< guarded; bytes by where they begin
+auto* const kept = new std::vector<std::string>; ///< guarded; for good
 
 int fail(millrace_error* failed, int kind, const char* why) {
   failed->kind = kind;
@@ -89,8 +88,10 @@ int run(millrace_stage* stage, const millrace_tensor* inputs, uint32_t,
     return fail_for_good(stage->gpu, failed);
   if (first == no_memory)
     return fail(failed, millrace_no_memory, "CUDA out of memory");
-  if (first == keep_memory)
-    (*kept)[kept->size()].assign(64 << 20, 1);
+  if (first == keep_memory) {
+    std::lock_guard guard{mutex};
+    kept->emplace_back(64 << 20, 'x');
+  }
   auto steps = first == hang ? -1 : first == take_a_second ? 1000 : 0;
   for (auto left = steps; left != 0; --left) {
     timespec pause{0, 1'000'000}; // as one waits for a kernel
@@ -138,7 +139,7 @@ int open(const millrace_place* place, millrace_error* failed) {
 /// whatever is mapped there by then.
 int pin(void* begin, uint64_t bytes, millrace_error* failed) {
   auto first = reinterpret_cast<uintptr_t>(begin);
-  std::lock_guard guard{pins_mutex};
+  std::lock_guard guard{mutex};
   for (auto& [at, size] : pins)
     if (first < at + size && at < first + bytes)
       return fail(failed, millrace_failed, "it is page-locked already");
@@ -147,7 +148,7 @@ int pin(void* begin, uint64_t bytes, millrace_error* failed) {
 }
 
 void unpin(void* begin) {
-  std::lock_guard guard{pins_mutex};
+  std::lock_guard guard{mutex};
   pins.erase(reinterpret_cast<uintptr_t>(begin));
 }
 

@@ -5,8 +5,6 @@
 #include <cstddef>
 #include <iterator>
 #include <map>
-#include <utility>
-#include <vector>
 
 namespace millrace::cuda {
 
@@ -19,23 +17,10 @@ public:
   }
 
   /// Deals so with those that lie in [begin, end), in order, each from where to
-  /// where: they are missing no more. Where that throws, what is left stays so.
+  /// where: then it is missing no more. Where that throws, it and those behind
+  /// it are still.
   template <class F>
   void deal_with(size_t begin, size_t end, F how) {
-    auto all = take(begin, end);
-    for (auto i = all.begin(); i != all.end(); ++i)
-      try {
-        how(i->first, i->second);
-      } catch (...) {
-        for (; i != all.end(); ++i)
-          add(i->first, i->second);
-        throw;
-      }
-  }
-
-  /// Those that lie in [begin, end), in order: they are missing no more.
-  std::vector<std::pair<size_t, size_t>> take(size_t begin, size_t end) {
-    std::vector<std::pair<size_t, size_t>> out;
     auto i = all_.upper_bound(begin);
     if (i != all_.begin())
       --i;
@@ -46,13 +31,12 @@ public:
         ++i;
         continue;
       }
-      out.emplace_back(from, to);
+      how(from, to);
       i = all_.erase(i);
       add(first, from);
       if (to < last)
         i = std::next(all_.emplace(to, last).first);
     }
-    return out;
   }
 
 private:

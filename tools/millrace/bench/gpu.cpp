@@ -296,9 +296,8 @@ private:
                + std::string{to_string(where)},
              *after / 1e6, "MB", before / 1e6, "after the first one",
              *after / before});
-    constexpr double one_time = 16
-                                << 20; // a thousandth of it in each, and less
-    if (*after + one_time < before)
+    constexpr double not_each_time = 16'000'000;
+    if (*after + not_each_time < before)
       return error{
         ec::internal,
         "the GPU has " + format_bytes(static_cast<uint64_t>(before - *after))
