@@ -139,6 +139,7 @@ TEST_CASE(
   REQUIRE(status->troubles.size() == 1);
   INFO(status->troubles[0]);
   CHECK(status->troubles[0].find("device cuda0 is out of service: ") == 0);
+  CHECK(status->unusable == std::vector<std::string>{"cuda0"});
 }
 
 TEST_CASE("P24: too little memory of a GPU is an error for that request only") {

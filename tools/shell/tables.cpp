@@ -29,6 +29,11 @@ std::vector<std::string> troubles(const chain_list& x) {
 
 } // namespace
 
+bool is_usable(const node_status& x, const std::string& device) {
+  return std::find(x.unusable.begin(), x.unusable.end(), device)
+         == x.unusable.end();
+}
+
 size_t count_ready(const node_status& x) {
   return static_cast<size_t>(
     std::count_if(x.replicas.begin(), x.replicas.end(),
@@ -137,7 +142,9 @@ table device_table(const cluster_status& x) {
       auto u = usage_of(x, n.node.name, &node_load::devices,
                         &device_usage::device, d.id);
       rows.push_back({d.id, n.node.name, d.kind, std::to_string(d.lanes),
-                      u ? fixed(100 * u->busy, 0) + " %" : "-",
+                      !is_usable(n, d.id) ? "unusable"
+                      : u                 ? fixed(100 * u->busy, 0) + " %"
+                                          : "-",
                       u ? fixed(u->batches_per_second, 0) : "-",
                       u ? std::to_string(u->waiting) : "-",
                       u ? format_bytes(u->memory) : "-",

@@ -9,6 +9,9 @@
 
 namespace millrace {
 
+/// Whether something can run on that device of its.
+bool is_usable(const node_status& x, const std::string& device);
+
 /// How many of its replicas can be used.
 size_t count_ready(const node_status& x);
 

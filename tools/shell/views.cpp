@@ -93,6 +93,7 @@ int show_devices(shell& in, const arguments&) {
                           &device_usage::device, d.id);
         out.push_back(json{{"node", n.node.name},
                            {"device", to_json(d)},
+                           {"usable", is_usable(n, d.id)},
                            {"usage", u ? to_json(*u) : json{}}});
       }
     return json{{"devices", out}};

@@ -218,8 +218,9 @@ struct node_status {
   std::vector<actor_info> actors;
   std::vector<model_info> models;
   std::vector<std::string> troubles; ///< to see to, while it works on
+  std::vector<std::string> unusable; ///< devices that are out of service
   MILLRACE_FIELDS(node_status, node, state, reason, uptime, devices, replicas,
-                  actors, models, troubles)
+                  actors, models, troubles, unusable)
 };
 
 struct get_models {
