@@ -204,6 +204,15 @@ private:
       expect("device (or thread)");
     if (sharing == gpu_sharing::mps && in_one)
       expect("process");
+    auto waits_for_others =
+      d.isolation == isolation_mode::device && sharing == gpu_sharing::time;
+    if (d.cuda.pipelined
+        && (d.isolation == isolation_mode::thread || waits_for_others))
+      refuse(where + ".cuda.pipelined",
+             "found true beside isolation: "
+               + std::string{to_string(d.isolation)}
+               + ", expected process, or one for all with sharing: streams or"
+                 " partitions");
   }
 
   cluster_config& x_;

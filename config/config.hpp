@@ -35,7 +35,9 @@ struct cuda_config {
   bool streaming = true;
   bool graphs = true;
   gpu_parameters parameters = gpu_parameters::device;
-  MILLRACE_FIELDS(cuda_config, gpu, sharing, streaming, graphs, parameters)
+  bool pipelined = false;
+  MILLRACE_FIELDS(cuda_config, gpu, sharing, streaming, graphs, parameters,
+                  pipelined)
   static constexpr auto notes() {
     return std::array{
       note{
@@ -53,7 +55,11 @@ struct cuda_config {
       note{
         "where models' parameters lie: device, in the GPU's memory; host, for"
         " models larger than that or hardly used: each pass reads them over"
-        " the bus, and a replica has its own page-locked copy of them"}};
+        " the bus, and a replica has its own page-locked copy of them"},
+      note{"a replica's first pass, its warm-up, begins while its parameters"
+           " still come, and each layer waits for its own: it is ready sooner,"
+           " by what that pass takes (not in threads of the node, nor with"
+           " sharing: time in one process for all)"}};
   }
 };
 

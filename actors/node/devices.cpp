@@ -26,7 +26,8 @@ result<device_maker> make_devices_of(const cluster_config& config) {
                                  .sharing = d.cuda.sharing,
                                  .streaming = d.cuda.streaming,
                                  .graphs = d.cuda.graphs,
-                                 .parameters = d.cuda.parameters};
+                                 .parameters = d.cuda.parameters,
+                                 .pipelined = d.cuda.pipelined};
       return make_backend_device(describe(d), settings, to);
     }};
 }

@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-#define MILLRACE_BACKEND_ABI 10
+#define MILLRACE_BACKEND_ABI 11
 #define MILLRACE_MAX_RANK 8
 
 typedef struct millrace_tensor {
@@ -113,6 +113,7 @@ typedef struct millrace_place {
   int32_t streaming; /* inputs are copied while other passes compute */
   int32_t graphs;    /* passes of known shapes are recorded, and replayed */
   int32_t on_host;   /* parameters stay there, and are read over the bus */
+  int32_t by_mps;    /* processes share it by NVIDIA's MPS, or open() fails */
 } millrace_place;
 
 typedef struct millrace_gpu {
@@ -152,9 +153,12 @@ typedef struct millrace_gpu_calls {
   int (*pin)(void* begin, uint64_t bytes, millrace_error* failed);
   void (*unpin)(void* begin);
   /* These bytes of the parameters can be read, or all (null): what of them was
-   * not copied yet is. All of it before the first run; one call at a time. */
+   * not copied yet is, one call at a time. A run that comes before has each
+   * layer wait for its own. */
   int (*arrive)(millrace_stage* stage, const void* begin, uint64_t bytes,
                 millrace_error* failed);
+  /* What has not arrived never will: runs that wait for it fail. */
+  void (*give_up)(millrace_stage* stage);
   /* Bytes of the GPU's memory that a stage takes: its parameters, and what has
    * been kept for its passes so far, as far as that can be told. */
   uint64_t (*memory)(const millrace_stage* stage);

@@ -83,6 +83,11 @@ public:
     return {};
   }
 
+  void give_up_parameters() override {
+    if (on_gpu_)
+      api_->gpu->give_up(stage_);
+  }
+
   byte_count memory() const override {
     return {on_gpu_ ? api_->gpu->memory(stage_) : 0};
   }
@@ -263,8 +268,13 @@ public:
                      ? millrace_partitioned
                    : x.sharing == gpu_sharing::partitions ? millrace_beside
                                                           : millrace_in_turn;
-    return {x.gpu,       sharing,  x.share,
-            x.streaming, x.graphs, x.parameters == gpu_parameters::host};
+    return {x.gpu,
+            sharing,
+            x.share,
+            x.streaming,
+            x.graphs,
+            x.parameters == gpu_parameters::host,
+            x.sharing == gpu_sharing::mps};
   }
 
 private:

@@ -56,12 +56,16 @@ public:
   virtual bool depends_on_values() const = 0;
 
   /// These of the weights can be read, or all: they are copied if they are to
-  /// lie elsewhere, once. All of them before the first run; one call at a time.
+  /// lie elsewhere, once, by one call at a time. All of them before the first
+  /// run; on a GPU it may come sooner, for there each layer waits for its own.
   /// Errors: as run.
   virtual result<void> arrive(std::optional<const_bytes> part = {}) {
     static_cast<void>(part);
     return {};
   }
+
+  /// What has not arrived never will: runs that wait for it fail. Any thread.
+  virtual void give_up_parameters() {}
 
   /// What it takes of a GPU: its parameters, and what has been kept for its
   /// passes so far, as far as that can be told.

@@ -14,6 +14,7 @@
 #include "models/confined/confinement.hpp"
 #include "models/confined/lane.hpp"
 #include "models/confined/parts.hpp"
+#include "models/crossing.hpp"
 #include "models/device/warm_up.hpp"
 #include "runtime/worker_thread.hpp"
 #include "runtime/yaml_record.hpp"
@@ -101,6 +102,11 @@ public:
       life_(life),
       order_(order) {}
 
+  ~stage_life() {
+    if (stage_) // or lanes would wait for what will not come
+      stage_->give_up_parameters();
+  }
+
   /// Where there is no memory for it, or no thread, it ends before it begins.
   void live(std::vector<file_descriptor> files) {
     load_answer answer;
@@ -117,6 +123,8 @@ private:
   void load_and_serve(std::vector<file_descriptor> files, load_answer& answer) {
     if (!tell(load(std::move(files), answer), answer))
       return;
+    start_threads();
+    begin_warm_up();
     life_order next;
     while (receive_record(life_, next) == received::record
            && next.what == life_order::part)
@@ -157,7 +165,7 @@ private:
     if (!runner)
       return runner.failure();
     runner_ = std::move(*runner);
-    runner_->enter_thread(static_cast<int>(order_.threads));
+    enter_thread();
     content_ = std::make_shared<const bundle>(std::move(*content));
     if (order_.in_background != 0)
       aside_.emplace("load", thread_priority::least);
@@ -175,7 +183,7 @@ private:
       return job();
     std::promise<result<void>> outcome;
     aside_->post([&] {
-      runner_->enter_thread(static_cast<int>(order_.threads));
+      enter_thread();
       outcome.set_value(job());
     });
     return outcome.get_future().get();
@@ -216,6 +224,25 @@ private:
     return done;
   }
 
+  /// Where that is wanted: on each lane a pass that waits for its parameters,
+  /// layer by layer. What fails of it fails again when all is there.
+  void begin_warm_up() {
+    if (order_.on_gpu == 0 || !order_.place.pipelined || order_.max_batch == 0
+        || order_.in_background != 0)
+      return;
+    for (auto& x : threads_)
+      x->post([this] {
+        enter_thread();
+        if (auto row = zeros_across(content_->info, order_.first_layer, 1))
+          static_cast<void>(
+            where_memory_ends([&] { return stage_->run(*row); }));
+      });
+  }
+
+  void enter_thread() {
+    runner_->enter_thread(static_cast<int>(order_.threads));
+  }
+
   /// Others in this process may go on without it.
   template <class F>
   static auto where_memory_ends(F f) -> decltype(f()) {
@@ -240,6 +267,13 @@ private:
     });
   }
 
+  /// A lane's each: all that there is room for, or none.
+  void start_threads() {
+    for (size_t i = 0; i < ends_.size(); ++i)
+      threads_.push_back(
+        std::make_unique<worker_thread>("lane." + std::to_string(i)));
+  }
+
   /// How far the lanes are, which may outlive what began them.
   struct start {
     explicit start(std::ptrdiff_t lanes) : left(lanes) {}
@@ -253,16 +287,12 @@ private:
   result<void> start_lanes() {
     auto all =
       std::make_shared<start>(static_cast<std::ptrdiff_t>(ends_.size()));
-    // All there is room for, or none: their jobs know these by where they are.
-    for (size_t i = 0; i < ends_.size(); ++i)
-      threads_.push_back(
-        std::make_unique<worker_thread>("lane." + std::to_string(i)));
     for (size_t i = 0; i < ends_.size(); ++i) {
       auto& to = *threads_[i];
       auto mine = std::make_shared<lane>(
         std::move(ends_[i]), order_.on_gpu != 0 ? runner_->gpus() : nullptr);
       to.post([this, all] {
-        runner_->enter_thread(static_cast<int>(order_.threads));
+        enter_thread();
         auto done = order_.in_background == 0 ? warm_up_here() : result<void>{};
         std::lock_guard guard{all->mutex};
         if (!done)

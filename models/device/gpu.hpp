@@ -49,6 +49,9 @@ struct gpu_place {
   bool streaming = true; ///< inputs are copied while other batches compute
   bool graphs = true; ///< batches of shapes seen before are recorded, replayed
   gpu_parameters parameters = gpu_parameters::device;
+  /// In a process: a first pass begins before all parameters are there, and
+  /// each layer waits for its own.
+  bool pipelined = false;
 };
 
 /// What is asked of a GPU: what one multiprocessor takes, and memory.

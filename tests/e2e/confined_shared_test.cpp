@@ -79,6 +79,51 @@ TEST_CASE("P24, shared process: a GPU knows no memory of who has left") {
   }
 }
 
+TEST_CASE("a GPU's first pass begins before all parameters are there, where"
+          " that is wanted") {
+  auto content = std::make_shared<bundle>(*verified("identity"));
+  content->info.layers[0].name = "awaits_a_pass";
+  gpu_place place{.sharing = gpu_sharing::streams};
+  place.pipelined = true;
+  for (auto shared : {false, true}) {
+    confined_model model{with_fake_gpus(shared), content, 2, 20s, false, place};
+    model.ready();
+    CHECK(model.run(floats({1, 4})));
+  }
+}
+
+TEST_CASE("P24, shared process: a pass whose parameters never come holds up"
+          " nobody") {
+  auto ground = with_fake_gpus(true);
+  gpu_place place{.sharing = gpu_sharing::streams};
+  place.pipelined = true;
+  auto content = verified("identity");
+  confined_model stays{ground, content, 1, 20s, false, place};
+  stays.ready();
+  auto process = stays.process();
+  auto threads = [&] { return confined::look_at(process).threads; };
+  auto before = threads();
+  confined::stage_settings settings;
+  settings.content = content;
+  settings.last_layer = 1;
+  settings.max_batch = 1;
+  settings.memory = ground->memory;
+  settings.load_limit = 20s;
+  settings.gpu = place;
+  settings.arriving = true;
+  std::promise<result<confined::load_times>> loaded;
+  auto never = confined::make_confined_stage(
+    ground->processes, settings,
+    {[&](auto x) { loaded.set_value(std::move(x)); }, [](error) {}});
+  CHECK(within(5s, [&] { return threads() > before + 1; })); // it waits
+  never->on_arrival(error{ec::unavailable, "the sender is gone"});
+  auto outcome = loaded.get_future().get();
+  REQUIRE_FALSE(outcome);
+  CHECK(outcome.failure().text.find("the sender is gone") != std::string::npos);
+  CHECK(within(5s, [&] { return threads() == before; }));
+  CHECK(stays.run(floats({1, 4})));
+}
+
 TEST_CASE("P14: a process with a GPU that takes more memory than it may is"
           " ended, and says so") {
   constexpr float keeps_64_mib = 1004, takes_a_second = 1003;

@@ -3,9 +3,12 @@
 /// \file
 /// A backend with two GPUs that are none: whatever the model is, a pass gives
 /// its inputs. The first number of the first input may have a GPU do what real
-/// ones do now and then.
+/// ones do now and then; a layer by the name of "awaits_a_pass" arrives when
+/// its first pass has begun, and not before.
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -19,8 +22,12 @@
 #include "models/backend/abi.h"
 
 struct millrace_stage {
-  int32_t gpu;
-  uint64_t parameter_bytes;
+  int32_t gpu = 0;
+  uint64_t parameter_bytes = 0;
+  bool awaits_a_pass = false;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool has_arrived = false, is_given_up = false, has_begun = false; ///< guarded
 };
 
 namespace {
@@ -63,7 +70,9 @@ int load(const millrace_layer* layers, uint64_t count, const uint32_t*,
   auto gpu = place != nullptr ? place->gpu : 0;
   if (is_lost[gpu])
     return fail_for_good(gpu, failed);
-  *out = new millrace_stage{gpu, 0};
+  *out = new millrace_stage;
+  (*out)->gpu = gpu;
+  (*out)->awaits_a_pass = std::strcmp(layers[0].name, "awaits_a_pass") == 0;
   for (auto* x = layers; x != layers + count; ++x)
     for (uint64_t i = 0; i < x->parameter_count; ++i)
       (*out)->parameter_bytes += x->parameters[i].value.bytes;
@@ -78,9 +87,20 @@ int depends_on_values(const millrace_stage*) {
   return 1;
 }
 
+/// As on a GPU, once there is what it needs.
+bool begin_pass(millrace_stage& x) {
+  std::unique_lock guard{x.mutex};
+  x.has_begun = true;
+  x.changed.notify_all();
+  x.changed.wait(guard, [&] { return x.has_arrived || x.is_given_up; });
+  return x.has_arrived;
+}
+
 int run(millrace_stage* stage, const millrace_tensor* inputs, uint32_t,
         millrace_room*, millrace_tensor* outputs, uint32_t,
         uint32_t* output_count, uint64_t*, millrace_error* failed) {
+  if (!begin_pass(*stage))
+    return fail(failed, millrace_failed, "nothing arrived");
   float first = 0;
   if (inputs[0].bytes >= sizeof first)
     std::memcpy(&first, inputs[0].data, sizeof first);
@@ -152,8 +172,24 @@ void unpin(void* begin) {
   pins.erase(reinterpret_cast<uintptr_t>(begin));
 }
 
-int arrive(millrace_stage* x, const void*, uint64_t, millrace_error* failed) {
-  return is_lost[x->gpu] ? fail_for_good(x->gpu, failed) : 0;
+int arrive(millrace_stage* x, const void* begin, uint64_t,
+           millrace_error* failed) {
+  if (is_lost[x->gpu])
+    return fail_for_good(x->gpu, failed);
+  std::unique_lock guard{x->mutex};
+  if (x->awaits_a_pass
+      && !x->changed.wait_for(guard, std::chrono::seconds{10},
+                              [&] { return x->has_begun; }))
+    return fail(failed, millrace_failed, "no pass has begun");
+  x->has_arrived = begin == nullptr;
+  x->changed.notify_all();
+  return 0;
+}
+
+void give_up(millrace_stage* x) {
+  std::lock_guard guard{x->mutex};
+  x->is_given_up = true;
+  x->changed.notify_all();
 }
 
 uint64_t memory(const millrace_stage* x) {
@@ -165,8 +201,8 @@ int trace(void*, void (*)(void*, const millrace_kernel*),
   return fail(failed, millrace_failed, "it has no kernels");
 }
 
-constexpr millrace_gpu_calls gpu{list,  prepare, open,   pin,
-                                 unpin, arrive,  memory, trace};
+constexpr millrace_gpu_calls gpu{list,   prepare, open,   pin,  unpin,
+                                 arrive, give_up, memory, trace};
 
 constexpr millrace_backend backend{
   MILLRACE_BACKEND_ABI, describe,   enter_thread, load, unload, run,

@@ -4,85 +4,15 @@
 /// On a real GPU; where there is none each test says so and is skipped.
 #include <doctest/doctest.h>
 
-#include <cstdlib>
 #include <future>
 #include <thread>
 
-#include "models/bundle_store.hpp"
-#include "models/device/device.hpp"
 #include "models/kernel_profile.hpp"
-#include "tests/support/builders.hpp"
-#include "tests/support/confined_model.hpp"
-#include "tests/support/eventually.hpp"
-#include "tests/support/why.hpp"
+#include "tests/support/on_gpu.hpp"
 
 using namespace millrace;
 using namespace millrace::test;
 using namespace std::chrono_literals;
-
-namespace {
-
-std::shared_ptr<backend> runner() {
-  auto x = torch_backend(code_trust::full);
-  REQUIRE(x);
-  return *x;
-}
-
-/// Nothing, where there is no GPU.
-std::optional<gpu_info> first_gpu() {
-  auto* gpus = runner()->gpus();
-  auto found = gpus != nullptr ? gpus->list() : std::vector<gpu_info>{};
-  if (found && !found->empty())
-    return found->front();
-  std::puts("no GPU here"); // which the test is known by as skipped
-  return std::nullopt;
-}
-
-std::shared_ptr<const bundle> open(const std::string& name) {
-  auto x = bundle_store{TEST_BUNDLES}.open(name, "", verify::hashes);
-  REQUIRE(x);
-  return std::make_shared<const bundle>(std::move(*x));
-}
-
-/// A model's layers, or some of them, on the first GPU or on the processors.
-std::unique_ptr<loaded_stage> load(const std::string& name,
-                                   const std::optional<gpu_place>& on,
-                                   size_t first = 0, size_t last = 0) {
-  auto content = open(name);
-  auto stage = runner()->load(
-    content, first, last == 0 ? content->info.layers.size() : last, on);
-  INFO(why(stage));
-  REQUIRE(stage);
-  REQUIRE((*stage)->arrive());
-  return std::move(*stage);
-}
-
-std::vector<float> run(loaded_stage& x, const tensor& input) {
-  auto y = x.run({input});
-  INFO(why(y));
-  REQUIRE(y);
-  return values_of((*y)[0]);
-}
-
-bool close(const std::vector<float>& a, const std::vector<float>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](float x, float y) {
-                      return std::abs(x - y) <= 1e-4f * (1 + std::abs(y));
-                    });
-}
-
-tensor zeros(int64_t rows) {
-  std::vector<float> values(static_cast<size_t>(4 * rows));
-  return *tensor::make(dtype::f32, shape{rows, 4}, bytes_of(values));
-}
-
-uint64_t free_memory() {
-  auto x = runner()->gpus()->list();
-  REQUIRE(x);
-  return x->front().free.value;
-}
-
-} // namespace
 
 TEST_CASE("gpu: a model gives there what it gives on the processors") {
   if (!first_gpu())
@@ -115,6 +45,45 @@ TEST_CASE("gpu: a model whose parameters stay on the host gives the same, and"
       CHECK(close(run(*there, x), run(*here, x)));
     }
   }
+}
+
+TEST_CASE("gpu: a pass that begins before the parameters are there has each"
+          " layer wait for its own") {
+  if (!first_gpu())
+    return;
+  auto content = open("residual");
+  auto layers = content->info.layers.size();
+  auto here = load("residual", {});
+  auto x = floats({3, 4});
+  for (auto parameters : {gpu_parameters::device, gpu_parameters::host}) {
+    auto there =
+      runner()->load(content, 0, layers, gpu_place{.parameters = parameters});
+    REQUIRE(there);
+    auto pass = std::async(std::launch::async, [&] { return run(**there, x); });
+    CHECK(pass.wait_for(50ms) == std::future_status::timeout);
+    for (size_t i = layers; i > 0; --i) // the last ones first
+      for (auto& w : weights_of(*content, i - 1, i))
+        REQUIRE((*there)->arrive(w.value.data.view()));
+    CHECK(close(pass.get(), run(*here, x)));
+  }
+}
+
+TEST_CASE("gpu: a pass whose parameters will not come fails") {
+  if (!first_gpu())
+    return;
+  auto content = open("residual");
+  auto there =
+    runner()->load(content, 0, content->info.layers.size(), gpu_place{});
+  REQUIRE(there);
+  auto pass = std::async(std::launch::async, [&] {
+    return (*there)->run({floats({3, 4})});
+  });
+  (*there)->give_up_parameters();
+  auto outcome = pass.get();
+  REQUIRE_FALSE(outcome);
+  CHECK(outcome.failure().text.find("have not all come") != std::string::npos);
+  REQUIRE((*there)->arrive()); // and what was copied after all is used
+  CHECK((*there)->run({floats({3, 4})}));
 }
 
 TEST_CASE("gpu: a batch that is recorded and replayed has its own inputs") {
@@ -273,6 +242,24 @@ TEST_CASE("gpu: what was unloaded gives all its memory back") {
   CHECK(free_memory() == before);
 }
 
+TEST_CASE(
+  "gpu: each of several in a process is said to take what its own passes"
+  " do") {
+  if (!first_gpu())
+    return;
+  for (auto sharing : {gpu_sharing::streams, gpu_sharing::partitions}) {
+    gpu_place place{0, sharing, sharing == gpu_sharing::partitions ? 25. : 0.};
+    auto small = load("affine", place);
+    auto large = load("wide", place); // 80,000 numbers a row
+    run(*small, floats({100, 4}));
+    auto before = small->memory().value;
+    run(*large, floats({100, 4}));
+    CHECK(large->memory().value >= 100 * 80'000 * 4);
+    CHECK(small->memory().value == before);
+    CHECK(before < 100 * 80'000 * 4);
+  }
+}
+
 TEST_CASE("gpu: weights are copied in whatever parts they come, and once") {
   if (!first_gpu())
     return;
@@ -327,166 +314,5 @@ TEST_CASE("IF-48: kernels of a batch are traced, with what they need") {
     CHECK(k.end > k.start);
     CHECK(k.resident > 0);
     CHECK(sm_utilisation(k, *gpu) > 0);
-  }
-}
-
-TEST_CASE("gpu, confined: a process with a GPU computes what a thread does") {
-  if (!first_gpu())
-    return;
-  confined_model model{"affine", gpu_place{}};
-  model.ready();
-  auto here = load("affine", {});
-  for (int64_t rows : {1, 3, 5000, 3, 3, 3, 3, 3}) {
-    auto x = floats({rows, 4});
-    auto y = model.run(x);
-    INFO(why(y));
-    REQUIRE(y);
-    CHECK(close(values_of((*y)[0]), run(*here, x)));
-  }
-}
-
-TEST_CASE("gpu, confined: what ends all use of the GPU ends that process only,"
-          " and says why") {
-  if (!first_gpu())
-    return;
-  auto beside = load("affine", gpu_place{});
-  confined_model model{"lookup", gpu_place{}};
-  model.ready();
-  REQUIRE(model.run(zeros(1)));
-  auto y = model.run(floats({1, 4}, 1000));
-  REQUIRE_FALSE(y);
-  CHECK(y.failure().code == ec::poison);
-  auto why = model.lost();
-  INFO(why);
-  CHECK(why.find("can use its GPU no more") != std::string::npos);
-  CHECK(run(*beside, floats({1, 4})).size() == 2);
-  confined_model next{"lookup", gpu_place{}};
-  next.ready();
-  CHECK(next.run(zeros(1)));
-}
-
-TEST_CASE("P24, gpu: models share a process, each on its part of the GPU, and"
-          " lose it together") {
-  if (!first_gpu())
-    return;
-  for (auto sharing : {gpu_sharing::streams, gpu_sharing::partitions}) {
-    auto share = sharing == gpu_sharing::partitions ? 50. : 0.;
-    gpu_place place{0, sharing, share};
-    auto ground = std::make_shared<process_ground>(true, true);
-    auto make = [&](const std::string& name) {
-      return confined_model{ground, verified(name), 2, 60s, false, place};
-    };
-    auto idle = make("affine");
-    auto culprit = make("lookup");
-    idle.ready();
-    culprit.ready();
-    CHECK(grandchildren_of(::getpid()).size() == 1);
-    auto here = load("affine", {});
-    for (int64_t rows : {1, 64, 1, 1, 1, 1}) {
-      auto x = floats({rows, 4});
-      auto y = idle.run(x);
-      INFO(why(y));
-      REQUIRE(y);
-      CHECK(close(values_of((*y)[0]), run(*here, x)));
-    }
-    REQUIRE(culprit.run(zeros(1)));
-    auto y = culprit.run(floats({1, 4}, 1000));
-    REQUIRE_FALSE(y);
-    CHECK(y.failure().code == ec::poison);
-    for (auto* x : {&culprit, &idle})
-      CHECK(x->loss().code == ec::cancelled); // for nobody knows
-    auto next = make("affine");
-    next.ready();
-    CHECK(next.run(floats({1, 4})));
-  }
-}
-
-TEST_CASE("P24, gpu: what leaves a process that others share gives its memory"
-          " back") {
-  if (!first_gpu())
-    return;
-  auto ground = std::make_shared<process_ground>(true, true);
-  gpu_place place{0, gpu_sharing::streams};
-  auto make = [&](const std::string& name) {
-    return std::make_unique<confined_model>(ground, verified(name), 2, 60s,
-                                            false, place);
-  };
-  auto stays = make("affine");
-  stays->ready();
-  REQUIRE(stays->run(floats({1, 4})));
-  auto cycle = [&] {
-    auto goes = make("ballast");
-    goes->ready();
-    auto y = goes->run(floats({64, 4}));
-    INFO(why(y));
-    REQUIRE(y);
-  };
-  cycle();
-  auto before = free_memory();
-  for (int i = 0; i < 5; ++i)
-    cycle();
-  CHECK(eventually([&] { return free_memory() >= before; }, 5s));
-}
-
-/// Loses this process's GPU: to be run alone, as CTest and tools/gpu-check do.
-TEST_CASE(
-  "P24, gpu alone: a GPU that is lost in threads is said to be of no more"
-  " use") {
-  if (!first_gpu())
-    return;
-  struct : device_listener {
-    void on_loaded(instance_id, result<load_report> x) override {
-      loaded.set_value(static_cast<bool>(x));
-    }
-    void on_lost(instance_id, error) override {}
-    void on_executed(execution_report x) override {
-      executed.set_value(x.outputs ? ec::ok : x.outputs.failure().code);
-    }
-    void on_usable(result<void> x) override {
-      usable.set_value(static_cast<bool>(x));
-    }
-    std::promise<bool> loaded, usable;
-    std::promise<ec> executed;
-  } heard;
-  backend_settings settings;
-  settings.isolation = isolation_mode::thread;
-  settings.gpu = gpu_place{};
-  auto gpu = make_backend_device({"gpu0", "cuda", 2, {}}, settings, heard);
-  REQUIRE(gpu);
-  load_request what;
-  what.instance = 1;
-  what.content = open("lookup");
-  what.last_layer = 1;
-  (*gpu)->load(std::move(what), steady_now());
-  REQUIRE(heard.loaded.get_future().get());
-  execution x;
-  x.instance = 1;
-  x.items = {{floats({1, 4}, 1000)}};
-  (*gpu)->execute(std::move(x), steady_now());
-  CHECK(heard.executed.get_future().get() == ec::poison);
-  CHECK_FALSE(heard.usable.get_future().get());
-}
-
-TEST_CASE("IF-33: a process with a share has so many multiprocessors, and one"
-          " without has all") {
-  auto gpu = first_gpu();
-  if (!gpu)
-    return;
-  auto* mps = std::getenv("MILLRACE_TEST_MPS");
-  if (mps == nullptr) {
-    std::puts("no GPU here that MPS runs for");
-    return;
-  }
-  ::setenv("CUDA_MPS_PIPE_DIRECTORY", mps,
-           1); // which this process did not have
-  auto here = load("affine", {});
-  auto x = floats({64, 4});
-  for (auto share : {0., 25.}) {
-    confined_model model{"affine",
-                         gpu_place{0, gpu_sharing::mps, share, true, true}};
-    model.ready();
-    auto y = model.run(x);
-    REQUIRE(y);
-    CHECK(close(values_of((*y)[0]), run(*here, x)));
   }
 }

@@ -133,6 +133,11 @@ TEST_CASE("IF-31: how a GPU is shared goes with where its models run") {
                      + "\n        cuda: {sharing: mps}\n")
             .find("found mps, which needs isolation: process")
           != std::string::npos);
+  for (std::string where : {"thread", "device"})
+    CHECK(refusal_of("        isolation: " + where
+                     + "\n        cuda: {pipelined: true}\n")
+            .find("cuda.pipelined: found true beside isolation: " + where)
+          != std::string::npos);
   CHECK(refusal("      - type: cpu\n",
                 "      - type: cpu\n        cuda: {gpu: 1}\n")
           .find("cuda: does nothing with cpu; only with cuda")

@@ -261,8 +261,16 @@ TEST_CASE("upload: all bytes arrive, by page-locked memory, whatever their"
       CAPTURE(threads);
       auto to = memory::of_gpu(bytes + 1);
       to.data()[bytes] = 77;
+      size_t told = 0;
+      auto wrong = false;
       to_gpu.copy(to.data(), from.data(), bytes,
-                  {threads, 64 << 10, 4 << 10, 3000});
+                  {threads, 64 << 10, 4 << 10, 3000}, [&](size_t there) {
+                    wrong |= there <= told
+                             || std::memcmp(to.data(), from.data(), there) != 0;
+                    told = there;
+                  });
+      CHECK_FALSE(wrong);
+      CHECK(told == bytes);
       CHECK(std::memcmp(to.data(), from.data(), bytes) == 0);
       CHECK(to.data()[bytes] == 77);
     }

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <future>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -18,6 +19,7 @@
 #include "models/device/cuda/upload.hpp"
 
 using namespace millrace::cuda;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -190,15 +192,15 @@ namespace {
 using ranges = std::vector<std::pair<size_t, size_t>>;
 
 ranges take(missing_ranges& from, size_t begin, size_t end) {
-  ranges out;
-  from.deal_with(begin, end,
-                 [&](size_t x, size_t y) { out.emplace_back(x, y); });
+  auto out = from.within(begin, end);
+  for (auto [x, y] : out)
+    from.remove(x, y);
   return out;
 }
 
 } // namespace
 
-TEST_CASE("missing ranges: what is dealt with is missing no more, once") {
+TEST_CASE("missing ranges: what has come is missing no more, once") {
   missing_ranges all;
   all.add(0, 100);
   CHECK(take(all, 20, 30) == ranges{{20, 30}});
@@ -209,14 +211,38 @@ TEST_CASE("missing ranges: what is dealt with is missing no more, once") {
   CHECK(take(all, 0, 100).empty());
 }
 
-TEST_CASE("missing ranges: what could not be dealt with is missing still") {
+TEST_CASE(
+  "missing ranges: what comes may cut some in two, and take in others") {
   missing_ranges all;
   for (size_t i : {0, 20, 40, 60})
     all.add(i, i + 10);
-  auto fails_at_40 = [](size_t from, size_t) {
-    if (from == 40)
-      throw std::bad_alloc{};
+  all.add(80, 80); // nothing
+  all.remove(5, 45);
+  CHECK(all.within(0, 100) == ranges{{0, 5}, {45, 50}, {60, 70}});
+  all.remove(62, 64);
+  CHECK(all.within(61, 100) == ranges{{61, 62}, {64, 70}});
+  CHECK(all.within(5, 45).empty());
+}
+
+TEST_CASE("missing ranges: who needs some waits for these, and no longer") {
+  missing_ranges all;
+  all.add(0, 100);
+  auto have = [&](size_t begin, size_t end) {
+    return std::async(std::launch::async,
+                      [&all, begin, end] { return all.wait(begin, end); });
   };
-  CHECK_THROWS(all.deal_with(5, 100, fails_at_40));
-  CHECK(take(all, 0, 100) == ranges{{0, 5}, {40, 50}, {60, 70}});
+  auto first = have(0, 10), across = have(10, 30), last = have(90, 100);
+  all.remove(10, 20);
+  all.remove(0, 10);
+  CHECK(first.get());
+  CHECK(across.wait_for(20ms) == std::future_status::timeout);
+  all.remove(20, 25);
+  all.remove(25, 30);
+  CHECK(across.get());
+  CHECK(all.wait(5, 25));
+  CHECK(all.wait(40, 40));
+  all.give_up();
+  CHECK_FALSE(last.get());
+  CHECK_FALSE(all.wait(29, 31));
+  CHECK(all.wait(0, 30)); // that is there
 }

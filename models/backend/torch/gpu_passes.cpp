@@ -2,6 +2,7 @@
 #include "models/backend/torch/gpu_passes.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -29,6 +30,9 @@ constexpr size_t most_known_shapes = 16;
 /// A shape that comes so often is worth a recording.
 constexpr uint64_t often = 3;
 
+/// Of parameters that stay on the host, to tell who waits for them.
+constexpr size_t told_after = 8 << 20;
+
 /// As LibTorch aligns what it allocates on the host.
 constexpr size_t room_alignment = 64;
 
@@ -50,6 +54,15 @@ uint64_t reserved_on(int gpu) {
   });
   auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(index);
   return static_cast<uint64_t>(stats.reserved_bytes.front().current); // of all
+}
+
+/// What of that is for one stream's work.
+uint64_t reserved_for(cudaStream_t stream, int gpu) {
+  uint64_t out = 0;
+  for (auto& x : c10::cuda::CUDACachingAllocator::snapshot().segments)
+    if (x.stream == stream && x.device == gpu)
+      out += x.total_size;
+  return out;
 }
 
 } // namespace
@@ -115,6 +128,33 @@ struct gpu_passes::state {
     return place.sharing == millrace_in_turn ? gpu.turns : own_turns;
   }
 
+  /// Of the GPU's memory, for passes.
+  uint64_t reserved() const {
+    if (gpu.stages == 1)
+      return reserved_on(place.gpu);
+    if (place.sharing != millrace_in_turn)
+      return reserved_for(stream, place.gpu);
+    uint64_t out = 0; // on a stream of all: what is known to be its own
+    std::lock_guard guard{mutex};
+    for (auto& l : free)
+      for (auto& [_, x] : l->known)
+        out += x.bytes();
+    return out;
+  }
+
+  /// These of the parameters, and tells who waits for them.
+  void copy(size_t begin, size_t end) {
+    if (!parameters.is_on_host())
+      return gpu.uploads.copy(
+        parameters.data() + begin, source + begin, end - begin, {},
+        [&](size_t there) { missing.remove(begin, begin + there); });
+    for (size_t next; begin < end; begin = next) {
+      next = std::min(begin + told_after, end);
+      std::memcpy(parameters.data() + begin, source + begin, next - begin);
+      missing.remove(begin, next);
+    }
+  }
+
   std::unique_ptr<lane> take_lane() {
     std::lock_guard guard{mutex};
     if (free.empty())
@@ -138,6 +178,8 @@ struct gpu_passes::state {
   const char* source = nullptr; ///< of the parameters, on the host
   cuda::memory parameters;
   cuda::missing_ranges missing; ///< of these, which were not copied yet
+  std::vector<cuda::missing_ranges::range> ranges; ///< where each of them lies
+  std::atomic<bool> complete = false;              ///< nothing is missing
   bool records = false;
   mutable std::mutex mutex;
   std::vector<std::unique_ptr<lane>> free; ///< guarded
@@ -313,12 +355,12 @@ gpu_passes::place(const std::vector<const millrace_tensor*>& parameters) {
   tensors out;
   for (auto* x : parameters) {
     auto options = options_of(*x, device());
-    if (x->bytes == 0)
-      out.push_back(at::empty(extents_of(*x), options));
-    else
-      out.push_back(
-        at::from_blob(state_->parameters.data() + (address(x->data) - begin),
-                      extents_of(*x), options));
+    auto offset = x->bytes == 0 ? 0 : address(x->data) - begin;
+    state_->ranges.emplace_back(offset, offset + x->bytes);
+    auto* there = state_->parameters.data() + offset;
+    out.push_back(x->bytes == 0
+                    ? at::empty(extents_of(*x), options)
+                    : at::from_blob(there, extents_of(*x), options));
   }
   return out;
 }
@@ -336,13 +378,20 @@ void gpu_passes::arrive(const char* begin, size_t bytes) {
     first = within(at);
     last = within(at + static_cast<std::ptrdiff_t>(bytes));
   }
-  s.missing.deal_with(first, last, [&](size_t from, size_t to) {
-    auto* place = s.parameters.data() + from;
-    if (s.parameters.is_on_host())
-      std::memcpy(place, s.source + from, to - from);
-    else
-      s.gpu.uploads.copy(place, s.source + from, to - from);
-  });
+  for (auto& x : s.missing.within(first, last))
+    s.copy(x.first, x.second);
+  s.complete = s.missing.within(0, s.parameters.size()).empty();
+}
+
+void gpu_passes::await(size_t first, size_t last) const {
+  auto& s = *state_;
+  for (auto i = first; i < last && !s.complete; ++i)
+    if (auto [begin, end] = s.ranges[i]; !s.missing.wait(begin, end))
+      throw std::runtime_error("its parameters have not all come");
+}
+
+void gpu_passes::give_up() {
+  state_->missing.give_up();
 }
 
 void gpu_passes::record() {
@@ -351,16 +400,8 @@ void gpu_passes::record() {
 
 uint64_t gpu_passes::memory() const {
   auto& s = *state_;
-  uint64_t own = 0;
-  {
-    std::lock_guard guard{s.mutex};
-    for (auto& l : s.free)
-      for (auto& [_, x] : l->known)
-        own += x.bytes();
-  }
   auto parameters = s.parameters.is_on_host() ? 0 : s.parameters.size();
-  auto alone = s.gpu.stages == 1;
-  return parameters + std::max(own, alone ? reserved_on(s.place.gpu) : 0);
+  return parameters + s.reserved();
 }
 
 void gpu_passes::run(const pass_order& x) {

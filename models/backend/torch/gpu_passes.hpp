@@ -35,6 +35,13 @@ public:
   /// Copies these of them, or all (null), but for what was copied before.
   void arrive(const char* begin, size_t bytes);
 
+  /// Waits until parameters [first, last) of those that were placed are there.
+  /// Throws if they never will be.
+  void await(size_t first, size_t last) const;
+
+  /// What was not copied yet never will be.
+  void give_up();
+
   /// From now on a pass may be recorded, and replayed when its shapes come
   /// again: for a stage that does the same whatever its inputs hold.
   void record();
@@ -54,8 +61,9 @@ public:
 
   void run(const pass_order& x);
 
-  /// Of the GPU: its parameters and, where it is alone in its process there,
-  /// what LibTorch has come to keep for passes; else what its inputs take.
+  /// Of the GPU: its parameters, and what LibTorch has come to keep for passes:
+  /// workspaces, activations, recordings. Where several take turns on one
+  /// stream, what their inputs and recordings' outputs take.
   uint64_t memory() const;
 
 private:
@@ -73,6 +81,7 @@ int gpu_failure_kind(const std::exception& x);
 /// can use no GPU.
 const millrace_gpu_calls*
 gpu_calls(decltype(millrace_gpu_calls::arrive) arrive,
+          decltype(millrace_gpu_calls::give_up) give_up,
           decltype(millrace_gpu_calls::memory) memory);
 
 } // namespace millrace

@@ -117,12 +117,29 @@ void touch_libraries(int gpu) {
   check(cudaDeviceSynchronize(), "opening a GPU");
 }
 
+/// Whoever runs without it, unknown to anybody, has all of the GPU in slices of
+/// time. Which process it is that MPS serves CUDA can say from 13 on.
+void expect_mps([[maybe_unused]] int gpu) {
+#if CUDART_VERSION >= 13000
+  int serves = 0;
+  check(cudaDeviceGetAttribute(&serves, cudaDevAttrMpsEnabled, gpu),
+        "asking for MPS");
+  if (serves == 0)
+    throw std::runtime_error(
+      "sharing is mps, and NVIDIA's MPS does not serve this process; expected"
+      " nvidia-cuda-mps-control -d to run, and the node to have the same"
+      " CUDA_MPS_PIPE_DIRECTORY, if any");
+#endif
+}
+
 int open_gpu(const millrace_place* place, millrace_error* failed) {
   return guarded(failed, [&] {
     c10::InferenceMode inference;
     if (prepare(failed) != 0)
       throw std::runtime_error(failed->text);
     auto& gpu = shared_gpu(place->gpu);
+    if (place->by_mps != 0)
+      expect_mps(place->gpu);
     touch_libraries(place->gpu);
     if (place->sharing == millrace_partitioned) // what its driver opens for one
       gpu.partitions.give_back(gpu.partitions.take(place->share));
@@ -189,9 +206,10 @@ int gpu_failure_kind(const std::exception& x) {
 
 const millrace_gpu_calls*
 gpu_calls(decltype(millrace_gpu_calls::arrive) arrive,
+          decltype(millrace_gpu_calls::give_up) give_up,
           decltype(millrace_gpu_calls::memory) memory) {
-  static const millrace_gpu_calls out{list_gpus, prepare, open_gpu, pin,
-                                      unpin,     arrive,  memory,   trace};
+  static const millrace_gpu_calls out{list_gpus, prepare, open_gpu, pin,  unpin,
+                                      arrive,    give_up, memory,   trace};
   return &out;
 }
 

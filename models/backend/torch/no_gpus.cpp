@@ -27,6 +27,12 @@ gpu_passes::place(const std::vector<const millrace_tensor*>&) {
 void gpu_passes::arrive(const char*, size_t) {
 }
 
+void gpu_passes::await(size_t, size_t) const {
+}
+
+void gpu_passes::give_up() {
+}
+
 void gpu_passes::record() {
 }
 
@@ -42,6 +48,7 @@ int gpu_failure_kind(const std::exception&) {
 }
 
 const millrace_gpu_calls* gpu_calls(decltype(millrace_gpu_calls::arrive),
+                                    decltype(millrace_gpu_calls::give_up),
                                     decltype(millrace_gpu_calls::memory)) {
   return nullptr;
 }

@@ -32,6 +32,7 @@ struct millrace_stage {
     bool takes_all = false;
     std::vector<uint32_t> takes, gives;
     std::vector<uint32_t> done; ///< values that nobody takes after it
+    size_t first_parameter = 0, last_parameter = 0; ///< one past
   };
   std::vector<layer> layers;
   std::vector<uint32_t> gives; ///< none: what the last layer returns
@@ -133,7 +134,8 @@ std::vector<at::Tensor> place(const millrace_stage& stage,
 const char* describe_backend() {
   static const std::string out =
     std::string{"LibTorch " TORCH_VERSION}
-    + (millrace::gpu_calls(nullptr, nullptr) != nullptr ? ", CUDA" : ", CPU");
+    + (millrace::gpu_calls(nullptr, nullptr, nullptr) != nullptr ? ", CUDA"
+                                                                 : ", CPU");
   return out.c_str();
 }
 
@@ -192,17 +194,23 @@ int load(const millrace_layer* layers, uint64_t count, const uint32_t* gives,
       stage->gpu = std::make_unique<millrace::gpu_passes>(*place_on);
     auto parameters = place(*stage, layers, count);
     auto next = parameters.cbegin();
+    auto number = [&] {
+      return static_cast<size_t>(next - parameters.cbegin());
+    };
     for (uint64_t i = 0; i < count; ++i) {
       auto m =
         compiled_before().open(layers[i].code, layers[i].code_bytes, trusted,
                                stage->gpu ? stage->gpu->device() : at::kCPU);
+      auto first = number();
       attach(m, layers[i], next);
       auto& x = layers[i];
       stage->layers.push_back({std::move(m),
                                x.take_count == 0 && x.takes == nullptr,
                                {x.takes, x.takes + x.take_count},
                                {x.gives, x.gives + x.give_count},
-                               {}});
+                               {},
+                               first,
+                               number()});
     }
     stage->gives.assign(gives, gives + give_count);
     find_last_uses(*stage);
@@ -277,6 +285,8 @@ std::vector<at::Tensor> pass(millrace_stage& stage,
       for (auto i : layer.takes)
         arguments.emplace_back(values[i]);
     }
+    if (stage.gpu)
+      stage.gpu->await(layer.first_parameter, layer.last_parameter);
     auto y = layer.module.forward(std::move(arguments));
     xs.clear();
     flatten(y, xs);
@@ -362,6 +372,10 @@ int arrive(millrace_stage* stage, const void* begin, uint64_t bytes,
     millrace::gpu_failure_kind);
 }
 
+void give_up(millrace_stage* stage) {
+  stage->gpu->give_up();
+}
+
 uint64_t memory_of(const millrace_stage* stage) {
   return stage->gpu->memory();
 }
@@ -444,7 +458,7 @@ const millrace_backend backend{
   run,
   depends_on_values,
   take_apart,
-  millrace::gpu_calls(arrive, memory_of),
+  millrace::gpu_calls(arrive, give_up, memory_of),
 };
 
 } // namespace

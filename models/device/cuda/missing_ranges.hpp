@@ -2,45 +2,87 @@
 #pragma once
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstddef>
 #include <iterator>
 #include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
 
 namespace millrace::cuda {
 
-/// Ranges of bytes that are still to be dealt with.
+/// Ranges of bytes that are still to come. One thread brings them, others wait
+/// for those that they need.
 class missing_ranges {
 public:
+  using range = std::pair<size_t, size_t>; ///< from where to where
+
+  /// Apart from all others.
   void add(size_t begin, size_t end) {
+    std::lock_guard guard{mutex_};
     if (begin < end)
       all_[begin] = end;
   }
 
-  /// Deals so with those that lie in [begin, end), in order, each from where to
-  /// where: then it is missing no more. Where that throws, it and those behind
-  /// it are still.
-  template <class F>
-  void deal_with(size_t begin, size_t end, F how) {
-    auto i = all_.upper_bound(begin);
-    if (i != all_.begin())
-      --i;
-    while (i != all_.end() && i->first < end) {
-      auto [first, last] = *i;
-      auto from = std::max(first, begin), to = std::min(last, end);
-      if (from >= to) { // it ends before
-        ++i;
-        continue;
+  /// What of [begin, end) is missing, in order.
+  std::vector<range> within(size_t begin, size_t end) const {
+    std::lock_guard guard{mutex_};
+    std::vector<range> out;
+    for (auto i = first_behind(begin); i != all_.end() && i->first < end; ++i)
+      out.emplace_back(std::max(i->first, begin), std::min(i->second, end));
+    return out;
+  }
+
+  /// These are missing no more.
+  void remove(size_t begin, size_t end) {
+    {
+      std::lock_guard guard{mutex_};
+      for (auto i = first_behind(begin); i != all_.end() && i->first < end;) {
+        auto [first, last] = *i;
+        i = all_.erase(i);
+        if (first < begin)
+          all_.emplace(first, begin);
+        if (end < last)
+          all_.emplace(end, last);
       }
-      how(from, to);
-      i = all_.erase(i);
-      add(first, from);
-      if (to < last)
-        i = std::next(all_.emplace(to, last).first);
     }
+    changed_.notify_all();
+  }
+
+  /// Until nothing of [begin, end) is missing; false: it will not come.
+  bool wait(size_t begin, size_t end) const {
+    std::unique_lock guard{mutex_};
+    auto are_there = [&] {
+      auto i = first_behind(begin);
+      return begin >= end || i == all_.end() || i->first >= end;
+    };
+    changed_.wait(guard, [&] { return given_up_ || are_there(); });
+    return are_there();
+  }
+
+  /// Nothing more of it will come.
+  void give_up() {
+    {
+      std::lock_guard guard{mutex_};
+      given_up_ = true;
+    }
+    changed_.notify_all();
   }
 
 private:
-  std::map<size_t, size_t> all_; ///< ends by beginnings; apart from each other
+  using ends_by_begin = std::map<size_t, size_t>;
+
+  /// The first that ends behind x.
+  ends_by_begin::const_iterator first_behind(size_t x) const {
+    auto i = all_.upper_bound(x);
+    return i != all_.begin() && std::prev(i)->second > x ? std::prev(i) : i;
+  }
+
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  ends_by_begin all_;     ///< guarded
+  bool given_up_ = false; ///< guarded
 };
 
 } // namespace millrace::cuda

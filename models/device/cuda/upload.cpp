@@ -52,15 +52,18 @@ public:
       }
   }
 
-  /// Sends all of it, and copies, too, while there is nothing to send.
-  void send() {
-    for (size_t sent = 0, done = 0; sent < ends_.size();) {
-      if (filled_[sent % rooms] == ends_[sent] - begin_of(sent))
+  /// Sends all of it, and copies, too, while there is nothing to send. Returns
+  /// when it is there.
+  void send(const upload_progress& there) {
+    for (size_t sent = 0, done = 0; done < ends_.size();) {
+      if (is_full(sent)) {
         send_chunk(sent++);
-      else if (done < sent && ring_.sent[done % rooms].is_reached())
+      } else if (done < sent && ring_.sent[done % rooms].is_reached()) {
+        there(ends_[done]);
         make_room(end_with_room(++done));
-      else if (!fill_part())
+      } else if (!fill_part()) {
         std::this_thread::yield();
+      }
     }
   }
 
@@ -83,6 +86,11 @@ private:
   }
 
   bool is_done() const { return next_ >= bytes_; }
+
+  bool is_full(size_t chunk) const {
+    return chunk < ends_.size()
+           && filled_[chunk % rooms] == ends_[chunk] - begin_of(chunk);
+  }
 
   void make_room(size_t until) {
     {
@@ -172,7 +180,8 @@ uploader::uploader(pinned_pool& staging) : staging_(staging) {
 
 uploader::~uploader() = default;
 
-void uploader::copy(char* to, const void* from, size_t bytes, upload_plan how) {
+void uploader::copy(char* to, const void* from, size_t bytes, upload_plan how,
+                    const upload_progress& there) {
   if (bytes == 0)
     return;
   std::lock_guard guard{mutex_};
@@ -188,7 +197,7 @@ void uploader::copy(char* to, const void* from, size_t bytes, upload_plan how) {
       for (auto i = threads_for(how, bytes); i > 1; --i)
         if (!others.start([&] { all.fill(); }))
           break;
-      all.send();
+      all.send(there);
     } catch (...) {
       all.stop();
       throw;
@@ -197,7 +206,6 @@ void uploader::copy(char* to, const void* from, size_t bytes, upload_plan how) {
     static_cast<void>(cudaStreamSynchronize(on));
     throw;
   }
-  check(cudaStreamSynchronize(on), "copying to the GPU");
   ring_ = std::move(mine);
 }
 

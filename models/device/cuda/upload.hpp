@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <mutex>
 
@@ -20,6 +21,10 @@ struct upload_plan {
   size_t part = 256 << 10;  ///< of a chunk: what a thread copies at a time
 };
 
+/// Told on the caller's thread of so many bytes, from the first one on, that
+/// are there; at last of all.
+using upload_progress = std::function<void(size_t bytes)>;
+
 /// Copies memory of the host to one GPU, the current one, through page-locked
 /// memory: one thing at a time, for the bus is one. Any thread.
 class uploader {
@@ -30,7 +35,9 @@ public:
   /// From its beginning on: threads fill chunks of a ring together, while the
   /// bus takes those that are full. All of it is there when this returns.
   /// Throws a failure.
-  void copy(char* to, const void* from, size_t bytes, upload_plan how = {});
+  void copy(
+    char* to, const void* from, size_t bytes, upload_plan how = {},
+    const upload_progress& there = [](size_t) {});
 
 private:
   struct ring;

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// \file
+/// Processes and threads that have a real GPU, and lose it.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <future>
+
+#include "models/device/device.hpp"
+#include "tests/support/confined_model.hpp"
+#include "tests/support/eventually.hpp"
+#include "tests/support/on_gpu.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+using namespace std::chrono_literals;
+
+TEST_CASE("gpu, confined: a process with a GPU computes what a thread does") {
+  if (!first_gpu())
+    return;
+  confined_model model{"affine", gpu_place{}};
+  model.ready();
+  auto here = load("affine", {});
+  for (int64_t rows : {1, 3, 5000, 3, 3, 3, 3, 3}) {
+    auto x = floats({rows, 4});
+    auto y = model.run(x);
+    INFO(why(y));
+    REQUIRE(y);
+    CHECK(close(values_of((*y)[0]), run(*here, x)));
+  }
+}
+
+TEST_CASE("gpu, confined: what ends all use of the GPU ends that process only,"
+          " and says why") {
+  if (!first_gpu())
+    return;
+  auto beside = load("affine", gpu_place{});
+  confined_model model{"lookup", gpu_place{}};
+  model.ready();
+  REQUIRE(model.run(zeros(1)));
+  auto y = model.run(floats({1, 4}, 1000));
+  REQUIRE_FALSE(y);
+  CHECK(y.failure().code == ec::poison);
+  auto why = model.lost();
+  INFO(why);
+  CHECK(why.find("can use its GPU no more") != std::string::npos);
+  CHECK(run(*beside, floats({1, 4})).size() == 2);
+  confined_model next{"lookup", gpu_place{}};
+  next.ready();
+  CHECK(next.run(zeros(1)));
+}
+
+TEST_CASE("P24, gpu: models share a process, each on its part of the GPU, and"
+          " lose it together") {
+  if (!first_gpu())
+    return;
+  for (auto sharing : {gpu_sharing::streams, gpu_sharing::partitions}) {
+    auto share = sharing == gpu_sharing::partitions ? 50. : 0.;
+    gpu_place place{0, sharing, share};
+    auto ground = std::make_shared<process_ground>(true, true);
+    auto make = [&](const std::string& name) {
+      return confined_model{ground, verified(name), 2, 60s, false, place};
+    };
+    auto idle = make("affine");
+    auto culprit = make("lookup");
+    idle.ready();
+    culprit.ready();
+    CHECK(grandchildren_of(::getpid()).size() == 1);
+    auto here = load("affine", {});
+    for (int64_t rows : {1, 64, 1, 1, 1, 1}) {
+      auto x = floats({rows, 4});
+      auto y = idle.run(x);
+      INFO(why(y));
+      REQUIRE(y);
+      CHECK(close(values_of((*y)[0]), run(*here, x)));
+    }
+    REQUIRE(culprit.run(zeros(1)));
+    auto y = culprit.run(floats({1, 4}, 1000));
+    REQUIRE_FALSE(y);
+    CHECK(y.failure().code == ec::poison);
+    for (auto* x : {&culprit, &idle})
+      CHECK(x->loss().code == ec::cancelled); // for nobody knows
+    auto next = make("affine");
+    next.ready();
+    CHECK(next.run(floats({1, 4})));
+  }
+}
+
+TEST_CASE("P24, gpu: what leaves a process that others share gives its memory"
+          " back") {
+  if (!first_gpu())
+    return;
+  auto ground = std::make_shared<process_ground>(true, true);
+  gpu_place place{0, gpu_sharing::streams};
+  auto make = [&](const std::string& name) {
+    return std::make_unique<confined_model>(ground, verified(name), 2, 60s,
+                                            false, place);
+  };
+  auto stays = make("affine");
+  stays->ready();
+  REQUIRE(stays->run(floats({1, 4})));
+  auto cycle = [&] {
+    auto goes = make("ballast");
+    goes->ready();
+    auto y = goes->run(floats({64, 4}));
+    INFO(why(y));
+    REQUIRE(y);
+  };
+  cycle();
+  auto before = free_memory();
+  for (int i = 0; i < 5; ++i)
+    cycle();
+  CHECK(eventually([&] { return free_memory() >= before; }, 5s));
+}
+
+/// Loses this process's GPU: to be run alone, as CTest and tools/gpu-check do.
+TEST_CASE(
+  "P24, gpu alone: a GPU that is lost in threads is said to be of no more"
+  " use") {
+  if (!first_gpu())
+    return;
+  struct : device_listener {
+    void on_loaded(instance_id, result<load_report> x) override {
+      loaded.set_value(static_cast<bool>(x));
+    }
+    void on_lost(instance_id, error) override {}
+    void on_executed(execution_report x) override {
+      executed.set_value(x.outputs ? ec::ok : x.outputs.failure().code);
+    }
+    void on_usable(result<void> x) override {
+      usable.set_value(static_cast<bool>(x));
+    }
+    std::promise<bool> loaded, usable;
+    std::promise<ec> executed;
+  } heard;
+  backend_settings settings;
+  settings.isolation = isolation_mode::thread;
+  settings.gpu = gpu_place{};
+  auto gpu = make_backend_device({"gpu0", "cuda", 2, {}}, settings, heard);
+  REQUIRE(gpu);
+  load_request what;
+  what.instance = 1;
+  what.content = open("lookup");
+  what.last_layer = 1;
+  (*gpu)->load(std::move(what), steady_now());
+  REQUIRE(heard.loaded.get_future().get());
+  execution x;
+  x.instance = 1;
+  x.items = {{floats({1, 4}, 1000)}};
+  (*gpu)->execute(std::move(x), steady_now());
+  CHECK(heard.executed.get_future().get() == ec::poison);
+  CHECK_FALSE(heard.usable.get_future().get());
+}
+
+TEST_CASE("IF-33: a process with a share has so many multiprocessors, and one"
+          " without has all") {
+  auto gpu = first_gpu();
+  if (!gpu)
+    return;
+  auto* mps = std::getenv("MILLRACE_TEST_MPS");
+  if (mps == nullptr) {
+    confined_model without{"affine", gpu_place{.sharing = gpu_sharing::mps}};
+    auto outcome = without.loaded(); // unless MPS runs where all look for it
+    CHECK((outcome || why(outcome).find("MPS") != std::string::npos));
+    std::puts("no GPU here that MPS runs for");
+    return;
+  }
+  ::setenv("CUDA_MPS_PIPE_DIRECTORY", mps,
+           1); // which this process did not have
+  auto here = load("affine", {});
+  auto x = floats({64, 4});
+  for (auto share : {0., 25.}) {
+    confined_model model{"affine",
+                         gpu_place{0, gpu_sharing::mps, share, true, true}};
+    model.ready();
+    auto y = model.run(x);
+    REQUIRE(y);
+    CHECK(close(values_of((*y)[0]), run(*here, x)));
+  }
+}
