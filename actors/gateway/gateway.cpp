@@ -361,6 +361,8 @@ void gateway_state::on_tick() {
     x.status = ec::deadline_exceeded;
     x.error = "no replica of model '" + models_[i->second.model].info.model
               + "' answered in time";
+    if (auto& vain = i->second.vain; !vain.empty())
+      x.error += "; it was tried in vain: " + vain.back().why;
     finish_request(key, i->second, std::move(x), time);
   });
   arm();

@@ -168,10 +168,14 @@ void gateway_state::add_late(outcome& x) {
   story->vain = std::move(x.vain);
 }
 
-/// Of one that was given up, and is answered already.
+/// Of one that is to be tried again, or was given up, and is answered already.
 void gateway_state::on_track(request_track& x) {
-  if (auto* story = notable_.find(x.key))
+  if (auto i = in_flight_.find(x.key); i != in_flight_.end()) {
+    i->second.attempts = x.attempts;
+    i->second.vain = std::move(x.vain);
+  } else if (auto* story = notable_.find(x.key)) {
     add_track(*story, x);
+  }
 }
 
 } // namespace millrace

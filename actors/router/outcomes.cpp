@@ -113,6 +113,8 @@ bool router_state::took_long(const flight& x) const {
 
 /// Those that others had to wait for already let them go first.
 void router_state::try_again(std::vector<queued_request> xs, bool behind) {
+  for (auto& x : xs) // for its client, should that be all that comes of it
+    self_->send(gateway_, track_of(x, nullptr));
   if (behind)
     for (auto& x : xs)
       queue_->put_behind(std::move(x));
