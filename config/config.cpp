@@ -204,15 +204,17 @@ private:
       expect("device (or thread)");
     if (sharing == gpu_sharing::mps && in_one)
       expect("process");
-    auto waits_for_others =
-      d.isolation == isolation_mode::device && sharing == gpu_sharing::time;
+    // One that waits for its parameters would have all others' turn.
+    auto takes_turns =
+      d.isolation == isolation_mode::device && !is_within_process(sharing);
     if (d.cuda.pipelined
-        && (d.isolation == isolation_mode::thread || waits_for_others))
-      refuse(where + ".cuda.pipelined",
-             "found true beside isolation: "
-               + std::string{to_string(d.isolation)}
-               + ", expected process, or one for all with sharing: streams or"
-                 " partitions");
+        && (d.isolation == isolation_mode::thread || takes_turns))
+      refuse(
+        where + ".cuda.pipelined",
+        "found true beside isolation: " + std::string{to_string(d.isolation)}
+          + " and cuda.sharing: " + std::string{to_string(sharing)}
+          + ", expected isolation: "
+          + (is_within_process(sharing) ? "device" : "process") + " or auto");
   }
 
   cluster_config& x_;

@@ -56,10 +56,11 @@ struct cuda_config {
         "where models' parameters lie: device, in the GPU's memory; host, for"
         " models larger than that or hardly used: each pass reads them over"
         " the bus, and a replica has its own page-locked copy of them"},
-      note{"a replica's first pass, its warm-up, begins while its parameters"
-           " still come, and each layer waits for its own: it is ready sooner,"
-           " by what that pass takes (not in threads of the node, nor with"
-           " sharing: time in one process for all)"}};
+      note{"a replica's first pass begins while its parameters still come, and"
+           " each layer waits for its own: it is ready sooner, by what a first"
+           " pass has to open and to compute (not in threads of the node, nor"
+           " with sharing: time in one process for all; what model completion"
+           " loads in idle time waits)"}};
   }
 };
 

@@ -5,6 +5,15 @@
 
 namespace millrace {
 
+gpu_place place_of(const cuda_config& x) {
+  return {.gpu = static_cast<int>(x.gpu),
+          .sharing = x.sharing,
+          .streaming = x.streaming,
+          .graphs = x.graphs,
+          .parameters = x.parameters,
+          .pipelined = x.pipelined};
+}
+
 result<device_maker> make_devices_of(const cluster_config& config) {
   emulated_ground times;
   times.random = random_stream{entropy()};
@@ -22,12 +31,7 @@ result<device_maker> make_devices_of(const cluster_config& config) {
       backend_settings settings{
         d.isolation, d.process_memory, d.load_limit, d.run_limit, {}};
       if (d.type == device_type::cuda)
-        settings.gpu = gpu_place{.gpu = static_cast<int>(d.cuda.gpu),
-                                 .sharing = d.cuda.sharing,
-                                 .streaming = d.cuda.streaming,
-                                 .graphs = d.cuda.graphs,
-                                 .parameters = d.cuda.parameters,
-                                 .pipelined = d.cuda.pipelined};
+        settings.gpu = place_of(d.cuda);
       return make_backend_device(describe(d), settings, to);
     }};
 }

@@ -5,6 +5,9 @@
 
 namespace millrace {
 
+/// Where on a GPU the models of such a device run.
+gpu_place place_of(const cuda_config& x);
+
 /// Makes the devices that a config names: real ones, and such as take their
 /// times from its profiles. Errors: as read_book, of those.
 result<device_maker> make_devices_of(const cluster_config& config);

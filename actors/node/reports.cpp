@@ -88,8 +88,8 @@ node_status supervisor_state::on_get_status() const {
   out.troubles = options_.state->troubles();
   out.uptime = to_us(now() - started_);
   out.devices = options_.devices;
-  for (auto& [id, why] : device_troubles_)
-    out.unusable.push_back(id);
+  for (auto& x : device_troubles_)
+    out.unusable.push_back(x.first);
   out.replicas = replica_statuses();
   out.models = known_models();
   out.actors.push_back({"supervisor", "", "running", 0});

@@ -56,8 +56,8 @@ public:
   virtual bool depends_on_values() const = 0;
 
   /// These of the weights can be read, or all: they are copied if they are to
-  /// lie elsewhere, once, by one call at a time. All of them before the first
-  /// run; on a GPU it may come sooner, for there each layer waits for its own.
+  /// lie elsewhere, once, by one call at a time. The first run comes after all
+  /// of them; on a GPU it may come before, and each layer waits for its own.
   /// Errors: as run.
   virtual result<void> arrive(std::optional<const_bytes> part = {}) {
     static_cast<void>(part);

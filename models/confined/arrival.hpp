@@ -8,6 +8,7 @@
 
 #include "runtime/bytes.hpp"
 #include "runtime/error.hpp"
+#include "runtime/time.hpp"
 
 namespace millrace::confined {
 
@@ -34,21 +35,21 @@ public:
     changed_.notify_all();
   }
 
-  /// Waits for the next part; nothing when that is the end.
-  std::optional<const_bytes> next() {
+  /// Waits until then for the next part, or the end of it.
+  std::optional<const_bytes> next(timestamp until) {
     std::unique_lock guard{mutex_};
-    changed_.wait(guard, [&] { return how_ || !parts_.empty(); });
-    if (how_)
+    changed_.wait_until(guard, until, [&] { return how_ || !parts_.empty(); });
+    if (how_ || parts_.empty())
       return std::nullopt;
     auto out = parts_.front();
     parts_.pop_front();
     return out;
   }
 
-  /// To be asked when that is the end.
-  result<void> how() const {
+  /// How that has ended, if it has.
+  std::optional<result<void>> how() const {
     std::lock_guard guard{mutex_};
-    return how_.value_or(result<void>{});
+    return how_;
   }
 
 private:

@@ -24,9 +24,6 @@ namespace millrace::confined {
 
 namespace {
 
-/// Between two looks at a process that runs something.
-constexpr auto look_again = 100ms;
-
 /// Of a process that nothing runs in.
 constexpr auto look_seldom = 1s;
 
@@ -181,7 +178,15 @@ private:
                       });
     life_order order;
     order.what = life_order::part;
-    while (auto part = arrival_->next()) {
+    for (process_watch watch{*process_};;) {
+      auto part = arrival_->next(steady_now() + look_again);
+      if (auto how = arrival_->how())
+        return *how;
+      if (!part) { // it has nothing to say, unless it cannot go on
+        if (auto word = hear(watch, 0ns); !word)
+          return word.failure();
+        continue;
+      }
       auto from = x.weights_file->content().data();
       order.part_begin = static_cast<uint64_t>(part->data() - from);
       order.part_bytes = part->size();
@@ -189,7 +194,6 @@ private:
         if (auto word = hear_of_load(look_again); !word)
           return word.failure();
     }
-    return arrival_->how();
   }
 
   struct heard {
@@ -199,29 +203,29 @@ private:
 
   /// The process's next word on its load, within so long.
   result<heard> hear_of_load(nanoseconds longest) {
+    process_watch watch{*process_};
+    auto out = hear(watch, longest);
+    if (!out)
+      return out.failure();
+    return *out ? result<heard>{std::move(**out)} : loads_too_long();
+  }
+
+  /// The same, or nothing.
+  result<std::optional<heard>> hear(process_watch& watch, nanoseconds longest) {
     heard out;
     auto begin = steady_now();
-    auto until = begin + longest;
-    auto came = received::nothing;
-    process_watch watch{*process_};
-    while (came == received::nothing && steady_now() < until) {
-      came = receive_record(life_line_, out.answer,
-                            std::min(until, steady_now() + look_again));
-      if (came == received::nothing)
-        if (auto why = watch.look(); !why.empty())
-          return unloaded(why);
-    }
+    auto came = watch.hear(life_line_, out.answer, begin + longest);
+    if (came == received::ended || !watch.why().empty())
+      return unloaded(watch.why());
     if (came == received::nothing)
-      return loads_too_long();
-    if (came == received::ended)
-      return unloaded(by_itself);
+      return std::optional<heard>{};
     if (!out.answer.loaded && out.answer.gpu_is_lost)
       return unloaded("cannot use its GPU: " + text_of(out.answer.text));
     if (!out.answer.loaded)
       return error{ec::internal, settings_.content->directory + ": "
                                    + text_of(out.answer.text)};
     out.took = steady_now() - begin;
-    return out;
+    return std::optional{std::move(out)};
   }
 
   /// Of a load that its process has not survived.
@@ -441,17 +445,11 @@ private:
   bool receive(lane& on, lane_answer& answer, const run_end& end) {
     for (process_watch watch{*process_};;) {
       auto next = std::min(end.at, steady_now() + look_again);
-      switch (receive_record(on.connection, answer, next)) {
-      case received::record:
+      auto came = watch.hear(on.connection, answer, next);
+      if (came == received::record)
         return true;
-      case received::ended:
-        lose(by_itself);
-        return false;
-      case received::nothing:
-        break;
-      }
-      if (auto why = watch.look(); !why.empty()) {
-        lose(why);
+      if (came == received::ended || !watch.why().empty()) {
+        lose(watch.why());
         return false;
       }
       if (end.is_over(steady_now())) {

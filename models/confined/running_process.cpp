@@ -21,6 +21,10 @@ constexpr uint64_t stack = 8 << 20;
 /// A process that has left orders unread for so long does not listen.
 constexpr auto unread = 1s;
 
+/// Whoever has not left after so long, with all its threads, will not in time
+/// for others: what it runs has no end.
+constexpr auto slow_to_leave = 3s;
+
 /// Looks at a stopped process until it is given up.
 constexpr int stopped_looks = 3;
 
@@ -55,6 +59,8 @@ void running_process::leave() {
 result<file_descriptor> running_process::add_guest(const life_order& how,
                                                    size_t threads) {
   forget_who_left();
+  if (is_closed_)
+    return error{ec::unavailable, "the process takes no others"};
   auto memory = how.weights_bytes + threads * stack + beside_weights;
   if (guests_.empty())
     limit_ = how.on_gpu != 0 ? UINT64_MAX : how.memory;
@@ -93,6 +99,12 @@ void running_process::forget_who_left() {
     }
     return has_left;
   });
+  if (guests_.size() == stages_)
+    lingers_since_.reset();
+  else if (!lingers_since_)
+    lingers_since_ = steady_now();
+  if (lingers_since_ && steady_now() - *lingers_since_ > slow_to_leave)
+    is_closed_ = true;
 }
 
 bool running_process::is_crowded() {

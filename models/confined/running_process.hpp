@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -75,6 +76,7 @@ private:
   };
 
   result<file_descriptor> add_guest(const life_order& how, size_t threads);
+  /// And closes it when one stays that was done with it.
   void forget_who_left();
   void kill_locked(std::string_view why, bool known);
 
@@ -88,6 +90,7 @@ private:
   uint64_t most_memory_ = UINT64_MAX; ///< guarded; likewise, with a GPU
   uint64_t memory_ = 0;       ///< guarded; of that, what guests may take
   std::vector<guest> guests_; ///< guarded
+  std::optional<timestamp> lingers_since_; ///< guarded; one that is no stage's
   // All of them guarded:
   bool is_closed_ = false;
   bool has_ended_ = false;
@@ -96,17 +99,39 @@ private:
   bool known_ = false;        ///< that this was its doing
 };
 
+/// Between two looks at a process that runs something.
+constexpr auto look_again = 100ms;
+
 /// Looks at a process again and again.
 class process_watch {
 public:
   explicit process_watch(running_process& at) : at_(at) {}
 
-  /// Why it is to be ended; empty, if there is nothing.
+  /// Why it is to be ended; else by_itself.
   std::string_view look();
+
+  /// Its next word on that line, within that time, unless it is to be ended:
+  /// see why().
+  template <class Record>
+  received hear(const file_descriptor& line, Record& to, timestamp until) {
+    for (;;) {
+      auto next = std::min(until, steady_now() + look_again);
+      auto came = receive_record(line, to, next);
+      if (came != received::nothing)
+        return came;
+      why_ = look();
+      if (!why_.empty() || steady_now() >= until)
+        return came;
+    }
+  }
+
+  /// As look() has said in hear().
+  std::string_view why() const { return why_; }
 
 private:
   running_process& at_;
   int stopped_ = 0; ///< looks at which it was, without a break
+  std::string_view why_ = by_itself;
 };
 
 /// Where stages get their processes: each a new one, or all of them the same,

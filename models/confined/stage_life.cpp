@@ -123,7 +123,6 @@ private:
   void load_and_serve(std::vector<file_descriptor> files, load_answer& answer) {
     if (!tell(load(std::move(files), answer), answer))
       return;
-    start_threads();
     begin_warm_up();
     life_order next;
     while (receive_record(life_, next) == received::record
@@ -169,6 +168,7 @@ private:
     content_ = std::make_shared<const bundle>(std::move(*content));
     if (order_.in_background != 0)
       aside_.emplace("load", thread_priority::least);
+    start_threads();
     auto done = where_it_may([this] { return load_stage(); });
     answer.load_ns = nanoseconds{steady_now() - begin}.count();
     answer.cpu_ns = (processor_time() - busy).count();
@@ -224,19 +224,19 @@ private:
     return done;
   }
 
-  /// Where that is wanted: on each lane a pass that waits for its parameters,
-  /// layer by layer. What fails of it fails again when all is there.
+  /// Where that is wanted: on one lane, for they take turns, a pass that waits
+  /// for its parameters, layer by layer. What fails of it fails again when all
+  /// is there.
   void begin_warm_up() {
     if (order_.on_gpu == 0 || !order_.place.pipelined || order_.max_batch == 0
         || order_.in_background != 0)
       return;
-    for (auto& x : threads_)
-      x->post([this] {
-        enter_thread();
-        if (auto row = zeros_across(content_->info, order_.first_layer, 1))
-          static_cast<void>(
-            where_memory_ends([&] { return stage_->run(*row); }));
-      });
+    threads_.front()->post([this] {
+      static_cast<void>(where_memory_ends([this]() -> result<tensor_list> {
+        auto row = zeros_across(content_->info, order_.first_layer, 1);
+        return row ? stage_->run(*row) : row.failure();
+      }));
+    });
   }
 
   void enter_thread() {
@@ -269,9 +269,11 @@ private:
 
   /// A lane's each: all that there is room for, or none.
   void start_threads() {
-    for (size_t i = 0; i < ends_.size(); ++i)
+    for (size_t i = 0; i < ends_.size(); ++i) {
       threads_.push_back(
         std::make_unique<worker_thread>("lane." + std::to_string(i)));
+      threads_.back()->post([this] { enter_thread(); });
+    }
   }
 
   /// How far the lanes are, which may outlive what began them.
@@ -292,7 +294,6 @@ private:
       auto mine = std::make_shared<lane>(
         std::move(ends_[i]), order_.on_gpu != 0 ? runner_->gpus() : nullptr);
       to.post([this, all] {
-        enter_thread();
         auto done = order_.in_background == 0 ? warm_up_here() : result<void>{};
         std::lock_guard guard{all->mutex};
         if (!done)

@@ -3,6 +3,8 @@
 
 #include <cstdlib>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/support/builders.hpp"
 #include "tests/support/children.hpp"
 #include "tests/support/live_cluster.hpp"
@@ -140,6 +142,17 @@ TEST_CASE(
   INFO(status->troubles[0]);
   CHECK(status->troubles[0].find("device cuda0 is out of service: ") == 0);
   CHECK(status->unusable == std::vector<std::string>{"cuda0"});
+  auto seen = c.folder() + "/devices.log";
+  process shell{{SHELL_PROGRAM, "--node", c.endpoint("all", "operators"),
+                 "devices", "--json"},
+                seen};
+  CHECK(shell.wait() == 0);
+  auto text = read_file(seen, 1 << 20);
+  REQUIRE(text);
+  auto table = nlohmann::json::parse(*text);
+  REQUIRE(table["devices"].size() == 2);
+  for (auto& x : table["devices"])
+    CHECK(x["usable"] == (x["device"]["id"] == "cpu0"));
 }
 
 TEST_CASE("P24: too little memory of a GPU is an error for that request only") {

@@ -3,8 +3,10 @@
 /// \file
 /// A backend with two GPUs that are none: whatever the model is, a pass gives
 /// its inputs. The first number of the first input may have a GPU do what real
-/// ones do now and then; a layer by the name of "awaits_a_pass" arrives when
-/// its first pass has begun, and not before.
+/// ones do now and then. By its name a layer arrives when its first pass has
+/// begun, and not before ("awaits_a_pass"), or not if one has ("comes_first");
+/// or its passes have no end ("begins_and_loops"), or take ever more memory
+/// ("begins_and_eats").
 
 #include <atomic>
 #include <chrono>
@@ -24,7 +26,7 @@
 struct millrace_stage {
   int32_t gpu = 0;
   uint64_t parameter_bytes = 0;
-  bool awaits_a_pass = false;
+  std::string first_layer;
   std::mutex mutex;
   std::condition_variable changed;
   bool has_arrived = false, is_given_up = false, has_begun = false; ///< guarded
@@ -72,7 +74,8 @@ int load(const millrace_layer* layers, uint64_t count, const uint32_t*,
     return fail_for_good(gpu, failed);
   *out = new millrace_stage;
   (*out)->gpu = gpu;
-  (*out)->awaits_a_pass = std::strcmp(layers[0].name, "awaits_a_pass") == 0;
+  (*out)->first_layer = layers[0].name;
+  (*out)->has_arrived = place == nullptr;
   for (auto* x = layers; x != layers + count; ++x)
     for (uint64_t i = 0; i < x->parameter_count; ++i)
       (*out)->parameter_bytes += x->parameters[i].value.bytes;
@@ -92,6 +95,16 @@ bool begin_pass(millrace_stage& x) {
   std::unique_lock guard{x.mutex};
   x.has_begun = true;
   x.changed.notify_all();
+  guard.unlock();
+  for (volatile auto loops = x.first_layer == "begins_and_loops"; loops;)
+    ;
+  while (x.first_layer == "begins_and_eats") {
+    timespec pause{0, 10'000'000};
+    ::nanosleep(&pause, nullptr);
+    std::lock_guard kept_guard{mutex};
+    kept->emplace_back(64 << 20, 'x');
+  }
+  guard.lock();
   x.changed.wait(guard, [&] { return x.has_arrived || x.is_given_up; });
   return x.has_arrived;
 }
@@ -151,6 +164,8 @@ int prepare(millrace_error*) {
 }
 
 int open(const millrace_place* place, millrace_error* failed) {
+  if (place->by_mps != 0)
+    return fail(failed, millrace_failed, "NVIDIA's MPS is none here");
   return place->gpu < gpus ? 0
                            : fail(failed, millrace_failed, "there is no such");
 }
@@ -177,10 +192,14 @@ int arrive(millrace_stage* x, const void* begin, uint64_t,
   if (is_lost[x->gpu])
     return fail_for_good(x->gpu, failed);
   std::unique_lock guard{x->mutex};
-  if (x->awaits_a_pass
-      && !x->changed.wait_for(guard, std::chrono::seconds{10},
-                              [&] { return x->has_begun; }))
-    return fail(failed, millrace_failed, "no pass has begun");
+  auto comes_first = x->first_layer == "comes_first";
+  if (comes_first || x->first_layer == "awaits_a_pass") {
+    std::chrono::milliseconds most{comes_first ? 200 : 10'000};
+    if (x->changed.wait_for(guard, most, [&] { return x->has_begun; })
+        == comes_first)
+      return fail(failed, millrace_failed,
+                  comes_first ? "a pass has begun" : "no pass has begun");
+  }
   x->has_arrived = begin == nullptr;
   x->changed.notify_all();
   return 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include "actors/node/devices.hpp"
 #include "config/config.hpp"
 #include "runtime/metrics.hpp"
 #include "tests/support/temporary_directory.hpp"
@@ -119,6 +120,17 @@ TEST_CASE("config: what a device of that type has no use for is refused") {
         != std::string::npos);
 }
 
+TEST_CASE("config: a GPU's models run where and as it says") {
+  cuda_config x{3, gpu_sharing::mps, false, false, gpu_parameters::host, true};
+  auto y = place_of(x);
+  CHECK(y.gpu == 3);
+  CHECK(y.sharing == gpu_sharing::mps);
+  CHECK_FALSE(y.streaming);
+  CHECK_FALSE(y.graphs);
+  CHECK(y.parameters == gpu_parameters::host);
+  CHECK(y.pipelined);
+}
+
 TEST_CASE("IF-31: how a GPU is shared goes with where its models run") {
   auto refusal_of = [](const std::string& more) {
     return refusal("      - type: cpu\n", "      - type: cuda\n" + more);
@@ -136,8 +148,21 @@ TEST_CASE("IF-31: how a GPU is shared goes with where its models run") {
   for (std::string where : {"thread", "device"})
     CHECK(refusal_of("        isolation: " + where
                      + "\n        cuda: {pipelined: true}\n")
-            .find("cuda.pipelined: found true beside isolation: " + where)
+            .find("cuda.pipelined: found true beside isolation: " + where
+                  + " and cuda.sharing: time, expected isolation: process or"
+                    " auto")
           != std::string::npos);
+  CHECK(refusal_of("        isolation: thread\n"
+                   "        cuda: {sharing: streams, pipelined: true}\n")
+          .find("cuda.sharing: streams, expected isolation: device or auto")
+        != std::string::npos);
+  for (std::string good :
+       {"        cuda: {pipelined: true}\n",
+        "        isolation: process\n"
+        "        cuda: {pipelined: true, sharing: mps}\n",
+        "        isolation: device\n"
+        "        cuda: {pipelined: true, sharing: streams}\n"})
+    CHECK(refusal_of(good) == "accepted");
   CHECK(refusal("      - type: cpu\n",
                 "      - type: cpu\n        cuda: {gpu: 1}\n")
           .find("cuda: does nothing with cpu; only with cuda")

@@ -17,8 +17,10 @@
 #include "models/device/cuda/pinned_ranges.hpp"
 #include "models/device/cuda/turns.hpp"
 #include "models/device/cuda/upload.hpp"
+#include "tests/support/allocation_meter.hpp"
 
 using namespace millrace::cuda;
+using namespace millrace::test;
 using namespace std::chrono_literals;
 
 namespace {
@@ -222,6 +224,24 @@ TEST_CASE(
   all.remove(62, 64);
   CHECK(all.within(61, 100) == ranges{{61, 62}, {64, 70}});
   CHECK(all.within(5, 45).empty());
+}
+
+TEST_CASE("missing ranges: nothing is forgotten for want of memory") {
+  missing_ranges all;
+  all.add(0, 100);
+  for (size_t nth : {1, 2})
+    try {
+      failing_allocation fails{nth};
+      all.remove(40, 60);
+      CHECK_FALSE(failing_allocation::possible);
+    } catch (const std::bad_alloc&) {
+      size_t bytes = 0;
+      for (auto [begin, end] : all.within(0, 100))
+        bytes += end - begin;
+      CHECK(bytes == 100);
+    }
+  all.remove(0, 100);
+  CHECK(all.within(0, 100).empty());
 }
 
 TEST_CASE("missing ranges: who needs some waits for these, and no longer") {

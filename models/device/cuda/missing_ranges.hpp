@@ -18,7 +18,7 @@ class missing_ranges {
 public:
   using range = std::pair<size_t, size_t>; ///< from where to where
 
-  /// Apart from all others.
+  /// One that has nothing in common with the others.
   void add(size_t begin, size_t end) {
     std::lock_guard guard{mutex_};
     if (begin < end)
@@ -38,14 +38,9 @@ public:
   void remove(size_t begin, size_t end) {
     {
       std::lock_guard guard{mutex_};
-      for (auto i = first_behind(begin); i != all_.end() && i->first < end;) {
-        auto [first, last] = *i;
-        i = all_.erase(i);
-        if (first < begin)
-          all_.emplace(first, begin);
-        if (end < last)
-          all_.emplace(end, last);
-      }
+      split_at(begin); // where there is no memory for that, all are missing
+      split_at(end);
+      all_.erase(all_.lower_bound(begin), all_.lower_bound(end));
     }
     changed_.notify_all();
   }
@@ -77,6 +72,18 @@ private:
   ends_by_begin::const_iterator first_behind(size_t x) const {
     auto i = all_.upper_bound(x);
     return i != all_.begin() && std::prev(i)->second > x ? std::prev(i) : i;
+  }
+
+  /// So that none reaches across x.
+  void split_at(size_t x) {
+    auto behind = all_.lower_bound(x);
+    if (behind == all_.begin())
+      return;
+    auto across = std::prev(behind);
+    if (across->second > x) {
+      all_.emplace_hint(behind, x, across->second);
+      across->second = x;
+    }
   }
 
   mutable std::mutex mutex_;

@@ -58,7 +58,12 @@ public:
     for (size_t sent = 0, done = 0; done < ends_.size();) {
       if (is_full(sent)) {
         send_chunk(sent++);
-      } else if (done < sent && ring_.sent[done % rooms].is_reached()) {
+        continue;
+      }
+      auto& next = ring_.sent[done % rooms];
+      if (sent == ends_.size())
+        next.wait();
+      if (done < sent && next.is_reached()) {
         there(ends_[done]);
         make_room(end_with_room(++done));
       } else if (!fill_part()) {
