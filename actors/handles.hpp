@@ -29,7 +29,7 @@ using gateway_actor = caf::typed_actor<
   caf::reacts_to<replica_draining>,
   // The router's word on an admitted request.
   caf::reacts_to<settled>,
-  // How far one got that was given up.
+  // How far one got that is tried again, or was given up.
   caf::reacts_to<request_track>,
   // Admitted requests whose model version is served no more.
   caf::reacts_to<handed_back>,

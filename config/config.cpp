@@ -204,7 +204,8 @@ private:
       expect("device (or thread)");
     if (sharing == gpu_sharing::mps && in_one)
       expect("process");
-    // One that waits for its parameters would have all others' turn.
+    // In turns one that waits for its parameters would hold up all others, and
+    // so it would a lane of the node's own.
     auto takes_turns =
       d.isolation == isolation_mode::device && !is_within_process(sharing);
     if (d.cuda.pipelined

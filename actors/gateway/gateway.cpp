@@ -262,6 +262,8 @@ void gateway_state::finish_request(uint64_t key, request& r, infer_reply x,
   x.model = model.info.model;
   x.version = model.info.version;
   x.total = to_us(time - r.arrived);
+  if (x.status == ec::deadline_exceeded && !r.vain.empty())
+    x.error += "; it was tried in vain: " + r.vain.back().why;
   auto status = model.by_status.find(x.status);
   if (status == model.by_status.end())
     status =
@@ -361,8 +363,6 @@ void gateway_state::on_tick() {
     x.status = ec::deadline_exceeded;
     x.error = "no replica of model '" + models_[i->second.model].info.model
               + "' answered in time";
-    if (auto& vain = i->second.vain; !vain.empty())
-      x.error += "; it was tried in vain: " + vain.back().why;
     finish_request(key, i->second, std::move(x), time);
   });
   arm();

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -11,10 +10,10 @@
 #include <sys/socket.h>
 #include <vector>
 
-#include "models/confined/arena_pool.hpp"
 #include "models/confined/arrival.hpp"
 #include "models/confined/load_order.hpp"
 #include "models/confined/loans.hpp"
+#include "models/confined/node_lane.hpp"
 #include "models/confined/run_end.hpp"
 #include "models/confined/running_process.hpp"
 #include "runtime/copies.hpp"
@@ -29,19 +28,6 @@ constexpr auto look_seldom = 1s;
 
 /// So many connections fit into one order.
 constexpr uint32_t most_lanes = 200;
-
-/// What an arena is made for at first, at least.
-constexpr size_t smallest_arena = 64 << 10;
-
-/// Outputs that are smaller are sooner copied than an arena is kept for them.
-constexpr size_t worth_an_arena = 32 << 10;
-
-/// So much of a process's memory an arena may be, to have others beside it.
-constexpr size_t largest_share = 64;
-
-size_t room_for(size_t bytes) {
-  return std::max(smallest_arena, std::bit_ceil(bytes));
-}
 
 class stage_with_process : public confined_stage {
 public:
@@ -80,13 +66,14 @@ public:
 
   result<tensor_list> run(const tensor_list& inputs, const run_limits& limits,
                           uint64_t* peak, output_room*) override {
-    loans<lane>::loan mine{free_};
+    loans<node_lane>::loan mine{free_};
     ++runs_;
     std::shared_ptr<void> counted{nullptr, [this](void*) { --runs_; }};
     auto answer = try_on(*mine, inputs, limits, peak != nullptr);
     if (!answer)
       return answer.failure();
-    auto outputs = take_out(*mine, answer->tensors, answer->keeps == 0);
+    auto outputs =
+      (*mine).take_out(answer->tensors, answer->keeps == 0, settings_.memory);
     if (outputs) // it says no more than can be
       count_copied(std::min<uint64_t>(answer->copied, bytes_of(*outputs)));
     if (peak != nullptr)
@@ -95,14 +82,6 @@ public:
   }
 
 private:
-  struct lane {
-    file_descriptor connection;
-    arena_pool arenas;
-    std::shared_ptr<arena_pool::slot> slot = arenas.take(); ///< the next run's
-
-    arena& memory() const { return slot->memory; }
-  };
-
   // -- its life, on the keeper's thread ---------------------------------------
 
   void keep() {
@@ -136,7 +115,8 @@ private:
     {
       std::lock_guard guard{mutex_};
       process_ = std::move(mine->process);
-      life_line_ = std::move(mine->life_line);
+      life_line_ = std::move(mine->mine.life_line);
+      number_ = mine->mine.number;
     }
     if (given_up_) // while there was nothing to leave
       leave_process();
@@ -176,24 +156,37 @@ private:
                         if (auto to = weak.lock())
                           to->add(part);
                       });
-    life_order order;
-    order.what = life_order::part;
-    for (process_watch watch{*process_};;) {
-      auto part = arrival_->next(steady_now() + look_again);
+    process_watch watch{*process_};
+    std::optional<const_bytes> part;
+    auto since = steady_now(); // that it has this part to hear of
+    for (auto next_look = since + look_again;;) {
+      if (!part) {
+        part = arrival_->next(next_look);
+        since = steady_now();
+      }
       if (auto how = arrival_->how())
         return *how;
-      if (!part) { // it has nothing to say, unless it cannot go on
-        if (auto word = hear(watch, 0ns); !word)
-          return word.failure();
-        continue;
+      if (part && tell_of(*part, next_look)) {
+        part.reset();
+        if (steady_now() < next_look)
+          continue;
       }
-      auto from = x.weights_file->content().data();
-      order.part_begin = static_cast<uint64_t>(part->data() - from);
-      order.part_bytes = part->size();
-      if (!tell(order))
-        if (auto word = hear_of_load(look_again); !word)
-          return word.failure();
+      // It has nothing to say, unless it cannot go on.
+      if (auto word = hear(watch, 0ns); !word)
+        return word.failure();
+      if (part && steady_now() - since > settings_.load_limit)
+        return loads_too_long();
+      next_look = steady_now() + look_again;
     }
+  }
+
+  bool tell_of(const_bytes part, timestamp until) {
+    auto from = settings_.content->weights_file->content().data();
+    life_order order;
+    order.what = life_order::part;
+    order.part_begin = static_cast<uint64_t>(part.data() - from);
+    order.part_bytes = part.size();
+    return send_record(life_line_, order, {}, until);
   }
 
   struct heard {
@@ -283,7 +276,7 @@ private:
         return;
       ::shutdown(life_line_.get(), SHUT_RDWR); // where it is shared
     }
-    process_->leave();
+    process_->leave(number_);
   }
 
   /// Ends its process, for whatever it did, if it has not ended.
@@ -322,7 +315,7 @@ private:
 
   /// What a process says that was not listened to for want of memory would be
   /// taken for the answer to the next order.
-  result<lane_answer> try_on(lane& on, const tensor_list& inputs,
+  result<lane_answer> try_on(node_lane& on, const tensor_list& inputs,
                              const run_limits& limits, bool metered) {
     try {
       return run_on(on, inputs, limits, metered);
@@ -332,7 +325,7 @@ private:
     }
   }
 
-  result<lane_answer> run_on(lane& on, const tensor_list& inputs,
+  result<lane_answer> run_on(node_lane& on, const tensor_list& inputs,
                              const run_limits& limits, bool metered) {
     if (lost_)
       return ended_before();
@@ -345,7 +338,7 @@ private:
       auto bytes = arena::bytes_for(inputs);
       if (2 * bytes <= largest_arena)
         bytes *= 2;
-      if (auto made = widen(on, bytes); !made)
+      if (auto made = on.widen(bytes); !made)
         return made.failure();
       if (!on.memory().put(inputs))
         return error{ec::too_large, "more than "
@@ -353,7 +346,7 @@ private:
                                       + " inputs"};
       order.room = on.memory().size();
     }
-    if (!send(on, order)) {
+    if (!on.send(order)) {
       lose(by_itself);
       return ended_before();
     }
@@ -363,7 +356,7 @@ private:
     if (!receive(on, answer, end))
       return died(end);
     if (answer.what == lane_answer::needs_room) {
-      auto made = widen(on, answer.room);
+      auto made = on.widen(answer.room);
       if (!made && made.failure().code != ec::too_large)
         return made.failure();
       if (!made) {
@@ -372,7 +365,7 @@ private:
       }
       auto peak = answer.peak;
       order = {lane_order::fetch, 0, on.slot->number, 0, on.memory().size()};
-      if (!send(on, order))
+      if (!on.send(order))
         lose(by_itself);
       if (lost_ || !receive(on, answer, end))
         return died(end);
@@ -392,46 +385,6 @@ private:
     return answer;
   }
 
-  /// What lies in a lane's arena. That stays with it, if it is worth that and
-  /// the lane's next run can have another. One that the model goes on using has
-  /// no next run.
-  result<tensor_list> take_out(lane& from, size_t count, bool usable) {
-    auto seen = from.memory().view(count);
-    if (!seen)
-      return seen;
-    auto stays =
-      usable && bytes_of(*seen) >= worth_an_arena
-      && from.memory().size() <= settings_.memory.value / largest_share;
-    auto next = stays ? from.arenas.take() : nullptr;
-    if (next == nullptr) {
-      auto out = from.memory().copy(count);
-      if (!usable)
-        from.memory() = arena{};
-      return out;
-    }
-    for (auto& x : *seen)
-      x.data = shared_bytes{x.data.view(), from.slot};
-    from.slot = std::move(next);
-    return seen;
-  }
-
-  result<void> widen(lane& on, size_t bytes) {
-    if (bytes > largest_arena)
-      return error{ec::too_large, "inputs or outputs of more than 1 GiB"};
-    auto made = arena::make(room_for(bytes));
-    if (!made)
-      return made.failure();
-    on.memory() = std::move(*made);
-    return {};
-  }
-
-  static bool send(lane& on, const lane_order& order) {
-    std::vector<int> files;
-    if (order.room != 0)
-      files.push_back(on.memory().file().get());
-    return send_record(on.connection, order, files);
-  }
-
   /// To be said after lose() only. A run in whose lane nothing took too long is
   /// not to blame for that something did in another.
   error died(const run_end& mine) const {
@@ -442,7 +395,7 @@ private:
   }
 
   /// False when the process is lost.
-  bool receive(lane& on, lane_answer& answer, const run_end& end) {
+  bool receive(node_lane& on, lane_answer& answer, const run_end& end) {
     for (process_watch watch{*process_};;) {
       auto next = std::min(end.at, steady_now() + look_again);
       auto came = watch.hear(on.connection, answer, next);
@@ -467,11 +420,12 @@ private:
   const std::string known_as_; ///< to that
   stage_settings settings_;
   stage_events events_;
-  std::vector<lane> lanes_;
-  loans<lane> free_; ///< of these
+  std::vector<node_lane> lanes_;
+  loans<node_lane> free_; ///< of these
   std::mutex mutex_;
   std::shared_ptr<running_process> process_; ///< set once, as the next; guarded
   file_descriptor life_line_;                ///< before it is loaded
+  uint64_t number_ = 0;                      ///< likewise; in its process
   bool has_left_ = false;                    ///< guarded
   std::atomic<size_t> runs_{0};
   std::atomic<bool> is_loaded_{false};

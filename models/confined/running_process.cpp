@@ -21,9 +21,9 @@ constexpr uint64_t stack = 8 << 20;
 /// A process that has left orders unread for so long does not listen.
 constexpr auto unread = 1s;
 
-/// Whoever has not left after so long, with all its threads, will not in time
-/// for others: what it runs has no end.
-constexpr auto slow_to_leave = 3s;
+/// A stage that was done with so long ago, and has not left, does something
+/// that may have no end.
+constexpr auto slow_to_leave = 10s;
 
 /// Looks at a stopped process until it is given up.
 constexpr int stopped_looks = 3;
@@ -38,29 +38,36 @@ long threads_of_pools() {
 
 } // namespace
 
-result<file_descriptor> running_process::enter(const life_order& how,
-                                               size_t threads) {
+bool running_process::guest::lingers() const {
+  return done < steady_now() - slow_to_leave;
+}
+
+result<running_process::entry> running_process::enter(const std::string& stage,
+                                                      const life_order& how,
+                                                      size_t threads) {
   std::lock_guard guard{mutex_};
   if (how.on_gpu != 0 && stages_ == 0)
     most_memory_ = how.memory;
   if (shared_)
-    return add_guest(how, threads);
+    return add_guest(stage, how, threads);
   ++stages_;
   threads_ += threads;
-  return std::move(child_.life_line);
+  return entry{std::move(child_.life_line)};
 }
 
-void running_process::leave() {
+void running_process::leave(uint64_t number) {
   std::lock_guard guard{mutex_};
+  for (auto& x : guests_)
+    if (x.number == number)
+      x.done = steady_now();
   if (--stages_ == 0)
     kill_locked(by_itself, false);
 }
 
-result<file_descriptor> running_process::add_guest(const life_order& how,
-                                                   size_t threads) {
+result<running_process::entry>
+running_process::add_guest(const std::string& stage, const life_order& how,
+                           size_t threads) {
   forget_who_left();
-  if (is_closed_)
-    return error{ec::unavailable, "the process takes no others"};
   auto memory = how.weights_bytes + threads * stack + beside_weights;
   if (guests_.empty())
     limit_ = how.on_gpu != 0 ? UINT64_MAX : how.memory;
@@ -83,11 +90,12 @@ result<file_descriptor> running_process::add_guest(const life_order& how,
     is_closed_ = true;
     return error{ec::unavailable, "the process has ended, or does not listen"};
   }
+  guests_.push_back(
+    {++last_guest_, stage, std::move(presence->first), threads, memory});
   ++stages_;
   threads_ += threads;
   memory_ += memory;
-  guests_.push_back({std::move(presence->first), threads, memory});
-  return std::move(life->first);
+  return entry{std::move(life->first), last_guest_};
 }
 
 void running_process::forget_who_left() {
@@ -99,12 +107,6 @@ void running_process::forget_who_left() {
     }
     return has_left;
   });
-  if (guests_.size() == stages_)
-    lingers_since_.reset();
-  else if (!lingers_since_)
-    lingers_since_ = steady_now();
-  if (lingers_since_ && steady_now() - *lingers_since_ > slow_to_leave)
-    is_closed_ = true;
 }
 
 bool running_process::is_crowded() {
@@ -127,7 +129,19 @@ void running_process::close() {
 
 bool running_process::takes_others() {
   std::lock_guard guard{mutex_};
-  return !is_closed_ && !has_ended_ && !wait_for(child_.ended, steady_now());
+  return !is_closed_ && !has_ended_ && !wait_for(child_.ended, steady_now())
+         && std::none_of(guests_.begin(), guests_.end(),
+                         [](auto& x) { return x.lingers(); });
+}
+
+std::vector<std::string> running_process::lingering() {
+  std::lock_guard guard{mutex_};
+  forget_who_left();
+  std::vector<std::string> out;
+  for (auto& x : guests_)
+    if (x.lingers())
+      out.push_back(x.stage);
+  return out;
 }
 
 process_end running_process::end(std::string_view why, bool known) {
@@ -176,10 +190,13 @@ result<process_source::entry> process_source::enter(const std::string& stage,
                                                     const life_order& how,
                                                     size_t threads) {
   auto join = [&](const std::shared_ptr<running_process>& x) -> result<entry> {
-    auto line = x->enter(how, threads);
-    return line ? result<entry>{entry{x, std::move(*line)}} : line.failure();
+    auto mine = x->enter(stage, how, threads);
+    return mine ? result<entry>{entry{x, std::move(*mine)}} : mine.failure();
   };
   std::unique_lock guard{mutex_};
+  if (now_)
+    for (auto& x : now_->lingering())
+      suspect(x);
   auto shared = shared_ && !is_suspect(stage);
   if (!shared)
     guard.unlock(); // forks wait for nobody

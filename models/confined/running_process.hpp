@@ -38,18 +38,29 @@ public:
   running_process(const running_process&) = delete;
   running_process& operator=(const running_process&) = delete;
 
-  /// A stage's life line; that may have so many threads of its own. `how` says
-  /// what a process that is shared may do, if it is the first. Errors:
+  /// What a stage has of a process that it has entered.
+  struct entry {
+    file_descriptor life_line;
+    uint64_t number = 0; ///< it leaves by
+  };
+
+  /// For a stage of that name, which may have so many threads of its own. `how`
+  /// says what a process that is shared may do, if it is the first. Errors:
   /// unavailable, when it has ended; overloaded, where others take what memory
   /// it may have, for at its end anything may fail.
-  result<file_descriptor> enter(const life_order& how, size_t threads);
+  result<entry> enter(const std::string& stage, const life_order& how,
+                      size_t threads);
 
   /// One that has entered is done with it.
-  void leave();
+  void leave(uint64_t number);
 
   /// From now on nobody else enters it.
   void close();
   bool takes_others();
+
+  /// Stages that were done with it long ago, and something of which goes on:
+  /// while there are some it takes no others.
+  std::vector<std::string> lingering();
 
   /// Whether it has more threads than LibTorch might start for its stages.
   bool is_crowded();
@@ -70,13 +81,17 @@ public:
 private:
   /// A stage that shares the process.
   struct guest {
+    uint64_t number;
+    std::string stage;
     file_descriptor left; ///< readable once it has, with these
     size_t threads = 0;
-    uint64_t memory = 0; ///< address space
+    uint64_t memory = 0;         ///< address space
+    timestamp done = far_future; ///< since when it should be gone
+    bool lingers() const;
   };
 
-  result<file_descriptor> add_guest(const life_order& how, size_t threads);
-  /// And closes it when one stays that was done with it.
+  result<entry> add_guest(const std::string& stage, const life_order& how,
+                          size_t threads);
   void forget_who_left();
   void kill_locked(std::string_view why, bool known);
 
@@ -90,7 +105,7 @@ private:
   uint64_t most_memory_ = UINT64_MAX; ///< guarded; likewise, with a GPU
   uint64_t memory_ = 0;       ///< guarded; of that, what guests may take
   std::vector<guest> guests_; ///< guarded
-  std::optional<timestamp> lingers_since_; ///< guarded; one that is no stage's
+  uint64_t last_guest_ = 0;   ///< guarded
   // All of them guarded:
   bool is_closed_ = false;
   bool has_ended_ = false;
@@ -107,7 +122,7 @@ class process_watch {
 public:
   explicit process_watch(running_process& at) : at_(at) {}
 
-  /// Why it is to be ended; else by_itself.
+  /// Why it is to be ended; empty, if there is nothing.
   std::string_view look();
 
   /// Its next word on that line, within that time, unless it is to be ended:
@@ -131,7 +146,7 @@ public:
 private:
   running_process& at_;
   int stopped_ = 0; ///< looks at which it was, without a break
-  std::string_view why_ = by_itself;
+  std::string_view why_;
 };
 
 /// Where stages get their processes: each a new one, or all of them the same,
@@ -145,7 +160,7 @@ public:
 
   struct entry {
     std::shared_ptr<running_process> process;
-    file_descriptor life_line;
+    running_process::entry mine;
   };
 
   /// A process for one more stage. Takes as long as a fork. Errors:

@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <thread>
 
@@ -43,6 +45,31 @@ gpu_place on_stream(bool pipelined) {
 std::shared_ptr<const bundle> model_of_layer(const std::string& name) {
   auto out = std::make_shared<bundle>(*verified("identity"));
   out->info.layers[0].name = name;
+  out->directory = name; // which stages are known by
+  return out;
+}
+
+/// On a GPU, and ready.
+std::unique_ptr<confined_model>
+on_stream_of(const std::shared_ptr<process_ground>& ground,
+             const std::shared_ptr<const bundle>& content) {
+  auto out = std::make_unique<confined_model>(ground, content, 1, 20s, false,
+                                              on_stream(true));
+  out->ready();
+  return out;
+}
+
+/// How many of a process's have that name.
+size_t threads_of(pid_t process, const std::string& name) {
+  size_t out = 0;
+  std::error_code gone;
+  std::filesystem::directory_iterator all{
+    "/proc/" + std::to_string(process) + "/task", gone};
+  for (auto i = begin(all); !gone && i != end(all); i.increment(gone)) {
+    std::string found;
+    std::getline(std::ifstream{i->path() / "comm"} >> std::ws, found);
+    out += found == name;
+  }
   return out;
 }
 
@@ -143,49 +170,46 @@ TEST_CASE("a GPU's first pass begins before all parameters are there, where"
 TEST_CASE("P24, shared process: a pass whose parameters never come holds up"
           " nobody") {
   auto ground = with_fake_gpus(true);
-  confined_model stays{ground, verified("identity"), 1, 20s,
-                       false,  on_stream(true)};
-  stays.ready();
-  auto threads = [process = stays.process()] {
-    return confined::look_at(process).threads;
-  };
-  auto before = threads();
-  for (int i = 0; i < 20; ++i) { // the pass has begun in most of them
-    arriving_model never{*ground, verified("identity")};
-    CHECK(within(5s, [&] { return threads() > before + 1; }));
-    CHECK(never.fail("the sender is gone").find("the sender is gone")
-          != std::string::npos);
-    CHECK(within(5s, [&] { return threads() == before; }));
-  }
-  CHECK(stays.run(floats({1, 4})));
+  auto stays = on_stream_of(ground, verified("identity"));
+  auto process = stays->process();
+  arriving_model never{*ground, verified("identity")};
+  REQUIRE(within(5s, [&] { return threads_of(process, "in a pass") == 1; }));
+  CHECK(never.fail("the sender is gone").find("the sender is gone")
+        != std::string::npos);
+  CHECK(within(5s, [&] { return threads_of(process, "in a pass") == 0; }));
+  CHECK(stays->run(floats({1, 4})));
 }
 
-TEST_CASE("P14, shared process: a begun pass that does not end is left behind,"
-          " and its process gets no others") {
+TEST_CASE(
+  "P14, shared process: while a begun pass that does not end goes on its"
+  " process gets no others, and the next time it has its own") {
   auto ground = with_fake_gpus(true);
-  confined_model stays{ground, verified("identity"), 1, 20s,
-                       false,  on_stream(true)};
-  stays.ready();
-  auto processes = [] { return grandchildren_of(::getpid()).size(); };
-  CHECK(processes() == 1);
-  auto process = stays.process();
-  auto before = processor_seconds_of(process);
-  arriving_model loops{*ground, model_of_layer("begins_and_loops")};
-  REQUIRE(
-    within(5s, [&] { return processor_seconds_of(process) > before + 0.1; }));
-  loops.fail("the sender is gone");
+  auto stays = on_stream_of(ground, verified("identity"));
+  auto first = stays->process();
+  auto processes = [] { return grandchildren_of(::getpid()); };
+  auto looping = model_of_layer("begins_and_loops");
+  {
+    arriving_model loops{*ground, looping};
+    REQUIRE(within(5s, [&] { return threads_of(first, "in a pass") == 1; }));
+    loops.fail("the sender is gone");
+  }
   CHECK(within(20s, [&] {
-    confined_model next{ground, verified("identity"), 1, 20s,
-                        false,  on_stream(false)};
-    next.ready();
-    return processes() == 2;
+    auto next = on_stream_of(ground, verified("identity"));
+    return processes().size() == 2;
   }));
-  CHECK(stays.run(floats({1, 4})));
+  CHECK(within(5s, [&] { return processes().size() == 1; }));
+  arriving_model again{*ground, looping};
+  CHECK(within(5s, [&] { return processes().size() == 2; }));
+  auto next = on_stream_of(ground, verified("identity"));
+  CHECK(processes().size() == 3);
+  again.fail("the sender is gone");
+  CHECK(within(5s, [&] { return processes().size() == 2; })); // its own ended
+  CHECK(stays->run(floats({1, 4})));
 }
 
 TEST_CASE(
   "P14: a begun pass that takes more memory than it may is ended, though"
-  " its parameters have not come") {
+  " its parameters still come") {
   auto ground = with_fake_gpus(false);
   ground->memory = {400 << 20};
   arriving_model greedy{*ground, model_of_layer("begins_and_eats")};

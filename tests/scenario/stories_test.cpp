@@ -202,15 +202,21 @@ TEST_CASE("P15: a request is no poison for that it was lost twice between two"
 TEST_CASE(
   "explain: a client that is answered at its deadline hears what came of"
   " the attempt before") {
-  virtual_cluster c{1, want(1), ten_ms};
-  c.request(1);
-  c.advance(4ms);
-  c.kill(c.given_to); // and there is no other
-  c.advance(20s);
-  REQUIRE(c.answers() == counts{{ec::deadline_exceeded, 1}});
-  CHECK(story(c).error
-        == "no replica of model 'm' answered in time; it was tried in vain:"
-           " replica m.1.1 was lost");
+  for (auto after_others : {false, true}) { // then the router gives it up
+    virtual_cluster c{1, want(1), ten_ms};
+    if (after_others) {
+      c.request(1);
+      c.advance(1s);
+    }
+    c.request(2);
+    c.advance(4ms);
+    c.kill(c.given_to); // and there is no other
+    c.advance(20s);
+    CHECK(c.answers()[ec::deadline_exceeded] == 1);
+    auto text = story(c).error;
+    INFO(text);
+    CHECK(text.ends_with("; it was tried in vain: replica m.1.1 was lost"));
+  }
 }
 
 TEST_CASE("explain: what an attempt took that came to nothing is told apart"

@@ -16,6 +16,13 @@ using namespace millrace;
 using namespace millrace::test;
 using namespace std::chrono_literals;
 
+namespace {
+
+/// 1203 is 12.3.
+constexpr int cuda_toolkit = CUDA_TOOLKIT;
+
+} // namespace
+
 TEST_CASE("gpu, confined: a process with a GPU computes what a thread does") {
   if (!first_gpu())
     return;
@@ -165,7 +172,9 @@ TEST_CASE("IF-33: processes that MPS serves compute the same with a share and"
     auto outcome = without.loaded();
     ::unsetenv("CUDA_MPS_PIPE_DIRECTORY");
     INFO(why(outcome));
-    CHECK(why(outcome).find("MPS does not serve") != std::string::npos);
+    auto can_say = cuda_toolkit >= 1203; // before it runs as if
+    CHECK((why(outcome).find("MPS does not serve") != std::string::npos)
+          == can_say);
     std::puts("no GPU here that MPS runs for");
     return;
   }

@@ -118,9 +118,9 @@ void touch_libraries(int gpu) {
 }
 
 /// Whom MPS does not serve has all of the GPU in slices of time, and nobody is
-/// told. Before 12.6 CUDA cannot say whom it serves.
+/// told. Before 12.3 CUDA cannot say whom it serves.
 void expect_mps([[maybe_unused]] int gpu) {
-#if CUDART_VERSION >= 12060
+#if CUDART_VERSION >= 12030
   int serves = 0;
   check(cudaDeviceGetAttribute(&serves, cudaDevAttrMpsEnabled, gpu),
         "asking for MPS");
@@ -143,7 +143,8 @@ int open_gpu(const millrace_place* place, millrace_error* failed) {
     touch_libraries(place->gpu);
     if (place->sharing == millrace_partitioned) // what its driver opens for one
       gpu.partitions.give_back(gpu.partitions.take(place->share));
-    c10::cuda::CUDACachingAllocator::emptyCache(); // which is no stage's
+    c10::cuda::CUDACachingAllocator::emptyCache(); // what that took is no
+                                                   // stage's
   });
 }
 

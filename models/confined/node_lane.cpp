@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/confined/node_lane.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+namespace millrace::confined {
+
+namespace {
+
+/// What an arena is made for at first, at least.
+constexpr size_t smallest_arena = 64 << 10;
+
+/// Outputs that are smaller are sooner copied than an arena is kept for them.
+constexpr size_t worth_an_arena = 32 << 10;
+
+/// So much of a process's memory an arena may be, to have others beside it.
+constexpr size_t largest_share = 64;
+
+} // namespace
+
+result<void> node_lane::widen(size_t bytes) const {
+  if (bytes > largest_arena)
+    return error{ec::too_large, "inputs or outputs of more than 1 GiB"};
+  auto made = arena::make(std::max(smallest_arena, std::bit_ceil(bytes)));
+  if (!made)
+    return made.failure();
+  memory() = std::move(*made);
+  return {};
+}
+
+bool node_lane::send(const lane_order& order) const {
+  std::vector<int> files;
+  if (order.room != 0)
+    files.push_back(memory().file().get());
+  return send_record(connection, order, files);
+}
+
+result<tensor_list> node_lane::take_out(size_t count, bool usable,
+                                        byte_count process) {
+  auto seen = memory().view(count);
+  if (!seen)
+    return seen;
+  auto stays = usable && bytes_of(*seen) >= worth_an_arena
+               && memory().size() <= process.value / largest_share;
+  auto next = stays ? arenas.take() : nullptr;
+  if (next == nullptr) {
+    auto out = memory().copy(count);
+    if (!usable)
+      memory() = arena{};
+    return out;
+  }
+  for (auto& x : *seen)
+    x.data = shared_bytes{x.data.view(), slot};
+  slot = std::move(next);
+  return seen;
+}
+
+} // namespace millrace::confined
