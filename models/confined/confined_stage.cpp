@@ -158,7 +158,7 @@ private:
                       });
     process_watch watch{*process_};
     std::optional<const_bytes> part;
-    auto since = steady_now(); // that it has this part to hear of
+    auto since = steady_now(); // when that part came
     for (auto next_look = since + look_again;;) {
       if (!part) {
         part = arrival_->next(next_look);
@@ -180,6 +180,7 @@ private:
     }
   }
 
+  /// False when it has ended, or does not listen until then.
   bool tell_of(const_bytes part, timestamp until) {
     auto from = settings_.content->weights_file->content().data();
     life_order order;
