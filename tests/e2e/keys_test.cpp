@@ -144,6 +144,15 @@ private:
   zmq::socket_t socket_;
 };
 
+/// Whether who has no key is told to have one: as refused, or as one reason of
+/// several, for who has keys may end a connection before it can say so.
+bool hears_of_keys(const std::string& address) {
+  auto x = connection::open(address, 2s, "");
+  return !x
+         && x.failure().text.find("lets in only who has a key")
+              != std::string::npos;
+}
+
 /// What becomes of an attempt to connect.
 ec knock(const std::string& address, const std::string& key) {
   auto x = connection::open(address, 2s, key);
@@ -162,7 +171,7 @@ TEST_CASE("P13: with keys only those come in whose key is allowed there") {
 
   SUBCASE("clients") {
     CHECK(knock(c.clients(), c.key("app")) == ec::ok);
-    CHECK(knock(c.clients(), "") == ec::forbidden);
+    CHECK(hears_of_keys(c.clients()));
     CHECK(knock(c.clients(), c.key("acme-app")) == ec::forbidden);
     CHECK(knock(c.clients(), c.key("ops")) == ec::forbidden);
     // Of another cluster: neither side knows the other.
@@ -174,7 +183,7 @@ TEST_CASE("P13: with keys only those come in whose key is allowed there") {
     CHECK(knock(c.operators("ctl"), c.key("ops")) == ec::ok);
     CHECK(knock(c.operators("ctl"), c.key("eve")) == ec::ok);
     CHECK(knock(c.operators("ctl"), c.key("app")) == ec::forbidden);
-    CHECK(knock(c.operators("ctl"), "") == ec::forbidden);
+    CHECK(hears_of_keys(c.operators("ctl")));
   }
   SUBCASE("a node's key is no client's") {
     CHECK(knock(c.clients(), c.key("w1")) == ec::bad_config);

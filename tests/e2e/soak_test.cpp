@@ -117,12 +117,15 @@ public:
   /// after it is said to have left.
   holdings settled() {
     auto out = look();
+    auto since = steady_now();
     REQUIRE(eventually(
       [&] {
         auto before = std::exchange(out, look());
-        return out.processes == 1 && out.same_but_memory(before);
+        if (out.processes != 1 || !out.same_but_memory(before))
+          since = steady_now();
+        return steady_now() - since > 500ms;
       },
-      5s));
+      10s));
     return out;
   }
 
