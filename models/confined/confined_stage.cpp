@@ -115,8 +115,8 @@ private:
     {
       std::lock_guard guard{mutex_};
       process_ = std::move(mine->process);
-      life_line_ = std::move(mine->mine.life_line);
-      number_ = mine->mine.number;
+      life_line_ = std::move(mine->life_line);
+      number_ = mine->number;
     }
     if (given_up_) // while there was nothing to leave
       leave_process();

@@ -191,7 +191,9 @@ result<process_source::entry> process_source::enter(const std::string& stage,
                                                     size_t threads) {
   auto join = [&](const std::shared_ptr<running_process>& x) -> result<entry> {
     auto mine = x->enter(stage, how, threads);
-    return mine ? result<entry>{entry{x, std::move(*mine)}} : mine.failure();
+    if (!mine)
+      return mine.failure();
+    return entry{x, std::move(mine->life_line), mine->number};
   };
   std::unique_lock guard{mutex_};
   if (now_)

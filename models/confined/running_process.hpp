@@ -160,7 +160,8 @@ public:
 
   struct entry {
     std::shared_ptr<running_process> process;
-    running_process::entry mine;
+    file_descriptor life_line;
+    uint64_t number = 0; ///< as in running_process::entry
   };
 
   /// A process for one more stage. Takes as long as a fork. Errors:

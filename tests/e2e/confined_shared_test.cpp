@@ -36,9 +36,7 @@ std::shared_ptr<process_ground> with_fake_gpus(bool shared) {
 }
 
 gpu_place on_stream(bool pipelined) {
-  gpu_place out{.sharing = gpu_sharing::streams};
-  out.pipelined = pipelined;
-  return out;
+  return {.sharing = gpu_sharing::streams, .pipelined = pipelined};
 }
 
 /// What that layer does in the fake backend.
@@ -209,7 +207,7 @@ TEST_CASE(
 
 TEST_CASE(
   "P14: a begun pass that takes more memory than it may is ended, though"
-  " its parameters still come") {
+  " its parameters have not come") {
   auto ground = with_fake_gpus(false);
   ground->memory = {400 << 20};
   arriving_model greedy{*ground, model_of_layer("begins_and_eats")};

@@ -143,8 +143,8 @@ int open_gpu(const millrace_place* place, millrace_error* failed) {
     touch_libraries(place->gpu);
     if (place->sharing == millrace_partitioned) // what its driver opens for one
       gpu.partitions.give_back(gpu.partitions.take(place->share));
-    c10::cuda::CUDACachingAllocator::emptyCache(); // what that took is no
-                                                   // stage's
+    // What that took is no stage's.
+    c10::cuda::CUDACachingAllocator::emptyCache();
   });
 }
 
