@@ -37,6 +37,10 @@ using gateway_actor = caf::typed_actor<
   caf::reacts_to<way_through>,
   // The controller's word on which models are to be served.
   caf::reacts_to<wanted_models>,
+  // A router's: how many requests wait, for the next report of demand.
+  caf::reacts_to<backlog>,
+  // Controllers come and go.
+  caf::reacts_to<peer_up>, caf::reacts_to<peer_down>,
   // For people: requests that are open, and those that stood out.
   caf::replies_to<get_requests>::with<request_list>,
   // Refuses new requests; answers what is admitted, then ends.
@@ -61,6 +65,8 @@ using router_actor = caf::typed_actor<
   caf::reacts_to<replica_draining>,
   // Until one is ready again what waits is handed back.
   caf::reacts_to<retire>,
+  // The gateway asks for the backlog, which is sent back.
+  caf::reacts_to<get_backlog>,
   // For people: what waits, and who takes it; how far requests are.
   caf::replies_to<get_queue>::with<queue_status>,
   caf::replies_to<get_tracks>::with<track_list>,
@@ -281,14 +287,6 @@ using profiler_actor = caf::typed_actor<
   caf::reacts_to<stored_profiles>, caf::reacts_to<profile_written>,
   caf::reacts_to<planned>, caf::reacts_to<tick>>;
 
-struct placement_plan;
-
-/// What a placement decided, until it has effect.
-struct decided_plan {
-  std::shared_ptr<const placement_plan> plan;
-  MILLRACE_FIELDS(decided_plan, plan)
-};
-
 /// The REGISTRY keeps what was asked for, on disk.
 using registry_actor = caf::typed_actor<
   // Answered once it is durable.
@@ -312,20 +310,69 @@ using chain_controller_actor = caf::typed_actor<
   // Private: plans.
   caf::reacts_to<tick>>;
 
-/// An AUTOSCALER turns settings and load into numbers of replicas.
+/// Placement to cluster state: nodes as they are now; null: a node has gone.
+struct nodes_changed {
+  std::map<std::string, std::shared_ptr<const node_state>> nodes;
+  MILLRACE_FIELDS(nodes_changed, nodes)
+};
+
+/// Cluster state to placement and autoscaler.
+struct snapshot_taken {
+  std::shared_ptr<const cluster_snapshot> content;
+  MILLRACE_FIELDS(snapshot_taken, content)
+};
+
+/// CLUSTER STATE makes the snapshots that policies decide on.
+using cluster_state_actor = caf::typed_actor<
+  // The registry's: what operators and the config want.
+  caf::reacts_to<registered>,
+  // The placement's: what nodes have.
+  caf::reacts_to<nodes_changed>,
+  // A gateway's: what clients ask for.
+  caf::reacts_to<demand_report>,
+  // For people: the demand for each model.
+  caf::replies_to<get_demand>::with<demand_list>,
+  // Private: a snapshot is due.
+  caf::reacts_to<tick>>;
+
+/// Cluster state to placement, when it begins: send it all nodes, and changes.
+struct observe_nodes {
+  cluster_state_actor by;
+  MILLRACE_FIELDS(observe_nodes, by)
+};
+
+/// The AUTOSCALER asks the policy of each scope how many replicas of what
+/// there shall be.
 using autoscaler_actor = caf::typed_actor<
-  // What is registered now.
-  caf::reacts_to<registered>>;
+  // The cluster as it is now.
+  caf::reacts_to<snapshot_taken>,
+  // For people: how each model is scaled; what was decided, and why.
+  caf::replies_to<get_scaling>::with<scaling_list>,
+  caf::replies_to<get_decisions>::with<decision_list>,
+  // Private: a policy is due.
+  caf::reacts_to<tick>>;
+
+struct placement_plan;
+
+/// What a placement decided, until it has effect.
+struct decided_plan {
+  std::shared_ptr<const placement_plan> plan;
+  MILLRACE_FIELDS(decided_plan, plan)
+};
 
 /// The PLACEMENT decides which devices get what: the one writer of desired
 /// state.
 using placement_actor = caf::typed_actor<
+  // The cluster as it is now: the intent is what it takes from that.
+  caf::reacts_to<snapshot_taken>,
   // What a scope wants.
   caf::reacts_to<proposal>,
   // What a node has.
   caf::reacts_to<inventory>,
   // Nodes come (their inventory follows) and go.
   caf::reacts_to<peer_up>, caf::reacts_to<peer_down>,
+  // A cluster state begins.
+  caf::reacts_to<observe_nodes>,
   // What is ready and starting, per model; how the latest starts went.
   caf::replies_to<get_models>::with<model_list>,
   caf::replies_to<get_starts>::with<start_list>,

@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "actors/policies/registry.hpp"
 #include "runtime/name.hpp"
 #include "runtime/text.hpp"
 #include "transport/messages/wanted_cuts.hpp"
@@ -46,7 +47,10 @@ void config_checker::check_link(const link_config& x) {
                              + format_duration(x.timeout));
 }
 
-void config_checker::check_models(const std::vector<model_settings>& xs) {
+void config_checker::check_models(
+  const std::vector<model_settings>& xs,
+  const std::map<std::string, scope_settings>& scopes,
+  const demand_settings& demand) {
   std::set<std::string> seen;
   for (size_t i = 0; i < xs.size(); ++i) {
     auto key = at("models", i) + ".model";
@@ -56,6 +60,29 @@ void config_checker::check_models(const std::vector<model_settings>& xs) {
     auto& x = xs[i];
     if (auto fine = check_cuts(wanted_cuts(x)); !fine)
       refuse(at("models", i), fine.failure().text);
+  }
+  check_scaling_of(xs, scopes, demand);
+}
+
+void config_checker::check_scaling_of(
+  const std::vector<model_settings>& models,
+  const std::map<std::string, scope_settings>& scopes,
+  const demand_settings& demand) {
+  for (auto& x : check_scaling(models, scopes))
+    refuse(x.key, x.why);
+  for (size_t i = 0; i < models.size(); ++i) {
+    auto& x = models[i];
+    auto its = settings_of_scope(scope_of(x), scopes, x);
+    if (its.policy.empty() || its.policy == "fixed")
+      continue;
+    auto key = at("models", i);
+    if (given(key + ".replicas"))
+      refuse(key + ".replicas", "does nothing with policy " + its.policy
+                                  + " (expected scaling.min and max)");
+    if (demand.period == microseconds{0})
+      refuse(key + ".scaling", "has policy " + its.policy
+                                 + ", which needs reports of demand (expected"
+                                   " a demand.period above 0)");
   }
 }
 

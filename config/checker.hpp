@@ -46,10 +46,16 @@ protected:
   void named(const std::string& key, std::string_view kind,
              const std::string& name);
   void check_link(const link_config& x);
-  void check_models(const std::vector<model_settings>& xs);
+  void check_models(const std::vector<model_settings>& xs,
+                    const std::map<std::string, scope_settings>& scopes,
+                    const demand_settings& demand);
   void check_emulation(const std::string& key, const emulation& x);
 
 private:
+  void check_scaling_of(const std::vector<model_settings>& models,
+                        const std::map<std::string, scope_settings>& scopes,
+                        const demand_settings& demand);
+
   const yaml_reader& reader_;
   std::optional<error> error_;
   size_t told_ = 0; ///< lines of it

@@ -34,7 +34,7 @@ public:
       check_seed(at("seeds", i), x_.seeds[i]);
     for (auto& [name, store] : x_.object_stores)
       check_object_store(name, store);
-    check_models(x_.models);
+    check_models(x_.models, x_.scopes, x_.demand);
     check_link(x_.link);
     return outcome();
   }

@@ -9,6 +9,7 @@
 #include "models/device/emulated_device.hpp"
 #include "runtime/log.hpp"
 #include "transport/messages/chain.hpp"
+#include "transport/messages/demand.hpp"
 #include "transport/messages/model.hpp"
 #include "transport/objects/settings.hpp"
 #include "transport/peers.hpp"
@@ -271,6 +272,8 @@ struct cluster_config {
   gateway_config gateway;
   bulk_config bulk;
   std::map<std::string, object_store_config> object_stores;
+  std::map<std::string, scope_settings> scopes;
+  demand_settings demand;
   monitor_config monitor;
   std::string profiles;
   log_config log;
@@ -278,7 +281,8 @@ struct cluster_config {
   /// that they did not really take.
   std::map<std::string, curve> decision_seconds;
   MILLRACE_FIELDS(cluster_config, cluster, keys, seeds, nodes, models, link,
-                  gateway, bulk, object_stores, monitor, profiles, log)
+                  gateway, bulk, object_stores, scopes, demand, monitor,
+                  profiles, log)
   static constexpr auto notes() {
     return std::array{
       note{"name; nodes of another cluster are not listened to"},
@@ -291,6 +295,9 @@ struct cluster_config {
       note{"what a gateway holds at most"},
       note{"how workers give each other models"},
       note{"by their names: where workers get models that no other has"},
+      note{"how models are scaled together, by scope: application/NAME,"
+           " pool/NAME, cluster; or model/NAME for one alone"},
+      note{"how demand is reported"},
       note{"how nodes are watched"},
       note{"file with models' measured times, which emulated devices take;"
            " default: none"},

@@ -65,7 +65,8 @@ public:
 
 private:
   void take_cluster() {
-    for (auto* key : {"models", "link", "gateway", "monitor"})
+    for (auto* key :
+         {"models", "link", "gateway", "scopes", "demand", "monitor"})
       if (given(key))
         refuse(key, "stands beside 'cluster', whose config says it");
     auto path = (base_ / spec_.cluster).lexically_normal().string();
@@ -89,6 +90,8 @@ private:
     out.models = spec_.models;
     out.link = spec_.link;
     out.gateway = spec_.gateway;
+    out.scopes = spec_.scopes;
+    out.demand = spec_.demand;
     out.monitor = spec_.monitor;
     for (size_t i = 0; i < spec_.hosts.size(); ++i)
       spread(at("hosts", i), spec_.hosts[i]);
@@ -161,18 +164,10 @@ private:
     existing_file("catalogue", spec_.catalogue);
     if (refused())
       return;
-    auto text = read_file(spec_.catalogue, max_scenario);
-    if (!text)
-      return refuse("catalogue", text.failure().text);
-    yaml_reader reader{spec_.catalogue};
-    if (auto done = reader.read(*text, catalogue_); !done)
-      return fail(done.failure());
-    for (auto& [kind, x] : catalogue_.kinds)
-      if (!x.like.empty() && !catalogue_.kinds.contains(x.like))
-        fail({ec::bad_config,
-              reader.where("kinds." + kind + ".like") + "there is no kind "
-                + shown(x.like),
-              {}});
+    auto found = load_catalogue(spec_.catalogue);
+    if (!found)
+      return fail(found.failure());
+    catalogue_ = std::move(*found);
   }
 
   /// Whether anything is known of how long models take on that kind.
@@ -295,7 +290,8 @@ private:
   }
 
   void check_models() {
-    config_checker::check_models(spec_.models);
+    config_checker::check_models(spec_.models, x_.cluster.scopes,
+                                 x_.cluster.demand);
     std::set<std::string> devices;
     for (auto& [name, node] : x_.cluster.nodes)
       for (auto& d : node.devices)

@@ -102,6 +102,8 @@ struct scenario {
   std::vector<model_settings> models;
   link_config link;
   gateway_config gateway;
+  std::map<std::string, scope_settings> scopes;
+  demand_settings demand;
   monitor_config monitor{microseconds{0}};
   network_settings network;
   byte_count chunk{4u << 20};
@@ -112,8 +114,9 @@ struct scenario {
   record_config record;
   exploration_config explore;
   MILLRACE_FIELDS(scenario, name, seed, length, warm_up, catalogue, cluster,
-                  hosts, bundles, models, link, gateway, monitor, network,
-                  chunk, sync, decisions, workload, faults, record, explore)
+                  hosts, bundles, models, link, gateway, scopes, demand,
+                  monitor, network, chunk, sync, decisions, workload, faults,
+                  record, explore)
   static constexpr auto notes() {
     return std::array{
       note{"of the run"},
@@ -128,6 +131,8 @@ struct scenario {
       note{"what is served from the start"},
       note{"how nodes notice each other's end"},
       note{"what a gateway holds at most"},
+      note{"how models are scaled together, by scope"},
+      note{"how demand is reported"},
       note{"how nodes are watched; by default not at all"},
       note{"what is between them"},
       note{"parts in which large files travel: larger ones are cheaper to"

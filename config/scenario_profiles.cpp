@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config/scenario_profiles.hpp"
+#include "runtime/bytes.hpp"
+#include "runtime/yaml_record.hpp"
 
 #include "runtime/text.hpp"
 
@@ -77,6 +79,24 @@ result<profile_book> make_profiles(const scenario& what,
     out.push_back(std::move(*mine));
   }
   return profile_book{std::move(out)};
+}
+
+result<device_catalogue> load_catalogue(const std::string& path) {
+  constexpr size_t largest = 4u << 20;
+  auto text = read_file(path, largest);
+  if (!text)
+    return error{ec::bad_config, text.failure().text, {}};
+  device_catalogue out;
+  yaml_reader reader{path};
+  if (auto done = reader.read(*text, out); !done)
+    return done.failure();
+  for (auto& [kind, x] : out.kinds)
+    if (!x.like.empty() && !out.kinds.contains(x.like))
+      return error{ec::bad_config,
+                   reader.where("kinds." + kind + ".like") + "there is no kind "
+                     + shown(x.like),
+                   {}};
+  return out;
 }
 
 } // namespace millrace

@@ -11,4 +11,8 @@ namespace millrace {
 result<profile_book> make_profiles(const scenario& what,
                                    const device_catalogue& kinds);
 
+/// Reads a file with kinds of devices. Errors: bad_config with file, line and
+/// key; also for a kind that is like one that is not there.
+result<device_catalogue> load_catalogue(const std::string& path);
+
 } // namespace millrace

@@ -20,7 +20,8 @@ using clients_say = std::tuple<infer, cancel, describe_models>;
 using viewers_say =
   std::tuple<get_members, get_status, get_load, get_models, get_starts,
              get_clock, get_events, examine, get_spans, get_queue, get_requests,
-             get_profiles, get_plans, get_chains, get_store, get_cache>;
+             get_profiles, get_plans, get_chains, get_store, get_cache,
+             get_demand, get_scaling, get_decisions>;
 
 using operators_say =
   std::tuple<set_model, forget_model, drain, set_log, record_spans,
@@ -31,14 +32,14 @@ using nodes_say = std::tuple<
   failure, done, member_list, node_status, model_list, start_list, device_load,
   replica_load, node_load, clock_reading, event_list, examination, span_list,
   queue_status, request_list, profile_list, plan_list, measured, chain_list,
-  store_status, cache_status,
+  store_status, cache_status, demand_list, scaling_list, decision_list,
   // links
   hello, refused, beat, goodbye, watch, gone,
   // the request path
   replica_ready, replica_draining, released, run_batch, batch_taken, pass_on,
   drop_batch, not_held, cannot_reach, batch_done,
   // to controllers
-  replica_status, inventory, holdings,
+  replica_status, inventory, holdings, demand_report,
   // between hosts, on endpoints of their own
   bulk_ask, bulk_head, bulk_chunk, bulk_refusal>;
 
@@ -46,10 +47,8 @@ using controllers_say =
   std::tuple<deploy, evict, wanted_models, report_inventory, measure, bring,
              hold, last_copies, report_holdings>;
 
-/// Gateways' answers go out on the clients' endpoints and come in nowhere; the
-/// others pass between actors of one controller.
-using nobody_says =
-  std::tuple<infer_reply, model_list_reply, proposal, registered>;
+/// Gateways' answers go out on the clients' endpoints and come in nowhere.
+using nobody_says = std::tuple<infer_reply, model_list_reply>;
 
 using table = decltype(std::tuple_cat(
   std::declval<clients_say>(), std::declval<viewers_say>(),

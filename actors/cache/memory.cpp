@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "actors/cache/cache_state.hpp"
-#include "actors/placement/parts.hpp"
+#include "actors/policies/scale/configured_groups.hpp"
 #include "runtime/log.hpp"
 
 namespace millrace {

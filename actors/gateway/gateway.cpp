@@ -52,6 +52,13 @@ void gateway_state::start(gateway_actor::stateful_pointer<gateway_state> self,
   options_ = options;
   set_common_handlers(self);
   self->set_down_handler([this](caf::down_msg& x) { on_down(x); });
+  begun_ = all_reported_ = now();
+  if (options_.demand_period > 0us) {
+    net->subscribe(caf::actor_cast<caf::strong_actor_ptr>(self->ctrl()),
+                   "controller");
+    report_due_ = begun_ + options_.demand_period;
+    arm();
+  }
 }
 
 timestamp gateway_state::now() const {
@@ -198,8 +205,13 @@ result<void> gateway_state::admit(client_request& x,
     return chosen.failure();
   auto& model = models_[*chosen];
   auto bytes = bytes_of(x.request.inputs);
-  if (auto room = check_room(x, from.second, bytes); !room)
+  if (auto room = check_room(x, from.second, bytes); !room) {
+    if (room.failure().code == ec::overloaded) {
+      model.demand->arrived(0, time);
+      model.demand->answered(ec::overloaded, 0us, 0us, 0us);
+    }
     return room;
+  }
   auto inputs = in_order(model.info.signature, x.request.inputs);
   if (!inputs)
     return inputs.failure();
@@ -229,6 +241,7 @@ result<void> gateway_state::admit(client_request& x,
     r.asked = std::make_unique<const infer>(x.request);
   }
   x.taken = true;
+  model.demand->arrived(*rows, time);
   ++model.open;
   deadlines_.push(due, key);
   hand_to_router(*chosen, {key,
@@ -271,6 +284,7 @@ void gateway_state::finish_request(uint64_t key, request& r, infer_reply x,
         .emplace(x.status, counts_->requests(x.model, to_string(x.status)))
         .first;
   status->second.add();
+  model.demand->answered(x.status, x.queue, x.total, to_us(r.due - r.arrived));
   model.total_time->observe(to_seconds(x.total));
   remember(key, r, x, time, by);
   auto& [from, open] = *r.from;
@@ -310,8 +324,21 @@ gateway_state::~gateway_state() {
 
 void gateway_state::on_settled(settled& x) {
   auto time = now();
+  note_execution(x);
   for (auto& y : x.outcomes)
     settle(y, x, time);
+}
+
+/// Of a batch: those of its requests that are still open are of one model.
+void gateway_state::note_execution(const settled& x) {
+  auto ran = static_cast<uint64_t>(
+    std::count_if(x.outcomes.begin(), x.outcomes.end(),
+                  [](auto& y) { return y.status == ec::ok; }));
+  if (ran == 0)
+    return;
+  for (auto& y : x.outcomes)
+    if (auto i = in_flight_.find(y.key); i != in_flight_.end())
+      return models_[i->second.model].demand->executed(x.execute, ran);
 }
 
 void gateway_state::settle(outcome& x, const settled& with, timestamp time) {
@@ -365,11 +392,13 @@ void gateway_state::on_tick() {
               + "' answered in time";
     finish_request(key, i->second, std::move(x), time);
   });
+  if (report_due_ <= time)
+    begin_report();
   arm();
 }
 
 void gateway_state::arm() {
-  alarm_.set(self_, deadlines_.next_due());
+  alarm_.set(self_, std::min(deadlines_.next_due(), report_due_));
 }
 
 void gateway_state::cancel(uint64_t key, const char* why) {
@@ -421,6 +450,9 @@ gateway(gateway_actor::stateful_pointer<gateway_state> self,
     [&s](settled& x) { s.on_settled(x); },
     [&s](handed_back& x) { s.on_handed_back(x); },
     [&s](request_track& x) { s.on_track(x); },
+    [&s](const backlog& x) { s.on_backlog(x); },
+    [&s](const peer_up& x) { s.on_peer_up(x); },
+    [&s](const peer_down& x) { s.on_peer_down(x); },
     [&s](const way_through& x) { s.on_way(x); },
     [&s](wanted_models& x) { s.on_wanted(x); },
     [&s](const get_requests& x) { return s.on_get_requests(x); },

@@ -19,6 +19,8 @@ struct gateway_options {
   std::vector<std::string> tenants{default_tenant};
   std::shared_ptr<span_recorder> spans = std::make_shared<span_recorder>();
   microseconds death_notice{250'000}; ///< as its routers have it
+  microseconds demand_period{
+    0}; ///< between reports of demand; 0: there are none
 };
 
 /// Holds every admitted request until it has its one final answer: the

@@ -6,6 +6,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "actors/gateway/demand_counts.hpp"
 #include "actors/gateway/gateway.hpp"
 #include "actors/gateway/notable_requests.hpp"
 #include "actors/gateway/variants.hpp"
@@ -38,6 +39,9 @@ struct gateway_state {
   void on_wanted(wanted_models& x);
   caf::result<request_list> on_get_requests(const get_requests& x);
   void on_track(request_track& x);
+  void on_backlog(const backlog& x);
+  void on_peer_up(const peer_up& x);
+  void on_peer_down(const peer_down& x);
   void add_late(outcome& x);
   void on_finish();
   void on_tick();
@@ -56,8 +60,9 @@ private:
     microseconds latency{0}; ///< moving average of what executions took
     timestamp latency_learned;
     std::map<ec, counter> by_status;
-    size_t open = 0; ///< requests in flight
-    route next;      ///< admitted, not yet on their way to the router
+    size_t open = 0;                ///< requests in flight
+    demand_count* demand = nullptr; ///< of its model, whatever the version
+    route next; ///< admitted, not yet on their way to the router
     std::optional<histogram> queue_time, execute_time, total_time;
   };
 
@@ -94,6 +99,10 @@ private:
   };
 
   timestamp now() const;
+  // demand.cpp
+  demand_count& demand_for(const std::string& model);
+  void begin_report();
+  void send_report();
   bool is_for(const std::vector<std::string>& tenants,
               const session& who) const;
   bool is_for(const served& x, const session& who) const;
@@ -112,6 +121,7 @@ private:
   void hand_to_router(size_t model, routed x);
   void send_routes();
   void refuse(client_request& x, const session& from, const error& why);
+  void note_execution(const settled& x);
   void settle(outcome& x, const settled& with, timestamp time);
   void cancel(uint64_t key, const char* why);
   /// `by`: who computed it, if anybody did.
@@ -145,6 +155,13 @@ private:
   bool finishing_ = false;
   bool closed_ = false; ///< the bus sends nothing more
   alarm alarm_;
+  timestamp begun_;
+  std::map<std::string, demand_count> demand_; ///< by model
+  std::set<std::string> controllers_;          ///< nodes that this is linked to
+  timestamp report_due_ = far_future;
+  timestamp all_reported_;      ///< when a report had all models
+  size_t backlogs_awaited_ = 0; ///< answers of routers, for the next report
+  uint64_t last_report_ = 0;
 };
 
 } // namespace millrace

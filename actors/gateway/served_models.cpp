@@ -54,6 +54,7 @@ gateway_state::served* gateway_state::model_of(const replica_ready& x) {
   if (place == nullptr)
     return nullptr;
   auto& m = *place;
+  m.demand = &demand_for(x.info.model);
   by_name_[x.info.model].push_back(static_cast<size_t>(place - models_.data()));
   // No two routers, and no two lives of one, decide alike.
   auto& here = bus_->self();
@@ -98,6 +99,9 @@ void gateway_state::on_wanted(wanted_models& x) {
   if (x.epoch < wanted_.epoch)
     return;
   wanted_ = std::move(x);
+  for (auto& y : wanted_.models)
+    if (auto i = demand_.find(y.model); i != demand_.end())
+      i->second.set_slo(y.slo);
   for (auto& m : models_)
     if (m.replicas.empty())
       end_what_nobody_waits_for(m.info.model);

@@ -3,11 +3,12 @@
 
 #include <algorithm>
 
-#include "actors/autoscaler/fixed.hpp"
+#include "actors/autoscaler/autoscaler_state.hpp"
 #include "actors/cache/cache_state.hpp"
 #include "actors/chain/chain_controller_state.hpp"
 #include "actors/chain/relay_state.hpp"
 #include "actors/chain/store_watch_state.hpp"
+#include "actors/cluster_state/observer_state.hpp"
 #include "actors/executor/executor_state.hpp"
 #include "actors/gateway/gateway_state.hpp"
 #include "actors/inspector/inspector_state.hpp"
@@ -131,13 +132,15 @@ private:
     }
   }
 
-  /// The three know each other, so they are started in one go and fall
-  /// together.
+  /// Registry, cluster state, autoscaler and placement know each other, so they
+  /// are started in one go and fall together.
   void add_controller() {
     struct handles {
       uint64_t starts = 0; ///< of placement
+      uint64_t epoch = 0;  ///< with that
       placement_actor placement;
       autoscaler_actor autoscaler;
+      cluster_state_actor cluster_state;
     };
     auto made = std::make_shared<handles>();
     placement_options settings;
@@ -155,12 +158,20 @@ private:
     add("placement", "controller",
         [made, settings](supervisor_actor::pointer self) {
           auto mine = settings;
-          mine.epoch += ++made->starts;
+          made->epoch = mine.epoch += ++made->starts;
           return made->placement = self->spawn(placement, mine);
         });
     add("autoscaler", "controller", [made](supervisor_actor::pointer self) {
-      return made->autoscaler = self->spawn(fixed_autoscaler, made->placement);
+      return made->autoscaler = self->spawn(
+               autoscaler, autoscaler_options{made->epoch, made->epoch},
+               made->placement);
     });
+    add("cluster_state", "controller",
+        [made, period = config_.demand.period](supervisor_actor::pointer self) {
+          return made->cluster_state = self->spawn(
+                   cluster_state, cluster_state_options{made->epoch, period},
+                   made->placement, made->autoscaler);
+        });
     add("chains", "",
         [options = chain_options{ground_.net, config_.bulk.patience,
                                  config_.bulk.topology, ground_.counts}](
@@ -178,9 +189,10 @@ private:
         });
     add("registry", "controller",
         [made, facts = ground_.facts,
-         wanted = config_.models](supervisor_actor::pointer self) {
-          return self->spawn(registry, facts, made->autoscaler, made->placement,
-                             wanted);
+         wanted = registered{config_.models, config_.scopes}](
+          supervisor_actor::pointer self) {
+          return self->spawn(registry, facts, made->cluster_state,
+                             made->placement, wanted);
         });
   }
 
@@ -210,6 +222,7 @@ private:
     settings.spans = ground_.spans;
     // They give it up within a beat of each other, and look now and then.
     settings.death_notice = config_.link.beat * 5 / 2;
+    settings.demand_period = config_.demand.period;
     add("gateway", "",
         [settings, net = ground_.net,
          counts = ground_.counts](supervisor_actor::pointer self) {

@@ -14,17 +14,18 @@ namespace millrace {
 
 inventory supervisor_state::make_inventory() const {
   inventory out;
-  out.node = options_.net->self();
-  out.devices = able_devices();
-  out.models = known_models();
-  out.kept = kept_;
-  out.replicas = replica_statuses();
-  out.draining = state_ != node_condition::ready || !options_.worker;
+  auto& x = out.state;
+  x.node = options_.net->self();
+  x.devices = able_devices();
+  x.models = known_models();
+  x.kept = kept_;
+  x.replicas = replica_statuses();
+  x.draining = state_ != node_condition::ready || !options_.worker;
+  x.fetches = find_child("relay") != nullptr;
+  std::tie(x.cache_memory, x.held) = memory_;
   out.epoch = epoch_;
   out.sequence = sequence_;
   out.supervisor = caf::actor_cast<caf::strong_actor_ptr>(self_->ctrl());
-  out.fetches = find_child("relay") != nullptr;
-  std::tie(out.cache_memory, out.held) = memory_;
   if (auto gateway = find_child("gateway"))
     out.gateway = caf::actor_cast<caf::strong_actor_ptr>(gateway);
   return out;

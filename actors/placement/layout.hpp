@@ -6,15 +6,9 @@
 #include <map>
 #include <vector>
 
-#include "actors/placement/parts.hpp"
 #include "actors/placement/places.hpp"
 
 namespace millrace {
-
-/// Whether each of its parts is to become a whole replica where it is.
-inline bool is_completed(const model_settings& x) {
-  return x.complete && (x.parts > 1 || !x.cuts.empty());
-}
 
 inline bool is_ready(const placed& r) {
   return r.status->state == replica_condition::ready;
@@ -26,39 +20,38 @@ inline uint64_t count_ready(const std::vector<placed>& xs) {
 
 /// What a replica is to be.
 struct wish {
-  const model_settings* settings;
-  uint64_t version;
-  layer_range layers;
+  const model_state* model;
+  const replica_group* group;
+
+  const model_settings& settings() const { return model->settings; }
+  const layer_range& layers() const { return group->layers; }
+  uint64_t version() const { return group->version; }
 };
 
-/// What there is of a model, and what is wanted of it.
+/// Groups of one model that make up its copies together, and the replicas that
+/// there are of each. A model may have several layouts side by side.
 struct layout {
-  wish whole;
-  std::vector<layer_range> parts; ///< that one copy is made of
-  std::map<layer_range, std::vector<placed>> right; ///< of each part
-  std::vector<placed> wholes; ///< that take, or have taken, the place of parts
-  std::vector<placed> wrong;
-  bool all_ready = false; ///< as many copies as are wanted
-
-  const model_settings& settings() const { return *whole.settings; }
-
-  wish of(const layer_range& part) const {
-    return {whole.settings, whole.version, part};
-  }
+  const model_state* model;
+  std::vector<const replica_group*> parts; ///< of one cut, by stage
+  std::vector<std::vector<placed>> there;  ///< replicas of each part
+  /// The group whose replicas take the place of the parts; null: none.
+  const replica_group* whole = nullptr;
+  std::vector<placed> wholes{}; ///< replicas of that
+  bool all_ready = false;       ///< as many copies as are wanted
 
   /// The copies that are wanted.
   uint64_t copies() const {
     uint64_t n = 0;
-    for (size_t i = 0; i < parts.size(); ++i)
-      n = std::max(n, wanted_of(settings(), i));
+    for (auto* x : parts)
+      n = std::max(n, x->count);
     return n;
   }
 
   /// What parts become at most: a whole replica each.
   uint64_t most_wholes() const {
     uint64_t n = 0;
-    for (size_t i = 0; i < parts.size(); ++i)
-      n += wanted_of(settings(), i);
+    for (auto* x : parts)
+      n += x->count;
     return n;
   }
 
@@ -92,8 +85,8 @@ struct layout {
 
   /// Whether some part has no replica.
   bool is_broken() const {
-    return std::any_of(right.begin(), right.end(),
-                       [](auto& entry) { return entry.second.empty(); });
+    return std::any_of(there.begin(), there.end(),
+                       [](auto& xs) { return xs.empty(); });
   }
 };
 

@@ -7,7 +7,6 @@
 
 #include "runtime/log.hpp"
 #include "runtime/text.hpp"
-#include "transport/messages/wanted_cuts.hpp"
 
 namespace millrace {
 
@@ -48,26 +47,82 @@ void placement_state::commit_soon() {
   self_->delayed_send(self_, commit_delay, tick::value);
 }
 
+/// Models that are wanted have a past; one that is not for a while has none
+/// when it is again: people may have mended it.
+void placement_state::on_snapshot(const snapshot_taken& x) {
+  auto was = std::exchange(snapshot_, x.content);
+  if (was && was->models == snapshot_->models
+      && was->scopes == snapshot_->scopes)
+    return;
+  std::erase_if(proposals_,
+                [&](auto& y) { return !snapshot_->scopes.contains(y.first); });
+  commit_soon();
+}
+
+/// Errors: conflict for a model that another scope owns.
+result<void> placement_state::check(const proposal& x) const {
+  for (auto& g : x.groups) {
+    auto i = snapshot_->models.find(g.model);
+    if (i != snapshot_->models.end() && i->second->scope != x.scope)
+      return error{ec::conflict,
+                   "scope " + shown(x.scope) + " proposes replicas of model "
+                     + shown(g.model) + ", which scope "
+                     + shown(i->second->scope) + " owns",
+                   {}};
+  }
+  return {};
+}
+
 void placement_state::on_proposal(const proposal& x) {
+  if (!snapshot_)
+    return;
+  if (auto fine = check(x); !fine) {
+    log_event(log_level::error, "placement", "proposal_refused",
+              {{"scope", x.scope}, {"error", to_string(fine.failure())}});
+    return;
+  }
   proposals_[x.scope] = x;
   std::set<std::string> models;
   for (auto& y : wanted())
-    if (y.replicas > 0)
-      models.insert(y.model);
-  // What is not wanted for a while has no past when it is again: people may
-  // have mended it.
+    if (std::any_of(y.groups.begin(), y.groups.end(),
+                    [](auto& g) { return g.count > 0; }))
+      models.insert(y.model->settings.model);
   std::erase_if(troubles_,
                 [&](auto& y) { return !models.contains(y.first.first); });
   commit_soon();
 }
 
-void placement_state::on_inventory(inventory& x) {
-  if (now() < joined_at_ && !view_.nodes.contains(x.node.name))
-    joined_at_ = now() + options_.join;
-  auto& known = view_.nodes[x.node.name];
-  if (known.node.incarnation > x.node.incarnation)
+// -- nodes --------------------------------------------------------------------
+
+void placement_state::on_observe(const observe_nodes& x) {
+  cluster_state_ = x.by;
+  for (auto& [name, node] : view_.nodes)
+    changed_.insert(name);
+  tell_cluster_state();
+}
+
+void placement_state::tell_cluster_state() {
+  if (!cluster_state_ || changed_.empty())
     return;
-  for (auto& r : x.replicas) {
+  nodes_changed x;
+  for (auto& name : changed_) {
+    auto i = view_.nodes.find(name);
+    x.nodes[name] = i == view_.nodes.end()
+                      ? nullptr
+                      : std::make_shared<const node_state>(i->second);
+  }
+  changed_.clear();
+  self_->send(cluster_state_, std::move(x));
+}
+
+void placement_state::on_inventory(inventory& x) {
+  auto& name = x.state.node.name;
+  if (now() < joined_at_ && !view_.nodes.contains(name))
+    joined_at_ = now() + options_.join;
+  auto& known = view_.nodes[name];
+  if (known.node.incarnation > x.state.node.incarnation)
+    return;
+  for (auto& r : x.state.replicas) {
     auto before =
       std::find_if(known.replicas.begin(), known.replicas.end(),
                    [&](auto& y) { return y.what.replica == r.what.replica; });
@@ -77,22 +132,26 @@ void placement_state::on_inventory(inventory& x) {
     if (r.state == replica_condition::failed && !had_failed && !r.blameless)
       note_failure(r);
   }
-  known = std::move(x);
+  known = std::move(x.state);
+  auto& node = known.node.name;
+  links_[node] = {x.epoch, x.sequence, x.supervisor, x.gateway};
   starts_.on_inventory(known, now());
   for (auto& r : known.replicas)
     view_.numbers.add(r.what.replica);
-  await_those_lost_with(known.node.name);
-  awaited_.erase(known.node.name);
-  auto& orders = orders_[known.node.name];
+  await_those_lost_with(node);
+  awaited_.erase(node);
+  auto& orders = orders_[node];
   std::erase_if(orders, [&](auto& y) {
-    return known.epoch == options_.epoch && y.sequence <= known.sequence;
+    return x.epoch == options_.epoch && y.sequence <= x.sequence;
   });
   for (auto& y : orders)
     apply(known, y.result);
+  changed_.insert(node);
+  tell_cluster_state();
   commit_soon();
 }
 
-void placement_state::apply(inventory& node, const replica_status& result) {
+void placement_state::apply(node_state& node, const replica_status& result) {
   auto i =
     std::find_if(node.replicas.begin(), node.replicas.end(), [&](auto& r) {
       return r.what.replica == result.what.replica;
@@ -103,13 +162,15 @@ void placement_state::apply(inventory& node, const replica_status& result) {
     i->state = result.state;
 }
 
-void placement_state::give_order(inventory& node,
+void placement_state::give_order(node_state& node,
                                  const replica_status& result) {
   auto sequence = ++last_order_;
   view_.numbers.add(result.what.replica);
   orders_[node.node.name].push_back({sequence, result});
   apply(node, result);
-  auto to = caf::actor_cast<supervisor_actor>(node.supervisor);
+  changed_.insert(node.node.name);
+  auto to =
+    caf::actor_cast<supervisor_actor>(links_.at(node.node.name).supervisor);
   auto starts = result.state == replica_condition::starting;
   log_event(log_level::info, "placement", starts ? "deploy" : "evict",
             {{"replica", result.what.replica},
@@ -149,6 +210,9 @@ void placement_state::on_peer_down(const peer_down& x) {
     return;
   starts_.on_lost(x.peer.name);
   view_.nodes.erase(i);
+  links_.erase(x.peer.name);
+  changed_.insert(x.peer.name);
+  tell_cluster_state();
   orders_.erase(x.peer.name);
   told_.erase(x.peer.name);
   if (x.returns)
@@ -179,10 +243,23 @@ void placement_state::await_those_lost_with(const std::string& node) {
       await(x.node.name);
 }
 
-std::vector<model_settings> placement_state::wanted() const {
-  std::vector<model_settings> out;
-  for (auto& [scope, x] : proposals_)
-    out.insert(out.end(), x.wanted.begin(), x.wanted.end());
+std::vector<wanted_groups> placement_state::wanted() const {
+  std::vector<wanted_groups> out;
+  std::map<std::string, size_t> places;
+  for (auto& [model, x] : snapshot_->models) {
+    places[model] = out.size();
+    out.push_back({x, {}, {}});
+  }
+  for (auto& [scope, x] : proposals_) {
+    for (auto& g : x.groups)
+      if (auto i = places.find(g.model);
+          i != places.end() && out[i->second].model->scope == scope)
+        out[i->second].groups.push_back(g);
+    for (auto& [model, why] : x.refused)
+      if (auto i = places.find(model);
+          i != places.end() && out[i->second].model->scope == scope)
+        out[i->second].refused = why;
+  }
   return out;
 }
 
@@ -210,7 +287,7 @@ std::set<std::string> placement_state::missing() const {
 }
 
 void placement_state::commit() {
-  if (proposals_.empty())
+  if (!snapshot_)
     return; // nothing is known yet of what is wanted: nothing may go
   if (deciding_) {
     again_ = true;
@@ -228,15 +305,15 @@ void placement_state::commit() {
 }
 
 void placement_state::tell_gateways(const std::vector<wanted_model>& models) {
-  for (auto& [name, node] : view_.nodes) {
-    if (!node.gateway)
+  for (auto& [name, link] : links_) {
+    if (!link.gateway)
       continue;
     auto& last = told_[name];
-    auto to = caf::actor_cast<caf::actor_addr>(node.gateway);
+    auto to = caf::actor_cast<caf::actor_addr>(link.gateway);
     if (last.gateway == to && last.models == models)
       continue;
     last = {to, models};
-    self_->send(caf::actor_cast<gateway_actor>(node.gateway),
+    self_->send(caf::actor_cast<gateway_actor>(link.gateway),
                 wanted_models{options_.epoch, models});
   }
 }
@@ -244,11 +321,9 @@ void placement_state::tell_gateways(const std::vector<wanted_model>& models) {
 /// The size of its problem: replicas that are wanted, of each part.
 size_t placement_state::replicas() const {
   size_t n = 0;
-  for (auto& x : wanted()) {
-    auto parts = wanted_cuts(x).part_count();
-    for (size_t i = 0; i < parts; ++i)
-      n += wanted_of(x, i);
-  }
+  for (auto& x : wanted())
+    for (auto& g : x.groups)
+      n += g.extends.empty() ? g.count : 0;
   return n;
 }
 
@@ -285,21 +360,25 @@ void placement_state::carry_out(const placement_plan& plan) {
     give_order(node->second,
                {what, replica_condition::draining, {}, 0, {}, {}, {}});
   }
+  tell_cluster_state();
 }
 
 model_list placement_state::on_get_models() const {
   model_list out;
   auto awaited = missing();
+  if (!snapshot_)
+    return out;
   for (auto& x : wanted()) {
-    auto [ready, starting] = count_copies(view_, x);
-    model_status y{x, ready, starting, {}};
-    if (auto i = notes_.find(x.model); i != notes_.end())
+    auto n = count_copies(view_, x);
+    auto& model = x.model->settings.model;
+    model_status y{x.model->settings, n.wanted, n.ready, n.starting, {}};
+    if (auto i = notes_.find(model); i != notes_.end())
       y.note = i->second;
     else if (!awaited.empty())
       y.note =
         "waits for " + joined(awaited, ", ", std::identity{}) + " to join";
-    else if (auto t = troubles_.find({x.model, false});
-             ready < x.replicas && t != troubles_.end()
+    else if (auto t = troubles_.find({model, false});
+             n.ready < n.wanted && t != troubles_.end()
              && !t->second.rules.is_over(now() - past_shown))
       y.note = t->second.note();
     out.models.push_back(std::move(y));
@@ -317,10 +396,12 @@ placement(placement_actor::stateful_pointer<placement_state> self,
   auto& s = self->state;
   s.start(self, options);
   return {
+    [&s](const snapshot_taken& x) { s.on_snapshot(x); },
     [&s](const proposal& x) { s.on_proposal(x); },
     [&s](inventory& x) { s.on_inventory(x); },
     [](const peer_up&) { /* its inventory says more */ },
     [&s](const peer_down& x) { s.on_peer_down(x); },
+    [&s](const observe_nodes& x) { s.on_observe(x); },
     [&s](get_models) { return s.on_get_models(); },
     [&s](get_starts) { return s.on_get_starts(); },
     [&s](const decided_plan& x) { s.on_decided(x); },

@@ -4,7 +4,6 @@
 #include <map>
 #include <set>
 
-#include "actors/placement/parts.hpp"
 #include "actors/placement/placement.hpp"
 #include "actors/placement/quarantine.hpp"
 #include "actors/placement/reconcile.hpp"
@@ -20,7 +19,9 @@ struct placement_state {
   void start(placement_actor::stateful_pointer<placement_state> self,
              placement_options options);
 
+  void on_snapshot(const snapshot_taken& x);
   void on_proposal(const proposal& x);
+  void on_observe(const observe_nodes& x);
   void on_inventory(inventory& x);
   void on_peer_down(const peer_down& x);
   model_list on_get_models() const;
@@ -45,8 +46,19 @@ private:
     }
   };
 
+  /// How a node is reached, and the last order that it has confirmed.
+  struct node_link {
+    uint64_t epoch = 0;
+    uint64_t sequence = 0;
+    caf::strong_actor_ptr supervisor;
+    caf::strong_actor_ptr gateway;
+  };
+
   timestamp now() const;
-  std::vector<model_settings> wanted() const;
+  std::vector<wanted_groups> wanted() const;
+  result<void> check(const proposal& x) const;
+  void note_change(const std::string& node);
+  void tell_cluster_state();
   void commit_soon();
   /// Until a node has said what it has, which is not to be there twice, or for
   /// as long as after the start.
@@ -61,8 +73,8 @@ private:
   void carry_out(const placement_plan& plan);
   void note_failure(const replica_status& x);
   void tell_gateways(const std::vector<wanted_model>& models);
-  void give_order(inventory& node, const replica_status& result);
-  static void apply(inventory& node, const replica_status& result);
+  void give_order(node_state& node, const replica_status& result);
+  static void apply(node_state& node, const replica_status& result);
 
   placement_actor::stateful_pointer<placement_state> self_ = nullptr;
   placement_options options_;
@@ -72,10 +84,14 @@ private:
   std::set<std::string> awaited_; ///< nodes
   timestamp awaited_until_;
   cluster_view view_;
+  std::map<std::string, node_link> links_; ///< by node
+  cluster_state_actor cluster_state_;
+  std::set<std::string> changed_; ///< nodes that this is yet to be told of
+  std::shared_ptr<const cluster_snapshot> snapshot_; ///< null: no intent yet
   std::map<std::string, std::vector<order>> orders_; ///< by node
   uint64_t last_order_ = 0;
   start_log starts_;
-  std::map<std::string, proposal> proposals_;
+  std::map<std::string, proposal> proposals_; ///< by scope
   /// What each gateway was told last, by its node.
   struct told {
     caf::actor_addr gateway;

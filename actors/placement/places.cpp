@@ -4,14 +4,14 @@
 #include <algorithm>
 #include <numeric>
 
-#include "actors/placement/parts.hpp"
+#include "actors/policies/scale/configured_groups.hpp"
 
 namespace millrace {
 
 namespace {
 
 /// The one there that it completes; null when that is gone.
-const replica_status* completed_by(const inventory& node,
+const replica_status* completed_by(const node_state& node,
                                    const replica_status& x) {
   if (x.what.completes.empty())
     return nullptr;
@@ -24,7 +24,7 @@ const replica_status* completed_by(const inventory& node,
 }
 
 /// Whether a replica of it can use it where it lies.
-bool is_on_disk(const inventory& node, const model_info& its) {
+bool is_on_disk(const node_state& node, const model_info& its) {
   if (bundle_on(node, its.model, its.version) != nullptr)
     return true;
   auto is_held = std::any_of(node.held.begin(), node.held.end(),
@@ -34,7 +34,7 @@ bool is_on_disk(const inventory& node, const model_info& its) {
 
 /// The bytes in use of a node's memory for bundles that nobody uses who is
 /// there, but for some. What is the last copy stays.
-uint64_t used_only_by(const inventory& node, const std::vector<placed>& some) {
+uint64_t used_only_by(const node_state& node, const std::vector<placed>& some) {
   auto is_other = [&](const replica_status& r) {
     return is_there(r) && std::none_of(some.begin(), some.end(), [&](auto& x) {
              return x.status == &r;
@@ -93,7 +93,7 @@ size_t places::of(const placed& x) const {
   return static_cast<size_t>(i - all_.begin());
 }
 
-footprint places::of(const inventory& node, const std::string& model,
+footprint places::of(const node_state& node, const std::string& model,
                      uint64_t version, const layer_range& layers) const {
   auto* its = bundle_for(view_, node, model, version);
   if (its == nullptr)
@@ -102,7 +102,7 @@ footprint places::of(const inventory& node, const std::string& model,
   return {bytes, completed_.contains(model) ? its->bytes : bytes};
 }
 
-footprint places::of(const inventory& node, const replica_status& x) const {
+footprint places::of(const node_state& node, const replica_status& x) const {
   // One that starts does not know yet what it takes, one that drains has it
   // still.
   auto out = of(node, x.what.model, x.what.version, x.what.layers);
@@ -131,7 +131,7 @@ uint64_t places::memory::sum() const {
 }
 
 /// What is on its own disk is read into memory if there is room for it.
-uint64_t places::add(const inventory& node, const std::string& model,
+uint64_t places::add(const node_state& node, const std::string& model,
                      uint64_t version, const layer_range& layers) {
   auto* its = bundle_for(view_, node, model, version);
   if (its == nullptr || its->content.empty() || node.cache_memory == 0)
@@ -146,7 +146,7 @@ uint64_t places::add(const inventory& node, const std::string& model,
   return more;
 }
 
-void places::wait(const inventory& node, const std::string& model,
+void places::wait(const node_state& node, const std::string& model,
                   uint64_t version, const layer_range& layers, uint64_t freed) {
   auto takes = add(node, model, version, layers);
   auto& leaving = memory_[node.node.name].leaving;
@@ -154,7 +154,7 @@ void places::wait(const inventory& node, const std::string& model,
   leaving -= std::min(leaving, takes);
 }
 
-bool places::can_get(const inventory& node, const std::string& model,
+bool places::can_get(const node_state& node, const std::string& model,
                      uint64_t version, const layer_range& layers,
                      uint64_t freed) const {
   auto* its = bundle_for(view_, node, model, version);
@@ -165,11 +165,11 @@ bool places::can_get(const inventory& node, const std::string& model,
   return more == 0 || there.sum() + more <= node.cache_memory + freed;
 }
 
-uint64_t places::leaving(const inventory& node) const {
+uint64_t places::leaving(const node_state& node) const {
   return memory_.at(node.node.name).leaving;
 }
 
-uint64_t places::freed_by(const inventory& node,
+uint64_t places::freed_by(const node_state& node,
                           const std::vector<placed>& some) const {
   return used_only_by(node, some) - used_only_by(node, {});
 }

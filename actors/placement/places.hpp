@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/placement/cluster_view.hpp"
+#include "actors/policies/state/cluster_view.hpp"
 
 namespace millrace {
 
@@ -27,7 +27,7 @@ struct footprint {
 
 /// A device that can get replicas, and how full it is.
 struct place {
-  const inventory* node;
+  const node_state* node;
   const device_info* device;
   size_t load = 0;       ///< replicas
   uint64_t held = 0;     ///< bytes
@@ -61,35 +61,35 @@ public:
 
   /// What a replica of these layers takes on a node that has the bundle, or can
   /// get it.
-  footprint of(const inventory& node, const std::string& model,
+  footprint of(const node_state& node, const std::string& model,
                uint64_t version, const layer_range& layers) const;
 
   /// What a replica takes that is there. One that completes another is as large
   /// as what they do not share.
-  footprint of(const inventory& node, const replica_status& x) const;
+  footprint of(const node_state& node, const replica_status& x) const;
 
   /// Whether a node has memory for layers that others have to give it, beside
   /// what is in use there or will be, when so many bytes of that are free. What
   /// is on its own disk needs none.
-  bool can_get(const inventory& node, const std::string& model,
+  bool can_get(const node_state& node, const std::string& model,
                uint64_t version, const layer_range& layers,
                uint64_t freed = 0) const;
 
   /// Of a node's memory for bundles, what is in use only by what leaves, and
   /// that nobody waits for.
-  uint64_t leaving(const inventory& node) const;
+  uint64_t leaving(const node_state& node) const;
 
   /// What else is in use there only by these.
-  uint64_t freed_by(const inventory& node,
+  uint64_t freed_by(const node_state& node,
                     const std::vector<placed>& some) const;
 
   /// A replica of these layers will be there. Returns the bytes of the node's
   /// memory for bundles that it takes beside what is.
-  uint64_t add(const inventory& node, const std::string& model,
+  uint64_t add(const node_state& node, const std::string& model,
                uint64_t version, const layer_range& layers);
 
   /// One will be, once what leaves has left, and so much more.
-  void wait(const inventory& node, const std::string& model, uint64_t version,
+  void wait(const node_state& node, const std::string& model, uint64_t version,
             const layer_range& layers, uint64_t freed);
 
   /// Takes count times the emptiest of some with room, as `fits` has it, and

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 #include <set>
 
-#include "actors/placement/layout.hpp"
+#include "actors/placement/group_map.hpp"
+#include "actors/policies/scale/configured_groups.hpp"
 #include "runtime/text.hpp"
 #include "runtime/units.hpp"
 
@@ -13,17 +15,18 @@ namespace millrace {
 
 namespace {
 
-std::set<std::string> completed_among(const std::vector<model_settings>& xs) {
+std::set<std::string> completed_among(const std::vector<wanted_groups>& xs) {
   std::set<std::string> out;
   for (auto& x : xs)
-    if (is_completed(x))
-      out.insert(x.model);
+    for (auto& g : x.groups)
+      if (!g.extends.empty())
+        out.insert(g.model);
   return out;
 }
 
 class planner {
 public:
-  planner(const cluster_view& view, const std::vector<model_settings>& wanted)
+  planner(const cluster_view& view, const std::vector<wanted_groups>& wanted)
     : view_(view),
       wanted_(wanted),
       places_(view, completed_among(wanted)),
@@ -40,17 +43,18 @@ public:
   placement_plan run() {
     std::set<std::string> models;
     for (auto& x : wanted_) {
-      models.insert(x.model);
+      models.insert(x.model->settings.model);
       survey(x);
     }
-    for (auto& x : layouts_)
+    for (auto& x : groups_.layouts)
       plan_copies(x);
-    for (auto& x : layouts_)
-      if (is_completed(x.settings()))
+    for (auto& x : groups_.layouts)
+      if (x.whole != nullptr)
         plan_completion(x);
-    for (auto& x : layouts_)
-      if (x.all_ready)
-        tidy_up(x);
+    for (auto& [model, all] : groups_.by_model)
+      if (std::all_of(all.begin(), all.end(),
+                      [&](auto i) { return groups_.layouts[i].all_ready; }))
+        tidy_up(model, all);
     for (auto& [model, replicas] : there_)
       if (!models.contains(model))
         for (auto& r : replicas)
@@ -83,60 +87,36 @@ private:
   }
 
   /// Finds out what there is of a model.
-  void survey(const model_settings& x) {
-    auto version = resolve_version(view_, x);
-    auto* info = bundle_of(view_, x.model, version);
-    if (x.replicas > 0)
-      plan_.serve.push_back({x.model,
-                             version,
-                             info == nullptr ? "" : info->application,
-                             x.tenants,
-                             {}});
-    if (version == 0 && x.replicas > 0) {
-      plan_.notes[x.model] =
-        why_nowhere(x)
-        + (there_[x.model].empty() ? ""
-                                   : "; what serves of it stays, but is not"
-                                     " replaced when it is lost");
+  void survey(const wanted_groups& x) {
+    auto& model = *x.model;
+    auto& name = model.settings.model;
+    auto counts = std::any_of(x.groups.begin(), x.groups.end(),
+                              [](auto& g) { return g.count > 0; });
+    if (counts || model.elastic
+        || (x.groups.empty() && model.settings.replicas > 0))
+      plan_.serve.push_back({name,
+                             model.version,
+                             model.bundle.application,
+                             model.settings.tenants,
+                             {},
+                             model.settings.slo});
+    if (!x.refused.empty())
+      plan_.notes[name] = x.refused;
+    if (x.groups.empty() || !x.refused.empty())
+      return;
+    if (model.version == 0 && counts) {
+      plan_.notes[name] =
+        why_nowhere(model.settings)
+        + (there_[name].empty() ? ""
+                                : "; what serves of it stays, but is not"
+                                  " replaced when it is lost");
       return;
     }
-    layout out{{&x, version, {}}, {}, {}, {}, {}};
-    if (info != nullptr) {
-      auto parts = parts_of(x, *info);
-      if (!parts) {
-        plan_.notes[x.model] = parts.failure().text;
-        return;
-      }
-      out.parts = std::move(*parts);
-      out.whole.layers = whole_of(*info);
-    }
-    for (auto& part : out.parts)
-      out.right[part];
-    for (auto& r : there_[x.model])
-      sort_in(r, out);
-    while (out.wholes.size() > out.most_wholes())
-      evict(take_surplus(out.wholes));
-    layouts_.push_back(std::move(out));
-  }
-
-  static void sort_in(const placed& r, layout& to) {
-    auto& is = r.status->what;
-    auto part = to.right.find(is.layers);
-    if (!is_as_wanted(is, to.settings(), to.whole.version))
-      to.wrong.push_back(r);
-    else if (part != to.right.end())
-      part->second.push_back(r);
-    else if (is_completed(to.settings()) && is.layers == to.whole.layers)
-      to.wholes.push_back(r);
-    else
-      to.wrong.push_back(r);
-  }
-
-  static bool is_as_wanted(const assignment& is, const model_settings& x,
-                           uint64_t version) {
-    return is.version == version && is.share == x.share
-           && is.threads == x.threads && is.trusted == x.trusted
-           && is.tenants == x.tenants && is.policy == x.policy;
+    groups_.add(x, there_[name]);
+    for (auto i : groups_.by_model[name])
+      for (auto& all = groups_.layouts[i];
+           all.wholes.size() > all.most_wholes();)
+        evict(take_surplus(all.wholes));
   }
 
   /// As many replicas of each part as are wanted, but for those that whole ones
@@ -145,13 +125,13 @@ private:
     auto whole = count_ready(all.wholes);
     all.all_ready = true;
     for (size_t i = 0; i < all.parts.size(); ++i) {
-      auto& there = all.right[all.parts[i]];
-      auto count = wanted_of(all.settings(), i);
+      auto& there = all.there[i];
+      auto count = all.parts[i]->count;
       while (there.size() > count && may_go(surplus_of(there), there, count))
         evict(take_surplus(there));
       count -= std::min(count, whole);
       if (there.size() < count)
-        put(all.of(all.parts[i]), count - there.size());
+        put({all.model, all.parts[i]}, count - there.size());
       all.all_ready &= count_ready(there) >= count;
     }
   }
@@ -166,13 +146,13 @@ private:
       return;
     auto done = waiting.empty();
     auto broken = all.is_broken();
-    for (auto& [part, replicas] : all.right)
+    for (auto& replicas : all.there)
       for (auto& r : replicas)
         if (done || (broken && !waiting.contains(r.status)))
           evict(r);
-    all.right.clear(); // no part is put anywhere any more
+    all.there.clear(); // no part is put anywhere any more
     if (done)
-      spread(all.whole, all.wholes);
+      spread({all.model, all.whole}, all.wholes);
   }
 
   /// Has a whole replica loaded on each device with a part, as soon as one is
@@ -183,8 +163,9 @@ private:
     std::multiset<size_t> loading; // places
     std::vector<placed> others;    // where their device has one already
     auto open = false;             // or will have, once a part is ready there
-    for (auto& [part, replicas] : all.right)
-      for (auto& r : replicas) {
+    wish whole{all.model, all.whole};
+    for (auto i : by_layers(all))
+      for (auto& r : all.there[i]) {
         auto at = places_.of(r);
         if (auto* its = all.completing(r)) {
           if (!is_ready(*its))
@@ -196,7 +177,7 @@ private:
         } else if (!is_ready(r)) {
           open = true;
           waiting.insert(r.status);
-        } else if (load_whole(all.whole, r)) {
+        } else if (load_whole(whole, r)) {
           loading.insert(at);
           waiting.insert(r.status);
         }
@@ -204,13 +185,23 @@ private:
     for (auto& r : others) {
       auto at = places_.of(r);
       auto few = all.wholes.size() + loading.size() < all.copies();
-      if (few && !open && is_ready(r) && load_whole(all.whole, r))
+      if (few && !open && is_ready(r) && load_whole(whole, r))
         loading.insert(at);
       auto* its = all.whole_on(places_, at);
       if (loading.contains(at) || !is_ready(*its) || (few && !is_ready(r)))
         waiting.insert(r.status);
     }
     return waiting;
+  }
+
+  /// The parts of a layout, by their first layer.
+  static std::vector<size_t> by_layers(const layout& all) {
+    std::vector<size_t> out(all.parts.size());
+    std::iota(out.begin(), out.end(), size_t{0});
+    std::sort(out.begin(), out.end(), [&](auto a, auto b) {
+      return all.parts[a]->layers < all.parts[b]->layers;
+    });
+    return out;
   }
 
   /// Loads it beside a part, where there is room. Returns whether there was.
@@ -222,12 +213,12 @@ private:
     auto more =
       footprint_of(whole, p).beside(places_.of(*p.node, *part.status));
     if (!p.has_room(p.held, more.bytes)) {
-      plan_.notes[whole.settings->model] =
+      plan_.notes[whole.group->model] =
         "no room for whole replicas where its parts are";
       return false;
     }
     if (!can_get(whole, p)) {
-      plan_.notes[whole.settings->model] = why_not_gotten(whole);
+      plan_.notes[whole.group->model] = why_not_gotten(whole);
       return false;
     }
     p.take(more);
@@ -235,12 +226,14 @@ private:
     return true;
   }
 
-  /// All that is wanted is there.
-  void tidy_up(const layout& all) {
-    for (auto& r : all.wrong)
+  /// All that is wanted of a model is there.
+  void tidy_up(const std::string& model, const std::vector<size_t>& layouts) {
+    for (auto& r : groups_.wrong[model])
       evict(r);
-    for (auto& [part, there] : all.right)
-      spread(all.of(part), there);
+    for (auto i : layouts)
+      for (size_t k = 0; k < groups_.layouts[i].there.size(); ++k)
+        spread({groups_.layouts[i].model, groups_.layouts[i].parts[k]},
+               groups_.layouts[i].there[k]);
   }
 
   /// Where several replicas stand or fall with one node: one more elsewhere,
@@ -286,25 +279,36 @@ private:
 
   void deploy(const wish& what, const place& to,
               const std::string& completes = {}) {
-    auto& x = *what.settings;
-    auto* its = bundle_for(view_, *to.node, x.model, what.version);
-    plan_.deploy.push_back({numbers_.fresh(x.model, what.version), x.model,
-                            what.version, what.layers, to.node->node.name,
-                            to.device->id, x.share, x.threads, x.trusted,
-                            x.tenants, x.policy, completes,
+    auto& x = what.settings();
+    auto& g = *what.group;
+    auto* its = bundle_for(view_, *to.node, g.model, g.version);
+    plan_.deploy.push_back({numbers_.fresh(g.model, g.version),
+                            g.model,
+                            g.version,
+                            g.layers,
+                            to.node->node.name,
+                            to.device->id,
+                            g.share,
+                            g.threads,
+                            x.trusted,
+                            x.tenants,
+                            x.policy,
+                            completes,
                             its == nullptr ? "" : its->content,
-                            its == nullptr ? 0 : bytes_of(*its, what.layers),
-                            completes.empty() && !serves(what)});
-    places_.add(*to.node, x.model, what.version, what.layers);
+                            its == nullptr ? 0 : bytes_of(*its, g.layers),
+                            completes.empty() && !serves(what),
+                            {g.id, what.model->scope, g.cut, g.stage, g.extends,
+                             g.device, g.count, g.least, g.priority}});
+    places_.add(*to.node, g.model, g.version, g.layers);
   }
 
   /// Whether a replica that has these layers answers requests, of whatever
   /// version, or will before it is warm.
   bool serves(const wish& what) const {
     auto has = [&](const assignment& x) {
-      return x.model == what.settings->model
-             && x.layers.first <= what.layers.first
-             && x.layers.last >= what.layers.last;
+      return x.model == what.group->model
+             && x.layers.first <= what.layers().first
+             && x.layers.last >= what.layers().last;
     };
     for (auto& [name, node] : view_.nodes)
       for (auto& r : node.replicas)
@@ -319,27 +323,26 @@ private:
   /// The places that a replica can go to, by number.
   std::vector<size_t> places_for(const wish& what,
                                  const std::string& except = {}) const {
-    auto& x = *what.settings;
+    auto& g = *what.group;
     std::vector<size_t> out;
     for (size_t i = 0; i < places_.size(); ++i) {
       auto& p = places_[i];
-      auto fits = x.device.empty() || x.device == p.device->id
-                  || x.device == p.device->kind;
-      if (fits && !p.node->draining && p.node->node.name != except
-          && bundle_for(view_, *p.node, x.model, what.version) != nullptr)
+      auto& node = p.node->node.name;
+      if (fits(g, node, *p.device) && !p.node->draining && node != except
+          && bundle_for(view_, *p.node, g.model, g.version) != nullptr)
         out.push_back(i);
     }
     return out;
   }
 
   bool can_get(const wish& what, const place& on, uint64_t freed = 0) const {
-    return places_.can_get(*on.node, what.settings->model, what.version,
-                           what.layers, freed);
+    return places_.can_get(*on.node, what.group->model, what.version(),
+                           what.layers(), freed);
   }
 
   footprint footprint_of(const wish& what, const place& on) const {
-    return places_.of(*on.node, what.settings->model, what.version,
-                      what.layers);
+    return places_.of(*on.node, what.group->model, what.version(),
+                      what.layers());
   }
 
   /// Adds replicas, each on the emptiest device there is, except on one node;
@@ -375,7 +378,7 @@ private:
     auto open = places_for(what);
     auto can = std::any_of(open.begin(), open.end(),
                            [&](auto at) { return can_get(what, places_[at]); });
-    plan_.notes[what.settings->model] =
+    plan_.notes[what.group->model] =
       open.empty() ? "no ready node that has the bundle, or can get it, has the"
                      " device in service"
       : can        ? "no device has room"
@@ -389,11 +392,11 @@ private:
 
   /// Nodes that could have replicas have no memory for the bundle.
   std::string why_not_gotten(const wish& what) const {
-    auto* its = bundle_of(view_, what.settings->model, what.version);
+    auto* its = bundle_of(view_, what.group->model, what.version());
     uint64_t most = 0;
     for (auto at : places_for(what))
       most = std::max(most, places_[at].node->cache_memory);
-    auto bytes = its == nullptr ? 0 : bytes_of(*its, what.layers);
+    auto bytes = its == nullptr ? 0 : bytes_of(*its, what.layers());
     return "no node has memory for the " + format_bytes(bytes)
            + " that others are to give it: "
            + (bytes > most ? "they have " + format_bytes(most) + " at most"
@@ -419,7 +422,7 @@ private:
     auto x = footprint_of(what, p);
     p.take(x);
     p.leaving -= std::min(p.leaving, x.bytes);
-    places_.wait(*p.node, what.settings->model, what.version, what.layers,
+    places_.wait(*p.node, what.group->model, what.version(), what.layers(),
                  freed);
   }
 
@@ -454,9 +457,9 @@ private:
     return false;
   }
 
-  std::vector<placed> spare_on(const inventory& node) const {
+  std::vector<placed> spare_on(const node_state& node) const {
     std::vector<placed> out;
-    for (auto& x : layouts_)
+    for (auto& x : groups_.layouts)
       for (auto& r : x.spare())
         if (*r.node == node.node.name)
           out.push_back(r);
@@ -465,14 +468,14 @@ private:
 
   void let_go(const placed& r) {
     evict(r);
-    for (auto& x : layouts_)
+    for (auto& x : groups_.layouts)
       std::erase_if(x.wholes, [&](auto& y) { return y.status == r.status; });
   }
 
   const cluster_view& view_;
-  const std::vector<model_settings>& wanted_;
+  const std::vector<wanted_groups>& wanted_;
   places places_;
-  std::vector<layout> layouts_;
+  group_map groups_{places_};
   std::map<std::string, std::vector<placed>> there_; ///< by model
   replica_numbers numbers_;
   placement_plan plan_;
@@ -481,7 +484,7 @@ private:
 } // namespace
 
 placement_plan reconcile(const cluster_view& view,
-                         const std::vector<model_settings>& wanted) {
+                         const std::vector<wanted_groups>& wanted) {
   return planner{view, wanted}.run();
 }
 

@@ -5,9 +5,17 @@
 #include <string>
 #include <vector>
 
-#include "actors/placement/cluster_view.hpp"
+#include "actors/policies/state/cluster_view.hpp"
+#include "transport/messages/cluster.hpp"
 
 namespace millrace {
+
+/// What is wanted of one registered model.
+struct wanted_groups {
+  std::shared_ptr<const model_state> model;
+  std::vector<replica_group> groups; ///< none: its scope has not decided yet
+  std::string refused;               ///< why it has no plan; what runs stays
+};
 
 /// What has to happen so that the cluster becomes what is wanted.
 struct placement_plan {
@@ -21,17 +29,29 @@ struct placement_plan {
   std::map<std::string, std::string> notes; ///< model -> why not all can be
 };
 
-/// First fit: replicas that are there stay; missing ones go to the first device
-/// that has the bundle on its node, is asked for, and has room, fewest replicas
-/// first; surplus ones go, from the node that has most of them, as do those of
-/// models, versions or parts not wanted. Replicas of a model that are all on
-/// one node are spread when another comes. What replaces a replica of another
-/// version, policy or share is ready before that one goes. Where parts are to
-/// be completed, each has room for the whole model, and each device with one
-/// that is ready gets a whole replica; when none of these is on its way and as
-/// many are ready as copies are wanted, the parts go. Nodes that drain
-/// get nothing, and what they have does not count.
+/// Makes the difference between the replicas that there are and the groups that
+/// are wanted. Replicas that are as their group wants them stay; missing ones
+/// go to the device that fits, has room and has the fewest replicas; surplus
+/// ones go, from the node that has most of the group, as do those of models
+/// that are not wanted and, once all groups of a model are ready, those of its
+/// groups that are gone. A group's replicas that are all on one node are spread
+/// when another comes. What replaces a replica of another version, policy,
+/// share or device is ready before that one goes. Where a group extends the
+/// replicas of a cut, each of these has room for the whole model, and each
+/// device with one that is ready gets a whole replica; when none of these is on
+/// its way and as many are ready as copies are wanted, the parts go. Nodes that
+/// drain get nothing, and what they have does not count.
 placement_plan reconcile(const cluster_view& view,
-                         const std::vector<model_settings>& wanted);
+                         const std::vector<wanted_groups>& wanted);
+
+/// How many copies of a model there are. One in parts is ready when all its
+/// parts are, and starts while one of them does. Whole ones that take the place
+/// of parts count beside these.
+struct copy_count {
+  uint64_t wanted = 0;
+  uint64_t ready = 0;
+  uint64_t starting = 0;
+};
+copy_count count_copies(const cluster_view& view, const wanted_groups& x);
 
 } // namespace millrace

@@ -27,7 +27,7 @@ void start_log::give_up(entry& x, replica_condition how,
 }
 
 /// What is not among its replicas any more, after it was, was taken away.
-void start_log::on_inventory(const inventory& x, timestamp now) {
+void start_log::on_inventory(const node_state& x, timestamp now) {
   for (auto& e : entries_) {
     auto& how = e.what.how;
     if (how.what.node != x.node.name)

@@ -20,7 +20,7 @@ public:
   void add(const assignment& x, timestamp now);
 
   /// A node says what it has.
-  void on_inventory(const inventory& x, timestamp now);
+  void on_inventory(const node_state& x, timestamp now);
 
   /// A node is gone.
   void on_lost(const std::string& node);

@@ -47,11 +47,11 @@ void profiler_state::keep_averages() {
 }
 
 void profiler_state::on_inventory(inventory& x) {
-  auto& known = view_.nodes[x.node.name];
-  if (known.node.incarnation > x.node.incarnation)
+  auto& known = view_.nodes[x.state.node.name];
+  if (known.node.incarnation > x.state.node.incarnation)
     return;
-  learn_loads(known, x);
-  known = std::move(x);
+  learn_loads(known, x.state);
+  known = std::move(x.state);
 }
 
 void profiler_state::on_peer_down(const peer_down& x) {
@@ -72,7 +72,7 @@ void profiler_state::on_peer_down(const peer_down& x) {
   }
 }
 
-live_cost& profiler_state::cost_of(const inventory& node,
+live_cost& profiler_state::cost_of(const node_state& node,
                                    const replica_status& r) {
   auto device = std::find_if(node.devices.begin(), node.devices.end(),
                              [&](auto& d) { return d.id == r.what.device; });
@@ -94,8 +94,8 @@ live_cost& profiler_state::cost_of(const inventory& node,
   return out;
 }
 
-void profiler_state::learn_loads(const inventory& before,
-                                 const inventory& now) {
+void profiler_state::learn_loads(const node_state& before,
+                                 const node_state& now) {
   auto is_new = before.node.name.empty(); // or its profiler is
   for (auto& r : now.replicas) {
     auto was = std::find_if(before.replicas.begin(), before.replicas.end(),

@@ -140,6 +140,10 @@ caf::result<done> profiler_state::on_measure(const measure_model& x) {
   auto at = site_for(x);
   if (!at)
     return to_caf(at.failure());
+  auto node = options_.net->resolve(at->node->node.name + "/supervisor");
+  if (!node)
+    return to_caf(error{
+      ec::unavailable, "node " + at->node->node.name + " is out of reach", {}});
   auto promise = self_->make_response_promise<done>();
   std::pair where{at->node->node.name, at->device->id};
   auto number = ++last_measurement_;
@@ -150,8 +154,7 @@ caf::result<done> profiler_state::on_measure(const measure_model& x) {
              {"node", at->node->node.name},
              {"device", at->device->id}});
   self_
-    ->request(caf::actor_cast<supervisor_actor>(at->node->supervisor),
-              measure_timeout,
+    ->request(caf::actor_cast<supervisor_actor>(node), measure_timeout,
               measure{x.model, at->version, at->device->id, x.rows, x.extent,
                       x.threshold})
     .then(

@@ -7,7 +7,7 @@
 #include <set>
 #include <tuple>
 
-#include "actors/placement/cluster_view.hpp"
+#include "actors/policies/state/cluster_view.hpp"
 #include "actors/profiler/profiler.hpp"
 #include "models/partition/planner.hpp"
 
@@ -71,7 +71,7 @@ private:
 
   /// A device that can be measured on.
   struct site {
-    const inventory* node;
+    const node_state* node;
     const device_info* device;
     uint64_t version;
   };
@@ -96,8 +96,8 @@ private:
   // live_costs.cpp
   void take_averages(const std::vector<live_cost>& xs);
   void keep_averages();
-  live_cost& cost_of(const inventory& node, const replica_status& r);
-  void learn_loads(const inventory& before, const inventory& now);
+  live_cost& cost_of(const node_state& node, const replica_status& r);
+  void learn_loads(const node_state& before, const node_state& now);
   void learn_usage(const std::string& node, const node_load& x);
 
   profiler_actor::stateful_pointer<profiler_state> self_ = nullptr;

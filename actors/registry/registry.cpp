@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "actors/policies/registry.hpp"
 #include "runtime/limits.hpp"
 #include "runtime/log.hpp"
 #include "runtime/name.hpp"
@@ -28,9 +29,18 @@ std::string pack(const model_row& x) {
 }
 
 /// Errors: bad_request.
-result<void> check(const model_settings& x) {
-  auto fine = check_limits(x);
-  return fine ? check_cuts(wanted_cuts(x)) : fine;
+result<void> check(const model_settings& x,
+                   const std::map<std::string, scope_settings>& scopes) {
+  if (auto fine = check_limits(x); !fine)
+    return fine;
+  if (auto fine = check_cuts(wanted_cuts(x)); !fine)
+    return fine;
+  for (auto& trouble : check_scaling({x}, scopes)) {
+    auto dot = trouble.key.find('.'); // behind models[0]
+    return error{
+      ec::bad_request, trouble.key.substr(dot + 1) + ": " + trouble.why, {}};
+  }
+  return {};
 }
 
 /// What an event says of a change: what was there, what is.
@@ -50,13 +60,14 @@ std::string change_text(const model_row* was,
 
 void registry_state::start(
   registry_actor::stateful_pointer<registry_state> self,
-  std::shared_ptr<store> facts, autoscaler_actor autoscaler,
-  placement_actor placement, std::vector<model_settings> defaults) {
+  std::shared_ptr<store> facts, cluster_state_actor cluster_state,
+  placement_actor placement, registered defaults) {
   self_ = self;
   facts_ = std::move(facts);
-  autoscaler_ = std::move(autoscaler);
+  cluster_state_ = std::move(cluster_state);
   placement_ = std::move(placement);
-  defaults_ = std::move(defaults);
+  defaults_ = std::move(defaults.models);
+  scopes_ = std::move(defaults.scopes);
   set_common_handlers(self);
   facts_->load(models_table, [tell = teller<registry_rows>(self)](auto rows) {
     tell({std::make_shared<decltype(rows)>(std::move(rows))});
@@ -84,7 +95,7 @@ void registry_state::on_rows(const registry_rows& x) {
                 {}}));
       return;
     }
-    if (auto fine = check(y->settings); !fine) {
+    if (auto fine = check(y->settings, scopes_); !fine) {
       log_event(log_level::error, "registry", "row_ignored",
                 {{"model", row.key}, {"error", to_string(fine.failure())}});
       continue;
@@ -109,7 +120,7 @@ void registry_state::on_rows(const registry_rows& x) {
 }
 
 caf::result<done> registry_state::on_set(const set_model& x) {
-  if (auto fine = check(x.settings); !fine)
+  if (auto fine = check(x.settings, scopes_); !fine)
     return to_caf(fine.failure());
   if (auto fine = check_name("model", x.settings.model); !fine)
     return to_caf(fine.failure());
@@ -213,7 +224,8 @@ void registry_state::publish_if_complete() {
   registered x;
   for (auto& [name, entry] : models_)
     x.models.push_back(entry.row.settings);
-  self_->send(autoscaler_, std::move(x));
+  x.scopes = scopes_;
+  self_->send(cluster_state_, std::move(x));
 }
 
 caf::result<model_list> registry_state::on_get() {
@@ -226,7 +238,8 @@ caf::result<model_list> registry_state::on_get() {
             x.models.begin(), x.models.end(),
             [&name = name](auto& y) { return y.settings.model == name; });
           if (!known)
-            x.models.push_back({entry.row.settings, 0, 0, "not placed yet"});
+            x.models.push_back({entry.row.settings, entry.row.settings.replicas,
+                                0, 0, "not placed yet"});
         }
         promise.deliver(std::move(x));
       },
@@ -236,11 +249,11 @@ caf::result<model_list> registry_state::on_get() {
 
 registry_actor::behavior_type
 registry(registry_actor::stateful_pointer<registry_state> self,
-         std::shared_ptr<store> facts, autoscaler_actor autoscaler,
-         placement_actor placement, std::vector<model_settings> defaults) {
+         std::shared_ptr<store> facts, cluster_state_actor cluster_state,
+         placement_actor placement, registered defaults) {
   auto& s = self->state;
-  s.start(self, std::move(facts), std::move(autoscaler), std::move(placement),
-          std::move(defaults));
+  s.start(self, std::move(facts), std::move(cluster_state),
+          std::move(placement), std::move(defaults));
   return {
     [&s](const set_model& x) { return s.on_set(x); },
     [&s](const forget_model& x) { return s.on_forget(x); },

@@ -8,11 +8,11 @@
 
 namespace millrace {
 
-/// Keeps the settings of registered models in a store, and tells the autoscaler
-/// of every change. What it acknowledges is on disk.
+/// Keeps the settings of registered models in a store, and tells the cluster
+/// state of every change. What it acknowledges is on disk.
 registry_actor::behavior_type
 registry(registry_actor::stateful_pointer<struct registry_state> self,
-         std::shared_ptr<store> facts, autoscaler_actor autoscaler,
-         placement_actor placement, std::vector<model_settings> defaults);
+         std::shared_ptr<store> facts, cluster_state_actor cluster_state,
+         placement_actor placement, registered defaults);
 
 } // namespace millrace

@@ -21,8 +21,8 @@ struct registry_state {
   const char* name = "registry";
 
   void start(registry_actor::stateful_pointer<registry_state> self,
-             std::shared_ptr<store> facts, autoscaler_actor autoscaler,
-             placement_actor placement, std::vector<model_settings> defaults);
+             std::shared_ptr<store> facts, cluster_state_actor cluster_state,
+             placement_actor placement, registered defaults);
 
   caf::result<done> on_set(const set_model& x);
   caf::result<done> on_forget(const forget_model& x);
@@ -53,9 +53,10 @@ private:
 
   registry_actor::stateful_pointer<registry_state> self_ = nullptr;
   std::shared_ptr<store> facts_;
-  autoscaler_actor autoscaler_;
+  cluster_state_actor cluster_state_;
   placement_actor placement_;
   std::vector<model_settings> defaults_;
+  std::map<std::string, scope_settings> scopes_;
   std::map<std::string, entry> models_;
   std::deque<change> changes_;    ///< the first is being written
   std::vector<change> unwritten_; ///< of the config: tried again

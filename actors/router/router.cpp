@@ -315,14 +315,25 @@ void router_state::lose(replica_map::iterator i, const std::string& reason) {
   self_->send(self_, tick::value);
 }
 
+backlog router_state::current_backlog() const {
+  backlog out{queue_->size(), 0us};
+  if (auto first = queue_->oldest(); first != far_future)
+    out.oldest = to_us(now() - first);
+  return out;
+}
+
+void router_state::on_get_backlog() {
+  self_->send(gateway_, current_backlog());
+}
+
 queue_status router_state::on_get_queue() const {
   queue_status out;
   out.model = options_.model;
   out.version = options_.version;
-  out.waiting = queue_->size();
+  auto waits = current_backlog();
+  out.waiting = waits.waiting;
+  out.oldest = waits.oldest;
   out.most = options_.policy.queue;
-  if (auto first = queue_->oldest(); first != far_future)
-    out.oldest = to_us(now() - first);
   out.expected = expected_;
   out.poisons = poisons_.size();
   out.layers = layers_;
@@ -378,6 +389,7 @@ router(router_actor::stateful_pointer<router_state> self,
     [&s](const replica_ready& x) { s.on_ready(x); },
     [&s](const replica_draining& x) { s.on_draining(x); },
     [&s](retire) { s.on_retire(); },
+    [&s](get_backlog) { s.on_get_backlog(); },
     [&s](get_queue) { return s.on_get_queue(); },
     [&s](const get_tracks& x) { return s.on_get_tracks(x); },
     [&s](tick) { s.on_tick(); },

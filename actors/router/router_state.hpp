@@ -32,6 +32,7 @@ struct router_state {
   void on_ready(const replica_ready& x);
   void on_draining(const replica_draining& x);
   void on_retire();
+  void on_get_backlog();
   queue_status on_get_queue() const;
   track_list on_get_tracks(const get_tracks& x) const;
   void on_tick();
@@ -75,6 +76,7 @@ private:
   using replica_map = std::map<caf::actor_id, replica>;
 
   timestamp now() const;
+  backlog current_backlog() const;
   void on_down(const caf::down_msg& x);
   void lose(replica_map::iterator i, const std::string& reason);
   /// Without a result.

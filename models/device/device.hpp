@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "models/backend/backend.hpp"
+#include "models/device/device_info.hpp"
 #include "runtime/time.hpp"
 #include "runtime/units.hpp"
 
@@ -16,15 +17,6 @@ namespace millrace {
 
 /// A loaded copy of a model's layers on one device.
 using instance_id = uint64_t;
-
-/// What a node says of a device. The id is stable across restarts of the node.
-struct device_info {
-  std::string id;     ///< "cpu0": unique on its node
-  std::string kind;   ///< of the catalogue: what profiles are keyed by
-  uint32_t lanes = 1; ///< executions that may run at once
-  byte_count memory;  ///< what replicas may take in all; 0: unknown
-  MILLRACE_FIELDS(device_info, id, kind, lanes, memory)
-};
 
 struct load_request {
   instance_id instance = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "actors/placement/parts.hpp"
 #include "actors/placement/reconcile.hpp"
+#include "actors/policies/scale/configured_groups.hpp"
 
 /// \file
 /// Clusters as the placement sees them, and plans carried out by hand.
@@ -13,7 +13,7 @@ namespace millrace::test::views {
 inline cluster_view workers(size_t n, std::vector<uint64_t> versions = {1}) {
   cluster_view out;
   for (size_t i = 1; i <= n; ++i) {
-    inventory x;
+    node_state x;
     x.node.name = "w" + std::to_string(i);
     x.devices.push_back({"cpu0", "cpu", 1, {}});
     for (auto v : versions)
@@ -61,6 +61,32 @@ inline model_settings in_parts(uint64_t parts, bool complete = true) {
   out.parts = parts;
   out.complete = complete;
   return out;
+}
+
+/// What policy `fixed` wants of a model with these settings.
+inline wanted_groups groups_for(const cluster_view& view,
+                                const model_settings& x) {
+  model_state out{x, "model/" + x.model, resolve_version(view, x), {}};
+  if (auto* bundle = bundle_of(view, x.model, out.version))
+    out.bundle = *bundle;
+  auto groups = configured_groups(out);
+  auto model = std::make_shared<const model_state>(std::move(out));
+  if (!groups)
+    return {model, {}, groups.failure().text};
+  return {model, std::move(*groups), {}};
+}
+
+inline placement_plan reconcile(const cluster_view& view,
+                                const std::vector<model_settings>& wanted) {
+  std::vector<wanted_groups> all;
+  for (auto& x : wanted)
+    all.push_back(groups_for(view, x));
+  return millrace::reconcile(view, all);
+}
+
+inline copy_count count_copies(const cluster_view& view,
+                               const model_settings& x) {
+  return millrace::count_copies(view, groups_for(view, x));
 }
 
 /// Carries a plan out: each replica that it deploys is in that condition, and

@@ -81,9 +81,8 @@ bool live_cluster::wait_ready(microseconds longest) {
       auto list = cluster->ask<model_list>("./registry", get_models{}, 500ms);
       if (!list || list->models.empty())
         return false;
-      return std::all_of(list->models.begin(), list->models.end(), [](auto& m) {
-        return m.ready == m.settings.replicas;
-      });
+      return std::all_of(list->models.begin(), list->models.end(),
+                         [](auto& m) { return m.ready == m.wanted; });
     },
     longest);
 }

@@ -81,10 +81,10 @@ private:
 TEST_CASE("P13: each role may say its messages and no other: every cell") {
   const std::set<std::string_view> client{"infer", "cancel", "describe_models"};
   const std::set<std::string_view> viewer{
-    "get_members", "get_status", "get_load",     "get_models",
-    "get_starts",  "get_clock",  "get_events",   "examine",
-    "get_spans",   "get_queue",  "get_requests", "get_profiles",
-    "get_plans",   "get_chains", "get_store",    "get_cache"};
+    "get_members",  "get_status",   "get_load",    "get_models",   "get_starts",
+    "get_clock",    "get_events",   "examine",     "get_spans",    "get_queue",
+    "get_requests", "get_profiles", "get_plans",   "get_chains",   "get_store",
+    "get_cache",    "get_demand",   "get_scaling", "get_decisions"};
   const std::set<std::string_view> orders{
     "set_model",    "forget_model",  "drain",        "set_log",
     "record_spans", "measure_model", "keep_profile", "forget_profiles"};
@@ -99,7 +99,8 @@ TEST_CASE("P13: each role may say its messages and no other: every cell") {
     "examination",    "span_list",    "queue_status",  "request_list",
     "profile_list",   "plan_list",    "measured",      "bulk_ask",
     "bulk_head",      "bulk_chunk",   "bulk_refusal",  "holdings",
-    "chain_list",     "store_status", "cache_status",  "start_list"};
+    "chain_list",     "store_status", "cache_status",  "start_list",
+    "demand_report",  "demand_list",  "scaling_list",  "decision_list"};
   const std::set<std::string_view> controller{
     "deploy", "evict", "wanted_models",   "report_inventory", "measure",
     "bring",  "hold",  "report_holdings", "last_copies"};

@@ -17,9 +17,9 @@ assignment copy_of(const std::string& replica, const std::string& node) {
 }
 
 /// What a node says that has this one alone; without a name: nothing.
-inventory says(const std::string& node, const std::string& replica = {},
-               replica_condition state = replica_condition::starting) {
-  inventory out;
+node_state says(const std::string& node, const std::string& replica = {},
+                replica_condition state = replica_condition::starting) {
+  node_state out;
   out.node.name = node;
   if (replica.empty())
     return out;

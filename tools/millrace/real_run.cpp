@@ -2,6 +2,8 @@
 #include "millrace/real_run.hpp"
 
 #include <algorithm>
+#include <cstdio>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <unordered_map>
@@ -12,6 +14,8 @@
 #include "millrace/loopback.hpp"
 #include "runtime/bytes.hpp"
 #include "runtime/hash.hpp"
+#include "runtime/log.hpp"
+#include "simulator/log_line.hpp"
 #include "simulator/model.hpp"
 #include "simulator/node.hpp"
 #include "simulator/workload.hpp"
@@ -56,7 +60,7 @@ public:
       return done.failure();
     services_.clear();
     for (auto& [name, node] : config_.nodes)
-      count_events(log_of(name), out.events);
+      read_log(log_of(name), out);
     return out;
   }
 
@@ -143,16 +147,15 @@ private:
         last = list.failure();
         continue;
       }
-      auto missing =
-        std::find_if(list->models.begin(), list->models.end(),
-                     [](auto& m) { return m.ready < m.settings.replicas; });
+      auto missing = std::find_if(list->models.begin(), list->models.end(),
+                                  [](auto& m) { return m.ready < m.wanted; });
       if (!list->models.empty() && missing == list->models.end())
         return meet_gateways();
       if (!list->models.empty())
         last.text = "model '" + missing->settings.model + "' has "
                     + std::to_string(missing->ready) + " of "
-                    + std::to_string(missing->settings.replicas)
-                    + " replicas ready " + missing->note;
+                    + std::to_string(missing->wanted) + " replicas ready "
+                    + missing->note;
     }
     return error{ec::unavailable,
                  "the real cluster did not come up: " + last.text + "; see "
@@ -179,6 +182,7 @@ private:
   result<void> drive(workload& asked, real_record& out,
                      const std::function<void(double)>& progress) {
     begin_ = steady_now() + 100ms;
+    begin_wall_ = wall_clock() + 100ms;
     sent_.resize(clients_.size());
     for (auto& x : asked.requests()) {
       while (steady_now() < begin_ + x.at)
@@ -242,16 +246,32 @@ private:
     }
   }
 
+  /// Takes what is compared from a log, whose lines are
   /// "TIME +UPTIME LEVEL COMPONENT.EVENT key=value ...".
-  static void count_events(const std::string& path,
-                           std::map<std::string, uint64_t>& out) {
+  void read_log(const std::string& path, real_record& out) const {
     std::ifstream log{path};
     for (std::string line; std::getline(log, line);) {
       std::istringstream words{line};
       std::string time, uptime, level, event;
-      if (words >> time >> uptime >> level >> event && uptime[0] == '+')
-        ++out[event];
+      if (!(words >> time >> uptime >> level >> event) || uptime[0] != '+')
+        continue;
+      ++out.events[event];
+      if (event == "autoscaler.scaled")
+        out.scaled.push_back(
+          scaled_at(to_seconds(parse_wall(time) - begin_wall_), line));
     }
+  }
+
+  /// "2026-11-28T04:05:06.789+0000", since 1970; 0 where it is no such time.
+  static microseconds parse_wall(const std::string& text) {
+    std::tm x{};
+    auto* rest = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &x);
+    int ms = 0;
+    if (rest == nullptr || std::sscanf(rest, ".%3d", &ms) != 1)
+      return 0us;
+    std::tm zone{};
+    ::strptime(rest + 4, "%z", &zone);
+    return seconds{::timegm(&x) - zone.tm_gmtoff} + milliseconds{ms};
   }
 
   const loaded_scenario& what_;
@@ -265,9 +285,17 @@ private:
   name_list names_;
   microseconds longest_{0}; ///< that an answer may take
   timestamp begin_;
+  microseconds begin_wall_{0}; ///< the same, since 1970
 };
 
 } // namespace
+
+scaled_event scaled_at(double at, std::string_view line) {
+  auto field = [&](const char* name) {
+    return std::string{field_of(line, name)};
+  };
+  return {at, field("model") + " " + field("from") + " -> " + field("to")};
+}
 
 result<real_record> run_really(const loaded_scenario& what, uint64_t seed,
                                const std::string& directory,

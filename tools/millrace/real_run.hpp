@@ -10,9 +10,19 @@
 
 namespace millrace {
 
+/// A change of a model's number of replicas.
+struct scaled_event {
+  double at = 0;      ///< seconds since the workload began
+  std::string change; ///< "MODEL FROM -> TO"
+};
+
+/// Of a log line of autoscaler.scaled.
+scaled_event scaled_at(double seconds, std::string_view line);
+
 /// What a scenario's cluster did as real processes.
 struct real_record {
   std::vector<simulator::request_row> requests;
+  std::vector<scaled_event> scaled;       ///< in order
   std::map<std::string, uint64_t> events; ///< of all logs, by name
 };
 

@@ -41,7 +41,16 @@ struct truth {
   std::map<std::string, uint64_t> real_statuses, simulated_statuses;
   std::vector<compared> times;
   std::map<std::string, std::pair<uint64_t, uint64_t>> decisions;
+  /// Changes of numbers of replicas, in order.
+  std::vector<scaled_event> real_scaled, simulated_scaled;
 };
+
+/// Whether numbers of replicas changed alike, whenever they did.
+bool scaled_alike(const truth& x) {
+  return std::equal(x.real_scaled.begin(), x.real_scaled.end(),
+                    x.simulated_scaled.begin(), x.simulated_scaled.end(),
+                    [](auto& a, auto& b) { return a.change == b.change; });
+}
 
 /// Milliseconds that are no difference: what waking a thread takes or does not.
 constexpr double close = 0.25;
@@ -102,9 +111,14 @@ truth hold_against(const loaded_scenario& what, uint64_t seed,
   add("rest", [](const request_row& x) {
     return ms(x.ended - x.sent - x.queue - x.execute);
   });
+  out.real_scaled = real.scaled;
   std::map<std::string, uint64_t> simulated_events;
-  for (auto& x : simulated.events)
-    ++simulated_events[x.what.substr(0, x.what.find(' '))];
+  for (auto& x : simulated.events) {
+    auto name = x.what.substr(0, x.what.find(' '));
+    ++simulated_events[name];
+    if (name == "autoscaler.scaled")
+      out.simulated_scaled.push_back(scaled_at(to_seconds(x.at), x.what));
+  }
   for (auto* name : decisions) {
     auto count = [&](const std::map<std::string, uint64_t>& xs) {
       auto i = xs.find(name);
@@ -133,6 +147,23 @@ std::vector<std::vector<std::string>> decision_table(const truth& x) {
   std::vector<std::vector<std::string>> out{{"decision", "real", "simulated"}};
   for (auto& [name, n] : x.decisions)
     out.push_back({name, std::to_string(n.first), std::to_string(n.second)});
+  return out;
+}
+
+/// One row per change; before the workload both begin at their own time.
+std::vector<std::vector<std::string>> scaling_table(const truth& x) {
+  std::vector<std::vector<std::string>> out{
+    {"replicas", "real, s", "simulated", "s"}};
+  auto n = std::max(x.real_scaled.size(), x.simulated_scaled.size());
+  auto cell = [](const std::vector<scaled_event>& xs, size_t i, bool time) {
+    if (i >= xs.size())
+      return std::string{"-"};
+    return time ? fixed(xs[i].at, 2) : xs[i].change;
+  };
+  for (size_t i = 0; i < n; ++i)
+    out.push_back({cell(x.real_scaled, i, false), cell(x.real_scaled, i, true),
+                   cell(x.simulated_scaled, i, false),
+                   cell(x.simulated_scaled, i, true)});
   return out;
 }
 
@@ -221,7 +252,10 @@ result<void> write_page(const loaded_scenario& what, const truth& x,
       << fixed(close, 2)
       << " ms being the same.\n\n"
          "![Latency, real and simulated](truth.svg)\n\n## Decisions\n\n"
-      << markdown(decision_table(x)) << "\n## Why they differ\n\n"
+      << markdown(decision_table(x)) << "\n## Numbers of replicas\n\n"
+      << markdown(scaling_table(x)) << "\nThe changes are "
+      << (scaled_alike(x) ? "the same" : "not the same")
+      << ", in their order.\n\n## Why they differ\n\n"
       << explain(what, x);
   out.close();
   if (!out)
@@ -246,13 +280,23 @@ int print_truth(const truth& x, const std::string& directory,
     auto counts = json::object();
     for (auto& [name, n] : x.decisions)
       counts[name] = {{"real", n.first}, {"simulated", n.second}};
+    auto scaled = [](const std::vector<scaled_event>& xs) {
+      auto out = json::array();
+      for (auto& y : xs)
+        out.push_back({{"at", y.at}, {"change", y.change}});
+      return out;
+    };
     std::cout << json{{"scenario", x.scenario},
                       {"seed", x.seed},
                       {"requests", x.requests},
                       {"real", x.real_statuses},
                       {"simulated", x.simulated_statuses},
                       {"times", to_json(x.times)},
-                      {"decisions", counts}}
+                      {"decisions", counts},
+                      {"scaled",
+                       {{"real", scaled(x.real_scaled)},
+                        {"simulated", scaled(x.simulated_scaled)},
+                        {"alike", scaled_alike(x)}}}}
                    .dump()
               << std::endl;
     return exit_ok;
@@ -260,6 +304,10 @@ int print_truth(const truth& x, const std::string& directory,
   print_table(time_table(x));
   std::cout << "\n";
   print_table(decision_table(x));
+  if (!x.real_scaled.empty() || !x.simulated_scaled.empty()) {
+    std::cout << "\n";
+    print_table(scaling_table(x));
+  }
   std::cout << "\nthe page is " << directory << "/truth.md" << std::endl;
   return exit_ok;
 }

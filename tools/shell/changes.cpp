@@ -85,7 +85,7 @@ std::string obstacle(operator_client& cluster, const std::string& model) {
       return {};
     auto& x = found->what;
     note = x.note;
-    if (note.empty() && (x.starting > 0 || x.ready >= x.settings.replicas))
+    if (note.empty() && (x.starting > 0 || x.ready >= x.wanted))
       return {};
   }
   return note;

@@ -172,6 +172,36 @@ const std::vector<shell_command>& shell_commands() {
      " begun (.), its bytes were there (=, FROM where), they were attached to"
      " the model (+), it was warmed up (*), and it was known to be ready."
      " ANSWERED: from the decision to its first answer."},
+    {"scaling",
+     "[MODEL]",
+     0,
+     1,
+     {model},
+     "how many replicas are wanted, and why",
+     show_scaling,
+     "READY: replicas, and after + those that start. REQ/S: arrivals over the"
+     " last second. CHANGED: when another number was decided. REASON: of the"
+     " last look at the load."},
+    {"decisions",
+     "[MODEL]",
+     0,
+     1,
+     {model},
+     "the last changes of numbers of replicas",
+     show_decisions,
+     "The last 50 of each model, since the controller began; the latest "
+     "first."},
+    {"demand",
+     "[MODEL]",
+     0,
+     1,
+     {model},
+     "what clients ask for, as gateways report it",
+     show_demand,
+     "WAITING: requests that no replica has, the OLDEST for so long. WAIT: mean"
+     " time until execution; COST: device time of one request; IN TIME: part of"
+     " the answers within the SLO; CV: coefficient of variation of the times"
+     " between arrivals; these four over the last ten seconds or so."},
     {"stores",
      "",
      0,

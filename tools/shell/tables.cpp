@@ -82,13 +82,13 @@ std::vector<std::string> troubles(const cluster_status& x) {
 std::vector<std::string> troubles(const model_list& x) {
   std::vector<std::string> out;
   for (auto& m : x.models)
-    if (m.ready < m.settings.replicas || !m.note.empty())
-      out.push_back(
-        m.settings.model + " has " + std::to_string(m.ready) + " of "
-        + std::to_string(m.settings.replicas) + " replica(s)"
-        + (m.starting > 0 ? ", " + std::to_string(m.starting) + " starting"
-                          : "")
-        + (m.note.empty() ? "" : ": " + m.note));
+    if (m.ready < m.wanted || !m.note.empty())
+      out.push_back(m.settings.model + " has " + std::to_string(m.ready)
+                    + " of " + std::to_string(m.wanted) + " replica(s)"
+                    + (m.starting > 0
+                         ? ", " + std::to_string(m.starting) + " starting"
+                         : "")
+                    + (m.note.empty() ? "" : ": " + m.note));
   return out;
 }
 
@@ -175,8 +175,8 @@ table model_table(const model_list& x) {
   for (auto& m : x.models)
     rows.push_back({m.settings.model,
                     m.settings.version.empty() ? "default" : m.settings.version,
-                    std::to_string(m.settings.replicas),
-                    std::to_string(m.ready), std::to_string(m.starting),
+                    std::to_string(m.wanted), std::to_string(m.ready),
+                    std::to_string(m.starting),
                     m.settings.trusted ? "yes" : "no", m.note});
   return rows;
 }

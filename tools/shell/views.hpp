@@ -28,6 +28,11 @@ int show_stores(shell& in, const arguments& args);
 // starts.cpp: how long replicas took to be there
 int show_starts(shell& in, const arguments& args);
 
+// scaling.cpp: how many replicas there shall be, and why
+int show_scaling(shell& in, const arguments& args);
+int show_decisions(shell& in, const arguments& args);
+int show_demand(shell& in, const arguments& args);
+
 // profiles.cpp: what models cost
 int show_profiles(shell& in, const arguments& args);
 int measure_costs(shell& in, const arguments& args);

@@ -10,6 +10,8 @@
 #include "transport/messages/bulk.hpp"
 #include "transport/messages/chain.hpp"
 #include "transport/messages/cluster.hpp"
+#include "transport/messages/decision.hpp"
+#include "transport/messages/demand.hpp"
 #include "transport/messages/envelope.hpp"
 #include "transport/messages/infer.hpp"
 #include "transport/messages/inside.hpp"
@@ -33,9 +35,11 @@ using all_messages = std::tuple<
   drop_batch, not_held, cannot_reach, batch_done,
   // cluster
   deploy, evict, wanted_models, replica_status, inventory, report_inventory,
-  proposal, registered, set_model, forget_model, get_members, member_list,
-  get_status, node_status, get_models, model_list, get_starts, start_list,
-  drain,
+  set_model, forget_model, get_members, member_list, get_status, node_status,
+  get_models, model_list, get_starts, start_list, drain,
+  // demand and decisions
+  demand_report, get_demand, demand_list, get_scaling, scaling_list,
+  get_decisions, decision_list,
   // load
   get_load, device_load, replica_load, node_load,
   // profile

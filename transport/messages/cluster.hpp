@@ -7,50 +7,13 @@
 
 #include <caf/actor_control_block.hpp>
 
-#include "models/device/device.hpp"
 #include "runtime/fields.hpp"
-#include "transport/messages/model.hpp"
-#include "transport/messages/peer.hpp"
+#include "transport/messages/decision.hpp"
+#include "transport/messages/snapshot.hpp"
 
 namespace millrace {
 
-// -- desired state ------------------------------------------------------------
-
-/// One replica that shall be, and where. Written by the placement alone.
-struct assignment {
-  std::string replica; ///< unique name, "MODEL.VERSION.NUMBER"
-  std::string model;
-  uint64_t version = 0;
-  layer_range layers; ///< that it has
-  std::string node;
-  std::string device;
-  double share = 0;
-  uint64_t threads = 1;
-  bool trusted = false;             ///< as in model_settings
-  std::vector<std::string> tenants; ///< as in model_settings
-  serving_policy policy;
-  /// The replica there of a part that this one, of the whole model, is to take
-  /// the place of: it has the other layers loaded while that one serves. Empty:
-  /// none.
-  std::string completes;
-  std::string content;  ///< the bundle that is meant, as in model_info
-  uint64_t bytes = 0;   ///< of its weights, what these layers need
-  bool at_once = false; ///< as in load_request
-  MILLRACE_FIELDS(assignment, replica, model, version, layers, node, device,
-                  share, threads, trusted, tenants, policy, completes, content,
-                  bytes, at_once)
-};
-
-enum class replica_condition : uint8_t {
-  starting, ///< fetching, loading or warming up
-  ready,
-  draining,
-  failed
-};
-
-constexpr auto names_of(replica_condition) {
-  return name_table{"starting", "ready", "draining", "failed"};
-}
+// -- orders ------------------------------------------------------------------
 
 /// Controller to node: have this replica. Idempotent. Obeyed only from the
 /// newest controller epoch the node has seen.
@@ -77,7 +40,8 @@ struct wanted_model {
   std::vector<std::string> tenants; ///< as in model_settings
   /// Why not all of it can be served; empty: nothing is wrong.
   std::string note;
-  MILLRACE_FIELDS(wanted_model, model, version, application, tenants, note)
+  microseconds slo{0}; ///< as in model_settings
+  MILLRACE_FIELDS(wanted_model, model, version, application, tenants, note, slo)
 };
 
 /// Controller to gateways: these are to be served, and no others. Obeyed only
@@ -88,51 +52,14 @@ struct wanted_models {
   MILLRACE_FIELDS(wanted_models, epoch, models)
 };
 
-/// How a replica is: from it to its supervisor, and in inventories.
-struct replica_status {
-  assignment what;
-  replica_condition state = replica_condition::starting;
-  std::string reason; ///< with failed
-  uint64_t memory = 0;
-  microseconds load{0};    ///< from when its bundle was there
-  microseconds warm_up{0}; ///< after that
-  microseconds fetch{0};   ///< until its bundle was there and verified
-  /// With failed: the model is not to blame, but its requests, for one of them
-  /// took too long; or what its process was forked from was lost.
-  bool blameless = false;
-  std::string from{}; ///< where its bundle was: disk, memory, a node or a store
-  microseconds first_answer{-1}; ///< since it was ready; below 0: none yet
-  MILLRACE_FIELDS(replica_status, what, state, reason, memory, load, warm_up,
-                  fetch, blameless, from, first_answer)
-};
-
-/// What a node has of a bundle in the memory that is for those.
-struct held_bundle {
-  std::string content;
-  uint64_t bytes = 0; ///< that it takes
-  bool used = false;  ///< by somebody here
-  bool last = false;  ///< nobody else has it: it stays
-  MILLRACE_FIELDS(held_bundle, content, bytes, used, last)
-};
-
 /// Node to controller, at each meeting and whenever it changes: what it has.
 struct inventory {
-  member node;
-  std::vector<device_info> devices;
-  std::vector<model_info> models; ///< bundles on its disk, or in stores
-  std::vector<model_info> kept;   ///< that came from others, all of them
-  std::vector<replica_status> replicas;
-  bool draining = false;
+  node_state state;
   uint64_t epoch = 0;    ///< of the last order obeyed, and its number: orders
   uint64_t sequence = 0; ///< sent since are still on their way
   caf::strong_actor_ptr supervisor;
   caf::strong_actor_ptr gateway; ///< null where there is none
-  bool fetches = false; ///< bundles that other nodes have, when it needs them
-  uint64_t cache_memory = 0;     ///< bytes for bundles; 0: it does not know
-  std::vector<held_bundle> held; ///< what has them
-  MILLRACE_FIELDS(inventory, node, devices, models, kept, replicas, draining,
-                  epoch, sequence, supervisor, gateway, fetches, cache_memory,
-                  held)
+  MILLRACE_FIELDS(inventory, state, epoch, sequence, supervisor, gateway)
 };
 
 /// A controller whose placement knows nothing yet asks for inventories.
@@ -140,18 +67,11 @@ struct report_inventory {
   MILLRACE_FIELDS(report_inventory)
 };
 
-/// Autoscaler to placement: so many replicas of each of these. Replaces what
-/// the same scope proposed before.
-struct proposal {
-  std::string scope; ///< "cluster", or a model's name
-  std::vector<model_settings> wanted;
-  MILLRACE_FIELDS(proposal, scope, wanted)
-};
-
-/// Registry to autoscalers: the settings of all registered models.
+/// Registry to cluster state: what operators and the config want.
 struct registered {
   std::vector<model_settings> models;
-  MILLRACE_FIELDS(registered, models)
+  std::map<std::string, scope_settings> scopes;
+  MILLRACE_FIELDS(registered, models, scopes)
 };
 
 /// Operator or config to registry: want this; replicas = 0 means none.
@@ -230,10 +150,11 @@ struct get_models {
 /// What is registered and how far it is.
 struct model_status {
   model_settings settings;
+  uint64_t wanted = 0; ///< copies
   uint64_t ready = 0;
   uint64_t starting = 0;
   std::string note; ///< why fewer than wanted are ready
-  MILLRACE_FIELDS(model_status, settings, ready, starting, note)
+  MILLRACE_FIELDS(model_status, settings, wanted, ready, starting, note)
 };
 
 struct model_list {

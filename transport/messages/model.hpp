@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -80,6 +81,43 @@ struct serving_policy {
   }
 };
 
+/// How the number of a model's replicas is decided.
+struct scaling_settings {
+  std::string scope;
+  std::string policy;
+  std::map<std::string, std::string> options;
+  uint64_t min = 1;
+  uint64_t max = 10;
+  MILLRACE_FIELDS(scaling_settings, scope, policy, options, min, max)
+  static constexpr auto notes() {
+    return std::array{
+      note{"the scope that decides for the model together with others:"
+           " application/NAME, pool/NAME, cluster, or model/NAME, which is the"
+           " default"},
+      note{"the policy of scope model/NAME: fixed keeps replicas as they are"
+           " configured (the default), others follow the load; the section"
+           " Scaling of OPERATING.md lists them"},
+      note{"options of that policy, by name"},
+      note{"replicas that there are at least; 0: none while no request comes",
+           0, 10'000},
+      note{"replicas that there are at most", 1, 10'000}};
+  }
+};
+
+/// How the models of a scope are scaled together.
+struct scope_settings {
+  std::string policy;
+  std::map<std::string, std::string> options;
+  microseconds every{1'000'000};
+  MILLRACE_FIELDS(scope_settings, policy, options, every)
+  static constexpr auto notes() {
+    return std::array{
+      note{"the policy, as in models[].scaling; default: fixed"},
+      note{"options of the policy, by name"},
+      note{"how often the policy looks at the load", 0.01, 3600}};
+  }
+};
+
 /// What is wanted of one variant, by the operator or a config.
 struct model_settings {
   std::string model;
@@ -95,9 +133,11 @@ struct model_settings {
   bool trusted = false;
   std::vector<std::string> tenants;
   serving_policy policy;
+  microseconds slo{0};
+  scaling_settings scaling;
   MILLRACE_FIELDS(model_settings, model, version, replicas, parts, cuts,
                   replicas_of_parts, complete, device, share, threads, trusted,
-                  tenants, policy)
+                  tenants, policy, slo, scaling)
   static constexpr auto notes() {
     return std::array{
       note{"its name in the bundles"},
@@ -124,9 +164,18 @@ struct model_settings {
            " saves time, but nothing protects from it; see isolation"},
       note{"whose clients may ask for it; to others it does not exist; default:"
            " everybody's"},
-      note{"how requests queue up and are put together"}};
+      note{"how requests queue up and are put together"},
+      note{"the latency that answers are meant to have: gateways count those"
+           " within it, and policies aim at it; 0: the deadline",
+           0, 600},
+      note{"how the number of replicas is decided"}};
   }
 };
+
+/// The scope that decides for a model.
+inline std::string scope_of(const model_settings& x) {
+  return x.scaling.scope.empty() ? "model/" + x.model : x.scaling.scope;
+}
 
 /// A bundle some node holds.
 struct model_info {

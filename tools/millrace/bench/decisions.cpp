@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "actors/placement/reconcile.hpp"
+#include "actors/policies/scale/configured_groups.hpp"
 #include "millrace/bench/bench.hpp"
 #include "millrace/print.hpp"
 #include "millrace/progress.hpp"
@@ -40,9 +41,14 @@ cluster_view empty_cluster(uint64_t devices) {
 
 bench_row measure(uint64_t replicas, int rounds) {
   auto view = empty_cluster(replicas);
-  model_settings wanted;
-  wanted.model = "m";
-  wanted.replicas = replicas;
+  model_state model;
+  model.settings.model = "m";
+  model.settings.replicas = replicas;
+  model.scope = "model/m";
+  model.version = 1;
+  model.bundle = view.nodes.begin()->second.models.front();
+  wanted_groups wanted{
+    std::make_shared<const model_state>(model), *configured_groups(model), {}};
   paired times;
   for (int i = 0; i < rounds; ++i) {
     auto floor = seconds_of([&] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "actors/placement/cluster_view.hpp"
+#include "actors/policies/state/cluster_view.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -42,26 +42,26 @@ const model_info* find_in(const std::vector<model_info>& all,
 
 } // namespace
 
-const model_info* bundle_on(const inventory& node, const std::string& model,
+const model_info* bundle_on(const node_state& node, const std::string& model,
                             uint64_t version) {
   return find_in(node.models, model, version);
 }
 
 const model_info* bundle_of(const cluster_view& view, const std::string& model,
                             uint64_t version) {
-  for (auto which : {&inventory::models, &inventory::kept})
+  for (auto which : {&node_state::models, &node_state::kept})
     for (auto& [name, node] : view.nodes)
       if (auto* found = find_in(node.*which, model, version))
         return found;
   return nullptr;
 }
 
-bool has_kept(const inventory& node, const model_info& x) {
+bool has_kept(const node_state& node, const model_info& x) {
   auto* kept = find_in(node.kept, x.model, x.version);
   return kept != nullptr && kept->content == x.content;
 }
 
-const model_info* bundle_for(const cluster_view& view, const inventory& node,
+const model_info* bundle_for(const cluster_view& view, const node_state& node,
                              const std::string& model, uint64_t version) {
   if (auto* mine = bundle_on(node, model, version))
     return mine;

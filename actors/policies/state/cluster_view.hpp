@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/messages/cluster.hpp"
+#include "transport/messages/snapshot.hpp"
 
 namespace millrace {
 
@@ -28,7 +28,7 @@ uint64_t number_of(const std::string& replica);
 
 /// The cluster as the placement sees it.
 struct cluster_view {
-  std::map<std::string, inventory> nodes;
+  std::map<std::string, node_state> nodes;
   replica_numbers numbers; ///< of those that were there
 };
 
@@ -42,15 +42,15 @@ struct placed {
 bool is_there(const replica_status& x);
 
 /// A node's bundle of a model; null where it has none on its disk.
-const model_info* bundle_on(const inventory& node, const std::string& model,
+const model_info* bundle_on(const node_state& node, const std::string& model,
                             uint64_t version);
 
 /// Whether a node has kept that bundle, which came from others.
-bool has_kept(const inventory& node, const model_info& x);
+bool has_kept(const node_state& node, const model_info& x);
 
 /// The bundle of a model that a node has, or can get from one that has it; null
 /// where it can do neither.
-const model_info* bundle_for(const cluster_view& view, const inventory& node,
+const model_info* bundle_for(const cluster_view& view, const node_state& node,
                              const std::string& model, uint64_t version);
 
 /// Some node's; one that it has kept only where no disk has any. Null where

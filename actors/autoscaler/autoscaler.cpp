@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "actors/autoscaler/autoscaler_state.hpp"
+#include "actors/policies/registry.hpp"
+#include "runtime/log.hpp"
+
+namespace millrace {
+
+namespace {
+
+/// Copies of a model that a proposal wants; nothing when it has no group of it.
+std::optional<uint64_t> copies_in(const proposal& x, const std::string& model) {
+  std::map<std::string, uint64_t> by_cut;
+  for (auto& g : x.groups)
+    if (g.model == model && g.extends.empty())
+      by_cut[g.cut] = std::max(by_cut[g.cut], g.count);
+  if (by_cut.empty())
+    return std::nullopt;
+  uint64_t out = 0;
+  for (auto& [cut, n] : by_cut)
+    out += n;
+  return out;
+}
+
+/// Whether they differ in what the placement looks at.
+bool wants_other(const proposal& x, const proposal& y) {
+  return x.groups != y.groups || x.refused != y.refused;
+}
+
+} // namespace
+
+void autoscaler_state::start(
+  autoscaler_actor::stateful_pointer<autoscaler_state> self,
+  autoscaler_options options, placement_actor placement) {
+  self_ = self;
+  options_ = options;
+  placement_ = std::move(placement);
+  set_common_handlers(self);
+}
+
+timestamp autoscaler_state::now() const {
+  return self_->clock().now();
+}
+
+void autoscaler_state::renew(scope_loop& x, const std::string& scope,
+                             const std::shared_ptr<const scope_state>& is) {
+  auto& settings = is->settings;
+  if (!x.scope || x.scope->settings != settings) {
+    if (!x.scope)
+      x.random = random_stream{options_.seed}.fork(scope);
+    else if (x.scope->settings.policy != settings.policy)
+      x.memory = {};
+    auto made = make_scaling_policy(scope, settings);
+    if (made)
+      x.policy = std::move(*made); // else the last valid one stays
+    else
+      log_event(log_level::error, "autoscaler", "policy_refused",
+                {{"scope", scope}, {"error", to_string(made.failure())}});
+  }
+  x.scope = is;
+}
+
+/// Whether settings or bundles of its models are others than before.
+bool autoscaler_state::concerns(const scope_state& x,
+                                const cluster_snapshot& was) const {
+  return std::any_of(x.models.begin(), x.models.end(), [&](auto& model) {
+    auto before = was.models.find(model);
+    return before == was.models.end()
+           || before->second != snapshot_->models.at(model);
+  });
+}
+
+void autoscaler_state::on_snapshot(const snapshot_taken& x) {
+  auto was = std::exchange(snapshot_, x.content);
+  std::erase_if(loops_,
+                [&](auto& y) { return !snapshot_->scopes.contains(y.first); });
+  std::erase_if(decisions_,
+                [&](auto& y) { return !snapshot_->models.contains(y.first); });
+  for (auto& [scope, is] : snapshot_->scopes) {
+    auto& loop = loops_[scope];
+    auto other = loop.scope != is;
+    if (other)
+      renew(loop, scope, is);
+    if (other || !was || concerns(*is, *was) || loop.due <= now())
+      run(scope, loop);
+  }
+  arm();
+}
+
+void autoscaler_state::run(const std::string& scope, scope_loop& x) {
+  if (!x.policy)
+    return;
+  auto is = x.policy->propose(*snapshot_, x.memory, x.random, now());
+  x.due = x.policy->next_due(x.memory, now());
+  is.scope = scope;
+  is.epoch = options_.epoch;
+  is.snapshot = snapshot_->number;
+  note_changes(x, is);
+  auto other = x.last.epoch == 0 || wants_other(x.last, is);
+  x.last = std::move(is);
+  if (other)
+    self_->send(placement_, x.last);
+}
+
+uint64_t autoscaler_state::copies_there(const std::string& model) const {
+  auto i = snapshot_->loads.find(model);
+  uint64_t out = 0;
+  if (i != snapshot_->loads.end())
+    for (auto& g : i->second->groups)
+      if (g.group.extends.empty())
+        out = std::max(out, g.ready + g.starting);
+  return out;
+}
+
+void autoscaler_state::note_changes(const scope_loop& of, const proposal& is) {
+  for (auto& model : of.scope->models) {
+    auto to = copies_in(is, model);
+    if (!to)
+      continue;
+    auto before = copies_in(of.last, model);
+    auto from = before ? *before : copies_there(model);
+    if (from == *to)
+      continue;
+    auto why = is.reasons.find(model);
+    decision made{model,
+                  is.scope,
+                  of.scope->settings.policy,
+                  ++last_decision_,
+                  is.snapshot,
+                  {},
+                  from,
+                  *to,
+                  why == is.reasons.end() ? "" : why->second};
+    if (made.policy.empty())
+      made.policy = scaling_policies().front().name;
+    log_event(log_level::info, "autoscaler", "scaled",
+              {{"model", model},
+               {"from", from},
+               {"to", *to},
+               {"policy", made.policy},
+               {"reason", made.reason}});
+    auto& past = decisions_[model];
+    past.push_front({std::move(made), now()});
+    if (past.size() > decisions_kept)
+      past.pop_back();
+  }
+}
+
+void autoscaler_state::on_tick() {
+  if (!alarm_.rings(now()))
+    return;
+  for (auto& [scope, loop] : loops_)
+    if (loop.due <= now())
+      run(scope, loop);
+  arm();
+}
+
+void autoscaler_state::arm() {
+  auto due = far_future;
+  for (auto& [scope, loop] : loops_)
+    due = std::min(due, loop.due);
+  alarm_.set(self_, due);
+}
+
+scaling_list autoscaler_state::on_get_scaling() const {
+  scaling_list out;
+  static const model_load nothing;
+  for (auto& [scope, loop] : loops_)
+    for (auto& model : loop.scope->models) {
+      auto& settings = snapshot_->models.at(model)->settings;
+      auto load = snapshot_->loads.find(model);
+      auto& is = load == snapshot_->loads.end() ? nothing : *load->second;
+      scaling_status x;
+      x.model = model;
+      x.scope = scope;
+      x.policy = loop.scope->settings.policy;
+      if (x.policy.empty())
+        x.policy = scaling_policies().front().name;
+      x.min = settings.scaling.min;
+      x.max = settings.scaling.max;
+      x.wanted = copies_in(loop.last, model).value_or(0);
+      for (auto& g : is.groups) {
+        x.ready += g.ready;
+        x.starting += g.starting;
+      }
+      x.rate = is.rate;
+      x.waiting = is.waiting;
+      if (auto why = loop.last.reasons.find(model);
+          why != loop.last.reasons.end())
+        x.reason = why->second;
+      if (auto why = loop.last.refused.find(model);
+          why != loop.last.refused.end())
+        x.reason = why->second;
+      if (auto i = decisions_.find(model);
+          i != decisions_.end() && !i->second.empty())
+        x.changed = to_us(now() - i->second.front().when);
+      out.models.push_back(std::move(x));
+    }
+  std::sort(out.models.begin(), out.models.end(),
+            [](auto& a, auto& b) { return a.model < b.model; });
+  return out;
+}
+
+decision_list autoscaler_state::on_get_decisions(const get_decisions& x) const {
+  std::vector<past_decision> found;
+  for (auto& [model, past] : decisions_)
+    if (x.model.empty() || x.model == model)
+      found.insert(found.end(), past.begin(), past.end());
+  std::sort(found.begin(), found.end(),
+            [](auto& a, auto& b) { return a.what.number > b.what.number; });
+  decision_list out;
+  for (auto& y : found) {
+    out.decisions.push_back(std::move(y.what));
+    out.decisions.back().ago = to_us(now() - y.when);
+  }
+  return out;
+}
+
+autoscaler_actor::behavior_type
+autoscaler(autoscaler_actor::stateful_pointer<autoscaler_state> self,
+           autoscaler_options options, placement_actor placement) {
+  auto& s = self->state;
+  s.start(self, options, std::move(placement));
+  return {
+    [&s](const snapshot_taken& x) { s.on_snapshot(x); },
+    [&s](get_scaling) { return s.on_get_scaling(); },
+    [&s](const get_decisions& x) { return s.on_get_decisions(x); },
+    [&s](tick) { s.on_tick(); },
+  };
+}
+
+} // namespace millrace

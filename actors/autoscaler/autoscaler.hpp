@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "actors/handles.hpp"
+
+namespace millrace {
+
+struct autoscaler_options {
+  uint64_t epoch = 1; ///< of this controller
+  uint64_t seed = 1;  ///< of what policies leave to chance
+};
+
+/// Asks the policy of each scope for its groups: when a setting or a bundle of
+/// one of its models has changed, and when the policy is due. Knows no policy
+/// by name. Sends the placement what has changed, and remembers the last
+/// decisions.
+autoscaler_actor::behavior_type
+autoscaler(autoscaler_actor::stateful_pointer<struct autoscaler_state> self,
+           autoscaler_options options, placement_actor placement);
+
+} // namespace millrace

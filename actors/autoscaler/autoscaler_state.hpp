@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+
+#include "actors/autoscaler/autoscaler.hpp"
+#include "actors/policies/scale/scaling_policy.hpp"
+
+namespace millrace {
+
+/// State of the AUTOSCALER; see autoscaler.hpp.
+struct autoscaler_state {
+  const char* name = "autoscaler";
+  static constexpr size_t decisions_kept = 50; ///< of each model
+
+  void start(autoscaler_actor::stateful_pointer<autoscaler_state> self,
+             autoscaler_options options, placement_actor placement);
+
+  void on_snapshot(const snapshot_taken& x);
+  scaling_list on_get_scaling() const;
+  decision_list on_get_decisions(const get_decisions& x) const;
+  void on_tick();
+
+private:
+  /// The loop of one scope.
+  struct scope_loop {
+    std::shared_ptr<const scope_state> scope;
+    std::shared_ptr<const scaling_policy> policy; ///< null: it cannot be made
+    policy_memory memory;
+    random_stream random{1};
+    timestamp due = far_future;
+    proposal last;
+  };
+  struct past_decision {
+    decision what;
+    timestamp when;
+  };
+
+  timestamp now() const;
+  void renew(scope_loop& x, const std::string& scope,
+             const std::shared_ptr<const scope_state>& is);
+  bool concerns(const scope_state& x, const cluster_snapshot& was) const;
+  void run(const std::string& scope, scope_loop& x);
+  void note_changes(const scope_loop& of, const proposal& is);
+  uint64_t copies_there(const std::string& model) const;
+  void arm();
+
+  autoscaler_actor::stateful_pointer<autoscaler_state> self_ = nullptr;
+  autoscaler_options options_;
+  placement_actor placement_;
+  std::shared_ptr<const cluster_snapshot> snapshot_;
+  std::map<std::string, scope_loop> loops_;                    ///< by scope
+  std::map<std::string, std::deque<past_decision>> decisions_; ///< by model
+  uint64_t last_decision_ = 0;
+  alarm alarm_;
+};
+
+} // namespace millrace

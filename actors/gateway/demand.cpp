@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// \file
+/// What a GATEWAY reports of the demand for models. A report takes two steps:
+/// routers with open requests are asked how many of them wait, and when all
+/// have answered, or the next report is due, the report goes to every
+/// controller.
+
+#include <algorithm>
+
+#include "actors/gateway/gateway_state.hpp"
+
+namespace millrace {
+
+namespace {
+
+/// How often a report has all models, for controllers that lost one.
+constexpr microseconds all_every = 5s;
+
+} // namespace
+
+void demand_count::answered(ec status, microseconds waited, microseconds took,
+                            microseconds deadline) {
+  changed_ = true;
+  switch (status) {
+  case ec::ok:
+    ++counts_.ok;
+    counts_.within += took <= (slo_ > 0us ? slo_ : deadline);
+    counts_.waits.add(waited);
+    break;
+  case ec::deadline_exceeded:
+    ++counts_.late;
+    break;
+  case ec::overloaded:
+    ++counts_.overloaded;
+    break;
+  case ec::unavailable:
+    ++counts_.unavailable;
+    break;
+  default:
+    ++counts_.failed;
+  }
+}
+
+demand_count& gateway_state::demand_for(const std::string& model) {
+  auto i = demand_.find(model);
+  if (i == demand_.end()) {
+    i = demand_.emplace(model, demand_count{model}).first;
+    for (auto& x : wanted_.models)
+      if (x.model == model)
+        i->second.set_slo(x.slo);
+  }
+  return i->second;
+}
+
+void gateway_state::on_peer_up(const peer_up& x) {
+  controllers_.insert(x.peer.name);
+}
+
+void gateway_state::on_peer_down(const peer_down& x) {
+  controllers_.erase(x.peer.name);
+}
+
+void gateway_state::begin_report() {
+  report_due_ = now() + options_.demand_period;
+  if (std::exchange(backlogs_awaited_, 0) > 0)
+    send_report();
+  for (auto& [model, x] : demand_)
+    if (x.counts().waiting > 0)
+      x.set_backlog(0, 0us);
+  for (auto& m : models_)
+    if (m.open > 0) {
+      ++backlogs_awaited_;
+      self_->send(m.router, get_backlog{});
+    }
+  if (backlogs_awaited_ == 0)
+    send_report();
+}
+
+void gateway_state::on_backlog(const backlog& x) {
+  auto m = std::find_if(models_.begin(), models_.end(), [&](auto& y) {
+    return y.router == self_->current_sender();
+  });
+  if (m == models_.end() || backlogs_awaited_ == 0)
+    return;
+  auto& of = *m->demand; // of all versions
+  of.set_backlog(of.counts().waiting + x.waiting,
+                 std::max(of.counts().oldest, x.oldest));
+  if (--backlogs_awaited_ == 0)
+    send_report();
+}
+
+void gateway_state::send_report() {
+  auto time = now();
+  auto all = time >= all_reported_ + all_every;
+  if (all)
+    all_reported_ = time;
+  demand_report x;
+  x.node = bus_->self().name;
+  x.incarnation = bus_->self().incarnation;
+  x.life = self_->id();
+  x.sequence = ++last_report_;
+  x.end = to_us(time - begun_);
+  for (auto& [model, y] : demand_)
+    if (y.take_change() || all)
+      x.models.push_back(y.counts());
+  auto send = [&](const std::string& node) {
+    if (auto to = bus_->resolve(node + "/cluster_state"))
+      self_->send(caf::actor_cast<cluster_state_actor>(to), x);
+  };
+  if (bus_->self().has_role("controller"))
+    send(bus_->self().name);
+  for (auto& node : controllers_)
+    send(node);
+}
+
+} // namespace millrace

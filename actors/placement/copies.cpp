@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+
+#include "actors/placement/reconcile.hpp"
+
+namespace millrace {
+
+copy_count count_copies(const cluster_view& view, const wanted_groups& x) {
+  // By group; what belongs to none that is wanted counts for the first with
+  // the same layers, and for a model in one piece in any case.
+  std::map<std::string, copy_count> counts;
+  auto group_for = [&](const assignment& is) -> const replica_group* {
+    const replica_group* like = nullptr;
+    for (auto& g : x.groups)
+      if (g.id == is.group.id && g.layers == is.layers)
+        return &g;
+      else if (like == nullptr && g.layers == is.layers)
+        like = &g;
+    auto one = std::all_of(x.groups.begin(), x.groups.end(),
+                           [](auto& g) { return g.stage == 0; });
+    return like != nullptr || x.groups.empty() || !one ? like
+                                                       : &x.groups.front();
+  };
+  copy_count out;
+  auto& settings = x.model->settings;
+  if (x.groups.empty())
+    out.wanted = x.model->elastic ? settings.scaling.min : settings.replicas;
+  for (auto& [name, node] : view.nodes)
+    for (auto& r : node.replicas) {
+      if (r.what.model != settings.model || !is_there(r))
+        continue;
+      auto ready = r.state == replica_condition::ready;
+      if (x.groups.empty()) // not decided yet
+        ++(ready ? out.ready : out.starting);
+      else if (auto* g = group_for(r.what))
+        ++(ready ? counts[g->id].ready : counts[g->id].starting);
+    }
+  std::map<std::string, copy_count> by_cut;
+  for (auto& g : x.groups) {
+    auto& n = counts[g.id];
+    auto fresh = !by_cut.contains(g.cut);
+    auto& cut = by_cut[g.cut];
+    cut.ready = fresh ? n.ready : std::min(cut.ready, n.ready);
+    cut.starting = std::max(cut.starting, n.starting);
+    cut.wanted = std::max(cut.wanted, g.extends.empty() ? g.count : 0);
+  }
+  for (auto& [name, n] : by_cut) {
+    out.wanted += n.wanted;
+    out.ready += n.ready;
+    out.starting += n.starting;
+  }
+  return out;
+}
+
+} // namespace millrace

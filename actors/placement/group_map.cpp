@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/placement/group_map.hpp"
+
+#include <algorithm>
+
+namespace millrace {
+
+bool fits(const replica_group& x, const std::string& node,
+          const device_info& device) {
+  return (x.device.empty() || x.device == device.id || x.device == device.kind
+          || x.device == node + "/" + device.id)
+         && std::count(x.avoid.begin(), x.avoid.end(), node) == 0;
+}
+
+void group_map::add(const wanted_groups& x, const std::vector<placed>& there) {
+  lay_out(x);
+  for (auto& r : there)
+    sort_in(r, *x.model);
+}
+
+/// A layout for each cut, in the order in which the groups come.
+void group_map::lay_out(const wanted_groups& x) {
+  auto& mine = by_model[x.model->settings.model];
+  auto of_cut = [&](const std::string& cut) {
+    return std::find_if(mine.begin(), mine.end(), [&](auto i) {
+      return layouts[i].parts.front()->cut == cut;
+    });
+  };
+  for (auto& g : x.groups) {
+    if (!g.extends.empty())
+      continue;
+    auto i = of_cut(g.cut);
+    if (i == mine.end()) {
+      i = mine.insert(mine.end(), layouts.size());
+      layouts.push_back({x.model.get(), {}, {}});
+    }
+    layouts[*i].parts.push_back(&g);
+    layouts[*i].there.emplace_back();
+  }
+  for (auto& g : x.groups)
+    if (auto i = of_cut(g.extends); !g.extends.empty() && i != mine.end())
+      layouts[*i].whole = &g;
+}
+
+template <class F>
+bool group_map::any_group(const std::string& model, F f) {
+  for (auto i : by_model[model]) {
+    auto& x = layouts[i];
+    for (size_t k = 0; k < x.parts.size(); ++k)
+      if (f(*x.parts[k], x.there[k]))
+        return true;
+    if (x.whole != nullptr && f(*x.whole, x.wholes))
+      return true;
+  }
+  return false;
+}
+
+void group_map::sort_in(const placed& r, const model_state& model) {
+  auto& its = r.status->what.group.id;
+  auto& name = model.settings.model;
+  auto known = any_group(name, [&](auto& g, auto&) { return g.id == its; });
+  auto taken = any_group(name, [&](auto& g, auto& list) {
+    auto belongs = (!known || g.id == its) && is_as_wanted(r, g, model);
+    if (belongs)
+      list.push_back(r);
+    return belongs;
+  });
+  if (!taken)
+    wrong[name].push_back(r);
+}
+
+bool group_map::is_as_wanted(const placed& r, const replica_group& g,
+                             const model_state& model) const {
+  auto& is = r.status->what;
+  auto& x = model.settings;
+  auto place = places_.of(r);
+  return is.layers == g.layers && is.version == g.version && is.share == g.share
+         && is.threads == g.threads && is.trusted == x.trusted
+         && is.tenants == x.tenants && is.policy == x.policy
+         && (place == places_.size()
+             || fits(g, *r.node, *places_[place].device));
+}
+
+} // namespace millrace

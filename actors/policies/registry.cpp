@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/policies/registry.hpp"
+
+#include <algorithm>
+
+#include "actors/policies/scale/arrival_rate.hpp"
+#include "actors/policies/scale/fixed.hpp"
+#include "actors/policies/scale/given.hpp"
+#include "actors/policies/scale/queue_latency.hpp"
+#include "runtime/name.hpp"
+
+namespace millrace {
+
+namespace {
+
+template <class Policy, class Options>
+result<std::shared_ptr<const scaling_policy>> make(const std::string& scope,
+                                                   const option_texts& texts) {
+  auto options = read_options<Options>(texts);
+  if (!options)
+    return options.failure();
+  if constexpr (requires { Policy::make(scope, *options); })
+    return Policy::make(scope, *options);
+  else
+    return std::shared_ptr<const scaling_policy>{
+      std::make_shared<Policy>(scope, *options)};
+}
+
+template <class Options>
+std::vector<std::vector<std::string>> option_rows() {
+  std::vector<std::vector<std::string>> out;
+  Options plain;
+  detail::each_option(plain, [&]<class M>(std::string_view name, M& member,
+                                          const note& its) {
+    std::string standard, limits;
+    if constexpr (limited<M>) {
+      standard = number_text(member);
+      limits = limits_text<M>(its);
+    }
+    out.push_back({std::string{name}, standard, limits, std::string{its.says}});
+  });
+  return out;
+}
+
+template <class Policy, class Options>
+scaling_entry entry(std::string name, std::string says) {
+  return {std::move(name), std::move(says), make<Policy, Options>,
+          option_rows<Options>};
+}
+
+constexpr auto standard_policy = "fixed";
+
+} // namespace
+
+const std::vector<scaling_entry>& scaling_policies() {
+  static const std::vector<scaling_entry> all{
+    entry<fixed_scaling, fixed_options>(
+      standard_policy, "the replicas that the settings of a model name"),
+    entry<given_scaling, given_options>(
+      "given",
+      "the groups that its option lists, of several cuts side by side"),
+    entry<arrival_rate_scaling, arrival_rate_options>(
+      "arrival_rate", "as many replicas as serve the rate of arrivals"),
+    entry<queue_latency_scaling, queue_latency_options>(
+      "queue_latency", "more replicas while requests wait too long"),
+  };
+  return all;
+}
+
+result<std::shared_ptr<const scaling_policy>>
+make_scaling_policy(const std::string& scope, const scope_settings& x) {
+  auto name = x.policy.empty() ? standard_policy : x.policy;
+  auto& all = scaling_policies();
+  auto found = std::find_if(all.begin(), all.end(),
+                            [&](auto& y) { return y.name == name; });
+  if (found == all.end())
+    return error{ec::bad_request,
+                 "policy: expected one of "
+                   + joined(all, ", ", [](auto& y) { return y.name; })
+                   + ", found " + shown(name),
+                 {}};
+  auto out = found->make(scope, x.options);
+  if (!out)
+    return std::move(out.failure()).within("options");
+  return out;
+}
+
+scope_settings
+settings_of_scope(const std::string& scope,
+                  const std::map<std::string, scope_settings>& configured,
+                  const model_settings& model) {
+  scope_settings out;
+  if (auto i = configured.find(scope); i != configured.end())
+    out = i->second;
+  if (out.policy.empty() && scope == "model/" + model.model) {
+    out.policy = model.scaling.policy;
+    out.options = model.scaling.options;
+  }
+  return out;
+}
+
+namespace {
+
+result<void> check_scope_name(const std::string& x) {
+  if (x == "cluster")
+    return {};
+  auto slash = x.find('/');
+  auto kind = x.substr(0, slash);
+  if (slash == std::string::npos
+      || (kind != "model" && kind != "application" && kind != "pool"))
+    return error{ec::bad_request,
+                 "expected model/NAME, application/NAME, pool/NAME or cluster,"
+                 " found "
+                   + shown(x),
+                 {}};
+  return check_name(kind, x.substr(slash + 1));
+}
+
+class scaling_checker {
+public:
+  scaling_checker(const std::vector<model_settings>& models,
+                  const std::map<std::string, scope_settings>& scopes)
+    : models_(models),
+      scopes_(scopes) {}
+
+  std::vector<scaling_trouble> run() {
+    for (auto& [name, x] : scopes_)
+      check_scope(name, x);
+    for (size_t i = 0; i < models_.size(); ++i)
+      check_model("models[" + std::to_string(i) + "].scaling", models_[i]);
+    return std::move(troubles_);
+  }
+
+private:
+  void refuse(std::string key, std::string why) {
+    troubles_.push_back({std::move(key), std::move(why)});
+  }
+
+  void check_policy(const std::string& key, const std::string& scope,
+                    const scope_settings& x) {
+    auto made = make_scaling_policy(scope, x);
+    if (made)
+      return;
+    // The text begins with the key within these settings.
+    auto text = made.failure().text;
+    auto colon = text.find(": ");
+    auto inner = text.substr(0, colon);
+    refuse(key + "." + inner, text.substr(colon + 2));
+  }
+
+  void check_scope(const std::string& name, const scope_settings& x) {
+    auto key = "scopes." + name;
+    if (auto fine = check_scope_name(name); !fine)
+      return refuse(key, fine.failure().text);
+    if (!x.policy.empty() || !x.options.empty())
+      check_policy(key, name, x);
+  }
+
+  void check_model(const std::string& key, const model_settings& m) {
+    auto& x = m.scaling;
+    if (x.min > x.max)
+      refuse(key + ".min", "is " + std::to_string(x.min)
+                             + ", more than max, which is "
+                             + std::to_string(x.max));
+    auto own = "model/" + m.model;
+    auto scope = scope_of(m);
+    if (auto fine = check_scope_name(scope); !fine)
+      return refuse(key + ".scope", fine.failure().text);
+    if (scope.starts_with("model/") && scope != own)
+      return refuse(key + ".scope", "is the scope of another model (expected "
+                                      + own + ", or one of several models)");
+    auto short_hand = !x.policy.empty() || !x.options.empty();
+    auto i = scopes_.find(scope);
+    if (short_hand && scope != own)
+      return refuse(key + ".policy",
+                    "stands beside scope " + scope
+                      + ", which decides for the model (expected it under"
+                        " scopes."
+                      + scope + ")");
+    if (short_hand && i != scopes_.end() && !i->second.policy.empty())
+      return refuse(key + ".policy", "stands beside scopes." + scope
+                                       + ".policy (expected one of them)");
+    if (scope != own && i == scopes_.end())
+      return refuse(key + ".scope",
+                    "is not configured (expected scopes." + scope + ")");
+    auto effective = settings_of_scope(scope, scopes_, m);
+    if (short_hand)
+      check_policy(key, scope, effective);
+    if (effective.policy.empty() || effective.policy == standard_policy)
+      return;
+    if (!m.replicas_of_parts.empty())
+      refuse(key.substr(0, key.size() - 7) + "replicas_of_parts",
+             "does nothing with policy " + effective.policy
+               + ", which counts whole copies (expected policy fixed)");
+  }
+
+  const std::vector<model_settings>& models_;
+  const std::map<std::string, scope_settings>& scopes_;
+  std::vector<scaling_trouble> troubles_;
+};
+
+} // namespace
+
+std::vector<scaling_trouble>
+check_scaling(const std::vector<model_settings>& models,
+              const std::map<std::string, scope_settings>& scopes) {
+  return scaling_checker{models, scopes}.run();
+}
+
+} // namespace millrace

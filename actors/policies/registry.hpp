@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/policies/options.hpp"
+#include "actors/policies/scale/scaling_policy.hpp"
+
+namespace millrace {
+
+/// A scaling policy as configs name it.
+struct scaling_entry {
+  std::string name;
+  std::string says; ///< what it decides by, in one sentence
+  /// Errors: bad_request for an option that it has not, or a value of it.
+  result<std::shared_ptr<const scaling_policy>> (*make)(
+    const std::string& scope, const option_texts& options);
+  /// Its options as rows of a table: name, default, limits, meaning.
+  std::vector<std::vector<std::string>> (*options)();
+};
+
+/// All of them; `fixed` first.
+const std::vector<scaling_entry>& scaling_policies();
+
+/// The policy that a scope names. Errors: bad_request for an unknown name, with
+/// those that there are, and for its options.
+result<std::shared_ptr<const scaling_policy>>
+make_scaling_policy(const std::string& scope, const scope_settings& x);
+
+/// The settings of a scope: those configured under its name, else those that
+/// the one model gives that has it by default.
+scope_settings
+settings_of_scope(const std::string& scope,
+                  const std::map<std::string, scope_settings>& configured,
+                  const model_settings& model);
+
+/// Something wrong with how models are scaled: the option and why.
+struct scaling_trouble {
+  std::string key; ///< "models[2].scaling.min", "scopes.cluster.policy"
+  std::string why;
+};
+
+/// Everything that is wrong with scaling in these settings.
+std::vector<scaling_trouble>
+check_scaling(const std::vector<model_settings>& models,
+              const std::map<std::string, scope_settings>& scopes);
+
+} // namespace millrace

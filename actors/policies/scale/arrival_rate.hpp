@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "actors/policies/scale/count_policy.hpp"
+
+namespace millrace {
+
+struct arrival_rate_options {
+  double target = 0.7;
+  double quantile = 0.99;
+  double capacity = 0;
+  double lack = 0;
+  double spare = 0;
+  pace_options pace{};
+  MILLRACE_FIELDS(arrival_rate_options, target, quantile, capacity, lack, spare,
+                  pace)
+  static constexpr auto notes() {
+    return std::array{
+      note{"the part of their time that replicas are to be busy", 0.01, 1},
+      note{"of the arrivals in each second of the window, the quantile that"
+           " replicas are counted for; 0: the mean",
+           0, 1},
+      note{"requests a second that one replica serves when it is busy all the"
+           " time; 0: as measured lately",
+           0, 1e9},
+      note{"replicas that may be missing before some are started (rho_L)", 0,
+           1000},
+      note{"replicas that there may be too many before some end (rho_H)", 0,
+           1000},
+      note{"delays and limits"}};
+  }
+};
+
+/// Policy `arrival_rate`: as many replicas as serve the rate of arrivals,
+/// whatever there is now. That of Atoll as Flashpoint has it (section 8.1:
+/// p99 of the arrival rate times the mean execution time); the target is ours,
+/// 1 in the thesis. While no request has been executed yet and `capacity` is
+/// not given, one replica is taken to serve any rate.
+class arrival_rate_scaling : public count_policy {
+public:
+  arrival_rate_scaling(std::string scope, const arrival_rate_options& x)
+    : count_policy(std::move(scope), x.pace),
+      options_(x) {}
+
+protected:
+  wanted_count wanted(const model_state& model, const model_load& load,
+                      uint64_t now_there) const override;
+
+private:
+  arrival_rate_options options_;
+};
+
+} // namespace millrace

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/policies/scale/configured_groups.hpp"
+
+#include <algorithm>
+
+#include "runtime/text.hpp"
+#include "transport/messages/wanted_cuts.hpp"
+
+namespace millrace {
+
+layer_range whole_of(const model_info& x) {
+  return {0, std::max<uint64_t>(1, x.layer_bytes.size())};
+}
+
+uint64_t bytes_of(const model_info& x, const layer_range& layers) {
+  auto& all = x.layer_bytes;
+  if (layers == layer_range{} || layers == whole_of(x) || all.empty())
+    return x.bytes;
+  uint64_t out = 0;
+  for (auto i = layers.first; i < layers.last && i < all.size(); ++i)
+    out += all[i];
+  return out;
+}
+
+bool is_completed(const model_settings& x) {
+  return x.complete && (x.parts > 1 || !x.cuts.empty());
+}
+
+namespace {
+
+constexpr auto whole_key = "whole";
+constexpr auto completing_key = "complete";
+
+replica_group group_of(const model_state& x, const std::string& key) {
+  auto& settings = x.settings;
+  replica_group out;
+  out.id = x.scope + "/" + settings.model + "/" + key;
+  out.model = settings.model;
+  out.version = x.version;
+  out.device = settings.device;
+  out.share = settings.share;
+  out.threads = settings.threads;
+  out.count = settings.replicas;
+  return out;
+}
+
+uint64_t replicas_of_part(const model_settings& x, size_t part) {
+  return x.replicas == 0 || x.replicas_of_parts.empty()
+           ? x.replicas
+           : x.replicas_of_parts[part];
+}
+
+std::string name_of(const std::vector<uint64_t>& cuts) {
+  return joined(cuts, ",", [](auto cut) { return std::to_string(cut); });
+}
+
+} // namespace
+
+result<std::vector<replica_group>> configured_groups(const model_state& x) {
+  auto& settings = x.settings;
+  auto whole = group_of(x, whole_key);
+  whole.cut = whole_key;
+  if (x.version == 0)
+    return std::vector{whole};
+  whole.layers = whole_of(x.bundle);
+  auto layers = whole.layers.last;
+  if (auto fine = check_cuts(wanted_cuts(settings), layers); !fine)
+    return fine.failure();
+  auto cuts = settings.cuts;
+  if (cuts.empty() && settings.parts > 1)
+    cuts = even_cuts(x.bundle.layer_bytes, settings.parts);
+  if (cuts.empty()) {
+    whole.count = replicas_of_part(settings, 0);
+    return std::vector{whole};
+  }
+  std::vector<replica_group> out;
+  auto cut = name_of(cuts);
+  cuts.push_back(layers);
+  uint64_t first = 0, copies = 0;
+  for (size_t i = 0; i < cuts.size(); ++i) {
+    auto key = std::to_string(first) + "-" + std::to_string(cuts[i]);
+    auto& part = out.emplace_back(group_of(x, key));
+    part.stage = i;
+    part.layers = {first, cuts[i]};
+    part.cut = cut;
+    part.count = replicas_of_part(settings, i);
+    copies = std::max(copies, part.count);
+    first = cuts[i];
+  }
+  if (is_completed(settings)) {
+    auto& full = out.emplace_back(group_of(x, completing_key));
+    full.layers = whole.layers;
+    full.cut = completing_key;
+    full.extends = cut;
+    full.count = copies;
+  }
+  return out;
+}
+
+} // namespace millrace

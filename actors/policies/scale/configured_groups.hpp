@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "runtime/error.hpp"
+#include "transport/messages/snapshot.hpp"
+
+namespace millrace {
+
+/// All layers of a bundle.
+layer_range whole_of(const model_info& x);
+
+/// Bytes of the parameters of some layers; of all for {0, 0} and where the
+/// bundle does not list them by layer.
+uint64_t bytes_of(const model_info& x, const layer_range& layers);
+
+/// The groups that the shorthand of a model's settings (replicas, parts, cuts,
+/// replicas_of_parts, complete, device, share, threads) stands for: one whole,
+/// or one per part, and with `complete` one that extends these. Without a
+/// bundle (version 0): one whole group without layers.
+/// Errors: bad_request when the model cannot be cut so.
+result<std::vector<replica_group>> configured_groups(const model_state& x);
+
+/// Whether the parts of a model are to become whole replicas.
+bool is_completed(const model_settings& x);
+
+} // namespace millrace

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/policies/scale/count_policy.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "actors/policies/scale/configured_groups.hpp"
+
+namespace millrace {
+
+namespace {
+
+/// Copies that run or start: what a new controller begins with.
+uint64_t copies_there(const model_load& load) {
+  uint64_t out = 0;
+  for (auto& x : load.groups)
+    if (x.group.extends.empty())
+      out = std::max(out, x.ready + x.starting);
+  return out;
+}
+
+/// One model's entries in a memory.
+class entries {
+public:
+  entries(policy_memory& memory, const std::string& model)
+    : values_(memory.values),
+      prefix_(model + "/") {}
+
+  bool has(const char* name) const { return values_.contains(prefix_ + name); }
+  double& operator[](const char* name) { return values_[prefix_ + name]; }
+  void erase(const char* name) { values_.erase(prefix_ + name); }
+
+  /// For how many seconds it has been so, which begins now if it has not yet.
+  double since(const char* name, bool holds, double now) {
+    if (!holds)
+      return erase(name), 0;
+    return now - values_.try_emplace(prefix_ + name, now).first->second;
+  }
+
+private:
+  std::map<std::string, double>& values_;
+  std::string prefix_;
+};
+
+} // namespace
+
+double mean_rate(const std::vector<double>& seconds, size_t n) {
+  n = std::min(n, seconds.size());
+  auto end = seconds.begin() + static_cast<long>(n);
+  return n == 0 ? 0
+                : std::accumulate(seconds.begin(), end, 0.0)
+                    / static_cast<double>(n);
+}
+
+uint64_t count_policy::decide(const model_state& model, const model_load& load,
+                              microseconds covered, policy_memory& memory,
+                              timestamp now, std::string& reason) const {
+  auto& limits = model.settings.scaling;
+  entries known{memory, model.settings.model};
+  auto before = known.has("count") ? static_cast<uint64_t>(known["count"])
+                                   : copies_there(load);
+  auto found = wanted(model, load, before);
+  reason = found.reason;
+  auto asked =
+    std::isfinite(found.replicas) && found.replicas > 0
+      ? static_cast<uint64_t>(std::ceil(std::min(found.replicas, 1e9) - 1e-9))
+      : 0;
+  auto limited = std::clamp(asked, limits.min, limits.max);
+  auto count = std::clamp(before, limits.min, limits.max);
+  auto at = seconds_of(now);
+  auto up = known.since("up_since", limited > count, at);
+  auto down = known.since("down_since", limited < count, at);
+  auto may_turn = [&](double direction) {
+    return !known.has("changed") || known["direction"] == direction
+           || at - known["changed"] >= to_seconds(pace_.cooldown);
+  };
+  // What nothing serves is served at once; what low figures say counts only
+  // where every gateway has reported for as long as the policy looks back.
+  auto rises =
+    limited > count
+    && (count == 0 || (up >= to_seconds(pace_.up_after) && may_turn(1)));
+  auto falls = limited < count && covered >= pace_.window
+               && down >= to_seconds(pace_.down_after) && may_turn(-1);
+  if (rises || falls) {
+    known["changed"] = at;
+    known["direction"] = rises ? 1 : -1;
+    known.erase("up_since");
+    known.erase("down_since");
+    count = limited;
+  }
+  if (limited != asked)
+    reason += limited < asked ? "; max is " + std::to_string(limits.max)
+                              : "; min is " + std::to_string(limits.min);
+  known["count"] = static_cast<double>(count);
+  return count;
+}
+
+proposal count_policy::propose(const cluster_snapshot& snapshot,
+                               policy_memory& memory, random_stream&,
+                               timestamp now) const {
+  static const model_load nothing;
+  proposal out;
+  auto& scope = *snapshot.scopes.at(scope_);
+  std::map<std::string, double> kept; // models that have gone are forgotten
+  for (auto& model : scope.models) {
+    auto& x = snapshot.models.at(model);
+    auto load = snapshot.loads.find(model);
+    auto count =
+      decide(*x, load == snapshot.loads.end() ? nothing : *load->second,
+             snapshot.covered, memory, now, out.reasons[model]);
+    auto from = memory.values.lower_bound(model + "/");
+    auto to = memory.values.lower_bound(model + "0"); // behind '/'
+    kept.insert(from, to);
+    auto groups = configured_groups(*x);
+    if (!groups) {
+      out.refused[model] = groups.failure().text;
+      continue;
+    }
+    for (auto& g : *groups) {
+      g.count = count;
+      out.groups.push_back(std::move(g));
+    }
+  }
+  kept["due"] = seconds_of(now) + to_seconds(scope.settings.every);
+  memory.values = std::move(kept);
+  return out;
+}
+
+timestamp count_policy::next_due(const policy_memory& memory,
+                                 timestamp now) const {
+  auto i = memory.values.find("due");
+  if (i == memory.values.end())
+    return now;
+  auto left = i->second - seconds_of(now);
+  return left <= 0 ? now
+                   : now
+                       + std::chrono::duration_cast<nanoseconds>(
+                         std::chrono::duration<double>(left));
+}
+
+} // namespace millrace

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "actors/policies/scale/scaling_policy.hpp"
+
+namespace millrace {
+
+/// Delays and limits that every policy has that follows the load; as Ray
+/// Serve's AutoscalingContext, one wrapper around all of them.
+struct pace_options {
+  microseconds up_after{1'000'000};
+  microseconds down_after{0};
+  microseconds cooldown{5'000'000};
+  microseconds window{10'000'000};
+  MILLRACE_FIELDS(pace_options, up_after, down_after, cooldown, window)
+  static constexpr auto notes() {
+    return std::array{
+      note{"more replicas are started once more have been wanted for so long",
+           0, 3600},
+      note{"replicas end once fewer have been wanted for so long", 0, 86'400},
+      note{"from a change in one direction to a change in the other", 0,
+           86'400},
+      note{"the time that the policy looks back; whole seconds, at most 60", 1,
+           60}};
+  }
+};
+
+/// What a policy found for one model.
+struct wanted_count {
+  double replicas = 0; ///< before limits; rounded up
+  std::string reason;
+};
+
+/// The mean of the first `n` of some figures; 0 of none.
+double mean_rate(const std::vector<double>& seconds, size_t n);
+
+/// Base of the policies that propose the configured groups of each model with
+/// another count: a function of the load of that model alone, within its `min`
+/// and `max`, at the pace of the options.
+///
+/// Remembers, by model: `count` (the last proposal), `up_since` and
+/// `down_since` (seconds), `changed`, `direction`; and `due` for the scope.
+class count_policy : public scaling_policy {
+public:
+  count_policy(std::string scope, pace_options pace)
+    : scope_(std::move(scope)),
+      pace_(pace) {}
+
+  proposal propose(const cluster_snapshot& snapshot, policy_memory& memory,
+                   random_stream& random, timestamp now) const final;
+  timestamp next_due(const policy_memory& memory, timestamp now) const final;
+
+protected:
+  /// How many replicas the load asks for; `now_there` are there or on their
+  /// way.
+  virtual wanted_count wanted(const model_state& model, const model_load& load,
+                              uint64_t now_there) const = 0;
+
+  const pace_options& pace() const { return pace_; }
+  size_t window_seconds() const {
+    return static_cast<size_t>(to_seconds(pace_.window));
+  }
+
+private:
+  uint64_t decide(const model_state& model, const model_load& load,
+                  microseconds covered, policy_memory& memory, timestamp now,
+                  std::string& reason) const;
+
+  std::string scope_;
+  pace_options pace_;
+};
+
+} // namespace millrace

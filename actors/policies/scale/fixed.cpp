@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/policies/scale/fixed.hpp"
+
+#include "actors/policies/scale/configured_groups.hpp"
+
+namespace millrace {
+
+proposal fixed_scaling::propose(const cluster_snapshot& snapshot,
+                                policy_memory&, random_stream&,
+                                timestamp) const {
+  proposal out;
+  for (auto& model : snapshot.scopes.at(scope_)->models) {
+    auto groups = configured_groups(*snapshot.models.at(model));
+    if (!groups) {
+      out.refused[model] = groups.failure().text;
+      continue;
+    }
+    out.groups.insert(out.groups.end(), groups->begin(), groups->end());
+    out.reasons[model] = "as configured";
+  }
+  return out;
+}
+
+} // namespace millrace

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "actors/policies/scale/count_policy.hpp"
+
+namespace millrace {
+
+struct queue_latency_options {
+  microseconds target{7'000'000};
+  double spare = 1;
+  pace_options pace{};
+  MILLRACE_FIELDS(queue_latency_options, target, spare, pace)
+  static constexpr auto notes() {
+    return std::array{
+      note{"how long requests may wait for a replica, on average", 1e-3, 600},
+      note{"replicas that there may be beyond those that serve the rate of"
+           " arrivals before some end (rho_H)",
+           0, 1000},
+      note{"delays and limits"}};
+  }
+};
+
+/// Policy `queue_latency`: more replicas when requests wait longer than the
+/// target, in proportion to how much longer; fewer when the service rate of
+/// those that there are exceeds the rate of arrivals by more than `spare`
+/// replicas. That of TorchServe on Kubernetes as Flashpoint has it (table 3.16
+/// of the digest: target 7 s; desired = current * metric / target). The second
+/// part is the middle row of eq. 4.12, for as printed its rows contradict each
+/// other, and without it replicas that keep the queue empty would all end.
+/// A request that waits still counts with its age so far.
+class queue_latency_scaling : public count_policy {
+public:
+  queue_latency_scaling(std::string scope, const queue_latency_options& x)
+    : count_policy(std::move(scope), x.pace),
+      options_(x) {}
+
+protected:
+  wanted_count wanted(const model_state& model, const model_load& load,
+                      uint64_t now_there) const override;
+
+private:
+  queue_latency_options options_;
+};
+
+} // namespace millrace

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/policies/state/demand_window.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace millrace {
+
+namespace {
+
+/// What means of "lately" fade with: after so long a figure counts a third.
+constexpr auto memory = 10s;
+
+constexpr size_t seconds_shown = 60;
+
+bool is_number(const moments& x) {
+  return std::isfinite(x.sum) && std::isfinite(x.squares) && x.sum >= 0
+         && x.squares >= 0;
+}
+
+bool is_sound(const model_counters& x) {
+  return is_number(x.gaps) && is_number(x.waits)
+         && std::isfinite(x.device_seconds) && x.device_seconds >= 0
+         && x.oldest >= 0us;
+}
+
+bool falls(const moments& was, const moments& is) {
+  return is.count < was.count || is.sum < was.sum || is.squares < was.squares;
+}
+
+/// Whether any counter is below what it was.
+bool falls(const model_counters& was, const model_counters& is) {
+  return is.arrived < was.arrived || is.rows < was.rows || is.ok < was.ok
+         || is.within < was.within || is.late < was.late
+         || is.overloaded < was.overloaded || is.unavailable < was.unavailable
+         || is.failed < was.failed || falls(was.gaps, is.gaps)
+         || falls(was.waits, is.waits) || is.device_seconds < was.device_seconds
+         || is.executed < was.executed;
+}
+
+double more(uint64_t was, uint64_t is) {
+  return static_cast<double>(is - was);
+}
+
+} // namespace
+
+void demand_window::fading::add(double more_of_it, double count,
+                                timestamp now) {
+  if (count <= 0)
+    return;
+  auto age = to_seconds(std::max(nanoseconds{0}, now - at));
+  auto part = weight > 0 ? std::exp(-age / to_seconds(memory)) : 0;
+  sum = sum * part + more_of_it;
+  weight = weight * part + count;
+  at = std::max(at, now);
+}
+
+int64_t demand_window::bin_of(timestamp x) const {
+  auto since = x - begun_;
+  auto n = since / bin_length;
+  return n * bin_length > since ? n - 1 : n; // below 0, too
+}
+
+/// What is counted before this began is left out.
+void demand_window::spread(model& to, double count, timestamp from,
+                           timestamp until) {
+  if (count <= 0)
+    return;
+  auto last = std::max<int64_t>(0, bin_of(until - nanoseconds{1}));
+  for (; to.newest < last; ++to.newest) {
+    if (last - to.newest > static_cast<int64_t>(bin_count))
+      to.newest = last - static_cast<int64_t>(bin_count) - 1;
+    to.bins[static_cast<size_t>(to.newest + 1) % bin_count] = 0;
+  }
+  auto all = to_seconds(until - from);
+  auto first = std::max({int64_t{0}, bin_of(from),
+                         to.newest - static_cast<int64_t>(bin_count) + 1});
+  for (auto i = first; i <= last; ++i) {
+    auto begin = begun_ + i * bin_length;
+    auto part = to_seconds(std::min<timestamp>(begin + bin_length, until)
+                           - std::max(begin, from));
+    to.bins[static_cast<size_t>(i) % bin_count] +=
+      static_cast<float>(all > 0 ? count * part / all : count);
+  }
+}
+
+bool demand_window::learn(const model_counters& was, const model_counters& is,
+                          timestamp from, timestamp until) {
+  if (!is_sound(is) || falls(was, is))
+    return false;
+  auto& m = models_[is.model];
+  auto arrived = more(was.arrived, is.arrived);
+  spread(m, arrived, from, until);
+  m.arrived += is.arrived - was.arrived;
+  if (arrived > 0)
+    m.last_arrival = std::max(m.last_arrival, until);
+  m.wait.add(is.waits.sum - was.waits.sum,
+             more(was.waits.count, is.waits.count), until);
+  m.service.add(is.device_seconds - was.device_seconds,
+                more(was.executed, is.executed), until);
+  m.within.add(more(was.within, is.within),
+               more(was.ok, is.ok) + more(was.late, is.late)
+                 + more(was.overloaded, is.overloaded)
+                 + more(was.unavailable, is.unavailable)
+                 + more(was.failed, is.failed),
+               until);
+  auto gaps = more(was.gaps.count, is.gaps.count);
+  m.gaps.add(is.gaps.sum - was.gaps.sum, gaps, until);
+  m.squares.add(is.gaps.squares - was.gaps.squares, gaps, until);
+  return true;
+}
+
+bool demand_window::add(const demand_report& x, timestamp now) {
+  auto& s = sources_[x.node];
+  auto is_newer =
+    std::pair{x.incarnation, x.life} > std::pair{s.incarnation, s.life};
+  ++s.reports;
+  if (!is_newer
+      && (x.incarnation != s.incarnation || x.life != s.life
+          || x.sequence <= s.sequence)) {
+    ++s.ignored;
+    return false;
+  }
+  auto fresh = is_newer || s.sequence == 0;
+  auto offset = now.time_since_epoch() - x.end;
+  if (fresh) {
+    s.incarnation = x.incarnation;
+    s.life = x.life;
+    s.last.clear();
+    s.offset = offset;
+    s.since = now;
+  } else {
+    s.offset = std::min(s.offset, offset);
+    if (now - s.received > std::max<microseconds>(3 * period_, 1s))
+      s.since = now;
+  }
+  auto until = std::min(now, timestamp{s.offset + x.end});
+  // A gateway that began after this counts from its start. One that was there
+  // before has counted before, and nobody knows when.
+  auto past_is_known = x.end <= now - begun_ + bin_length;
+  auto from = !fresh          ? std::min(s.end, until)
+              : past_is_known ? until - x.end
+                              : until;
+  auto fine = true;
+  static const model_counters none;
+  for (auto& m : x.models) {
+    auto i = s.last.find(m.model);
+    auto known = i != s.last.end();
+    auto begins = fresh && !past_is_known;
+    auto taken =
+      begins ? is_sound(m) : learn(known ? i->second : none, m, from, until);
+    fine = fine && taken;
+    if (taken)
+      s.last[m.model] = m;
+  }
+  s.ignored += !fine;
+  s.sequence = x.sequence;
+  s.end = until;
+  s.received = now;
+  return fine;
+}
+
+void demand_window::expect(const std::set<std::string>& nodes, timestamp now) {
+  std::erase_if(sources_, [&](auto& x) { return !nodes.contains(x.first); });
+  for (auto& node : nodes)
+    if (auto [i, is_new] = sources_.try_emplace(node); is_new)
+      i->second.received = i->second.since = i->second.end = now;
+}
+
+bool demand_window::is_overdue(const source& x, timestamp now) const {
+  return now - x.received > std::max<microseconds>(3 * period_, 1s);
+}
+
+std::vector<std::string> demand_window::overdue(timestamp now) const {
+  std::vector<std::string> out;
+  for (auto& [node, s] : sources_)
+    if (is_overdue(s, now))
+      out.push_back(node);
+  return out;
+}
+
+microseconds demand_window::covered(timestamp now) const {
+  auto until = now, since = begun_;
+  for (auto& [node, s] : sources_) {
+    if (s.sequence == 0 || is_overdue(s, now))
+      return 0us;
+    until = std::min(until, s.end);
+    since = std::max(since, s.since);
+  }
+  return sources_.empty() ? 0us : std::max(0us, to_us(until - since));
+}
+
+double demand_window::counted(const model& x, int64_t from,
+                              int64_t until) const {
+  double out = 0;
+  auto oldest = x.newest - static_cast<int64_t>(bin_count) + 1;
+  for (auto i = std::max({from, oldest, int64_t{0}});
+       i < until && i <= x.newest; ++i)
+    out += x.bins[static_cast<size_t>(i) % bin_count];
+  return out;
+}
+
+model_load demand_window::load_of(const std::string& name,
+                                  timestamp now) const {
+  model_load out;
+  // Up to when all have counted that still report.
+  auto until = now;
+  for (auto& [node, s] : sources_) {
+    if (is_overdue(s, now))
+      continue;
+    if (s.sequence > 0)
+      until = std::min(until, s.end);
+    if (auto i = s.last.find(name); i != s.last.end()) {
+      out.waiting += i->second.waiting;
+      if (i->second.waiting > 0)
+        out.oldest = std::max(out.oldest, i->second.oldest);
+    }
+  }
+  auto i = models_.find(name);
+  if (i == models_.end())
+    return out;
+  auto& m = i->second;
+  constexpr auto per_second = static_cast<int64_t>(1s / bin_length);
+  auto end = bin_of(until); // which is not whole yet
+  out.seconds.reserve(seconds_shown);
+  for (size_t k = 0; k < seconds_shown && end > 0; ++k, end -= per_second)
+    out.seconds.push_back(counted(m, end - per_second, end));
+  out.rate = out.seconds.empty() ? 0 : out.seconds.front();
+  out.wait = m.wait.mean(0);
+  out.service = m.service.mean(0);
+  out.within = m.within.mean(1);
+  if (m.last_arrival > begun_)
+    out.last_arrival = to_us(m.last_arrival - begun_);
+  if (sources_.size() == 1 && m.gaps.mean(0) > 0) {
+    auto mean = m.gaps.mean(0);
+    out.arrival_cv =
+      std::sqrt(std::max(0., m.squares.mean(0) - mean * mean)) / mean;
+  } else if (out.seconds.size() > 1) {
+    // Of several gateways by the index of dispersion of counts.
+    double sum = 0, squares = 0;
+    for (auto x : out.seconds) {
+      sum += x;
+      squares += x * x;
+    }
+    auto n = static_cast<double>(out.seconds.size());
+    if (auto mean = sum / n; mean > 0)
+      out.arrival_cv =
+        std::sqrt(std::max(0., squares / n - mean * mean) / mean);
+  }
+  return out;
+}
+
+std::vector<std::string> demand_window::models() const {
+  std::vector<std::string> out;
+  for (auto& [name, m] : models_)
+    out.push_back(name);
+  return out;
+}
+
+demand_list demand_window::list(timestamp now) const {
+  demand_list out;
+  for (auto& [name, m] : models_) {
+    auto x = load_of(name, now);
+    out.models.push_back({name, x.rate, m.arrived, x.waiting, x.oldest, x.wait,
+                          x.service, x.within, x.arrival_cv});
+  }
+  for (auto& [node, s] : sources_)
+    out.sources.push_back(
+      {node, s.reports, s.ignored, to_us(now - s.received)});
+  return out;
+}
+
+} // namespace millrace

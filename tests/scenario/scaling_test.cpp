@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "runtime/text.hpp"
+#include "simulator/log_line.hpp"
+#include "simulator/recorder.hpp"
+#include "simulator/simulation.hpp"
+
+using namespace millrace;
+using namespace millrace::simulator;
+
+namespace {
+
+/// What config/scenarios/burst.yaml does, with options replaced.
+record run_burst(std::vector<std::string> changes = {}, uint64_t seed = 1) {
+  auto what =
+    load_scenario(MILLRACE_SOURCE "/config/scenarios/burst.yaml", changes);
+  REQUIRE_MESSAGE(what, what.failure().text);
+  simulation::options how;
+  how.seed = seed;
+  auto run = simulation::prepare(*what, how);
+  REQUIRE(run);
+  recorder notes{(*run)->begin(), what->spec.length};
+  (*run)->add(notes);
+  (*run)->run();
+  (*run)->finish();
+  return notes.take();
+}
+
+struct change {
+  double at;
+  uint64_t from, to;
+};
+
+std::vector<change> changes_in(const record& x) {
+  std::vector<change> out;
+  for (auto& e : x.events)
+    if (e.what.starts_with("autoscaler.scaled "))
+      out.push_back({to_seconds(e.at),
+                     *number_in<uint64_t>(field_of(e.what, "from")),
+                     *number_in<uint64_t>(field_of(e.what, "to"))});
+  return out;
+}
+
+void check_all_ok(const record& x) {
+  for (auto& r : x.requests)
+    if (r.sent >= 0us && r.replica != 0)
+      CHECK(r.status == ec::ok);
+}
+
+const std::vector<std::string> at_random{"workload[0].arrivals=poisson",
+                                         "workload[1].arrivals=poisson",
+                                         "workload[2].arrivals=poisson"};
+
+} // namespace
+
+TEST_CASE(
+  "scaling: replicas follow a burst, 1, 4 and 1 again, and every request"
+  " is answered") {
+  auto found = run_burst();
+  auto xs = changes_in(found);
+  REQUIRE(xs.size() == 3);
+  CHECK(xs[0].to == 1);
+  CHECK(xs[1].to == 4);
+  CHECK(xs[1].at > 60);
+  CHECK(xs[1].at < 63);
+  CHECK(xs[2].to == 1);
+  CHECK(xs[2].at > 120);
+  CHECK(xs[2].at < 132);
+  check_all_ok(found);
+  auto deploys =
+    std::count_if(found.events.begin(), found.events.end(), [](auto& e) {
+      return e.what.starts_with("placement.deploy ");
+    });
+  CHECK(deploys == 4);
+}
+
+TEST_CASE(
+  "scaling: a burst at random needs 4 or 5, with one change of direction"
+  " per cooldown") {
+  for (uint64_t seed : {1, 2, 3, 4}) {
+    CAPTURE(seed);
+    auto found = run_burst(at_random, seed);
+    check_all_ok(found);
+    uint64_t most = 0;
+    double turned = -1000;
+    auto xs = changes_in(found);
+    for (size_t i = 1; i < xs.size(); ++i) {
+      most = std::max(most, xs[i].to);
+      auto turns = (xs[i].to > xs[i].from) != (xs[i - 1].to > xs[i - 1].from);
+      if (!turns)
+        continue;
+      CHECK(xs[i].at - turned >= 5);
+      turned = xs[i].at;
+    }
+    CHECK(most >= 4);
+    CHECK(most <= 5);
+    CHECK(xs.back().to == 1);
+  }
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "actors/policies/state/demand_window.hpp"
+#include "runtime/random.hpp"
+
+using namespace millrace;
+
+namespace {
+
+constexpr auto period = 250ms;
+const timestamp begin{1h};
+
+/// Gateways that count a constant load of model m, and what a controller hears
+/// of it.
+struct gateways {
+  demand_window window{period, begin};
+  std::map<std::string, demand_report> last;
+  double per_second = 40;
+
+  demand_report next(const std::string& node) {
+    auto& x = last[node];
+    x.node = node;
+    x.incarnation = 1;
+    x.life = 1;
+    ++x.sequence;
+    x.end += period;
+    x.models.resize(1);
+    auto& m = x.models[0];
+    m.model = "m";
+    m.arrived =
+      static_cast<uint64_t>(std::lround(per_second * to_seconds(x.end)));
+    m.ok = m.executed = m.arrived;
+    m.within = m.arrived / 2;
+    m.device_seconds = 0.015 * static_cast<double>(m.arrived);
+    return x;
+  }
+};
+
+} // namespace
+
+TEST_CASE("demand: a constant load is seen at its rate, with its cost and the"
+          " part within the SLO") {
+  gateways all;
+  all.window.expect({"g1", "g2"}, begin);
+  auto now = begin;
+  for (int i = 0; i < 80; ++i) {
+    now += period;
+    for (auto* node : {"g1", "g2"})
+      REQUIRE(all.window.add(all.next(node), now));
+  }
+  auto x = all.window.load_of("m", now);
+  CHECK(x.rate == doctest::Approx(80).epsilon(0.01));
+  REQUIRE(x.seconds.size() == 20);
+  CHECK(x.seconds.back() == doctest::Approx(80).epsilon(0.01));
+  CHECK(x.service == doctest::Approx(0.015));
+  CHECK(x.within == doctest::Approx(0.5).epsilon(0.01));
+  CHECK(all.window.covered(now) == 20s - 250ms);
+}
+
+TEST_CASE("demand: reports that are a second late, and a fifth of which are"
+          " lost, change a rate by less than 5 %") {
+  gateways all;
+  all.window.expect({"g1"}, begin);
+  random_stream chance{7};
+  auto now = begin;
+  double most = 0;
+  for (int i = 0; i < 240; ++i) {
+    now += period;
+    auto x = all.next("g1");
+    if (chance.uniform() < 0.2)
+      continue;
+    all.window.add(x, now + 1s);
+    if (i > 20)
+      most = std::max(
+        most, std::abs(all.window.load_of("m", now + 1s).rate - 40) / 40);
+  }
+  CHECK(most < 0.05);
+}
+
+TEST_CASE("demand: a report that counts less than the one before, or has no"
+          " number, is ignored and counted") {
+  gateways all;
+  all.window.expect({"g1"}, begin);
+  CHECK(all.window.add(all.next("g1"), begin + period));
+  auto falling = all.next("g1");
+  falling.models[0].arrived = 3;
+  CHECK_FALSE(all.window.add(falling, begin + 2 * period));
+  auto odd = all.next("g1");
+  odd.models[0].device_seconds = std::numeric_limits<double>::quiet_NaN();
+  CHECK_FALSE(all.window.add(odd, begin + 3 * period));
+  auto list = all.window.list(begin + 3 * period);
+  REQUIRE(list.sources.size() == 1);
+  CHECK(list.sources[0].reports == 3);
+  CHECK(list.sources[0].ignored == 2);
+  CHECK(all.window.load_of("m", begin + 3 * period).service
+        == doctest::Approx(0.015));
+}
+
+TEST_CASE("demand: an old report, or one of an earlier life, changes nothing") {
+  gateways all;
+  all.window.expect({"g1"}, begin);
+  auto first = all.next("g1"), second = all.next("g1");
+  CHECK(all.window.add(second, begin + 2 * period));
+  CHECK_FALSE(all.window.add(first, begin + 2 * period));
+  auto reborn = second;
+  reborn.life = 2;
+  reborn.sequence = 1;
+  reborn.end = period;
+  reborn.models[0].arrived = 10;
+  CHECK(all.window.add(reborn, begin + 4 * period));
+  CHECK_FALSE(all.window.add(all.next("g1"), begin + 4 * period));
+  CHECK(all.window.list(begin + 4 * period).models[0].arrived == 30);
+}
+
+TEST_CASE("demand: a gateway that begins anew makes no rate negative") {
+  gateways all;
+  all.window.expect({"g1"}, begin);
+  auto now = begin;
+  for (int i = 0; i < 12; ++i)
+    all.window.add(all.next("g1"), now += period);
+  all.last.clear();
+  for (int i = 0; i < 12; ++i) {
+    auto x = all.next("g1");
+    x.incarnation = 2;
+    all.window.add(x, now += period);
+    auto load = all.window.load_of("m", now);
+    CHECK(load.rate >= 0);
+    for (auto y : load.seconds)
+      CHECK(y >= 0);
+  }
+  CHECK(all.window.load_of("m", now).rate == doctest::Approx(40).epsilon(0.01));
+}
+
+TEST_CASE("demand: what a gateway counted before this controller began is no"
+          " load of now") {
+  gateways all;
+  for (int i = 0; i < 4000; ++i)
+    all.next("g1");
+  all.window.expect({"g1"}, begin);
+  CHECK(all.window.add(all.next("g1"), begin + period));
+  CHECK(all.window.load_of("m", begin + period).rate == 0);
+  for (int i = 2; i < 8; ++i)
+    all.window.add(all.next("g1"), begin + i * period);
+  CHECK(all.window.load_of("m", begin + 7 * period).rate
+        == doctest::Approx(40).epsilon(0.01));
+}
+
+TEST_CASE("demand: nothing is covered while a gateway that is expected does not"
+          " report") {
+  gateways all;
+  all.window.expect({"g1", "g2"}, begin);
+  auto now = begin;
+  for (int i = 0; i < 8; ++i)
+    all.window.add(all.next("g1"), now += period);
+  CHECK(all.window.covered(now) == 0us);
+  CHECK(all.window.overdue(now) == std::vector<std::string>{"g2"});
+  all.window.expect({"g1"}, now);
+  CHECK(all.window.covered(now) > 1s);
+  CHECK(all.window.overdue(now + 2s) == std::vector<std::string>{"g1"});
+  CHECK(all.window.covered(now + 2s) == 0us);
+}
+
+TEST_CASE("demand: arrivals at random have a CV of one, even ones of none") {
+  random_stream chance{3};
+  for (auto random : {true, false}) {
+    demand_window window{period, begin};
+    window.expect({"g1"}, begin);
+    demand_report x;
+    x.node = "g1";
+    x.incarnation = x.life = 1;
+    x.models.resize(1);
+    auto& m = x.models[0];
+    m.model = "m";
+    timestamp at = begin, last = begin;
+    for (int i = 1; i <= 200; ++i) {
+      for (; at < begin + i * period; ++m.arrived) {
+        m.gaps.add(at - last);
+        last = at;
+        at += random
+                ? nanoseconds{static_cast<int64_t>(1e7 * chance.exponential())}
+                : nanoseconds{10ms};
+      }
+      ++x.sequence;
+      x.end += period;
+      window.add(x, begin + i * period);
+    }
+    auto cv = window.load_of("m", begin + 50s).arrival_cv;
+    CHECK(cv == doctest::Approx(random ? 1 : 0).epsilon(0.1));
+  }
+}

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include "actors/policies/registry.hpp"
+#include "actors/policies/scale/configured_groups.hpp"
+
+using namespace millrace;
+
+namespace {
+
+/// A cluster state in which one model has a load, and a policy that is asked
+/// once a second.
+struct one_model {
+  explicit one_model(const std::string& policy, option_texts options = {}) {
+    settings.model = "m";
+    settings.scaling.policy = policy;
+    settings.scaling.options = std::move(options);
+    settings.scaling.max = 8;
+    snapshot.covered = 1h;
+  }
+
+  proposal ask() {
+    scope_state scope{settings_of_scope("model/m", {}, settings), {"m"}};
+    model_info bundle;
+    bundle.model = "m";
+    bundle.layer_bytes.assign(16, 1 << 20);
+    bundle.bytes = 16 << 20;
+    snapshot.models["m"] = std::make_shared<const model_state>(
+      model_state{settings, "model/m", 1, bundle, true});
+    snapshot.scopes["model/m"] = std::make_shared<const scope_state>(scope);
+    snapshot.loads["m"] = std::make_shared<const model_load>(load);
+    auto made = make_scaling_policy("model/m", scope.settings);
+    REQUIRE(made);
+    auto out = (*made)->propose(snapshot, memory, random, now);
+    due = (*made)->next_due(memory, now);
+    return out;
+  }
+
+  /// The counts of so many seconds, one after the other.
+  std::vector<uint64_t> counts(int n) {
+    std::vector<uint64_t> out;
+    for (int i = 0; i < n; ++i) {
+      auto x = ask();
+      REQUIRE(x.groups.size() == 1);
+      out.push_back(x.groups[0].count);
+      now += 1s;
+    }
+    return out;
+  }
+
+  void set_rate(double per_second) {
+    load.rate = per_second;
+    load.seconds.assign(60, per_second);
+    load.service = 0.015;
+  }
+
+  model_settings settings;
+  model_load load;
+  cluster_snapshot snapshot;
+  policy_memory memory;
+  random_stream random{1};
+  timestamp now{1h}, due;
+};
+
+using list = std::vector<uint64_t>;
+
+} // namespace
+
+TEST_CASE("scaling: fixed proposes what is configured, whatever the load") {
+  one_model x{"fixed"};
+  x.settings.replicas = 3;
+  x.set_rate(1000);
+  auto found = x.ask();
+  REQUIRE(found.groups.size() == 1);
+  CHECK(found.groups[0].id == "model/m/m/whole");
+  CHECK(found.groups[0].count == 3);
+  CHECK(found.groups[0].layers == layer_range{0, 16});
+  CHECK(x.due == far_future);
+}
+
+TEST_CASE("scaling: a model in parts is a group per part, and one that extends"
+          " them") {
+  one_model x{"fixed"};
+  x.settings.parts = 2;
+  x.settings.complete = true;
+  auto groups = x.ask().groups;
+  REQUIRE(groups.size() == 3);
+  CHECK(groups[0].layers == layer_range{0, 8});
+  CHECK(groups[1].layers == layer_range{8, 16});
+  CHECK(groups[1].stage == 1);
+  CHECK(groups[0].cut == "8");
+  CHECK(groups[2].extends == "8");
+  CHECK(groups[2].layers == layer_range{0, 16});
+}
+
+TEST_CASE("scaling: a cut that a bundle has no layers for is refused, and says"
+          " so") {
+  one_model x{"fixed"};
+  x.settings.cuts = {20};
+  auto found = x.ask();
+  CHECK(found.groups.empty());
+  CHECK(found.refused.contains("m"));
+}
+
+TEST_CASE("FP-25: arrival_rate wants as many replicas as serve the rate") {
+  struct {
+    double rate;
+    const char* target;
+    uint64_t replicas;
+  } const table[]{{20, "0.95", 1},  {240, "0.95", 4}, {240, "0.9", 4},
+                  {240, "0.5", 8},  {66, "1", 1},     {67, "1", 2},
+                  {1e6, "0.95", 8}, {0, "0.95", 1}};
+  for (auto& row : table) {
+    CAPTURE(row.rate);
+    one_model x{"arrival_rate", {{"target", row.target}, {"up_after", "0s"}}};
+    x.ask();
+    x.set_rate(row.rate);
+    CHECK(x.ask().groups[0].count == row.replicas);
+  }
+}
+
+TEST_CASE("FP-26: between both thresholds a model keeps its replicas") {
+  one_model x{"arrival_rate",
+              {{"target", "1"},
+               {"up_after", "0s"},
+               {"cooldown", "0s"},
+               {"lack", "0.5"},
+               {"spare", "1"}}};
+  x.set_rate(4 / 0.015);
+  x.ask();
+  x.now += 1s;
+  CHECK(x.ask().groups[0].count == 4);
+  struct {
+    double busy;
+    uint64_t then;
+  } const table[]{{4.4, 4}, {4.6, 5}, {4.1, 5}, {3.9, 4}, {3.1, 4}, {2.9, 3}};
+  for (auto& row : table) {
+    CAPTURE(row.busy);
+    x.set_rate(row.busy / 0.015);
+    x.now += 1s;
+    CHECK(x.ask().groups[0].count == row.then);
+  }
+}
+
+TEST_CASE("FP-25: queue_latency wants more in proportion to how much too long"
+          " requests wait, and fewer only where they are not busy") {
+  struct {
+    double wait, rate;
+    uint64_t there, then;
+  } const table[]{{14, 100, 2, 4},  // twice the target: twice as many
+                  {7.1, 100, 2, 3}, // rounded up
+                  {7, 100, 2, 2},   {0, 240, 4, 4}, // 3.6 are busy
+                  {0, 20, 4, 2},                    // 0.3 are, and one is spare
+                  {0, 0, 4, 1},     {70, 100, 1, 8}};
+  for (auto& row : table) {
+    CAPTURE(row.wait);
+    CAPTURE(row.rate);
+    one_model x{"queue_latency", {{"up_after", "0s"}, {"cooldown", "0s"}}};
+    x.load.groups.push_back({{}, {0, 16}, 1, row.there, 0});
+    x.set_rate(row.rate);
+    x.load.wait = row.wait;
+    CHECK(x.ask().groups[0].count == row.then);
+  }
+}
+
+TEST_CASE("scaling: more are wanted for up_after before more are started, and"
+          " then as many as are wanted by then") {
+  one_model x{"arrival_rate", {{"target", "0.95"}, {"up_after", "2s"}}};
+  x.set_rate(20);
+  CHECK(x.counts(2) == list{1, 1});
+  x.set_rate(100);
+  CHECK(x.counts(1) == list{1});
+  x.set_rate(240);
+  CHECK(x.counts(3) == list{1, 4, 4});
+}
+
+TEST_CASE("FP-30: without down_after replicas end once the window has no more"
+          " load, and with it later") {
+  for (auto* after : {"0s", "3s"}) {
+    one_model x{
+      "arrival_rate",
+      {{"target", "0.95"}, {"up_after", "0s"}, {"down_after", after}}};
+    x.set_rate(240);
+    x.ask();
+    CHECK(x.counts(8).back() == 4);
+    x.set_rate(20);
+    CHECK(x.counts(5)
+          == (after == std::string{"0s"} ? list{1, 1, 1, 1, 1}
+                                         : list{4, 4, 4, 1, 1}));
+  }
+}
+
+TEST_CASE("scaling: the direction changes once per cooldown at most") {
+  one_model x{"arrival_rate",
+              {{"target", "0.95"}, {"up_after", "0s"}, {"cooldown", "5s"}}};
+  int turns = 0;
+  uint64_t before = 1, direction = 0;
+  std::vector<int> at;
+  for (int i = 0; i < 60; ++i) {
+    x.set_rate(i % 2 == 0 ? 240 : 20);
+    auto n = x.counts(1)[0];
+    if (n != before) {
+      auto now = n > before ? 1u : 2u;
+      if (direction != 0 && now != direction) {
+        ++turns;
+        at.push_back(i);
+      }
+      direction = now;
+      before = n;
+    }
+  }
+  CHECK(turns > 2);
+  for (size_t i = 1; i < at.size(); ++i)
+    CHECK(at[i] - at[i - 1] >= 5);
+}
+
+TEST_CASE("scaling: while gateways have not reported for a window nothing is"
+          " scaled down") {
+  one_model x{"arrival_rate", {{"window", "10s"}}};
+  x.load.groups.push_back({{}, {0, 16}, 1, 4, 0});
+  x.snapshot.covered = 9s;
+  CHECK(x.counts(3) == list{4, 4, 4});
+  x.snapshot.covered = 10s;
+  CHECK(x.counts(2) == list{1, 1});
+}
+
+TEST_CASE("FP-27: max limits what is started, and the reason names it") {
+  one_model x{"arrival_rate", {{"up_after", "0s"}}};
+  x.settings.scaling.max = 2;
+  x.ask();
+  x.set_rate(240);
+  auto found = x.ask();
+  CHECK(found.groups[0].count == 2);
+  CHECK(found.reasons["m"].ends_with("max is 2"));
+}
+
+TEST_CASE("scaling: options are read by name, and what is wrong with one names"
+          " it and what there is") {
+  struct {
+    std::string policy;
+    option_texts options;
+    std::string text;
+  } const table[]{
+    {"arival_rate",
+     {},
+     "policy: expected one of fixed, given, arrival_rate, queue_latency,"
+     " found 'arival_rate'"},
+    {"arrival_rate",
+     {{"target", "0"}},
+     "options: target: expected between 0.01 and 1, found '0'"},
+    {"arrival_rate",
+     {{"target", "nan"}},
+     "options: target: expected between 0.01 and 1, found 'nan'"},
+    {"arrival_rate",
+     {{"cooldown", "soon"}},
+     "options: cooldown: 'soon' has no number (expected a duration like 20ms)"},
+    {"fixed",
+     {{"target", "1"}},
+     "options: unknown option 'target'; known here:"
+     " none"},
+  };
+  for (auto& row : table) {
+    scope_settings x;
+    x.policy = row.policy;
+    x.options = row.options;
+    auto made = make_scaling_policy("model/m", x);
+    REQUIRE_FALSE(made);
+    if (row.policy == "arrival_rate" && row.options.contains("cooldown"))
+      CHECK(made.failure().text.starts_with("options: cooldown: "));
+    else
+      CHECK(made.failure().text == row.text);
+  }
+}
+
+TEST_CASE("scaling: settings that contradict each other are refused by their"
+          " key") {
+  auto troubles = [](auto change) {
+    model_settings x;
+    x.model = "m";
+    std::map<std::string, scope_settings> scopes;
+    change(x, scopes);
+    auto found = check_scaling({x}, scopes);
+    return found.empty() ? std::string{} : found[0].key + " " + found[0].why;
+  };
+  CHECK(troubles([](auto&, auto&) {}).empty());
+  CHECK(troubles([](auto& x, auto&) { x.scaling.min = 11; })
+        == "models[0].scaling.min is 11, more than max, which is 10");
+  CHECK(troubles([](auto& x, auto&) { x.scaling.scope = "cluster"; })
+        == "models[0].scaling.scope is not configured (expected"
+           " scopes.cluster)");
+  CHECK(troubles([](auto& x, auto&) {
+          x.scaling.scope = "model/n";
+        }).starts_with("models[0].scaling.scope is the scope of another"));
+  CHECK(troubles([](auto& x, auto& scopes) {
+          x.scaling.scope = "cluster";
+          x.scaling.policy = "fixed";
+          scopes["cluster"].policy = "fixed";
+        }).starts_with("models[0].scaling.policy stands beside scope cluster"));
+  CHECK(troubles([](auto& x, auto& scopes) {
+          x.scaling.policy = "fixed";
+          scopes["model/m"].policy = "arrival_rate";
+        }).starts_with("models[0].scaling.policy stands beside"));
+  CHECK(troubles([](auto& x, auto&) {
+          x.scaling.policy = "arrival_rate";
+          x.replicas_of_parts = {1, 2};
+        }).starts_with("models[0].replicas_of_parts does nothing"));
+  CHECK(troubles([](auto&, auto& scopes) {
+          scopes["everything"];
+        }).starts_with("scopes.everything expected model/NAME"));
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// \file
+/// The commands `scaling`, `decisions` and `demand`: how many replicas of each
+/// model there shall be, by which policy, and why.
+
+#include <algorithm>
+#include <iostream>
+
+#include "runtime/text.hpp"
+#include "runtime/units.hpp"
+#include "shell/ask.hpp"
+#include "shell/views.hpp"
+
+namespace millrace {
+
+namespace {
+
+std::string per_second(double x) {
+  return fixed(x, x < 10 ? 1 : 0);
+}
+
+/// Keeps the rows of one model, if one is named. Errors: unknown_model.
+template <class Row>
+result<void> keep_model(std::vector<Row>& rows, const arguments& args) {
+  if (args.empty())
+    return {};
+  std::erase_if(rows, [&](auto& x) { return x.model != args[0]; });
+  if (rows.empty())
+    return error{
+      ec::unknown_model, "model " + shown(args[0]) + " is not registered", {}};
+  return {};
+}
+
+} // namespace
+
+int show_scaling(shell& in, const arguments& args) {
+  auto list =
+    ask_controller<scaling_list>(in.cluster, "autoscaler", get_scaling{});
+  if (!list)
+    return complain(in, list.failure().text);
+  if (auto fine = keep_model(list->models, args); !fine)
+    return complain(in, fine.failure().text);
+  if (in.form == output_form::json)
+    return print_json(to_json(*list));
+  table rows{{"MODEL", "POLICY", "MIN", "MAX", "WANTED", "READY", "REQ/S",
+              "WAITING", "CHANGED", "REASON"}};
+  for (auto& x : list->models) {
+    auto follows = x.policy != "fixed";
+    rows.push_back(
+      {x.model, x.policy, follows ? std::to_string(x.min) : "-",
+       follows ? std::to_string(x.max) : "-", std::to_string(x.wanted),
+       std::to_string(x.ready)
+         + (x.starting > 0 ? "+" + std::to_string(x.starting) : ""),
+       per_second(x.rate), std::to_string(x.waiting),
+       x.changed < 0us ? "-" : format_duration(x.changed) + " ago", x.reason});
+  }
+  print_table(rows);
+  for (auto& x : list->models)
+    if (x.scope != "model/" + x.model)
+      std::cout << x.model << " belongs to scope " << x.scope << "\n";
+  std::cout << std::flush;
+  return exit_ok;
+}
+
+int show_decisions(shell& in, const arguments& args) {
+  auto list = ask_controller<decision_list>(
+    in.cluster, "autoscaler",
+    get_decisions{args.empty() ? std::string{} : args[0]});
+  if (!list)
+    return complain(in, list.failure().text);
+  if (in.form == output_form::json)
+    return print_json(to_json(*list));
+  if (list->decisions.empty()) {
+    std::cout << "no number of replicas"
+              << (args.empty() ? "" : " of " + shown(args[0]))
+              << " has changed since the controller began" << std::endl;
+    return exit_ok;
+  }
+  table rows{{"AGO", "MODEL", "POLICY", "FROM", "TO", "SNAPSHOT", "REASON"}};
+  for (auto& x : list->decisions)
+    rows.push_back({format_duration(x.ago), x.model, x.policy,
+                    std::to_string(x.from), std::to_string(x.to),
+                    std::to_string(x.snapshot), x.reason});
+  print_table(rows);
+  return exit_ok;
+}
+
+int show_demand(shell& in, const arguments& args) {
+  auto list =
+    ask_controller<demand_list>(in.cluster, "cluster_state", get_demand{});
+  if (!list)
+    return complain(in, list.failure().text);
+  if (!args.empty())
+    std::erase_if(list->models, [&](auto& x) { return x.model != args[0]; });
+  if (in.form == output_form::json)
+    return print_json(to_json(*list));
+  if (list->models.empty())
+    std::cout << "no request" << (args.empty() ? "" : " for " + shown(args[0]))
+              << " has come since the controller began\n";
+  table rows{{"MODEL", "REQ/S", "ARRIVED", "WAITING", "OLDEST", "WAIT", "COST",
+              "IN TIME", "CV"}};
+  for (auto& x : list->models)
+    rows.push_back({x.model, per_second(x.rate), std::to_string(x.arrived),
+                    std::to_string(x.waiting), format_duration(x.oldest),
+                    format_seconds(x.wait),
+                    x.service > 0 ? format_seconds(x.service) : "-",
+                    fixed(100 * x.within, 1) + " %", fixed(x.arrival_cv, 2)});
+  if (rows.size() > 1)
+    print_table(rows);
+  for (auto& x : list->sources)
+    std::cout << "gateway " << x.node << ": " << x.reports << " reports, "
+              << x.ignored << " ignored, the last " << format_duration(x.ago)
+              << " ago\n";
+  if (list->sources.empty())
+    std::cout << "no gateway is known\n";
+  std::cout << std::flush;
+  return exit_ok;
+}
+
+} // namespace millrace

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// \file
+/// Demand: what gateways count and report to controllers. No actor handles:
+/// policies include this file.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/fields.hpp"
+#include "runtime/time.hpp"
+#include "transport/messages/load.hpp"
+
+namespace millrace {
+
+/// Demand for one model at one gateway. Counters run since the gateway's start,
+/// so that a report that is lost costs nothing.
+struct model_counters {
+  std::string model;
+  uint64_t arrived = 0;      ///< requests that named the model or a variant
+  uint64_t rows = 0;         ///< of their inputs
+  uint64_t ok = 0;           ///< answered ok
+  uint64_t within = 0;       ///< of these, within the SLO
+  uint64_t late = 0;         ///< answered deadline_exceeded
+  uint64_t overloaded = 0;   ///< answered overloaded
+  uint64_t unavailable = 0;  ///< answered unavailable
+  uint64_t failed = 0;       ///< answered with another error, or cancelled
+  moments gaps;              ///< between arrivals
+  moments waits;             ///< from arrival to execution, of ok answers
+  double device_seconds = 0; ///< execution time of ok batches, all stages
+  uint64_t executed = 0;     ///< requests in these batches
+  // Gauges.
+  uint64_t waiting = 0;   ///< requests that no replica has
+  microseconds oldest{0}; ///< since the first of these arrived
+  MILLRACE_FIELDS(model_counters, model, arrived, rows, ok, within, late,
+                  overloaded, unavailable, failed, gaps, waits, device_seconds,
+                  executed, waiting, oldest)
+};
+
+/// Gateway to every controller, once a period, one-way: models whose counters
+/// have changed since the last report, and every few seconds all of them.
+struct demand_report {
+  std::string node;         ///< of the gateway
+  uint64_t incarnation = 0; ///< of that node
+  uint64_t life = 0;        ///< of the gateway within it: counters began anew
+  uint64_t sequence = 0;    ///< of this report, from 1
+  microseconds end{0};      ///< since the gateway's start: what it counts up to
+  std::vector<model_counters> models;
+  MILLRACE_FIELDS(demand_report, node, incarnation, life, sequence, end, models)
+};
+
+/// Gateway to router and back: how many requests wait.
+struct get_backlog {
+  MILLRACE_FIELDS(get_backlog)
+};
+struct backlog {
+  uint64_t waiting = 0;
+  microseconds oldest{0};
+  MILLRACE_FIELDS(backlog, waiting, oldest)
+};
+
+/// How demand is reported.
+struct demand_settings {
+  microseconds period{250'000};
+  MILLRACE_FIELDS(demand_settings, period)
+  static constexpr auto notes() {
+    return std::array{
+      note{"how often gateways report the demand for each model to controllers;"
+           " 0: never, and then only fixed numbers of replicas can be kept",
+           0, 60}};
+  }
+};
+
+} // namespace millrace

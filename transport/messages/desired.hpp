@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// \file
+/// Desired state: what scaling policies propose and what the placement
+/// commits. No actor handles: policies include this file.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/fields.hpp"
+#include "runtime/time.hpp"
+#include "transport/messages/model.hpp"
+
+namespace millrace {
+
+/// Replicas of one model, or of one part of it, that are alike. A policy
+/// chooses the id; replicas of a group stay when other groups change.
+struct replica_group {
+  std::string id; ///< "SCOPE/MODEL/KEY"
+  std::string model;
+  uint64_t version = 0; ///< 0: no node has the version that is wanted
+  uint64_t stage = 0;   ///< number of the part within its cut, from 0
+  layer_range layers;   ///< {0, 0}: all layers, of a bundle that is not known
+  /// Groups of one model with the same cut make up its copies together and are
+  /// placed all or none. Unique within the model.
+  std::string cut;
+  /// The cut whose replicas become whole ones: on each device with a ready
+  /// replica of that cut a replica of this group is loaded beside it. Empty:
+  /// the group stands for itself.
+  std::string extends;
+  std::string device; ///< kind, id, NODE/ID; empty: any
+  double share = 0;   ///< part of a device, as in model_settings
+  uint64_t threads = 1;
+  uint64_t count = 0;
+  uint64_t least = 0;             ///< ready replicas that a rollout keeps
+  int64_t priority = 0;           ///< a higher one is placed first
+  std::vector<std::string> avoid; ///< nodes
+  MILLRACE_FIELDS(replica_group, id, model, version, stage, layers, cut,
+                  extends, device, share, threads, count, least, priority,
+                  avoid)
+};
+
+/// The group of a replica, as its assignment carries it: a new controller
+/// rebuilds the groups from the replicas that run.
+struct group_tag {
+  std::string id;
+  std::string scope;
+  std::string cut;
+  uint64_t stage = 0;
+  std::string extends;
+  std::string device; ///< the selector of the group
+  uint64_t count = 0;
+  uint64_t least = 0;
+  int64_t priority = 0;
+  MILLRACE_FIELDS(group_tag, id, scope, cut, stage, extends, device, count,
+                  least, priority)
+};
+
+/// Autoscaler to placement: the groups of one scope. Replaces the previous
+/// proposal of the scope. A model of the scope without a group in it keeps what
+/// it has; none at all is a group with count 0.
+struct proposal {
+  std::string scope;
+  uint64_t epoch = 0;    ///< of the controller
+  uint64_t snapshot = 0; ///< number of the snapshot it was decided on
+  std::vector<replica_group> groups;
+  std::map<std::string, std::string> reasons; ///< by model: why so many
+  std::map<std::string, std::string> refused; ///< by model: why it has no plan
+  MILLRACE_FIELDS(proposal, scope, epoch, snapshot, groups, reasons, refused)
+};
+
+/// One replica that shall be, and its device. Written by the placement alone.
+struct assignment {
+  std::string replica; ///< unique name, "MODEL.VERSION.NUMBER"
+  std::string model;
+  uint64_t version = 0;
+  layer_range layers; ///< that it has
+  std::string node;
+  std::string device;
+  double share = 0;
+  uint64_t threads = 1;
+  bool trusted = false;             ///< as in model_settings
+  std::vector<std::string> tenants; ///< as in model_settings
+  serving_policy policy;
+  /// The replica there of a part that this one, of the whole model, is to take
+  /// the place of: it has the other layers loaded while that one serves. Empty:
+  /// none.
+  std::string completes;
+  std::string content;  ///< the bundle that is meant, as in model_info
+  uint64_t bytes = 0;   ///< of its weights, what these layers need
+  bool at_once = false; ///< as in load_request
+  group_tag group;
+  MILLRACE_FIELDS(assignment, replica, model, version, layers, node, device,
+                  share, threads, trusted, tenants, policy, completes, content,
+                  bytes, at_once, group)
+};
+
+enum class replica_condition : uint8_t {
+  starting, ///< fetching, loading or warming up
+  ready,
+  draining,
+  failed
+};
+
+constexpr auto names_of(replica_condition) {
+  return name_table{"starting", "ready", "draining", "failed"};
+}
+
+/// How a replica is: from it to its supervisor, and in inventories.
+struct replica_status {
+  assignment what;
+  replica_condition state = replica_condition::starting;
+  std::string reason; ///< with failed
+  uint64_t memory = 0;
+  microseconds load{0};    ///< from when its bundle was there
+  microseconds warm_up{0}; ///< after that
+  microseconds fetch{0};   ///< until its bundle was there and verified
+  /// With failed: the model is not to blame, but its requests, for one of them
+  /// took too long; or what its process was forked from was lost.
+  bool blameless = false;
+  std::string from{}; ///< where its bundle was: disk, memory, a node or a store
+  microseconds first_answer{-1}; ///< since it was ready; below 0: none yet
+  MILLRACE_FIELDS(replica_status, what, state, reason, memory, load, warm_up,
+                  fetch, blameless, from, first_answer)
+};
+
+} // namespace millrace

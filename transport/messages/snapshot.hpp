@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// \file
+/// The only input of a policy: an immutable picture of the cluster, made of
+/// shared parts. No actor handles: policies include this file.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/device/device_info.hpp"
+#include "runtime/fields.hpp"
+#include "runtime/time.hpp"
+#include "transport/messages/demand.hpp"
+#include "transport/messages/desired.hpp"
+#include "transport/messages/peer.hpp"
+
+namespace millrace {
+
+/// What a node has of a bundle in the memory that is for those.
+struct held_bundle {
+  std::string content;
+  uint64_t bytes = 0; ///< that it takes
+  bool used = false;  ///< by somebody here
+  bool last = false;  ///< nobody else has it: it stays
+  MILLRACE_FIELDS(held_bundle, content, bytes, used, last)
+};
+
+/// A node as its last inventory describes it, with the orders applied that the
+/// node has not confirmed yet.
+struct node_state {
+  member node;
+  std::vector<device_info> devices;
+  std::vector<model_info> models; ///< bundles on its disk, or in stores
+  std::vector<model_info> kept;   ///< that came from others, all of them
+  std::vector<replica_status> replicas;
+  bool draining = false;
+  bool fetches = false; ///< bundles that other nodes have, when it needs them
+  uint64_t cache_memory = 0;     ///< bytes for bundles; 0: it does not know
+  std::vector<held_bundle> held; ///< what has them
+  MILLRACE_FIELDS(node_state, node, devices, models, kept, replicas, draining,
+                  fetches, cache_memory, held)
+};
+
+/// A registered model: the operator's intent, and the bundle that it means.
+struct model_state {
+  model_settings settings;
+  std::string scope;    ///< that owns the model
+  uint64_t version = 0; ///< 0: no node has the version that is wanted
+  model_info bundle;    ///< of that version; empty with 0
+  /// Its number of replicas follows the load, and may be 0 while it is served.
+  bool elastic = false;
+  MILLRACE_FIELDS(model_state, settings, scope, version, bundle, elastic)
+};
+
+/// A group as the replicas that run describe it.
+struct group_state {
+  group_tag group;
+  layer_range layers;
+  uint64_t version = 0;
+  uint64_t ready = 0;
+  uint64_t starting = 0;
+  MILLRACE_FIELDS(group_state, group, layers, version, ready, starting)
+};
+
+/// Demand for one model, over all gateways, and the replicas that answer it.
+struct model_load {
+  double rate = 0; ///< arrivals a second, over the last second
+  /// Arrivals in each of the last seconds, the latest first; at most 60.
+  std::vector<double> seconds;
+  uint64_t waiting = 0;   ///< requests that no replica has
+  microseconds oldest{0}; ///< since the first of these arrived
+  double wait = 0;        ///< mean seconds until execution, lately
+  double service = 0;     ///< device-seconds of one request, lately; 0: none
+  double within = 1;      ///< part of the answers within the SLO, lately
+  double arrival_cv = 0;  ///< of the gaps between arrivals; 0: not known
+  microseconds last_arrival{-1}; ///< as cluster_snapshot::at; below 0: none
+  std::vector<group_state> groups;
+  MILLRACE_FIELDS(model_load, rate, seconds, waiting, oldest, wait, service,
+                  within, arrival_cv, last_arrival, groups)
+};
+
+/// A scope, and the models that it owns.
+struct scope_state {
+  scope_settings settings;
+  std::vector<std::string> models; ///< in order of their names
+  MILLRACE_FIELDS(scope_state, settings, models)
+};
+
+/// A picture of the cluster at one moment. Parts that have not changed are
+/// shared with the picture before.
+struct cluster_snapshot {
+  uint64_t number = 0;
+  uint64_t epoch = 0; ///< of the controller
+  microseconds at{0}; ///< when it was taken, since the controller began
+  /// For how long every known gateway has reported without a gap; 0 while a
+  /// report is overdue. Low figures mean nothing beyond that time.
+  microseconds covered{0};
+  std::map<std::string, std::shared_ptr<const node_state>> nodes;
+  std::map<std::string, std::shared_ptr<const model_state>> models;
+  std::map<std::string, std::shared_ptr<const model_load>> loads; ///< by model
+  std::map<std::string, std::shared_ptr<const scope_state>> scopes;
+};
+
+} // namespace millrace
