@@ -28,13 +28,13 @@ using gateway_actor = caf::typed_actor<
   // A replica takes no new batches.
   caf::reacts_to<replica_draining>,
   // The router's word on an admitted request.
-  caf::reacts_to<settled>,
+  caf::reacts_to<requests_completed>,
   // How far one got that is tried again, or was given up.
   caf::reacts_to<request_track>,
   // Admitted requests whose model version is served no more.
-  caf::reacts_to<handed_back>,
+  caf::reacts_to<requests_returned>,
   // Whether a router's replicas, which may be parts, lead through its model.
-  caf::reacts_to<way_through>,
+  caf::reacts_to<model_availability>,
   // The controller's word on which models are to be served.
   caf::reacts_to<wanted_models>,
   // A router's: how many requests wait, for the next report of demand.
@@ -50,21 +50,21 @@ using gateway_actor = caf::typed_actor<
 
 /// The ROUTER holds one model's queue and gives batches to ready replicas.
 using router_actor = caf::typed_actor<
-  // Queues requests; settles them as overloaded when the queue is full.
+  // Queues requests; completes them as overloaded when the queue is full.
   caf::reacts_to<route>,
   // Nobody waits for this request any more.
-  caf::reacts_to<unroute>,
+  caf::reacts_to<cancel_request>,
   // Results of a batch, and the replica's credit back.
   caf::reacts_to<batch_done>,
   // A batch is at its next stage; has left one; may be lost between two.
-  caf::reacts_to<batch_taken>, caf::reacts_to<not_held>,
-  caf::reacts_to<cannot_reach>,
+  caf::reacts_to<batch_accepted>, caf::reacts_to<batch_not_found>,
+  caf::reacts_to<next_stage_unreachable>,
   // A replica of this model can take batches.
   caf::reacts_to<replica_ready>,
   // It takes no new ones.
   caf::reacts_to<replica_draining>,
   // Until one is ready again what waits is handed back.
-  caf::reacts_to<retire>,
+  caf::reacts_to<drain_queue>,
   // The gateway asks for the backlog, which is sent back.
   caf::reacts_to<get_backlog>,
   // For people: what waits, and who takes it; how far requests are.
@@ -79,9 +79,9 @@ using replica_actor = caf::typed_actor<
   // Runs a batch; answers its router with batch_done, or hands it on.
   caf::reacts_to<run_batch>,
   // Where to; or it is not wanted any more.
-  caf::reacts_to<pass_on>, caf::reacts_to<drop_batch>,
+  caf::reacts_to<forward_batch>, caf::reacts_to<drop_batch>,
   // The next stage has it: the receipt that was asked for.
-  caf::reacts_to<batch_taken>,
+  caf::reacts_to<batch_accepted>,
   // The executor's result.
   caf::reacts_to<executed>,
   // What it had loaded is lost: it ends when what it has is answered.
@@ -93,7 +93,7 @@ using replica_actor = caf::typed_actor<
   // Drains, but for its own node's gateway.
   caf::reacts_to<finish_elsewhere>,
   // A gateway has nothing more for it.
-  caf::reacts_to<released>,
+  caf::reacts_to<router_released>,
   // Drains, unloads and ends.
   caf::reacts_to<finish>,
   // Private: announces itself again where a gateway was restarted, or the
@@ -135,9 +135,9 @@ using cache_actor = caf::typed_actor<
   caf::reacts_to<kept_list>, caf::reacts_to<content_whole>,
   caf::reacts_to<content_kept>, caf::reacts_to<content_broken>,
   // The relay's: what no other host has. Private: looks at the host's memory.
-  caf::reacts_to<last_copies>, caf::reacts_to<tick>,
+  caf::reacts_to<pinned_contents>, caf::reacts_to<tick>,
   // Private: a content may have become superfluous.
-  caf::reacts_to<content_left>>;
+  caf::reacts_to<content_unused>>;
 
 /// Store watch to supervisor: an object store has these.
 struct stored_models {
@@ -156,7 +156,7 @@ struct index_read {
 /// A STORE WATCH knows what an object store has.
 using store_watch_actor = caf::typed_actor<
   // A chain controller was lost, and has to be told again.
-  caf::reacts_to<report_holdings>,
+  caf::reacts_to<report_contents>,
   // For people: what there is.
   caf::replies_to<get_store>::with<store_status>,
   // Private: looks again; what the store said.
@@ -167,12 +167,14 @@ using relay_actor = caf::typed_actor<
   // Its cache's: bring this bundle; these are on the disk; keep that no more;
   // what is there, for a cache that begins.
   caf::replies_to<fetch>::with<fetched>, caf::reacts_to<bundle_list>,
-  caf::reacts_to<let_go>, caf::replies_to<get_contents>::with<contents_here>,
+  caf::reacts_to<drop_content>,
+  caf::replies_to<get_contents>::with<contents_here>,
   // A chain controller's: from whom; what to have in memory for others.
-  caf::reacts_to<bring>, caf::reacts_to<hold>, caf::reacts_to<last_copies>,
+  caf::reacts_to<set_sources>, caf::reacts_to<pin_content>,
+  caf::reacts_to<pinned_contents>,
   // They come and go, and are told what this host has.
   caf::reacts_to<peer_up>, caf::reacts_to<peer_down>,
-  caf::reacts_to<report_holdings>,
+  caf::reacts_to<report_contents>,
   // Private: what the bulk port tells.
   caf::reacts_to<content_begun>, caf::reacts_to<content_found>,
   caf::reacts_to<content_got>, caf::reacts_to<content_lost>,
@@ -208,9 +210,9 @@ using inspector_actor = caf::typed_actor<
   caf::replies_to<get_events>::with<event_list>,
   caf::replies_to<examine>::with<examination>,
   // Logs more or less from now on.
-  caf::replies_to<set_log>::with<done>,
+  caf::replies_to<set_log>::with<ack>,
   // Keeps what takes time on the way of requests, for a while; shows it.
-  caf::replies_to<record_spans>::with<done>,
+  caf::replies_to<record_spans>::with<ack>,
   caf::replies_to<get_spans>::with<span_list>,
   // Private: that while is over.
   caf::reacts_to<tick>>;
@@ -240,7 +242,7 @@ using supervisor_actor = caf::typed_actor<
   caf::replies_to<get_members>::with<member_list>,
   caf::replies_to<get_status>::with<node_status>,
   // Takes no new work, finishes, then ends the node.
-  caf::replies_to<drain>::with<done>,
+  caf::replies_to<drain>::with<ack>,
   // Private: looks after restarts, bundles and the end of a drain.
   caf::reacts_to<tick>>;
 
@@ -274,9 +276,9 @@ struct planned {
 using profiler_actor = caf::typed_actor<
   // Has one measured; keeps what was measured elsewhere; forgets it. All of it
   // is on disk then.
-  caf::replies_to<measure_model>::with<done>,
-  caf::replies_to<keep_profile>::with<done>,
-  caf::replies_to<forget_profiles>::with<done>,
+  caf::replies_to<measure_model>::with<ack>,
+  caf::replies_to<keep_profile>::with<ack>,
+  caf::replies_to<forget_profiles>::with<ack>,
   // What is known of models, and where to cut them.
   caf::replies_to<get_profiles>::with<profile_list>,
   caf::replies_to<get_plans>::with<plan_list>,
@@ -290,8 +292,8 @@ using profiler_actor = caf::typed_actor<
 /// The REGISTRY keeps what was asked for, on disk.
 using registry_actor = caf::typed_actor<
   // Answered once it is durable.
-  caf::replies_to<set_model>::with<done>,
-  caf::replies_to<forget_model>::with<done>,
+  caf::replies_to<set_model>::with<ack>,
+  caf::replies_to<forget_model>::with<ack>,
   // For people: what is registered and how far it is.
   caf::replies_to<get_models>::with<model_list>,
   // Private: rows as read at the start; a row was written; what the config
@@ -302,7 +304,7 @@ using registry_actor = caf::typed_actor<
 /// The CHAIN CONTROLLER decides who relays what to whom.
 using chain_controller_actor = caf::typed_actor<
   // What a host has and wants.
-  caf::reacts_to<holdings>,
+  caf::reacts_to<content_report>,
   // Hosts go.
   caf::reacts_to<peer_down>,
   // For people: who gets what from whom.
@@ -330,6 +332,8 @@ using cluster_state_actor = caf::typed_actor<
   caf::reacts_to<nodes_changed>,
   // A gateway's: what clients ask for.
   caf::reacts_to<demand_report>,
+  // A gateway's: requests wait for a model without a replica.
+  caf::reacts_to<pressure>,
   // For people: the demand for each model.
   caf::replies_to<get_demand>::with<demand_list>,
   // Private: a snapshot is due.

@@ -8,7 +8,7 @@
 #include <map>
 #include <memory>
 
-#include "actors/cache/kept_tier.hpp"
+#include "actors/cache/disk_cache.hpp"
 #include "models/bundle.hpp"
 #include "models/device/device.hpp"
 #include "runtime/actor.hpp"
@@ -53,9 +53,9 @@ struct fetch {
 };
 
 /// Cache to relay: its room is needed for something else.
-struct let_go {
+struct drop_content {
   std::string content;
-  MILLRACE_FIELDS(let_go, content)
+  MILLRACE_FIELDS(drop_content, content)
 };
 
 /// What a bulk port tells its relay: a content has begun to come, and can be
@@ -122,14 +122,14 @@ struct content_here {
 struct contents_here {
   bundle_list disk; ///< for a relay
   std::vector<content_here> memory;
-  last_copies last; ///< for a cache
+  pinned_contents last; ///< for a cache
   MILLRACE_FIELDS(contents_here, disk, memory, last)
 };
 
 /// Nobody uses a content in a cache's memory any more, since a while ago.
-struct content_left {
+struct content_unused {
   std::string content;
-  MILLRACE_FIELDS(content_left, content)
+  MILLRACE_FIELDS(content_unused, content)
 };
 
 /// What a bundle reader tells its cache.
@@ -144,7 +144,7 @@ struct bundle_opened {
 
 /// What a cache's keeper has on the disk.
 struct kept_list {
-  std::vector<kept_bundle> bundles;
+  std::vector<disk_bundle> bundles;
   size_t broken = 0; ///< that were there, too, and are not any more
   MILLRACE_FIELDS(kept_list, bundles, broken)
 };
@@ -190,10 +190,11 @@ struct load_stage {
   uint64_t threads = 1;
   double share = 0; ///< as in load_request
   bool trusted = false;
-  uint64_t completes = 0; ///< as in load_request
-  bool at_once = false;   ///< as in load_request
+  uint64_t extends_replica = 0; ///< as in load_request
+  bool skip_warm_up = false;    ///< as in load_request
   MILLRACE_FIELDS(load_stage, instance, content, first_layer, last_layer,
-                  max_batch, threads, share, trusted, completes, at_once)
+                  max_batch, threads, share, trusted, extends_replica,
+                  skip_warm_up)
 };
 
 struct unload_stage {

@@ -12,9 +12,9 @@
 /// names its members once; MessagePack, CAF, the printed form, JSON and durable
 /// rows all come from that.
 ///
-///     struct beat {
+///     struct heartbeat {
 ///       uint64_t incarnation = 0;
-///       MILLRACE_FIELDS(beat, incarnation)
+///       MILLRACE_FIELDS(heartbeat, incarnation)
 ///     };
 
 namespace millrace {

@@ -29,23 +29,25 @@ using operators_say =
 
 using nodes_say = std::tuple<
   // answers
-  failure, done, member_list, node_status, model_list, start_list, device_load,
-  replica_load, node_load, clock_reading, event_list, examination, span_list,
-  queue_status, request_list, profile_list, plan_list, measured, chain_list,
-  store_status, cache_status, demand_list, scaling_list, decision_list,
+  error_reply, ack, member_list, node_status, model_list, start_list,
+  device_load, replica_load, node_load, clock_reading, event_list, examination,
+  span_list, queue_status, request_list, profile_list, plan_list, measured,
+  chain_list, store_status, cache_status, demand_list, scaling_list,
+  decision_list,
   // links
-  hello, refused, beat, goodbye, watch, gone,
+  hello, hello_rejected, heartbeat, goodbye, monitor_remote, remote_down,
   // the request path
-  replica_ready, replica_draining, released, run_batch, batch_taken, pass_on,
-  drop_batch, not_held, cannot_reach, batch_done,
+  replica_ready, replica_draining, router_released, run_batch, batch_accepted,
+  forward_batch, drop_batch, batch_not_found, next_stage_unreachable,
+  batch_done,
   // to controllers
-  replica_status, inventory, holdings, demand_report,
+  replica_status, inventory, content_report, demand_report, pressure,
   // between hosts, on endpoints of their own
   bulk_ask, bulk_head, bulk_chunk, bulk_refusal>;
 
 using controllers_say =
-  std::tuple<deploy, evict, wanted_models, report_inventory, measure, bring,
-             hold, last_copies, report_holdings>;
+  std::tuple<deploy, evict, wanted_models, report_inventory, measure,
+             set_sources, pin_content, pinned_contents, report_contents>;
 
 /// Gateways' answers go out on the clients' endpoints and come in nowhere.
 using nobody_says = std::tuple<infer_reply, model_list_reply>;

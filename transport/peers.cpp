@@ -108,9 +108,10 @@ void peer_table::refuse(const hello& x, const std::string& why, uint64_t known,
   auto* connection = visit({x.self.address, x.self.name}, now, out);
   if (connection == nullptr)
     return;
-  refused answer{x.self.name, x.self.incarnation, x.start, why, known, alive};
+  hello_rejected answer{x.self.name, x.self.incarnation, x.start, why, known,
+                        alive};
   if (connection->stands)
-    out.push_back(send_refusal{x.self.address, std::move(answer)});
+    out.push_back(send_rejection{x.self.address, std::move(answer)});
   else
     connection->refusal = std::move(answer);
 }
@@ -160,7 +161,7 @@ peer_actions peer_table::on_connected(const std::string& address,
   auto& connection = i->second;
   connection.stands = true;
   if (connection.refusal) {
-    out.push_back(send_refusal{address, std::move(*connection.refusal)});
+    out.push_back(send_rejection{address, std::move(*connection.refusal)});
     connection.refusal.reset();
   }
   if (auto* p = at_address(address)) {
@@ -284,7 +285,7 @@ peer_actions peer_table::on_hello(const hello& x, timestamp now) {
   }
   meet(x.members, now, out);
   if (p.connected)
-    out.push_back(send_beat{x.self.address, {p.their_link}});
+    out.push_back(send_heartbeat{x.self.address, {p.their_link}});
   settle(p, out);
   return out;
 }
@@ -296,8 +297,8 @@ peer_table::peer* peer_table::known(const origin& x) {
   return is_it ? &i->second : nullptr;
 }
 
-peer_actions peer_table::on_beat(const origin& from, const beat& x,
-                                 timestamp now) {
+peer_actions peer_table::on_heartbeat(const origin& from, const heartbeat& x,
+                                      timestamp now) {
   peer_actions out;
   auto* found = known(from);
   if (found == nullptr)
@@ -327,11 +328,11 @@ peer_actions peer_table::on_goodbye(const origin& from, timestamp now) {
   return out;
 }
 
-peer_actions peer_table::on_refused(const refused& x) const {
+peer_actions peer_table::on_hello_rejected(const hello_rejected& x) const {
   if (x.node != self_.name || x.incarnation != self_.incarnation
       || x.start != start_)
     return {}; // meant for an earlier start of this node
-  return {report_refused{x}};
+  return {report_rejected{x}};
 }
 
 peer_actions peer_table::on_tick(timestamp now) {
@@ -350,7 +351,7 @@ peer_actions peer_table::on_tick(timestamp now) {
              && now - p.last_greeted > settings_.visit_time)
       greet(p, now, out); // our hello was lost, or not listened to
     if (p.connected)
-      out.push_back(send_beat{p.info.address, {p.their_link}});
+      out.push_back(send_heartbeat{p.info.address, {p.their_link}});
   }
   return out;
 }

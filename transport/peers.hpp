@@ -57,13 +57,13 @@ struct send_hello {
   std::string address;
   hello what;
 };
-struct send_beat {
+struct send_heartbeat {
   std::string address;
-  beat what;
+  heartbeat what;
 };
-struct send_refusal {
+struct send_rejection {
   std::string address;
-  refused what;
+  hello_rejected what;
 };
 struct report_up {
   member peer;
@@ -78,12 +78,12 @@ struct report_stranger { ///< a hello was not accepted
   member peer;
   std::string reason;
 };
-struct report_refused { ///< this start's own hello was not
-  refused what;
+struct report_rejected { ///< this start's own hello was not
+  hello_rejected what;
 };
-using peer_action =
-  std::variant<connect_to, drop_connection, send_hello, send_beat, send_refusal,
-               report_up, report_down, report_stranger, report_refused>;
+using peer_action = std::variant<connect_to, drop_connection, send_hello,
+                                 send_heartbeat, send_rejection, report_up,
+                                 report_down, report_stranger, report_rejected>;
 using peer_actions = std::vector<peer_action>;
 
 /// Who is linked with this node. Each node keeps one outgoing connection to
@@ -112,10 +112,11 @@ public:
   void on_connect_failed(const std::string& address, timestamp now);
   /// `from` is the connection's, not the message's.
   peer_actions on_hello(const hello& x, timestamp now);
-  peer_actions on_beat(const origin& from, const beat& x, timestamp now);
+  peer_actions on_heartbeat(const origin& from, const heartbeat& x,
+                            timestamp now);
   peer_actions on_goodbye(const origin& from, timestamp now);
   /// Of a refusal that is meant for another start nothing comes.
-  peer_actions on_refused(const refused& x) const;
+  peer_actions on_hello_rejected(const hello_rejected& x) const;
   /// To be called every settings.beat.
   peer_actions on_tick(timestamp now);
 
@@ -150,7 +151,7 @@ private:
     bool failed = false;  ///< there were no sockets for it
     timestamp since;      ///< of the visit, or the failure
     uint64_t greeted = 0; ///< the last hello sent on it, whoever is there
-    std::optional<refused> refusal; ///< to be sent once it stands
+    std::optional<hello_rejected> refusal; ///< to be sent once it stands
   };
 
   hello make_hello(uint64_t link, uint64_t given_up) const;

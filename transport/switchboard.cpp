@@ -45,10 +45,11 @@ void prune(Map& xs, size_t& at, F pointer_of) {
 result<wire_message> encode_content(const caf::type_erased_tuple& content,
                                     timestamp now, address_book* book) {
   if (content.empty())
-    return make_wire_message(done{}, now, book);
+    return make_wire_message(ack{}, now, book);
   if (content.match_elements<caf::error>()) {
     auto x = from_caf(content.get_as<caf::error>(0));
-    return make_wire_message(failure{x.code, x.text, x.retry_after}, now, book);
+    return make_wire_message(error_reply{x.code, x.text, x.retry_after}, now,
+                             book);
   }
   auto* info = content.size() == 1 ? content.type(0).second : nullptr;
   auto* type = info == nullptr ? nullptr : find_message_type(*info);
@@ -177,8 +178,9 @@ caf::strong_actor_ptr switchboard::proxy_for(std::string_view node,
     entry.watched = entry.watched || watched;
   }
   if (must_watch)
-    send_control(std::string{node}, incarnation,
-                 make_wire_message(watch{std::string{name}}, now(), nullptr));
+    send_control(
+      std::string{node}, incarnation,
+      make_wire_message(monitor_remote{std::string{name}}, now(), nullptr));
   return out;
 }
 
@@ -235,10 +237,10 @@ void switchboard::forward(const remote_actor& to, caf::mailbox_element& what) {
 
 result<caf::message> switchboard::decode_content(const wire_message& x) {
   decode_context ctx{now(), this, x.attachments, 0};
-  if (x.head.t == done::record_name())
-    return caf::make_message(done{});
-  if (x.head.t == failure::record_name()) {
-    auto e = decode<failure>(x.body.view(), ctx);
+  if (x.head.t == ack::record_name())
+    return caf::make_message(ack{});
+  if (x.head.t == error_reply::record_name()) {
+    auto e = decode<error_reply>(x.body.view(), ctx);
     if (!e)
       return e.failure();
     return caf::make_message(to_caf(error{e->code, e->text, e->retry_after}));
@@ -252,14 +254,15 @@ result<caf::message> switchboard::decode_content(const wire_message& x) {
 
 result<void> switchboard::deliver(const member& from, const wire_message& x,
                                   caf::execution_unit* host) {
-  if (x.head.t == watch::record_name() || x.head.t == gone::record_name()) {
+  if (x.head.t == monitor_remote::record_name()
+      || x.head.t == remote_down::record_name()) {
     auto content = decode_content(x);
     if (!content)
       return content.failure();
-    if (content->match_elements<watch>())
-      on_watch(from, content->get_as<watch>(0));
+    if (content->match_elements<monitor_remote>())
+      on_monitor_remote(from, content->get_as<monitor_remote>(0));
     else
-      on_gone(from, content->get_as<gone>(0), host);
+      on_remote_down(from, content->get_as<remote_down>(0), host);
     return {};
   }
   caf::strong_actor_ptr sender;
@@ -272,8 +275,9 @@ result<void> switchboard::deliver(const member& from, const wire_message& x,
   }
   auto target = find_here(x.head.to);
   if (!target && x.head.to.starts_with(node_ + "/"))
-    tell_gone(from, x.head.to.substr(node_.size() + 1),
-              {ec::unavailable, "no actor " + shown(x.head.to, 120), {}});
+    send_remote_down(
+      from, x.head.to.substr(node_.size() + 1),
+      {ec::unavailable, "no actor " + shown(x.head.to, 120), {}});
   return hand_over(sender, target ? target : resolve(x.head.to), x, host);
 }
 
@@ -324,11 +328,12 @@ switchboard::published(const std::string& prefix) const {
   return out;
 }
 
-void switchboard::on_watch(const member& from, const watch& x) {
+void switchboard::on_monitor_remote(const member& from,
+                                    const monitor_remote& x) {
   auto target = find_local(x.actor);
   if (!target)
-    return tell_gone(from, x.actor,
-                     {ec::unavailable, "no actor " + shown(x.actor), {}});
+    return send_remote_down(
+      from, x.actor, {ec::unavailable, "no actor " + shown(x.actor), {}});
   auto id = target->id();
   {
     std::lock_guard guard{mutex_};
@@ -354,18 +359,19 @@ void switchboard::tell_watchers(caf::actor_id id, const std::string& actor,
     }
   }
   for (auto& [node, x] : who)
-    tell_gone(x, actor, reason);
+    send_remote_down(x, actor, reason);
 }
 
-void switchboard::tell_gone(const member& to, const std::string& actor,
-                            const error& reason) {
-  send_control(to.name, to.incarnation,
-               make_wire_message(gone{actor, {reason.code, reason.text, {}}},
-                                 now(), nullptr));
+void switchboard::send_remote_down(const member& to, const std::string& actor,
+                                   const error& reason) {
+  send_control(
+    to.name, to.incarnation,
+    make_wire_message(remote_down{actor, {reason.code, reason.text, {}}}, now(),
+                      nullptr));
 }
 
-void switchboard::on_gone(const member& from, const gone& x,
-                          caf::execution_unit* host) {
+void switchboard::on_remote_down(const member& from, const remote_down& x,
+                                 caf::execution_unit* host) {
   caf::strong_actor_ptr lost;
   {
     std::lock_guard guard{mutex_};

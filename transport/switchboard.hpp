@@ -89,13 +89,14 @@ private:
   result<void> hand_over(const caf::strong_actor_ptr& sender,
                          const caf::strong_actor_ptr& target,
                          const wire_message& x, caf::execution_unit* host);
-  void tell_gone(const member& to, const std::string& actor,
-                 const error& reason);
+  void send_remote_down(const member& to, const std::string& actor,
+                        const error& reason);
   result<caf::message> decode_content(const wire_message& x);
-  void on_watch(const member& from, const watch& x);
+  void on_monitor_remote(const member& from, const monitor_remote& x);
   void tell_watchers(caf::actor_id id, const std::string& actor,
                      const error& reason);
-  void on_gone(const member& from, const gone& x, caf::execution_unit* host);
+  void on_remote_down(const member& from, const remote_down& x,
+                      caf::execution_unit* host);
   void send_control(const std::string& node, uint64_t incarnation,
                     wire_message x);
 

@@ -71,6 +71,16 @@ bool autoscaler_state::concerns(const scope_state& x,
   });
 }
 
+/// Whether requests wait for a model that its last proposal has no replica of.
+bool autoscaler_state::is_pressed(const scope_loop& x) const {
+  return std::any_of(
+    x.scope->models.begin(), x.scope->models.end(), [&](auto& model) {
+      auto load = snapshot_->loads.find(model);
+      return load != snapshot_->loads.end() && load->second->pressure
+             && copies_in(x.last, model).value_or(0) == 0;
+    });
+}
+
 void autoscaler_state::on_snapshot(const snapshot_taken& x) {
   auto was = std::exchange(snapshot_, x.content);
   std::erase_if(loops_,
@@ -82,7 +92,8 @@ void autoscaler_state::on_snapshot(const snapshot_taken& x) {
     auto other = loop.scope != is;
     if (other)
       renew(loop, scope, is);
-    if (other || !was || concerns(*is, *was) || loop.due <= now())
+    if (other || !was || concerns(*is, *was) || is_pressed(loop)
+        || loop.due <= now())
       run(scope, loop);
   }
   arm();

@@ -42,6 +42,7 @@ private:
   void renew(scope_loop& x, const std::string& scope,
              const std::shared_ptr<const scope_state>& is);
   bool concerns(const scope_state& x, const cluster_snapshot& was) const;
+  bool is_pressed(const scope_loop& x) const;
   void run(const std::string& scope, scope_loop& x);
   void note_changes(const scope_loop& of, const proposal& is);
   uint64_t copies_there(const std::string& model) const;

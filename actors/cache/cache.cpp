@@ -298,7 +298,7 @@ void cache_state::settle(const key& k, result<fetched> found, place from) {
     return;
   if (found) {
     watch_until_whole(content, *found->content);
-    self_->delayed_send(self_, left_alone, content_left{content});
+    self_->delayed_send(self_, left_alone, content_unused{content});
   }
   sought.room.reset();
   if (!found) {
@@ -348,7 +348,7 @@ cache_state::figures::figures(metrics& x)
 }
 
 void cache_state::figures::show(const cache_book& in_memory,
-                                const kept_tier* on_disk) {
+                                const disk_cache* on_disk) {
   auto set = [](tier& to, const cache_book& x) {
     to.bytes.set(static_cast<double>(x.held()));
     to.limit.set(static_cast<double>(x.capacity()));
@@ -447,8 +447,8 @@ cache(cache_actor::stateful_pointer<cache_state> self, cache_options options) {
     s.hears(&cache_state::on_whole),
     s.hears(&cache_state::on_kept),
     s.hears(&cache_state::on_broken),
-    s.hears(&cache_state::on_last_copies),
-    s.hears(&cache_state::on_left),
+    s.hears(&cache_state::on_pinned_contents),
+    s.hears(&cache_state::on_content_unused),
     s.hears(&cache_state::on_tick),
   };
 }

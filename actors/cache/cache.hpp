@@ -30,7 +30,7 @@ public:
   virtual void watch(changed tell, broken tell_broken) = 0;
 };
 
-/// Has what came from other hosts on this one's disk; see kept_bundles.hpp.
+/// Has what came from other hosts on this one's disk; see bundle_directory.hpp.
 /// Completions may come on any thread.
 class bundle_keeper {
 public:

@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "actors/cache/cache.hpp"
-#include "actors/cache/kept_tier.hpp"
+#include "actors/cache/disk_cache.hpp"
 
 namespace millrace {
 
@@ -23,8 +23,8 @@ struct cache_state {
   void on_whole(const content_whole& x);
   void on_kept(const content_kept& x);
   void on_broken(const content_broken& x);
-  void on_last_copies(const last_copies& x);
-  void on_left(const content_left& x);
+  void on_pinned_contents(const pinned_contents& x);
+  void on_content_unused(const content_unused& x);
   void on_tick(tick);
   cache_status on_get_cache() const;
   contents_here on_get_contents() const;
@@ -45,7 +45,7 @@ private:
   /// sees the first change, too.
   struct figures {
     explicit figures(metrics& x);
-    void show(const cache_book& memory, const kept_tier* disk);
+    void show(const cache_book& memory, const disk_cache* disk);
     struct tier {
       gauge bytes, limit;
       counter evictions;
@@ -137,7 +137,7 @@ private:
   void drop_kept(const std::string& content);
   void quarantine(const std::string& content, bool kept, const error& why);
   void disk_changed();
-  void keep_last_copies();
+  void keep_pinned_contents();
   bundle_list list() const;
   cached_bundle describe_on_disk(const model_info& x, cache_place place) const;
   void tell_owner();
@@ -155,8 +155,8 @@ private:
   std::map<key, entry> open_;
   std::optional<cache_book> memory_;
   std::map<std::string, arrival> arrivals_; ///< what is in it, by content
-  std::set<std::string> last_copies_;       ///< contents that no other host has
-  std::optional<kept_tier> tier_; ///< on the disk; none: nothing is kept there
+  std::set<std::string> pinned_contents_;   ///< contents that no other host has
+  std::optional<disk_cache> tier_; ///< on the disk; none: nothing is kept there
   /// Why contents are, where people put them, until their files change.
   std::map<std::string, std::string> broken_;
   /// Who uses what. An actor may use one twice.

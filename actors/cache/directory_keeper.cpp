@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/cache/cache.hpp"
-#include "models/kept_bundles.hpp"
+#include "models/bundle_directory.hpp"
 #include "runtime/worker_thread.hpp"
 
 namespace millrace {
@@ -57,7 +57,7 @@ public:
   }
 
 private:
-  kept_bundles bundles_;
+  bundle_directory bundles_;
   memory_maker memory_;
   worker_thread thread_;           ///< changes what is there
   worker_thread opener_{"opener"}; ///< waits for nobody who writes

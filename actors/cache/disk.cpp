@@ -117,7 +117,7 @@ void cache_state::drop_kept(const std::string& content) {
   options_.keeper->drop(content);
   disk_changed();
   if (auto relay = options_.find_relay(); relay && !arrivals_.contains(content))
-    self_->send(relay, let_go{content}); // else it gives from memory
+    self_->send(relay, drop_content{content}); // else it gives from memory
 }
 
 /// It is not used any more, nor given to others: whoever needs it gets it from
@@ -169,7 +169,7 @@ bundle_list cache_state::list() const {
 }
 
 void cache_state::disk_changed() {
-  keep_last_copies();
+  keep_pinned_contents();
   if (auto relay = options_.find_relay())
     self_->send(relay, list());
 }

@@ -70,15 +70,15 @@ void cache_state::on_tick(tick) {
   self_->delayed_send(self_, look_at_memory, tick::value);
 }
 
-void cache_state::on_last_copies(const last_copies& x) {
-  last_copies_ = {x.contents.begin(), x.contents.end()};
-  keep_last_copies();
+void cache_state::on_pinned_contents(const pinned_contents& x) {
+  pinned_contents_ = {x.contents.begin(), x.contents.end()};
+  keep_pinned_contents();
 }
 
 /// What is on the disk too may go from memory, and from the disk where people
 /// put it there.
-void cache_state::keep_last_copies() {
-  auto last = last_copies_;
+void cache_state::keep_pinned_contents() {
+  auto last = pinned_contents_;
   for (auto& info : on_disk_)
     if (!broken_.contains(info.content))
       last.erase(info.content);
@@ -115,7 +115,7 @@ bool cache_state::make_room_to_read(const key& k, const model_info* here) {
 void cache_state::adopt(const contents_here& x) {
   for (auto& y : x.memory)
     adopt(y);
-  on_last_copies(x.last);
+  on_pinned_contents(x.last);
   tell_owner();
 }
 
@@ -131,7 +131,7 @@ void cache_state::adopt(const content_here& x) {
   if (x.bytes)
     watch_until_whole(x.content, *x.bytes);
   else // nor is it known that anybody waits
-    self_->delayed_send(self_, left_alone, content_left{x.content});
+    self_->delayed_send(self_, left_alone, content_unused{x.content});
 }
 
 /// The relay may not know of it, where it was read from this host's disk.
@@ -240,7 +240,7 @@ void cache_state::forget(const std::string& content) {
   memory_->drop(content);
   arrivals_.erase(content);
   if (auto relay = options_.find_relay())
-    self_->send(relay, let_go{content});
+    self_->send(relay, drop_content{content});
 }
 
 /// Somebody uses it, for as long as they live. What people put on the disk is
@@ -259,7 +259,7 @@ void cache_state::use(place from, const std::string& content,
 
 /// Whoever needs it next may be there soon: another replica, in place of one
 /// that has failed.
-void cache_state::on_left(const content_left& x) {
+void cache_state::on_content_unused(const content_unused& x) {
   for (auto& k : at_relay())
     if (std::get<2>(k) == x.content && opening_.at(k).waiting.empty())
       settle(k, error{ec::cancelled, "nobody waits for it any more", {}},
@@ -290,14 +290,14 @@ void cache_state::on_down(const caf::down_msg& x) {
     if (i->second.bytes && !is_good(*i->second.bytes))
       forget(content); // it serves nobody any more
     else
-      self_->delayed_send(self_, left_alone, content_left{content});
+      self_->delayed_send(self_, left_alone, content_unused{content});
   }
   auto is_gone = [&](const asked& y) {
     return y.by && y.by->address() == x.source;
   };
   for (auto& [k, sought] : opening_)
     if (std::erase_if(sought.waiting, is_gone) > 0)
-      self_->delayed_send(self_, left_alone, content_left{std::get<2>(k)});
+      self_->delayed_send(self_, left_alone, content_unused{std::get<2>(k)});
 }
 
 /// What the relay is to get.

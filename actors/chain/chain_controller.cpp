@@ -56,8 +56,9 @@ timestamp chain_controller_state::now() const {
   return self_->clock().now();
 }
 
-const holding* chain_controller_state::find(const std::string& node,
-                                            const std::string& content) const {
+const content_state*
+chain_controller_state::find(const std::string& node,
+                             const std::string& content) const {
   auto i = hosts_.find(node);
   if (i == hosts_.end())
     return nullptr;
@@ -67,7 +68,7 @@ const holding* chain_controller_state::find(const std::string& node,
   return j == all.end() ? nullptr : &*j;
 }
 
-void chain_controller_state::on_holdings(holdings& x) {
+void chain_controller_state::on_content_report(content_report& x) {
   auto& known = hosts_[x.node];
   if (known.incarnation > x.incarnation)
     return;
@@ -206,7 +207,7 @@ void chain_controller_state::plan(const part& what, chain_book& book) {
   auto orders = book.plan(now());
   passed_over_->add(static_cast<double>(book.passed_over() - before));
   for (auto& [node, sources] : orders) {
-    bring x{content, {}};
+    set_sources x{content, {}};
     for (auto& source : sources)
       if (auto* has = find(source, content);
           has != nullptr && !has->token.empty())
@@ -219,13 +220,13 @@ void chain_controller_state::plan(const part& what, chain_book& book) {
 }
 
 /// What is on a host's disk alone it is to have in memory while others get it.
-void chain_controller_state::hold_sources() {
+void chain_controller_state::pin_sources() {
   std::set<std::pair<std::string, std::string>> wanted; // node, content
   for (auto& [key, book] : books_)
     for (auto& chain : book.chains())
       for (auto& node : chain.sources)
         wanted.insert({node, key.first});
-  auto tell = [&](const std::string& node, const hold& x) {
+  auto tell = [&](const std::string& node, const pin_content& x) {
     if (auto i = hosts_.find(node); i != hosts_.end() && i->second.relay)
       self_->send(caf::actor_cast<relay_actor>(i->second.relay), x);
   };
@@ -278,8 +279,8 @@ std::string chain_controller_state::best_keeper(const content_copies& x) const {
 /// Hosts keep what nobody could give again. Where nobody has something for good
 /// one host is told so while there are others: they may all let it go at once.
 /// When another is told to, the one before it goes on for a while.
-void chain_controller_state::tell_last_copies() {
-  std::map<std::string, last_copies> told;
+void chain_controller_state::send_pinned_contents() {
+  std::map<std::string, pinned_contents> told;
   for (auto& [node, host] : hosts_)
     if (!is_store(node) && host.relay)
       told[node]; // it has none, as far as is known
@@ -314,7 +315,8 @@ void chain_controller_state::tell_last_copies() {
   }
 }
 
-void chain_controller_state::say(const std::string& node, const bring& x) {
+void chain_controller_state::say(const std::string& node,
+                                 const set_sources& x) {
   auto* has = find(node, x.content);
   order first{x, now(), say_again, has->missing};
   auto [i, fresh] = said_.try_emplace({node, x.content}, first);
@@ -333,7 +335,7 @@ void chain_controller_state::say(const std::string& node, const bring& x) {
     first.again = std::min(2 * before.again, seldom_again);
   before = first;
   log_event(
-    log_level::info, "chains", "bring",
+    log_level::info, "chains", "set_sources",
     {{"node", node},
      {"model", has->model},
      x.after.empty()
@@ -365,9 +367,9 @@ void chain_controller_state::on_tick() {
     learn_speeds(book);
     next = std::min(next, book.next_due());
   }
-  hold_sources();
+  pin_sources();
   if (std::exchange(copies_changed_, false))
-    tell_last_copies();
+    send_pinned_contents();
   // At most so often, for one may have nothing to get for long.
   if (next != far_future)
     plan_at(std::max(next, now() + options_.patience / 4));
@@ -420,8 +422,8 @@ chain_list chain_controller_state::on_get_chains() const {
 }
 
 /// Takes down how fast a host gets what it wants.
-void chain_controller_state::measure(const holdings& before,
-                                     const holdings& after) {
+void chain_controller_state::measure(const content_report& before,
+                                     const content_report& after) {
   for (auto& x : after.contents) {
     auto i = std::find_if(before.contents.begin(), before.contents.end(),
                           [&](auto& y) { return y.content == x.content; });
@@ -445,7 +447,7 @@ chain_controller_actor::behavior_type chain_controller(
   auto& s = self->state;
   s.start(self, std::move(options));
   return {
-    [&s](holdings& x) { s.on_holdings(x); },
+    [&s](content_report& x) { s.on_content_report(x); },
     [&s](const peer_down& x) { s.on_peer_down(x); },
     [&s](get_chains) { return s.on_get_chains(); },
     [&s](tick) { s.on_tick(); },

@@ -18,7 +18,7 @@ struct chain_controller_state {
   start(chain_controller_actor::stateful_pointer<chain_controller_state> self,
         chain_options options);
 
-  void on_holdings(holdings& x);
+  void on_content_report(content_report& x);
   void on_peer_down(const peer_down& x);
   chain_list on_get_chains() const;
   void on_tick();
@@ -34,7 +34,7 @@ private:
   };
 
   struct order {
-    bring what;
+    set_sources what;
     timestamp when;
     nanoseconds again{0}; ///< after that, if it has not done it
     uint64_t missing = 0; ///< as the node said then
@@ -59,20 +59,20 @@ private:
   template <class T>
   void forget_what_came(const std::string& node, by_content<T>& from) const;
   timestamp now() const;
-  void measure(const holdings& before, const holdings& after);
+  void measure(const content_report& before, const content_report& after);
   void note(const std::string& content);
   void plan(const part& what, chain_book& book);
   void share(const part& what, sharing& x) const;
-  void say(const std::string& node, const bring& x);
+  void say(const std::string& node, const set_sources& x);
   void learn_speeds(const chain_book& book);
-  void hold_sources();
+  void pin_sources();
   std::vector<content_copies> copies() const;
   std::string best_keeper(const content_copies& x) const;
-  void tell_last_copies();
+  void send_pinned_contents();
   std::optional<chain_book::standing> stands_in(const std::string& node,
                                                 const part& what) const;
-  const holding* find(const std::string& node,
-                      const std::string& content) const;
+  const content_state* find(const std::string& node,
+                            const std::string& content) const;
   void show(const std::string& node, const std::string& after,
             chain_status& in) const;
   void plan_soon();
@@ -82,12 +82,12 @@ private:
     nullptr;
   chain_options options_;
   std::optional<counter> passed_over_;
-  std::map<std::string, holdings> hosts_;
+  std::map<std::string, content_report> hosts_;
   std::map<part, chain_book> books_;                   ///< of what is wanted
   std::map<part, sharing> sharing_;                    ///< of the same
   by_content<order> said_;                             ///< last
   std::set<std::pair<std::string, std::string>> held_; ///< node, content
-  std::map<std::string, last_copies> last_said_;       ///< by node
+  std::map<std::string, pinned_contents> last_said_;   ///< by node
   std::map<std::string, keeper> keepers_; ///< of last copies, by content
   /// By node, as standing has it, and when that was so.
   std::map<std::string, std::pair<double, timestamp>> speeds_;

@@ -73,7 +73,7 @@ void relay_state::on_bundle_list(const bundle_list& x) {
   });
   for (auto& [id, c] : contents_)
     if (c.held && c.here && !c.bytes) // the cache may have been away
-      on_hold({id, true});
+      on_pin_content({id, true});
   report_soon();
 }
 
@@ -94,7 +94,7 @@ void relay_state::adopt(const contents_here& x) {
 
 contents_here relay_state::on_get_contents() const {
   contents_here out;
-  out.last = last_copies_;
+  out.last = pinned_contents_;
   for (auto& [id, c] : contents_)
     if (c.bytes || c.wants)
       out.memory.push_back({id, c.info, c.bytes, c.layers, !c.wants && c.here});
@@ -130,7 +130,7 @@ void relay_state::on_broken(const content_broken& x) {
     self_->send(caf::actor_cast<cache_actor>(cache), x);
 }
 
-void relay_state::on_hold(const hold& x) {
+void relay_state::on_pin_content(const pin_content& x) {
   auto i = contents_.find(x.content);
   if (i == contents_.end())
     return;
@@ -146,22 +146,22 @@ void relay_state::on_hold(const hold& x) {
   self_->request(caf::actor_cast<cache_actor>(cache), bundle_patience, all)
     .then([this, id = x.content](const fetched& y) { on_held(id, y); },
           [id = x.content, model = c.info.model](const caf::error& why) {
-            log_event(log_level::warning, "relay", "cannot_hold",
+            log_event(log_level::warning, "relay", "cannot_pin",
                       {{"model", model},
                        {"content", id},
                        {"error", to_string(from_caf(why))}});
           });
 }
 
-void relay_state::on_last_copies(const last_copies& x) {
-  last_copies_ = x;
+void relay_state::on_pinned_contents(const pinned_contents& x) {
+  pinned_contents_ = x;
   if (auto cache = options_.net->resolve("./cache"))
     self_->send(caf::actor_cast<cache_actor>(cache), x);
 }
 
 /// Its room is needed for something else; whoever gets it from here finds
 /// another.
-void relay_state::on_let_go(const let_go& x) {
+void relay_state::on_drop_content(const drop_content& x) {
   auto i = contents_.find(x.content);
   if (i == contents_.end())
     return;
@@ -170,7 +170,7 @@ void relay_state::on_let_go(const let_go& x) {
                 {ec::cancelled, "nobody needs it from others any more", {}});
   if (i->second.here) { // it may be used from there
     close(x.content, i->second);
-    return i->second.held ? on_hold({x.content, true}) : void();
+    return i->second.held ? on_pin_content({x.content, true}) : void();
   }
   options_.port->stop(x.content);
   options_.port->withdraw(x.content);
@@ -374,7 +374,7 @@ void relay_state::on_lost(const content_lost& x) {
   report_soon();
 }
 
-void relay_state::on_bring(const bring& x) {
+void relay_state::on_set_sources(const set_sources& x) {
   auto i = contents_.find(x.content);
   if (i == contents_.end() || !i->second.wants)
     return;
@@ -427,8 +427,9 @@ void relay_state::on_tick() {
     alarm_.set(self_, now() + least_alone);
 }
 
-holding relay_state::holding_of(const std::string& id, const content& c) const {
-  holding out;
+content_state relay_state::content_state_of(const std::string& id,
+                                            const content& c) const {
+  content_state out;
   out.content = id;
   out.model = c.info.model;
   out.version = c.info.version;
@@ -454,12 +455,13 @@ holding relay_state::holding_of(const std::string& id, const content& c) const {
 void relay_state::report() {
   reported_ = now();
   auto& self = options_.net->self();
-  holdings x{self.name, self.incarnation,
-             self.rack, options_.port->address(),
-             {},        caf::actor_cast<caf::strong_actor_ptr>(self_->ctrl()),
-             self.host};
+  content_report x{
+    self.name, self.incarnation,
+    self.rack, options_.port->address(),
+    {},        caf::actor_cast<caf::strong_actor_ptr>(self_->ctrl()),
+    self.host};
   for (auto& [id, c] : contents_)
-    x.contents.push_back(holding_of(id, c));
+    x.contents.push_back(content_state_of(id, c));
   auto tell = [&](const std::string& node) {
     if (auto to = options_.net->resolve(node + "/chains"))
       self_->send(caf::actor_cast<chain_controller_actor>(to), x);
@@ -477,14 +479,14 @@ relay(relay_actor::stateful_pointer<relay_state> self, relay_options options) {
   return {
     [&s](const fetch& x) { return s.on_fetch(x); },
     [&s](const bundle_list& x) { s.on_bundle_list(x); },
-    [&s](const let_go& x) { s.on_let_go(x); },
+    [&s](const drop_content& x) { s.on_drop_content(x); },
     [&s](get_contents) { return s.on_get_contents(); },
-    [&s](const bring& x) { s.on_bring(x); },
-    [&s](const hold& x) { s.on_hold(x); },
-    [&s](const last_copies& x) { s.on_last_copies(x); },
+    [&s](const set_sources& x) { s.on_set_sources(x); },
+    [&s](const pin_content& x) { s.on_pin_content(x); },
+    [&s](const pinned_contents& x) { s.on_pinned_contents(x); },
     [&s](const peer_up& x) { s.on_peer_up(x); },
     [&s](const peer_down& x) { s.on_peer_down(x); },
-    [&s](report_holdings) { s.report_soon(); },
+    [&s](report_contents) { s.report_soon(); },
     [&s](const content_begun& x) { s.on_begun(x); },
     [&s](const content_found& x) { s.on_found(x); },
     [&s](const content_got& x) { s.on_got(x); },

@@ -18,11 +18,11 @@ struct relay_state {
 
   caf::result<fetched> on_fetch(const fetch& x);
   void on_bundle_list(const bundle_list& x);
-  void on_let_go(const let_go& x);
+  void on_drop_content(const drop_content& x);
   contents_here on_get_contents() const;
-  void on_bring(const bring& x);
-  void on_hold(const hold& x);
-  void on_last_copies(const last_copies& x);
+  void on_set_sources(const set_sources& x);
+  void on_pin_content(const pin_content& x);
+  void on_pinned_contents(const pinned_contents& x);
   void on_begun(const content_begun& x);
   void on_found(const content_found& x);
   void on_got(const content_got& x);
@@ -41,14 +41,14 @@ private:
     std::string token;                   ///< empty: not offered
     bool here = false;                   ///< on this host's disk
     bool lasts = false;                  ///< and put there by people
-    bool held = false;                   ///< for others, as hold says
+    bool held = false;                   ///< as in pin_content
     bool wants = false;                  ///< is being brought
     layer_range layers;                  ///< of those, or all ({0, 0})
     transfer_rank rank = transfer_rank::start;
     uint64_t pull = 0; ///< which it is, of all
     uint64_t missing = 0;
     std::vector<std::string> from;
-    std::string after; ///< as in bring
+    std::string after; ///< as in set_sources
     timestamp quiet{}; ///< since when none of it has come
     /// And nobody is there to get it from, or only who gives nothing.
     timestamp alone = far_future;
@@ -69,13 +69,13 @@ private:
   void close(const std::string& id, content& c);
   void report();
   timestamp now() const;
-  holding holding_of(const std::string& id, const content& c) const;
+  content_state content_state_of(const std::string& id, const content& c) const;
 
   relay_actor::stateful_pointer<relay_state> self_ = nullptr;
   relay_options options_;
   std::map<std::string, content> contents_;
   std::set<std::string> controllers_; ///< nodes
-  last_copies last_copies_;           ///< as it was told
+  pinned_contents pinned_contents_;   ///< as it was told
   uint64_t pulls_ = 0;                ///< that there were
   std::optional<counter> sources_lost_;
   alarm alarm_;

@@ -59,10 +59,10 @@ void store_watch_state::tell_owner() {
 
 /// To the chain controller, as a relay of a host does.
 void store_watch_state::report() {
-  holdings out;
+  content_report out;
   out.node = std::string{store_prefix} + options_.name;
   for (auto& x : models_) {
-    holding y;
+    content_state y;
     y.content = x.content;
     y.model = x.model;
     y.version = x.version;
@@ -94,7 +94,7 @@ store_watch(store_watch_actor::stateful_pointer<store_watch_state> self,
   auto& s = self->state;
   s.start(self, std::move(options));
   return {
-    [&s](report_holdings) { s.report(); },
+    [&s](report_contents) { s.report(); },
     [&s](get_store) { return s.on_get_store(); },
     [&s](tick) { s.look(); },
     [&s](const index_read& x) { s.on_read(x); },

@@ -92,6 +92,15 @@ void observer_state::on_demand(const demand_report& x) {
   publish_soon();
 }
 
+/// What nothing serves yet is looked at without delay.
+void observer_state::on_pressure(const pressure& x) {
+  if (!has_intent_ || !now_there_.models.contains(x.model))
+    return;
+  pressed_[x.model] = now();
+  loads_due_.insert(x.model);
+  alarm_.set(self_, now());
+}
+
 void observer_state::publish_soon() {
   alarm_.set(self_, published_ + options_.pause);
 }
@@ -129,7 +138,7 @@ void observer_state::renew_models() {
     if (auto* bundle = bundle_of(view, x.model, y.version))
       y.bundle = *bundle;
     auto& policy = now_there_.scopes.at(y.scope)->settings.policy;
-    y.elastic = !policy.empty() && policy != "fixed";
+    y.elastic = !policy.empty() && policy != "fixed" && x.replicas > 0;
     replace(now_there_.models, x.model, std::move(y));
   }
   std::erase_if(now_there_.models,
@@ -144,10 +153,17 @@ void observer_state::renew_loads() {
   for (auto& [model, x] : now_there_.loads)
     if (x->last_arrival >= 0us && time < begun_ + x->last_arrival + load_shown)
       loads_due_.insert(model);
+  for (auto& [model, since] : pressed_)
+    loads_due_.insert(model);
+  std::erase_if(pressed_, [&](auto& x) {
+    return time - x.second > 2 * options_.demand_period;
+  });
   std::map<std::string, model_load> fresh;
   for (auto& model : loads_due_)
-    if (now_there_.models.contains(model))
-      fresh.emplace(model, demand_->load_of(model, time));
+    if (now_there_.models.contains(model)) {
+      auto& x = fresh[model] = demand_->load_of(model, time);
+      x.pressure = pressed_.contains(model);
+    }
   loads_due_.clear();
   if (fresh.empty())
     return;
@@ -197,6 +213,7 @@ void observer_state::publish() {
   ++now_there_.number;
   now_there_.at = to_us(published_ - begun_);
   now_there_.covered = demand_->covered(published_);
+  now_there_.counted = to_us(demand_->counted(published_) - begun_);
   auto content = std::make_shared<const cluster_snapshot>(now_there_);
   self_->send(placement_, snapshot_taken{content});
   self_->send(autoscaler_, snapshot_taken{std::move(content)});
@@ -216,6 +233,7 @@ cluster_state(cluster_state_actor::stateful_pointer<observer_state> self,
     [&s](const registered& x) { s.on_registered(x); },
     [&s](const nodes_changed& x) { s.on_nodes(x); },
     [&s](const demand_report& x) { s.on_demand(x); },
+    [&s](const pressure& x) { s.on_pressure(x); },
     [&s](get_demand) { return s.on_get_demand(); },
     [&s](tick) { s.on_tick(); },
   };

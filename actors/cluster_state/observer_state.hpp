@@ -19,6 +19,7 @@ struct observer_state {
   void on_registered(const registered& x);
   void on_nodes(const nodes_changed& x);
   void on_demand(const demand_report& x);
+  void on_pressure(const pressure& x);
   demand_list on_get_demand() const;
   void on_tick();
 
@@ -39,9 +40,10 @@ private:
   registered intent_;
   bool has_intent_ = false;
   bool models_due_ = false; ///< the intent, or what bundles there are, changed
-  std::set<std::string> loads_due_; ///< models whose load has changed
-  std::set<std::string> stale_;     ///< gateways whose reports are overdue
-  cluster_snapshot now_there_;      ///< the next snapshot
+  std::set<std::string> loads_due_;          ///< models whose load has changed
+  std::map<std::string, timestamp> pressed_; ///< models: when that was sent
+  std::set<std::string> stale_; ///< gateways whose reports are overdue
+  cluster_snapshot now_there_;  ///< the next snapshot
   std::optional<demand_window> demand_;
   timestamp published_;
   alarm alarm_;

@@ -105,13 +105,13 @@ caf::result<stage_loaded> executor_state::on_load(const load_stage& x) {
   }
   auto promise = self_->make_response_promise<stage_loaded>();
   ++loads_;
-  loading_[x.instance] = {promise, x.completes, now()};
+  loading_[x.instance] = {promise, x.extends_replica, now()};
   auto& weights = x.content->weights_file;
   auto needed = chunks_of(*x.content, x.first_layer, x.last_layer);
   auto arriving = weights && !weights->has(needed);
   device_->load({x.instance, x.content, x.first_layer, x.last_layer,
                  x.max_batch, static_cast<uint32_t>(x.threads), x.share,
-                 x.trusted, x.completes, x.at_once, arriving},
+                 x.trusted, x.extends_replica, x.skip_warm_up, arriving},
                 now());
   if (arriving)
     weights->when(needed, [to = listener_, id = x.instance](auto& there) {
@@ -141,7 +141,7 @@ void executor_state::on_device_loaded(const device_loaded& x) {
   auto i = loading_.find(x.instance);
   if (i == loading_.end())
     return;
-  auto [promise, completes, begun, came] = std::move(i->second);
+  auto [promise, extends_replica, begun, came] = std::move(i->second);
   loading_.erase(i);
   if (!*x.report) {
     device_->unload(x.instance);
@@ -150,7 +150,7 @@ void executor_state::on_device_loaded(const device_loaded& x) {
     return;
   }
   auto& report = **x.report;
-  memory_[x.instance] = {report.memory.value, completes, report.confined};
+  memory_[x.instance] = {report.memory.value, extends_replica, report.confined};
   report_memory();
   promise.deliver(stage_loaded{x.instance, report.memory.value,
                                to_us(report.load), to_us(report.warm_up),
@@ -167,10 +167,10 @@ void executor_state::lose(instance_id x, const error& why) {
     return;
   log_event(log_level::warning, "executor", "instance_lost",
             {{"device", info_.id}, {"instance", x}, {"reason", why.text}});
-  auto blameless = why.code == ec::deadline_exceeded // see device_listener
-                   || why.code == ec::cancelled;
+  auto excused = why.code == ec::deadline_exceeded // see device_listener
+                 || why.code == ec::cancelled;
   self_->send(caf::actor_cast<replica_actor>(owner->second),
-              stage_lost{x, why.text, blameless});
+              stage_lost{x, why.text, excused});
   forget(x);
 }
 
@@ -233,7 +233,7 @@ uint64_t executor_state::memory_held() const {
   uint64_t n = 0;
   for (auto& [id, x] : memory_) {
     n += x.bytes;
-    if (auto shared = memory_.find(x.completes); shared != memory_.end())
+    if (auto shared = memory_.find(x.extends_replica); shared != memory_.end())
       n -= std::min(n, shared->second.bytes);
   }
   return n;

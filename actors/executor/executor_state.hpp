@@ -63,13 +63,13 @@ private:
   };
   struct load {
     caf::typed_response_promise<stage_loaded> promise;
-    instance_id completes;
+    instance_id extends_replica;
     timestamp begun;
     nanoseconds came{0}; ///< what its weights took to come
   };
   struct held {
     uint64_t bytes = 0; ///< with those of the one that it completes
-    instance_id completes = 0;
+    instance_id extends_replica = 0;
     bool confined = false; ///< it is ended when it takes too long
   };
 

@@ -61,6 +61,25 @@ void gateway_state::on_peer_down(const peer_down& x) {
   controllers_.erase(x.peer.name);
 }
 
+/// Requests wait for a model that has no replica: controllers are not to wait
+/// for the next report.
+void gateway_state::press(const served& x) {
+  if (options_.demand_period > 0us)
+    to_controllers(pressure{x.info.model});
+}
+
+template <class T>
+void gateway_state::to_controllers(const T& x) {
+  auto send = [&](const std::string& node) {
+    if (auto to = bus_->resolve(node + "/cluster_state"))
+      self_->send(caf::actor_cast<cluster_state_actor>(to), x);
+  };
+  if (bus_->self().has_role("controller"))
+    send(bus_->self().name);
+  for (auto& node : controllers_)
+    send(node);
+}
+
 void gateway_state::begin_report() {
   report_due_ = now() + options_.demand_period;
   if (std::exchange(backlogs_awaited_, 0) > 0)
@@ -72,6 +91,8 @@ void gateway_state::begin_report() {
     if (m.open > 0) {
       ++backlogs_awaited_;
       self_->send(m.router, get_backlog{});
+      if (m.waits && m.replicas.empty())
+        press(m);
     }
   if (backlogs_awaited_ == 0)
     send_report();
@@ -104,14 +125,7 @@ void gateway_state::send_report() {
   for (auto& [model, y] : demand_)
     if (y.take_change() || all)
       x.models.push_back(y.counts());
-  auto send = [&](const std::string& node) {
-    if (auto to = bus_->resolve(node + "/cluster_state"))
-      self_->send(caf::actor_cast<cluster_state_actor>(to), x);
-  };
-  if (bus_->self().has_role("controller"))
-    send(bus_->self().name);
-  for (auto& node : controllers_)
-    send(node);
+  to_controllers(x);
 }
 
 } // namespace millrace

@@ -134,7 +134,8 @@ result<size_t> gateway_state::choose(const infer& x, const session& who) const {
     auto known = time - m.latency_learned < options_.latency_valid;
     views.push_back({m.info.model, m.info.version, m.info.application,
                      m.info.aliases, m.info.accuracy,
-                     known ? m.latency : microseconds{0}, is_ready(m)});
+                     known ? m.latency : microseconds{0}, is_ready(m),
+                     m.waits && m.obstacle.empty()});
   }
   auto chosen = choose_variant(views, x);
   if (chosen)
@@ -204,6 +205,11 @@ result<void> gateway_state::admit(client_request& x,
   if (!chosen)
     return chosen.failure();
   auto& model = models_[*chosen];
+  if (model.replicas.empty() && !model.obstacle.empty()) {
+    model.demand->arrived(0, time);
+    model.demand->answered(ec::unavailable, 0us, 0us, 0us);
+    return stuck(model);
+  }
   auto bytes = bytes_of(x.request.inputs);
   if (auto room = check_room(x, from.second, bytes); !room) {
     if (room.failure().code == ec::overloaded) {
@@ -251,6 +257,8 @@ result<void> gateway_state::admit(client_request& x,
                            *rows,
                            !x.request.idempotent,
                            {}});
+  if (model.waits && model.replicas.empty() && model.open == 1)
+    press(model);
   return {};
 }
 
@@ -270,7 +278,8 @@ void gateway_state::refuse(client_request& x, const session& from,
 // -- the end of a request -----------------------------------------------------
 
 void gateway_state::finish_request(uint64_t key, request& r, infer_reply x,
-                                   timestamp time, const settled* by) {
+                                   timestamp time,
+                                   const requests_completed* by) {
   auto& model = models_[r.model];
   x.model = model.info.model;
   x.version = model.info.version;
@@ -322,7 +331,7 @@ gateway_state::~gateway_state() {
   }
 }
 
-void gateway_state::on_settled(settled& x) {
+void gateway_state::on_completed(requests_completed& x) {
   auto time = now();
   note_execution(x);
   for (auto& y : x.outcomes)
@@ -330,7 +339,7 @@ void gateway_state::on_settled(settled& x) {
 }
 
 /// Of a batch: those of its requests that are still open are of one model.
-void gateway_state::note_execution(const settled& x) {
+void gateway_state::note_execution(const requests_completed& x) {
   auto ran = static_cast<uint64_t>(
     std::count_if(x.outcomes.begin(), x.outcomes.end(),
                   [](auto& y) { return y.status == ec::ok; }));
@@ -341,7 +350,8 @@ void gateway_state::note_execution(const settled& x) {
       return models_[i->second.model].demand->executed(x.execute, ran);
 }
 
-void gateway_state::settle(outcome& x, const settled& with, timestamp time) {
+void gateway_state::settle(outcome& x, const requests_completed& with,
+                           timestamp time) {
   auto i = in_flight_.find(x.key);
   if (i == in_flight_.end()) {
     counts_->late_answers("settled_already").add();
@@ -385,7 +395,7 @@ void gateway_state::on_tick() {
     auto i = in_flight_.find(key);
     if (i == in_flight_.end())
       return;
-    self_->send(models_[i->second.model].router, unroute{key});
+    self_->send(models_[i->second.model].router, cancel_request{key});
     infer_reply x;
     x.status = ec::deadline_exceeded;
     x.error = "no replica of model '" + models_[i->second.model].info.model
@@ -403,7 +413,7 @@ void gateway_state::arm() {
 
 void gateway_state::cancel(uint64_t key, const char* why) {
   auto& r = in_flight_.at(key);
-  self_->send(models_[r.model].router, unroute{key});
+  self_->send(models_[r.model].router, cancel_request{key});
   infer_reply y;
   y.status = ec::cancelled;
   y.error = why;
@@ -447,13 +457,13 @@ gateway(gateway_actor::stateful_pointer<gateway_state> self,
   s.start(self, options, net, std::move(counts));
   return {
     [&s](client_requests& x) { s.on_requests(*x.group); },
-    [&s](settled& x) { s.on_settled(x); },
-    [&s](handed_back& x) { s.on_handed_back(x); },
+    [&s](requests_completed& x) { s.on_completed(x); },
+    [&s](requests_returned& x) { s.on_returned(x); },
     [&s](request_track& x) { s.on_track(x); },
     [&s](const backlog& x) { s.on_backlog(x); },
     [&s](const peer_up& x) { s.on_peer_up(x); },
     [&s](const peer_down& x) { s.on_peer_down(x); },
-    [&s](const way_through& x) { s.on_way(x); },
+    [&s](const model_availability& x) { s.on_model_availability(x); },
     [&s](wanted_models& x) { s.on_wanted(x); },
     [&s](const get_requests& x) { return s.on_get_requests(x); },
     [&s](const client_cancel& x) { s.on_cancel(x); },

@@ -33,9 +33,9 @@ struct gateway_state {
   void on_describe(const client_describe& x);
   void on_ready(replica_ready& x);
   void on_draining(const replica_draining& x);
-  void on_settled(settled& x);
-  void on_handed_back(handed_back& x);
-  void on_way(const way_through& x);
+  void on_completed(requests_completed& x);
+  void on_returned(requests_returned& x);
+  void on_model_availability(const model_availability& x);
   void on_wanted(wanted_models& x);
   caf::result<request_list> on_get_requests(const get_requests& x);
   void on_track(request_track& x);
@@ -62,7 +62,10 @@ private:
     std::map<ec, counter> by_status;
     size_t open = 0;                ///< requests in flight
     demand_count* demand = nullptr; ///< of its model, whatever the version
-    route next; ///< admitted, not yet on their way to the router
+    /// Requests wait while there is no replica, unless none can be started.
+    bool waits = false;
+    std::string obstacle{}; ///< why none can be; empty: it can
+    route next;             ///< admitted, not yet on their way to the router
     std::optional<histogram> queue_time, execute_time, total_time;
   };
 
@@ -101,6 +104,8 @@ private:
   timestamp now() const;
   // demand.cpp
   demand_count& demand_for(const std::string& model);
+  template <class T>
+  void to_controllers(const T& x);
   void begin_report();
   void send_report();
   bool is_for(const std::vector<std::string>& tenants,
@@ -112,7 +117,11 @@ private:
                      timestamp time);
   result<void> check_room(const client_request& x, const client& from,
                           size_t bytes) const;
-  served* model_of(const replica_ready& x);
+  served* model_of(const model_info& info, const serving_policy& policy,
+                   bool waits = false);
+  void serve_waiting(const wanted_model& x);
+  void press(const served& x);
+  static error stuck(const served& x);
   served* free_place();
   static bool is_ready(const served& x);
   bool is_waited_for(const served& x) const;
@@ -121,16 +130,16 @@ private:
   void hand_to_router(size_t model, routed x);
   void send_routes();
   void refuse(client_request& x, const session& from, const error& why);
-  void note_execution(const settled& x);
-  void settle(outcome& x, const settled& with, timestamp time);
+  void note_execution(const requests_completed& x);
+  void settle(outcome& x, const requests_completed& with, timestamp time);
   void cancel(uint64_t key, const char* why);
   /// `by`: who computed it, if anybody did.
   void finish_request(uint64_t key, request& r, infer_reply x, timestamp time,
-                      const settled* by = nullptr);
+                      const requests_completed* by = nullptr);
   static std::unique_ptr<const words> words_of(const client_request& x);
   void remember(const client_request& x, const session& from, const error& why);
   void remember(uint64_t key, const request& r, const infer_reply& x,
-                timestamp time, const settled* by);
+                timestamp time, const requests_completed* by);
   request_story story_of(uint64_t key, const request& r) const;
   std::vector<uint64_t> open_ones(const std::string& which) const;
   void forget_idle(const session& x);

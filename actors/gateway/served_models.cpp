@@ -13,6 +13,7 @@
 #include "actors/router/router.hpp"
 #include "actors/router/router_state.hpp"
 #include "runtime/log.hpp"
+#include "runtime/text.hpp"
 
 namespace millrace {
 
@@ -45,39 +46,41 @@ gateway_state::served* gateway_state::free_place() {
   return found;
 }
 
-gateway_state::served* gateway_state::model_of(const replica_ready& x) {
-  if (auto named = by_name_.find(x.info.model); named != by_name_.end())
+gateway_state::served* gateway_state::model_of(const model_info& info,
+                                               const serving_policy& policy,
+                                               bool waits) {
+  if (auto named = by_name_.find(info.model); named != by_name_.end())
     for (auto i : named->second)
-      if (models_[i].info.version == x.info.version)
+      if (models_[i].info.version == info.version)
         return &models_[i];
   auto* place = free_place();
   if (place == nullptr)
     return nullptr;
   auto& m = *place;
-  m.demand = &demand_for(x.info.model);
-  by_name_[x.info.model].push_back(static_cast<size_t>(place - models_.data()));
+  m.info = info;
+  m.demand = &demand_for(info.model);
+  by_name_[info.model].push_back(static_cast<size_t>(place - models_.data()));
   // No two routers, and no two lives of one, decide alike.
   auto& here = bus_->self();
-  auto name = router_name(x.info);
+  auto name = router_name(info);
   auto seed = random_stream{here.incarnation}.fork(here.name + "/" + name);
   m.router = self_->spawn<caf::linked>(
     router,
-    router_options{here.name, x.info.model, x.info.version,
-                   x.info.signature.batch_axis, x.policy, seed.next(),
-                   options_.spans, options_.death_notice},
+    router_options{here.name, info.model, info.version,
+                   info.signature.batch_axis, policy, seed.next(),
+                   options_.spans, options_.death_notice, waits},
     gateway_actor{self_}, counts_);
   bus_->publish(name, caf::actor_cast<caf::strong_actor_ptr>(m.router));
-  m.queue_time.emplace(counts_->request_seconds(x.info.model, phase::queue));
-  m.execute_time.emplace(
-    counts_->request_seconds(x.info.model, phase::execute));
-  m.total_time.emplace(counts_->request_seconds(x.info.model, phase::total));
+  m.queue_time.emplace(counts_->request_seconds(info.model, phase::queue));
+  m.execute_time.emplace(counts_->request_seconds(info.model, phase::execute));
+  m.total_time.emplace(counts_->request_seconds(info.model, phase::total));
   return place;
 }
 
 void gateway_state::on_ready(replica_ready& x) {
   if (!x.handle)
     return; // its node went away while this was on its way
-  auto* place = model_of(x);
+  auto* place = model_of(x.info, x.policy);
   if (place == nullptr) {
     log_event(log_level::error, "gateway", "too_many_models",
               {{"replica", x.name}, {"most", options_.max_models}});
@@ -102,9 +105,40 @@ void gateway_state::on_wanted(wanted_models& x) {
   for (auto& y : wanted_.models)
     if (auto i = demand_.find(y.model); i != demand_.end())
       i->second.set_slo(y.slo);
+  for (auto& m : models_) {
+    m.waits = false;
+    m.obstacle.clear();
+  }
+  for (auto& y : wanted_.models)
+    if (y.waits && y.version != 0)
+      serve_waiting(y);
   for (auto& m : models_)
     if (m.replicas.empty())
       end_what_nobody_waits_for(m.info.model);
+}
+
+/// A model that may have no replica: requests for it wait in its router.
+void gateway_state::serve_waiting(const wanted_model& x) {
+  auto* m = model_of(x.info, x.policy, true);
+  if (m == nullptr)
+    return; // on_ready logs it
+  m->waits = true;
+  m->ended = false;
+  m->obstacle = x.stuck ? x.note : std::string{};
+  if (!m->replicas.empty())
+    return;
+  m->info = x.info;
+  m->tenants = x.tenants;
+  m->policy = x.policy;
+  if (x.stuck && m->open > 0)
+    self_->send(m->router, drain_queue{}); // what it hands back is refused
+}
+
+error gateway_state::stuck(const served& x) {
+  return {ec::unavailable,
+          "no replica of model " + shown(x.info.model)
+            + " can be started: " + x.obstacle,
+          microseconds{100'000}};
 }
 
 /// Whether it can answer: a model in parts does not before all are there.
@@ -134,7 +168,7 @@ void gateway_state::end_what_nobody_waits_for(const std::string& model) {
     if (m.info.model == model && m.replicas.empty() && !m.ended
         && !is_waited_for(m)) {
       m.ended = true;
-      self_->send(m.router, retire{});
+      self_->send(m.router, drain_queue{});
     }
 }
 
@@ -151,7 +185,7 @@ void gateway_state::on_draining(const replica_draining& x) {
     }
   }
   self_->send(caf::actor_cast<replica_actor>(x.handle),
-              released{bus_->self().name});
+              router_released{bus_->self().name});
 }
 
 void gateway_state::on_down(const caf::down_msg& x) {
@@ -162,7 +196,7 @@ void gateway_state::on_down(const caf::down_msg& x) {
   }
 }
 
-void gateway_state::on_way(const way_through& x) {
+void gateway_state::on_model_availability(const model_availability& x) {
   for (auto& m : models_)
     if (m.router == self_->current_sender()) {
       m.through = x.open;
@@ -178,7 +212,7 @@ void gateway_state::on_describe(const client_describe& x) {
   bus_->answer(x.from, x.tag, std::move(y));
 }
 
-void gateway_state::on_handed_back(handed_back& x) {
+void gateway_state::on_returned(requests_returned& x) {
   auto time = now();
   for (auto& y : x.requests) {
     auto i = in_flight_.find(y.key);
@@ -198,6 +232,8 @@ void gateway_state::on_handed_back(handed_back& x) {
 /// asked.
 result<void> gateway_state::pass_on(routed& x, request& r) {
   auto& before = models_[r.model];
+  if (!before.ended && before.replicas.empty() && !before.obstacle.empty())
+    return stuck(before);
   if (!before.ended) { // it has come back meanwhile
     hand_to_router(r.model, std::move(x));
     return {};

@@ -81,7 +81,7 @@ request_story gateway_state::story_of(uint64_t key, const request& r) const {
 
 void gateway_state::remember(uint64_t key, const request& r,
                              const infer_reply& x, timestamp time,
-                             const settled* by) {
+                             const requests_completed* by) {
   if (options_.spans->on())
     options_.spans->add("gateway", "", x.model, r.arrived, time, key, 0,
                         std::string{to_string(x.status)}

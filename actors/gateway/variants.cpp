@@ -56,7 +56,7 @@ bool fits(const variant_view& x, const infer& wanted) {
 
 result<size_t> by_application(const std::vector<variant_view>& xs,
                               const infer& wanted) {
-  std::optional<size_t> best;
+  std::optional<size_t> best, loadable;
   bool known = false, would_do = false;
   for (size_t i = 0; i < xs.size(); ++i) {
     if (xs[i].application != wanted.application)
@@ -67,7 +67,11 @@ result<size_t> by_application(const std::vector<variant_view>& xs,
     would_do = true;
     if (xs[i].ready && (!best || xs[i].latency < xs[*best].latency))
       best = i;
+    if (xs[i].waits && (!loadable || xs[i].latency < xs[*loadable].latency))
+      loadable = i;
   }
+  if (!best)
+    best = loadable;
   if (best)
     return *best;
   auto name = "application " + shown(wanted.application);

@@ -18,6 +18,7 @@ struct variant_view {
   std::optional<double> accuracy;
   microseconds latency{0}; ///< moving average; 0: not known yet
   bool ready = false;      ///< its replicas can answer
+  bool waits = false;      ///< a replica is started when a request comes
 };
 
 /// Which of the served models answers a request: the one it names, in the

@@ -37,7 +37,7 @@ event_list inspector_state::on_get_events(const get_events& x) const {
   return {remembered_events().last(x.last)};
 }
 
-done inspector_state::on_set_log(const set_log& x) {
+ack inspector_state::on_set_log(const set_log& x) {
   set_log_level(x.level);
   return {};
 }
@@ -47,7 +47,7 @@ examination inspector_state::on_examine() const {
           options_.examine ? options_.examine() : std::vector<finding>{}};
 }
 
-done inspector_state::on_record(const record_spans& x) {
+ack inspector_state::on_record(const record_spans& x) {
   options_.spans->start(std::min(x.most, spans_most));
   record_until_ = self_->clock().now()
                   + std::clamp(x.longest, microseconds{0}, record_longest);

@@ -14,9 +14,9 @@ struct inspector_state {
 
   clock_reading on_get_clock() const;
   event_list on_get_events(const get_events& x) const;
-  done on_set_log(const set_log& x);
+  ack on_set_log(const set_log& x);
   examination on_examine() const;
-  done on_record(const record_spans& x);
+  ack on_record(const record_spans& x);
   span_list on_get_spans(const get_spans& x) const;
   void on_tick();
 

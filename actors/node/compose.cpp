@@ -29,27 +29,27 @@ constexpr uint64_t starts_of_actor = 1'000'000;
 class composer {
 public:
   composer(const cluster_config& config, const std::string& name,
-           node_ground ground)
+           node_environment environment)
     : config_(config),
       mine_(config.nodes.at(name)),
-      ground_(std::move(ground)) {}
+      environment_(std::move(environment)) {}
 
   supervisor_options run() {
-    out_.net = ground_.net;
-    out_.counts = ground_.counts;
-    out_.state = ground_.state;
-    out_.spans = ground_.spans;
+    out_.net = environment_.net;
+    out_.counts = environment_.counts;
+    out_.state = environment_.state;
+    out_.spans = environment_.spans;
     out_.worker = has(node_role::worker);
     out_.drain_timeout = mine_.drain_timeout;
-    out_.ended = ground_.ended;
+    out_.ended = environment_.ended;
     add("monitor", "",
-        [probes = probes(), counts = ground_.counts,
+        [probes = probes(), counts = environment_.counts,
          period = config_.monitor.period](supervisor_actor::pointer self) {
           return self->spawn(monitor, probes, counts, period);
         });
     add("inspector", "",
-        [options = inspector_options{ground_.spans, ground_.examine,
-                                     ground_.wall_clock}](
+        [options = inspector_options{environment_.spans, environment_.examine,
+                                     environment_.wall_clock}](
           supervisor_actor::pointer self) {
           return self->spawn(inspector, options);
         });
@@ -65,7 +65,7 @@ public:
 private:
   /// What its monitor asks.
   monitor_probes probes() const {
-    monitor_probes out{ground_.probe, ground_.gpus, {}};
+    monitor_probes out{environment_.probe, environment_.gpus, {}};
     for (auto& d : mine_.devices)
       if (d.type == device_type::cuda)
         out.gpu_of[d.id] = d.cuda.gpu;
@@ -86,25 +86,26 @@ private:
   }
 
   void add_worker() {
-    if (ground_.bulk)
+    if (environment_.bulk)
       add("relay", "",
-          [options = relay_options{ground_.net, ground_.bulk, ground_.memory,
-                                   ground_.draw_token, ground_.counts}](
+          [options = relay_options{environment_.net, environment_.bulk,
+                                   environment_.memory, environment_.draw_token,
+                                   environment_.counts}](
             supervisor_actor::pointer self) {
             return self->spawn(relay, options);
           });
-    auto find_relay = [net = ground_.net] {
+    auto find_relay = [net = environment_.net] {
       auto x = net->resolve("./relay");
       return x ? caf::actor_cast<relay_actor>(x) : relay_actor{};
     };
-    auto keeper =
-      ground_.keep_bundles && mine_.cache.disk.value > 0
-        ? ground_.keep_bundles(mine_.data + "/bundles", ground_.memory)
-        : nullptr;
+    auto keeper = environment_.keep_bundles && mine_.cache.disk.value > 0
+                    ? environment_.keep_bundles(mine_.data + "/bundles",
+                                                environment_.memory)
+                    : nullptr;
     // What it does for one cache the next has done already.
     add("cache", "",
-        [reader = ground_.read_bundles(), how = mine_.cache, keeper,
-         probe = ground_.probe, counts = ground_.counts,
+        [reader = environment_.read_bundles(), how = mine_.cache, keeper,
+         probe = environment_.probe, counts = environment_.counts,
          find_relay](supervisor_actor::pointer self) {
           cache_options x;
           x.counts = counts;
@@ -120,12 +121,12 @@ private:
         });
     for (auto& d : mine_.devices) {
       out_.devices.push_back(describe(d));
-      device_factory make = [d, make = ground_.make_device](
+      device_factory make = [d, make = environment_.make_device](
                               device_listener& to) { return make(d, to); };
       add("executor/" + d.id, "",
-          [info = out_.devices.back(), make, host = ground_.host,
-           counts = ground_.counts,
-           spans = ground_.spans](supervisor_actor::pointer self) {
+          [info = out_.devices.back(), make, host = environment_.host,
+           counts = environment_.counts,
+           spans = environment_.spans](supervisor_actor::pointer self) {
             return self->spawn(executor, info, make, supervisor_actor{self},
                                host, counts, spans);
           });
@@ -147,7 +148,7 @@ private:
     // Of the node's starts the later is obeyed, and in it of the actor's.
     // Should the disk be lost that counts the former, the others see to it (see
     // refused).
-    settings.epoch = ground_.net->self().incarnation * starts_of_actor;
+    settings.epoch = environment_.net->self().incarnation * starts_of_actor;
     settings.settle = 2 * config_.link.timeout;
     for (auto& [name, x] : config_.nodes)
       if (!x.devices.empty())
@@ -173,22 +174,22 @@ private:
                    made->placement, made->autoscaler);
         });
     add("chains", "",
-        [options = chain_options{ground_.net, config_.bulk.patience,
-                                 config_.bulk.topology, ground_.counts}](
+        [options = chain_options{environment_.net, config_.bulk.patience,
+                                 config_.bulk.topology, environment_.counts}](
           supervisor_actor::pointer self) {
           return self->spawn(chain_controller, options);
         });
-    if (ground_.open_store)
+    if (environment_.open_store)
       for (auto& [name, x] : config_.object_stores)
         add_store_watch(name, x);
     add("profiler", "",
-        [net = ground_.net, facts = ground_.facts,
-         aside = ground_.aside](supervisor_actor::pointer self) {
+        [net = environment_.net, facts = environment_.facts,
+         aside = environment_.aside](supervisor_actor::pointer self) {
           return self->spawn(profiler,
                              profiler_options{net, facts, 5s, {}, aside});
         });
     add("registry", "controller",
-        [made, facts = ground_.facts,
+        [made, facts = environment_.facts,
          wanted = registered{config_.models, config_.scopes}](
           supervisor_actor::pointer self) {
           return self->spawn(registry, facts, made->cluster_state,
@@ -198,8 +199,8 @@ private:
 
   void add_store_watch(const std::string& name, const object_store_config& x) {
     add("stores/" + name, "",
-        [name, x, net = ground_.net,
-         open = ground_.open_store](supervisor_actor::pointer self) {
+        [name, x, net = environment_.net,
+         open = environment_.open_store](supervisor_actor::pointer self) {
           auto store = open(x);
           MILLRACE_ASSERT(store); // for the config was checked
           return self->spawn(
@@ -219,20 +220,20 @@ private:
         settings.tenants.push_back(x.tenant);
     }
     settings.max_models = config_.gateway.max_models;
-    settings.spans = ground_.spans;
+    settings.spans = environment_.spans;
     // They give it up within a beat of each other, and look now and then.
     settings.death_notice = config_.link.beat * 5 / 2;
     settings.demand_period = config_.demand.period;
     add("gateway", "",
-        [settings, net = ground_.net,
-         counts = ground_.counts](supervisor_actor::pointer self) {
+        [settings, net = environment_.net,
+         counts = environment_.counts](supervisor_actor::pointer self) {
           return self->spawn(gateway, settings, net, counts);
         });
   }
 
   const cluster_config& config_;
   const node_config& mine_;
-  node_ground ground_;
+  node_environment environment_;
   supervisor_options out_;
 };
 
@@ -251,8 +252,9 @@ device_info describe(const device_config& x) {
 }
 
 supervisor_options compose_node(const cluster_config& config,
-                                const std::string& name, node_ground ground) {
-  return composer{config, name, std::move(ground)}.run();
+                                const std::string& name,
+                                node_environment environment) {
+  return composer{config, name, std::move(environment)}.run();
 }
 
 } // namespace millrace

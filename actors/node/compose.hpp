@@ -14,9 +14,9 @@ namespace millrace {
 using device_maker = std::function<result<std::unique_ptr<device>>(
   const device_config&, device_listener&)>;
 
-/// What a node's actors stand on. The real world and the simulated one put
+/// The environment of a node's actors. The real world and the simulated one put
 /// different things here, and that is all the difference between them.
-struct node_ground {
+struct node_environment {
   bus* net = nullptr;
   caf::execution_unit* host = nullptr; ///< runs what devices complete; or null
   std::shared_ptr<metrics> counts;
@@ -47,8 +47,9 @@ struct node_ground {
 /// What a device's config says of it to others.
 device_info describe(const device_config& x);
 
-/// The actors of a node of a cluster, by its roles, on that ground.
+/// The actors of a node of a cluster, by its roles, in that environment.
 supervisor_options compose_node(const cluster_config& config,
-                                const std::string& name, node_ground ground);
+                                const std::string& name,
+                                node_environment environment);
 
 } // namespace millrace

@@ -15,7 +15,7 @@ gpu_place place_of(const cuda_config& x) {
 }
 
 result<device_maker> make_devices_of(const cluster_config& config) {
-  emulated_ground times;
+  emulated_environment times;
   times.random = random_stream{entropy()};
   if (!config.profiles.empty()) {
     auto book = read_book(config.profiles);

@@ -296,7 +296,7 @@ private:
              ? std::string{"somebody"}
              : who.name + " (" + std::string{to_string(who.role)} + ")")
         + " " + what;
-      if (kind == zeromq::guard::notable::order)
+      if (kind == zeromq::authenticator::notable::order)
         audit_->keep(std::move(line));
       else
         audit_->sample(std::move(line));
@@ -310,7 +310,7 @@ private:
                            config_.gateway.max_unread_bytes.value};
     settings.link = {config_.link.beat, config_.link.timeout,
                      config_.link.max_nodes};
-    settings.on_refused = [this](const refused& x) {
+    settings.on_hello_rejected = [this](const hello_rejected& x) {
       std::lock_guard guard{mutex_};
       refusal_ = x;
       ended_cv_.notify_all();
@@ -368,45 +368,47 @@ private:
   }
 
   result<void> start_actors() {
-    node_ground ground;
-    ground.net = bus_.get();
-    ground.host = &bus_->host();
-    ground.counts = counts_;
-    ground.state = health_;
-    ground.facts = facts_;
-    ground.memory = memory_shared_on(bus_->self().host);
-    ground.read_bundles = [directory = mine().models, memory = ground.memory] {
+    node_environment environment;
+    environment.net = bus_.get();
+    environment.host = &bus_->host();
+    environment.counts = counts_;
+    environment.state = health_;
+    environment.facts = facts_;
+    environment.memory = memory_shared_on(bus_->self().host);
+    environment.read_bundles = [directory = mine().models,
+                                memory = environment.memory] {
       return std::shared_ptr<bundle_reader>{read_directory(directory, memory)};
     };
-    ground.bulk = bulk_;
-    ground.draw_token = [] { return random_secret(); };
+    environment.bulk = bulk_;
+    environment.draw_token = [] { return random_secret(); };
     auto make = make_devices_of(config_);
     if (!make)
       return make.failure();
-    ground.make_device = std::move(*make);
-    ground.probe = read_host;
-    ground.gpus = [this](auto tell) {
+    environment.make_device = std::move(*make);
+    environment.probe = read_host;
+    environment.gpus = [this](auto tell) {
       std::lock_guard guard{mutex_};
       if (!gpus_)
         gpus_.emplace("gpus");
       gpus_->post([tell = std::move(tell)] { tell(read_gpus()); });
     };
-    ground.aside = [this](std::function<void()> job) {
+    environment.aside = [this](std::function<void()> job) {
       std::lock_guard guard{mutex_};
       if (!aside_)
         aside_.emplace("aside", thread_priority::least);
       aside_->post(std::move(job));
     };
-    ground.examine = [this] { return examine_node(); };
-    ground.wall_clock = wall_clock;
-    ground.ended = [this] {
+    environment.examine = [this] { return examine_node(); };
+    environment.wall_clock = wall_clock;
+    environment.ended = [this] {
       std::lock_guard guard{mutex_};
       ended_ = true;
       ended_cv_.notify_all();
     };
     log_event(log_level::info, "node", "started", {{"node", name_}});
-    supervisor_ = system_->spawn(
-      millrace::supervisor, compose_node(config_, name_, std::move(ground)));
+    supervisor_ =
+      system_->spawn(millrace::supervisor,
+                     compose_node(config_, name_, std::move(environment)));
     bus_->publish("supervisor",
                   caf::actor_cast<caf::strong_actor_ptr>(supervisor_));
     bus_->start();
@@ -436,7 +438,7 @@ private:
   }
 
   /// Nobody will listen to this start; the next one can be the later.
-  result<void> replaced(const refused& x) {
+  result<void> replaced(const hello_rejected& x) {
     auto text = "node " + name_ + ": the cluster knows start "
                 + std::to_string(x.known) + " of it, this is "
                 + std::to_string(x.incarnation);
@@ -475,7 +477,7 @@ private:
   std::mutex mutex_;
   std::condition_variable ended_cv_;
   bool ended_ = false;
-  std::optional<refused> refusal_;
+  std::optional<hello_rejected> refusal_;
 };
 
 } // namespace

@@ -140,7 +140,7 @@ void supervisor_state::restart_due() {
       if (x.spec.name == "placement" || x.spec.name == "profiler")
         ask_for_inventories();
       if (x.spec.name == "chains")
-        ask_for_holdings();
+        request_content_reports();
     }
 }
 
@@ -150,17 +150,17 @@ void supervisor_state::ask_for_inventories() {
       self_->send(caf::actor_cast<supervisor_actor>(to), report_inventory{});
 }
 
-void supervisor_state::ask_for_holdings() {
+void supervisor_state::request_content_reports() {
   auto ask = [&](const std::string& node) {
     if (auto to = options_.net->resolve(node + "/relay"))
-      self_->send(caf::actor_cast<relay_actor>(to), report_holdings{});
+      self_->send(caf::actor_cast<relay_actor>(to), report_contents{});
   };
   ask(options_.net->self().name);
   for (auto& [node, peer] : peers_)
     ask(node);
   for (auto& [store, models] : stored_)
     if (auto to = options_.net->resolve("./stores/" + store))
-      self_->send(caf::actor_cast<store_watch_actor>(to), report_holdings{});
+      self_->send(caf::actor_cast<store_watch_actor>(to), report_contents{});
 }
 
 void supervisor_state::fail(std::string reason) {
@@ -226,8 +226,8 @@ void supervisor_state::on_deploy(const deploy& x) {
                           device->lanes,
                           0,
                           options_.spans};
-  if (auto i = replicas_.find(x.what.completes); i != replicas_.end())
-    options.completes = i->second.handle.id();
+  if (auto i = replicas_.find(x.what.extends_replica); i != replicas_.end())
+    options.extends_replica = i->second.handle.id();
   auto handle = self_->spawn(replica, std::move(options), options_.net);
   self_->monitor(handle);
   options_.net->publish("replica/" + x.what.replica,
@@ -377,7 +377,7 @@ void supervisor_state::arm() {
   alarm_.set(self_, due);
 }
 
-done supervisor_state::on_drain() {
+ack supervisor_state::on_drain() {
   if (state_ == node_condition::draining)
     return {};
   log_event(log_level::info, "supervisor", "draining");

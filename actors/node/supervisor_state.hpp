@@ -23,7 +23,7 @@ struct supervisor_state {
   void on_peer_down(const peer_down& x);
   member_list on_get_members() const;
   node_status on_get_status() const;
-  done on_drain();
+  ack on_drain();
   void on_tick();
 
   void on_bundles(bundle_list& x);
@@ -62,7 +62,7 @@ private:
   caf::actor find_child(const std::string& child_name) const;
   bool obey(uint64_t epoch, uint64_t sequence);
   void ask_for_inventories();
-  void ask_for_holdings();
+  void request_content_reports();
   void publish();
   void tell_monitor();
   inventory make_inventory() const;

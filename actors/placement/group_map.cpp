@@ -12,7 +12,8 @@ bool fits(const replica_group& x, const std::string& node,
          && std::count(x.avoid.begin(), x.avoid.end(), node) == 0;
 }
 
-void group_map::add(const wanted_groups& x, const std::vector<placed>& there) {
+void group_map::add(const wanted_groups& x,
+                    const std::vector<placed_replica>& there) {
   lay_out(x);
   for (auto& r : there)
     sort_in(r, *x.model);
@@ -55,7 +56,7 @@ bool group_map::any_group(const std::string& model, F f) {
   return false;
 }
 
-void group_map::sort_in(const placed& r, const model_state& model) {
+void group_map::sort_in(const placed_replica& r, const model_state& model) {
   auto& its = r.status->what.group.id;
   auto& name = model.settings.model;
   auto known = any_group(name, [&](auto& g, auto&) { return g.id == its; });
@@ -69,16 +70,16 @@ void group_map::sort_in(const placed& r, const model_state& model) {
     wrong[name].push_back(r);
 }
 
-bool group_map::is_as_wanted(const placed& r, const replica_group& g,
+bool group_map::is_as_wanted(const placed_replica& r, const replica_group& g,
                              const model_state& model) const {
   auto& is = r.status->what;
   auto& x = model.settings;
-  auto place = places_.of(r);
+  auto place = capacity_.of(r);
   return is.layers == g.layers && is.version == g.version && is.share == g.share
          && is.threads == g.threads && is.trusted == x.trusted
          && is.tenants == x.tenants && is.policy == x.policy
-         && (place == places_.size()
-             || fits(g, *r.node, *places_[place].device));
+         && (place == capacity_.size()
+             || fits(g, *r.node, *capacity_[place].device));
 }
 
 } // namespace millrace

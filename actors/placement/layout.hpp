@@ -6,20 +6,20 @@
 #include <map>
 #include <vector>
 
-#include "actors/placement/places.hpp"
+#include "actors/placement/device_capacity.hpp"
 
 namespace millrace {
 
-inline bool is_ready(const placed& r) {
+inline bool is_ready(const placed_replica& r) {
   return r.status->state == replica_condition::ready;
 }
 
-inline uint64_t count_ready(const std::vector<placed>& xs) {
+inline uint64_t count_ready(const std::vector<placed_replica>& xs) {
   return static_cast<uint64_t>(std::count_if(xs.begin(), xs.end(), is_ready));
 }
 
 /// What a replica is to be.
-struct wish {
+struct replica_spec {
   const model_state* model;
   const replica_group* group;
 
@@ -32,12 +32,12 @@ struct wish {
 /// there are of each. A model may have several layouts side by side.
 struct layout {
   const model_state* model;
-  std::vector<const replica_group*> parts; ///< of one cut, by stage
-  std::vector<std::vector<placed>> there;  ///< replicas of each part
+  std::vector<const replica_group*> parts;        ///< of one cut, by stage
+  std::vector<std::vector<placed_replica>> there; ///< replicas of each part
   /// The group whose replicas take the place of the parts; null: none.
   const replica_group* whole = nullptr;
-  std::vector<placed> wholes{}; ///< replicas of that
-  bool all_ready = false;       ///< as many copies as are wanted
+  std::vector<placed_replica> wholes{}; ///< replicas of that
+  bool all_ready = false;               ///< as many copies as are wanted
 
   /// The copies that are wanted.
   uint64_t copies() const {
@@ -57,23 +57,24 @@ struct layout {
 
   /// The whole replica that is to take the place of a part; null when there is
   /// none.
-  const placed* completing(const placed& part) const {
+  const placed_replica* completing(const placed_replica& part) const {
     auto i = std::find_if(wholes.begin(), wholes.end(), [&](auto& r) {
-      return r.status->what.completes == part.status->what.replica;
+      return r.status->what.extends_replica == part.status->what.replica;
     });
     return i == wholes.end() ? nullptr : &*i;
   }
 
   /// One on a device; null when there is none.
-  const placed* whole_on(const places& all, size_t place) const {
+  const placed_replica* whole_on(const device_capacity& all,
+                                 size_t place) const {
     auto i = std::find_if(wholes.begin(), wholes.end(),
                           [&](auto& r) { return all.of(r) == place; });
     return i == wholes.end() ? nullptr : &*i;
   }
 
   /// Whole replicas beyond the copies that are wanted.
-  std::vector<placed> spare() const {
-    std::vector<placed> out;
+  std::vector<placed_replica> spare() const {
+    std::vector<placed_replica> out;
     auto needed = copies();
     for (auto& r : wholes)
       if (is_ready(r) && needed > 0)

@@ -19,7 +19,7 @@ constexpr auto commit_delay = 20ms;
 constexpr auto past_shown = 1min;
 
 std::pair<std::string, bool> troubles_of(const assignment& x) {
-  return {x.model, !x.completes.empty()};
+  return {x.model, !x.extends_replica.empty()};
 }
 
 } // namespace
@@ -129,7 +129,7 @@ void placement_state::on_inventory(inventory& x) {
     auto had_failed = (before != known.replicas.end()
                        && before->state == replica_condition::failed)
                       || starts_.has_failed(r.what.replica);
-    if (r.state == replica_condition::failed && !had_failed && !r.blameless)
+    if (r.state == replica_condition::failed && !had_failed && !r.excused)
       note_failure(r);
   }
   known = std::move(x.state);
@@ -334,12 +334,23 @@ void placement_state::on_decided(const decided_plan& x) {
     commit_soon();
 }
 
+/// Whether a model has a replica that serves or starts.
+bool placement_state::is_on_its_way(const std::string& model) const {
+  for (auto& [name, node] : view_.nodes)
+    for (auto& r : node.replicas)
+      if (r.what.model == model && is_there(r))
+        return true;
+  return false;
+}
+
 void placement_state::carry_out(const placement_plan& plan) {
   notes_ = plan.notes;
+  std::set<std::string> kept_back; // by a quarantine
   for (auto& x : plan.deploy) {
     auto t = troubles_.find(troubles_of(x));
     if (t != troubles_.end() && t->second.rules.again() > now()) {
       notes_[x.model] = t->second.note();
+      kept_back.insert(x.model);
       continue;
     }
     if (auto node = view_.nodes.find(x.node); node != view_.nodes.end())
@@ -347,9 +358,12 @@ void placement_state::carry_out(const placement_plan& plan) {
                  {x, replica_condition::starting, {}, 0, {}, {}, {}});
   }
   auto serve = plan.serve;
-  for (auto& x : serve)
+  for (auto& x : serve) {
     if (auto why = notes_.find(x.model); why != notes_.end())
       x.note = why->second;
+    x.stuck = plan.stuck.contains(x.model)
+              || (kept_back.contains(x.model) && !is_on_its_way(x.model));
+  }
   tell_gateways(serve);
   for (auto& x : plan.evict) {
     auto node = view_.nodes.find(x.node);

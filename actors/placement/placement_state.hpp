@@ -70,6 +70,7 @@ private:
   std::set<std::string> missing() const;
   void commit();
   size_t replicas() const;
+  bool is_on_its_way(const std::string& model) const;
   void carry_out(const placement_plan& plan);
   void note_failure(const replica_status& x);
   void tell_gateways(const std::vector<wanted_model>& models);

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <set>
 
+#include "actors/placement/availability.hpp"
 #include "actors/placement/group_map.hpp"
 #include "actors/policies/scale/configured_groups.hpp"
 #include "runtime/text.hpp"
@@ -29,12 +30,12 @@ public:
   planner(const cluster_view& view, const std::vector<wanted_groups>& wanted)
     : view_(view),
       wanted_(wanted),
-      places_(view, completed_among(wanted)),
+      capacity_(view, completed_among(wanted)),
       numbers_(view.numbers) {
     for (auto& [name, node] : view.nodes)
       for (auto& r : node.replicas) {
         numbers_.add(r.what.replica);
-        numbers_.add(r.what.completes); // which another would be taken for
+        numbers_.add(r.what.extends_replica); // its name stays taken
         if (is_there(r) && !node.draining)
           there_[r.what.model].push_back({&name, &r});
       }
@@ -63,27 +64,12 @@ public:
   }
 
 private:
-  std::string why_nowhere(const model_settings& x) const {
-    auto workers = false;
-    std::map<uint64_t, std::string>
-      there; // versions, with what they are called
-    for (auto& [name, node] : view_.nodes) {
-      workers |= !node.devices.empty();
-      for (auto* some : {&node.models, &node.kept})
-        for (auto& m : *some)
-          if (m.model == x.model && there[m.version].empty())
-            there[m.version] = joined(m.aliases, ", ", std::identity{});
-    }
-    if (!workers)
-      return "no worker is there";
-    if (there.empty())
-      return "no node has a bundle of it";
-    return "no node has a bundle of version '"
-           + (x.version.empty() ? "default" : x.version) + "'; there is "
-           + joined(there, ", ", [](auto& v) {
-               return std::to_string(v.first)
-                      + (v.second.empty() ? "" : " (" + v.second + ")");
-             });
+  /// No replica of a model can be started.
+  void note_stuck(const std::string& model) {
+    auto is_its = [&](auto& x) { return x.model == model; };
+    if (there_[model].empty()
+        && std::none_of(plan_.deploy.begin(), plan_.deploy.end(), is_its))
+      plan_.stuck.insert(model);
   }
 
   /// Finds out what there is of a model.
@@ -94,19 +80,15 @@ private:
                               [](auto& g) { return g.count > 0; });
     if (counts || model.elastic
         || (x.groups.empty() && model.settings.replicas > 0))
-      plan_.serve.push_back({name,
-                             model.version,
-                             model.bundle.application,
-                             model.settings.tenants,
-                             {},
-                             model.settings.slo});
+      plan_.serve.push_back(announcement_of(model));
     if (!x.refused.empty())
       plan_.notes[name] = x.refused;
     if (x.groups.empty() || !x.refused.empty())
       return;
-    if (model.version == 0 && counts) {
+    if (model.version == 0 && (counts || model.elastic)) {
+      note_stuck(name);
       plan_.notes[name] =
-        why_nowhere(model.settings)
+        why_nowhere(view_, model.settings)
         + (there_[name].empty() ? ""
                                 : "; what serves of it stays, but is not"
                                   " replaced when it is lost");
@@ -160,17 +142,17 @@ private:
   /// copies that are wanted. Returns the parts that wait for one.
   std::set<const replica_status*> complete_parts(const layout& all) {
     std::set<const replica_status*> waiting;
-    std::multiset<size_t> loading; // places
-    std::vector<placed> others;    // where their device has one already
-    auto open = false;             // or will have, once a part is ready there
-    wish whole{all.model, all.whole};
+    std::multiset<size_t> loading;      // places
+    std::vector<placed_replica> others; // where their device has one already
+    auto open = false; // or will have, once a part is ready there
+    replica_spec whole{all.model, all.whole};
     for (auto i : by_layers(all))
       for (auto& r : all.there[i]) {
-        auto at = places_.of(r);
+        auto at = capacity_.of(r);
         if (auto* its = all.completing(r)) {
           if (!is_ready(*its))
             waiting.insert(r.status);
-        } else if (loading.contains(at) || all.whole_on(places_, at)) {
+        } else if (loading.contains(at) || all.whole_on(capacity_, at)) {
           others.push_back(r);
         } else if (all.wholes.size() + loading.size() >= all.most_wholes()) {
           continue; // some came back with their node: it needs no other
@@ -183,11 +165,11 @@ private:
         }
       }
     for (auto& r : others) {
-      auto at = places_.of(r);
+      auto at = capacity_.of(r);
       auto few = all.wholes.size() + loading.size() < all.copies();
       if (few && !open && is_ready(r) && load_whole(whole, r))
         loading.insert(at);
-      auto* its = all.whole_on(places_, at);
+      auto* its = all.whole_on(capacity_, at);
       if (loading.contains(at) || !is_ready(*its) || (few && !is_ready(r)))
         waiting.insert(r.status);
     }
@@ -205,13 +187,13 @@ private:
   }
 
   /// Loads it beside a part, where there is room. Returns whether there was.
-  bool load_whole(const wish& whole, const placed& part) {
-    auto at = places_.of(part);
-    if (at == places_.size())
+  bool load_whole(const replica_spec& whole, const placed_replica& part) {
+    auto at = capacity_.of(part);
+    if (at == capacity_.size())
       return false;
-    auto& p = places_[at];
+    auto& p = capacity_[at];
     auto more =
-      footprint_of(whole, p).beside(places_.of(*p.node, *part.status));
+      footprint_of(whole, p).beside(capacity_.of(*p.node, *part.status));
     if (!p.has_room(p.held, more.bytes)) {
       plan_.notes[whole.group->model] =
         "no room for whole replicas where its parts are";
@@ -238,7 +220,7 @@ private:
 
   /// Where several replicas stand or fall with one node: one more elsewhere,
   /// and once that is ready a plan finds a surplus here.
-  void spread(const wish& what, const std::vector<placed>& xs) {
+  void spread(const replica_spec& what, const std::vector<placed_replica>& xs) {
     auto crowded =
       xs.size() > 1 && std::all_of(xs.begin(), xs.end(), [&](auto& r) {
         return *r.node == *xs.front().node;
@@ -248,17 +230,17 @@ private:
   }
 
   /// Whether enough serve without it.
-  static bool may_go(const placed& r, const std::vector<placed>& all,
-                     uint64_t count) {
+  static bool may_go(const placed_replica& r,
+                     const std::vector<placed_replica>& all, uint64_t count) {
     return !is_ready(r) || count_ready(all) > count;
   }
 
   /// One: of the node that has most of them, the newest.
-  static placed& surplus_of(std::vector<placed>& xs) {
+  static placed_replica& surplus_of(std::vector<placed_replica>& xs) {
     std::map<std::string, size_t> on;
     for (auto& r : xs)
       ++on[*r.node];
-    auto rank = [&](const placed& r) {
+    auto rank = [&](const placed_replica& r) {
       return std::pair{on[*r.node], number_of(r.status->what.replica)};
     };
     return *std::max_element(xs.begin(), xs.end(), [&](auto& a, auto& b) {
@@ -266,19 +248,19 @@ private:
     });
   }
 
-  static placed take_surplus(std::vector<placed>& xs) {
+  static placed_replica take_surplus(std::vector<placed_replica>& xs) {
     auto& last = surplus_of(xs);
     auto out = std::exchange(last, xs.back());
     xs.pop_back();
     return out;
   }
 
-  void evict(const placed& r) {
+  void evict(const placed_replica& r) {
     plan_.evict.push_back({*r.node, r.status->what.replica});
   }
 
-  void deploy(const wish& what, const place& to,
-              const std::string& completes = {}) {
+  void deploy(const replica_spec& what, const place& to,
+              const std::string& extends_replica = {}) {
     auto& x = what.settings();
     auto& g = *what.group;
     auto* its = bundle_for(view_, *to.node, g.model, g.version);
@@ -293,18 +275,18 @@ private:
                             x.trusted,
                             x.tenants,
                             x.policy,
-                            completes,
+                            extends_replica,
                             its == nullptr ? "" : its->content,
                             its == nullptr ? 0 : bytes_of(*its, g.layers),
-                            completes.empty() && !serves(what),
+                            extends_replica.empty() && !serves(what),
                             {g.id, what.model->scope, g.cut, g.stage, g.extends,
                              g.device, g.count, g.least, g.priority}});
-    places_.add(*to.node, g.model, g.version, g.layers);
+    capacity_.add(*to.node, g.model, g.version, g.layers);
   }
 
   /// Whether a replica that has these layers answers requests, of whatever
   /// version, or will before it is warm.
-  bool serves(const wish& what) const {
+  bool serves(const replica_spec& what) const {
     auto has = [&](const assignment& x) {
       return x.model == what.group->model
              && x.layers.first <= what.layers().first
@@ -314,19 +296,20 @@ private:
       for (auto& r : node.replicas)
         if (has(r.what)
             && (r.state == replica_condition::ready
-                || (r.state == replica_condition::starting && r.what.at_once)))
+                || (r.state == replica_condition::starting
+                    && r.what.skip_warm_up)))
           return true;
     return std::any_of(plan_.deploy.begin(), plan_.deploy.end(),
-                       [&](auto& x) { return x.at_once && has(x); });
+                       [&](auto& x) { return x.skip_warm_up && has(x); });
   }
 
   /// The places that a replica can go to, by number.
-  std::vector<size_t> places_for(const wish& what,
+  std::vector<size_t> places_for(const replica_spec& what,
                                  const std::string& except = {}) const {
     auto& g = *what.group;
     std::vector<size_t> out;
-    for (size_t i = 0; i < places_.size(); ++i) {
-      auto& p = places_[i];
+    for (size_t i = 0; i < capacity_.size(); ++i) {
+      auto& p = capacity_[i];
       auto& node = p.node->node.name;
       if (fits(g, node, *p.device) && !p.node->draining && node != except
           && bundle_for(view_, *p.node, g.model, g.version) != nullptr)
@@ -335,33 +318,34 @@ private:
     return out;
   }
 
-  bool can_get(const wish& what, const place& on, uint64_t freed = 0) const {
-    return places_.can_get(*on.node, what.group->model, what.version(),
-                           what.layers(), freed);
+  bool can_get(const replica_spec& what, const place& on,
+               uint64_t freed = 0) const {
+    return capacity_.can_get(*on.node, what.group->model, what.version(),
+                             what.layers(), freed);
   }
 
-  footprint footprint_of(const wish& what, const place& on) const {
-    return places_.of(*on.node, what.group->model, what.version(),
-                      what.layers());
+  footprint footprint_of(const replica_spec& what, const place& on) const {
+    return capacity_.of(*on.node, what.group->model, what.version(),
+                        what.layers());
   }
 
   /// Adds replicas, each on the emptiest device there is, except on one node;
   /// best where they can become whole ones. Returns how many have no room.
-  uint64_t put_where_room(const wish& what, uint64_t count,
+  uint64_t put_where_room(const replica_spec& what, uint64_t count,
                           const std::string& except = {}) {
     auto open = places_for(what, except);
     auto add = [&](place& p) {
       p.take(footprint_of(what, p));
       deploy(what, p);
     };
-    count = places_.take_emptiest(
+    count = capacity_.take_emptiest(
       open, count,
       [&](const place& p) {
         return p.has_room(p.reserved, footprint_of(what, p).whole)
                && can_get(what, p);
       },
       add);
-    return places_.take_emptiest(
+    return capacity_.take_emptiest(
       std::move(open), count,
       [&](const place& p) {
         return p.has_room(p.held, footprint_of(what, p).bytes)
@@ -371,31 +355,36 @@ private:
   }
 
   /// Adds replicas that must be there: what no copy is wanted of makes way.
-  void put(const wish& what, uint64_t count) {
+  void put(const replica_spec& what, uint64_t count) {
     count = put_where_room(what, count);
     if (count == 0)
       return;
     auto open = places_for(what);
-    auto can = std::any_of(open.begin(), open.end(),
-                           [&](auto at) { return can_get(what, places_[at]); });
+    auto can = std::any_of(open.begin(), open.end(), [&](auto at) {
+      return can_get(what, capacity_[at]);
+    });
     plan_.notes[what.group->model] =
       open.empty() ? "no ready node that has the bundle, or can get it, has the"
                      " device in service"
       : can        ? "no device has room"
                    : why_not_gotten(what);
-    count = places_.take_emptiest(
+    auto waits = count; // for what leaves
+    count = capacity_.take_emptiest(
       open, count, [&](const place& p) { return will_have_room(what, p); },
       [&](place& p) { wait_for_room(what, p); });
-    while (count > 0 && make_way(what, open))
-      --count;
+    waits -= count;
+    for (; count > 0 && make_way(what, open); --count)
+      ++waits;
+    if (waits == 0)
+      note_stuck(what.group->model);
   }
 
   /// Nodes that could have replicas have no memory for the bundle.
-  std::string why_not_gotten(const wish& what) const {
+  std::string why_not_gotten(const replica_spec& what) const {
     auto* its = bundle_of(view_, what.group->model, what.version());
     uint64_t most = 0;
     for (auto at : places_for(what))
-      most = std::max(most, places_[at].node->cache_memory);
+      most = std::max(most, capacity_[at].node->cache_memory);
     auto bytes = its == nullptr ? 0 : bytes_of(*its, what.layers());
     return "no node has memory for the " + format_bytes(bytes)
            + " that others are to give it: "
@@ -404,34 +393,34 @@ private:
   }
 
   /// Whether one has room on a place once what leaves has left, and these.
-  bool will_have_room(const wish& what, const place& p,
-                      const std::vector<placed>& gone = {}) const {
+  bool will_have_room(const replica_spec& what, const place& p,
+                      const std::vector<placed_replica>& gone = {}) const {
     uint64_t freed = 0;
     for (auto& r : gone)
       freed += p.device->id == r.status->what.device
-                 ? places_.of(*p.node, *r.status).bytes
+                 ? capacity_.of(*p.node, *r.status).bytes
                  : 0;
     return p.has_room(p.held - p.leaving - freed, footprint_of(what, p).bytes)
            && can_get(what, p,
-                      places_.leaving(*p.node)
-                        + places_.freed_by(*p.node, gone));
+                      capacity_.leaving(*p.node)
+                        + capacity_.freed_by(*p.node, gone));
   }
 
   /// Nothing else gets what leaves a place.
-  void wait_for_room(const wish& what, place& p, uint64_t freed = 0) {
+  void wait_for_room(const replica_spec& what, place& p, uint64_t freed = 0) {
     auto x = footprint_of(what, p);
     p.take(x);
     p.leaving -= std::min(p.leaving, x.bytes);
-    places_.wait(*p.node, what.group->model, what.version(), what.layers(),
-                 freed);
+    capacity_.wait(*p.node, what.group->model, what.version(), what.layers(),
+                   freed);
   }
 
   /// Evicts spare replicas where that makes room for one more: of its device,
   /// or of its node's memory.
-  bool make_way(const wish& what, const std::vector<size_t>& among) {
+  bool make_way(const replica_spec& what, const std::vector<size_t>& among) {
     for (auto at : among) {
-      auto& p = places_[at];
-      std::vector<placed> gone;
+      auto& p = capacity_[at];
+      std::vector<placed_replica> gone;
       for (auto& r : spare_on(*p.node)) {
         if (will_have_room(what, p, gone))
           break;
@@ -447,18 +436,18 @@ private:
           i = gone.insert(i, r) + 1;
       }
       for (auto& r : gone) {
-        if (auto its = places_.of(r); its != places_.size())
-          places_[its].leaving += places_.of(*p.node, *r.status).bytes;
+        if (auto its = capacity_.of(r); its != capacity_.size())
+          capacity_[its].leaving += capacity_.of(*p.node, *r.status).bytes;
         let_go(r);
       }
-      wait_for_room(what, p, places_.freed_by(*p.node, gone));
+      wait_for_room(what, p, capacity_.freed_by(*p.node, gone));
       return true;
     }
     return false;
   }
 
-  std::vector<placed> spare_on(const node_state& node) const {
-    std::vector<placed> out;
+  std::vector<placed_replica> spare_on(const node_state& node) const {
+    std::vector<placed_replica> out;
     for (auto& x : groups_.layouts)
       for (auto& r : x.spare())
         if (*r.node == node.node.name)
@@ -466,7 +455,7 @@ private:
     return out;
   }
 
-  void let_go(const placed& r) {
+  void let_go(const placed_replica& r) {
     evict(r);
     for (auto& x : groups_.layouts)
       std::erase_if(x.wholes, [&](auto& y) { return y.status == r.status; });
@@ -474,9 +463,9 @@ private:
 
   const cluster_view& view_;
   const std::vector<wanted_groups>& wanted_;
-  places places_;
-  group_map groups_{places_};
-  std::map<std::string, std::vector<placed>> there_; ///< by model
+  device_capacity capacity_;
+  group_map groups_{capacity_};
+  std::map<std::string, std::vector<placed_replica>> there_; ///< by model
   replica_numbers numbers_;
   placement_plan plan_;
 };

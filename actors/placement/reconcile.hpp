@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,9 @@ struct placement_plan {
   std::vector<eviction> evict;
   std::vector<wanted_model> serve;          ///< what replicas are wanted of
   std::map<std::string, std::string> notes; ///< model -> why not all can be
+  /// Models of which a replica is wanted, none is there or starts, and none can
+  /// be started even when all that leaves has left.
+  std::set<std::string> stuck;
 };
 
 /// Makes the difference between the replicas that there are and the groups that

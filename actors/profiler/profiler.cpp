@@ -136,7 +136,7 @@ profiler_state::site_for(const measure_model& x) const {
                {}};
 }
 
-caf::result<done> profiler_state::on_measure(const measure_model& x) {
+caf::result<ack> profiler_state::on_measure(const measure_model& x) {
   auto at = site_for(x);
   if (!at)
     return to_caf(at.failure());
@@ -144,7 +144,7 @@ caf::result<done> profiler_state::on_measure(const measure_model& x) {
   if (!node)
     return to_caf(error{
       ec::unavailable, "node " + at->node->node.name + " is out of reach", {}});
-  auto promise = self_->make_response_promise<done>();
+  auto promise = self_->make_response_promise<ack>();
   std::pair where{at->node->node.name, at->device->id};
   auto number = ++last_measurement_;
   measuring_[where] = {number, promise};
@@ -175,7 +175,7 @@ caf::result<done> profiler_state::on_measure(const measure_model& x) {
 
 /// Who waits for a measurement, for the last time; nobody does where its node
 /// was lost meanwhile.
-profiler_state::done_promise profiler_state::end_measurement(
+profiler_state::ack_promise profiler_state::end_measurement(
   const std::pair<std::string, std::string>& where, uint64_t number) {
   auto i = measuring_.find(where);
   if (i == measuring_.end() || i->second.first != number)
@@ -185,11 +185,11 @@ profiler_state::done_promise profiler_state::end_measurement(
   return out;
 }
 
-caf::result<done> profiler_state::on_keep(const keep_profile& x) {
+caf::result<ack> profiler_state::on_keep(const keep_profile& x) {
   auto what = unpack(x.what);
   if (!what)
     return to_caf(what.failure());
-  auto promise = self_->make_response_promise<done>();
+  auto promise = self_->make_response_promise<ack>();
   auto remarks = remarks_on(*what);
   for (auto& y : remarks_here(*what))
     remarks.push_back(std::move(y));
@@ -234,20 +234,20 @@ std::vector<std::string> profiler_state::remarks_here(const profile& x) const {
   return out;
 }
 
-caf::result<done> profiler_state::on_forget(const forget_profiles& x) {
+caf::result<ack> profiler_state::on_forget(const forget_profiles& x) {
   if (first_of(x.model) == profiles_.end())
     return to_caf(
       {ec::unknown_model, "nothing was measured of " + shown(x.model), {}});
   if (changes_.size() >= most_changes)
     return to_caf({ec::overloaded, "so many changes wait for the disk", {}});
-  auto promise = self_->make_response_promise<done>();
+  auto promise = self_->make_response_promise<ack>();
   enqueue({{x.model, {}}, std::nullopt, promise});
   return promise;
 }
 
 // -- on disk, one after the other ---------------------------------------------
 
-void profiler_state::keep(profile x, done_promise promise,
+void profiler_state::keep(profile x, ack_promise promise,
                           std::vector<std::string> remarks) {
   auto of = key_of(x);
   if (changes_.size() >= most_changes
@@ -339,7 +339,7 @@ void profiler_state::on_written(const profile_written& x) {
       is_last = first_of(of.first) == profiles_.end();
     }
     if (is_last)
-      promise.deliver(done{std::move(written.remarks)});
+      promise.deliver(ack{std::move(written.remarks)});
   } else {
     log_event(log_level::error, "profiler", "not_written",
               {{"error", to_string(x.version->failure())}});

@@ -28,9 +28,9 @@ struct profiler_state {
   void start(profiler_actor::stateful_pointer<profiler_state> self,
              profiler_options options);
 
-  caf::result<done> on_measure(const measure_model& x);
-  caf::result<done> on_keep(const keep_profile& x);
-  caf::result<done> on_forget(const forget_profiles& x);
+  caf::result<ack> on_measure(const measure_model& x);
+  caf::result<ack> on_keep(const keep_profile& x);
+  caf::result<ack> on_forget(const forget_profiles& x);
   profile_list on_get(const get_profiles& x) const;
   caf::result<plan_list> on_get_plans(const get_plans& x);
   void on_inventory(inventory& x);
@@ -44,7 +44,7 @@ private:
   using key = std::pair<std::string, std::string>; ///< model, layers
   /// What a live_cost is of: model, version, layers, kind of device.
   using cost_key = std::tuple<std::string, uint64_t, layer_range, std::string>;
-  using done_promise = caf::typed_response_promise<done>;
+  using ack_promise = caf::typed_response_promise<ack>;
   struct entry {
     profile what;
     uint64_t version = 0; ///< of the row
@@ -52,7 +52,7 @@ private:
   struct change {
     key of;                      ///< of no model: the averages
     std::optional<profile> what; ///< none: all rows of this model go
-    done_promise promise;
+    ack_promise promise;
     std::vector<std::string> remarks{}; ///< for who asked
   };
   /// Of one profile on one kind of device.
@@ -76,11 +76,11 @@ private:
     uint64_t version;
   };
   result<site> site_for(const measure_model& x) const;
-  done_promise end_measurement(const std::pair<std::string, std::string>& where,
-                               uint64_t number);
+  ack_promise end_measurement(const std::pair<std::string, std::string>& where,
+                              uint64_t number);
   static key key_of(const profile& x);
   result<void> take_row(const stored_row& x);
-  void keep(profile x, done_promise promise,
+  void keep(profile x, ack_promise promise,
             std::vector<std::string> remarks = {});
   std::vector<std::string> remarks_here(const profile& x) const;
   uint64_t version_of(const key& x) const;
@@ -114,7 +114,7 @@ private:
   /// Devices that are measured on (node and device): since which question, and
   /// who waits for the answer.
   std::map<std::pair<std::string, std::string>,
-           std::pair<uint64_t, done_promise>>
+           std::pair<uint64_t, ack_promise>>
     measuring_;
   uint64_t last_measurement_ = 0;
   struct averages {

@@ -119,7 +119,7 @@ void registry_state::on_rows(const registry_rows& x) {
   write_next();
 }
 
-caf::result<done> registry_state::on_set(const set_model& x) {
+caf::result<ack> registry_state::on_set(const set_model& x) {
   if (auto fine = check(x.settings, scopes_); !fine)
     return to_caf(fine.failure());
   if (auto fine = check_name("model", x.settings.model); !fine)
@@ -142,21 +142,21 @@ registry_state::latest(const std::string& model) const {
                             : std::optional{i->second.row.settings};
 }
 
-caf::result<done> registry_state::on_forget(const forget_model& x) {
+caf::result<ack> registry_state::on_forget(const forget_model& x) {
   if (!models_.contains(x.model))
     return to_caf(error{
       ec::unknown_model, "model '" + x.model + "' is not registered", {}});
   return enqueue(x.model, std::nullopt);
 }
 
-caf::result<done> registry_state::enqueue(std::string model,
-                                          std::optional<model_row> row) {
+caf::result<ack> registry_state::enqueue(std::string model,
+                                         std::optional<model_row> row) {
   if (changes_.size() >= max_changes)
     return to_caf(error{ec::overloaded, "too many changes wait for the disk",
                         microseconds{100'000}});
   // What an operator says replaces what the config wants.
   std::erase_if(unwritten_, [&](auto& x) { return x.model == model; });
-  auto promise = self_->make_response_promise<done>();
+  auto promise = self_->make_response_promise<ack>();
   changes_.push_back({std::move(model), std::move(row), promise});
   if (loaded_ && changes_.size() == 1)
     write_next();
@@ -191,7 +191,7 @@ void registry_state::on_written(const registry_written& x) {
       models_[done_change.model] = {*done_change.row, **x.version};
     else
       models_.erase(done_change.model);
-    done_change.promise.deliver(done{}); // to nobody, for a default
+    done_change.promise.deliver(ack{}); // to nobody, for a default
   } else {
     log_event(log_level::error, "registry", "not_written",
               {{"error", to_string(x.version->failure())}});

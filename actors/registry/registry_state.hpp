@@ -24,8 +24,8 @@ struct registry_state {
              std::shared_ptr<store> facts, cluster_state_actor cluster_state,
              placement_actor placement, registered defaults);
 
-  caf::result<done> on_set(const set_model& x);
-  caf::result<done> on_forget(const forget_model& x);
+  caf::result<ack> on_set(const set_model& x);
+  caf::result<ack> on_forget(const forget_model& x);
   caf::result<model_list> on_get();
   void on_rows(const registry_rows& x);
   void on_written(const registry_written& x);
@@ -41,10 +41,10 @@ private:
   struct change {
     std::string model;
     std::optional<model_row> row; ///< nothing: forget it
-    caf::typed_response_promise<done> promise;
+    caf::typed_response_promise<ack> promise;
   };
 
-  caf::result<done> enqueue(std::string model, std::optional<model_row> row);
+  caf::result<ack> enqueue(std::string model, std::optional<model_row> row);
   void write_next();
   void publish_if_complete();
 

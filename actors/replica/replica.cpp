@@ -35,8 +35,9 @@ void replica_state::start(replica_actor::stateful_pointer<replica_state> self,
     ->request(options_.cache, load_timeout,
               fetch{options_.what.model, options_.what.version,
                     options_.what.layers, options_.what.content,
-                    options_.what.completes.empty() ? transfer_rank::start
-                                                    : transfer_rank::completion,
+                    options_.what.extends_replica.empty()
+                      ? transfer_rank::start
+                      : transfer_rank::completion,
                     options_.what.bytes})
     .then(
       [this](const fetched& x) {
@@ -79,11 +80,11 @@ void replica_state::load(const fetched& x) {
                 "load");
   self_
     ->request(options_.executor,
-              options_.completes == 0 ? load_timeout : aside_timeout,
+              options_.extends_replica == 0 ? load_timeout : aside_timeout,
               load_stage{instance_, content_, layers_.first, layers_.last,
                          options_.what.policy.batch, options_.what.threads,
                          options_.what.share, options_.what.trusted,
-                         options_.completes, options_.what.at_once})
+                         options_.extends_replica, options_.what.skip_warm_up})
     .then([this](const stage_loaded& y) { on_loaded(y); },
           [this](const caf::error& y) { fail(y, "load"); });
 }
@@ -111,7 +112,7 @@ void replica_state::on_loaded(const stage_loaded& x) {
 
 void replica_state::fail(const caf::error& why, const char* doing) {
   auto x = from_caf(why);
-  blameless_ = x.code == ec::cancelled; // its model did nothing
+  excused_ = x.code == ec::cancelled; // its model did nothing
   log_event(log_level::error, "replica", "failed",
             {{"replica", options_.what.replica},
              {"doing", doing},
@@ -124,7 +125,7 @@ void replica_state::report(replica_condition state, std::string reason) {
   self_->send(options_.supervisor,
               replica_status{options_.what, state, std::move(reason),
                              loaded_.memory, loaded_.load, loaded_.warm_up,
-                             fetch_, blameless_, from_, first_answer_});
+                             fetch_, excused_, from_, first_answer_});
 }
 
 // -- gateways -----------------------------------------------------------------
@@ -335,7 +336,7 @@ bool replica_state::is_released() const {
   });
 }
 
-void replica_state::on_released(const released& x) {
+void replica_state::on_router_released(const router_released& x) {
   if (auto i = gateways_.find(x.node); i != gateways_.end())
     i->second.released = true;
   end_if_idle();
@@ -369,9 +370,9 @@ void replica_state::on_lost(const stage_lost& x) {
   if (lost_)
     return;
   lost_ = true;
-  blameless_ = x.blameless;
-  log_event(blameless_ ? log_level::warning : log_level::error, "replica",
-            "lost", {{"replica", options_.what.replica}, {"error", x.text}});
+  excused_ = x.excused;
+  log_event(excused_ ? log_level::warning : log_level::error, "replica", "lost",
+            {{"replica", options_.what.replica}, {"error", x.text}});
   report(replica_condition::failed, x.text);
   stop_serving();
 }
@@ -388,8 +389,8 @@ replica(replica_actor::stateful_pointer<replica_state> self,
   s.start(self, std::move(options), net);
   return {
     [&s](run_batch& x) { s.on_run(x); },
-    [&s](pass_on& x) { s.on_pass_on(x); },
-    [&s](const batch_taken& x) { s.on_receipt(x); },
+    [&s](forward_batch& x) { s.on_forward_batch(x); },
+    [&s](const batch_accepted& x) { s.on_batch_accepted(x); },
     [&s](const drop_batch& x) { s.on_drop(x); },
     [&s](executed& x) { s.on_executed(x); },
     [&s](const stage_lost& x) { s.on_lost(x); },
@@ -397,7 +398,7 @@ replica(replica_actor::stateful_pointer<replica_state> self,
     [](const peer_down&) { /* the gateway's proxy goes down itself */ },
     [&s](get_load) { return s.on_get_load(); },
     [&s](finish_elsewhere) { s.on_finish_elsewhere(); },
-    [&s](const released& x) { s.on_released(x); },
+    [&s](const router_released& x) { s.on_router_released(x); },
     [&s](finish) { s.on_finish(); },
     [&s](tick) { s.on_tick(); },
   };

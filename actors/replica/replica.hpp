@@ -13,7 +13,8 @@ struct replica_options {
   cache_actor cache;
   supervisor_actor supervisor;
   uint32_t lanes = 1; ///< of the device: one batch each, and one that waits
-  caf::actor_id completes = 0; ///< the replica that what.completes names
+  caf::actor_id extends_replica =
+    0; ///< the replica that what.extends_replica names
   std::shared_ptr<span_recorder> spans;
 };
 

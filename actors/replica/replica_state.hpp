@@ -28,15 +28,15 @@ struct replica_state {
 
   void on_run(run_batch& x);
   void on_executed(executed& x);
-  void on_pass_on(pass_on& x);
-  void on_receipt(const batch_taken& x);
+  void on_forward_batch(forward_batch& x);
+  void on_batch_accepted(const batch_accepted& x);
   void on_drop(const drop_batch& x);
   void on_lost(const stage_lost& x);
   void on_peer_up(const peer_up& x);
   replica_load on_get_load() const;
   void on_finish_elsewhere();
   void on_finish();
-  void on_released(const released& x);
+  void on_router_released(const router_released& x);
   void on_tick();
 
 private:
@@ -111,7 +111,7 @@ private:
   bool leaving_ = false; ///< all gateways but its own node's
   bool finishing_ = false;
   bool lost_ = false;                            ///< what it had loaded
-  bool blameless_ = false;                       ///< and so: see stage_lost
+  bool excused_ = false;                         ///< and so: see stage_lost
   std::map<std::string, gateway_link> gateways_; ///< by node
   layer_range layers_;                           ///< that it has
   batch_map running_;

@@ -32,9 +32,9 @@ bool replica_state::is_void(uint64_t id, const passage& way) const {
 /// here that it has left the stage before.
 void replica_state::begin_journey(batch& x, passage&& way, deadline due) {
   if (!way.visits.empty())
-    self_->send(caf::actor_cast<router_actor>(x.from), batch_taken{x.id});
+    self_->send(caf::actor_cast<router_actor>(x.from), batch_accepted{x.id});
   if (auto before = self_->current_sender(); before && way.receipt)
-    self_->send(caf::actor_cast<replica_actor>(before), batch_taken{x.id});
+    self_->send(caf::actor_cast<replica_actor>(before), batch_accepted{x.id});
   x.through = std::make_unique<journey>();
   x.through->way = std::move(way);
   x.through->due = due;
@@ -69,7 +69,7 @@ void replica_state::go_on(batch_map::iterator x) {
   y.way.next.reset();
   if (!to.handle) {
     self_->send(caf::actor_cast<router_actor>(x->second.from),
-                cannot_reach{to.replica});
+                next_stage_unreachable{to.replica});
     return;
   }
   if (next_.emplace(to.handle->id(), to).second)
@@ -98,17 +98,17 @@ bool replica_state::wants_receipt(uint64_t id, caf::actor_id to) {
   return true;
 }
 
-void replica_state::on_receipt(const batch_taken& x) {
+void replica_state::on_batch_accepted(const batch_accepted& x) {
   auto from = self_->current_sender();
   if (from && from->id() == on_the_way_.to && x.id == on_the_way_.id)
     sends_.add(self_->clock().now() - on_the_way_.at);
 }
 
-void replica_state::on_pass_on(pass_on& x) {
+void replica_state::on_forward_batch(forward_batch& x) {
   auto i = find(x.id);
   if (i == running_.end() || !i->second.through) {
     if (auto from = self_->current_sender())
-      self_->send(caf::actor_cast<router_actor>(from), not_held{x.id});
+      self_->send(caf::actor_cast<router_actor>(from), batch_not_found{x.id});
     return;
   }
   auto& y = *i->second.through;
@@ -125,7 +125,7 @@ void replica_state::on_drop(const drop_batch& x) {
     given_up_.push_back({from->id(), x.id});
     if (given_up_.size() > most)
       given_up_.pop_front();
-    self_->send(caf::actor_cast<router_actor>(from), not_held{x.id});
+    self_->send(caf::actor_cast<router_actor>(from), batch_not_found{x.id});
   }
   if (i == running_.end())
     return;
@@ -156,7 +156,8 @@ void replica_state::on_next_down(const std::string& replica) {
         && x.through->way.next->replica == replica)
       x.through->way.next.reset();
   for (auto& [id, router] : routers_)
-    self_->send(caf::actor_cast<router_actor>(router), cannot_reach{replica});
+    self_->send(caf::actor_cast<router_actor>(router),
+                next_stage_unreachable{replica});
 }
 
 /// What it would have to lead on is nobody's any more.

@@ -19,7 +19,7 @@ outcome outcome_of(queued_request& x, ec status, microseconds queue) {
 }
 
 /// What a batch waited for in its replica, or in all of them.
-microseconds waited_in(const settled& x, microseconds in_the_last) {
+microseconds waited_in(const requests_completed& x, microseconds in_the_last) {
   if (x.visits.empty())
     return in_the_last;
   auto out = 0us;
@@ -38,7 +38,7 @@ void learn(microseconds& average, microseconds newest) {
 
 void router_state::settle_as(queued_request& x, ec status, std::string text,
                              microseconds retry_after) {
-  settled y;
+  requests_completed y;
   auto& z =
     y.outcomes.emplace_back(outcome_of(x, status, to_us(now() - x.arrived)));
   z.text = std::move(text);
@@ -47,8 +47,8 @@ void router_state::settle_as(queued_request& x, ec status, std::string text,
 }
 
 /// But for the outcomes of its requests.
-settled router_state::results_of(flight& done, batch_done& x) {
-  settled y;
+requests_completed router_state::results_of(flight& done, batch_done& x) {
+  requests_completed y;
   y.visits = std::move(x.visits);
   if (!y.visits.empty())
     y.visits.push_back({done.replica_name, x.queue, x.execute, 0us});

@@ -87,7 +87,7 @@ void router_state::bind_waiting() {
           && i->second.next_id == 0 && !i->second.dropped) {
         if (auto to = bind(i->second)) {
           self_->send(replicas_.at(i->second.replica_id).handle,
-                      pass_on{i->first, std::move(*to)});
+                      forward_batch{i->first, std::move(*to)});
         } else if (severed_.empty()) {
           break;
         } else { // what another hands on may have a way
@@ -99,7 +99,7 @@ void router_state::bind_waiting() {
     }
 }
 
-void router_state::on_batch_taken(const batch_taken& x) {
+void router_state::on_batch_accepted(const batch_accepted& x) {
   auto i = in_flight_.find(x.id);
   auto from = self_->current_sender();
   if (!from)
@@ -202,12 +202,12 @@ void router_state::release_drained() {
                     [&](auto& entry) { return may_need(entry.second, id); }))
       return false;
     stages_->release(id);
-    self_->send(r.handle, released{options_.node});
+    self_->send(r.handle, router_released{options_.node});
     return true;
   });
 }
 
-void router_state::on_not_held(const not_held& x) {
+void router_state::on_batch_not_found(const batch_not_found& x) {
   if (settle_orphan(x.id))
     return;
   auto i = in_flight_.find(x.id);
@@ -229,7 +229,7 @@ void router_state::on_not_held(const not_held& x) {
 /// Most likely that one has died, which this router is about to hear as well:
 /// then what was to go there goes to another. If not, the link between the two
 /// has broken alone.
-void router_state::on_cannot_reach(const cannot_reach& x) {
+void router_state::on_next_stage_unreachable(const next_stage_unreachable& x) {
   auto from = self_->current_sender();
   if (!from)
     return;

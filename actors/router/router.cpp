@@ -15,6 +15,7 @@ void router_state::start(router_actor::stateful_pointer<router_state> self,
   gateway_ = std::move(gateway);
   counts_ = std::move(counts);
   options_ = std::move(options);
+  was_served_ = options_.waits;
   queue_.emplace(options_.policy, options_.batch_axis);
   stages_.emplace(options_.policy.dispatch, random_stream{options_.seed});
   // Another router that comes in this one's place is taken for it by those who
@@ -78,7 +79,7 @@ void router_state::on_route(route& x) {
   pump();
 }
 
-void router_state::on_unroute(const unroute& x) {
+void router_state::on_cancel_request(const cancel_request& x) {
   if (auto waiting = queue_->take_out(x.key))
     return self_->send(gateway_, track_of(*waiting, nullptr));
   for (auto& [id, flight] : in_flight_)
@@ -130,7 +131,7 @@ void router_state::on_draining(const replica_draining& x) {
   auto i = replicas_.find(x.handle->id());
   if (i == replicas_.end())
     return self_->send(caf::actor_cast<replica_actor>(x.handle),
-                       released{options_.node});
+                       router_released{options_.node});
   i->second.draining = true;
   draining_.insert(i->first);
   if (x.lost) {
@@ -144,7 +145,7 @@ void router_state::on_draining(const replica_draining& x) {
   pump();
 }
 
-void router_state::on_retire() {
+void router_state::on_drain_queue() {
   retired_ = true;
   pump();
 }
@@ -198,7 +199,7 @@ void router_state::pump() {
 }
 
 void router_state::hand_back() {
-  handed_back out;
+  requests_returned out;
   for (auto& x : queue_->take_all())
     out.requests.push_back(
       {x.key, x.due, x.priority, std::move(x.inputs), x.rows, x.once,
@@ -358,11 +359,11 @@ void router_state::report() {
   auto n = std::count_if(replicas_.begin(), replicas_.end(),
                          [](auto& x) { return !x.second.draining; });
   replicas_ready_->set(static_cast<double>(n));
-  if (through_ == stages_->is_open(0))
+  if (available_ == stages_->is_open(0))
     return;
-  through_ = !through_;
-  was_served_ = was_served_ || through_;
-  self_->send(gateway_, way_through{through_});
+  available_ = !available_;
+  was_served_ = was_served_ || available_;
+  self_->send(gateway_, model_availability{available_});
 }
 
 void router_state::arm() {
@@ -381,14 +382,14 @@ router(router_actor::stateful_pointer<router_state> self,
   s.start(self, std::move(options), std::move(gateway), std::move(counts));
   return {
     [&s](route& x) { s.on_route(x); },
-    [&s](const unroute& x) { s.on_unroute(x); },
+    [&s](const cancel_request& x) { s.on_cancel_request(x); },
     [&s](batch_done& x) { s.on_batch_done(x); },
-    [&s](const batch_taken& x) { s.on_batch_taken(x); },
-    [&s](const not_held& x) { s.on_not_held(x); },
-    [&s](const cannot_reach& x) { s.on_cannot_reach(x); },
+    [&s](const batch_accepted& x) { s.on_batch_accepted(x); },
+    [&s](const batch_not_found& x) { s.on_batch_not_found(x); },
+    [&s](const next_stage_unreachable& x) { s.on_next_stage_unreachable(x); },
     [&s](const replica_ready& x) { s.on_ready(x); },
     [&s](const replica_draining& x) { s.on_draining(x); },
-    [&s](retire) { s.on_retire(); },
+    [&s](drain_queue) { s.on_drain_queue(); },
     [&s](get_backlog) { s.on_get_backlog(); },
     [&s](get_queue) { return s.on_get_queue(); },
     [&s](const get_tracks& x) { return s.on_get_tracks(x); },

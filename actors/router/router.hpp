@@ -18,6 +18,7 @@ struct router_options {
   std::shared_ptr<span_recorder> spans = std::make_shared<span_recorder>();
   /// Within so long of each other two nodes hear of the death of a third.
   microseconds death_notice{250'000};
+  bool waits = false; ///< requests wait also before there is a first replica
 };
 
 /// Times a request may be given to a replica before it is answered.
@@ -29,9 +30,9 @@ inline constexpr uint32_t max_attempts = 2;
 /// can have been to blame both times, else unavailable; when its model's
 /// process ended both times, its inputs are poison from then on. A batch that
 /// fails is run again request by request, so that one bad request does not fail
-/// its neighbours. Sends the gateway either settled or handed_back, once for
-/// each that is routed. What is handed on to it goes in front and counts to no
-/// bound but the gateway's.
+/// its neighbours. Sends the gateway either requests_completed or
+/// requests_returned, once for each that is routed. What is handed on to it
+/// goes in front and counts to no bound but the gateway's.
 router_actor::behavior_type
 router(router_actor::stateful_pointer<struct router_state> self,
        router_options options, gateway_actor gateway,

@@ -24,14 +24,14 @@ struct router_state {
              std::shared_ptr<metrics> counts);
 
   void on_route(route& x);
-  void on_unroute(const unroute& x);
+  void on_cancel_request(const cancel_request& x);
   void on_batch_done(batch_done& x);
-  void on_batch_taken(const batch_taken& x);
-  void on_not_held(const not_held& x);
-  void on_cannot_reach(const cannot_reach& x);
+  void on_batch_accepted(const batch_accepted& x);
+  void on_batch_not_found(const batch_not_found& x);
+  void on_next_stage_unreachable(const next_stage_unreachable& x);
   void on_ready(const replica_ready& x);
   void on_draining(const replica_draining& x);
-  void on_retire();
+  void on_drain_queue();
   void on_get_backlog();
   queue_status on_get_queue() const;
   track_list on_get_tracks(const get_tracks& x) const;
@@ -91,7 +91,7 @@ private:
   uint64_t record_waits(uint64_t id, const std::vector<queued_request>& batch);
   void settle_batch(flight& done, batch_done& x);
   void fail_batch(flight& done, batch_done& x);
-  settled results_of(flight& done, batch_done& x);
+  requests_completed results_of(flight& done, batch_done& x);
   bool is_last_attempt(const queued_request& x) const;
   std::vector<stay> stays_of(const flight& x) const;
   request_track track_of(const queued_request& x, const flight* in) const;
@@ -133,7 +133,7 @@ private:
   router_options options_;
   std::optional<request_queue> queue_;
   replica_map replicas_;
-  bool through_ = false;    ///< replicas lead through all its layers
+  bool available_ = false;  ///< replicas lead through all its layers
   bool was_served_ = false; ///< so at some time
   std::optional<stage_map> stages_;
   std::set<caf::actor_id> draining_; ///< those not released yet

@@ -54,23 +54,24 @@ void close_all_but(file_descriptor& life) {
 }
 
 /// A stage of those that share this process, from its first order to its end.
-void live_as_guest(process_ground& ground, const file_descriptor& life) {
+void live_as_guest(process_environment& environment,
+                   const file_descriptor& life) {
   life_order order;
   std::vector<file_descriptor> files;
   if (receive_record(life, order, far_future, &files) == received::record
       && order.what == life_order::load)
-    live_as_stage(ground, life, order, std::move(files));
+    live_as_stage(environment, life, order, std::move(files));
 }
 
 /// On a thread of its own, which ends with it. `presence` is closed when it has
 /// left, with all that it had.
-void begin_guest(process_ground& ground, file_descriptor life,
+void begin_guest(process_environment& environment, file_descriptor life,
                  file_descriptor presence) {
   auto mine = std::make_shared<file_descriptor>(std::move(life));
   try {
-    std::thread{[&ground, mine, presence = std::move(presence)]() mutable {
+    std::thread{[&environment, mine, presence = std::move(presence)]() mutable {
       name_this_thread("stage");
-      live_as_guest(ground, *mine);
+      live_as_guest(environment, *mine);
       *mine = file_descriptor{};
       presence = file_descriptor{};
     }}.detach();
@@ -82,30 +83,30 @@ void begin_guest(process_ground& ground, file_descriptor life,
 }
 
 /// Stages that share this process, as they come, each on threads of its own.
-void host_stages(process_ground& ground, const file_descriptor& line,
+void host_stages(process_environment& environment, const file_descriptor& line,
                  life_order order, std::vector<file_descriptor> files) {
   ::mallopt(M_ARENA_MAX, most_heaps);
   do {
     if (order.what != life_order::beside || files.size() != 2)
       return;
     // Before there are other threads. What fails the stage says.
-    static_cast<void>(ground.prepare(order));
-    begin_guest(ground, std::move(files[0]), std::move(files[1]));
+    static_cast<void>(environment.prepare(order));
+    begin_guest(environment, std::move(files[0]), std::move(files[1]));
     files.clear();
   } while (receive_record(line, order, far_future, &files) == received::record);
 }
 
-void live(process_ground& ground, const file_descriptor& life) {
+void live(process_environment& environment, const file_descriptor& life) {
   life_order order;
   std::vector<file_descriptor> files;
   if (receive_record(life, order, far_future, &files) != received::record)
     return;
   if (order.what == life_order::take_apart)
-    take_apart_for_node(ground, order, std::move(files));
+    take_apart_for_node(environment, order, std::move(files));
   else if (order.what == life_order::load)
-    live_as_stage(ground, life, order, std::move(files));
+    live_as_stage(environment, life, order, std::move(files));
   else
-    host_stages(ground, life, order, std::move(files));
+    host_stages(environment, life, order, std::move(files));
 }
 
 [[noreturn]] void be_confined(file_descriptor life, pid_t parent) {
@@ -113,9 +114,9 @@ void live(process_ground& ground, const file_descriptor& life) {
   close_all_but(life);
   // Whose user it is comes first: a change of it cuts the tie to the parent.
   auto nobody = become_nobody();
-  process_ground ground{std::move(nobody)};
+  process_environment environment{std::move(nobody)};
   if (end_with(parent))
-    live(ground, life);
+    live(environment, life);
   ::_exit(0); // the lanes' threads go with it, whatever they do
 }
 

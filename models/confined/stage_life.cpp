@@ -96,9 +96,9 @@ result<tensor_list> take_apart(backend& runner, const mapped_file& file,
 /// One stage, from its load to its end.
 class stage_life {
 public:
-  stage_life(process_ground& ground, const file_descriptor& life,
+  stage_life(process_environment& environment, const file_descriptor& life,
              const life_order& order)
-    : ground_(ground),
+    : environment_(environment),
       life_(life),
       order_(order) {}
 
@@ -157,7 +157,7 @@ private:
     files.clear();
     auto begin = steady_now();
     auto busy = processor_time();
-    if (auto done = ground_.prepare(order_); !done)
+    if (auto done = environment_.prepare(order_); !done)
       return done;
     auto runner =
       torch_backend(order_.trusted == 0 ? code_trust::none : code_trust::full);
@@ -312,7 +312,7 @@ private:
     return all->outcome;
   }
 
-  process_ground& ground_;
+  process_environment& environment_;
   const file_descriptor& life_;
   const life_order order_;
   std::shared_ptr<backend> runner_;   ///< the template has loaded it
@@ -352,18 +352,19 @@ result<void> give_up_rights(const life_order& x) {
 
 } // namespace
 
-result<void> process_ground::prepare(const life_order& x) {
+result<void> process_environment::prepare(const life_order& x) {
   std::lock_guard guard{mutex_};
   if (!prepared_)
     prepared_ = nobody_ ? give_up_rights(x) : nobody_;
   return *prepared_;
 }
 
-void take_apart_for_node(process_ground& ground, const life_order& order,
+void take_apart_for_node(process_environment& environment,
+                         const life_order& order,
                          std::vector<file_descriptor> files) {
   lane mine{std::move(files.at(1)), nullptr};
   auto file = map_open_file(std::move(files.at(0)), "the file");
-  auto able = ground.prepare(order);
+  auto able = environment.prepare(order);
   mine.serve(
     [&](const tensor_list&, uint64_t*, output_room*) -> result<tensor_list> {
       if (!file)
@@ -378,10 +379,10 @@ void take_apart_for_node(process_ground& ground, const life_order& order,
     });
 }
 
-void live_as_stage(process_ground& ground, const file_descriptor& life,
-                   const life_order& order,
+void live_as_stage(process_environment& environment,
+                   const file_descriptor& life, const life_order& order,
                    std::vector<file_descriptor> files) {
-  stage_life{ground, life, order}.live(std::move(files));
+  stage_life{environment, life, order}.live(std::move(files));
 }
 
 } // namespace millrace::confined

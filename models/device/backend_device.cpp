@@ -63,11 +63,11 @@ public:
   }
 
   void load(load_request x, timestamp) override {
-    x.at_once = x.at_once && !settings_.gpu;
+    x.skip_warm_up = x.skip_warm_up && !settings_.gpu;
     auto slot = std::make_shared<instance>();
     slot->content = x.content;
     slot->is_last = x.last_layer == x.content->info.layers.size();
-    slot->at_once = x.at_once;
+    slot->skip_warm_up = x.skip_warm_up;
     slot->threads = x.threads;
     slot->pace = pace_of(x);
     instances_[x.instance] = slot;
@@ -77,7 +77,7 @@ public:
                           && x.trusted && !settings_.gpu);
     if (!in_threads)
       return load_confined(x, slot);
-    slot->loader = x.completes == 0 ? &loader_ : &background_loader();
+    slot->loader = x.extends_replica == 0 ? &loader_ : &background_loader();
     slot->loader->post([this, x = std::move(x), slot] { load_now(x, slot); });
   }
 
@@ -147,7 +147,7 @@ private:
     auto started = steady_now();
     auto outputs = run_requests({*slot->stage, slot->content->info.signature,
                                  *slot->pace, slot->fits, slot->is_last,
-                                 slot->at_once ? first_pass : 0ns},
+                                 slot->skip_warm_up ? first_pass : 0ns},
                                 x, peak);
     auto ended = steady_now();
     if (outputs) {
@@ -245,14 +245,15 @@ private:
 
   void load_confined(const load_request& x, const instance_ptr& slot) {
     auto id = x.instance;
-    auto aside = x.completes != 0;
+    auto aside = x.extends_replica != 0;
     confined::stage_settings settings{x.content,
                                       x.trusted,
                                       x.first_layer,
                                       x.last_layer,
-                                      x.at_once ? 0 : x.max_batch,
+                                      x.skip_warm_up ? 0 : x.max_batch,
                                       x.threads,
-                                      lanes_.count() + (x.at_once ? 1u : 0u),
+                                      lanes_.count()
+                                        + (x.skip_warm_up ? 1u : 0u),
                                       settings_.process_memory,
                                       settings_.load_limit * (aside ? 20 : 1),
                                       settings_.run_limit,
@@ -269,7 +270,7 @@ private:
            return listener_.on_loaded(id, std::move(times.failure()));
          // Two passes at least: no row takes longer than that. In the
          // background they waited for all else, and say nothing.
-         auto is_cold = cold.what.at_once;
+         auto is_cold = cold.what.skip_warm_up;
          if (!aside && !is_cold && pace->expected(row_bytes) == 0ns)
            pace->learn(times->warm_up / 2, row_bytes);
          // A process says what it takes of a GPU: no more than there is.
@@ -334,13 +335,13 @@ private:
     if (auto done = slot->stage->arrive(); !done)
       return fail_load(x, done.failure());
     report.load += steady_now() - begin;
-    if (x.at_once) {
+    if (x.skip_warm_up) {
       report.memory = std::max(report.memory, slot->stage->memory());
       listener_.on_loaded(x.instance, report);
       return warm_up_later({x, slot});
     }
     use_threads(x.threads);
-    x.completes == 0
+    x.extends_replica == 0
       ? warm_up_lanes(x, slot, std::make_shared<load_report>(report))
       : warm_up_here(x, *slot, report);
   }
@@ -351,7 +352,7 @@ private:
     how.tell = [&](size_t rows, size_t bytes, nanoseconds took) {
       slot.of(rows).learn(took, bytes);
     };
-    if (x.at_once) {
+    if (x.skip_warm_up) {
       how.limit = settings_.load_limit;
       how.is_over = [this] { return lanes_.have_work(); };
     }

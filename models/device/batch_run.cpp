@@ -29,7 +29,8 @@ size_t bytes_in(requests xs) {
 /// When a run of some of it is stopped. A batch that takes far longer than its
 /// size accounts for has some request that hangs: the others are to have time
 /// left.
-run_limits limits_of(const batch_ground& on, const execution& x, requests of) {
+run_limits limits_of(const batch_environment& on, const execution& x,
+                     requests of) {
   run_limits out{far_future, x.unwanted, on.pace.expected(bytes_in(of))};
   if (out.usual == 0ns)
     out.least = on.first_pass;
@@ -48,7 +49,7 @@ run_limits limits_of(const batch_ground& on, const execution& x, requests of) {
 using all_outputs = std::vector<tensor_list>;
 
 /// Some of its requests, in one pass.
-result<all_outputs> compute(const batch_ground& on, const execution& x,
+result<all_outputs> compute(const batch_environment& on, const execution& x,
                             requests of, uint64_t& peak) {
   if (auto why = in_vain(x, steady_now()))
     return std::move(*why);
@@ -71,7 +72,7 @@ result<all_outputs> compute(const batch_ground& on, const execution& x,
   return scatter(*outputs, rows, on.of.batch_axis);
 }
 
-result<all_outputs> compute_if_memory(const batch_ground& on,
+result<all_outputs> compute_if_memory(const batch_environment& on,
                                       const execution& x, requests of,
                                       uint64_t& peak) {
   try {
@@ -82,7 +83,7 @@ result<all_outputs> compute_if_memory(const batch_ground& on,
 }
 
 /// In as many passes as it takes.
-result<all_outputs> compute_in_pieces(const batch_ground& on,
+result<all_outputs> compute_in_pieces(const batch_environment& on,
                                       const execution& x, requests of,
                                       uint64_t& peak) {
   auto bytes = bytes_in(of);
@@ -107,7 +108,7 @@ result<all_outputs> compute_in_pieces(const batch_ground& on,
 } // namespace
 
 result<std::vector<tensor_list>>
-run_requests(const batch_ground& on, const execution& x, uint64_t& peak) {
+run_requests(const batch_environment& on, const execution& x, uint64_t& peak) {
   if (x.items.empty())
     return error{ec::bad_request, "a batch of nothing"};
   return compute_in_pieces(on, x, x.items, peak);

@@ -8,7 +8,7 @@
 namespace millrace {
 
 /// What a batch runs on.
-struct batch_ground {
+struct batch_environment {
   loaded_stage& stage;
   const signature& of;
   const run_pace& pace; ///< of all that ran there
@@ -24,7 +24,7 @@ struct batch_ground {
 /// bad_request for a batch of nothing, and what gather says; overloaded when
 /// there is no memory for one request; as loaded_stage::run.
 result<std::vector<tensor_list>>
-run_requests(const batch_ground& on, const execution& x, uint64_t& peak);
+run_requests(const batch_environment& on, const execution& x, uint64_t& peak);
 
 /// Of a batch's inputs.
 size_t bytes_of(const std::vector<tensor_list>& items);

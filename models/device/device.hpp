@@ -29,12 +29,12 @@ struct load_request {
   bool trusted = false;  ///< somebody vouches for its code
   /// It has the layers of that one, and others, which are loaded when nobody
   /// else has work: what both have is there once, while both are. 0: of none.
-  instance_id completes = 0;
+  instance_id extends_replica = 0;
   /// Nobody else serves what it has: it is ready as soon as it is loaded, and
   /// what comes first is its warm-up. The rest of it is tried once, when no
   /// lane has work, and what fails then is lost. Of no effect on a GPU: what a
   /// pass takes of that has to be known before others are put there.
-  bool at_once = false;
+  bool skip_warm_up = false;
   /// Its weights are yet to come: they are not looked at before on_arrival.
   bool arriving = false;
 };

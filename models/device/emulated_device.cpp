@@ -37,11 +37,11 @@ double part_of(const load_request& x) {
 class emulated_device : public device {
 public:
   emulated_device(device_info info, emulation how, device_listener& listener,
-                  emulated_ground ground)
+                  emulated_environment environment)
     : info_(std::move(info)),
       how_(std::move(how)),
       listener_(listener),
-      ground_(std::move(ground)),
+      environment_(std::move(environment)),
       interference_(make_interference(how_.interference)) {
     info_.lanes = std::max(1u, info_.lanes);
   }
@@ -53,7 +53,7 @@ public:
     learn(y);
     auto left = y.load;
     // The layers of the one that it completes are there.
-    if (auto part = loaded_.find(y.what.completes); part != loaded_.end())
+    if (auto part = loaded_.find(y.what.extends_replica); part != loaded_.end())
       left -= std::min(left, part->second.load);
     y.took = varied(left);
     move_on(now);
@@ -143,22 +143,24 @@ private:
     return std::chrono::ceil<nanoseconds>(x);
   }
 
-  double pace() const { return ground_.pace ? ground_.pace->times_slower : 1; }
+  double pace() const {
+    return environment_.pace ? environment_.pace->times_slower : 1;
+  }
 
   seconds_d varied(seconds_d mean) {
-    if (how_.cv == 0 || !ground_.random)
+    if (how_.cv == 0 || !environment_.random)
       return mean;
     auto shape = 1 / (how_.cv * how_.cv);
-    return mean * ground_.random->gamma(shape) / shape;
+    return mean * environment_.random->gamma(shape) / shape;
   }
 
   /// Of the kinds of device that there are; without points where there is
   /// nothing of this model.
   result<profile> profile_of(const load_request& x) const {
     auto& info = x.content->info;
-    if (!ground_.profiles || !ground_.profiles->has(info.name))
+    if (!environment_.profiles || !environment_.profiles->has(info.name))
       return profile{};
-    return ground_.profiles->find(info.name, layers_key(info.layers));
+    return environment_.profiles->find(info.name, layers_key(info.layers));
   }
 
   /// Of its layers; empty when nothing is known of it here.
@@ -341,7 +343,7 @@ private:
   device_info info_;
   emulation how_;
   device_listener& listener_;
-  emulated_ground ground_;
+  emulated_environment environment_;
   std::unique_ptr<interference_model> interference_;
   std::map<instance_id, copy> loaded_;
   std::vector<loading> loading_;
@@ -354,9 +356,9 @@ private:
 
 std::unique_ptr<device> make_emulated_device(device_info info, emulation how,
                                              device_listener& listener,
-                                             emulated_ground ground) {
+                                             emulated_environment environment) {
   return std::make_unique<emulated_device>(std::move(info), std::move(how),
-                                           listener, std::move(ground));
+                                           listener, std::move(environment));
 }
 
 } // namespace millrace

@@ -44,7 +44,7 @@ struct device_pace {
 
 /// What an emulated device takes from its surroundings; all of it may be left
 /// out.
-struct emulated_ground {
+struct emulated_environment {
   std::shared_ptr<const profile_book> profiles;
   std::shared_ptr<const device_pace> pace;
   std::optional<random_stream> random; ///< with a cv
@@ -57,8 +57,8 @@ struct emulated_ground {
 /// running work is worked out anew whenever its neighbours change. Lives on the
 /// actor clock, so it does in a simulation what it does here. When its pace
 /// changes it wants to be called at once.
-std::unique_ptr<device> make_emulated_device(device_info info, emulation how,
-                                             device_listener& listener,
-                                             emulated_ground ground = {});
+std::unique_ptr<device>
+make_emulated_device(device_info info, emulation how, device_listener& listener,
+                     emulated_environment environment = {});
 
 } // namespace millrace

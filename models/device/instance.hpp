@@ -31,8 +31,8 @@ struct instance {
   confined::confined_stage* process = nullptr; ///< the stage, if it has one
   worker_thread* loader = nullptr;             ///< else who loads it
   std::shared_ptr<const bundle> content;
-  bool is_last = true;  ///< what it gives are the model's outputs
-  bool at_once = false; ///< as in load_request
+  bool is_last = true;       ///< what it gives are the model's outputs
+  bool skip_warm_up = false; ///< as in load_request
   uint32_t threads = 1;
   bool depends_on_values = true;
   short_runs alone{short_alone};

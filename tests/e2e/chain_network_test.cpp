@@ -75,7 +75,7 @@ public:
     REQUIRE(known);
     auto settings = known->models.at(0).settings;
     settings.replicas = receivers.size();
-    REQUIRE(control.ask<done>("./registry", set_model{settings, false, {}}));
+    REQUIRE(control.ask<ack>("./registry", set_model{settings, false, {}}));
   }
 
   /// Chunks of the model that have come to a node on its way in a chain.

@@ -173,7 +173,7 @@ TEST_CASE("P5: while the controller is dead no warm request fails, and"
   REQUIRE(c.wait_ready());
   set_model registered_live;
   registered_live.settings.model = "affine";
-  REQUIRE(c.connect_operator("ctl").ask<done>("ctl/registry", registered_live));
+  REQUIRE(c.connect_operator("ctl").ask<ack>("ctl/registry", registered_live));
   REQUIRE(c.wait_ready());
   canary_load load{c.connect_client(), "identity", 8};
   c["ctl"].end(SIGKILL);
@@ -251,7 +251,7 @@ TEST_CASE("P19: however the clock of a host jumps, no deadline and no node is"
     set_model x; // something to tell of
     x.settings.model = "affine";
     x.settings.replicas = jump == "+10y" ? 1 : 0;
-    CHECK(operators.ask<done>("ctl/registry", x));
+    CHECK(operators.ask<ack>("ctl/registry", x));
     load.run(700ms);
   }
   load.finish();

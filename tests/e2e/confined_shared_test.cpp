@@ -19,18 +19,18 @@ using namespace std::chrono_literals;
 
 namespace {
 
-std::shared_ptr<process_ground> one_process() {
-  return std::make_shared<process_ground>(true);
+std::shared_ptr<process_environment> one_process() {
+  return std::make_shared<process_environment>(true);
 }
 
-confined_model make(const std::shared_ptr<process_ground>& in,
+confined_model make(const std::shared_ptr<process_environment>& in,
                     const std::string& name, uint32_t lanes = 1) {
   return confined_model{in, verified(name), lanes};
 }
 
-std::shared_ptr<process_ground> with_fake_gpus(bool shared) {
+std::shared_ptr<process_environment> with_fake_gpus(bool shared) {
   ::setenv("MILLRACE_BACKEND", FAKE_GPU_BACKEND, 1);
-  auto out = std::make_shared<process_ground>(shared, true);
+  auto out = std::make_shared<process_environment>(shared, true);
   ::unsetenv("MILLRACE_BACKEND");
   return out;
 }
@@ -49,10 +49,10 @@ std::shared_ptr<const bundle> model_of_layer(const std::string& name) {
 
 /// On a GPU, and ready.
 std::unique_ptr<confined_model>
-on_stream_of(const std::shared_ptr<process_ground>& ground,
+on_stream_of(const std::shared_ptr<process_environment>& environment,
              const std::shared_ptr<const bundle>& content) {
-  auto out = std::make_unique<confined_model>(ground, content, 1, 20s, false,
-                                              on_stream(true));
+  auto out = std::make_unique<confined_model>(environment, content, 1, 20s,
+                                              false, on_stream(true));
   out->ready();
   return out;
 }
@@ -74,18 +74,18 @@ size_t threads_of(pid_t process, const std::string& name) {
 /// On a GPU, and its parameters are yet to come.
 class arriving_model {
 public:
-  arriving_model(process_ground& ground,
+  arriving_model(process_environment& environment,
                  std::shared_ptr<const bundle> content) {
     confined::stage_settings settings;
     settings.content = std::move(content);
     settings.last_layer = 1;
     settings.max_batch = 1;
-    settings.memory = ground.memory;
+    settings.memory = environment.memory;
     settings.load_limit = 20s;
     settings.gpu = on_stream(true);
     settings.arriving = true;
     stage_ = confined::make_confined_stage(
-      ground.processes, settings,
+      environment.processes, settings,
       {[this](auto x) { loaded_.set_value(std::move(x)); }, [](error) {}});
   }
 
@@ -117,9 +117,9 @@ bool within(nanoseconds most, const std::function<bool()>& done) {
 } // namespace
 
 TEST_CASE("P24, shared process: each stage computes its own, in one process") {
-  auto ground = one_process();
-  auto affine = make(ground, "affine", 2);
-  auto identity = make(ground, "identity");
+  auto environment = one_process();
+  auto affine = make(environment, "affine", 2);
+  auto identity = make(environment, "identity");
   affine.ready();
   identity.ready();
   CHECK(grandchildren_of(::getpid()).size() == 1);
@@ -136,9 +136,9 @@ TEST_CASE("P24, shared process: each stage computes its own, in one process") {
 
 TEST_CASE("P24, shared process: a GPU knows no memory of who has left") {
   auto content = verified("identity");
-  auto ground = with_fake_gpus(true);
+  auto environment = with_fake_gpus(true);
   auto make = [&] {
-    return std::make_unique<confined_model>(ground, content, 1, 20s, false,
+    return std::make_unique<confined_model>(environment, content, 1, 20s, false,
                                             gpu_place{});
   };
   auto stays = make();
@@ -167,10 +167,10 @@ TEST_CASE("a GPU's first pass begins before all parameters are there, where"
 
 TEST_CASE("P24, shared process: a pass whose parameters never come holds up"
           " nobody") {
-  auto ground = with_fake_gpus(true);
-  auto stays = on_stream_of(ground, verified("identity"));
+  auto environment = with_fake_gpus(true);
+  auto stays = on_stream_of(environment, verified("identity"));
   auto process = stays->process();
-  arriving_model never{*ground, verified("identity")};
+  arriving_model never{*environment, verified("identity")};
   REQUIRE(within(5s, [&] { return threads_of(process, "in a pass") == 1; }));
   CHECK(never.fail("the sender is gone").find("the sender is gone")
         != std::string::npos);
@@ -181,24 +181,24 @@ TEST_CASE("P24, shared process: a pass whose parameters never come holds up"
 TEST_CASE(
   "P14, shared process: while a begun pass that does not end goes on its"
   " process gets no others, and the next time it has its own") {
-  auto ground = with_fake_gpus(true);
-  auto stays = on_stream_of(ground, verified("identity"));
+  auto environment = with_fake_gpus(true);
+  auto stays = on_stream_of(environment, verified("identity"));
   auto first = stays->process();
   auto processes = [] { return grandchildren_of(::getpid()); };
   auto looping = model_of_layer("begins_and_loops");
   {
-    arriving_model loops{*ground, looping};
+    arriving_model loops{*environment, looping};
     REQUIRE(within(5s, [&] { return threads_of(first, "in a pass") == 1; }));
     loops.fail("the sender is gone");
   }
   CHECK(within(20s, [&] {
-    auto next = on_stream_of(ground, verified("identity"));
+    auto next = on_stream_of(environment, verified("identity"));
     return processes().size() == 2;
   }));
   CHECK(within(5s, [&] { return processes().size() == 1; }));
-  arriving_model again{*ground, looping};
+  arriving_model again{*environment, looping};
   CHECK(within(5s, [&] { return processes().size() == 2; }));
-  auto next = on_stream_of(ground, verified("identity"));
+  auto next = on_stream_of(environment, verified("identity"));
   CHECK(processes().size() == 3);
   again.fail("the sender is gone");
   CHECK(within(5s, [&] { return processes().size() == 2; })); // its own ended
@@ -208,9 +208,9 @@ TEST_CASE(
 TEST_CASE(
   "P14: a begun pass that takes more memory than it may is ended, though"
   " its parameters have not come") {
-  auto ground = with_fake_gpus(false);
-  ground->memory = {400 << 20};
-  arriving_model greedy{*ground, model_of_layer("begins_and_eats")};
+  auto environment = with_fake_gpus(false);
+  environment->memory = {400 << 20};
+  arriving_model greedy{*environment, model_of_layer("begins_and_eats")};
   CHECK(greedy.outcome().find("more memory than process_memory")
         != std::string::npos);
 }
@@ -232,9 +232,9 @@ TEST_CASE("P14: a process with a GPU that takes more memory than it may is"
   constexpr float keeps_64_mib = 1004, takes_a_second = 1003;
   for (auto shared : {false, true}) {
     auto content = verified("identity");
-    auto ground = with_fake_gpus(shared);
-    ground->memory = {400 << 20};
-    confined_model model{ground, content, 1, 20s, false, gpu_place{}};
+    auto environment = with_fake_gpus(shared);
+    environment->memory = {400 << 20};
+    confined_model model{environment, content, 1, 20s, false, gpu_place{}};
     model.ready();
     for (int i = 0; i < 3; ++i)
       CHECK(model.run(floats({1, 4}, keeps_64_mib)));
@@ -247,22 +247,22 @@ TEST_CASE("P14: a process with a GPU that takes more memory than it may is"
 }
 
 TEST_CASE("P24, shared process: one that is stopped takes nobody's time") {
-  auto ground = one_process();
+  auto environment = one_process();
   auto content = verified("identity");
-  auto idle = make(ground, "affine");
+  auto idle = make(environment, "affine");
   idle.ready();
   auto process = idle.process();
   REQUIRE(::kill(process, SIGSTOP) == 0);
   auto begin = steady_now();
   std::vector<std::unique_ptr<confined_model>> all; // more than its line holds
   for (int i = 0; i < 60; ++i)
-    all.push_back(std::make_unique<confined_model>(ground, content));
+    all.push_back(std::make_unique<confined_model>(environment, content));
   size_t failed = 0;
   for (auto& x : all)
     failed += !x->loaded();
   CHECK(failed > 0);
   CHECK(idle.loss().text.find("was stopped by a signal") != std::string::npos);
-  auto next = make(ground, "affine");
+  auto next = make(environment, "affine");
   next.ready();
   CHECK(next.run(floats({1, 4})));
   CHECK(steady_now() - begin < 10s); // of 20 that a load may take
@@ -270,12 +270,12 @@ TEST_CASE("P24, shared process: one that is stopped takes nobody's time") {
 
 TEST_CASE("P24, shared process: who leaves takes only itself, the last one all"
           " of it") {
-  auto ground = one_process();
-  auto stays = make(ground, "affine");
+  auto environment = one_process();
+  auto stays = make(environment, "affine");
   stays.ready();
   auto process = stays.process();
   for (int i = 0; i < 3; ++i) {
-    auto goes = make(ground, "ballast", 3);
+    auto goes = make(environment, "ballast", 3);
     goes.ready();
     REQUIRE(goes.run(floats({1, 4})));
     CHECK(goes.process() == process);
@@ -286,7 +286,7 @@ TEST_CASE("P24, shared process: who leaves takes only itself, the last one all"
   CHECK(stays.run(floats({1, 4})));
   stays.give_up();
   CHECK(within(5s, [&] { return stays.process() == 0; }));
-  auto next = make(ground, "affine");
+  auto next = make(environment, "affine");
   next.ready();
   CHECK(next.process() != process);
   CHECK(next.run(floats({1, 4})));
@@ -295,9 +295,9 @@ TEST_CASE("P24, shared process: who leaves takes only itself, the last one all"
 TEST_CASE(
   "P24, shared process: a crash ends all of it, and what was at work has"
   " a process of its own until somebody knows more") {
-  auto ground = one_process();
-  auto idle = make(ground, "affine");
-  auto busy = make(ground, "lasting");
+  auto environment = one_process();
+  auto idle = make(environment, "affine");
+  auto busy = make(environment, "lasting");
   idle.ready();
   busy.ready();
   std::jthread killer{[&] {
@@ -314,10 +314,10 @@ TEST_CASE(
   auto why = idle.loss();
   CHECK(why.code == ec::cancelled);
   CHECK(why.text.find("shared ended with SIGKILL") != std::string::npos);
-  auto again = make(ground, "lasting");
+  auto again = make(environment, "lasting");
   again.ready();
   auto alone = again.process();
-  auto next = make(ground, "affine");
+  auto next = make(environment, "affine");
   next.ready();
   CHECK(grandchildren_of(::getpid()).size() == 2);
   ::kill(alone, SIGKILL);
@@ -330,17 +330,17 @@ TEST_CASE(
   " then its own") {
   auto crashing = std::make_shared<bundle>(*hostile());
   crashing->info.layers[0].name = "crash";
-  auto ground = one_process();
-  confined_model stays{ground, hostile()};
+  auto environment = one_process();
+  confined_model stays{environment, hostile()};
   stays.ready();
-  confined_model culprit{ground, crashing};
+  confined_model culprit{environment, crashing};
   auto first = culprit.loaded();
   REQUIRE_FALSE(first);
   CHECK(first.failure().code == ec::cancelled);
   CHECK(stays.loss().code == ec::cancelled);
-  confined_model back{ground, hostile()};
+  confined_model back{environment, hostile()};
   back.ready();
-  confined_model again{ground, crashing};
+  confined_model again{environment, crashing};
   auto second = again.loaded();
   REQUIRE_FALSE(second);
   CHECK(second.failure().code == ec::unavailable);
@@ -352,16 +352,16 @@ TEST_CASE(
   " and is elsewhere the next time") {
   auto looping = std::make_shared<bundle>(*hostile());
   looping->info.layers[0].name = "loop";
-  auto ground = one_process();
-  confined_model stays{ground, hostile()};
+  auto environment = one_process();
+  confined_model stays{environment, hostile()};
   stays.ready();
   auto process = stays.process();
-  confined_model slow{ground, looping, 1, 300ms};
+  confined_model slow{environment, looping, 1, 300ms};
   auto x = slow.loaded();
   REQUIRE_FALSE(x);
   CHECK(x.failure().text.find("did not load it within 300 ms")
         != std::string::npos);
-  confined_model again{ground, looping, 1, 300ms};
+  confined_model again{environment, looping, 1, 300ms};
   CHECK_FALSE(again.loaded());
   CHECK(stays.process() == process);
   CHECK(stays.run(deeds({0})));
@@ -370,15 +370,15 @@ TEST_CASE(
 TEST_CASE(
   "P24, shared process: what it has no room for is refused, and many may"
   " leave at once") {
-  auto ground = one_process();
-  auto stays = make(ground, "affine");
+  auto environment = one_process();
+  auto stays = make(environment, "affine");
   stays.ready();
   auto process = stays.process();
   {
     std::vector<std::unique_ptr<confined_model>> many;
     for (int i = 0; i < 40; ++i)
       many.push_back(
-        std::make_unique<confined_model>(ground, verified("identity"), 3));
+        std::make_unique<confined_model>(environment, verified("identity"), 3));
     size_t refused = 0;
     for (auto& x : many)
       if (auto y = x->loaded(); !y) {
@@ -397,9 +397,9 @@ TEST_CASE(
 TEST_CASE(
   "P24, shared process: what runs beside a batch that is ended is not to"
   " blame, and hears why") {
-  auto ground = one_process();
-  auto loops = make(ground, "lasting");
-  auto beside = make(ground, "lasting");
+  auto environment = one_process();
+  auto loops = make(environment, "lasting");
+  auto beside = make(environment, "lasting");
   loops.ready();
   beside.ready();
   result<tensor_list> other = tensor_list{};

@@ -217,10 +217,10 @@ TEST_CASE("P14: native code in a model's process can do none of what a model"
   CHECK(all.size() >= 80);
   for (auto shared : {false, true}) {
     auto content = hostile(); // before a template loads its backend
-    auto ground = std::make_shared<process_ground>(shared);
-    confined_model first{ground, content};
+    auto environment = std::make_shared<process_environment>(shared);
+    confined_model first{environment, content};
     first.ready();
-    confined_model model{ground, content};
+    confined_model model{environment, content};
     model.ready();
     for (size_t i = 0; i < all.size(); ++i) {
       auto y = model.run(deeds({static_cast<int64_t>(i)}));

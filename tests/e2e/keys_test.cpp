@@ -203,13 +203,13 @@ TEST_CASE("P13: a viewer looks and an operator orders, by way of controllers") {
   auto viewer = as("eve", "ctl");
   CHECK(viewer.ask<model_list>("./registry", get_models{}));
   CHECK(viewer.ask<node_status>("w1/supervisor", get_status{}));
-  auto refused = viewer.ask<done>("./registry", more);
+  auto refused = viewer.ask<ack>("./registry", more);
   REQUIRE_FALSE(refused);
   CHECK(refused.failure().code == ec::forbidden);
   CHECK(refused.failure().text == "a viewer may not say 'set_model'");
-  CHECK(as("ops", "ctl").ask<done>("./registry", more));
+  CHECK(as("ops", "ctl").ask<ack>("./registry", more));
   // A worker's word does not count for an operator's.
-  auto passed_on = as("ops", "w1").ask<done>("ctl/registry", more);
+  auto passed_on = as("ops", "w1").ask<ack>("ctl/registry", more);
   REQUIRE_FALSE(passed_on);
   CHECK(passed_on.failure().text.find("is no controller") != std::string::npos);
 }
@@ -325,7 +325,7 @@ TEST_CASE("P13: who says three things they may not is not listened to") {
   auto eve = operator_client::connect(c.operators("ctl"), 2s, c.key("eve"));
   REQUIRE(eve);
   for (int i = 0; i < 3; ++i)
-    CHECK(eve->ask<done>("./supervisor", drain{}).failure().code
+    CHECK(eve->ask<ack>("./supervisor", drain{}).failure().code
           == ec::forbidden);
   CHECK_FALSE(eve->ask<member_list>("./supervisor", get_members{}, 500ms));
   CHECK(knock(c.operators("ctl"), c.key("eve")) == ec::forbidden);
@@ -367,8 +367,8 @@ TEST_CASE("P13: what an operator orders is in the audit log, and what came of"
   set_model more;
   more.settings.model = "identity";
   more.settings.replicas = 2;
-  REQUIRE(ops->ask<done>("ctl/registry", more));
-  CHECK_FALSE(ops->ask<done>("ctl/registry", forget_model{"nope"}));
+  REQUIRE(ops->ask<ack>("ctl/registry", more));
+  CHECK_FALSE(ops->ask<ack>("ctl/registry", forget_model{"nope"}));
   for (auto line :
        {"ops (operator) said set_model to 'ctl/registry': ",
         "\"model\":\"identity\"",

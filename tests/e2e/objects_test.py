@@ -62,7 +62,7 @@ class FromAStore(ThreeNodes):
         """Whom each worker was told to get the model from, first."""
         out = {}
         for line in self.log("front").splitlines():
-            if "chains.bring" in line and f"model={MODEL}" in line:
+            if "chains.set_sources" in line and f"model={MODEL}" in line:
                 words = dict(x.split("=", 1) for x in line.split() if "=" in x)
                 out.setdefault(words["node"], words["from"])
         return out

@@ -41,7 +41,7 @@ void serve(live_cluster& c, const std::string& model, uint64_t parts) {
   set_model x;
   x.settings.model = model;
   x.settings.parts = parts;
-  REQUIRE(controller.ask<done>("./registry", x));
+  REQUIRE(controller.ask<ack>("./registry", x));
   REQUIRE(eventually(
     [&] {
       auto all = replicas_of(c);

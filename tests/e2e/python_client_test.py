@@ -120,7 +120,7 @@ class PythonClient(unittest.TestCase):
     def test_what_makes_no_sense_is_refused_before_it_is_sent(self):
         x = numpy.ones((1, 4), numpy.float32)
         for wish in ({"priority": 2**31}, {"deadline": float("nan")}, {"deadline": -1},
-                     {"slo": float("inf")}):
+                     {"latency": float("inf")}):
             with self.subTest(wish), self.assertRaises(millrace.BadRequest):
                 self.client.infer("affine", x, **wish)
         too_long = numpy.broadcast_to(numpy.float32(0), ((1 << 26) + 1,))

@@ -134,7 +134,7 @@ private:
     set_model x;
     x.settings.model = "affine";
     x.settings.replicas = replicas;
-    REQUIRE(operators_->ask<done>("./registry", x));
+    REQUIRE(operators_->ask<ack>("./registry", x));
     REQUIRE(eventually(
       [&] {
         auto status =

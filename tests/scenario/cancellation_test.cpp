@@ -104,18 +104,18 @@ TEST_CASE("monitor: what waits behind something long is not run in vain") {
 }
 
 TEST_CASE("P15: that requests took too long is not held against their model") {
-  for (bool blameless : {true, false}) {
-    CAPTURE(blameless);
+  for (bool excused : {true, false}) {
+    CAPTURE(excused);
     virtual_cluster c{1, one_a_batch(), ten_ms};
     for (size_t ends = 0; ends < 4; c.advance(10ms))
       for (auto& r : queue_of(c).replicas)
         if (!r.draining) {
-          tell_replica(c, r.replica, stage_lost{0, "test", blameless});
+          tell_replica(c, r.replica, stage_lost{0, "test", excused});
           ++ends;
         }
     c.request(1);
     c.advance(500ms); // soon after four such ends
-    CHECK(c.answers() == (blameless ? counts{{ec::ok, 1}} : counts{}));
+    CHECK(c.answers() == (excused ? counts{{ec::ok, 1}} : counts{}));
   }
 }
 

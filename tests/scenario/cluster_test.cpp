@@ -201,8 +201,8 @@ TEST_CASE("placement: replicas of a lost node come up on another") {
 TEST_CASE("registry: what an operator sets is done and outlives the"
           " controller's crash") {
   virtual_cluster c{1, want(1), ten_ms};
-  REQUIRE(c.ask_actor<done, registry_actor>("./registry",
-                                            set_model{want(3), false, {}}));
+  REQUIRE(c.ask_actor<ack, registry_actor>("./registry",
+                                           set_model{want(3), false, {}}));
   c.advance(1s);
   // The whole group of the controller falls and rises.
   c.crash("./placement");
@@ -218,8 +218,8 @@ TEST_CASE("registry: what an operator sets is done and outlives the"
 TEST_CASE("registry: a change of what is not there any more is refused") {
   virtual_cluster c{1, want(1), ten_ms};
   auto change = [&](model_settings from, model_settings to) {
-    return c.ask_actor<done, registry_actor>("./registry",
-                                             set_model{to, false, from});
+    return c.ask_actor<ack, registry_actor>("./registry",
+                                            set_model{to, false, from});
   };
   auto distrusted = want(2);
   auto known =
@@ -268,7 +268,7 @@ TEST_CASE("replica: one that cannot start leaves its device and neighbours"
   virtual_cluster c{1, want(1), ten_ms};
   set_model broken;
   broken.settings.model = "broken";
-  REQUIRE(c.ask_actor<done, registry_actor>("./registry", broken));
+  REQUIRE(c.ask_actor<ack, registry_actor>("./registry", broken));
   c.advance(10s);
   auto status =
     c.ask_actor<node_status, supervisor_actor>("w1/supervisor", get_status{});
@@ -293,7 +293,7 @@ TEST_CASE(
     set_model x;
     x.settings.model = "broken";
     x.settings.replicas = replicas;
-    REQUIRE(c.ask_actor<done, registry_actor>("./registry", x));
+    REQUIRE(c.ask_actor<ack, registry_actor>("./registry", x));
     c.advance(100ms);
   };
   auto starts = [&] {
@@ -321,7 +321,7 @@ TEST_CASE("gateway: a model that nobody serves any more makes room for another"
     set_model x;
     x.settings.model = model;
     x.settings.replicas = replicas;
-    REQUIRE(c.ask_actor<done, registry_actor>("./registry", x));
+    REQUIRE(c.ask_actor<ack, registry_actor>("./registry", x));
     c.advance(3s);
   };
   auto status_of = [&](uint64_t id, const std::string& model) {
@@ -361,7 +361,7 @@ TEST_CASE("P1: whoever asks a gateway that ends is told so, early or late") {
   virtual_cluster c{1, want(1), ten_ms};
   c.request(1);
   c.drain();
-  REQUIRE(c.ask_actor<done, supervisor_actor>("./supervisor", drain{}));
+  REQUIRE(c.ask_actor<ack, supervisor_actor>("./supervisor", drain{}));
   c.request(2);
   c.advance(12ms); // the gateway has ended, its node not yet
   c.request(3);
@@ -411,7 +411,7 @@ TEST_CASE("registry: settings beyond their limits are refused by name") {
   set_model many;
   many.settings.model = "m";
   many.settings.replicas = 20'000;
-  auto x = c.ask_actor<done, registry_actor>("./registry", many);
+  auto x = c.ask_actor<ack, registry_actor>("./registry", many);
   CHECK(x.failure().code == ec::bad_request);
   CHECK(x.failure().text
         == "replicas: expected between 0 and 10000, found 20000");

@@ -390,8 +390,8 @@ TEST_CASE("P16: a part that drains runs what is bound to it before it ends") {
   REQUIRE(nodes.size() == 2);
   send(c, 1, 1);
   c.advance(2ms); // the first part runs it, the second has nothing to do
-  REQUIRE(c.ask_actor<done, supervisor_actor>(nodes[1] + "/supervisor",
-                                              millrace::drain{}));
+  REQUIRE(c.ask_actor<ack, supervisor_actor>(nodes[1] + "/supervisor",
+                                             millrace::drain{}));
   c.advance(20ms); // another could not be there that soon
   CHECK(c.answers() == counts{{ec::ok, 1}});
 }
@@ -423,8 +423,8 @@ TEST_CASE("pipelines: what cannot be cut so is said") {
   CHECK(note() == "it has 12 layers, and cannot be cut into 13 parts");
   auto refusal = [&] {
     return c
-      .ask_actor<done, registry_actor>("./registry",
-                                       set_model{wanted, false, {}})
+      .ask_actor<ack, registry_actor>("./registry",
+                                      set_model{wanted, false, {}})
       .failure()
       .text;
   };

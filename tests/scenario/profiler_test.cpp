@@ -15,11 +15,11 @@ model_settings idle_model() {
   return out;
 }
 
-result<done> measure_it(virtual_cluster& c, const std::string& device = "") {
+result<ack> measure_it(virtual_cluster& c, const std::string& device = "") {
   measure_model x;
   x.model = "m";
   x.device = device;
-  return c.ask_actor<done, profiler_actor>("./profiler", x, 20s);
+  return c.ask_actor<ack, profiler_actor>("./profiler", x, 20s);
 }
 
 struct known_costs {
@@ -36,8 +36,8 @@ known_costs known(virtual_cluster& c, const std::string& model = "m") {
   return out;
 }
 
-result<done> keep(virtual_cluster& c, const profile& x) {
-  return c.ask_actor<done, profiler_actor>("./profiler", keep_profile{pack(x)});
+result<ack> keep(virtual_cluster& c, const profile& x) {
+  return c.ask_actor<ack, profiler_actor>("./profiler", keep_profile{pack(x)});
 }
 
 double metric_of(const profile& x, const char* name, double rows = 1,
@@ -117,7 +117,7 @@ TEST_CASE("FP-07: each layer is measured by itself") {
 TEST_CASE("profiler: two measurements are not of one device, and a third is"
           " refused") {
   virtual_cluster c{2, idle_model(), ten_ms};
-  auto said = c.ask_at_once<done, profiler_actor>(
+  auto said = c.ask_at_once<ack, profiler_actor>(
     "./profiler", std::vector<measure_model>(3, {"m", "", "", {1}, 1}), 20s);
   REQUIRE(said.size() == 3);
   CHECK(said[0]);
@@ -203,8 +203,7 @@ TEST_CASE("profiler: what is to be forgotten of a model is, of all its layers,"
           " and stays so") {
   virtual_cluster c{1, idle_model(), ten_ms};
   auto forget = [&] {
-    return c.ask_actor<done, profiler_actor>("./profiler",
-                                             forget_profiles{"m"});
+    return c.ask_actor<ack, profiler_actor>("./profiler", forget_profiles{"m"});
   };
   CHECK(forget().failure().code == ec::unknown_model);
   REQUIRE(measure_it(c));
@@ -302,7 +301,7 @@ TEST_CASE("FP-61: versions whose layers differ have queues, copies and plans of"
   wanted.model = "grows";
   virtual_cluster c{4, wanted, {5s, 9ms, 1ms}};
   for (auto version : {"1", "2"})
-    REQUIRE(c.ask_actor<done, profiler_actor>(
+    REQUIRE(c.ask_actor<ack, profiler_actor>(
       "./profiler", measure_model{"grows", version, {}}, 100s));
   auto plans = [&](const std::string& version) {
     auto out = c.ask_actor<plan_list, profiler_actor>(
@@ -320,8 +319,8 @@ TEST_CASE("FP-61: versions whose layers differ have queues, copies and plans of"
     wanted.replicas = 1;
     wanted.version = version;
     wanted.cuts = std::move(cuts);
-    REQUIRE(c.ask_actor<done, registry_actor>("./registry",
-                                              set_model{wanted, false, {}}));
+    REQUIRE(c.ask_actor<ack, registry_actor>("./registry",
+                                             set_model{wanted, false, {}}));
   };
   serve("1", {6});
   c.advance(5s);

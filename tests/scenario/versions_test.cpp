@@ -37,7 +37,7 @@ TEST_CASE("gateway: what waits for a model that nobody is to serve any more is"
     have(c, one_by_one(0));
   }
   SUBCASE("forgotten") {
-    REQUIRE(c.ask_actor<done, registry_actor>("./registry", forget_model{"m"}));
+    REQUIRE(c.ask_actor<ack, registry_actor>("./registry", forget_model{"m"}));
   }
   c.advance(100ms);
   auto found = c.answers();
@@ -187,8 +187,8 @@ TEST_CASE("router: a replica that drains gets no more batches") {
   ask(1);
   ask(2);
   REQUIRE(given.size() == 2); // both are busy for a second
-  REQUIRE(c.ask_actor<done, registry_actor>("./registry",
-                                            set_model{want(1), false, {}}));
+  REQUIRE(c.ask_actor<ack, registry_actor>("./registry",
+                                           set_model{want(1), false, {}}));
   c.advance(50ms);
   given.clear();
   for (uint64_t id = 3; id <= 20; ++id)

@@ -91,16 +91,22 @@ inline copy_count count_copies(const cluster_view& view,
 
 /// Carries a plan out: each replica that it deploys is in that condition, and
 /// takes so much memory; what it evicts is gone.
+inline void apply(cluster_view& view, const placement_plan& plan,
+                  replica_condition started, uint64_t memory) {
+  for (auto& x : plan.evict)
+    std::erase_if(view.nodes[x.node].replicas,
+                  [&](auto& r) { return r.what.replica == x.replica; });
+  for (auto& x : plan.deploy) {
+    view.nodes[x.node].replicas.push_back({x, started, {}, memory, {}, {}, {}});
+  }
+}
+
 inline placement_plan
 carry_out(cluster_view& view, const std::vector<model_settings>& wanted,
           replica_condition started = replica_condition::ready,
           uint64_t memory = 0) {
   auto plan = reconcile(view, wanted);
-  for (auto& x : plan.evict)
-    std::erase_if(view.nodes[x.node].replicas,
-                  [&](auto& r) { return r.what.replica == x.replica; });
-  for (auto& x : plan.deploy)
-    view.nodes[x.node].replicas.push_back({x, started, {}, memory, {}, {}, {}});
+  apply(view, plan, started, memory);
   return plan;
 }
 

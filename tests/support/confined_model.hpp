@@ -24,8 +24,8 @@ inline std::shared_ptr<const bundle> verified(const std::string& name) {
 }
 
 /// Where stages get their processes: one each, or one for all.
-struct process_ground {
-  explicit process_ground(bool shared, bool with_gpus = false)
+struct process_environment {
+  explicit process_environment(bool shared, bool with_gpus = false)
     : parent(with_gpus),
       processes(parent, shared) {
     REQUIRE(parent.start());
@@ -43,27 +43,27 @@ public:
                           uint32_t lanes = 1, nanoseconds load_limit = 20s,
                           bool in_background = false,
                           const std::optional<gpu_place>& gpu = {})
-    : confined_model(std::make_shared<process_ground>(false, gpu.has_value()),
-                     std::move(content), lanes, load_limit, in_background,
-                     gpu) {}
+    : confined_model(
+      std::make_shared<process_environment>(false, gpu.has_value()),
+      std::move(content), lanes, load_limit, in_background, gpu) {}
 
-  /// In a process of that ground.
-  confined_model(std::shared_ptr<process_ground> ground,
+  /// In a process of that environment.
+  confined_model(std::shared_ptr<process_environment> environment,
                  std::shared_ptr<const bundle> content, uint32_t lanes = 1,
                  nanoseconds load_limit = 20s, bool in_background = false,
                  const std::optional<gpu_place>& gpu = {})
-    : ground_(std::move(ground)) {
+    : environment_(std::move(environment)) {
     confined::stage_settings settings;
     settings.content = std::move(content);
     settings.last_layer = 1;
     settings.max_batch = 4;
     settings.lanes = lanes;
-    settings.memory = ground_->memory;
+    settings.memory = environment_->memory;
     settings.load_limit = load_limit;
     settings.in_background = in_background;
     settings.gpu = gpu;
     stage_ = confined::make_confined_stage(
-      ground_->processes, std::move(settings),
+      environment_->processes, std::move(settings),
       {[this](auto x) { loaded_.set_value(std::move(x)); },
        [this](error x) { lost_.set_value(std::move(x)); }});
   }
@@ -113,7 +113,7 @@ public:
   void give_up() { stage_->give_up(); }
 
 private:
-  std::shared_ptr<process_ground> ground_;
+  std::shared_ptr<process_environment> environment_;
   std::promise<result<confined::load_times>> loaded_;
   std::promise<error> lost_;
   std::unique_ptr<confined::confined_stage> stage_;

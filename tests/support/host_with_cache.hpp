@@ -77,15 +77,16 @@ public:
     };
     if (with_relay) {
       caf::actor silent{system_->spawn([this](caf::event_based_actor* self) {
-        return caf::behavior{[this, self](const fetch&) {
-                               asked_others = true;
-                               return self->make_response_promise<fetched>();
-                             },
-                             [this](get_contents) { return at_relay; },
-                             [this](const bundle_list& y) {
-                               to_give = y.models.size() + y.kept.size();
-                             },
-                             [this](const let_go&) { let_it_go = true; }};
+        return caf::behavior{
+          [this, self](const fetch&) {
+            asked_others = true;
+            return self->make_response_promise<fetched>();
+          },
+          [this](get_contents) { return at_relay; },
+          [this](const bundle_list& y) {
+            to_give = y.models.size() + y.kept.size();
+          },
+          [this](const drop_content&) { told_to_drop = true; }};
       })};
       auto relay = caf::actor_cast<relay_actor>(silent);
       x.find_relay = [relay] { return relay; };
@@ -184,7 +185,7 @@ public:
     return told_;
   }
 
-  void tell(const last_copies& x) { caf::anon_send(cache_, x); }
+  void tell(const pinned_contents& x) { caf::anon_send(cache_, x); }
 
   std::string content() { return row(cache_place::disk)->content; }
 
@@ -194,7 +195,7 @@ public:
   std::shared_ptr<metrics> counts = std::make_shared<metrics>();
   std::atomic<uint64_t> available{900u << 20};
   std::atomic<bool> asked_others{false};
-  std::atomic<bool> let_it_go{false};
+  std::atomic<bool> told_to_drop{false};
   std::atomic<size_t> to_give{0}; ///< models, that its relay was told of
   contents_here at_relay;         ///< before it begins
 

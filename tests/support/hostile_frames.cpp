@@ -70,7 +70,7 @@ std::string map(const std::vector<entry>& xs) {
 
 std::string a_header(std::vector<entry> more = {}) {
   more.insert(more.begin(),
-              {{"v", "\x01"}, {"t", text("infer")}, {"id", "\x01"}});
+              {{"v", "\x02"}, {"t", text("infer")}, {"id", "\x01"}});
   return map(more);
 }
 
@@ -148,11 +148,11 @@ frames versions_and_keys() {
   return {
     unread("wrong magic", "GIF89a",
            "header: the message has something else than a map"),
-    unread("wrong version", map({{"v", "\x02"}, {"t", text("infer")}}),
-           "protocol version 2 is not spoken here (expected 1 in header key"
+    unread("wrong version", map({{"v", "\x01"}, {"t", text("infer")}}),
+           "protocol version 1 is not spoken here (expected 2 in header key"
            " 'v')"),
     unread("no version", map({{"t", text("infer")}}),
-           "protocol version 0 is not spoken here (expected 1 in header key"
+           "protocol version 0 is not spoken here (expected 2 in header key"
            " 'v')"),
     unread("version too large", map({{"v", large(UINT64_MAX)}}),
            "header: the message has something else than an integer in range at"
@@ -172,7 +172,7 @@ frames versions_and_keys() {
               + request({{"new", list({map({{"a", "\xc3"}}), "\xc0"})}}),
             ec::ok, ""),
     decoded("key order",
-            map({{"id", "\x01"}, {"t", text("infer")}, {"v", "\x01"}})
+            map({{"id", "\x01"}, {"t", text("infer")}, {"v", "\x02"}})
               + map({inputs({good_tensor()}), model()}),
             ec::ok, ""),
     refused("key that is no text", a_header() + "\x81\x05\x05",
@@ -263,7 +263,7 @@ frames single_bytes() {
   for (unsigned x = 0; x < 256; ++x) {
     std::string says = "header: the message has something else than a map";
     if (x == 0x80)
-      says = "protocol version 0 is not spoken here (expected 1 in header key"
+      says = "protocol version 0 is not spoken here (expected 2 in header key"
              " 'v')";
     else if (x == 0xc1)
       says = "header: the message is not MessagePack at byte 0";

@@ -46,7 +46,7 @@ inline bool all_are_right(virtual_cluster& c) {
 
 inline void have(virtual_cluster& c, const model_settings& x) {
   REQUIRE(
-    c.ask_actor<done, registry_actor>("./registry", set_model{x, false, {}}));
+    c.ask_actor<ack, registry_actor>("./registry", set_model{x, false, {}}));
 }
 
 /// The nodes that have each part, with the layer that it begins with.

@@ -118,16 +118,16 @@ private:
         send(x, h->address, [what = h->what](peer_table& to, timestamp now) {
           return to.on_hello(what, now);
         });
-      if (auto* b = std::get_if<send_beat>(&action))
+      if (auto* b = std::get_if<send_heartbeat>(&action))
         send(x, b->address,
              [what = b->what, from = x.start](peer_table& to, timestamp now) {
-               return to.on_beat(from, what, now);
+               return to.on_heartbeat(from, what, now);
              });
-      if (auto* r = std::get_if<send_refusal>(&action))
+      if (auto* r = std::get_if<send_rejection>(&action))
         send(x, r->address, [what = r->what](peer_table& to, timestamp) {
-          return to.on_refused(what);
+          return to.on_hello_rejected(what);
         });
-      if (auto* r = std::get_if<report_refused>(&action))
+      if (auto* r = std::get_if<report_rejected>(&action))
         events.push_back(name + " refused: " + std::to_string(r->what.known)
                          + (r->what.alive ? " alive" : ""));
       if (auto* u = std::get_if<report_up>(&action))

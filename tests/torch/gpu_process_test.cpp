@@ -65,9 +65,9 @@ TEST_CASE("P24, gpu: models share a process, each on its part of the GPU, and"
   for (auto sharing : {gpu_sharing::streams, gpu_sharing::partitions}) {
     auto share = sharing == gpu_sharing::partitions ? 50. : 0.;
     gpu_place place{0, sharing, share};
-    auto ground = std::make_shared<process_ground>(true, true);
+    auto environment = std::make_shared<process_environment>(true, true);
     auto make = [&](const std::string& name) {
-      return confined_model{ground, verified(name), 2, 60s, false, place};
+      return confined_model{environment, verified(name), 2, 60s, false, place};
     };
     auto idle = make("affine");
     auto culprit = make("lookup");
@@ -98,10 +98,10 @@ TEST_CASE("P24, gpu: what leaves a process that others share gives its memory"
           " back") {
   if (!first_gpu())
     return;
-  auto ground = std::make_shared<process_ground>(true, true);
+  auto environment = std::make_shared<process_environment>(true, true);
   gpu_place place{0, gpu_sharing::streams};
   auto make = [&](const std::string& name) {
-    return std::make_unique<confined_model>(ground, verified(name), 2, 60s,
+    return std::make_unique<confined_model>(environment, verified(name), 2, 60s,
                                             false, place);
   };
   auto stays = make("affine");

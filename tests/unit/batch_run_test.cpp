@@ -41,8 +41,8 @@ execution batch_of(size_t requests) {
   return out;
 }
 
-struct ground {
-  explicit ground(int64_t most_rows) : stage(most_rows) {}
+struct environment {
+  explicit environment(int64_t most_rows) : stage(most_rows) {}
 
   result<std::vector<tensor_list>> run(const execution& x) {
     uint64_t peak = 0;
@@ -59,7 +59,7 @@ struct ground {
 
 TEST_CASE("P24: a batch for which there is no memory is run in pieces, each"
           " request with its own result") {
-  ground on{3};
+  environment on{3};
   auto x = batch_of(8);
   for (int i = 0; i < 2; ++i) {
     auto y = on.run(x);
@@ -78,7 +78,7 @@ TEST_CASE("P24: a batch for which there is no memory is run in pieces, each"
 
 TEST_CASE("P24: one request for which there is no memory fails, and so does its"
           " batch") {
-  ground on{0};
+  environment on{0};
   auto y = on.run(batch_of(2));
   REQUIRE_FALSE(y);
   CHECK(y.failure().code == ec::overloaded);
@@ -86,7 +86,7 @@ TEST_CASE("P24: one request for which there is no memory fails, and so does its"
 }
 
 TEST_CASE("batch run: what there is memory for is run at once") {
-  ground on{8};
+  environment on{8};
   CHECK(on.run(batch_of(8)));
   CHECK(on.stage.passes == 1);
 }

@@ -66,7 +66,7 @@ TEST_CASE("I19: what was on its way goes on when its cache begins anew, however"
   REQUIRE(eventually(row, soon));
   CHECK(row()->there == chunk_bytes);
   CHECK(row()->last);
-  CHECK_FALSE(eventually([&] { return host.let_it_go.load(); }, 2500ms));
+  CHECK_FALSE(eventually([&] { return host.told_to_drop.load(); }, 2500ms));
 }
 
 TEST_CASE("P8: what had begun to come goes on to come from others, though the"

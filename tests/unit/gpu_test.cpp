@@ -53,10 +53,10 @@ double emulated_seconds(const std::shared_ptr<const profile_book>& book,
                         const std::string& kind, const std::string& model,
                         double rows, double share) {
   noting_listener heard;
-  emulated_ground ground;
-  ground.profiles = book;
-  auto x =
-    make_emulated_device({"emu0", kind, 1, {}}, emulation{}, heard, ground);
+  emulated_environment environment;
+  environment.profiles = book;
+  auto x = make_emulated_device({"emu0", kind, 1, {}}, emulation{}, heard,
+                                environment);
   timestamp now{};
   auto settle = [&] {
     while (x->next_due() != far_future) {

@@ -89,21 +89,35 @@ TEST_CASE("P13: each role may say its messages and no other: every cell") {
     "set_model",    "forget_model",  "drain",        "set_log",
     "record_spans", "measure_model", "keep_profile", "forget_profiles"};
   const std::set<std::string_view> node{
-    "failure",        "done",         "member_list",   "node_status",
-    "model_list",     "device_load",  "replica_load",  "node_load",
-    "hello",          "refused",      "beat",          "goodbye",
-    "watch",          "gone",         "replica_ready", "replica_draining",
-    "run_batch",      "batch_taken",  "pass_on",       "drop_batch",
-    "not_held",       "cannot_reach", "released",      "batch_done",
-    "replica_status", "inventory",    "clock_reading", "event_list",
-    "examination",    "span_list",    "queue_status",  "request_list",
-    "profile_list",   "plan_list",    "measured",      "bulk_ask",
-    "bulk_head",      "bulk_chunk",   "bulk_refusal",  "holdings",
-    "chain_list",     "store_status", "cache_status",  "start_list",
-    "demand_report",  "demand_list",  "scaling_list",  "decision_list"};
+    "error_reply",     "ack",
+    "member_list",     "node_status",
+    "model_list",      "device_load",
+    "replica_load",    "node_load",
+    "hello",           "hello_rejected",
+    "heartbeat",       "goodbye",
+    "monitor_remote",  "remote_down",
+    "replica_ready",   "replica_draining",
+    "run_batch",       "batch_accepted",
+    "forward_batch",   "drop_batch",
+    "batch_not_found", "next_stage_unreachable",
+    "router_released", "batch_done",
+    "replica_status",  "inventory",
+    "clock_reading",   "event_list",
+    "examination",     "span_list",
+    "queue_status",    "request_list",
+    "profile_list",    "plan_list",
+    "measured",        "bulk_ask",
+    "bulk_head",       "bulk_chunk",
+    "bulk_refusal",    "content_report",
+    "chain_list",      "store_status",
+    "cache_status",    "start_list",
+    "pressure",        "demand_report",
+    "demand_list",     "scaling_list",
+    "decision_list"};
   const std::set<std::string_view> controller{
-    "deploy", "evict", "wanted_models",   "report_inventory", "measure",
-    "bring",  "hold",  "report_holdings", "last_copies"};
+    "deploy",           "evict",           "wanted_models",
+    "report_inventory", "measure",         "set_sources",
+    "pin_content",      "report_contents", "pinned_contents"};
   size_t cells = 0;
   for (auto type : message_names()) {
     CAPTURE(std::string{type});

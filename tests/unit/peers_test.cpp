@@ -99,11 +99,11 @@ TEST_CASE("peers: a refusal that finds a later start does not keep the hello"
   a.on_hello({"c", make_member("b", 2), 1, 0, {}, 5}, at(0s));
   a.on_hello({"c", make_member("b", 1), 1, 0, {}, 6}, at(1s));
   auto todo = a.on_connected("tcp://b", at(2s));
-  CHECK(find<send_refusal>(todo) != nullptr);
+  CHECK(find<send_rejection>(todo) != nullptr);
   REQUIRE(find<send_hello>(todo) != nullptr);
   auto link = find<send_hello>(todo)->what.link;
   a.on_hello({"c", make_member("b", 3), 1, 0, {}, 7}, at(2s));
-  todo = a.on_beat({"b", 3, 7}, {link}, at(2s));
+  todo = a.on_heartbeat({"b", 3, 7}, {link}, at(2s));
   CHECK(find<report_up>(todo) != nullptr);
 }
 
@@ -138,19 +138,19 @@ TEST_CASE("peers: while a node is linked, another start under its name is told"
   peer_table a{"c", make_member("a"), {}, {}, 1};
   a.on_hello({"c", make_member("b", 2), 1, 0, {}, 5}, at(0s));
   auto todo = a.on_connected("tcp://b", at(0s));
-  a.on_beat({"b", 2, 5}, {find<send_hello>(todo)->what.link}, at(0s));
+  a.on_heartbeat({"b", 2, 5}, {find<send_hello>(todo)->what.link}, at(0s));
   REQUIRE(a.up_count() == 1);
   todo = a.on_hello({"c", make_member("b", 1), 1, 0, {}, 6}, at(1s));
-  REQUIRE(find<send_refusal>(todo) != nullptr);
-  CHECK(find<send_refusal>(todo)->what.alive);
+  REQUIRE(find<send_rejection>(todo) != nullptr);
+  CHECK(find<send_rejection>(todo)->what.alive);
   CHECK(a.accepts({"b", 2, 5}));
 }
 
 TEST_CASE("peers: a refusal of another start is none of this one's") {
   peer_table a{"c", make_member("a", 2), {}, {}, 1};
-  CHECK(a.on_refused({"a", 1, 1, "", 3, false}).empty());
-  CHECK(a.on_refused({"a", 2, 9, "", 3, false}).empty());
-  CHECK(a.on_refused({"a", 2, 1, "", 3, false}).size() == 1);
+  CHECK(a.on_hello_rejected({"a", 1, 1, "", 3, false}).empty());
+  CHECK(a.on_hello_rejected({"a", 2, 9, "", 3, false}).empty());
+  CHECK(a.on_hello_rejected({"a", 2, 1, "", 3, false}).size() == 1);
 }
 
 TEST_CASE(
@@ -209,24 +209,25 @@ TEST_CASE("peers: a full table forgets who has been gone longest, and refuses"
   CHECK_FALSE(a.accepts({"e", 1, 5}));
 }
 
-TEST_CASE("peers: a beat that does not know our link any more ends it") {
+TEST_CASE("peers: a heartbeat that does not know our link any more ends it") {
   peer_network net;
   auto& a = net.add("a", {});
   net.add("b", {"tcp://a"});
   net.run(1s);
-  auto todo = a.on_beat({"b", 1, 2}, {0}, at(1s));
+  auto todo = a.on_heartbeat({"b", 1, 2}, {0}, at(1s));
   CHECK(find<report_down>(todo) != nullptr);
   CHECK(find<send_hello>(todo) != nullptr);
 }
 
-TEST_CASE("peers: a beat that comes before our hello does not end the link") {
+TEST_CASE(
+  "peers: a heartbeat that comes before our hello does not end the link") {
   peer_table a{"c", make_member("a"), {}, {{"tcp://b", {}}}, 1};
   a.start();
   a.on_connected("tcp://b", at(0s));
   a.on_hello({"c", make_member("b"), 1, 0, {}, 0}, at(0s));
-  CHECK(a.on_beat({"b", 1, 0}, {0}, at(10ms)).empty());
+  CHECK(a.on_heartbeat({"b", 1, 0}, {0}, at(10ms)).empty());
   CHECK(a.accepts({"b", 1, 0}));
-  CHECK_FALSE(a.on_beat({"b", 1, 0}, {0}, at(2s)).empty());
+  CHECK_FALSE(a.on_heartbeat({"b", 1, 0}, {0}, at(2s)).empty());
 }
 
 TEST_CASE("peers: another start of the same name and count does not speak for"
@@ -235,7 +236,7 @@ TEST_CASE("peers: another start of the same name and count does not speak for"
   auto& a = net.add("a", {});
   net.add("b", {"tcp://a"});
   net.run(1s);
-  CHECK(a.on_beat({"b", 1, 99}, {0}, at(1s)).empty());
+  CHECK(a.on_heartbeat({"b", 1, 99}, {0}, at(1s)).empty());
   CHECK(a.on_goodbye({"b", 1, 99}, at(1s)).empty());
   CHECK_FALSE(a.accepts({"b", 1, 99}));
   CHECK(a.accepts({"b", 1, 2}));

@@ -18,7 +18,7 @@ TEST_CASE("FP-24: a part that is ready is completed where it is, and goes with"
   REQUIRE(begun.deploy.size() == 1);
   CHECK(begun.deploy[0].node == "w1");
   CHECK(begun.deploy[0].layers == whole);
-  CHECK(begun.deploy[0].completes == parts.deploy[0].replica);
+  CHECK(begun.deploy[0].extends_replica == parts.deploy[0].replica);
   for (auto node : {"w2", "w3"})
     view.nodes[node].replicas[0].state = replica_condition::ready;
   CHECK(carry_out(view, {wanted}).deploy.size()
@@ -208,9 +208,9 @@ TEST_CASE("FP-24: parts are ready at once, and what completes them is warm") {
   auto view = with_memory(3, 130);
   auto parts = carry_out(view, {in_parts(3)});
   for (auto& x : parts.deploy)
-    CHECK(x.at_once);
+    CHECK(x.skip_warm_up);
   auto wholes = reconcile(view, {in_parts(3)});
   REQUIRE(wholes.deploy.size() == 3);
   for (auto& x : wholes.deploy)
-    CHECK_FALSE(x.at_once);
+    CHECK_FALSE(x.skip_warm_up);
 }

@@ -293,18 +293,18 @@ TEST_CASE("placement: a replica is ready before it is warm where nothing else"
   auto view = workers(2, {1, 2});
   auto first = carry_out(view, {want(2, "1")}, replica_condition::starting);
   REQUIRE(first.deploy.size() == 2);
-  CHECK(first.deploy[0].at_once);
-  CHECK_FALSE(first.deploy[1].at_once); // that one will serve
+  CHECK(first.deploy[0].skip_warm_up);
+  CHECK_FALSE(first.deploy[1].skip_warm_up); // that one will serve
   auto early = carry_out(view, {want(3, "1")}, replica_condition::starting);
   REQUIRE(early.deploy.size() == 1);
-  CHECK_FALSE(early.deploy[0].at_once);
+  CHECK_FALSE(early.deploy[0].skip_warm_up);
   view.nodes["w1"].replicas[0].state = replica_condition::ready;
   auto more = carry_out(view, {want(4, "1")}, replica_condition::starting);
   REQUIRE(more.deploy.size() == 1);
-  CHECK_FALSE(more.deploy[0].at_once);
+  CHECK_FALSE(more.deploy[0].skip_warm_up);
   auto other = reconcile(view, {want(1, "2")});
   REQUIRE(other.deploy.size() == 1);
-  CHECK_FALSE(other.deploy[0].at_once); // the old version serves meanwhile
+  CHECK_FALSE(other.deploy[0].skip_warm_up); // the old version serves meanwhile
 }
 
 TEST_CASE("placement: what others are to give goes where there is memory for"

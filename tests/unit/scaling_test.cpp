@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <map>
+#include <set>
+
 #include "actors/policies/registry.hpp"
 #include "actors/policies/scale/configured_groups.hpp"
 
@@ -307,4 +310,102 @@ TEST_CASE("scaling: settings that contradict each other are refused by their"
   CHECK(troubles([](auto&, auto& scopes) {
           scopes["everything"];
         }).starts_with("scopes.everything expected model/NAME"));
+}
+
+namespace {
+
+/// A cluster of one scope with some models, drawn by chance.
+cluster_snapshot draw_snapshot(random_stream& chance, const std::string& policy,
+                               const option_texts& options) {
+  cluster_snapshot out;
+  out.number = 1;
+  out.covered = seconds{static_cast<int64_t>(chance.below(100))};
+  out.counted = out.at = 100s;
+  scope_state scope;
+  scope.settings.policy = policy;
+  scope.settings.options = options;
+  auto models = chance.below(5);
+  for (uint64_t i = 0; i < models; ++i) {
+    model_state x;
+    auto name = x.settings.model = "m" + std::to_string(i);
+    x.settings.scaling.min = chance.below(3);
+    x.settings.scaling.max = x.settings.scaling.min + 1 + chance.below(5);
+    x.settings.replicas = chance.below(4);
+    x.settings.parts = 1 + chance.below(3);
+    x.settings.complete = chance.below(2) == 0;
+    x.scope = "cluster";
+    x.version = chance.below(5) == 0 ? 0 : 1;
+    if (x.version != 0)
+      x.bundle.layer_bytes.assign(12, 100);
+    x.elastic = policy != "fixed" && x.settings.replicas > 0;
+    model_load load;
+    load.rate = 100 * chance.uniform();
+    load.seconds.assign(chance.below(61), load.rate);
+    load.service = chance.below(3) == 0 ? 0 : 0.1 * chance.uniform();
+    load.wait = 20 * chance.uniform();
+    load.waiting = chance.below(10);
+    load.pressure = chance.below(8) == 0;
+    load.last_arrival = seconds{static_cast<int64_t>(chance.below(100))};
+    if (chance.below(2) == 0)
+      load.groups.push_back({{}, {0, 12}, 1, chance.below(4), chance.below(2)});
+    out.models[name] = std::make_shared<const model_state>(std::move(x));
+    out.loads[name] = std::make_shared<const model_load>(std::move(load));
+    scope.models.push_back(name);
+  }
+  out.scopes["cluster"] = std::make_shared<const scope_state>(std::move(scope));
+  return out;
+}
+
+} // namespace
+
+TEST_CASE("scaling: every registered policy keeps the contract of policies") {
+  const std::map<std::string, option_texts> options{
+    {"given", {{"groups", "whole x2; 3 parts x1"}}}};
+  for (auto& entry : scaling_policies()) {
+    CAPTURE(entry.name);
+    auto i = options.find(entry.name);
+    auto texts = i == options.end() ? option_texts{} : i->second;
+    auto made = entry.make("cluster", texts);
+    REQUIRE(made);
+    auto& policy = **made;
+    for (uint64_t seed = 1; seed <= 300; ++seed) {
+      CAPTURE(seed);
+      random_stream chance{seed};
+      auto in = draw_snapshot(chance, entry.name, texts);
+      policy_memory first, second;
+      timestamp now{1h};
+      auto r1 = random_stream{seed}, r2 = random_stream{seed};
+      auto x = policy.propose(in, first, r1, now);
+      // The same input has the same output.
+      CHECK(policy.propose(in, second, r2, now) == x);
+      CHECK(first == second);
+      CHECK(policy.next_due(first, now) > now);
+      std::set<std::string> ids;
+      for (auto& g : x.groups) {
+        CHECK(ids.insert(g.id).second);
+        CHECK(g.id.starts_with("cluster/" + g.model + "/"));
+        REQUIRE(in.models.contains(g.model));
+        auto& limits = in.models.at(g.model)->settings.scaling;
+        if (!in.models.at(g.model)->elastic)
+          CHECK(g.count
+                == in.models.at(g.model)->settings.replicas
+                     * (entry.name == "fixed"));
+        else if (entry.name != "given")
+          CHECK((g.count >= limits.min && g.count <= limits.max));
+      }
+      // Nothing changes where nothing has changed, once it has settled.
+      for (int k = 0; k < 40; ++k)
+        x = policy.propose(in, first, r1, now += 1s);
+      auto settled = policy.propose(in, first, r1, now += 1s);
+      if (entry.name != "queue_latency") // which goes on while requests wait
+        CHECK(settled.groups == x.groups);
+      for (auto& g : settled.groups)
+        CHECK(ids.contains(g.id));
+    }
+    cluster_snapshot empty;
+    empty.scopes["cluster"] = std::make_shared<const scope_state>();
+    policy_memory memory;
+    random_stream random{1};
+    CHECK(policy.propose(empty, memory, random, {}).groups.empty());
+  }
 }

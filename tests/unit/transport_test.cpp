@@ -97,7 +97,7 @@ TEST_CASE("codec: a deadline travels as time left") {
 }
 
 TEST_CASE("codec: unknown fields are ignored, whatever they hold") {
-  auto x = decode_packed<beat>([](auto& p) {
+  auto x = decode_packed<heartbeat>([](auto& p) {
     p.pack_map(2);
     p.pack(std::string{"new"});
     p.pack_map(1);
@@ -113,7 +113,7 @@ TEST_CASE("codec: unknown fields are ignored, whatever they hold") {
 }
 
 TEST_CASE("codec: a value of the wrong kind is refused with its key") {
-  auto x = decode_packed<beat>([](auto& p) {
+  auto x = decode_packed<heartbeat>([](auto& p) {
     p.pack_map(1);
     p.pack(std::string{"link"});
     p.pack(std::string{"nine"});
@@ -157,7 +157,7 @@ TEST_CASE("codec: an integer that does not fit its field is refused") {
 }
 
 TEST_CASE("codec: a key given twice is refused") {
-  auto x = decode_packed<beat>([](auto& p) {
+  auto x = decode_packed<heartbeat>([](auto& p) {
     p.pack_map(2);
     p.pack(std::string{"link"});
     p.pack(1);
@@ -213,12 +213,24 @@ TEST_CASE("wire: another protocol version is refused, naming both") {
   x.v = 7;
   auto y = open_frame(encode_header(x, at(0s)).view(), at(0s));
   CHECK(y.failure().text
-        == "protocol version 7 is not spoken here (expected 1 in header key"
+        == "protocol version 7 is not spoken here (expected 2 in header key"
+           " 'v')");
+}
+
+TEST_CASE("wire: a frame of protocol version 1 is refused") {
+  header x;
+  x.v = 1;
+  x.t = "done";
+  auto y = open_frame(encode_header(x, at(0s)).view(), at(0s));
+  REQUIRE_FALSE(y);
+  CHECK(y.failure().code == ec::bad_request);
+  CHECK(y.failure().text
+        == "protocol version 1 is not spoken here (expected 2 in header key"
            " 'v')");
 }
 
 TEST_CASE("wire: a header keeps its fields, and its size is bounded") {
-  header x{1, "infer", 42, "", "", 0, {at(1s)}, 3, "", "abc"};
+  header x{protocol_version, "infer", 42, "", "", 0, {at(1s)}, 3, "", "abc"};
   auto frame = std::string{encode_header(x, at(0s)).text()} + "body";
   auto y = open_frame(std::as_bytes(std::span{frame}), at(0s));
   CHECK(y->head == x);

@@ -44,8 +44,8 @@ public:
   template <class T>
   result<T> read(const wire_message& x) {
     decode_context ctx{link_->now(), nullptr, x.attachments, 0};
-    if (x.head.t == failure::record_name()) {
-      auto y = decode<failure>(x.body.view(), ctx);
+    if (x.head.t == error_reply::record_name()) {
+      auto y = decode<error_reply>(x.body.view(), ctx);
       if (!y)
         return y.failure();
       return error{y->code, y->text, y->retry_after};

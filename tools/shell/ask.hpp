@@ -102,17 +102,17 @@ answers_of_nodes<Answer> ask_each(operator_client& cluster,
 /// The same for an order, our node alone before the others: it judges what
 /// this key may say, and three such offences would have it not listened to.
 template <class Request>
-answers_of_nodes<done> order_each(operator_client& cluster,
-                                  const std::vector<std::string>& nodes,
-                                  const std::string& actor, const Request& x) {
-  auto out = ask_each<done>(cluster, {nodes.front()}, actor, x);
+answers_of_nodes<ack> order_each(operator_client& cluster,
+                                 const std::vector<std::string>& nodes,
+                                 const std::string& actor, const Request& x) {
+  auto out = ask_each<ack>(cluster, {nodes.front()}, actor, x);
   std::vector<std::string> others{nodes.begin() + 1, nodes.end()};
   if (out.forbidden) {
     for (auto& node : others)
       out.failed[node] = "was not asked";
     return out;
   }
-  auto rest = ask_each<done>(cluster, others, actor, x);
+  auto rest = ask_each<ack>(cluster, others, actor, x);
   out.good.merge(rest.good);
   out.failed.merge(rest.failed);
   return out;

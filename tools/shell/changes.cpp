@@ -98,7 +98,7 @@ int set_trust(shell& in, const std::string& model, bool trusted) {
     return complain(in, found.failure().text);
   auto x = change_of(found->what);
   x.settings.trusted = trusted;
-  return report_done(in, in.cluster.ask<done>(found->node + "/registry", x),
+  return report_done(in, in.cluster.ask<ack>(found->node + "/registry", x),
                      model
                        + (trusted ? " may run in threads of nodes"
                                   : " runs in confined processes only"));
@@ -134,10 +134,17 @@ int load_model(shell& in, const arguments& args) {
       return exit_failed;
   }
   x.settings.replicas = *replicas;
-  if (auto set = in.cluster.ask<done>(found->node + "/registry", x); !set)
+  if (auto set = in.cluster.ask<ack>(found->node + "/registry", x); !set)
     return complain(in, set.failure().text);
+  auto& scaling = x.settings.scaling;
+  auto fixed = scaling.scope.empty()
+               && (scaling.policy.empty() || scaling.policy == "fixed");
   if (in.form == output_form::text)
-    std::cout << args[0] << ": " << *replicas << " replica(s) wanted"
+    std::cout << args[0] << ": "
+              << (fixed || *replicas == 0
+                    ? std::to_string(*replicas) + " replica(s) wanted"
+                    : "served; its policy decides how many replicas there are"
+                      " (see 'scaling')")
               << std::endl;
   auto why = *replicas > 0 ? obstacle(in.cluster, args[0]) : std::string{};
   if (!why.empty())
@@ -157,7 +164,7 @@ int unload_model(shell& in, const arguments& args) {
     return exit_failed;
   auto x = change_of(found->what);
   x.settings.replicas = 0;
-  return report_done(in, in.cluster.ask<done>(found->node + "/registry", x),
+  return report_done(in, in.cluster.ask<ack>(found->node + "/registry", x),
                      args[0] + ": 0 replica(s) wanted");
 }
 
@@ -177,7 +184,7 @@ int forget_model_of(shell& in, const arguments& args) {
                        + ", and what is registered of it is gone."))
     return exit_failed;
   return report_done(
-    in, in.cluster.ask<done>(found->node + "/registry", forget_model{args[0]}),
+    in, in.cluster.ask<ack>(found->node + "/registry", forget_model{args[0]}),
     args[0] + " is registered no more");
 }
 
@@ -197,7 +204,7 @@ int drain_node(shell& in, const arguments& args) {
     what += " It is the controller.";
   if (!confirmed(in, what))
     return exit_failed;
-  return report_done(in, in.cluster.ask<done>(args[0] + "/supervisor", drain{}),
+  return report_done(in, in.cluster.ask<ack>(args[0] + "/supervisor", drain{}),
                      args[0] + " drains");
 }
 

@@ -396,7 +396,7 @@ int complain(const shell& in, const std::string& why, exit_status status) {
   return complain(in.form, why, status);
 }
 
-int report_done(const shell& in, const result<done>& x,
+int report_done(const shell& in, const result<ack>& x,
                 const std::string& text) {
   if (!x)
     return complain(in, x.failure().text);

@@ -70,8 +70,7 @@ int complain(const shell& in, const std::string& why,
              exit_status status = exit_failed);
 
 /// Prints that a command was carried out, or why not.
-int report_done(const shell& in, const result<done>& x,
-                const std::string& text);
+int report_done(const shell& in, const result<ack>& x, const std::string& text);
 
 /// Warns that these nodes did not do what they were asked, and why: to stderr,
 /// and in text only, for JSON has a member "failed".

@@ -63,7 +63,7 @@ stage_replica describe(const served_replica& r, const cluster_status& of) {
   out.draining = r.draining;
   for (auto& n : of.nodes)
     for (auto& status : n.replicas) {
-      out.completing |= status.what.completes == r.replica
+      out.completing |= status.what.extends_replica == r.replica
                         && status.state == replica_condition::starting;
       if (status.what.replica != r.replica)
         continue;

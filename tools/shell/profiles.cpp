@@ -194,7 +194,7 @@ int measure_costs(shell& in, const arguments& args) {
   }
   if (in.form != output_form::json)
     std::cout << "measuring " << x.model << ", layer by layer ..." << std::endl;
-  auto done_so = ask_profiler<done>(in.cluster, x, measuring_takes);
+  auto done_so = ask_profiler<ack>(in.cluster, x, measuring_takes);
   if (!done_so)
     return complain(in, done_so.failure().text);
   return show_profiles(in, {x.model});
@@ -276,7 +276,7 @@ int import_profiles(shell& in, const arguments& args) {
   for (auto& x : *all) {
     for (auto& kind : devices_in(x))
       x.sources.try_emplace(kind, "imported");
-    auto kept = ask_profiler<done>(in.cluster, keep_profile{pack(x)});
+    auto kept = ask_profiler<ack>(in.cluster, keep_profile{pack(x)});
     if (!kept)
       return complain(in, shown(x.model) + ": " + kept.failure().text);
     print_warnings(x.model, kept->remarks);
@@ -289,7 +289,7 @@ int forget_profiles_of(shell& in, const arguments& args) {
                        + " would be gone, and so would its plans."))
     return exit_failed;
   return report_done(in,
-                     ask_profiler<done>(in.cluster, forget_profiles{args[0]}),
+                     ask_profiler<ack>(in.cluster, forget_profiles{args[0]}),
                      "nothing is known of what " + args[0] + " costs");
 }
 

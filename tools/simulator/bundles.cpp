@@ -29,14 +29,14 @@ std::string label_of(const std::string& model, uint64_t version) {
 
 class simulated_reader : public bundle_reader {
 public:
-  explicit simulated_reader(bundle_ground ground)
-    : ground_(std::move(ground)) {}
+  explicit simulated_reader(bundle_environment environment)
+    : environment_(std::move(environment)) {}
 
   void open(const std::string& model, uint64_t version, verify,
             opened done) override {
-    ground_.process.world().soon(ground_.process, [=, this] {
-      auto i = ground_.what.bundles.find(model);
-      if (i == ground_.what.bundles.end() || version == 0
+    environment_.process.world().soon(environment_.process, [=, this] {
+      auto i = environment_.what.bundles.find(model);
+      if (i == environment_.what.bundles.end() || version == 0
           || version > i->second.versions)
         return done(error{ec::unknown_model, "no bundle of " + model, {}});
       if (i->second.broken)
@@ -44,10 +44,10 @@ public:
       if (!i->second.on.empty())
         return open_real(model, version, i->second, done);
       auto there = i->second.at == bundle_place::host
-                   || ground_.here->contains(label_of(model, version));
+                   || environment_.here->contains(label_of(model, version));
       if (!there)
         return fetch(model, version, i->second, done);
-      ground_.seen_by.on_fetched(ground_.node, model, "host");
+      environment_.seen_by.on_fetched(environment_.node, model, "host");
       give(model, version, i->second, done);
     });
   }
@@ -58,14 +58,14 @@ public:
   }
 
   void watch(changed tell, broken) override {
-    ground_.process.world().soon(ground_.process, [this, tell] {
+    environment_.process.world().soon(environment_.process, [this, tell] {
       std::vector<model_info> out;
-      for (auto& [name, x] : ground_.what.bundles)
+      for (auto& [name, x] : environment_.what.bundles)
         for (uint64_t version = 1; version <= x.versions; ++version) {
           if (x.on.empty())
             out.push_back(info_of(manifest_of(name, version, x)));
           else if (has(x))
-            out.push_back(info_of(*ground_.real.get(name, version, x)));
+            out.push_back(info_of(*environment_.real.get(name, version, x)));
         }
       tell({std::move(out)});
     });
@@ -74,17 +74,18 @@ public:
 private:
   /// Whether it is on this host's disk, of a model that is not on all.
   bool has(const simulated_model& x) const {
-    return std::count(x.on.begin(), x.on.end(), ground_.node) != 0;
+    return std::count(x.on.begin(), x.on.end(), environment_.node) != 0;
   }
 
   /// What is not here, others have.
   void open_real(const std::string& model, uint64_t version,
                  const simulated_model& x, const opened& done) {
     auto is_here = has(x);
-    ground_.seen_by.on_fetched(ground_.node, model, is_here ? "host" : "hosts");
+    environment_.seen_by.on_fetched(environment_.node, model,
+                                    is_here ? "host" : "hosts");
     if (!is_here)
       return done(error{ec::unknown_model, "no bundle of " + model, {}});
-    auto content = ground_.real.get(model, version, x);
+    auto content = environment_.real.get(model, version, x);
     auto info = info_of(*content);
     done(fetched{std::move(content), std::move(info), "disk"});
   }
@@ -100,30 +101,33 @@ private:
   /// Chunk after chunk; the last one completes it.
   void fetch(const std::string& model, uint64_t version,
              const simulated_model& x, const opened& done) {
-    auto part = ground_.faults->failing_fetches;
-    if (part > 0 && ground_.random.uniform() < part)
+    auto part = environment_.faults->failing_fetches;
+    if (part > 0 && environment_.random.uniform() < part)
       return done(error{ec::unavailable, "the object store gives nothing", {}});
     auto& from = streams_[model];
     if (!from)
-      from = ground_.network.open(ground_.network.store(), ground_.host);
+      from = environment_.network.open(environment_.network.store(),
+                                       environment_.host);
     auto left = x.bytes.value;
-    for (auto chunk = ground_.what.chunk.value; left > chunk; left -= chunk)
-      from->send(chunk, &ground_.process, [] {});
-    from->send(left, &ground_.process, [=, this] {
-      ground_.here->insert(label_of(model, version));
-      ground_.seen_by.on_fetched(ground_.node, model, "store");
+    for (auto chunk = environment_.what.chunk.value; left > chunk;
+         left -= chunk)
+      from->send(chunk, &environment_.process, [] {});
+    from->send(left, &environment_.process, [=, this] {
+      environment_.here->insert(label_of(model, version));
+      environment_.seen_by.on_fetched(environment_.node, model, "store");
       give(model, version, x, done);
     });
   }
 
-  bundle_ground ground_;
+  bundle_environment environment_;
   std::map<std::string, std::unique_ptr<simulated_network::stream>> streams_;
 };
 
 } // namespace
 
-std::shared_ptr<bundle_reader> make_simulated_reader(bundle_ground ground) {
-  return std::make_shared<simulated_reader>(std::move(ground));
+std::shared_ptr<bundle_reader>
+make_simulated_reader(bundle_environment environment) {
+  return std::make_shared<simulated_reader>(std::move(environment));
 }
 
 } // namespace millrace::simulator

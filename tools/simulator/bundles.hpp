@@ -15,7 +15,7 @@
 namespace millrace::simulator {
 
 /// Where a simulated host's bundles come from.
-struct bundle_ground {
+struct bundle_environment {
   std::string node;
   const scenario& what;
   virtual_process& process;
@@ -32,6 +32,7 @@ struct bundle_ground {
 /// A reader of bundles that have no bytes, but for those that hosts give each
 /// other. Of the former, what is not on the host's disk is fetched from the
 /// object store, in chunks over the network, and is there from then on.
-std::shared_ptr<bundle_reader> make_simulated_reader(bundle_ground ground);
+std::shared_ptr<bundle_reader>
+make_simulated_reader(bundle_environment environment);
 
 } // namespace millrace::simulator

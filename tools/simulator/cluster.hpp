@@ -47,7 +47,7 @@ private:
   simulated_links links_;
   simulated_bulk_hosts bulk_;
   real_bundles real_;
-  node_ground_plan plan_;
+  node_environment_plan plan_;
   std::map<std::string, std::unique_ptr<node>> nodes_; // end first
 };
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "actors/policies/registry.hpp"
 #include "runtime/text.hpp"
 #include "runtime/units.hpp"
 #include "simulator/ledger.hpp"
@@ -101,13 +102,13 @@ public:
   void on_load_begun(const device_name& where, const load_request& x,
                      timestamp when) override {
     auto& held = held_[{where.node, where.device}];
-    auto& mine = held[x.instance] = {0, x.completes};
+    auto& mine = held[x.instance] = {0, x.extends_replica};
     for (auto i = x.first_layer; i < x.last_layer; ++i)
       mine.bytes += x.content->info.layers[i].parameter_bytes;
     uint64_t sum = 0;
     for (auto& [instance, copy] : held) {
       sum += copy.bytes;
-      if (auto part = held.find(copy.completes); part != held.end())
+      if (auto part = held.find(copy.extends_replica); part != held.end())
         sum -= part->second.bytes;
     }
     for (auto& d : what_.cluster.nodes.at(where.node).devices)
@@ -146,7 +147,7 @@ public:
 private:
   struct copy {
     uint64_t bytes = 0;
-    instance_id completes = 0; ///< whose bytes are its own, too
+    instance_id extends_replica = 0; ///< whose bytes are its own, too
   };
 
   const loaded_scenario& what_;
@@ -257,7 +258,8 @@ private:
 // -- liveness -----------------------------------------------------------------
 
 /// When all is well again there are as many replicas as are wanted, and none
-/// comes or goes any more: nothing here scales.
+/// comes or goes any more but of models whose number follows the load: of these
+/// there are between `min` and `max`.
 class as_wanted : public invariant {
 public:
   explicit as_wanted(const expectations& x)
@@ -267,14 +269,16 @@ public:
 
   void on_load_begun(const device_name& where, const load_request& x,
                      timestamp when) override {
-    if (when >= expect_.settled_at)
+    loaded_[{where.node, where.device, x.instance}] = x.content->info.name;
+    if (when >= expect_.settled_at && !follows_load(x.content->info.name))
       broken(when, to_string(where) + " loads " + x.content->info.name + " "
                      + format_duration(when - expect_.healed_at)
                      + " after all faults were over");
   }
-  void on_unloaded(const device_name& where, instance_id,
+  void on_unloaded(const device_name& where, instance_id x,
                    timestamp when) override {
-    if (when >= expect_.settled_at)
+    auto model = loaded_[{where.node, where.device, x}];
+    if (when >= expect_.settled_at && !follows_load(model))
       broken(when, to_string(where) + " unloads a model "
                      + format_duration(when - expect_.healed_at)
                      + " after all faults were over");
@@ -297,11 +301,31 @@ public:
   }
 
 private:
+  /// Whether a policy decides the number of a model's replicas.
+  bool follows_load(const std::string& model) const {
+    return std::any_of(
+      what_.spec.models.begin(), what_.spec.models.end(), [&](auto& x) {
+        auto policy =
+          settings_of_scope(scope_of(x), what_.spec.scopes, x).policy;
+        return x.model == model && !policy.empty() && policy != "fixed";
+      });
+  }
+
   void check(const std::string& controller, const model_settings& wanted,
              const model_list& list, timestamp now) {
     for (auto& m : list.models) {
       if (m.settings.model != wanted.model)
         continue;
+      if (follows_load(wanted.model)) {
+        auto& limits = wanted.scaling;
+        if (m.wanted < limits.min || m.wanted > limits.max
+            || m.ready < limits.min)
+          broken(now, wanted.model + " has " + std::to_string(m.ready)
+                        + " replicas ready and " + std::to_string(m.wanted)
+                        + " are wanted, between " + std::to_string(limits.min)
+                        + " and " + std::to_string(limits.max) + " " + m.note);
+        return;
+      }
       // Parts that are completed become more copies than they made up.
       auto right = wanted.complete ? m.ready >= wanted.replicas
                                    : m.ready == wanted.replicas;
@@ -317,6 +341,9 @@ private:
 
   expectations expect_;
   const loaded_scenario& what_;
+  /// Models of the instances on devices.
+  std::map<std::tuple<std::string, std::string, instance_id>, std::string>
+    loaded_;
 };
 
 /// When all is well again every request is answered in time.

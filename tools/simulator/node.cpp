@@ -23,7 +23,7 @@ constexpr uint64_t clock_hours = 10'000;
 
 } // namespace
 
-node::node(const node_ground_plan& plan, std::string name)
+node::node(const node_environment_plan& plan, std::string name)
   : plan_(plan),
     name_(std::move(name)),
     host_(plan.links->network().add_host(
@@ -81,31 +81,32 @@ void node::start() {
     self.roles.emplace_back(to_string(x));
   bus_ = std::make_unique<simulated_bus>(
     *process_, *plan_.links, std::move(self), host_, *plan_.seen_by);
-  node_ground ground;
-  ground.net = bus_.get();
-  ground.counts = std::make_shared<metrics>(recording::off);
-  ground.state = state_ = std::make_shared<health>();
-  ground.facts = observe_store(
+  node_environment environment;
+  environment.net = bus_.get();
+  environment.counts = std::make_shared<metrics>(recording::off);
+  environment.state = state_ = std::make_shared<health>();
+  environment.facts = observe_store(
     make_virtual_store(*process_, std::move(facts), plan_.what->spec.sync),
     name_, *plan_.seen_by);
-  ground.read_bundles = [this] { return read_bundles(); };
+  environment.read_bundles = [this] { return read_bundles(); };
   if (plan_.bulk != nullptr) {
-    ground.bulk = bulk_ = simulated_bulk::make(
+    environment.bulk = bulk_ = simulated_bulk::make(
       *process_, plan_.links->network(), host_, name_, *plan_.bulk);
-    ground.draw_token =
+    environment.draw_token =
       [random =
          random_.fork("tokens of start " + std::to_string(starts_))]() mutable {
         return std::to_string(random.next());
       };
   }
-  ground.open_store = nullptr;
-  ground.keep_bundles = nullptr;
-  ground.make_device = [this](const device_config& d, device_listener& to) {
+  environment.open_store = nullptr;
+  environment.keep_bundles = nullptr;
+  environment.make_device = [this](const device_config& d,
+                                   device_listener& to) {
     return make_device(d, to);
   };
-  ground.probe = [] { return host_reading{}; };
-  ground.aside = [](const std::function<void()>& job) { job(); };
-  ground.ended = [this] {
+  environment.probe = [] { return host_reading{}; };
+  environment.aside = [](const std::function<void()>& job) { job(); };
+  environment.ended = [this] {
     // Not from within one of its own actors.
     plan_.world->at(plan_.world->now(), [this] {
       if (process_ == nullptr)
@@ -114,12 +115,13 @@ void node::start() {
       end("left");
     });
   };
-  plan_.world->soon(*process_, [this, ground = std::move(ground)] {
+  plan_.world->soon(*process_, [this, environment = std::move(environment)] {
     auto x = process_->adopt(process_->system().spawn(
-      millrace::supervisor, compose_node(plan_.what->cluster, name_, ground)));
+      millrace::supervisor,
+      compose_node(plan_.what->cluster, name_, environment)));
     bus_->publish("supervisor", caf::actor_cast<caf::strong_actor_ptr>(x));
   });
-  plan_.links->join(*bus_, [this](const refused& x) {
+  plan_.links->join(*bus_, [this](const hello_rejected& x) {
     // As a real process does: mends its count, ends, and is started again.
     end("refused");
     if (x.alive)
@@ -257,17 +259,17 @@ std::shared_ptr<bundle_reader> node::read_bundles() {
 
 result<std::unique_ptr<device>> node::make_device(const device_config& x,
                                                   device_listener& to) {
-  emulated_ground ground;
-  ground.profiles = plan_.profiles;
-  ground.pace = pace_;
+  emulated_environment environment;
+  environment.profiles = plan_.profiles;
+  environment.pace = pace_;
   auto random = random_.fork(x.id + " of start " + std::to_string(starts_));
   if (x.emulate.cv > 0)
-    ground.random = random.fork("times");
+    environment.random = random.fork("times");
   return observe_device(
     {name_, x.id, std::max(1u, x.lanes), process_, faults_,
      random.fork("faults"), plan_.seen_by, plan_.bug == planted_bug::forgotten},
     to, [&](device_listener& inner) {
-      return make_emulated_device(describe(x), x.emulate, inner, ground);
+      return make_emulated_device(describe(x), x.emulate, inner, environment);
     });
 }
 

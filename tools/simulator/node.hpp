@@ -18,7 +18,7 @@
 namespace millrace::simulator {
 
 /// What all nodes of a simulated cluster have in common.
-struct node_ground_plan {
+struct node_environment_plan {
   const loaded_scenario* what = nullptr;
   std::shared_ptr<const profile_book> profiles;
   random_stream random{1};
@@ -34,7 +34,7 @@ struct node_ground_plan {
 /// it, which comes and goes.
 class node {
 public:
-  node(const node_ground_plan& plan, std::string name);
+  node(const node_environment_plan& plan, std::string name);
   ~node();
 
   const std::string& name() const { return name_; }
@@ -84,7 +84,7 @@ private:
   std::shared_ptr<bundle_reader> read_bundles();
   void vanish();
 
-  const node_ground_plan& plan_;
+  const node_environment_plan& plan_;
   std::string name_;
   host_number host_;
   random_stream random_;

@@ -299,7 +299,7 @@ public:
 
   void on_posted(const member& from, const member& to, const wire_message& what,
                  timestamp when) override {
-    if (auto taken = body_of<batch_taken>(what)) {
+    if (auto taken = body_of<batch_accepted>(what)) {
       if (what.head.to.find("/router/") != std::string::npos)
         move_on(to, what, taken->id, when);
       return; // or a receipt, for the part before
@@ -328,7 +328,7 @@ public:
     if (what.t == replica_ready::record_name())
       given_[to.name].erase(what.from); // a new promise of room
     if (what.t == batch_done::record_name()
-        || what.t == not_held::record_name())
+        || what.t == batch_not_found::record_name())
       take_back(to.name, what.from);
   }
 

@@ -66,8 +66,6 @@ infer workload::make_request(const request& x, const std::string& model,
   infer out;
   out.model = model;
   out.application = p.application;
-  if (p.slo > 0us)
-    out.slo = p.slo;
   auto& bundles = what_->spec.bundles;
   auto known = std::find_if(bundles.begin(), bundles.end(), [&](auto& b) {
     return b.first == model

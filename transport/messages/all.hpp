@@ -25,20 +25,21 @@ namespace millrace {
 
 using all_messages = std::tuple<
   // envelope
-  failure, done,
+  error_reply, ack,
   // peer
-  hello, refused, beat, goodbye, watch, gone,
+  hello, hello_rejected, heartbeat, goodbye, monitor_remote, remote_down,
   // infer
   infer, infer_reply, cancel, describe_models, model_list_reply,
   // replica
-  replica_ready, replica_draining, released, run_batch, batch_taken, pass_on,
-  drop_batch, not_held, cannot_reach, batch_done,
+  replica_ready, replica_draining, router_released, run_batch, batch_accepted,
+  forward_batch, drop_batch, batch_not_found, next_stage_unreachable,
+  batch_done,
   // cluster
   deploy, evict, wanted_models, replica_status, inventory, report_inventory,
   set_model, forget_model, get_members, member_list, get_status, node_status,
   get_models, model_list, get_starts, start_list, drain,
   // demand and decisions
-  demand_report, get_demand, demand_list, get_scaling, scaling_list,
+  demand_report, pressure, get_demand, demand_list, get_scaling, scaling_list,
   get_decisions, decision_list,
   // load
   get_load, device_load, replica_load, node_load,
@@ -52,7 +53,7 @@ using all_messages = std::tuple<
   // bulk
   bulk_ask, bulk_head, bulk_chunk, bulk_refusal,
   // chain
-  holdings, bring, hold, last_copies, report_holdings, get_chains, chain_list,
-  get_store, store_status, get_cache, cache_status>;
+  content_report, set_sources, pin_content, pinned_contents, report_contents,
+  get_chains, chain_list, get_store, store_status, get_cache, cache_status>;
 
 } // namespace millrace

@@ -41,7 +41,7 @@ constexpr auto names_of(bulk_topology) {
 inline constexpr std::string_view store_prefix = "store:";
 
 /// What a host has of a content, or is getting.
-struct holding {
+struct content_state {
   std::string content; ///< SHA-256 of its manifest
   std::string model;
   uint64_t version = 0;
@@ -60,27 +60,27 @@ struct holding {
   bool lasts = false; ///< somebody has put it there: it is never evicted
   /// Whom it lost last of those, and why, if nothing came since.
   std::string trouble{};
-  std::string after{}; ///< as it was told by bring
+  std::string after{}; ///< as in set_sources
   bool begun = false;  ///< it has memory of its own for what comes
   bool on_disk = false;
-  MILLRACE_FIELDS(holding, content, model, version, bytes, chunks, only,
+  MILLRACE_FIELDS(content_state, content, model, version, bytes, chunks, only,
                   missing, token, wants, rank, from, lasts, trouble, after,
                   begun, on_disk)
 };
 
 /// Relay to chain controller, whenever it changes: all that its host has.
-struct holdings {
+struct content_report {
   std::string node;
   uint64_t incarnation = 0;
   std::string rack;
   std::string address; ///< of its bulk endpoint
-  std::vector<holding> contents;
+  std::vector<content_state> contents;
   caf::strong_actor_ptr relay;
   /// That the node is on; those on one share what they have in memory. Empty:
   /// it shares nothing.
   std::string host = {};
-  MILLRACE_FIELDS(holdings, node, incarnation, rack, address, contents, relay,
-                  host)
+  MILLRACE_FIELDS(content_report, node, incarnation, rack, address, contents,
+                  relay, host)
 };
 
 /// Whom to get a content from.
@@ -94,34 +94,35 @@ struct bulk_origin {
 
 /// Chain controller to relay: get what you want of this content from these, and
 /// from nobody else. Again and again: the last word counts.
-struct bring {
+struct set_sources {
   std::string content;
   std::vector<bulk_origin> from;
   /// Not yet: this node of the same host gets it, and will share it. Empty:
   /// none does.
   std::string after = {};
-  MILLRACE_FIELDS(bring, content, from, after)
+  MILLRACE_FIELDS(set_sources, content, from, after)
 };
 
 /// Chain controller to relay: others are to get this from you. Have it in
 /// memory while they do.
-struct hold {
+struct pin_content {
   std::string content;
   bool on = true;
-  MILLRACE_FIELDS(hold, content, on)
+  MILLRACE_FIELDS(pin_content, content, on)
 };
 
 /// Chain controller to relay, and from there to its cache: these are not to go,
 /// for nobody else has all of one, or nobody has one for good and all others
 /// may let it go. Takes the place of what was said before.
-struct last_copies {
+struct pinned_contents {
   std::vector<std::string> contents;
-  MILLRACE_FIELDS(last_copies, contents)
+  MILLRACE_FIELDS(pinned_contents, contents)
 };
 
-/// A controller whose chain controller knows nothing yet asks for holdings.
-struct report_holdings {
-  MILLRACE_FIELDS(report_holdings)
+/// A controller whose chain controller knows nothing yet asks for content
+/// reports.
+struct report_contents {
+  MILLRACE_FIELDS(report_contents)
 };
 
 // -- looking in ---------------------------------------------------------------
@@ -139,8 +140,8 @@ struct chain_hop {
   uint64_t chunks = 0;           ///< that those are
   uint64_t missing = 0;          ///< of those
   double rate = 0;               ///< bytes a second, lately
-  std::string trouble;           ///< as in holding
-  std::string after;             ///< as in bring
+  std::string trouble;           ///< as in content_state
+  std::string after;             ///< as in set_sources
   MILLRACE_FIELDS(chain_hop, node, from, bytes, chunks, missing, rate, trouble,
                   after)
 };
@@ -211,7 +212,7 @@ struct cached_bundle {
   uint64_t there = 0;   ///< bytes that are verified
   uint64_t users = 0;   ///< replicas here
   microseconds idle{0}; ///< since it was used last
-  bool last = false;    ///< as in last_copies: it stays
+  bool last = false;    ///< as in pinned_contents: it stays
   MILLRACE_FIELDS(cached_bundle, model, version, content, state, bytes, there,
                   users, idle, last)
 };

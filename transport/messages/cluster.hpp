@@ -41,7 +41,14 @@ struct wanted_model {
   /// Why not all of it can be served; empty: nothing is wrong.
   std::string note;
   microseconds slo{0}; ///< as in model_settings
-  MILLRACE_FIELDS(wanted_model, model, version, application, tenants, note, slo)
+  /// Requests wait while it has no replica: one is started when some do. Then
+  /// the next two are what gateways need for that.
+  bool waits = false;
+  model_info info{};
+  serving_policy policy{};
+  bool stuck = false; ///< and no replica can be started; the note says why
+  MILLRACE_FIELDS(wanted_model, model, version, application, tenants, note, slo,
+                  waits, info, policy, stuck)
 };
 
 /// Controller to gateways: these are to be served, and no others. Obeyed only

@@ -51,6 +51,13 @@ struct demand_report {
   MILLRACE_FIELDS(demand_report, node, incarnation, life, sequence, end, models)
 };
 
+/// Gateway to every controller: requests wait for a model of which no replica
+/// is ready. Sent at the first of them, and each period while it is so.
+struct pressure {
+  std::string model;
+  MILLRACE_FIELDS(pressure, model)
+};
+
 /// Gateway to router and back: how many requests wait.
 struct get_backlog {
   MILLRACE_FIELDS(get_backlog)

@@ -88,14 +88,14 @@ struct assignment {
   /// The replica there of a part that this one, of the whole model, is to take
   /// the place of: it has the other layers loaded while that one serves. Empty:
   /// none.
-  std::string completes;
-  std::string content;  ///< the bundle that is meant, as in model_info
-  uint64_t bytes = 0;   ///< of its weights, what these layers need
-  bool at_once = false; ///< as in load_request
+  std::string extends_replica;
+  std::string content;       ///< the bundle that is meant, as in model_info
+  uint64_t bytes = 0;        ///< of its weights, what these layers need
+  bool skip_warm_up = false; ///< as in load_request
   group_tag group;
   MILLRACE_FIELDS(assignment, replica, model, version, layers, node, device,
-                  share, threads, trusted, tenants, policy, completes, content,
-                  bytes, at_once, group)
+                  share, threads, trusted, tenants, policy, extends_replica,
+                  content, bytes, skip_warm_up, group)
 };
 
 enum class replica_condition : uint8_t {
@@ -120,11 +120,11 @@ struct replica_status {
   microseconds fetch{0};   ///< until its bundle was there and verified
   /// With failed: the model is not to blame, but its requests, for one of them
   /// took too long; or what its process was forked from was lost.
-  bool blameless = false;
+  bool excused = false;
   std::string from{}; ///< where its bundle was: disk, memory, a node or a store
   microseconds first_answer{-1}; ///< since it was ready; below 0: none yet
   MILLRACE_FIELDS(replica_status, what, state, reason, memory, load, warm_up,
-                  fetch, blameless, from, first_answer)
+                  fetch, excused, from, first_answer)
 };
 
 } // namespace millrace

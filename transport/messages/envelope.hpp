@@ -25,20 +25,20 @@ struct header {
   MILLRACE_FIELDS(header, v, t, id, to, from, inc, left, prio, tenant, trace)
 };
 
-inline constexpr uint32_t protocol_version = 1;
+inline constexpr uint32_t protocol_version = 2;
 
 /// A failure in place of an answer.
-struct failure {
+struct error_reply {
   ec code = ec::internal;
   std::string text;
   microseconds retry_after{0};
-  MILLRACE_FIELDS(failure, code, text, retry_after)
+  MILLRACE_FIELDS(error_reply, code, text, retry_after)
 };
 
 /// Success.
-struct done {
+struct ack {
   std::vector<std::string> remarks; ///< that one may want to know of
-  MILLRACE_FIELDS(done, remarks)
+  MILLRACE_FIELDS(ack, remarks)
 };
 
 } // namespace millrace

@@ -28,14 +28,11 @@ struct infer {
   std::string application;
   std::optional<double> accuracy;      ///< of the variant, at least
   std::optional<microseconds> latency; ///< of the variant, at most
-  /// What one hopes for; goodput counts it. The header's time left is when the
-  /// answer is worthless.
-  std::optional<microseconds> slo;
   /// Running it twice does no harm, so what a lost replica may have run is run
   /// again elsewhere. False: it is answered unavailable instead.
   bool idempotent = true;
   std::vector<named_tensor> inputs; ///< in order, or named
-  MILLRACE_FIELDS(infer, model, version, application, accuracy, latency, slo,
+  MILLRACE_FIELDS(infer, model, version, application, accuracy, latency,
                   idempotent, inputs)
 };
 
@@ -185,9 +182,9 @@ struct route {
 
 /// Gateway to router: forget it, nobody waits any more. Answered by a
 /// request_track where it has it.
-struct unroute {
+struct cancel_request {
   uint64_t key = 0;
-  MILLRACE_FIELDS(unroute, key)
+  MILLRACE_FIELDS(cancel_request, key)
 };
 
 /// How far a request got that its router has no result of.
@@ -213,21 +210,21 @@ struct track_list {
 };
 
 /// Gateway to router: until a replica is ready again, hand back what waits.
-struct retire {
-  MILLRACE_FIELDS(retire)
+struct drain_queue {
+  MILLRACE_FIELDS(drain_queue)
 };
 
 /// Router to gateway: what waited in vain.
-struct handed_back {
+struct requests_returned {
   std::vector<routed> requests;
-  MILLRACE_FIELDS(handed_back, requests)
+  MILLRACE_FIELDS(requests_returned, requests)
 };
 
 /// Router to gateway, whenever that changes: whether its replicas lead through
 /// all of the model, so that requests can be answered.
-struct way_through {
+struct model_availability {
   bool open = false;
-  MILLRACE_FIELDS(way_through, open)
+  MILLRACE_FIELDS(model_availability, open)
 };
 
 /// What became of a request.
@@ -246,12 +243,12 @@ struct outcome {
 
 /// Router to gateway: what became of requests; those computed together in one
 /// message.
-struct settled {
+struct requests_completed {
   std::string replica; ///< empty where none computed them
   microseconds execute{0};
   std::vector<stage_visit> visits; ///< of a model in parts: all stages
   std::vector<outcome> outcomes;
-  MILLRACE_FIELDS(settled, replica, execute, visits, outcomes)
+  MILLRACE_FIELDS(requests_completed, replica, execute, visits, outcomes)
 };
 
 } // namespace millrace

@@ -48,7 +48,7 @@ struct hello {
 };
 
 /// Answers a hello that is not accepted and never will be.
-struct refused {
+struct hello_rejected {
   std::string node; ///< with the next two: whose hello
   uint64_t incarnation = 0;
   uint64_t start = 0;
@@ -56,14 +56,14 @@ struct refused {
   /// The incarnation that stands in the way; 0 when something else does.
   uint64_t known = 0;
   bool alive = false; ///< that one is linked with the sender
-  MILLRACE_FIELDS(refused, node, incarnation, start, why, known, alive)
+  MILLRACE_FIELDS(hello_rejected, node, incarnation, start, why, known, alive)
 };
 
 /// Says that the sender's bus thread is alive and which link of the receiver's
 /// it has accepted (0: none).
-struct beat {
+struct heartbeat {
   uint64_t link = 0;
-  MILLRACE_FIELDS(beat, link)
+  MILLRACE_FIELDS(heartbeat, link)
 };
 
 /// The sender leaves on purpose.
@@ -72,16 +72,16 @@ struct goodbye {
 };
 
 /// Asks to be told when an actor of the receiver's ends.
-struct watch {
+struct monitor_remote {
   std::string actor;
-  MILLRACE_FIELDS(watch, actor)
+  MILLRACE_FIELDS(monitor_remote, actor)
 };
 
 /// A watched actor has ended, or was never there.
-struct gone {
+struct remote_down {
   std::string actor;
-  failure reason;
-  MILLRACE_FIELDS(gone, actor, reason)
+  error_reply reason;
+  MILLRACE_FIELDS(remote_down, actor, reason)
 };
 
 /// Local: a link with a node works both ways, or no longer does.

@@ -46,9 +46,9 @@ struct replica_draining {
 
 /// Gateway or router to a draining replica: nothing more will come from here.
 /// To one of a part once no batch is on its way that may need it.
-struct released {
+struct router_released {
   std::string node; ///< the gateway's
-  MILLRACE_FIELDS(released, node)
+  MILLRACE_FIELDS(router_released, node)
 };
 
 /// One request in a batch.
@@ -100,35 +100,35 @@ struct run_batch {
 
 /// Replica to router: I have this batch, from the stage before me, and that has
 /// its credit back. To that stage, too, where it wants to know.
-struct batch_taken {
+struct batch_accepted {
   uint64_t id = 0;
-  MILLRACE_FIELDS(batch_taken, id)
+  MILLRACE_FIELDS(batch_accepted, id)
 };
 
 /// Router to replica: once it has run, this batch goes to that one.
-struct pass_on {
+struct forward_batch {
   uint64_t id = 0;
   next_stage to;
-  MILLRACE_FIELDS(pass_on, id, to)
+  MILLRACE_FIELDS(forward_batch, id, to)
 };
 
 /// Router to replica: give this batch up. Answered by batch_done with
-/// cancelled, unless the answer to it is on its way, or by not_held.
+/// cancelled, unless the answer to it is on its way, or by batch_not_found.
 struct drop_batch {
   uint64_t id = 0;
   MILLRACE_FIELDS(drop_batch, id)
 };
 
-/// Replica to router, to a pass_on or drop_batch: it has gone on already.
-struct not_held {
+/// Replica to router, to a forward_batch or drop_batch: it has gone on already.
+struct batch_not_found {
   uint64_t id = 0;
-  MILLRACE_FIELDS(not_held, id)
+  MILLRACE_FIELDS(batch_not_found, id)
 };
 
 /// Replica to router: what was to go from me to that one may be lost.
-struct cannot_reach {
+struct next_stage_unreachable {
   std::string replica;
-  MILLRACE_FIELDS(cannot_reach, replica)
+  MILLRACE_FIELDS(next_stage_unreachable, replica)
 };
 
 /// Replica to router: the results, and the credit back.
@@ -180,8 +180,8 @@ struct execute {
 struct stage_lost {
   uint64_t instance = 0;
   std::string text;
-  bool blameless = false; ///< as in replica_status
-  MILLRACE_FIELDS(stage_lost, instance, text, blameless)
+  bool excused = false; ///< as in replica_status
+  MILLRACE_FIELDS(stage_lost, instance, text, excused)
 };
 
 struct executed {

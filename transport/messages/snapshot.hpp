@@ -51,7 +51,8 @@ struct model_state {
   std::string scope;    ///< that owns the model
   uint64_t version = 0; ///< 0: no node has the version that is wanted
   model_info bundle;    ///< of that version; empty with 0
-  /// Its number of replicas follows the load, and may be 0 while it is served.
+  /// A policy decides the number of replicas, which may be 0 while the model is
+  /// served. False for a fixed number and for a model that was unloaded.
   bool elastic = false;
   MILLRACE_FIELDS(model_state, settings, scope, version, bundle, elastic)
 };
@@ -78,9 +79,10 @@ struct model_load {
   double within = 1;      ///< part of the answers within the SLO, lately
   double arrival_cv = 0;  ///< of the gaps between arrivals; 0: not known
   microseconds last_arrival{-1}; ///< as cluster_snapshot::at; below 0: none
+  bool pressure = false;         ///< requests wait, and no replica is ready
   std::vector<group_state> groups;
   MILLRACE_FIELDS(model_load, rate, seconds, waiting, oldest, wait, service,
-                  within, arrival_cv, last_arrival, groups)
+                  within, arrival_cv, last_arrival, pressure, groups)
 };
 
 /// A scope, and the models that it owns.
@@ -99,6 +101,7 @@ struct cluster_snapshot {
   /// For how long every known gateway has reported without a gap; 0 while a
   /// report is overdue. Low figures mean nothing beyond that time.
   microseconds covered{0};
+  microseconds counted{0}; ///< up to when all that report have counted, as `at`
   std::map<std::string, std::shared_ptr<const node_state>> nodes;
   std::map<std::string, std::shared_ptr<const model_state>> models;
   std::map<std::string, std::shared_ptr<const model_load>> loads; ///< by model

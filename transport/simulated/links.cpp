@@ -77,13 +77,13 @@ simulated_bus* simulated_links::find(const std::string& node) const {
 
 // -- coming and going ---------------------------------------------------------
 
-void simulated_links::join(simulated_bus& x, refusal on_refused) {
+void simulated_links::join(simulated_bus& x, refusal on_hello_rejected) {
   auto n = starts_.size();
   x.number_ = n;
   starts_.push_back({x.self(), x.host(), &x, false, false, 0, {}});
   auto extra = random_.uniform() * static_cast<double>(meeting.count());
   later(meeting + microseconds{static_cast<int64_t>(extra)},
-        [this, n, refuse = std::move(on_refused)] {
+        [this, n, refuse = std::move(on_hello_rejected)] {
           if (starts_[n].bus == nullptr)
             return;
           auto& self = starts_[n].info;

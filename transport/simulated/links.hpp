@@ -23,11 +23,11 @@ public:
   simulated_links(simulated_network& net, link_settings settings,
                   random_stream random);
 
-  using refusal = std::function<void(const refused&)>;
+  using refusal = std::function<void(const hello_rejected&)>;
 
   /// A node that has started looks for the others. With a start of its name
   /// known that is not earlier it is told so, and nobody listens to it.
-  void join(simulated_bus& x, refusal on_refused);
+  void join(simulated_bus& x, refusal on_hello_rejected);
 
   /// It says goodbye and goes.
   void leave(simulated_bus& x);

@@ -20,7 +20,7 @@ void client_endpoint::take_in(timestamp now) {
 }
 
 void client_endpoint::on_frames(frame_list& frames, timestamp now) {
-  auto* who = guard_.speaker(whose_, frames[1], now);
+  auto* who = authenticator_.speaker(whose_, frames[1], now);
   if (who == nullptr)
     return;
   session from{number_, frames[0].to_string()};
@@ -36,7 +36,7 @@ void client_endpoint::on_frames(frame_list& frames, timestamp now) {
   for (auto& [tag, why, offence] : x.refused) {
     refuse(from, tag, why);
     if (offence)
-      guard_.offence(*who, why.text, now);
+      authenticator_.offence(*who, why.text, now);
   }
   for (auto& content : x.accepted)
     hand_on(from, std::move(content));

@@ -7,8 +7,8 @@
 
 #include "runtime/reactor.hpp"
 #include "transport/bus.hpp"
+#include "transport/zmq/authenticator.hpp"
 #include "transport/zmq/connection_watch.hpp"
-#include "transport/zmq/guard.hpp"
 #include "transport/zmq/loans.hpp"
 #include "transport/zmq/socket.hpp"
 #include "transport/zmq/traffic.hpp"
@@ -21,11 +21,11 @@ namespace millrace::zeromq {
 class client_endpoint {
 public:
   /// `number` is what sessions on it carry; `whose` says which tenant's it is.
-  client_endpoint(uint32_t number, guard::endpoint whose, bus& net,
+  client_endpoint(uint32_t number, authenticator::endpoint whose, bus& net,
                   reactor& host, zmq::context_t& context, zmq::socket_t socket,
                   loan_limits most_unread,
                   std::shared_ptr<std::atomic<size_t>> unread_of_all,
-                  guard& who, traffic& counts)
+                  authenticator& who, traffic& counts)
     : number_(number),
       whose_(std::move(whose)),
       net_(net),
@@ -33,7 +33,7 @@ public:
       socket_(std::move(socket)),
       most_unread_(most_unread),
       unread_(std::move(unread_of_all)),
-      guard_(who),
+      authenticator_(who),
       counts_(counts),
       connections_(context, socket_) {}
 
@@ -81,13 +81,13 @@ private:
   void refuse(const session& to, client_tag tag, const error& why);
 
   uint32_t number_;
-  guard::endpoint whose_;
+  authenticator::endpoint whose_;
   bus& net_;
   reactor& host_;
   zmq::socket_t socket_;
   loan_limits most_unread_;
   loan_book unread_;
-  guard& guard_;
+  authenticator& authenticator_;
   traffic& counts_;
   connection_watch connections_;
   bool said_ = true, left_ = true; ///< flags: see wait_list

@@ -85,7 +85,7 @@ void operator_endpoint::on_frames(frame_list& frames) {
 void operator_endpoint::note_order(const std::string& connection,
                                    const identity& who, const wire_message& x) {
   auto what = x.head.t + " to " + shown(x.head.to, 120);
-  bus_.who.note(guard::notable::order, who,
+  bus_.who.note(authenticator::notable::order, who,
                 "said " + what + ": " + shown(order_text(x), order_longest));
   if (orders_.size() == orders_most)
     orders_.pop_front();
@@ -101,12 +101,12 @@ void operator_endpoint::note_outcome(const std::string& connection,
   if (i == orders_.end())
     return;
   std::string outcome = " is done";
-  if (x.head.t == failure::record_name()) {
+  if (x.head.t == error_reply::record_name()) {
     decode_context ctx;
-    auto why = decode<failure>(x.body.view(), ctx);
+    auto why = decode<error_reply>(x.body.view(), ctx);
     outcome = " is refused: " + shown(why ? why->text : "", 500);
   }
-  bus_.who.note(guard::notable::order, i->who,
+  bus_.who.note(authenticator::notable::order, i->who,
                 "was told: " + i->what + outcome);
   orders_.erase(i);
 }

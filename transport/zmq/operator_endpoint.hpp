@@ -8,7 +8,7 @@
 #include "runtime/reactor.hpp"
 #include "transport/operator_session.hpp"
 #include "transport/switchboard.hpp"
-#include "transport/zmq/guard.hpp"
+#include "transport/zmq/authenticator.hpp"
 #include "transport/zmq/socket.hpp"
 #include "transport/zmq/traffic.hpp"
 #include "transport/zmq/wait_list.hpp"
@@ -25,7 +25,7 @@ public:
     caf::actor_system& system;
     switchboard& board;
     reactor& host;
-    guard& who;
+    authenticator& who;
     traffic& counts;
     std::string node; ///< this one's name
     /// Has something done on the bus thread; from any thread.
@@ -61,7 +61,7 @@ private:
 
   surroundings bus_;
   zmq::socket_t socket_;
-  const guard::endpoint whose_ = guard::operators();
+  const authenticator::endpoint whose_ = authenticator::operators();
   operator_sessions sessions_;
   std::deque<open_order> orders_;
   bool said_ = true; ///< flag: see wait_list

@@ -8,7 +8,7 @@
 #include "runtime/text.hpp"
 #include "runtime/worker_thread.hpp"
 #include "transport/access.hpp"
-#include "transport/zmq/guard.hpp"
+#include "transport/zmq/authenticator.hpp"
 #include "transport/zmq/job_queue.hpp"
 #include "transport/zmq/links.hpp"
 #include "transport/zmq/socket.hpp"
@@ -36,8 +36,9 @@ public:
       traffic_(counts),
       given_(counts.model_bytes("sent")),
       got_(counts.model_bytes("received")),
-      guard_(context_, std::move(settings_.keys), traffic_,
-             [](auto, auto&, auto&) { /* is counted, and in the log */ }),
+      authenticator_(
+        context_, std::move(settings_.keys), traffic_,
+        [](auto, auto&, auto&) { /* is counted, and in the log */ }),
       engine_(*this, settings_.limits) {}
 
   ~bulk_threads() override {
@@ -52,7 +53,7 @@ public:
   result<void> start() {
     auto x = bind_router(
       context_, settings_.endpoint, options_.for_strangers(longest_question),
-      is_secured() ? guard_.secured(from_whom_) : std::nullopt);
+      is_secured() ? authenticator_.secured(from_whom_) : std::nullopt);
     if (!x)
       return x.failure();
     asked_ = std::move(*x);
@@ -95,7 +96,7 @@ public:
     post([this] { engine_.clear(); });
   }
   void allow(allowed_keys x) override {
-    post([this, x = std::move(x)] { guard_.replace(x); });
+    post([this, x = std::move(x)] { authenticator_.replace(x); });
   }
   void forget(const std::string& node) override {
     post([this, node] {
@@ -124,7 +125,9 @@ private:
     std::vector<wire_message> waiting{}; ///< until it is connected
   };
 
-  bool is_secured() const { return guard_.has_keys() && settings_.encrypt; }
+  bool is_secured() const {
+    return authenticator_.has_keys() && settings_.encrypt;
+  }
 
   timestamp now() const { return steady_now(); }
 
@@ -242,12 +245,12 @@ private:
   }
 
   result<void> connect(const bulk_source& whom) try {
-    auto* key = guard_.key_of(whom.node);
+    auto* key = authenticator_.key_of(whom.node);
     if (key == nullptr)
       return error{ec::forbidden, "no key of node " + shown(whom.node), {}};
     auto id = make_routing_id(settings_.self, ++connections_);
     source fresh{.dealer = make_dealer(context_, id, options_)};
-    if (auto own = guard_.own(); own && is_secured())
+    if (auto own = authenticator_.own(); own && is_secured())
       connect_with(fresh.dealer, *own, *key);
     fresh.events = {context_, fresh.dealer,
                     ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED
@@ -270,7 +273,7 @@ private:
       mailbox_->jobs.run();
       engine_.on_tick(now());
       wait();
-      guard_.answer(now());
+      authenticator_.answer(now());
       take_messages(asked_, asked_spoke_, traffic_, [this](frame_list& frames) {
         traffic_.take_in([&] { on_question(frames); });
       });
@@ -285,7 +288,7 @@ private:
     list_.clear();
     list_.add(mailbox_->wake.fd(), woken);
     list_.add(asked_, asked_spoke_);
-    guard_.add_to(list_);
+    authenticator_.add_to(list_);
     for (auto& [node, x] : sources_) {
       list_.add(x.dealer, x.spoke);
       list_.add(x.events.socket(), x.happened);
@@ -303,11 +306,12 @@ private:
     if (!from)
       return traffic_.dropped("bad_routing_id");
     if (is_secured()) {
-      auto* who = guard_.speaker(from_whom_, frames[1], now());
+      auto* who = authenticator_.speaker(from_whom_, frames[1], now());
       if (who == nullptr)
         return;
       if (from->node != who->name)
-        return guard_.offence(*who, "spoke as " + shown(from->node), now());
+        return authenticator_.offence(*who, "spoke as " + shown(from->node),
+                                      now());
     }
     auto x = to_wire(frames, 1, now());
     traffic_.received(1, x ? x->bytes() : 0);
@@ -411,8 +415,8 @@ private:
   counter given_, got_; ///< bytes of chunks
   socket_options options_;
   zmq::context_t context_{1};
-  guard guard_;
-  const guard::endpoint from_whom_ = guard::peers();
+  authenticator authenticator_;
+  const authenticator::endpoint from_whom_ = authenticator::peers();
   zmq::socket_t asked_;
   bool asked_spoke_ = true;                  ///< flag: see wait_list
   std::map<std::string, std::string> links_; ///< by node, of who asked last

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <deque>
+#include <set>
 #include <thread>
 
 #include "runtime/log.hpp"
@@ -45,8 +46,8 @@ public:
       reactor_(system, [this] { wake_.raise(); }),
       traffic_(counts),
       peers_up_(counts.peers()),
-      guard_(context_, std::move(settings_.keys), traffic_,
-             settings_.on_notable) {}
+      authenticator_(context_, std::move(settings_.keys), traffic_,
+                     settings_.on_notable) {}
 
   ~bus_thread() override { stop(); }
 
@@ -55,35 +56,36 @@ public:
     options.silent_for(settings_.link.timeout);
     options.reconnect_max_ms = reconnect_max_ms;
     auto peers = bind_router(context_, settings_.peers, options,
-                             guard_.secured(from_whom_));
+                             authenticator_.secured(from_whom_));
     if (!peers)
       return peers.failure();
     from_peers_ = std::move(*peers);
     if (settings_.self.address.empty())
       settings_.self.address = bound_address(from_peers_);
     for (auto& [tenant, address] : settings_.clients) {
-      auto whose = guard::clients(tenant);
+      auto whose = authenticator::clients(tenant);
       auto x = bind_router(context_, address,
                            options.for_strangers(settings_.longest_request),
-                           guard_.secured(whose));
+                           authenticator_.secured(whose));
       if (!x)
         return x.failure();
       address = bound_address(*x);
       clients_.emplace_back(static_cast<uint32_t>(clients_.size()),
                             std::move(whose), *this, reactor_, context_,
                             std::move(*x), settings_.max_unread, unread_,
-                            guard_, traffic_);
+                            authenticator_, traffic_);
     }
     if (!settings_.operators.empty()) {
       auto x = bind_router(context_, settings_.operators,
                            options.for_strangers(longest_order),
-                           guard_.secured(guard::operators()));
+                           authenticator_.secured(authenticator::operators()));
       if (!x)
         return x.failure();
       settings_.operators = bound_address(*x);
       operators_.emplace(
         operator_endpoint::surroundings{
-          system_, board_, reactor_, guard_, traffic_, settings_.self.name,
+          system_, board_, reactor_, authenticator_, traffic_,
+          settings_.self.name,
           [this](std::function<void()> f) { post(std::move(f)); }},
         std::move(*x));
     }
@@ -91,7 +93,7 @@ public:
     auto start = entropy();
     links_ = std::make_unique<link_set>(
       context_, origin{settings_.self.name, settings_.self.incarnation, start},
-      options, guard_.own());
+      options, authenticator_.own());
     table_ =
       std::make_unique<peer_table>(settings_.cluster, settings_.self,
                                    settings_.link, settings_.seeds, start);
@@ -251,7 +253,7 @@ private:
     list_.clear();
     list_.add(wake_.fd(), woken);
     list_.add(from_peers_, peers_spoke_);
-    guard_.add_to(list_);
+    authenticator_.add_to(list_);
     for (auto& endpoint : clients_)
       endpoint.add_to(list_);
     if (operators_)
@@ -266,7 +268,7 @@ private:
   }
 
   void take_in() {
-    guard_.answer(now());
+    authenticator_.answer(now());
     // First what peers said: who said goodbye is not lost when it hangs up.
     take_messages(from_peers_, peers_spoke_, traffic_,
                   [this](frame_list& frames) { take_from_peer(frames); });
@@ -302,16 +304,19 @@ private:
   }
 
   void on_peer_frames(frame_list& frames) {
-    auto* who = guard_.speaker(from_whom_, frames[1], now());
+    auto* who = authenticator_.speaker(from_whom_, frames[1], now());
     if (who == nullptr)
       return;
     auto from = parse_routing_id(frames[0].to_string_view());
     if (!from)
       return dropped("bad_routing_id");
-    if (guard_.has_keys() && from->node != who->name)
-      return guard_.offence(*who, "spoke as " + shown(from->node), now());
+    if (authenticator_.has_keys() && from->node != who->name)
+      return authenticator_.offence(*who, "spoke as " + shown(from->node),
+                                    now());
     auto x = to_wire(frames, 1, now());
     traffic_.received(1, x ? x->bytes() : 0);
+    if (!x)
+      log_unreadable(from->node, x.failure());
     if (!x || find_message_type(x->head.t) == nullptr)
       return dropped("undecodable");
     if (!may_say(who->role, x->head.t))
@@ -322,12 +327,12 @@ private:
         on_hello(*who, *from, *h);
       else
         dropped("undecodable");
-    } else if (x->head.t == beat::record_name()) {
-      if (auto b = decode<beat>(x->body.view(), ctx))
-        carry_out(table_->on_beat(*from, *b, now()));
-    } else if (x->head.t == refused::record_name()) {
-      if (auto r = decode<refused>(x->body.view(), ctx))
-        carry_out(table_->on_refused(*r));
+    } else if (x->head.t == heartbeat::record_name()) {
+      if (auto b = decode<heartbeat>(x->body.view(), ctx))
+        carry_out(table_->on_heartbeat(*from, *b, now()));
+    } else if (x->head.t == hello_rejected::record_name()) {
+      if (auto r = decode<hello_rejected>(x->body.view(), ctx))
+        carry_out(table_->on_hello_rejected(*r));
     } else if (x->head.t == goodbye::record_name()) {
       carry_out(table_->on_goodbye(*from, now()));
     } else {
@@ -335,18 +340,24 @@ private:
     }
   }
 
+  void log_unreadable(const std::string& node, const error& why) {
+    if (unreadable_.size() < 64 && unreadable_.insert(node).second)
+      log_event(log_level::warning, "bus", "unreadable_frame",
+                {{"node", node}, {"error", why.text}});
+  }
+
   void on_hello(const identity& who, const origin& from, const hello& x) {
     if (x.self.name != from.node || x.self.incarnation != from.incarnation
         || x.start != from.start)
       return dropped("undecodable");
     if (x.self.has_role("controller") && who.role != role::controller)
-      return guard_.offence(who, "claimed to be a controller", now());
+      return authenticator_.offence(who, "claimed to be a controller", now());
     carry_out(table_->on_hello(x, now()));
   }
 
   void refuse_peer(const identity& who, const origin& from,
                    const wire_message& x) {
-    guard_.offence(who, "said " + x.head.t, now());
+    authenticator_.offence(who, "said " + x.head.t, now());
     if (table_->accepts(from))
       board_.refuse(*table_->find(from.node), x,
                     {ec::forbidden,
@@ -358,9 +369,9 @@ private:
 
   /// The list of keys is another: links with those who are not on it end.
   void allow_now(const allowed_keys& x) {
-    guard_.replace(x);
+    authenticator_.replace(x);
     for (auto& [address, node, key] : links_->servers()) {
-      auto* now_has = guard_.key_of(node);
+      auto* now_has = authenticator_.key_of(node);
       if (now_has == nullptr || *now_has != key)
         carry_out(
           table_->expel(node, "its key is not allowed any more", now()));
@@ -390,7 +401,7 @@ private:
   }
 
   void act(const connect_to& x) {
-    auto* key = guard_.key_of(x.node);
+    auto* key = authenticator_.key_of(x.node);
     auto done = key == nullptr
                   ? error{ec::forbidden, "no key of node " + shown(x.node), {}}
                   : links_->connect(x.address, x.node, *key);
@@ -402,8 +413,8 @@ private:
   }
   void act(const drop_connection& x) { links_->drop(x.address); }
   void act(const send_hello& x) { send_link(x.address, x.what); }
-  void act(const send_beat& x) { send_link(x.address, x.what); }
-  void act(const send_refusal& x) { send_link(x.address, x.what); }
+  void act(const send_heartbeat& x) { send_link(x.address, x.what); }
+  void act(const send_rejection& x) { send_link(x.address, x.what); }
 
   template <class T>
   void send_link(const std::string& address, const T& what) {
@@ -419,11 +430,11 @@ private:
                {"reason", x.reason}});
   }
 
-  void act(const report_refused& x) {
+  void act(const report_rejected& x) {
     log_event(log_level::warning, "bus", "was_refused",
               {{"reason", x.what.why}, {"known", x.what.known}});
-    if (x.what.known != 0 && settings_.on_refused)
-      settings_.on_refused(x.what);
+    if (x.what.known != 0 && settings_.on_hello_rejected)
+      settings_.on_hello_rejected(x.what);
   }
 
   void act(const report_up& x) {
@@ -454,8 +465,9 @@ private:
 
   zmq::context_t context_{1, max_sockets};
   zmq::socket_t from_peers_;
-  guard guard_;
-  const guard::endpoint from_whom_ = guard::peers();
+  authenticator authenticator_;
+  std::set<std::string> unreadable_; ///< nodes whose frame was logged
+  const authenticator::endpoint from_whom_ = authenticator::peers();
   const std::shared_ptr<std::atomic<size_t>> unread_ =
     std::make_shared<std::atomic<size_t>>(0); ///< bytes lent to all clients
   std::deque<client_endpoint> clients_;       ///< by number

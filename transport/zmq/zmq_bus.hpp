@@ -10,7 +10,7 @@
 #include "runtime/reactor.hpp"
 #include "transport/peers.hpp"
 #include "transport/switchboard.hpp"
-#include "transport/zmq/guard.hpp"
+#include "transport/zmq/authenticator.hpp"
 #include "transport/zmq/loans.hpp"
 
 namespace millrace {
@@ -31,9 +31,9 @@ struct zmq_bus_settings {
   link_settings link;
   /// Called on the bus thread when another start stands in this one's way:
   /// the cluster will not listen to it.
-  std::function<void(const refused&)> on_refused;
+  std::function<void(const hello_rejected&)> on_hello_rejected;
   /// What operators did and who was refused; called on the bus thread.
-  zeromq::guard::witness on_notable;
+  zeromq::authenticator::witness on_notable;
 };
 
 /// The bus over ZeroMQ: one thread that owns all sockets and, as CAF's host for

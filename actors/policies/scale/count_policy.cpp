@@ -53,8 +53,16 @@ double mean_rate(const std::vector<double>& seconds, size_t n) {
                     / static_cast<double>(n);
 }
 
+/// Whether every gateway has reported that no request came for long enough.
+bool count_policy::is_idle(const model_load& load,
+                           const cluster_snapshot& in) const {
+  return load.waiting == 0 && !load.pressure && in.covered >= pace_.idle
+         && (load.last_arrival < 0us
+             || in.counted - load.last_arrival >= pace_.idle);
+}
+
 uint64_t count_policy::decide(const model_state& model, const model_load& load,
-                              microseconds covered, policy_memory& memory,
+                              const cluster_snapshot& in, policy_memory& memory,
                               timestamp now, std::string& reason) const {
   auto& limits = model.settings.scaling;
   entries known{memory, model.settings.model};
@@ -66,6 +74,11 @@ uint64_t count_policy::decide(const model_state& model, const model_load& load,
     std::isfinite(found.replicas) && found.replicas > 0
       ? static_cast<uint64_t>(std::ceil(std::min(found.replicas, 1e9) - 1e-9))
       : 0;
+  auto waits = load.pressure || load.waiting > 0;
+  if (waits)
+    asked = std::max<uint64_t>(asked, 1);
+  if (before > 0 && !is_idle(load, in))
+    asked = std::max<uint64_t>(asked, 1);
   auto limited = std::clamp(asked, limits.min, limits.max);
   auto count = std::clamp(before, limits.min, limits.max);
   auto at = seconds_of(now);
@@ -80,7 +93,7 @@ uint64_t count_policy::decide(const model_state& model, const model_load& load,
   auto rises =
     limited > count
     && (count == 0 || (up >= to_seconds(pace_.up_after) && may_turn(1)));
-  auto falls = limited < count && covered >= pace_.window
+  auto falls = limited < count && in.covered >= pace_.window
                && down >= to_seconds(pace_.down_after) && may_turn(-1);
   if (rises || falls) {
     known["changed"] = at;
@@ -107,8 +120,10 @@ proposal count_policy::propose(const cluster_snapshot& snapshot,
     auto& x = snapshot.models.at(model);
     auto load = snapshot.loads.find(model);
     auto count =
-      decide(*x, load == snapshot.loads.end() ? nothing : *load->second,
-             snapshot.covered, memory, now, out.reasons[model]);
+      !x->elastic
+        ? 0
+        : decide(*x, load == snapshot.loads.end() ? nothing : *load->second,
+                 snapshot, memory, now, out.reasons[model]);
     auto from = memory.values.lower_bound(model + "/");
     auto to = memory.values.lower_bound(model + "0"); // behind '/'
     kept.insert(from, to);

@@ -14,7 +14,8 @@ struct pace_options {
   microseconds down_after{0};
   microseconds cooldown{5'000'000};
   microseconds window{10'000'000};
-  MILLRACE_FIELDS(pace_options, up_after, down_after, cooldown, window)
+  microseconds idle{60'000'000};
+  MILLRACE_FIELDS(pace_options, up_after, down_after, cooldown, window, idle)
   static constexpr auto notes() {
     return std::array{
       note{"more replicas are started once more have been wanted for so long",
@@ -23,7 +24,10 @@ struct pace_options {
       note{"from a change in one direction to a change in the other", 0,
            86'400},
       note{"the time that the policy looks back; whole seconds, at most 60", 1,
-           60}};
+           60},
+      note{"with min 0: the last replica ends when every gateway has reported"
+           " that no request came for so long",
+           0, 1e6}};
   }
 };
 
@@ -65,8 +69,9 @@ protected:
 
 private:
   uint64_t decide(const model_state& model, const model_load& load,
-                  microseconds covered, policy_memory& memory, timestamp now,
-                  std::string& reason) const;
+                  const cluster_snapshot& in, policy_memory& memory,
+                  timestamp now, std::string& reason) const;
+  bool is_idle(const model_load& load, const cluster_snapshot& in) const;
 
   std::string scope_;
   pace_options pace_;

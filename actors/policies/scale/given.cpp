@@ -33,6 +33,8 @@ result<given_item> parse_item(const std::string& text) {
         out.cuts.push_back(*cut);
       else
         return not_an_item(text);
+    if (out.cuts.empty())
+      return not_an_item(text);
     out.parts = out.cuts.size() + 1;
   } else if (auto n = number_in<uint64_t>(shape); n && *n > 1) {
     out.parts = *n;
@@ -104,7 +106,7 @@ proposal given_scaling::propose(const cluster_snapshot& snapshot,
       is.settings.cuts = item.cuts;
       is.settings.replicas_of_parts.clear();
       is.settings.complete = false;
-      is.settings.replicas = item.copies;
+      is.settings.replicas = is.elastic ? item.copies : 0;
       if (!item.device.empty())
         is.settings.device = item.device;
       auto groups = configured_groups(is);

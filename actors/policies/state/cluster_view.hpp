@@ -33,7 +33,7 @@ struct cluster_view {
 };
 
 /// A replica on a node, while a plan is made.
-struct placed {
+struct placed_replica {
   const std::string* node;
   const replica_status* status;
 };

@@ -190,6 +190,14 @@ microseconds demand_window::covered(timestamp now) const {
   return sources_.empty() ? 0us : std::max(0us, to_us(until - since));
 }
 
+timestamp demand_window::counted(timestamp now) const {
+  auto out = now;
+  for (auto& [node, s] : sources_)
+    if (s.sequence > 0 && !is_overdue(s, now))
+      out = std::min(out, s.end);
+  return out;
+}
+
 double demand_window::counted(const model& x, int64_t from,
                               int64_t until) const {
   double out = 0;
@@ -204,12 +212,10 @@ model_load demand_window::load_of(const std::string& name,
                                   timestamp now) const {
   model_load out;
   // Up to when all have counted that still report.
-  auto until = now;
+  auto until = counted(now);
   for (auto& [node, s] : sources_) {
     if (is_overdue(s, now))
       continue;
-    if (s.sequence > 0)
-      until = std::min(until, s.end);
     if (auto i = s.last.find(name); i != s.last.end()) {
       out.waiting += i->second.waiting;
       if (i->second.waiting > 0)

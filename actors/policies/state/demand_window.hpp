@@ -42,6 +42,9 @@ public:
   /// while a report is overdue, or there is no gateway.
   microseconds covered(timestamp now) const;
 
+  /// Up to when every gateway that reports has counted.
+  timestamp counted(timestamp now) const;
+
   /// Models with any demand so far.
   std::vector<std::string> models() const;
 

@@ -170,7 +170,7 @@ struct gpu_passes::state {
   }
 
   millrace_place place;
-  gpu_ground& gpu;
+  gpu_environment& gpu;
   std::optional<cuda::partitions::slice> part;
   std::optional<cuda::stream> own;
   cudaStream_t stream = nullptr;

@@ -175,9 +175,9 @@ int trace(void* self, void (*sink)(void* self, const millrace_kernel* x),
 
 } // namespace
 
-gpu_ground& shared_gpu(int number) {
+gpu_environment& shared_gpu(int number) {
   static std::mutex mutex;
-  static auto* all = new std::map<int, gpu_ground>; // as pinned_memory's
+  static auto* all = new std::map<int, gpu_environment>; // as pinned_memory's
   std::lock_guard guard{mutex};
   auto count = count_gpus();
   if (number < 0 || number >= count)

@@ -12,7 +12,7 @@
 namespace millrace {
 
 /// What all stages of a process have together on one GPU.
-struct gpu_ground {
+struct gpu_environment {
   cuda::pinned_pool staging{cuda::pinned_by_cuda()};
   cuda::stream compute; ///< of those that run in turn
   cuda::turns turns;
@@ -23,7 +23,7 @@ struct gpu_ground {
 };
 
 /// Makes it the current one. Throws when there is no such GPU.
-gpu_ground& shared_gpu(int number);
+gpu_environment& shared_gpu(int number);
 
 /// What GPUs copy from and to by themselves, beside what is staged.
 cuda::pinned_ranges& pinned_memory();

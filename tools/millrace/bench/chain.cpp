@@ -77,7 +77,7 @@ public:
     wanted.device = "sink";
     auto& shell = hosts_->shell();
     auto used = receivers_seconds();
-    auto ordered = shell.ask<done>("./registry", set_model{wanted, false, {}});
+    auto ordered = shell.ask<ack>("./registry", set_model{wanted, false, {}});
     if (!ordered)
       return ordered.failure();
     for (auto until = steady_now() + chain_patience; steady_now() < until;

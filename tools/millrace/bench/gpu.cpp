@@ -6,7 +6,7 @@
 #include <optional>
 #include <thread>
 
-#include "millrace/bench/gpu_ground.hpp"
+#include "millrace/bench/gpu_environment.hpp"
 #include "millrace/print.hpp"
 #include "models/device/nvml.hpp"
 #include "runtime/text.hpp"
@@ -17,8 +17,8 @@ namespace {
 
 class gpu_bench {
 public:
-  gpu_bench(gpu_ground ground, progress_bar& bar)
-    : on_(std::move(ground)),
+  gpu_bench(gpu_environment environment, progress_bar& bar)
+    : on_(std::move(environment)),
       bar_(bar) {}
 
   result<bench_report> run() {
@@ -341,7 +341,7 @@ private:
     return out;
   }
 
-  gpu_ground on_;
+  gpu_environment on_;
   progress_bar& bar_;
   int done_ = 0;
 };
@@ -379,9 +379,9 @@ void add_gpu_bench(CLI::App& bench, common_options& common, verb_action& run) {
   verb->callback([=, &common, &run] {
     run = [=, &common] {
       return report_on("gpu", common, [x](progress_bar& bar) {
-        auto ground = gpu_ground::open(*x);
-        return ground ? gpu_bench{std::move(*ground), bar}.run()
-                      : result<bench_report>{ground.failure()};
+        auto environment = gpu_environment::open(*x);
+        return environment ? gpu_bench{std::move(*environment), bar}.run()
+                           : result<bench_report>{environment.failure()};
       });
     };
   });

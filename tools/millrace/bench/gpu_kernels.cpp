@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fstream>
 
-#include "millrace/bench/gpu_ground.hpp"
+#include "millrace/bench/gpu_environment.hpp"
 #include "models/kernel_profile.hpp"
 
 namespace millrace {
@@ -28,7 +28,7 @@ std::vector<counted> counters_of(const std::string& file, const workload& x) {
 
 /// AO, WAO and, for PALDIA, the part of the memory's bandwidth that a batch
 /// needs while it runs: where counters were read of the same kernels.
-void note_counters(const gpu_ground& on, const workload& x,
+void note_counters(const gpu_environment& on, const workload& x,
                    const std::vector<kernel_run>& kernels, profile_point& to) {
   auto counters = counters_of(on.options().counters, x);
   if (counters.size() != kernels.size() || kernels.empty())
@@ -44,7 +44,7 @@ void note_counters(const gpu_ground& on, const workload& x,
   to.metrics["bandwidth_share"] = of(&counted::bandwidth).weighted / 100;
 }
 
-void note_kernels(gpu_ground& on, const workload& x,
+void note_kernels(gpu_environment& on, const workload& x,
                   const std::vector<kernel_run>& kernels, double seconds,
                   uint64_t memory, uint64_t peak) {
   auto wsm =
@@ -78,7 +78,7 @@ void note_kernels(gpu_ground& on, const workload& x,
 }
 
 /// Errors: overloaded when there is no memory for it.
-result<void> measure_batch(gpu_ground& on, const workload& x) {
+result<void> measure_batch(gpu_environment& on, const workload& x) {
   gpu_place place{on.options().gpu, gpu_sharing::time, 0, true, false};
   auto stage =
     on.runner().load(x.content, 0, x.content->info.layers.size(), place);
@@ -109,7 +109,7 @@ result<void> measure_batch(gpu_ground& on, const workload& x) {
 
 } // namespace
 
-result<void> measure_kernels(gpu_ground& on) {
+result<void> measure_kernels(gpu_environment& on) {
   for (auto name : {"resnet18", "bert-base"})
     for (size_t rows : {1, 2, 4, 8, 16, 32, 64, 128}) {
       auto x = on.find(name, rows);

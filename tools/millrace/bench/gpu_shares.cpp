@@ -4,15 +4,15 @@
 #include <cstdlib>
 #include <thread>
 
-#include "millrace/bench/gpu_ground.hpp"
+#include "millrace/bench/gpu_environment.hpp"
 
 namespace millrace {
 
 namespace {
 
 /// A share by MPS is another dimension than one of a partition.
-void note_share(gpu_ground& on, const workload& x, double share, bool by_mps,
-                double alone, double together) {
+void note_share(gpu_environment& on, const workload& x, double share,
+                bool by_mps, double alone, double together) {
   std::map<std::string, double> where{{"share", share}};
   if (by_mps)
     where["mps"] = 1;
@@ -74,7 +74,7 @@ result<std::array<double, 2>> run_both(couple& x) {
   return std::array{*took[0], *took[1]};
 }
 
-result<couple> load_both(gpu_ground& on, const way& how, const workload& a,
+result<couple> load_both(gpu_environment& on, const way& how, const workload& a,
                          const workload& b,
                          const std::array<double, 2>& shares) {
   if (how.sharing == gpu_sharing::mps) // which its processes inherit
@@ -95,7 +95,7 @@ result<couple> load_both(gpu_ground& on, const way& how, const workload& a,
 }
 
 /// `whole`: alone on all of the GPU; set by the first way that is measured.
-result<void> measure_way(gpu_ground& on, const way& how, const workload& a,
+result<void> measure_way(gpu_environment& on, const way& how, const workload& a,
                          const workload& b, std::array<double, 2>& whole) {
   std::array shares{how.share, how.share > 0 ? 1 - how.share : 0};
   auto both = load_both(on, how, a, b, shares);
@@ -133,7 +133,7 @@ result<void> measure_way(gpu_ground& on, const way& how, const workload& a,
 
 } // namespace
 
-result<void> measure_shares(gpu_ground& on) {
+result<void> measure_shares(gpu_environment& on) {
   auto a = on.find("resnet18", 8);
   auto b = on.find("bert-base", 1);
   if (!a || !b)

@@ -84,8 +84,7 @@ result<void> starts_by_order::order(uint64_t copies) {
     if (is->settings.model.empty())
       continue;
     is->settings.replicas = copies;
-    auto x =
-      shell_->ask<done>("./registry", set_model{is->settings, false, {}});
+    auto x = shell_->ask<ack>("./registry", set_model{is->settings, false, {}});
     return x ? result<void>{} : x.failure();
   }
   return error{ec::unknown_model, model_ + " is not registered", {}};

@@ -74,7 +74,7 @@ class Client:
 
         inputs is an array, a list of arrays in the model's order, or a dict by
         name. Times are in seconds. Further arguments: version; application
-        (with accuracy and latency) chooses a model where none is named; slo;
+        (with accuracy and latency) chooses a model where none is named;
         priority; idempotent=False for what must never be run twice: it raises
         Unavailable where a replica was lost that may have run it; trace, a name
         under which "actor-shell explain" tells later what became of it.

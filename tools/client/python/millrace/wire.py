@@ -21,7 +21,7 @@ from .errors import (
 
 CANNOT_OPEN = OSError, ValueError, zmq.ZMQError
 """What open_socket may raise."""
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 INLINE = 1024
 """Tensors of up to so many bytes go into the message's body."""
 MAX_BODY = 4 << 20
@@ -117,7 +117,6 @@ class Numbered:
         application="",
         accuracy=None,
         latency=None,
-        slo=None,
         priority=0,
         idempotent=True,
         trace="",
@@ -131,9 +130,8 @@ class Numbered:
             body["application"] = application
         if accuracy is not None:
             body["accuracy"] = float(accuracy)
-        for key, seconds in (("latency", latency), ("slo", slo)):
-            if seconds is not None:
-                body[key] = _microseconds(key, seconds)
+        if latency is not None:
+            body["latency"] = _microseconds("latency", latency)
         if not idempotent:
             body["idempotent"] = False
         if not -(2**31) <= priority < 2**31:

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <map>
+
+#include "actors/policies/scale/given.hpp"
+#include "tests/support/cluster_views.hpp"
+
+using namespace millrace;
+using namespace millrace::test::views;
+
+namespace {
+
+/// What policy `given` wants of model m.
+wanted_groups given(const cluster_view& view, const std::string& text) {
+  auto out = groups_for(view, want(1));
+  auto model = *out.model;
+  model.elastic = true;
+  out.model = std::make_shared<const model_state>(model);
+  cluster_snapshot snapshot;
+  snapshot.models["m"] = out.model;
+  scope_state scope;
+  scope.models = {"m"};
+  snapshot.scopes["model/m"] = std::make_shared<const scope_state>(scope);
+  auto policy = given_scaling::make("model/m", {text});
+  REQUIRE_MESSAGE(policy, text);
+  policy_memory memory;
+  random_stream random{1};
+  out.groups = (*policy)->propose(snapshot, memory, random, {}).groups;
+  return out;
+}
+
+/// Plans until nothing changes; every replica is ready at once.
+std::pair<size_t, size_t> settle_on(cluster_view& view,
+                                    const wanted_groups& wanted) {
+  std::pair<size_t, size_t> out; // deployed, evicted
+  for (int i = 0; i < 10; ++i) {
+    auto plan = millrace::reconcile(view, {wanted});
+    out.first += plan.deploy.size();
+    out.second += plan.evict.size();
+    apply(view, plan, replica_condition::ready, 0);
+    if (is_idle(plan))
+      return out;
+  }
+  FAIL("it does not come to rest");
+  return out;
+}
+
+/// Names of the replicas there, by group.
+std::map<std::string, std::vector<std::string>>
+replicas_by_group(const cluster_view& view) {
+  std::map<std::string, std::vector<std::string>> out;
+  for (auto& [name, node] : view.nodes)
+    for (auto& r : node.replicas)
+      out[r.what.group.id].push_back(r.what.replica);
+  return out;
+}
+
+using moves = std::pair<size_t, size_t>;
+
+} // namespace
+
+TEST_CASE(
+  "FP-31: whole replicas and groups of two cuts live side by side, and a"
+  " change to one touches none of the others") {
+  auto view = with_memory(12, 0);
+  CHECK(settle_on(view, given(view, "whole x2; 3 parts x1; 4 parts x2"))
+        == moves{2 + 3 + 8, 0});
+  auto before = replicas_by_group(view);
+  CHECK(before.size() == 1 + 3 + 4);
+  SUBCASE("one more whole") {
+    CHECK(settle_on(view, given(view, "whole x3; 3 parts x1; 4 parts x2"))
+          == moves{1, 0});
+  }
+  SUBCASE("one fewer of a cut") {
+    CHECK(settle_on(view, given(view, "whole x2; 3 parts x1; 4 parts x1"))
+          == moves{0, 4});
+  }
+  SUBCASE("a cut goes") {
+    CHECK(settle_on(view, given(view, "whole x2; 4 parts x2")) == moves{0, 3});
+  }
+  SUBCASE("another cut comes, first in the list") {
+    CHECK(settle_on(view,
+                    given(view, "cuts 5 x1; whole x2; 3 parts x1; 4 parts x2"))
+          == moves{2, 0});
+  }
+  auto after = replicas_by_group(view);
+  for (auto& [id, names] : before)
+    if (after.contains(id) && after[id].size() == names.size())
+      CHECK(after[id] == names);
+}
+
+TEST_CASE("placement: groups on unlike devices are kept apart, and a replica on"
+          " another device than its group's is replaced") {
+  auto view = workers(4);
+  view.nodes["w3"].devices[0].kind = view.nodes["w4"].devices[0].kind = "gpu";
+  settle_on(view, given(view, "whole x1 on cpu; whole x1 on gpu"));
+  auto there = replicas_by_group(view);
+  CHECK(there["model/m/m/whole/whole@cpu"].size() == 1);
+  CHECK(there["model/m/m/whole/whole@gpu"].size() == 1);
+  CHECK(settle_on(view, given(view, "whole x2 on cpu; whole x1 on gpu"))
+        == moves{1, 0});
+  auto on_cpu = want(1), on_gpu = want(1);
+  on_cpu.device = "cpu";
+  on_gpu.device = "gpu";
+  auto other = workers(2);
+  other.nodes["w2"].devices[0].kind = "gpu";
+  settle(other, {on_cpu});
+  auto first = settle(other, {on_gpu});
+  REQUIRE(first.deploy.size() == 1);
+  CHECK(first.deploy[0].node == "w2");
+  CHECK(first.evict.empty());
+  CHECK(settle(other, {on_gpu}).evict.size() == 1);
+}
+
+TEST_CASE("placement: a group goes to the one device that it names, and to no"
+          " node that it avoids") {
+  auto view = workers(3);
+  auto wanted = groups_for(view, want(1));
+  wanted.groups[0].device = "w3/cpu0";
+  auto plan = millrace::reconcile(view, {wanted});
+  REQUIRE(plan.deploy.size() == 1);
+  CHECK(plan.deploy[0].node == "w3");
+  wanted.groups[0].device.clear();
+  wanted.groups[0].avoid = {"w1", "w2"};
+  wanted.groups[0].count = 2;
+  plan = millrace::reconcile(view, {wanted});
+  REQUIRE(plan.deploy.size() == 2);
+  CHECK(plan.deploy[0].node == "w3");
+  CHECK(plan.deploy[1].node == "w3");
+}
+
+TEST_CASE("placement: a replica carries its group, and a model whose scope has"
+          " not decided keeps what it has") {
+  auto view = workers(2);
+  auto wanted = groups_for(view, want(2));
+  auto plan = millrace::reconcile(view, {wanted});
+  REQUIRE(plan.deploy.size() == 2);
+  auto& group = plan.deploy[0].group;
+  CHECK(group.id == "model/m/m/whole");
+  CHECK(group.scope == "model/m");
+  CHECK(group.count == 2);
+  apply(view, plan, replica_condition::ready, 0);
+  wanted.groups.clear();
+  CHECK(is_idle(millrace::reconcile(view, {wanted})));
+  wanted.refused = "it cannot be cut so";
+  auto refused = millrace::reconcile(view, {wanted});
+  CHECK(is_idle(refused));
+  CHECK(refused.notes["m"] == "it cannot be cut so");
+}
+
+TEST_CASE("given: what is no group is refused, and two that are alike") {
+  for (auto* text : {"", "half", "3", "1 parts", "cuts", "cuts 4/x", "whole y2",
+                     "whole on", "whole; whole x2"})
+    CHECK_FALSE_MESSAGE(parse_given(text), std::string{text});
+  auto items = parse_given("whole x2; 3 parts on v100 ; cuts 4/8 x3");
+  REQUIRE(items);
+  REQUIRE(items->size() == 3);
+  CHECK((*items)[0].copies == 2);
+  CHECK((*items)[1].device == "v100");
+  CHECK((*items)[2].cuts == std::vector<uint64_t>{4, 8});
+}
