@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/policies/evict/eviction.hpp"
 #include "models/device/emulated_device.hpp"
 #include "runtime/log.hpp"
 #include "transport/messages/chain.hpp"

@@ -27,6 +27,9 @@ const Histogram::BucketBoundaries second_buckets{
 const Histogram::BucketBoundaries start_buckets{
   .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 25, 50, 100, 250};
 
+const Histogram::BucketBoundaries decision_buckets{
+  1e-6, 1e-5, 1e-4, 1e-3, 5e-3, .01, .05, .1, .5, 1, 5};
+
 const Histogram::BucketBoundaries size_buckets{1,  2,  4,   8,   16,
                                                32, 64, 128, 256, 512};
 
@@ -76,6 +79,28 @@ struct metrics::impl {
     counter_family("millrace_redispatched_total",
                    "Requests sent again because their replica was lost, by"
                    " model.");
+  Family<Gauge>& replicas = gauge_family(
+    "millrace_replicas",
+    "Replicas as the controller sees them, by model and state: wanted,"
+    " starting, ready.");
+  Family<Counter>& replica_seconds = counter_family(
+    "millrace_replica_seconds_total",
+    "Seconds of ready replicas, summed over replicas, by model.");
+  Family<Counter>& demand_arrivals = counter_family(
+    "millrace_demand_arrivals_total",
+    "Requests for a model that this node's gateway admitted or had no room"
+    " for, by model.");
+  Family<Counter>& slo_answers = counter_family(
+    "millrace_slo_total",
+    "Answers by model and whether they were ok within the model's SLO:"
+    " within=true or false.");
+  Family<Counter>& scaling_decisions = counter_family(
+    "millrace_scaling_decisions_total",
+    "Changes of a model's number of replicas, by policy and direction: up,"
+    " down.");
+  Family<Histogram>& decision_seconds = histogram_family(
+    "millrace_decision_seconds",
+    "Time that a scaling policy took for one proposal, by policy.");
   Family<Counter>& late_answers =
     counter_family("millrace_unused_answers_total",
                    "Answers that found their request already settled, by"
@@ -212,6 +237,36 @@ gauge metrics::replicas_ready(std::string_view model) {
 counter metrics::redispatched(std::string_view model) {
   return handle<counter>(
     &impl_->redispatched.Add({{"model", std::string{model}}}));
+}
+
+gauge metrics::replicas(std::string_view model, std::string_view state) {
+  return handle<gauge>(&impl_->replicas.Add(
+    {{"model", std::string{model}}, {"state", std::string{state}}}));
+}
+
+counter metrics::replica_seconds(std::string_view model) {
+  return handle<counter>(
+    &impl_->replica_seconds.Add({{"model", std::string{model}}}));
+}
+
+counter metrics::demand_arrivals(std::string_view model) {
+  return handle<counter>(
+    &impl_->demand_arrivals.Add({{"model", std::string{model}}}));
+}
+
+counter metrics::slo_answers(std::string_view model, bool within) {
+  return handle<counter>(&impl_->slo_answers.Add(
+    {{"model", std::string{model}}, {"within", within ? "true" : "false"}}));
+}
+
+counter metrics::scaling_decisions(std::string_view policy, bool up) {
+  return handle<counter>(&impl_->scaling_decisions.Add(
+    {{"policy", std::string{policy}}, {"direction", up ? "up" : "down"}}));
+}
+
+histogram metrics::decision_seconds(std::string_view policy) {
+  return handle<histogram>(&impl_->decision_seconds.Add(
+    {{"policy", std::string{policy}}}, decision_buckets));
 }
 
 counter metrics::late_answers(std::string_view reason) {

@@ -99,6 +99,12 @@ public:
   gauge queue_length(std::string_view model);
   gauge replicas_ready(std::string_view model);
   counter redispatched(std::string_view model);
+  gauge replicas(std::string_view model, std::string_view state);
+  counter replica_seconds(std::string_view model);
+  counter demand_arrivals(std::string_view model);
+  counter slo_answers(std::string_view model, bool within);
+  counter scaling_decisions(std::string_view policy, bool up);
+  histogram decision_seconds(std::string_view policy);
   counter late_answers(std::string_view reason);
   counter bus_messages(std::string_view direction);
   counter bus_bytes(std::string_view direction);

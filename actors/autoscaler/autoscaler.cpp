@@ -23,6 +23,12 @@ std::optional<uint64_t> copies_in(const proposal& x, const std::string& model) {
   return out;
 }
 
+/// The name of a scope's policy.
+const std::string& policy_of(const scope_state& x) {
+  auto& name = x.settings.policy;
+  return name.empty() ? scaling_policies().front().name : name;
+}
+
 /// Whether they differ in what the placement looks at.
 bool wants_other(const proposal& x, const proposal& y) {
   return x.groups != y.groups || x.refused != y.refused;
@@ -32,8 +38,11 @@ bool wants_other(const proposal& x, const proposal& y) {
 
 void autoscaler_state::start(
   autoscaler_actor::stateful_pointer<autoscaler_state> self,
-  autoscaler_options options, placement_actor placement) {
+  autoscaler_options options, placement_actor placement,
+  std::shared_ptr<metrics> counts) {
   self_ = self;
+  counts_ = std::move(counts);
+  shown_at_ = now();
   options_ = options;
   placement_ = std::move(placement);
   set_common_handlers(self);
@@ -87,28 +96,60 @@ void autoscaler_state::on_snapshot(const snapshot_taken& x) {
                 [&](auto& y) { return !snapshot_->scopes.contains(y.first); });
   std::erase_if(decisions_,
                 [&](auto& y) { return !snapshot_->models.contains(y.first); });
+  // The placement waits for a decision that counts the replicas of a new node.
+  auto joined =
+    std::any_of(snapshot_->nodes.begin(), snapshot_->nodes.end(),
+                [&](auto& y) { return !was || !was->nodes.contains(y.first); });
   for (auto& [scope, is] : snapshot_->scopes) {
     auto& loop = loops_[scope];
     auto other = loop.scope != is;
     if (other)
       renew(loop, scope, is);
-    if (other || !was || concerns(*is, *was) || is_pressed(loop)
+    if (other || joined || concerns(*is, *was) || is_pressed(loop)
         || loop.due <= now())
-      run(scope, loop);
+      run(scope, loop, joined);
   }
+  show_replicas();
   arm();
 }
 
-void autoscaler_state::run(const std::string& scope, scope_loop& x) {
+/// Models that are gone have no replicas.
+void autoscaler_state::show_replicas() {
+  auto since = to_seconds(now() - std::exchange(shown_at_, now()));
+  std::map<std::string, scaling_status> all;
+  for (auto& x : on_get_scaling().models)
+    all[x.model] = x;
+  for (auto& [model, x] : all)
+    if (!shown_.contains(model))
+      shown_.emplace(model, model_metrics{counts_->replicas(model, "wanted"),
+                                          counts_->replicas(model, "starting"),
+                                          counts_->replicas(model, "ready"),
+                                          counts_->replica_seconds(model)});
+  for (auto& [model, to] : shown_) {
+    auto& x = all[model];
+    to.wanted.set(static_cast<double>(x.wanted));
+    to.starting.set(static_cast<double>(x.starting));
+    to.ready.set(static_cast<double>(x.ready));
+    to.seconds.add(static_cast<double>(x.ready) * since);
+  }
+}
+
+void autoscaler_state::run(const std::string& scope, scope_loop& x, bool send) {
   if (!x.policy)
     return;
-  auto is = x.policy->propose(*snapshot_, x.memory, x.random, now());
+  auto begun = now();
+  auto is = x.policy->propose(*snapshot_, x.memory, x.random, begun);
+  counts_->decision_seconds(policy_of(*x.scope))
+    .observe(to_seconds(now() - begun));
   x.due = x.policy->next_due(x.memory, now());
   is.scope = scope;
   is.epoch = options_.epoch;
   is.snapshot = snapshot_->number;
   note_changes(x, is);
-  auto other = x.last.epoch == 0 || wants_other(x.last, is);
+  // Of a policy that is asked again and again the placement may have dropped
+  // the last proposal, see await_decisions.
+  auto other =
+    send || x.due != far_future || x.last.epoch == 0 || wants_other(x.last, is);
   x.last = std::move(is);
   if (other)
     self_->send(placement_, x.last);
@@ -136,15 +177,14 @@ void autoscaler_state::note_changes(const scope_loop& of, const proposal& is) {
     auto why = is.reasons.find(model);
     decision made{model,
                   is.scope,
-                  of.scope->settings.policy,
+                  policy_of(*of.scope),
                   ++last_decision_,
                   is.snapshot,
                   {},
                   from,
                   *to,
                   why == is.reasons.end() ? "" : why->second};
-    if (made.policy.empty())
-      made.policy = scaling_policies().front().name;
+    counts_->scaling_decisions(made.policy, *to > from).add();
     log_event(log_level::info, "autoscaler", "scaled",
               {{"model", model},
                {"from", from},
@@ -185,9 +225,7 @@ scaling_list autoscaler_state::on_get_scaling() const {
       scaling_status x;
       x.model = model;
       x.scope = scope;
-      x.policy = loop.scope->settings.policy;
-      if (x.policy.empty())
-        x.policy = scaling_policies().front().name;
+      x.policy = policy_of(*loop.scope);
       x.min = settings.scaling.min;
       x.max = settings.scaling.max;
       x.wanted = copies_in(loop.last, model).value_or(0);
@@ -230,9 +268,10 @@ decision_list autoscaler_state::on_get_decisions(const get_decisions& x) const {
 
 autoscaler_actor::behavior_type
 autoscaler(autoscaler_actor::stateful_pointer<autoscaler_state> self,
-           autoscaler_options options, placement_actor placement) {
+           autoscaler_options options, placement_actor placement,
+           std::shared_ptr<metrics> counts) {
   auto& s = self->state;
-  s.start(self, options, std::move(placement));
+  s.start(self, options, std::move(placement), std::move(counts));
   return {
     [&s](const snapshot_taken& x) { s.on_snapshot(x); },
     [&s](get_scaling) { return s.on_get_scaling(); },

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actors/handles.hpp"
+#include "runtime/metrics.hpp"
 
 namespace millrace {
 
@@ -16,6 +17,7 @@ struct autoscaler_options {
 /// decisions.
 autoscaler_actor::behavior_type
 autoscaler(autoscaler_actor::stateful_pointer<struct autoscaler_state> self,
-           autoscaler_options options, placement_actor placement);
+           autoscaler_options options, placement_actor placement,
+           std::shared_ptr<metrics> counts);
 
 } // namespace millrace

@@ -16,7 +16,8 @@ struct autoscaler_state {
   static constexpr size_t decisions_kept = 50; ///< of each model
 
   void start(autoscaler_actor::stateful_pointer<autoscaler_state> self,
-             autoscaler_options options, placement_actor placement);
+             autoscaler_options options, placement_actor placement,
+             std::shared_ptr<metrics> counts);
 
   void on_snapshot(const snapshot_taken& x);
   scaling_list on_get_scaling() const;
@@ -43,9 +44,11 @@ private:
              const std::shared_ptr<const scope_state>& is);
   bool concerns(const scope_state& x, const cluster_snapshot& was) const;
   bool is_pressed(const scope_loop& x) const;
-  void run(const std::string& scope, scope_loop& x);
+  /// Asks the policy; sends what it proposes if that has changed, or anyway.
+  void run(const std::string& scope, scope_loop& x, bool send = false);
   void note_changes(const scope_loop& of, const proposal& is);
   uint64_t copies_there(const std::string& model) const;
+  void show_replicas();
   void arm();
 
   autoscaler_actor::stateful_pointer<autoscaler_state> self_ = nullptr;
@@ -56,6 +59,14 @@ private:
   std::map<std::string, std::deque<past_decision>> decisions_; ///< by model
   uint64_t last_decision_ = 0;
   alarm alarm_;
+  /// Metrics of one model.
+  struct model_metrics {
+    gauge wanted, starting, ready;
+    counter seconds; ///< of ready replicas
+  };
+  std::shared_ptr<metrics> counts_;
+  std::map<std::string, model_metrics> shown_;
+  timestamp shown_at_; ///< when they were brought up to date
 };
 
 } // namespace millrace

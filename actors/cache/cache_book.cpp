@@ -30,44 +30,14 @@ cache_book::lease::~lease() {
   of_->used = now_();
 }
 
-/// What it costs to have evicted it: less for what is large, and for what has
-/// not been used for long.
-double cache_book::price(const entry& x, timestamp now) const {
-  auto idle = std::max(1e-3, to_seconds(now - x.used));
-  if (by_ == eviction::lru)
-    return 1 / idle;
-  auto bytes = static_cast<double>(std::max<uint64_t>(1, x.is.bytes));
-  return x.is.seconds / bytes / idle;
-}
-
 std::vector<std::string> cache_book::choose(uint64_t bytes) const {
   auto now = now_();
-  std::vector<std::pair<double, std::string>> all;
+  std::vector<eviction_candidate> all;
   for (auto& [content, x] : entries_)
     if (x->may_go())
-      all.emplace_back(price(*x, now), content);
-  std::sort(all.begin(), all.end());
-  std::vector<std::string> out;
-  uint64_t freed = 0;
-  for (auto& [price, content] : all) {
-    if (freed >= bytes)
-      break;
-    freed += entries_.at(content)->is.bytes;
-    out.push_back(content);
-  }
-  if (freed < bytes)
-    return {};
-  // What came before the last may not be needed any more beside that.
-  for (auto i = out.begin(); i != out.end();) {
-    auto its = entries_.at(*i)->is.bytes;
-    if (freed - its >= bytes) {
-      freed -= its;
-      i = out.erase(i);
-    } else {
-      ++i;
-    }
-  }
-  return out;
+      all.push_back(
+        {content, x->is.bytes, x->is.seconds, to_seconds(now - x->used)});
+  return choose_victims(std::move(all), bytes, by_);
 }
 
 result<cache_book::taken> cache_book::take(const std::string& content,

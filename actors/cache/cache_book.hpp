@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "actors/policies/evict/eviction.hpp"
 #include "runtime/error.hpp"
 #include "runtime/time.hpp"
-#include "transport/messages/chain.hpp"
 #include "transport/messages/cluster.hpp"
 
 namespace millrace {
@@ -128,7 +128,6 @@ private:
 
   std::vector<std::string> choose(uint64_t bytes) const;
   result<std::vector<std::string>> make_room(uint64_t bytes);
-  double price(const entry& x, timestamp now) const;
 
   uint64_t capacity_;
   eviction by_;

@@ -42,6 +42,19 @@ void demand_count::answered(ec status, microseconds waited, microseconds took,
   }
 }
 
+void demand_count::show(metrics& in) {
+  auto& x = counts_;
+  auto others =
+    x.ok - x.within + x.late + x.overloaded + x.unavailable + x.failed;
+  auto add = [](counter to, uint64_t is, uint64_t& shown) {
+    to.add(static_cast<double>(is - shown));
+    shown = is;
+  };
+  add(in.demand_arrivals(x.model), x.arrived, arrivals_shown_);
+  add(in.slo_answers(x.model, true), x.within, within_shown_);
+  add(in.slo_answers(x.model, false), others, others_shown_);
+}
+
 demand_count& gateway_state::demand_for(const std::string& model) {
   auto i = demand_.find(model);
   if (i == demand_.end()) {
@@ -123,8 +136,10 @@ void gateway_state::send_report() {
   x.sequence = ++last_report_;
   x.end = to_us(time - begun_);
   for (auto& [model, y] : demand_)
-    if (y.take_change() || all)
+    if (y.take_change() || all) {
+      y.show(*counts_);
       x.models.push_back(y.counts());
+    }
   to_controllers(x);
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/error.hpp"
+#include "runtime/metrics.hpp"
 #include "transport/messages/demand.hpp"
 
 namespace millrace {
@@ -48,11 +49,16 @@ public:
   /// Whether anything has changed since this was asked last.
   bool take_change() { return std::exchange(changed_, false); }
 
+  /// Brings metrics up to date, which cost more than these counts.
+  void show(metrics& in);
+
 private:
   model_counters counts_;
   microseconds slo_{0};
   timestamp last_arrival_{};
   bool changed_ = false;
+  /// As they were shown last.
+  uint64_t arrivals_shown_ = 0, within_shown_ = 0, others_shown_ = 0;
 };
 
 } // namespace millrace

@@ -137,7 +137,8 @@ result<size_t> gateway_state::choose(const infer& x, const session& who) const {
                      known ? m.latency : microseconds{0}, is_ready(m),
                      m.waits && m.obstacle.empty()});
   }
-  auto chosen = choose_variant(views, x);
+  auto chosen = choose_variant(
+    views, {x.model, x.version, x.application, x.accuracy, x.latency});
   if (chosen)
     return places[*chosen];
   if (chosen.failure().code == ec::unknown_model)

@@ -9,7 +9,7 @@
 #include "actors/gateway/demand_counts.hpp"
 #include "actors/gateway/gateway.hpp"
 #include "actors/gateway/notable_requests.hpp"
-#include "actors/gateway/variants.hpp"
+#include "actors/policies/select/variants.hpp"
 #include "runtime/deadline_queue.hpp"
 #include "runtime/string_map.hpp"
 

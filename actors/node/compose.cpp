@@ -162,11 +162,12 @@ private:
           made->epoch = mine.epoch += ++made->starts;
           return made->placement = self->spawn(placement, mine);
         });
-    add("autoscaler", "controller", [made](supervisor_actor::pointer self) {
-      return made->autoscaler = self->spawn(
-               autoscaler, autoscaler_options{made->epoch, made->epoch},
-               made->placement);
-    });
+    add("autoscaler", "controller",
+        [made, counts = environment_.counts](supervisor_actor::pointer self) {
+          return made->autoscaler = self->spawn(
+                   autoscaler, autoscaler_options{made->epoch, made->epoch},
+                   made->placement, counts);
+        });
     add("cluster_state", "controller",
         [made, period = config_.demand.period](supervisor_actor::pointer self) {
           return made->cluster_state = self->spawn(

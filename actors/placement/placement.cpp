@@ -81,7 +81,12 @@ void placement_state::on_proposal(const proposal& x) {
               {{"scope", x.scope}, {"error", to_string(fine.failure())}});
     return;
   }
-  proposals_[x.scope] = x;
+  auto& known = proposals_[x.scope];
+  auto same =
+    known.epoch != 0 && known.groups == x.groups && known.refused == x.refused;
+  known = x;
+  if (same)
+    return;
   std::set<std::string> models;
   for (auto& y : wanted())
     if (std::any_of(y.groups.begin(), y.groups.end(),
@@ -115,10 +120,23 @@ void placement_state::tell_cluster_state() {
   self_->send(cluster_state_, std::move(x));
 }
 
+/// What a policy decided without the replicas of a node that comes is void for
+/// their models: these keep what they have until it has decided anew.
+void placement_state::await_decisions(const node_state& fresh) {
+  if (!snapshot_)
+    return;
+  for (auto& r : fresh.replicas)
+    if (auto i = snapshot_->models.find(r.what.model);
+        i != snapshot_->models.end() && i->second->elastic)
+      proposals_.erase(i->second->scope);
+}
+
 void placement_state::on_inventory(inventory& x) {
   auto& name = x.state.node.name;
   if (now() < joined_at_ && !view_.nodes.contains(name))
     joined_at_ = now() + options_.join;
+  if (!view_.nodes.contains(name))
+    await_decisions(x.state);
   auto& known = view_.nodes[name];
   if (known.node.incarnation > x.state.node.incarnation)
     return;

@@ -57,7 +57,7 @@ private:
   timestamp now() const;
   std::vector<wanted_groups> wanted() const;
   result<void> check(const proposal& x) const;
-  void note_change(const std::string& node);
+  void await_decisions(const node_state& fresh);
   void tell_cluster_state();
   void commit_soon();
   /// Until a node has said what it has, which is not to be there twice, or for

@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "actors/router/dispatch.hpp"
+#include "actors/policies/dispatch/dispatcher.hpp"
 
 namespace millrace {
 

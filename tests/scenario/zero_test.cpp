@@ -123,3 +123,38 @@ TEST_CASE("zero: a model that is fixed at none is not served") {
   c.advance(100ms);
   CHECK(status_of(c, 1) == ec::unknown_model);
 }
+
+TEST_CASE("scaling: a proposal that names a model of another scope is refused"
+          " whole, and the plan stays") {
+  virtual_cluster c{3, one_by_one(1), ten_ms};
+  auto other = one_by_one(0);
+  other.model = "other";
+  have(c, other);
+  c.advance(200ms);
+  auto group = [](const std::string& scope, const std::string& model,
+                  uint64_t copies) {
+    replica_group x;
+    x.id = scope + "/" + model + "/whole";
+    x.model = model;
+    x.version = 1;
+    x.layers = {0, 1};
+    x.cut = "whole";
+    x.count = copies;
+    return x;
+  };
+  proposal x;
+  x.scope = "model/other";
+  x.groups = {group(x.scope, "other", 1), group(x.scope, "m", 3)};
+  c.tell("./placement", x);
+  c.advance(1s);
+  size_t there = 0;
+  for (auto* node : {"w1", "w2", "w3"})
+    there += replicas_on(c, node);
+  CHECK(there == 1);
+  x.groups.pop_back();
+  c.tell("./placement", x);
+  c.advance(1s);
+  for (auto* node : {"w1", "w2", "w3"})
+    there += replicas_on(c, node);
+  CHECK(there == 3); // that one, and now both
+}

@@ -103,6 +103,32 @@ def check_includes(path, text):
             yield f"{path}:{number}: {folder} may not include {match.group(1)}"
 
 
+# What a policy's file may not see, even through others.
+NOT_IN_POLICIES = re.compile(
+    r'#include (<caf/|"runtime/(actor|log|metrics|store)|"simulator/|<zmq|<fstream|'
+    r'<iostream|<thread)|steady_now\(\)|_clock::now')
+
+
+def included_by(path, seen):
+    """The files of the project that a file includes, itself first."""
+    if path in seen or not (ROOT / path).exists():
+        return
+    seen.add(path)
+    yield path
+    for match in re.finditer(r'^#include "([^"]+)"', (ROOT / path).read_text(), re.M):
+        yield from included_by(match.group(1), seen)
+
+
+def check_policies(path):
+    """Policies see no actors, clocks, log, I/O or simulator."""
+    for file in included_by(path, set()):
+        if file == "runtime/time.hpp":  # which names the clock, and policies do not
+            continue
+        for number, line in enumerate((ROOT / file).read_text().splitlines(), 1):
+            if NOT_IN_POLICIES.search(line):
+                yield f"{path}: sees {file}:{number}: {line.strip()}"
+
+
 def check_bans(path, text):
     for number, line in enumerate(text.splitlines(), 1):
         for pattern, places in ONLY_IN.items():
@@ -151,6 +177,8 @@ def main():
         text = (ROOT / path).read_text()
         for check in (check_includes, check_bans, check_form, check_test_names):
             breaches += check(path, text)
+        if path.startswith("actors/policies/"):
+            breaches += check_policies(path)
     for path in tracked("*.md"):
         breaches += check_doc_paths(path, (ROOT / path).read_text())
     readme = len((ROOT / "README.md").read_text().splitlines())

@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "actors/executor/run_queue.hpp"
-#include "actors/gateway/variants.hpp"
+#include "actors/policies/select/variants.hpp"
 #include "actors/router/request_queue.hpp"
 #include "tests/support/builders.hpp"
 
@@ -240,8 +240,9 @@ std::vector<variant_view> digits_variants() {
   };
 }
 
-infer asks(const std::string& model, const std::string& version = "") {
-  infer out;
+selection_request asks(const std::string& model,
+                       const std::string& version = "") {
+  selection_request out;
   out.model = model;
   out.version = version;
   return out;
@@ -261,13 +262,14 @@ TEST_CASE("gateway: a model is named with a version, an alias or neither") {
         == "no version '7' of model 'wide'; there is 3");
   CHECK(choose_variant(xs, asks("big")).failure().text
         == "no model 'big'; there is linear, small, wide");
-  CHECK(choose_variant(xs, infer{}).failure().code == ec::bad_request);
+  CHECK(choose_variant(xs, selection_request{}).failure().code
+        == ec::bad_request);
 }
 
 TEST_CASE("gateway: an application is answered by its quickest ready variant"
           " that is good enough") {
   auto xs = digits_variants();
-  infer x;
+  selection_request x;
   x.application = "digits";
   CHECK(*choose_variant(xs, x) == 0);
   x.accuracy = 0.97;

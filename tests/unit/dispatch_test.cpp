@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "actors/router/dispatch.hpp"
+#include "actors/policies/dispatch/dispatcher.hpp"
 
 using namespace millrace;
 

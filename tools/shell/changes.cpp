@@ -168,6 +168,43 @@ int unload_model(shell& in, const arguments& args) {
                      args[0] + ": 0 replica(s) wanted");
 }
 
+int set_scope(shell& in, const arguments& args) {
+  constexpr std::string_view own = "model/";
+  if (!args[0].starts_with(own))
+    return complain(in,
+                    "expected a scope model/NAME, found " + shown(args[0])
+                      + "; scopes of several models are changed in the config",
+                    exit_wrong_call);
+  auto found = find_model(in.cluster, args[0].substr(own.size()));
+  if (!found)
+    return complain(in, found.failure().text);
+  auto x = change_of(found->what);
+  auto& scaling = x.settings.scaling;
+  scaling.policy = args[1];
+  scaling.options.clear();
+  for (size_t i = 2; i < args.size(); ++i) {
+    auto equals = args[i].find('=');
+    auto key = args[i].substr(0, equals);
+    auto value = equals == std::string::npos ? "" : args[i].substr(equals + 1);
+    auto limit = key == "min"   ? &scaling.min
+                 : key == "max" ? &scaling.max
+                                : nullptr;
+    auto number = number_in<uint64_t>(value);
+    if (value.empty() || (limit != nullptr && !number))
+      return complain(in,
+                      "expected KEY=VALUE"
+                        + std::string{limit ? " with a whole number" : ""}
+                        + ", found " + shown(args[i]),
+                      exit_wrong_call);
+    if (limit != nullptr)
+      *limit = *number;
+    else
+      scaling.options[key] = value;
+  }
+  return report_done(in, in.cluster.ask<ack>(found->node + "/registry", x),
+                     x.settings.model + " is scaled by policy " + args[1]);
+}
+
 int trust_model(shell& in, const arguments& args) {
   return set_trust(in, args[0], true);
 }

@@ -191,6 +191,15 @@ const std::vector<shell_command>& shell_commands() {
      show_decisions,
      "The last 50 of each model, since the controller began; the latest "
      "first."},
+    {"placement",
+     "[MODEL]",
+     0,
+     1,
+     {model},
+     "the replicas of each device, by group",
+     show_placement,
+     "GROUP: SCOPE/MODEL/KEY, as the policy named it. WANTED: replicas of the"
+     " group when this one was started."},
     {"demand",
      "[MODEL]",
      0,
@@ -279,6 +288,21 @@ const std::vector<shell_command>& shell_commands() {
      "Registers it if need be. REPLICAS: 1 if not given; fewer than there are"
      " ends some. VERSION: a number or an alias, which it keeps to; if not"
      " given, what was said last, else the alias default, else the newest.",
+     false},
+    {"scope",
+     "SCOPE POLICY [KEY=VALUE]",
+     2,
+     16,
+     {},
+     "have a policy decide how many replicas",
+     set_scope,
+     "SCOPE: model/NAME. KEY, as often as need be: min, max, or an option of "
+     "the"
+     " policy; options that are not named "
+     "have"
+     " their defaults. It is kept, and replaces what the config has. Policy "
+     "fixed"
+     " has as many replicas as 'load' was given.",
      false},
     {"unload", "MODEL", 1, 1, {model}, "have none", unload_model, {}, false},
     {"trust",

@@ -86,6 +86,47 @@ int show_decisions(shell& in, const arguments& args) {
   return exit_ok;
 }
 
+int show_placement(shell& in, const arguments& args) {
+  auto all = ask_all(in.cluster);
+  if (!all)
+    return complain(in, all.failure().text);
+  auto is_wanted = [&](const replica_status& r) {
+    return args.empty() || r.what.model == args[0];
+  };
+  auto out = json::array();
+  table rows{
+    {"DEVICE", "KIND", "REPLICA", "STATE", "LAYERS", "GROUP", "WANTED"}};
+  for (auto& n : all->nodes)
+    for (auto& d : n.devices) {
+      auto place = n.node.name + "/" + d.id;
+      auto empty = true;
+      for (auto& r : n.replicas) {
+        if (r.what.device != d.id || !is_wanted(r))
+          continue;
+        auto& g = r.what.group;
+        out.push_back(json{{"device", place},
+                           {"kind", d.kind},
+                           {"replica", r.what.replica},
+                           {"state", std::string{to_string(r.state)}},
+                           {"group", to_json(g)}});
+        rows.push_back({empty ? place : "", empty ? d.kind : "", r.what.replica,
+                        std::string{to_string(r.state)},
+                        std::to_string(r.what.layers.first) + "-"
+                          + std::to_string(r.what.layers.last),
+                        g.id, std::to_string(g.count)});
+        empty = false;
+      }
+      if (empty && args.empty())
+        rows.push_back({place, d.kind, "-", "-", "-", "-", "-"});
+    }
+  if (in.form == output_form::json)
+    return print_json(json{{"replicas", out}, {"silent", all->silent}});
+  for (auto& name : all->silent)
+    std::cerr << "warning: node " << name << " did not answer" << std::endl;
+  print_table(rows);
+  return exit_ok;
+}
+
 int show_demand(shell& in, const arguments& args) {
   auto list =
     ask_controller<demand_list>(in.cluster, "cluster_state", get_demand{});

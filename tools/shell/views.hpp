@@ -31,6 +31,7 @@ int show_starts(shell& in, const arguments& args);
 // scaling.cpp: how many replicas there shall be, and why
 int show_scaling(shell& in, const arguments& args);
 int show_decisions(shell& in, const arguments& args);
+int show_placement(shell& in, const arguments& args);
 int show_demand(shell& in, const arguments& args);
 
 // profiles.cpp: what models cost
@@ -50,6 +51,7 @@ int examine_cluster(shell& in, const arguments& args);
 // changes.cpp: what changes the cluster
 int load_model(shell& in, const arguments& args);
 int unload_model(shell& in, const arguments& args);
+int set_scope(shell& in, const arguments& args);
 int trust_model(shell& in, const arguments& args);
 int distrust_model(shell& in, const arguments& args);
 int forget_model_of(shell& in, const arguments& args);

@@ -13,19 +13,6 @@
 
 namespace millrace {
 
-/// What makes room when a tier is full.
-enum class eviction : uint8_t {
-  /// What it would cost least to miss: by the time it takes to get again, how
-  /// many bytes are free for that, and how long nobody has used it
-  /// (GreedyDual-Size, Cao and Irani 1997, with time in place of its clock).
-  cost,
-  lru ///< what nobody has used for longest
-};
-
-constexpr auto names_of(eviction) {
-  return name_table{"cost", "lru"};
-}
-
 /// How those that want a content get it.
 enum class bulk_topology : uint8_t {
   chain,  ///< each from the one before it

@@ -22,7 +22,8 @@ constexpr auto names_of(drop_policy) {
   return name_table{"late", "never"};
 }
 
-/// Which replica takes the next batch; see actors/router/dispatch.hpp.
+/// Which replica takes the next batch; see
+/// actors/policies/dispatch/dispatcher.hpp.
 enum class dispatch_policy : uint8_t { pull, round_robin };
 
 constexpr auto names_of(dispatch_policy) {

@@ -68,6 +68,9 @@ uint64_t count_policy::decide(const model_state& model, const model_load& load,
   entries known{memory, model.settings.model};
   auto before = known.has("count") ? static_cast<uint64_t>(known["count"])
                                    : copies_there(load);
+  // A new controller learns of the replicas that run node by node.
+  if (in.covered < pace_.window)
+    before = std::max(before, copies_there(load));
   auto found = wanted(model, load, before);
   reason = found.reason;
   auto asked =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "actors/router/dispatch.hpp"
+#include "actors/policies/dispatch/dispatcher.hpp"
 
 #include <algorithm>
 #include <set>

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "transport/messages/infer.hpp"
+#include "runtime/error.hpp"
+#include "runtime/time.hpp"
 
 namespace millrace {
 
@@ -21,6 +22,15 @@ struct variant_view {
   bool waits = false;      ///< a replica is started when a request comes
 };
 
+/// What a request asks for.
+struct selection_request {
+  std::string model;
+  std::string version; ///< a number or an alias; empty: default, else newest
+  std::string application;
+  std::optional<double> accuracy{};      ///< of the variant, at least
+  std::optional<microseconds> latency{}; ///< of the variant, at most
+};
+
 /// Which of the served models answers a request: the one it names, in the
 /// version it names (a number or an alias; else what "default" means, else the
 /// newest), with those that have no replica coming last; or the quickest ready
@@ -29,6 +39,6 @@ struct variant_view {
 /// saying what there is; unavailable when no variant that would do is ready;
 /// bad_request when it names neither.
 result<size_t> choose_variant(const std::vector<variant_view>& xs,
-                              const infer& wanted);
+                              const selection_request& wanted);
 
 } // namespace millrace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "actors/gateway/variants.hpp"
+#include "actors/policies/select/variants.hpp"
 
 #include <algorithm>
 #include <set>
@@ -12,7 +12,7 @@ namespace millrace {
 namespace {
 
 result<size_t> by_name(const std::vector<variant_view>& xs,
-                       const infer& wanted) {
+                       const selection_request& wanted) {
   auto version = wanted.version.empty() ? "default" : wanted.version;
   auto is_named = [&](const variant_view& x) {
     return std::to_string(x.version) == version
@@ -49,13 +49,13 @@ result<size_t> by_name(const std::vector<variant_view>& xs,
     {}};
 }
 
-bool fits(const variant_view& x, const infer& wanted) {
+bool fits(const variant_view& x, const selection_request& wanted) {
   return (!wanted.accuracy || x.accuracy.value_or(0) >= *wanted.accuracy)
          && (!wanted.latency || x.latency <= *wanted.latency);
 }
 
 result<size_t> by_application(const std::vector<variant_view>& xs,
-                              const infer& wanted) {
+                              const selection_request& wanted) {
   std::optional<size_t> best, loadable;
   bool known = false, would_do = false;
   for (size_t i = 0; i < xs.size(); ++i) {
@@ -87,7 +87,7 @@ result<size_t> by_application(const std::vector<variant_view>& xs,
 } // namespace
 
 result<size_t> choose_variant(const std::vector<variant_view>& xs,
-                              const infer& wanted) {
+                              const selection_request& wanted) {
   if (!wanted.model.empty())
     return by_name(xs, wanted);
   if (!wanted.application.empty())

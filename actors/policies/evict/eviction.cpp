@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/policies/evict/eviction.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace millrace {
+
+namespace {
+
+/// What it costs to have evicted a content: less for one that is large, and for
+/// one that has not been used for long.
+double price(const eviction_candidate& x, eviction by) {
+  auto idle = std::max(1e-3, x.idle);
+  if (by == eviction::lru)
+    return 1 / idle;
+  auto bytes = static_cast<double>(std::max<uint64_t>(1, x.bytes));
+  return x.seconds / bytes / idle;
+}
+
+} // namespace
+
+std::vector<std::string> choose_victims(std::vector<eviction_candidate> all,
+                                        uint64_t bytes, eviction by) {
+  std::sort(all.begin(), all.end(), [&](auto& a, auto& b) {
+    return std::pair{price(a, by), a.content}
+           < std::pair{price(b, by), b.content};
+  });
+  size_t n = 0;
+  uint64_t freed = 0;
+  for (; n < all.size() && freed < bytes; ++n)
+    freed += all[n].bytes;
+  if (freed < bytes)
+    return {};
+  all.resize(n);
+  // What came before the last may not be needed beside the last.
+  std::erase_if(all, [&](auto& x) {
+    auto spare = freed - x.bytes >= bytes;
+    freed -= spare ? x.bytes : 0;
+    return spare;
+  });
+  std::vector<std::string> out;
+  for (auto& x : all)
+    out.push_back(std::move(x.content));
+  return out;
+}
+
+} // namespace millrace
