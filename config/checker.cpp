@@ -73,7 +73,7 @@ void config_checker::check_scaling_of(
   for (size_t i = 0; i < models.size(); ++i) {
     auto& x = models[i];
     auto its = settings_of_scope(scope_of(x), scopes, x);
-    if (its.policy.empty() || its.policy == "fixed")
+    if (is_fixed_policy(its.policy))
       continue;
     auto key = at("models", i);
     if (given(key + ".replicas"))

@@ -3,6 +3,7 @@
 
 #include "actors/autoscaler/autoscaler_state.hpp"
 #include "actors/policies/registry.hpp"
+#include "actors/policies/scale/configured_groups.hpp"
 #include "runtime/log.hpp"
 
 namespace millrace {
@@ -155,23 +156,16 @@ void autoscaler_state::run(const std::string& scope, scope_loop& x, bool send) {
     self_->send(placement_, x.last);
 }
 
-uint64_t autoscaler_state::copies_there(const std::string& model) const {
-  auto i = snapshot_->loads.find(model);
-  uint64_t out = 0;
-  if (i != snapshot_->loads.end())
-    for (auto& g : i->second->groups)
-      if (g.group.extends.empty())
-        out = std::max(out, g.ready + g.starting);
-  return out;
-}
-
 void autoscaler_state::note_changes(const scope_loop& of, const proposal& is) {
   for (auto& model : of.scope->models) {
     auto to = copies_in(is, model);
     if (!to)
       continue;
     auto before = copies_in(of.last, model);
-    auto from = before ? *before : copies_there(model);
+    auto load = snapshot_->loads.find(model);
+    auto from = before                           ? *before
+                : load == snapshot_->loads.end() ? 0
+                                                 : copies_there(*load->second);
     if (from == *to)
       continue;
     auto why = is.reasons.find(model);

@@ -47,7 +47,6 @@ private:
   /// Asks the policy; sends what it proposes if that has changed, or anyway.
   void run(const std::string& scope, scope_loop& x, bool send = false);
   void note_changes(const scope_loop& of, const proposal& is);
-  uint64_t copies_there(const std::string& model) const;
   void show_replicas();
   void arm();
 

@@ -61,7 +61,7 @@ void observer_state::on_nodes(const nodes_changed& x) {
     auto known = was != nodes.end();
     if (known)
       for (auto& r : was->second->replicas)
-        loads_due_.insert(r.what.model);
+        groups_due_.insert(r.what.model);
     models_due_ |= known != (is != nullptr)
                    || (known && !has_same_bundles(*was->second, *is));
     if (!is) {
@@ -69,7 +69,7 @@ void observer_state::on_nodes(const nodes_changed& x) {
       continue;
     }
     for (auto& r : is->replicas)
-      loads_due_.insert(r.what.model);
+      groups_due_.insert(r.what.model);
     // Without a disk that has it, the version that is meant is one that serves.
     if (!is->kept.empty())
       models_due_ = true;
@@ -138,7 +138,7 @@ void observer_state::renew_models() {
     if (auto* bundle = bundle_of(view, x.model, y.version))
       y.bundle = *bundle;
     auto& policy = now_there_.scopes.at(y.scope)->settings.policy;
-    y.elastic = !policy.empty() && policy != "fixed" && x.replicas > 0;
+    y.elastic = !is_fixed_policy(policy) && x.replicas > 0;
     replace(now_there_.models, x.model, std::move(y));
   }
   std::erase_if(now_there_.models,
@@ -146,6 +146,29 @@ void observer_state::renew_models() {
   std::erase_if(now_there_.loads,
                 [&](auto& x) { return !there.contains(x.first); });
   loads_due_.insert(there.begin(), there.end());
+}
+
+/// Counts the replicas of models of which one has changed.
+void observer_state::renew_groups() {
+  if (groups_due_.empty())
+    return;
+  for (auto& model : groups_due_)
+    groups_.erase(model);
+  for (auto& [name, node] : now_there_.nodes)
+    for (auto& r : node->replicas) {
+      if (node->draining || !is_there(r) || !groups_due_.contains(r.what.model))
+        continue;
+      auto& groups = groups_[r.what.model];
+      auto g = std::find_if(groups.begin(), groups.end(), [&](auto& y) {
+        return y.group.id == r.what.group.id && y.layers == r.what.layers
+               && y.version == r.what.version;
+      });
+      if (g == groups.end())
+        g = groups.insert(g, {r.what.group, r.what.layers, r.what.version});
+      ++(r.state == replica_condition::ready ? g->ready : g->starting);
+    }
+  loads_due_.merge(groups_due_);
+  groups_due_.clear();
 }
 
 void observer_state::renew_loads() {
@@ -158,34 +181,16 @@ void observer_state::renew_loads() {
   std::erase_if(pressed_, [&](auto& x) {
     return time - x.second > 2 * options_.demand_period;
   });
-  std::map<std::string, model_load> fresh;
-  for (auto& model : loads_due_)
-    if (now_there_.models.contains(model)) {
-      auto& x = fresh[model] = demand_->load_of(model, time);
-      x.pressure = pressed_.contains(model);
-    }
-  loads_due_.clear();
-  if (fresh.empty())
-    return;
-  for (auto& [name, node] : now_there_.nodes) {
-    if (node->draining)
+  for (auto& model : loads_due_) {
+    if (!now_there_.models.contains(model))
       continue;
-    for (auto& r : node->replicas) {
-      auto i = fresh.find(r.what.model);
-      if (i == fresh.end() || !is_there(r))
-        continue;
-      auto& groups = i->second.groups;
-      auto g = std::find_if(groups.begin(), groups.end(), [&](auto& y) {
-        return y.group.id == r.what.group.id && y.layers == r.what.layers
-               && y.version == r.what.version;
-      });
-      if (g == groups.end())
-        g = groups.insert(g, {r.what.group, r.what.layers, r.what.version});
-      ++(r.state == replica_condition::ready ? g->ready : g->starting);
-    }
-  }
-  for (auto& [model, x] : fresh)
+    auto x = demand_->load_of(model, time);
+    x.pressure = pressed_.contains(model);
+    if (auto i = groups_.find(model); i != groups_.end())
+      x.groups = i->second;
     replace(now_there_.loads, model, std::move(x));
+  }
+  loads_due_.clear();
 }
 
 /// While reports are missing the last plan stays; see count_policy.
@@ -207,6 +212,7 @@ void observer_state::publish() {
     return;
   if (std::exchange(models_due_, false))
     renew_models();
+  renew_groups();
   renew_loads();
   check_gateways();
   published_ = now();

@@ -29,6 +29,7 @@ private:
   void publish();
   void renew_scopes();
   void renew_models();
+  void renew_groups();
   void renew_loads();
   void check_gateways();
 
@@ -40,6 +41,8 @@ private:
   registered intent_;
   bool has_intent_ = false;
   bool models_due_ = false; ///< the intent, or what bundles there are, changed
+  std::set<std::string> groups_due_; ///< models whose replicas have changed
+  std::map<std::string, std::vector<group_state>> groups_; ///< by model
   std::set<std::string> loads_due_;          ///< models whose load has changed
   std::map<std::string, timestamp> pressed_; ///< models: when that was sent
   std::set<std::string> stale_; ///< gateways whose reports are overdue

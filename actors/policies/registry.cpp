@@ -186,7 +186,7 @@ private:
     auto effective = settings_of_scope(scope, scopes_, m);
     if (short_hand)
       check_policy(key, scope, effective);
-    if (effective.policy.empty() || effective.policy == standard_policy)
+    if (is_fixed_policy(effective.policy))
       return;
     if (!m.replicas_of_parts.empty())
       refuse(key.substr(0, key.size() - 7) + "replicas_of_parts",

@@ -137,8 +137,7 @@ int load_model(shell& in, const arguments& args) {
   if (auto set = in.cluster.ask<ack>(found->node + "/registry", x); !set)
     return complain(in, set.failure().text);
   auto& scaling = x.settings.scaling;
-  auto fixed = scaling.scope.empty()
-               && (scaling.policy.empty() || scaling.policy == "fixed");
+  auto fixed = scaling.scope.empty() && is_fixed_policy(scaling.policy);
   if (in.form == output_form::text)
     std::cout << args[0] << ": "
               << (fixed || *replicas == 0

@@ -46,7 +46,7 @@ int show_scaling(shell& in, const arguments& args) {
   table rows{{"MODEL", "POLICY", "MIN", "MAX", "WANTED", "READY", "REQ/S",
               "WAITING", "CHANGED", "REASON"}};
   for (auto& x : list->models) {
-    auto follows = x.policy != "fixed";
+    auto follows = !is_fixed_policy(x.policy);
     rows.push_back(
       {x.model, x.policy, follows ? std::to_string(x.min) : "-",
        follows ? std::to_string(x.max) : "-", std::to_string(x.wanted),

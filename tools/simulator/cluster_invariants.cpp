@@ -307,7 +307,7 @@ private:
       what_.spec.models.begin(), what_.spec.models.end(), [&](auto& x) {
         auto policy =
           settings_of_scope(scope_of(x), what_.spec.scopes, x).policy;
-        return x.model == model && !policy.empty() && policy != "fixed";
+        return x.model == model && !is_fixed_policy(policy);
       });
   }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/signature.hpp"
@@ -172,6 +173,12 @@ struct model_settings {
       note{"how the number of replicas is decided"}};
   }
 };
+
+/// Whether a policy of that name keeps the configured number of replicas; it is
+/// the policy where none is named.
+inline bool is_fixed_policy(std::string_view name) {
+  return name.empty() || name == "fixed";
+}
 
 /// The scope that decides for a model.
 inline std::string scope_of(const model_settings& x) {

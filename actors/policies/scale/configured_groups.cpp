@@ -22,11 +22,20 @@ uint64_t bytes_of(const model_info& x, const layer_range& layers) {
   return out;
 }
 
-bool is_completed(const model_settings& x) {
-  return x.complete && (x.parts > 1 || !x.cuts.empty());
+uint64_t copies_there(const model_load& x) {
+  uint64_t out = 0;
+  for (auto& g : x.groups)
+    if (g.group.extends.empty())
+      out = std::max(out, g.ready + g.starting);
+  return out;
 }
 
 namespace {
+
+/// Whether the parts of a model are to become whole replicas.
+bool is_completed(const model_settings& x) {
+  return x.complete && (x.parts > 1 || !x.cuts.empty());
+}
 
 constexpr auto whole_key = "whole";
 constexpr auto completing_key = "complete";

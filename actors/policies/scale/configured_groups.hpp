@@ -22,7 +22,7 @@ uint64_t bytes_of(const model_info& x, const layer_range& layers);
 /// Errors: bad_request when the model cannot be cut so.
 result<std::vector<replica_group>> configured_groups(const model_state& x);
 
-/// Whether the parts of a model are to become whole replicas.
-bool is_completed(const model_settings& x);
+/// Copies of a model that run or start.
+uint64_t copies_there(const model_load& x);
 
 } // namespace millrace

@@ -11,15 +11,6 @@ namespace millrace {
 
 namespace {
 
-/// Copies that run or start: what a new controller begins with.
-uint64_t copies_there(const model_load& load) {
-  uint64_t out = 0;
-  for (auto& x : load.groups)
-    if (x.group.extends.empty())
-      out = std::max(out, x.ready + x.starting);
-  return out;
-}
-
 /// One model's entries in a memory.
 class entries {
 public:
