@@ -63,7 +63,7 @@ using router_actor = caf::typed_actor<
   caf::reacts_to<replica_ready>,
   // It takes no new ones.
   caf::reacts_to<replica_draining>,
-  // Until one is ready again what waits is handed back.
+  // What waits is handed back, and what comes later, if that is said.
   caf::reacts_to<drain_queue>,
   // The gateway asks for the backlog, which is sent back.
   caf::reacts_to<get_backlog>,

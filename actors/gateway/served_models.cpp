@@ -123,15 +123,16 @@ void gateway_state::serve_waiting(const wanted_model& x) {
   if (m == nullptr)
     return; // on_ready logs it
   m->waits = true;
-  m->ended = false;
+  auto was_closed = std::exchange(m->ended, false);
   m->obstacle = x.stuck ? x.note : std::string{};
   if (!m->replicas.empty())
     return;
   m->info = x.info;
   m->tenants = x.tenants;
   m->policy = x.policy;
-  if (x.stuck && m->open > 0)
-    self_->send(m->router, drain_queue{}); // what it hands back is refused
+  // Where no replica can be started, what the router hands back is refused.
+  if (was_closed || (x.stuck && m->open > 0))
+    self_->send(m->router, drain_queue{});
 }
 
 error gateway_state::stuck(const served& x) {
@@ -168,7 +169,7 @@ void gateway_state::end_what_nobody_waits_for(const std::string& model) {
     if (m.info.model == model && m.replicas.empty() && !m.ended
         && !is_waited_for(m)) {
       m.ended = true;
-      self_->send(m.router, drain_queue{});
+      self_->send(m.router, drain_queue{true});
     }
 }
 

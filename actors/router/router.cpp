@@ -145,8 +145,9 @@ void router_state::on_draining(const replica_draining& x) {
   pump();
 }
 
-void router_state::on_drain_queue() {
-  retired_ = true;
+void router_state::on_drain_queue(const drain_queue& x) {
+  retired_ = x.closed;
+  hand_back();
   pump();
 }
 
@@ -389,7 +390,7 @@ router(router_actor::stateful_pointer<router_state> self,
     [&s](const next_stage_unreachable& x) { s.on_next_stage_unreachable(x); },
     [&s](const replica_ready& x) { s.on_ready(x); },
     [&s](const replica_draining& x) { s.on_draining(x); },
-    [&s](drain_queue) { s.on_drain_queue(); },
+    [&s](const drain_queue& x) { s.on_drain_queue(x); },
     [&s](get_backlog) { s.on_get_backlog(); },
     [&s](get_queue) { return s.on_get_queue(); },
     [&s](const get_tracks& x) { return s.on_get_tracks(x); },

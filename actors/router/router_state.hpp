@@ -31,7 +31,7 @@ struct router_state {
   void on_next_stage_unreachable(const next_stage_unreachable& x);
   void on_ready(const replica_ready& x);
   void on_draining(const replica_draining& x);
-  void on_drain_queue();
+  void on_drain_queue(const drain_queue& x);
   void on_get_backlog();
   queue_status on_get_queue() const;
   track_list on_get_tracks(const get_tracks& x) const;

@@ -124,6 +124,22 @@ TEST_CASE("zero: a model that is fixed at none is not served") {
   CHECK(status_of(c, 1) == ec::unknown_model);
 }
 
+TEST_CASE(
+  "zero: a model that was unloaded and is served again without a replica"
+  " takes requests again") {
+  virtual_cluster c{1, elastic(), ten_ms};
+  auto off = elastic();
+  off.replicas = 0;
+  for (auto& settings : {off, elastic()}) {
+    c.advance(5s); // after that there is no replica
+    have(c, settings);
+    c.advance(500ms);
+  }
+  c.request(1);
+  c.advance(1s);
+  CHECK(status_of(c, 1) == ec::ok);
+}
+
 TEST_CASE("scaling: a proposal that names a model of another scope is refused"
           " whole, and the plan stays") {
   virtual_cluster c{3, one_by_one(1), ten_ms};

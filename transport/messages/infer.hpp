@@ -209,9 +209,11 @@ struct track_list {
   MILLRACE_FIELDS(track_list, tracks)
 };
 
-/// Gateway to router: until a replica is ready again, hand back what waits.
+/// Gateway to router: hand back all requests that wait. With `closed` also
+/// those that come later, until a replica is ready; without it later ones wait.
 struct drain_queue {
-  MILLRACE_FIELDS(drain_queue)
+  bool closed = false;
+  MILLRACE_FIELDS(drain_queue, closed)
 };
 
 /// Router to gateway: what waited in vain.
