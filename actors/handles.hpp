@@ -294,6 +294,9 @@ using registry_actor = caf::typed_actor<
   // Answered once it is durable.
   caf::replies_to<set_model>::with<ack>,
   caf::replies_to<forget_model>::with<ack>,
+  caf::replies_to<pin_model>::with<ack>,
+  caf::replies_to<unpin_model>::with<ack>,
+  caf::replies_to<set_scope>::with<ack>,
   // For people: what is registered and how far it is.
   caf::replies_to<get_models>::with<model_list>,
   // Private: rows as read at the start; a row was written; what the config
@@ -311,6 +314,12 @@ using chain_controller_actor = caf::typed_actor<
   caf::replies_to<get_chains>::with<chain_list>,
   // Private: plans.
   caf::reacts_to<tick>>;
+
+/// Profiler to cluster state: what work costs, as far as it is known.
+struct costs_changed {
+  std::shared_ptr<const cost_book> content;
+  MILLRACE_FIELDS(costs_changed, content)
+};
 
 /// Placement to cluster state: nodes as they are now; null: a node has gone.
 struct nodes_changed {
@@ -330,6 +339,8 @@ using cluster_state_actor = caf::typed_actor<
   caf::reacts_to<registered>,
   // The placement's: what nodes have.
   caf::reacts_to<nodes_changed>,
+  // The profiler's: what work costs.
+  caf::reacts_to<costs_changed>,
   // A gateway's: what clients ask for.
   caf::reacts_to<demand_report>,
   // A gateway's: requests wait for a model without a replica.
@@ -353,6 +364,7 @@ using autoscaler_actor = caf::typed_actor<
   // For people: how each model is scaled; what was decided, and why.
   caf::replies_to<get_scaling>::with<scaling_list>,
   caf::replies_to<get_decisions>::with<decision_list>,
+  caf::replies_to<get_decision_records>::with<decision_records>,
   // Private: a policy is due.
   caf::reacts_to<tick>>;
 

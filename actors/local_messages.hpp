@@ -172,8 +172,9 @@ struct content_broken {
 
 /// What a store tells the registry.
 struct registry_rows {
+  std::string table;
   std::shared_ptr<result<std::vector<stored_row>>> rows;
-  MILLRACE_FIELDS(registry_rows, rows)
+  MILLRACE_FIELDS(registry_rows, table, rows)
 };
 struct registry_written {
   std::shared_ptr<result<uint64_t>> version;

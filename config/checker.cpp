@@ -86,6 +86,16 @@ void config_checker::check_scaling_of(
   }
 }
 
+void config_checker::check_placement(const placement_settings& x) {
+  auto made = make_placement_policy(x);
+  if (made)
+    return;
+  // The text begins with the key within these settings.
+  auto text = made.failure().text;
+  auto colon = text.find(": ");
+  refuse("placement." + text.substr(0, colon), text.substr(colon + 2));
+}
+
 void config_checker::check_emulation(const std::string& key,
                                      const emulation& x) {
   constexpr double most = 100; // as of a linear slowdown

@@ -49,6 +49,7 @@ protected:
   void check_models(const std::vector<model_settings>& xs,
                     const std::map<std::string, scope_settings>& scopes,
                     const demand_settings& demand);
+  void check_placement(const placement_settings& x);
   void check_emulation(const std::string& key, const emulation& x);
 
 private:

@@ -35,6 +35,7 @@ public:
     for (auto& [name, store] : x_.object_stores)
       check_object_store(name, store);
     check_models(x_.models, x_.scopes, x_.demand);
+    check_placement(x_.placement);
     check_link(x_.link);
     return outcome();
   }

@@ -274,6 +274,7 @@ struct cluster_config {
   bulk_config bulk;
   std::map<std::string, object_store_config> object_stores;
   std::map<std::string, scope_settings> scopes;
+  placement_settings placement;
   demand_settings demand;
   monitor_config monitor;
   std::string profiles;
@@ -282,8 +283,8 @@ struct cluster_config {
   /// that they did not really take.
   std::map<std::string, curve> decision_seconds;
   MILLRACE_FIELDS(cluster_config, cluster, keys, seeds, nodes, models, link,
-                  gateway, bulk, object_stores, scopes, demand, monitor,
-                  profiles, log)
+                  gateway, bulk, object_stores, scopes, placement, demand,
+                  monitor, profiles, log)
   static constexpr auto notes() {
     return std::array{
       note{"name; nodes of another cluster are not listened to"},
@@ -298,6 +299,7 @@ struct cluster_config {
       note{"by their names: where workers get models that no other has"},
       note{"how models are scaled together, by scope: application/NAME,"
            " pool/NAME, cluster; or model/NAME for one alone"},
+      note{"which device each replica goes to"},
       note{"how demand is reported"},
       note{"how nodes are watched"},
       note{"file with models' measured times, which emulated devices take;"

@@ -65,8 +65,8 @@ public:
 
 private:
   void take_cluster() {
-    for (auto* key :
-         {"models", "link", "gateway", "scopes", "demand", "monitor"})
+    for (auto* key : {"models", "link", "gateway", "scopes", "placement",
+                      "demand", "monitor"})
       if (given(key))
         refuse(key, "stands beside 'cluster', whose config says it");
     auto path = (base_ / spec_.cluster).lexically_normal().string();
@@ -91,6 +91,8 @@ private:
     out.link = spec_.link;
     out.gateway = spec_.gateway;
     out.scopes = spec_.scopes;
+    out.placement = spec_.placement;
+    check_placement(out.placement);
     out.demand = spec_.demand;
     out.monitor = spec_.monitor;
     for (size_t i = 0; i < spec_.hosts.size(); ++i)
@@ -223,8 +225,9 @@ private:
   void check_decisions() {
     for (auto& [name, sizes] : spec_.decisions) {
       auto key = "decisions." + name;
-      if (name != "placement")
-        refuse(key, "no decision has that name; there is placement");
+      if (name != "placement" && name != "scaling")
+        refuse(key, "no decision has that name; there are placement and"
+                    " scaling");
       for (auto& [size, time] : sizes)
         if (auto n = number_in<double>(size); n && *n >= 0)
           x_.cluster.decision_seconds[name].add(*n, to_seconds(time));

@@ -103,6 +103,7 @@ struct scenario {
   link_config link;
   gateway_config gateway;
   std::map<std::string, scope_settings> scopes;
+  placement_settings placement;
   demand_settings demand;
   monitor_config monitor{microseconds{0}};
   network_settings network;
@@ -114,9 +115,9 @@ struct scenario {
   record_config record;
   exploration_config explore;
   MILLRACE_FIELDS(scenario, name, seed, length, warm_up, catalogue, cluster,
-                  hosts, bundles, models, link, gateway, scopes, demand,
-                  monitor, network, chunk, sync, decisions, workload, faults,
-                  record, explore)
+                  hosts, bundles, models, link, gateway, scopes, placement,
+                  demand, monitor, network, chunk, sync, decisions, workload,
+                  faults, record, explore)
   static constexpr auto notes() {
     return std::array{
       note{"of the run"},
@@ -132,6 +133,7 @@ struct scenario {
       note{"how nodes notice each other's end"},
       note{"what a gateway holds at most"},
       note{"how models are scaled together, by scope"},
+      note{"which device each replica goes to"},
       note{"how demand is reported"},
       note{"how nodes are watched; by default not at all"},
       note{"what is between them"},
@@ -139,11 +141,10 @@ struct scenario {
            " simulate and share links less finely",
            1024, 1e12},
       note{"what a host takes until what it writes is on its disk", 0, 60},
-      note{
-        "how long decisions take before they have effect: name"
-        " (placement), size of the problem (replicas), time; between two"
-        " sizes on a straight line; default: no time (millrace bench decisions"
-        " --yaml measures one)"},
+      note{"how long decisions take before they have effect: name, size of the"
+           " problem (placement: replicas; scaling: models of the scope), time;"
+           " between two sizes on a straight line; default: no time (millrace"
+           " bench decisions --yaml measures them)"},
       note{"what is asked"},
       note{"what goes wrong"},
       note{"what is kept of the run"},

@@ -21,11 +21,12 @@ using viewers_say =
   std::tuple<get_members, get_status, get_load, get_models, get_starts,
              get_clock, get_events, examine, get_spans, get_queue, get_requests,
              get_profiles, get_plans, get_chains, get_store, get_cache,
-             get_demand, get_scaling, get_decisions>;
+             get_demand, get_scaling, get_decisions, get_decision_records>;
 
 using operators_say =
-  std::tuple<set_model, forget_model, drain, set_log, record_spans,
-             measure_model, keep_profile, forget_profiles>;
+  std::tuple<set_model, forget_model, pin_model, unpin_model, set_scope, drain,
+             set_log, record_spans, measure_model, keep_profile,
+             forget_profiles>;
 
 using nodes_say = std::tuple<
   // answers
@@ -33,7 +34,7 @@ using nodes_say = std::tuple<
   device_load, replica_load, node_load, clock_reading, event_list, examination,
   span_list, queue_status, request_list, profile_list, plan_list, measured,
   chain_list, store_status, cache_status, demand_list, scaling_list,
-  decision_list,
+  decision_list, decision_records,
   // links
   hello, hello_rejected, heartbeat, goodbye, monitor_remote, remote_down,
   // the request path

@@ -4,25 +4,12 @@
 #include "actors/autoscaler/autoscaler_state.hpp"
 #include "actors/policies/registry.hpp"
 #include "actors/policies/scale/configured_groups.hpp"
+#include "actors/policies/state/deltas.hpp"
 #include "runtime/log.hpp"
 
 namespace millrace {
 
 namespace {
-
-/// Copies of a model that a proposal wants; nothing when it has no group of it.
-std::optional<uint64_t> copies_in(const proposal& x, const std::string& model) {
-  std::map<std::string, uint64_t> by_cut;
-  for (auto& g : x.groups)
-    if (g.model == model && g.extends.empty())
-      by_cut[g.cut] = std::max(by_cut[g.cut], g.count);
-  if (by_cut.empty())
-    return std::nullopt;
-  uint64_t out = 0;
-  for (auto& [cut, n] : by_cut)
-    out += n;
-  return out;
-}
 
 /// The name of a scope's policy.
 const std::string& policy_of(const scope_state& x) {
@@ -57,9 +44,7 @@ void autoscaler_state::renew(scope_loop& x, const std::string& scope,
                              const std::shared_ptr<const scope_state>& is) {
   auto& settings = is->settings;
   if (!x.scope || x.scope->settings != settings) {
-    if (!x.scope)
-      x.random = random_stream{options_.seed}.fork(scope);
-    else if (x.scope->settings.policy != settings.policy)
+    if (x.scope && x.scope->settings.policy != settings.policy)
       x.memory = {};
     auto made = make_scaling_policy(scope, settings);
     if (made)
@@ -139,24 +124,54 @@ void autoscaler_state::run(const std::string& scope, scope_loop& x, bool send) {
   if (!x.policy)
     return;
   auto begun = now();
-  auto is = x.policy->propose(*snapshot_, x.memory, x.random, begun);
+  // Each decision has a stream of its own: its seed is enough to replay it.
+  auto seed = random_stream{options_.seed}
+                .fork(scope)
+                .fork(std::to_string(snapshot_->number))
+                .next();
+  random_stream random{seed};
+  auto before = x.memory;
+  auto is = x.policy->propose(*snapshot_, x.memory, random, begun);
+  auto takes = time_of_decision(*x.scope);
   counts_->decision_seconds(policy_of(*x.scope))
-    .observe(to_seconds(now() - begun));
+    .observe(to_seconds(takes > 0ns ? takes : now() - begun));
   x.due = x.policy->next_due(x.memory, now());
   is.scope = scope;
   is.epoch = options_.epoch;
   is.snapshot = snapshot_->number;
-  note_changes(x, is);
+  if (auto made = note_changes(x, is); !made.empty())
+    keep_record(
+      {std::move(made), seed, begun, std::move(before), is, snapshot_});
   // Of a policy that is asked again and again the placement may have dropped
   // the last proposal, see await_decisions.
   auto other =
     send || x.due != far_future || x.last.epoch == 0 || wants_other(x.last, is);
   x.last = std::move(is);
-  if (other)
+  if (!other)
+    return;
+  if (takes > 0ns)
+    self_->delayed_send(placement_, takes, x.last);
+  else
     self_->send(placement_, x.last);
 }
 
-void autoscaler_state::note_changes(const scope_loop& of, const proposal& is) {
+/// What a simulated decision takes; 0: nothing beyond what it really takes.
+nanoseconds autoscaler_state::time_of_decision(const scope_state& x) const {
+  if (options_.decision_seconds.empty())
+    return 0ns;
+  return std::chrono::duration_cast<nanoseconds>(std::chrono::duration<double>{
+    options_.decision_seconds.at(static_cast<double>(x.models.size()))});
+}
+
+void autoscaler_state::keep_record(record x) {
+  records_.push_back(std::move(x));
+  if (records_.size() > records_kept)
+    records_.pop_front();
+}
+
+std::vector<decision> autoscaler_state::note_changes(const scope_loop& of,
+                                                     const proposal& is) {
+  std::vector<decision> out;
   for (auto& model : of.scope->models) {
     auto to = copies_in(is, model);
     if (!to)
@@ -185,11 +200,13 @@ void autoscaler_state::note_changes(const scope_loop& of, const proposal& is) {
                {"to", *to},
                {"policy", made.policy},
                {"reason", made.reason}});
+    out.push_back(made);
     auto& past = decisions_[model];
     past.push_front({std::move(made), now()});
     if (past.size() > decisions_kept)
       past.pop_back();
   }
+  return out;
 }
 
 void autoscaler_state::on_tick() {
@@ -260,6 +277,32 @@ decision_list autoscaler_state::on_get_decisions(const get_decisions& x) const {
   return out;
 }
 
+/// Each snapshot is packed relative to the one before it.
+caf::result<decision_records>
+autoscaler_state::on_get_records(const get_decision_records& x) const {
+  decision_records out;
+  const cluster_snapshot* last = nullptr;
+  for (auto& y : records_) {
+    auto i = std::find_if(y.made.begin(), y.made.end(), [&](auto& d) {
+      return x.model.empty() || d.model == x.model;
+    });
+    if (i == y.made.end())
+      continue;
+    out.records.push_back({*i, y.seed, y.when.time_since_epoch().count(),
+                           y.memory, y.proposed,
+                           difference(last, *y.snapshot)});
+    out.records.back().what.ago = to_us(now() - y.when);
+    last = y.snapshot.get();
+  }
+  if (out.records.empty() && !x.model.empty())
+    return to_caf(error{ec::unknown_model,
+                        "no decision for model " + shown(x.model)
+                          + " is among the last "
+                          + std::to_string(records_kept),
+                        {}});
+  return out;
+}
+
 autoscaler_actor::behavior_type
 autoscaler(autoscaler_actor::stateful_pointer<autoscaler_state> self,
            autoscaler_options options, placement_actor placement,
@@ -270,6 +313,7 @@ autoscaler(autoscaler_actor::stateful_pointer<autoscaler_state> self,
     [&s](const snapshot_taken& x) { s.on_snapshot(x); },
     [&s](get_scaling) { return s.on_get_scaling(); },
     [&s](const get_decisions& x) { return s.on_get_decisions(x); },
+    [&s](const get_decision_records& x) { return s.on_get_records(x); },
     [&s](tick) { s.on_tick(); },
   };
 }

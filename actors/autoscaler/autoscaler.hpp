@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actors/handles.hpp"
+#include "models/profile.hpp"
 #include "runtime/metrics.hpp"
 
 namespace millrace {
@@ -9,6 +10,9 @@ namespace millrace {
 struct autoscaler_options {
   uint64_t epoch = 1; ///< of this controller
   uint64_t seed = 1;  ///< of what policies leave to chance
+  /// What a decision takes before it has effect, by models of the scope, where
+  /// that is not what it really takes.
+  curve decision_seconds{};
 };
 
 /// Asks the policy of each scope for its groups: when a setting or a bundle of

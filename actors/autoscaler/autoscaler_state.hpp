@@ -14,6 +14,7 @@ namespace millrace {
 struct autoscaler_state {
   const char* name = "autoscaler";
   static constexpr size_t decisions_kept = 50; ///< of each model
+  static constexpr size_t records_kept = 64;   ///< of all
 
   void start(autoscaler_actor::stateful_pointer<autoscaler_state> self,
              autoscaler_options options, placement_actor placement,
@@ -22,6 +23,8 @@ struct autoscaler_state {
   void on_snapshot(const snapshot_taken& x);
   scaling_list on_get_scaling() const;
   decision_list on_get_decisions(const get_decisions& x) const;
+  caf::result<decision_records>
+  on_get_records(const get_decision_records& x) const;
   void on_tick();
 
 private:
@@ -30,13 +33,21 @@ private:
     std::shared_ptr<const scope_state> scope;
     std::shared_ptr<const scaling_policy> policy; ///< null: it cannot be made
     policy_memory memory;
-    random_stream random{1};
     timestamp due = far_future;
     proposal last;
   };
   struct past_decision {
     decision what;
     timestamp when;
+  };
+  /// All that a policy was given for some decisions, and what it proposed.
+  struct record {
+    std::vector<decision> made;
+    uint64_t seed = 0;
+    timestamp when;
+    policy_memory memory; ///< before
+    proposal proposed;
+    std::shared_ptr<const cluster_snapshot> snapshot;
   };
 
   timestamp now() const;
@@ -46,7 +57,9 @@ private:
   bool is_pressed(const scope_loop& x) const;
   /// Asks the policy; sends what it proposes if that has changed, or anyway.
   void run(const std::string& scope, scope_loop& x, bool send = false);
-  void note_changes(const scope_loop& of, const proposal& is);
+  std::vector<decision> note_changes(const scope_loop& of, const proposal& is);
+  void keep_record(record x);
+  nanoseconds time_of_decision(const scope_state& x) const;
   void show_replicas();
   void arm();
 
@@ -56,6 +69,7 @@ private:
   std::shared_ptr<const cluster_snapshot> snapshot_;
   std::map<std::string, scope_loop> loops_;                    ///< by scope
   std::map<std::string, std::deque<past_decision>> decisions_; ///< by model
+  std::deque<record> records_; ///< the latest last
   uint64_t last_decision_ = 0;
   alarm alarm_;
   /// Metrics of one model.

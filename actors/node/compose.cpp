@@ -156,17 +156,25 @@ private:
     if (auto i = config_.decision_seconds.find("placement");
         i != config_.decision_seconds.end())
       settings.decision_seconds = i->second;
+    settings.policy = config_.placement;
     add("placement", "controller",
         [made, settings](supervisor_actor::pointer self) {
           auto mine = settings;
           made->epoch = mine.epoch += ++made->starts;
           return made->placement = self->spawn(placement, mine);
         });
+    curve scaling_seconds;
+    if (auto i = config_.decision_seconds.find("scaling");
+        i != config_.decision_seconds.end())
+      scaling_seconds = i->second;
     add("autoscaler", "controller",
-        [made, counts = environment_.counts](supervisor_actor::pointer self) {
-          return made->autoscaler = self->spawn(
-                   autoscaler, autoscaler_options{made->epoch, made->epoch},
-                   made->placement, counts);
+        [made, scaling_seconds,
+         counts = environment_.counts](supervisor_actor::pointer self) {
+          return made->autoscaler =
+                   self->spawn(autoscaler,
+                               autoscaler_options{made->epoch, made->epoch,
+                                                  scaling_seconds},
+                               made->placement, counts);
         });
     add("cluster_state", "controller",
         [made, period = config_.demand.period](supervisor_actor::pointer self) {
@@ -184,17 +192,19 @@ private:
       for (auto& [name, x] : config_.object_stores)
         add_store_watch(name, x);
     add("profiler", "",
-        [net = environment_.net, facts = environment_.facts,
+        [made, net = environment_.net, facts = environment_.facts,
          aside = environment_.aside](supervisor_actor::pointer self) {
-          return self->spawn(profiler,
-                             profiler_options{net, facts, 5s, {}, aside});
+          return self->spawn(
+            profiler, profiler_options{net, facts, 5s, {}, aside, [made] {
+                                         return made->cluster_state;
+                                       }});
         });
     add("registry", "controller",
-        [made, facts = environment_.facts,
-         wanted = registered{config_.models, config_.scopes}](
+        [made, facts = environment_.facts, wall = environment_.wall_clock,
+         wanted = registered{config_.models, config_.scopes, {}}](
           supervisor_actor::pointer self) {
           return self->spawn(registry, facts, made->cluster_state,
-                             made->placement, wanted);
+                             made->placement, wanted, wall);
         });
   }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <utility>
 
+#include "actors/policies/registry.hpp"
 #include "runtime/log.hpp"
 #include "runtime/text.hpp"
 
@@ -29,6 +30,9 @@ void placement_state::start(
   placement_options options) {
   self_ = self;
   options_ = options;
+  auto policy = make_placement_policy(options.policy);
+  MILLRACE_ASSERT(policy); // for the config was checked
+  policy_ = std::move(*policy);
   set_common_handlers(self);
   settled_at_ = now() + options.settle;
   joined_at_ = now() + options.join;
@@ -266,7 +270,13 @@ std::vector<wanted_groups> placement_state::wanted() const {
   std::map<std::string, size_t> places;
   for (auto& [model, x] : snapshot_->models) {
     places[model] = out.size();
-    out.push_back({x, {}, {}});
+    auto scope = snapshot_->scopes.find(x->scope);
+    out.push_back({x,
+                   {},
+                   {},
+                   scope == snapshot_->scopes.end()
+                     ? rollout_settings{}
+                     : scope->second->settings.rollout});
   }
   for (auto& [scope, x] : proposals_) {
     for (auto& g : x.groups)
@@ -311,8 +321,8 @@ void placement_state::commit() {
     again_ = true;
     return;
   }
-  auto plan =
-    std::make_shared<const placement_plan>(reconcile(view_, wanted()));
+  auto plan = std::make_shared<const placement_plan>(
+    reconcile(view_, wanted(), *policy_, *snapshot_));
   if (options_.decision_seconds.empty())
     return carry_out(*plan);
   deciding_ = true;

@@ -21,6 +21,7 @@ struct placement_options {
   /// What a decision takes before it has effect, by replicas wanted, where that
   /// is not what it really takes.
   curve decision_seconds;
+  placement_settings policy{}; ///< checked
 };
 
 /// Makes the cluster what the proposals want: keeps what every node has, and

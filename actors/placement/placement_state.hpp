@@ -6,8 +6,8 @@
 
 #include "actors/placement/placement.hpp"
 #include "actors/placement/quarantine.hpp"
-#include "actors/placement/reconcile.hpp"
 #include "actors/placement/start_log.hpp"
+#include "actors/policies/rollout/reconcile.hpp"
 #include "transport/lost_nodes.hpp"
 
 namespace millrace {
@@ -79,6 +79,7 @@ private:
 
   placement_actor::stateful_pointer<placement_state> self_ = nullptr;
   placement_options options_;
+  std::shared_ptr<const placement_policy> policy_;
   timestamp settled_at_;
   timestamp joined_at_; ///< or will have, if nobody comes before that
   lost_nodes lost_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "actors/policies/place/least_loaded.hpp"
 #include "actors/policies/scale/arrival_rate.hpp"
 #include "actors/policies/scale/fixed.hpp"
 #include "actors/policies/scale/given.hpp"
@@ -13,17 +14,17 @@ namespace millrace {
 
 namespace {
 
-template <class Policy, class Options>
-result<std::shared_ptr<const scaling_policy>> make(const std::string& scope,
-                                                   const option_texts& texts) {
+template <class Interface, class Policy, class Options, class... Context>
+result<std::shared_ptr<const Interface>> make(const option_texts& texts,
+                                              const Context&... context) {
   auto options = read_options<Options>(texts);
   if (!options)
     return options.failure();
-  if constexpr (requires { Policy::make(scope, *options); })
-    return Policy::make(scope, *options);
+  if constexpr (requires { Policy::make(context..., *options); })
+    return Policy::make(context..., *options);
   else
-    return std::shared_ptr<const scaling_policy>{
-      std::make_shared<Policy>(scope, *options)};
+    return std::shared_ptr<const Interface>{
+      std::make_shared<Policy>(context..., *options)};
 }
 
 template <class Options>
@@ -43,25 +44,52 @@ std::vector<std::vector<std::string>> option_rows() {
 }
 
 template <class Policy, class Options>
-scaling_entry entry(std::string name, std::string says) {
-  return {std::move(name), std::move(says), make<Policy, Options>,
+scaling_entry scaling(std::string name, std::string says) {
+  return {std::move(name), std::move(says),
+          make<scaling_policy, Policy, Options, std::string>,
           option_rows<Options>};
 }
 
-constexpr auto standard_policy = "fixed";
+template <class Policy, class Options>
+placement_entry placing(std::string name, std::string says) {
+  return {std::move(name), std::move(says),
+          make<placement_policy, Policy, Options>, option_rows<Options>};
+}
+
+/// Makes a policy by its name, the first one where that is empty.
+template <class Interface, class... Context>
+result<std::shared_ptr<const Interface>>
+make_by_name(const std::vector<policy_entry<Interface, Context...>>& all,
+             const std::string& name, const option_texts& options,
+             const Context&... context) {
+  auto found = name.empty()
+                 ? all.begin()
+                 : std::find_if(all.begin(), all.end(),
+                                [&](auto& y) { return y.name == name; });
+  if (found == all.end())
+    return error{ec::bad_request,
+                 "policy: expected one of "
+                   + joined(all, ", ", [](auto& y) { return y.name; })
+                   + ", found " + shown(name),
+                 {}};
+  auto out = found->make(options, context...);
+  if (!out)
+    return std::move(out.failure()).within("options");
+  return out;
+}
 
 } // namespace
 
 const std::vector<scaling_entry>& scaling_policies() {
   static const std::vector<scaling_entry> all{
-    entry<fixed_scaling, fixed_options>(
-      standard_policy, "the replicas that the settings of a model name"),
-    entry<given_scaling, given_options>(
+    scaling<fixed_scaling, fixed_options>(
+      "fixed", "the replicas that the settings of a model name"),
+    scaling<given_scaling, given_options>(
       "given",
       "the groups that its option lists, of several cuts side by side"),
-    entry<arrival_rate_scaling, arrival_rate_options>(
+    scaling<arrival_rate_scaling, arrival_rate_options>(
       "arrival_rate", "as many replicas as serve the rate of arrivals"),
-    entry<queue_latency_scaling, queue_latency_options>(
+    scaling<queue_latency_scaling, queue_latency_options>(
       "queue_latency", "more replicas while requests wait too long"),
   };
   return all;
@@ -69,20 +97,19 @@ const std::vector<scaling_entry>& scaling_policies() {
 
 result<std::shared_ptr<const scaling_policy>>
 make_scaling_policy(const std::string& scope, const scope_settings& x) {
-  auto name = x.policy.empty() ? standard_policy : x.policy;
-  auto& all = scaling_policies();
-  auto found = std::find_if(all.begin(), all.end(),
-                            [&](auto& y) { return y.name == name; });
-  if (found == all.end())
-    return error{ec::bad_request,
-                 "policy: expected one of "
-                   + joined(all, ", ", [](auto& y) { return y.name; })
-                   + ", found " + shown(name),
-                 {}};
-  auto out = found->make(scope, x.options);
-  if (!out)
-    return std::move(out.failure()).within("options");
-  return out;
+  return make_by_name(scaling_policies(), x.policy, x.options, scope);
+}
+
+const std::vector<placement_entry>& placement_policies() {
+  static const std::vector<placement_entry> all{
+    placing<least_loaded_placement, least_loaded_options>(
+      "least_loaded", "the device with the fewest replicas")};
+  return all;
+}
+
+result<std::shared_ptr<const placement_policy>>
+make_placement_policy(const placement_settings& x) {
+  return make_by_name(placement_policies(), x.policy, x.options);
 }
 
 scope_settings

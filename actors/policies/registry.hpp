@@ -6,23 +6,35 @@
 #include <vector>
 
 #include "actors/policies/options.hpp"
+#include "actors/policies/place/placement_policy.hpp"
 #include "actors/policies/scale/scaling_policy.hpp"
 
 namespace millrace {
 
-/// A scaling policy as configs name it.
-struct scaling_entry {
+/// A policy as configs name it.
+template <class Policy, class... Context>
+struct policy_entry {
   std::string name;
   std::string says; ///< what it decides by, in one sentence
   /// Errors: bad_request for an option that it has not, or a value of it.
-  result<std::shared_ptr<const scaling_policy>> (*make)(
-    const std::string& scope, const option_texts& options);
+  result<std::shared_ptr<const Policy>> (*make)(const option_texts& options,
+                                                const Context&... context);
   /// Its options as rows of a table: name, default, limits, meaning.
   std::vector<std::vector<std::string>> (*options)();
 };
 
-/// All of them; `fixed` first.
+/// All scaling policies; `fixed` first. Each is made for a scope.
+using scaling_entry = policy_entry<scaling_policy, std::string>;
 const std::vector<scaling_entry>& scaling_policies();
+
+/// All placement policies; `least_loaded` first.
+using placement_entry = policy_entry<placement_policy>;
+const std::vector<placement_entry>& placement_policies();
+
+/// The placement policy of that name and with those options, the first one
+/// where none is named. Errors: as make_scaling_policy.
+result<std::shared_ptr<const placement_policy>>
+make_placement_policy(const placement_settings& x);
 
 /// The policy that a scope names. Errors: bad_request for an unknown name, with
 /// those that there are, and for its options.

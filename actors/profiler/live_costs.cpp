@@ -32,8 +32,11 @@ void average(double& mean, double x, uint64_t& count) {
 /// As they were written in an earlier life.
 void profiler_state::take_averages(const std::vector<live_cost>& xs) {
   for (auto& x : xs)
-    live_.try_emplace({x.model, x.version, x.layers, x.device},
-                      averages{x, timestamp{}});
+    if (live_
+          .try_emplace({x.model, x.version, x.layers, x.device},
+                       averages{x, timestamp{}})
+          .second)
+      costs_due_.insert(x.model);
 }
 
 void profiler_state::keep_averages() {
@@ -85,6 +88,7 @@ live_cost& profiler_state::cost_of(const node_state& node,
         return x.second.learned < y.second.learned;
       }));
   live_changed_ = true;
+  costs_due_.insert(r.what.model);
   auto& [out, learned] = live_[at];
   learned = self_->clock().now();
   out.model = r.what.model;
@@ -111,6 +115,12 @@ void profiler_state::learn_loads(const node_state& before,
     auto counted = cost.loads;
     average(cost.fetch, to_seconds(r.fetch), counted);
     average(cost.load, to_seconds(r.load), cost.loads);
+    auto& start = cost.starts[std::string{to_string(where_found(r.from))}];
+    counted = start.count;
+    average(start.fetch, to_seconds(r.fetch), counted);
+    counted = start.count;
+    average(start.load, to_seconds(r.load), counted);
+    average(start.warm_up, to_seconds(r.warm_up), start.count);
   }
 }
 
@@ -137,6 +147,7 @@ void profiler_state::learn_usage(const std::string& node, const node_load& x) {
 void profiler_state::on_tick() {
   self_->delayed_send(self_, options_.period, tick::value);
   keep_averages();
+  publish_costs();
   for (auto& [name, node] : view_.nodes) {
     auto monitor = node.replicas.empty()
                      ? nullptr

@@ -66,6 +66,9 @@ void profiler_state::on_rows(const stored_profiles& x) {
                 {{"row", row.key}, {"error", to_string(taken.failure())}});
     }
   loaded_ = true;
+  for (auto& [of, known] : profiles_)
+    costs_due_.insert(of.first);
+  publish_costs();
   write_next();
 }
 
@@ -326,6 +329,7 @@ void profiler_state::on_written(const profile_written& x) {
   if (*x.version && of.first.empty()) {
     live_version_ = **x.version;
   } else if (*x.version) {
+    costs_due_.insert(of.first);
     std::erase_if(plans_, [&](auto& y) { return y.first.first == of; });
     unread_.erase(of);
     if (what) {
@@ -348,6 +352,7 @@ void profiler_state::on_written(const profile_written& x) {
   }
   if (is_last)
     changes_.pop_front();
+  publish_costs();
   write_next();
 }
 

@@ -16,6 +16,8 @@ struct profiler_options {
   host_link link; ///< that plans count with where no worker says what it has
   /// Has done elsewhere what would hold up everybody on this thread.
   std::function<void(std::function<void()>)> aside;
+  /// The one that takes the cost book, as long as it lives; may be empty.
+  std::function<cluster_state_actor()> cluster_state{};
 };
 
 /// Knows what models cost: keeps on disk what was measured or brought, has

@@ -93,6 +93,11 @@ private:
                             const std::string& version) const;
   result<void> check_layers(const get_plans& x, size_t layers) const;
   host_link link_between_workers() const;
+  // costs.cpp
+  void renew_costs(const std::string& model);
+  /// Sends the cluster state what has changed: at most once a second, or to one
+  /// that has just begun.
+  void publish_costs();
   // live_costs.cpp
   void take_averages(const std::vector<live_cost>& xs);
   void keep_averages();
@@ -125,6 +130,10 @@ private:
   uint64_t live_version_ = 0; ///< of the row that has them
   bool live_changed_ = false; ///< since that was written
   timestamp live_due_;        ///< when it is written, if they have changed
+  cost_book costs_;           ///< as it was published last
+  std::set<std::string> costs_due_; ///< models whose costs have changed since
+  timestamp costs_sent_;
+  caf::actor_addr costs_sent_to_;
 };
 
 } // namespace millrace

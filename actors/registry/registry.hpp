@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "actors/handles.hpp"
@@ -8,11 +9,14 @@
 
 namespace millrace {
 
-/// Keeps the settings of registered models in a store, and tells the cluster
-/// state of every change. What it acknowledges is on disk.
+/// Keeps the settings of registered models, their pins and the settings of
+/// scopes in a store, and tells the cluster state of every change. What it
+/// acknowledges is on disk. `wall_clock` measures how long pins hold, over
+/// restarts too; without it the clock of actors does.
 registry_actor::behavior_type
 registry(registry_actor::stateful_pointer<struct registry_state> self,
          std::shared_ptr<store> facts, cluster_state_actor cluster_state,
-         placement_actor placement, registered defaults);
+         placement_actor placement, registered defaults,
+         std::function<microseconds()> wall_clock);
 
 } // namespace millrace

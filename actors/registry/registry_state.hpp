@@ -2,18 +2,34 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 
 #include "actors/registry/registry.hpp"
 
 namespace millrace {
 
+/// Groups that an operator wants of a model, whatever its policy does.
+struct model_pin {
+  std::string groups;    ///< empty: it is not pinned
+  microseconds until{0}; ///< wall clock, since 1970; 0: until it is unpinned
+  MILLRACE_FIELDS(model_pin, groups, until)
+};
+
 /// A row of the registry as it is stored.
 struct model_row {
   uint32_t schema = 1;
   model_settings settings;
   bool is_default = false; ///< from a config, not from an operator
-  MILLRACE_FIELDS(model_row, schema, settings, is_default)
+  model_pin pin;
+  MILLRACE_FIELDS(model_row, schema, settings, is_default, pin)
+};
+
+/// The settings that an operator gave a scope.
+struct scope_row {
+  uint32_t schema = 1;
+  scope_settings settings;
+  MILLRACE_FIELDS(scope_row, schema, settings)
 };
 
 /// State of a REGISTRY; see registry.hpp.
@@ -22,46 +38,68 @@ struct registry_state {
 
   void start(registry_actor::stateful_pointer<registry_state> self,
              std::shared_ptr<store> facts, cluster_state_actor cluster_state,
-             placement_actor placement, registered defaults);
+             placement_actor placement, registered defaults,
+             std::function<microseconds()> wall_clock);
 
   caf::result<ack> on_set(const set_model& x);
   caf::result<ack> on_forget(const forget_model& x);
+  caf::result<ack> on_pin(const pin_model& x);
+  caf::result<ack> on_unpin(const unpin_model& x);
+  caf::result<ack> on_set_scope(const set_scope& x);
   caf::result<model_list> on_get();
   void on_rows(const registry_rows& x);
   void on_written(const registry_written& x);
   void on_tick();
 
 private:
+  template <class Row>
   struct entry {
-    model_row row;
-    uint64_t version = 0;
+    Row row;
+    uint64_t version = 0; ///< of the stored row
   };
+  template <class Row>
+  using rows = std::map<std::string, entry<Row>>;
 
   /// A change on its way to the disk; they are written one after the other.
   struct change {
-    std::string model;
+    std::string key;              ///< a model, or with `of_scope` a scope
     std::optional<model_row> row; ///< nothing: forget it
     caf::typed_response_promise<ack> promise;
+    bool of_scope = false;
+    std::optional<scope_row> scope{}; ///< nothing: forget it
   };
 
-  caf::result<ack> enqueue(std::string model, std::optional<model_row> row);
+  template <class Row>
+  bool read(const stored_row& x, rows<Row>& to);
+  void on_loaded();
+  caf::result<ack> enqueue(change x);
   void write_next();
+  void take_written(const change& x, uint64_t version);
   void publish_if_complete();
+  /// The scopes as they are, with a change if one is made.
+  std::map<std::string, scope_settings>
+  scopes(const set_scope* change = nullptr) const;
+  microseconds wall_time() const;
+  void end_pins();
+  void await_end_of_pins();
 
-  /// What a model's settings are once all changes are on disk.
-  std::optional<model_settings> latest(const std::string& model) const;
+  /// A model's row once all changes are on disk.
+  std::optional<model_row> latest(const std::string& model) const;
 
   registry_actor::stateful_pointer<registry_state> self_ = nullptr;
   std::shared_ptr<store> facts_;
   cluster_state_actor cluster_state_;
   placement_actor placement_;
   std::vector<model_settings> defaults_;
-  std::map<std::string, scope_settings> scopes_;
-  std::map<std::string, entry> models_;
+  std::function<microseconds()> wall_clock_; ///< may be empty
+  std::map<std::string, scope_settings> default_scopes_;
+  rows<model_row> models_;
+  rows<scope_row> scopes_;
   std::deque<change> changes_;    ///< the first is being written
   std::vector<change> unwritten_; ///< of the config: tried again
   bool loaded_ = false;
   bool published_ = false;
+  alarm pins_end_; ///< when the next pin ends
 };
 
 } // namespace millrace

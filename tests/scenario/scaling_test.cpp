@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "actors/policies/registry.hpp"
+#include "actors/policies/state/deltas.hpp"
 #include "runtime/text.hpp"
 #include "simulator/log_line.hpp"
 #include "simulator/recorder.hpp"
@@ -99,4 +101,51 @@ TEST_CASE(
     CHECK(most <= 5);
     CHECK(xs.back().to == 1);
   }
+}
+
+TEST_CASE("decide: recorded decisions are the same when they are made again,"
+          " and others with other options") {
+  auto what = load_scenario(MILLRACE_SOURCE "/config/scenarios/burst.yaml");
+  REQUIRE(what);
+  auto run = simulation::prepare(*what, {});
+  REQUIRE(run);
+  (*run)->run();
+  auto found = (*run)->ask<decision_records>("front", "autoscaler",
+                                             get_decision_records{});
+  (*run)->finish();
+  REQUIRE(found);
+  REQUIRE(found->records.size() == 3);
+  cluster_snapshot snapshot;
+  for (auto& x : found->records) {
+    auto next = apply(&snapshot, x.snapshot);
+    REQUIRE(next);
+    snapshot = *next;
+    auto settings = snapshot.scopes.at(x.what.scope)->settings;
+    auto again = [&] {
+      auto memory = x.memory;
+      random_stream random{x.seed};
+      return (*make_scaling_policy(x.what.scope, settings))
+        ->propose(snapshot, memory, random, timestamp{nanoseconds{x.now}})
+        .groups;
+    };
+    CHECK(again() == x.proposed.groups);
+    settings.options["target"] = "0.5";
+    if (x.what.to == 4)
+      CHECK(again().at(0).count == 8);
+  }
+}
+
+TEST_CASE("scaling: a simulated decision takes the time that its table gives it"
+          " before it has effect") {
+  auto first_after = [](const record& x, const char* event) {
+    for (auto& e : x.events)
+      if (e.at > 60s && e.what.starts_with(event))
+        return to_seconds(e.at);
+    return 0.0;
+  };
+  auto found = run_burst({"decisions.scaling={1: 2s}"});
+  auto decided = first_after(found, "autoscaler.scaled ");
+  auto deployed = first_after(found, "placement.deploy ");
+  CHECK(deployed >= decided + 2);
+  CHECK(deployed < decided + 2.2);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "actors/placement/reconcile.hpp"
+#include "actors/policies/place/least_loaded.hpp"
+#include "actors/policies/rollout/reconcile.hpp"
 #include "actors/policies/scale/configured_groups.hpp"
 
 /// \file
@@ -76,12 +77,18 @@ inline wanted_groups groups_for(const cluster_view& view,
   return {model, std::move(*groups), {}};
 }
 
+/// A plan with policy least_loaded, without a snapshot.
+inline placement_plan reconcile(const cluster_view& view,
+                                const std::vector<wanted_groups>& wanted) {
+  return millrace::reconcile(view, wanted, least_loaded_placement{{}}, {});
+}
+
 inline placement_plan reconcile(const cluster_view& view,
                                 const std::vector<model_settings>& wanted) {
   std::vector<wanted_groups> all;
   for (auto& x : wanted)
     all.push_back(groups_for(view, x));
-  return millrace::reconcile(view, all);
+  return reconcile(view, all);
 }
 
 inline copy_count count_copies(const cluster_view& view,

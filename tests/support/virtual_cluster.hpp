@@ -12,7 +12,7 @@ namespace millrace::test {
 
 /// So many replicas of the model "m". One that is called "grows" has another
 /// layer in version 2; one that is called "travels" is of twelve chunks
-/// ("travels-far": of eighty), on the disk of w1 alone.
+/// ("travels-far": of eighty), on the disk of w1 alone. "deep" has 16 layers.
 inline model_settings want(uint64_t replicas) {
   model_settings out;
   out.model = "m";
@@ -176,7 +176,7 @@ private:
 
   /// A model that is has twelve layers, and a tag to follow it by.
   static bool is_cut(const model_settings& x) {
-    return x.parts > 1 || !x.cuts.empty();
+    return x.parts > 1 || !x.cuts.empty() || x.model == "deep";
   }
 
   static loaded_scenario describe(size_t workers, const model_settings& wanted,
@@ -207,6 +207,8 @@ private:
     small.application = "a";
     if (is_cut(wanted))
       small.layers = 12;
+    if (wanted.model == "deep")
+      small.layers = 16;
     small.alike = wanted.model != "grows";
     if (wanted.model == "far") {
       small.at = bundle_place::store;

@@ -81,13 +81,15 @@ private:
 TEST_CASE("P13: each role may say its messages and no other: every cell") {
   const std::set<std::string_view> client{"infer", "cancel", "describe_models"};
   const std::set<std::string_view> viewer{
-    "get_members",  "get_status",   "get_load",    "get_models",   "get_starts",
-    "get_clock",    "get_events",   "examine",     "get_spans",    "get_queue",
-    "get_requests", "get_profiles", "get_plans",   "get_chains",   "get_store",
-    "get_cache",    "get_demand",   "get_scaling", "get_decisions"};
+    "get_members", "get_status",  "get_load",      "get_models",
+    "get_starts",  "get_clock",   "get_events",    "examine",
+    "get_spans",   "get_queue",   "get_requests",  "get_profiles",
+    "get_plans",   "get_chains",  "get_store",     "get_cache",
+    "get_demand",  "get_scaling", "get_decisions", "get_decision_records"};
   const std::set<std::string_view> orders{
     "set_model",    "forget_model",  "drain",        "set_log",
-    "record_spans", "measure_model", "keep_profile", "forget_profiles"};
+    "record_spans", "measure_model", "keep_profile", "forget_profiles",
+    "pin_model",    "unpin_model",   "set_scope"};
   const std::set<std::string_view> node{
     "error_reply",     "ack",
     "member_list",     "node_status",
@@ -113,7 +115,7 @@ TEST_CASE("P13: each role may say its messages and no other: every cell") {
     "cache_status",    "start_list",
     "pressure",        "demand_report",
     "demand_list",     "scaling_list",
-    "decision_list"};
+    "decision_list",   "decision_records"};
   const std::set<std::string_view> controller{
     "deploy",           "evict",           "wanted_models",
     "report_inventory", "measure",         "set_sources",

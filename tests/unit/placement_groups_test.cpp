@@ -35,7 +35,7 @@ std::pair<size_t, size_t> settle_on(cluster_view& view,
                                     const wanted_groups& wanted) {
   std::pair<size_t, size_t> out; // deployed, evicted
   for (int i = 0; i < 10; ++i) {
-    auto plan = millrace::reconcile(view, {wanted});
+    auto plan = test::views::reconcile(view, std::vector{wanted});
     out.first += plan.deploy.size();
     out.second += plan.evict.size();
     apply(view, plan, replica_condition::ready, 0);
@@ -118,13 +118,13 @@ TEST_CASE("placement: a group goes to the one device that it names, and to no"
   auto view = workers(3);
   auto wanted = groups_for(view, want(1));
   wanted.groups[0].device = "w3/cpu0";
-  auto plan = millrace::reconcile(view, {wanted});
+  auto plan = test::views::reconcile(view, std::vector{wanted});
   REQUIRE(plan.deploy.size() == 1);
   CHECK(plan.deploy[0].node == "w3");
   wanted.groups[0].device.clear();
   wanted.groups[0].avoid = {"w1", "w2"};
   wanted.groups[0].count = 2;
-  plan = millrace::reconcile(view, {wanted});
+  plan = test::views::reconcile(view, std::vector{wanted});
   REQUIRE(plan.deploy.size() == 2);
   CHECK(plan.deploy[0].node == "w3");
   CHECK(plan.deploy[1].node == "w3");
@@ -134,7 +134,7 @@ TEST_CASE("placement: a replica carries its group, and a model whose scope has"
           " not decided keeps what it has") {
   auto view = workers(2);
   auto wanted = groups_for(view, want(2));
-  auto plan = millrace::reconcile(view, {wanted});
+  auto plan = test::views::reconcile(view, std::vector{wanted});
   REQUIRE(plan.deploy.size() == 2);
   auto& group = plan.deploy[0].group;
   CHECK(group.id == "model/m/m/whole");
@@ -142,9 +142,9 @@ TEST_CASE("placement: a replica carries its group, and a model whose scope has"
   CHECK(group.count == 2);
   apply(view, plan, replica_condition::ready, 0);
   wanted.groups.clear();
-  CHECK(is_idle(millrace::reconcile(view, {wanted})));
+  CHECK(is_idle(test::views::reconcile(view, std::vector{wanted})));
   wanted.refused = "it cannot be cut so";
-  auto refused = millrace::reconcile(view, {wanted});
+  auto refused = test::views::reconcile(view, std::vector{wanted});
   CHECK(is_idle(refused));
   CHECK(refused.notes["m"] == "it cannot be cut so");
 }

@@ -122,6 +122,25 @@ TEST_CASE("FP-25: arrival_rate wants as many replicas as serve the rate") {
   }
 }
 
+TEST_CASE("FP-25: until a request has been executed, the cost book counts") {
+  one_model x{"arrival_rate", {{"target", "1"}, {"up_after", "0s"}}};
+  x.set_rate(100);
+  x.load.service = 0;
+  x.ask();
+  CHECK(x.ask().groups[0].count == 1); // nothing is known
+  profile known;
+  known.model = "m";
+  known.sources["v100"] = "w1/gpu0";
+  known.points.push_back({"v100", 1, {}, {{"execute_seconds", 0.05}}});
+  cost_book book{1, {}, {}};
+  book.profiles["m"] =
+    std::make_shared<const model_profiles>(model_profiles{{known}});
+  x.snapshot.costs = std::make_shared<const cost_book>(book);
+  auto found = x.ask();
+  CHECK(found.groups[0].count == 5);
+  CHECK(found.reasons["m"].find("profile of w1/gpu0") != std::string::npos);
+}
+
 TEST_CASE("FP-26: between both thresholds a model keeps its replicas") {
   one_model x{"arrival_rate",
               {{"target", "1"},
@@ -365,7 +384,7 @@ TEST_CASE("scaling: every registered policy keeps the contract of policies") {
     CAPTURE(entry.name);
     auto i = options.find(entry.name);
     auto texts = i == options.end() ? option_texts{} : i->second;
-    auto made = entry.make("cluster", texts);
+    auto made = entry.make(texts, std::string{"cluster"});
     REQUIRE(made);
     auto& policy = **made;
     for (uint64_t seed = 1; seed <= 300; ++seed) {

@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
   add_load_verb(app, common, run);
   add_simulate_verb(app, common, run);
   add_store_verb(app, common, run);
+  add_decide_verb(app, common, run);
   add_keys_verb(app, common, run);
   add_bench_verb(app, common, run);
   add_manual(

@@ -3,6 +3,7 @@
 #include <cctype>
 #include <iostream>
 
+#include "millrace/decision_file.hpp"
 #include "millrace/explore.hpp"
 #include "millrace/print.hpp"
 #include "millrace/progress.hpp"
@@ -124,6 +125,17 @@ void print_summary(const run_summary& x) {
                 static_cast<unsigned long long>(x.errors));
 }
 
+/// The inputs of its latest decisions, of the first controller that runs.
+decision_records decisions_of(const loaded_scenario& what, simulation& run) {
+  for (auto& [name, node] : what.cluster.nodes)
+    if (std::count(node.roles.begin(), node.roles.end(), node_role::controller)
+        > 0)
+      if (auto x = run.ask<decision_records>(name, "autoscaler",
+                                             get_decision_records{}))
+        return *x;
+  return {};
+}
+
 int run_one(const loaded_scenario& what, const simulate_options& x,
             const common_options& common) {
   simulation::options how;
@@ -150,15 +162,20 @@ int run_one(const loaded_scenario& what, const simulate_options& x,
                          "time stands still: actors send each other messages"
                          " without end",
                          {}});
+  auto decided = decisions_of(what, **run);
   (*run)->finish();
   auto real = took();
   auto kept = notes.take();
   auto found = summarise(what, how.seed, kept);
   found.messages = messages;
   found.actions = actions;
-  if (!x.out.empty())
+  if (!x.out.empty()) {
     if (auto done = write_run(what, kept, found, x.out); !done)
       return fail(common, done.failure());
+    if (auto done = write_decisions(x.out + "/decisions.record", decided);
+        !done)
+      return fail(common, done.failure());
+  }
   if (common.json)
     std::cout << to_json(found).dump() << std::endl;
   else

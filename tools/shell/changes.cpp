@@ -167,41 +167,100 @@ int unload_model(shell& in, const arguments& args) {
                      args[0] + ": 0 replica(s) wanted");
 }
 
-int set_scope(shell& in, const arguments& args) {
-  constexpr std::string_view own = "model/";
-  if (!args[0].starts_with(own))
-    return complain(in,
-                    "expected a scope model/NAME, found " + shown(args[0])
-                      + "; scopes of several models are changed in the config",
-                    exit_wrong_call);
-  auto found = find_model(in.cluster, args[0].substr(own.size()));
-  if (!found)
-    return complain(in, found.failure().text);
-  auto x = change_of(found->what);
-  auto& scaling = x.settings.scaling;
-  scaling.policy = args[1];
-  scaling.options.clear();
-  for (size_t i = 2; i < args.size(); ++i) {
-    auto equals = args[i].find('=');
-    auto key = args[i].substr(0, equals);
-    auto value = equals == std::string::npos ? "" : args[i].substr(equals + 1);
-    auto limit = key == "min"   ? &scaling.min
-                 : key == "max" ? &scaling.max
-                                : nullptr;
+namespace {
+
+/// What KEY=VALUE pairs give a policy: options, and limits of a model where it
+/// has any.
+result<void> read_pairs(std::span<const std::string> pairs,
+                        std::map<std::string, std::string>& options,
+                        scaling_settings* limits) {
+  options.clear();
+  for (auto& pair : pairs) {
+    auto equals = pair.find('=');
+    auto key = pair.substr(0, equals);
+    auto value = equals == std::string::npos ? "" : pair.substr(equals + 1);
+    auto* limit = limits == nullptr ? nullptr
+                  : key == "min"    ? &limits->min
+                  : key == "max"    ? &limits->max
+                                    : nullptr;
     auto number = number_in<uint64_t>(value);
     if (value.empty() || (limit != nullptr && !number))
-      return complain(in,
-                      "expected KEY=VALUE"
-                        + std::string{limit ? " with a whole number" : ""}
-                        + ", found " + shown(args[i]),
-                      exit_wrong_call);
+      return error{ec::bad_request,
+                   "expected KEY=VALUE"
+                     + std::string{limit ? " with a whole number" : ""}
+                     + ", found " + shown(pair),
+                   {}};
     if (limit != nullptr)
       *limit = *number;
     else
-      scaling.options[key] = value;
+      options[key] = value;
   }
+  return {};
+}
+
+} // namespace
+
+int change_scope(shell& in, const arguments& args) {
+  constexpr std::string_view own = "model/";
+  std::span pairs{args.begin() + 2, args.end()};
+  if (args[0].starts_with(own)) {
+    auto found = find_model(in.cluster, args[0].substr(own.size()));
+    if (!found)
+      return complain(in, found.failure().text);
+    auto x = change_of(found->what);
+    auto& scaling = x.settings.scaling;
+    scaling.policy = args[1];
+    if (auto fine = read_pairs(pairs, scaling.options, &scaling); !fine)
+      return complain(in, fine.failure().text, exit_wrong_call);
+    return report_done(in, in.cluster.ask<ack>(found->node + "/registry", x),
+                       x.settings.model + " is scaled by policy " + args[1]);
+  }
+  auto found = ask_registry(in.cluster);
+  if (!found)
+    return complain(in, found.failure().text);
+  set_scope x{args[0], std::nullopt};
+  if (args[1] == "configured" && pairs.empty())
+    return report_done(in, in.cluster.ask<ack>(found->node + "/registry", x),
+                       args[0] + " is scaled as the config has it");
+  auto& settings = x.settings.emplace();
+  settings.policy = args[1];
+  if (auto fine = read_pairs(pairs, settings.options, nullptr); !fine)
+    return complain(in, fine.failure().text, exit_wrong_call);
   return report_done(in, in.cluster.ask<ack>(found->node + "/registry", x),
-                     x.settings.model + " is scaled by policy " + args[1]);
+                     args[0] + " is scaled by policy " + args[1]);
+}
+
+int pin_groups(shell& in, const arguments& args) {
+  pin_model x{args[0], {}, {}};
+  auto end = args.end();
+  if (args.size() > 3 && *(end - 2) == "--for") {
+    auto time = parse_duration(args.back());
+    if (!time || *time <= 0us)
+      return complain(in,
+                      "expected a time such as 10min after --for, found "
+                        + shown(args.back()),
+                      exit_wrong_call);
+    x.time = *time;
+    end -= 2;
+  }
+  for (auto i = args.begin() + 1; i != end; ++i)
+    x.groups += (x.groups.empty() ? "" : " ") + *i;
+  auto found = find_model(in.cluster, args[0]);
+  if (!found)
+    return complain(in, found.failure().text);
+  return report_done(in, in.cluster.ask<ack>(found->node + "/registry", x),
+                     args[0] + " has these groups"
+                       + (x.time > 0us ? " for " + format_duration(x.time)
+                                       : ", until 'unpin " + args[0] + "'"));
+}
+
+int unpin_groups(shell& in, const arguments& args) {
+  auto found = ask_registry(in.cluster);
+  if (!found)
+    return complain(in, found.failure().text);
+  return report_done(
+    in, in.cluster.ask<ack>(found->node + "/registry", unpin_model{args[0]}),
+    "the policy of its scope decides for " + args[0] + " again");
 }
 
 int trust_model(shell& in, const arguments& args) {

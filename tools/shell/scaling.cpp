@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "millrace/decision_file.hpp"
 #include "runtime/text.hpp"
 #include "runtime/units.hpp"
 #include "shell/ask.hpp"
@@ -83,6 +84,23 @@ int show_decisions(shell& in, const arguments& args) {
                     std::to_string(x.from), std::to_string(x.to),
                     std::to_string(x.snapshot), x.reason});
   print_table(rows);
+  return exit_ok;
+}
+
+int record_decisions(shell& in, const arguments& args) {
+  auto list = ask_controller<decision_records>(
+    in.cluster, "autoscaler",
+    get_decision_records{args.size() < 2 ? std::string{} : args[1]});
+  if (!list)
+    return complain(in, list.failure().text);
+  if (auto done = write_decisions(args[0], *list); !done)
+    return complain(in, done.failure().text);
+  if (in.form == output_form::json)
+    return print_json(
+      json{{"file", args[0]}, {"records", list->records.size()}});
+  std::cout << list->records.size() << " decision(s) written to " << args[0]
+            << "; replay them with: millrace decide --record " << args[0]
+            << std::endl;
   return exit_ok;
 }
 

@@ -51,7 +51,10 @@ int examine_cluster(shell& in, const arguments& args);
 // changes.cpp: what changes the cluster
 int load_model(shell& in, const arguments& args);
 int unload_model(shell& in, const arguments& args);
-int set_scope(shell& in, const arguments& args);
+int change_scope(shell& in, const arguments& args);
+int pin_groups(shell& in, const arguments& args);
+int unpin_groups(shell& in, const arguments& args);
+int record_decisions(shell& in, const arguments& args);
 int trust_model(shell& in, const arguments& args);
 int distrust_model(shell& in, const arguments& args);
 int forget_model_of(shell& in, const arguments& args);

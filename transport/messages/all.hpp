@@ -19,6 +19,7 @@
 #include "transport/messages/model.hpp"
 #include "transport/messages/peer.hpp"
 #include "transport/messages/profile.hpp"
+#include "transport/messages/record.hpp"
 #include "transport/messages/replica.hpp"
 
 namespace millrace {
@@ -36,11 +37,12 @@ using all_messages = std::tuple<
   batch_done,
   // cluster
   deploy, evict, wanted_models, replica_status, inventory, report_inventory,
-  set_model, forget_model, get_members, member_list, get_status, node_status,
-  get_models, model_list, get_starts, start_list, drain,
+  set_model, forget_model, pin_model, unpin_model, set_scope, get_members,
+  member_list, get_status, node_status, get_models, model_list, get_starts,
+  start_list, drain,
   // demand and decisions
   demand_report, pressure, get_demand, demand_list, get_scaling, scaling_list,
-  get_decisions, decision_list,
+  get_decisions, decision_list, get_decision_records, decision_records,
   // load
   get_load, device_load, replica_load, node_load,
   // profile

@@ -32,33 +32,6 @@ struct evict {
   MILLRACE_FIELDS(evict, epoch, sequence, replica)
 };
 
-/// A model that is to be served, and in which version.
-struct wanted_model {
-  std::string model;
-  uint64_t version = 0;             ///< 0: no node has the one that is wanted
-  std::string application;          ///< of its bundle, where there is one
-  std::vector<std::string> tenants; ///< as in model_settings
-  /// Why not all of it can be served; empty: nothing is wrong.
-  std::string note;
-  microseconds slo{0}; ///< as in model_settings
-  /// Requests wait while it has no replica: one is started when some do. Then
-  /// the next two are what gateways need for that.
-  bool waits = false;
-  model_info info{};
-  serving_policy policy{};
-  bool stuck = false; ///< and no replica can be started; the note says why
-  MILLRACE_FIELDS(wanted_model, model, version, application, tenants, note, slo,
-                  waits, info, policy, stuck)
-};
-
-/// Controller to gateways: these are to be served, and no others. Obeyed only
-/// from the newest controller epoch the gateway has seen.
-struct wanted_models {
-  uint64_t epoch = 0;
-  std::vector<wanted_model> models;
-  MILLRACE_FIELDS(wanted_models, epoch, models)
-};
-
 /// Node to controller, at each meeting and whenever it changes: what it has.
 struct inventory {
   node_state state;
@@ -74,11 +47,28 @@ struct report_inventory {
   MILLRACE_FIELDS(report_inventory)
 };
 
-/// Registry to cluster state: what operators and the config want.
-struct registered {
-  std::vector<model_settings> models;
-  std::map<std::string, scope_settings> scopes;
-  MILLRACE_FIELDS(registered, models, scopes)
+/// Operator to registry: these are the groups of a model, whatever its scope's
+/// policy wants, until it is unpinned or the time is over. Answered once it is
+/// on disk. Errors: unknown_model; bad_request for groups that policy `given`
+/// does not read.
+struct pin_model {
+  std::string model;
+  std::string groups;   ///< as the option of policy `given`
+  microseconds time{0}; ///< 0: until it is unpinned
+  MILLRACE_FIELDS(pin_model, model, groups, time)
+};
+/// Errors: unknown_model for one that is not pinned.
+struct unpin_model {
+  std::string model;
+  MILLRACE_FIELDS(unpin_model, model)
+};
+
+/// Operator to registry: the policy of a scope, which replaces what the config
+/// has for that scope. Answered once it is on disk. Errors: bad_request.
+struct set_scope {
+  std::string scope;
+  std::optional<scope_settings> settings; ///< none: those of the config again
+  MILLRACE_FIELDS(set_scope, scope, settings)
 };
 
 /// Operator or config to registry: want this; replicas = 0 means none.

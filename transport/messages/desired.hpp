@@ -127,4 +127,31 @@ struct replica_status {
                   fetch, excused, from, first_answer)
 };
 
+/// A model that is to be served, and in which version.
+struct wanted_model {
+  std::string model;
+  uint64_t version = 0;             ///< 0: no node has the one that is wanted
+  std::string application;          ///< of its bundle, where there is one
+  std::vector<std::string> tenants; ///< as in model_settings
+  /// Why not all of it can be served; empty: nothing is wrong.
+  std::string note;
+  microseconds slo{0}; ///< as in model_settings
+  /// Requests wait while it has no replica: one is started when some do. Then
+  /// the next two are what gateways need for that.
+  bool waits = false;
+  model_info info{};
+  serving_policy policy{};
+  bool stuck = false; ///< and no replica can be started; the note says why
+  MILLRACE_FIELDS(wanted_model, model, version, application, tenants, note, slo,
+                  waits, info, policy, stuck)
+};
+
+/// Controller to gateways: these are to be served, and no others. Obeyed only
+/// from the newest controller epoch the gateway has seen.
+struct wanted_models {
+  uint64_t epoch = 0;
+  std::vector<wanted_model> models;
+  MILLRACE_FIELDS(wanted_models, epoch, models)
+};
+
 } // namespace millrace

@@ -106,17 +106,48 @@ struct scaling_settings {
   }
 };
 
+/// How running replicas are replaced by others of another version, policy,
+/// share, thread count or device. Each model by itself.
+struct rollout_settings {
+  uint64_t surge = 1;
+  uint64_t unavailable = 0;
+  MILLRACE_FIELDS(rollout_settings, surge, unavailable)
+  static constexpr auto notes() {
+    return std::array{
+      note{"replicas beyond the wanted number while others replace them", 1,
+           10'000},
+      note{"ready replicas below the wanted number, at most, where the new ones"
+           " have no room beside the old ones; 0: these stay then, and the new"
+           " ones wait",
+           0, 10'000}};
+  }
+};
+
 /// How the models of a scope are scaled together.
 struct scope_settings {
   std::string policy;
   std::map<std::string, std::string> options;
   microseconds every{1'000'000};
-  MILLRACE_FIELDS(scope_settings, policy, options, every)
+  rollout_settings rollout;
+  MILLRACE_FIELDS(scope_settings, policy, options, every, rollout)
   static constexpr auto notes() {
     return std::array{
       note{"the policy, as in models[].scaling; default: fixed"},
       note{"options of the policy, by name"},
-      note{"how often the policy looks at the load", 0.01, 3600}};
+      note{"how often the policy looks at the load", 0.01, 3600},
+      note{"how replicas are replaced"}};
+  }
+};
+
+/// The policy that maps replicas to devices, for the whole cluster.
+struct placement_settings {
+  std::string policy;
+  std::map<std::string, std::string> options;
+  MILLRACE_FIELDS(placement_settings, policy, options)
+  static constexpr auto notes() {
+    return std::array{
+      note{"least_loaded, the default: the device with the fewest replicas"},
+      note{"options of the policy, by name"}};
   }
 };
 
@@ -184,6 +215,12 @@ inline bool is_fixed_policy(std::string_view name) {
 inline std::string scope_of(const model_settings& x) {
   return x.scaling.scope.empty() ? "model/" + x.model : x.scaling.scope;
 }
+
+/// The scope of a model that an operator has pinned, and the policy of it.
+inline std::string pin_scope(const std::string& model) {
+  return "pin/" + model;
+}
+constexpr auto pinning_policy = "given";
 
 /// A bundle some node holds.
 struct model_info {

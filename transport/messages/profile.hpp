@@ -50,6 +50,15 @@ struct get_profiles {
   MILLRACE_FIELDS(get_profiles, model)
 };
 
+/// Moving averages over starts from one source. Seconds.
+struct start_average {
+  double fetch = 0; ///< until the bundle was there and verified
+  double load = 0;
+  double warm_up = 0;
+  uint64_t count = 0; ///< of starts
+  MILLRACE_FIELDS(start_average, fetch, load, warm_up, count)
+};
+
 /// Moving averages of what replicas of some layers of a model take on a kind of
 /// device.
 struct live_cost {
@@ -65,8 +74,10 @@ struct live_cost {
   uint64_t executions = 0; ///< seconds in which some were seen
   uint64_t loads = 0;      ///< seen
   uint64_t sends = 0;      ///< seen
+  /// By where the bundle was: disk, memory, hosts or stores.
+  std::map<std::string, start_average> starts{};
   MILLRACE_FIELDS(live_cost, model, version, layers, device, execute, batch,
-                  fetch, load, send, executions, loads, sends)
+                  fetch, load, send, executions, loads, sends, starts)
 };
 
 struct profile_list {

@@ -14,6 +14,7 @@
 #include "models/device/device_info.hpp"
 #include "runtime/fields.hpp"
 #include "runtime/time.hpp"
+#include "transport/messages/costs.hpp"
 #include "transport/messages/demand.hpp"
 #include "transport/messages/desired.hpp"
 #include "transport/messages/peer.hpp"
@@ -85,6 +86,14 @@ struct model_load {
                   within, arrival_cv, last_arrival, pressure, groups)
 };
 
+/// Registry to cluster state: what operators and the config want.
+struct registered {
+  std::vector<model_settings> models;
+  std::map<std::string, scope_settings> scopes;
+  std::map<std::string, std::string> pins; ///< by model: its groups
+  MILLRACE_FIELDS(registered, models, scopes, pins)
+};
+
 /// A scope, and the models that it owns.
 struct scope_state {
   scope_settings settings;
@@ -106,6 +115,7 @@ struct cluster_snapshot {
   std::map<std::string, std::shared_ptr<const model_state>> models;
   std::map<std::string, std::shared_ptr<const model_load>> loads; ///< by model
   std::map<std::string, std::shared_ptr<const scope_state>> scopes;
+  std::shared_ptr<const cost_book> costs; ///< null: the profiler is silent
 };
 
 } // namespace millrace

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "actors/policies/state/costs.hpp"
 #include "runtime/units.hpp"
 
 namespace millrace {
@@ -26,17 +27,24 @@ double rate_of(const std::vector<double>& seconds, size_t window,
 
 } // namespace
 
-wanted_count arrival_rate_scaling::wanted(const model_state&,
+wanted_count arrival_rate_scaling::wanted(const model_state& model,
                                           const model_load& load,
+                                          const cluster_snapshot& in,
                                           uint64_t now_there) const {
   auto rate = rate_of(load.seconds, window_seconds(), options_.quantile);
   auto service = options_.capacity > 0 ? 1 / options_.capacity : load.service;
+  std::string origin;
+  if (service <= 0)
+    if (auto known = slowest_execution(in.costs.get(), model)) {
+      service = known->value;
+      origin = " (" + known->origin + ")";
+    }
   auto text = format_number(std::round(rate * 10) / 10) + " requests/s";
   if (rate <= 0)
     return {0, "no requests in " + format_duration(pace().window)};
   if (service <= 0)
     return {1, text + ", of a cost that is not known yet"};
-  text += " of " + format_seconds(service) + " each, target "
+  text += " of " + format_seconds(service) + " each" + origin + ", target "
           + format_number(options_.target) + " busy";
   // Eq. 4.12 with its middle row kept: lambda, mu and both rho in replicas.
   auto needed = rate * service / options_.target;

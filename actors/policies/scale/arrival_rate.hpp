@@ -21,7 +21,7 @@ struct arrival_rate_options {
            " replicas are counted for; 0: the mean",
            0, 1},
       note{"requests a second that one replica serves when it is busy all the"
-           " time; 0: as measured lately",
+           " time; 0: as measured lately, else as profiled",
            0, 1e9},
       note{"replicas that may be missing before some are started (rho_L)", 0,
            1000},
@@ -35,7 +35,8 @@ struct arrival_rate_options {
 /// whatever there is now. That of Atoll as Flashpoint has it (section 8.1:
 /// p99 of the arrival rate times the mean execution time); the target is ours,
 /// 1 in the thesis. While no request has been executed yet and `capacity` is
-/// not given, one replica is taken to serve any rate.
+/// not given, the cost book counts, with the slowest kind of device that it
+/// knows; without an entry there one replica is taken to serve any rate.
 class arrival_rate_scaling : public count_policy {
 public:
   arrival_rate_scaling(std::string scope, const arrival_rate_options& x)
@@ -44,6 +45,7 @@ public:
 
 protected:
   wanted_count wanted(const model_state& model, const model_load& load,
+                      const cluster_snapshot& in,
                       uint64_t now_there) const override;
 
 private:

@@ -30,6 +30,19 @@ uint64_t copies_there(const model_load& x) {
   return out;
 }
 
+std::optional<uint64_t> copies_in(const proposal& x, const std::string& model) {
+  std::map<std::string, uint64_t> by_cut;
+  for (auto& g : x.groups)
+    if (g.model == model && g.extends.empty())
+      by_cut[g.cut] = std::max(by_cut[g.cut], g.count);
+  if (by_cut.empty())
+    return std::nullopt;
+  uint64_t out = 0;
+  for (auto& [cut, n] : by_cut)
+    out += n;
+  return out;
+}
+
 namespace {
 
 /// Whether the parts of a model are to become whole replicas.

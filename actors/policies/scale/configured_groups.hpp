@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "runtime/error.hpp"
@@ -24,5 +26,8 @@ result<std::vector<replica_group>> configured_groups(const model_state& x);
 
 /// Copies of a model that run or start.
 uint64_t copies_there(const model_load& x);
+
+/// Copies of a model that a proposal wants; nothing when it has no group of it.
+std::optional<uint64_t> copies_in(const proposal& x, const std::string& model);
 
 } // namespace millrace

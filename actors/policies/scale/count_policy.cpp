@@ -62,7 +62,7 @@ uint64_t count_policy::decide(const model_state& model, const model_load& load,
   // A new controller learns of the replicas that run node by node.
   if (in.covered < pace_.window)
     before = std::max(before, copies_there(load));
-  auto found = wanted(model, load, before);
+  auto found = wanted(model, load, in, before);
   reason = found.reason;
   auto asked =
     std::isfinite(found.replicas) && found.replicas > 0
@@ -128,6 +128,7 @@ proposal count_policy::propose(const cluster_snapshot& snapshot,
     }
     for (auto& g : *groups) {
       g.count = count;
+      g.least = std::min(count, x->settings.scaling.min);
       out.groups.push_back(std::move(g));
     }
   }

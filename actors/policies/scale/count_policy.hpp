@@ -60,6 +60,7 @@ protected:
   /// How many replicas the load asks for; `now_there` are there or on their
   /// way.
   virtual wanted_count wanted(const model_state& model, const model_load& load,
+                              const cluster_snapshot& in,
                               uint64_t now_there) const = 0;
 
   const pace_options& pace() const { return pace_; }

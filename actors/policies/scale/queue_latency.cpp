@@ -10,6 +10,7 @@ namespace millrace {
 
 wanted_count queue_latency_scaling::wanted(const model_state&,
                                            const model_load& load,
+                                           const cluster_snapshot&,
                                            uint64_t now_there) const {
   auto there = static_cast<double>(now_there);
   auto waits =

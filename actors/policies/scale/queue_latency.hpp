@@ -36,6 +36,7 @@ public:
 
 protected:
   wanted_count wanted(const model_state& model, const model_load& load,
+                      const cluster_snapshot& in,
                       uint64_t now_there) const override;
 
 private:

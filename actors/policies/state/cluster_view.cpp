@@ -47,13 +47,36 @@ const model_info* bundle_on(const node_state& node, const std::string& model,
   return find_in(node.models, model, version);
 }
 
-const model_info* bundle_of(const cluster_view& view, const std::string& model,
-                            uint64_t version) {
+namespace {
+
+// Nodes come as a map by name, or as a list.
+const node_state& node_in(const std::pair<const std::string, node_state>& x) {
+  return x.second;
+}
+const node_state& node_in(const node_state* x) {
+  return *x;
+}
+
+template <class Nodes>
+const model_info* find_bundle(const Nodes& nodes, const std::string& model,
+                              uint64_t version) {
   for (auto which : {&node_state::models, &node_state::kept})
-    for (auto& [name, node] : view.nodes)
-      if (auto* found = find_in(node.*which, model, version))
+    for (auto& x : nodes)
+      if (auto* found = find_in(node_in(x).*which, model, version))
         return found;
   return nullptr;
+}
+
+} // namespace
+
+const model_info* bundle_of(const cluster_view& view, const std::string& model,
+                            uint64_t version) {
+  return find_bundle(view.nodes, model, version);
+}
+
+const model_info* bundle_of(const node_list& nodes, const std::string& model,
+                            uint64_t version) {
+  return find_bundle(nodes, model, version);
 }
 
 bool has_kept(const node_state& node, const model_info& x) {
@@ -74,9 +97,11 @@ const model_info* bundle_for(const cluster_view& view, const node_state& node,
 namespace {
 
 /// The version that is meant, of those that were kept; 0: none.
-uint64_t resolve_kept(const cluster_view& view, const model_settings& x) {
+template <class Nodes>
+uint64_t resolve_kept(const Nodes& nodes, const model_settings& x) {
   std::set<uint64_t> kept, serving;
-  for (auto& [name, node] : view.nodes) {
+  for (auto& y : nodes) {
+    auto& node = node_in(y);
     for (auto& m : node.kept)
       if (m.model == x.model)
         kept.insert(m.version);
@@ -94,13 +119,12 @@ uint64_t resolve_kept(const cluster_view& view, const model_settings& x) {
   return kept.empty() ? 0 : *kept.rbegin();
 }
 
-} // namespace
-
-uint64_t resolve_version(const cluster_view& view, const model_settings& x) {
+template <class Nodes>
+uint64_t resolve(const Nodes& nodes, const model_settings& x) {
   uint64_t newest = 0, named = 0;
   auto wanted = x.version.empty() ? "default" : x.version;
-  for (auto& [name, node] : view.nodes)
-    for (auto& m : node.models) {
+  for (auto& y : nodes)
+    for (auto& m : node_in(y).models) {
       if (m.model != x.model)
         continue;
       newest = std::max(newest, m.version);
@@ -109,8 +133,18 @@ uint64_t resolve_version(const cluster_view& view, const model_settings& x) {
         named = m.version;
     }
   if (newest == 0)
-    return resolve_kept(view, x);
+    return resolve_kept(nodes, x);
   return named != 0 ? named : x.version.empty() ? newest : 0;
+}
+
+} // namespace
+
+uint64_t resolve_version(const cluster_view& view, const model_settings& x) {
+  return resolve(view.nodes, x);
+}
+
+uint64_t resolve_version(const node_list& nodes, const model_settings& x) {
+  return resolve(nodes, x);
 }
 
 } // namespace millrace

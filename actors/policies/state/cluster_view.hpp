@@ -32,6 +32,9 @@ struct cluster_view {
   replica_numbers numbers; ///< of those that were there
 };
 
+/// Some nodes, in the order of their names; none is null.
+using node_list = std::vector<const node_state*>;
+
 /// A replica on a node, while a plan is made.
 struct placed_replica {
   const std::string* node;
@@ -58,10 +61,15 @@ const model_info* bundle_for(const cluster_view& view, const node_state& node,
 const model_info* bundle_of(const cluster_view& view, const std::string& model,
                             uint64_t version);
 
+/// The same among these nodes.
+const model_info* bundle_of(const node_list& nodes, const std::string& model,
+                            uint64_t version);
+
 /// The concrete version settings mean, by what is on disks and in stores. Where
 /// no version of it is there any more, what nodes have kept counts: a version
 /// by number, or for the default what serves now, or else the newest. 0: none
 /// has it.
 uint64_t resolve_version(const cluster_view& view, const model_settings& x);
+uint64_t resolve_version(const node_list& nodes, const model_settings& x);
 
 } // namespace millrace

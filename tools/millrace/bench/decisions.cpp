@@ -2,9 +2,10 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "actors/placement/reconcile.hpp"
+#include "actors/policies/place/least_loaded.hpp"
+#include "actors/policies/rollout/reconcile.hpp"
 #include "actors/policies/scale/configured_groups.hpp"
-#include "millrace/bench/bench.hpp"
+#include "millrace/bench/large_cluster.hpp"
 #include "millrace/print.hpp"
 #include "millrace/progress.hpp"
 
@@ -57,7 +58,8 @@ bench_row measure(uint64_t replicas, int rounds) {
         std::abort();
     });
     auto ours = seconds_of([&] {
-      if (reconcile(view, {wanted}).deploy.size() != replicas)
+      auto plan = reconcile(view, {wanted}, least_loaded_placement{{}}, {});
+      if (plan.deploy.size() != replicas)
         std::abort();
     });
     times.add(1e6 * ours, 1e6 * floor);
@@ -73,6 +75,8 @@ int run_bench(const decision_options& x, const common_options& common) {
     bar.show(static_cast<double>(i) / sizes.size());
     report.results.push_back(measure(sizes[i], x.rounds));
   }
+  for (auto& row : measure_large_cluster(x.rounds))
+    report.results.push_back(std::move(row));
   bar.done();
   if (!x.yaml) {
     print_report(report, common);
@@ -82,6 +86,8 @@ int run_bench(const decision_options& x, const common_options& common) {
   for (size_t i = 0; i < sizes.size(); ++i)
     std::printf("    %llu: %.0fus\n", static_cast<unsigned long long>(sizes[i]),
                 std::max(1.0, report.results[i].value));
+  std::printf("  scaling:\n    1000: %.0fus\n",
+              1e3 * report.results[sizes.size() + 1].value);
   return exit_ok;
 }
 

@@ -11,7 +11,7 @@ namespace millrace {
 
 namespace {
 
-constexpr auto start_patience = 30s;
+constexpr auto cluster_start_patience = 30s;
 
 std::string config_of(const std::string& folder,
                       const std::vector<shaped_node>& nodes,
@@ -71,12 +71,12 @@ void shaped_cluster::make_keys(size_t nodes) const {
 
 result<void> shaped_cluster::meet() {
   auto shell =
-    operator_client::connect("ipc://" + folder_ + "/operators", start_patience,
-                             folder_ + "/keys/ops.key");
+    operator_client::connect("ipc://" + folder_ + "/operators",
+                             cluster_start_patience, folder_ + "/keys/ops.key");
   if (!shell)
     return shell.failure();
   shell_ = std::make_unique<operator_client>(std::move(*shell));
-  for (auto until = steady_now() + start_patience; steady_now() < until;
+  for (auto until = steady_now() + cluster_start_patience; steady_now() < until;
        shell_->idle(20ms)) {
     auto members = shell_->ask<member_list>("./supervisor", get_members{});
     if (members && members->peers.size() == nodes_.size() - 1)
@@ -86,8 +86,8 @@ result<void> shaped_cluster::meet() {
 }
 
 result<client> shaped_cluster::connect() const {
-  return client::connect("ipc://" + folder_ + "/clients", start_patience,
-                         folder_ + "/keys/someone.key");
+  return client::connect("ipc://" + folder_ + "/clients",
+                         cluster_start_patience, folder_ + "/keys/someone.key");
 }
 
 } // namespace millrace

@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "actors/placement/device_capacity.hpp"
+#include "actors/policies/state/device_capacity.hpp"
 
 namespace millrace {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "actors/placement/availability.hpp"
+#include "actors/policies/rollout/availability.hpp"
 
 #include <functional>
 #include <map>

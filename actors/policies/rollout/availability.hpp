@@ -4,7 +4,6 @@
 #include <string>
 
 #include "actors/policies/state/cluster_view.hpp"
-#include "transport/messages/cluster.hpp"
 
 namespace millrace {
 

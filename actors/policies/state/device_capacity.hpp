@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -26,7 +25,7 @@ struct footprint {
 };
 
 /// A device that can get replicas, and how full it is.
-struct place {
+struct device_room {
   const node_state* node;
   const device_info* device;
   size_t load = 0;       ///< replicas
@@ -52,8 +51,8 @@ public:
   device_capacity(const cluster_view& view, std::set<std::string> completed);
 
   size_t size() const { return all_.size(); }
-  place& operator[](size_t i) { return all_[i]; }
-  const place& operator[](size_t i) const { return all_[i]; }
+  device_room& operator[](size_t i) { return all_[i]; }
+  const device_room& operator[](size_t i) const { return all_[i]; }
 
   /// Its device, by number; size() when its node does not say it has that.
   size_t of(const placed_replica& x) const;
@@ -91,19 +90,23 @@ public:
   void wait(const node_state& node, const std::string& model, uint64_t version,
             const layer_range& layers, uint64_t freed);
 
-  /// Takes count times the emptiest of some with room, as `fits` has it, and
-  /// calls f with it. Returns how many are left.
-  uint64_t take_emptiest(std::vector<size_t> among, uint64_t count,
-                         const std::function<bool(const place&)>& fits,
-                         const std::function<void(place&)>& f);
+  /// Whether a node has the bundle of a group, or can fetch it.
+  bool has_bundle(const node_state& node, const replica_group& x) const;
+
+  /// Bytes of the parameters of a group's layers; 0 where the node has no
+  /// bundle of it and can fetch none.
+  uint64_t bytes_of(const node_state& node, const replica_group& x) const;
+
+  /// A replica of the group will be on a device.
+  void book(size_t device, const replica_group& x);
 
 private:
-  const cluster_view& view_;
+  const cluster_view* view_;
   std::set<std::string> completed_;
   /// What a content takes of a node's memory for bundles.
   struct taken {
     uint64_t bytes = 0;
-    std::optional<layer_range> layers; ///< none: nobody knows which
+    std::optional<layer_range> layers; ///< none: it is not known which
   };
   /// A node's memory for bundles, as it is or will be.
   struct memory {
@@ -115,7 +118,7 @@ private:
   };
 
   std::map<std::string, memory> memory_; ///< by node
-  std::vector<place> all_;
+  std::vector<device_room> all_;
 };
 
 } // namespace millrace

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "actors/placement/group_map.hpp"
+#include "actors/policies/rollout/group_map.hpp"
 
 #include <algorithm>
 
-namespace millrace {
+#include "actors/policies/place/filters.hpp"
 
-bool fits(const replica_group& x, const std::string& node,
-          const device_info& device) {
-  return (x.device.empty() || x.device == device.id || x.device == device.kind
-          || x.device == node + "/" + device.id)
-         && std::count(x.avoid.begin(), x.avoid.end(), node) == 0;
-}
+namespace millrace {
 
 void group_map::add(const wanted_groups& x,
                     const std::vector<placed_replica>& there) {
@@ -79,7 +74,7 @@ bool group_map::is_as_wanted(const placed_replica& r, const replica_group& g,
          && is.threads == g.threads && is.trusted == x.trusted
          && is.tenants == x.tenants && is.policy == x.policy
          && (place == capacity_.size()
-             || fits(g, *r.node, *capacity_[place].device));
+             || is_selected(g, *r.node, *capacity_[place].device));
 }
 
 } // namespace millrace

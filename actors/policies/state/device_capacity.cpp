@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "actors/placement/device_capacity.hpp"
+#include "actors/policies/state/device_capacity.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -55,7 +55,7 @@ uint64_t used_only_by(const node_state& node,
 
 device_capacity::device_capacity(const cluster_view& view,
                                  std::set<std::string> completed)
-  : view_(view),
+  : view_(&view),
     completed_(std::move(completed)) {
   for (auto& [name, node] : view.nodes) {
     auto first = all_.size();
@@ -98,10 +98,10 @@ size_t device_capacity::of(const placed_replica& x) const {
 footprint device_capacity::of(const node_state& node, const std::string& model,
                               uint64_t version,
                               const layer_range& layers) const {
-  auto* its = bundle_for(view_, node, model, version);
+  auto* its = bundle_for(*view_, node, model, version);
   if (its == nullptr)
     return {};
-  auto bytes = bytes_of(*its, layers);
+  auto bytes = millrace::bytes_of(*its, layers);
   return {bytes, completed_.contains(model) ? its->bytes : bytes};
 }
 
@@ -119,7 +119,7 @@ footprint device_capacity::of(const node_state& node,
 /// Where other layers of it are there, or will be, all of it comes.
 uint64_t device_capacity::memory::more_for(const model_info& its,
                                            const layer_range& layers) const {
-  auto bytes = bytes_of(its, layers);
+  auto bytes = millrace::bytes_of(its, layers);
   auto i = by_content.find(its.content);
   if (i == by_content.end())
     return bytes;
@@ -137,7 +137,7 @@ uint64_t device_capacity::memory::sum() const {
 /// What is on its own disk is read into memory if there is room for it.
 uint64_t device_capacity::add(const node_state& node, const std::string& model,
                               uint64_t version, const layer_range& layers) {
-  auto* its = bundle_for(view_, node, model, version);
+  auto* its = bundle_for(*view_, node, model, version);
   if (its == nullptr || its->content.empty() || node.cache_memory == 0)
     return 0;
   auto& all = memory_[node.node.name];
@@ -162,7 +162,7 @@ void device_capacity::wait(const node_state& node, const std::string& model,
 bool device_capacity::can_get(const node_state& node, const std::string& model,
                               uint64_t version, const layer_range& layers,
                               uint64_t freed) const {
-  auto* its = bundle_for(view_, node, model, version);
+  auto* its = bundle_for(*view_, node, model, version);
   if (its == nullptr || node.cache_memory == 0 || is_on_disk(node, *its))
     return true;
   auto& there = memory_.at(node.node.name);
@@ -180,27 +180,22 @@ device_capacity::freed_by(const node_state& node,
   return used_only_by(node, some) - used_only_by(node, {});
 }
 
-uint64_t
-device_capacity::take_emptiest(std::vector<size_t> among, uint64_t count,
-                               const std::function<bool(const place&)>& fits,
-                               const std::function<void(place&)>& f) {
-  auto fuller = [this](size_t a, size_t b) {
-    return std::pair{all_[a].load, a} > std::pair{all_[b].load, b};
-  };
-  std::make_heap(among.begin(), among.end(), fuller);
-  while (count > 0 && !among.empty()) {
-    std::pop_heap(among.begin(), among.end(), fuller);
-    auto& p = all_[among.back()];
-    if (!fits(p)) {
-      among.pop_back();
-      continue;
-    }
-    f(p);
-    ++p.load;
-    std::push_heap(among.begin(), among.end(), fuller);
-    --count;
-  }
-  return count;
+bool device_capacity::has_bundle(const node_state& node,
+                                 const replica_group& x) const {
+  return bundle_for(*view_, node, x.model, x.version) != nullptr;
+}
+
+uint64_t device_capacity::bytes_of(const node_state& node,
+                                   const replica_group& x) const {
+  auto* its = bundle_for(*view_, node, x.model, x.version);
+  return its == nullptr ? 0 : millrace::bytes_of(*its, x.layers);
+}
+
+void device_capacity::book(size_t device, const replica_group& x) {
+  auto& p = all_[device];
+  p.take(of(*p.node, x.model, x.version, x.layers));
+  ++p.load;
+  add(*p.node, x.model, x.version, x.layers);
 }
 
 } // namespace millrace

@@ -5,14 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "actors/placement/layout.hpp"
-#include "actors/placement/reconcile.hpp"
+#include "actors/policies/rollout/layout.hpp"
+#include "actors/policies/rollout/reconcile.hpp"
 
 namespace millrace {
-
-/// Whether a device is one that a group may use.
-bool fits(const replica_group& x, const std::string& node,
-          const device_info& device);
 
 /// The groups that are wanted, with the replicas that there are of each.
 class group_map {

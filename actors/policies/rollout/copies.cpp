@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <map>
 
-#include "actors/placement/reconcile.hpp"
+#include "actors/policies/rollout/reconcile.hpp"
 
 namespace millrace {
 

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "actors/policies/state/device_capacity.hpp"
+#include "transport/messages/snapshot.hpp"
+
+namespace millrace {
+
+/// Replicas of one group that need devices.
+struct placement_request {
+  const replica_group* group;
+  uint64_t there = 0;   ///< replicas of it that run or start
+  uint64_t missing = 0; ///< replicas to place
+};
+
+/// Devices for replicas. Requests and devices by number.
+struct placement_map {
+  struct choice {
+    size_t request;
+    size_t device;
+  };
+  struct refusal {
+    size_t request;
+    uint64_t count;     ///< replicas without a device
+    std::string filter; ///< name of the filter that no device passed
+    std::string why;
+  };
+  std::vector<choice> chosen;
+  std::vector<refusal> refused;
+};
+
+/// Maps replica groups to devices. Stateless. Same arguments, same map.
+class placement_policy {
+public:
+  virtual ~placement_policy() = default;
+
+  /// `room` is the capacity that is free, a copy to book in. Its nodes are
+  /// those of the placement, which knows of orders that the snapshot has not
+  /// seen yet. The snapshot may have no number before the first one.
+  virtual placement_map place(const cluster_snapshot& snapshot,
+                              std::span<const placement_request> wanted,
+                              device_capacity room) const = 0;
+};
+
+} // namespace millrace

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/policies/rollout/planner.hpp"
+
+#include <algorithm>
+
+#include "actors/policies/rollout/availability.hpp"
+#include "actors/policies/scale/configured_groups.hpp"
+
+namespace millrace {
+
+namespace {
+
+std::set<std::string> completed_among(const std::vector<wanted_groups>& xs) {
+  std::set<std::string> out;
+  for (auto& x : xs)
+    for (auto& g : x.groups)
+      if (!g.extends.empty())
+        out.insert(g.model);
+  return out;
+}
+
+} // namespace
+
+rollout_planner::rollout_planner(const cluster_view& view,
+                                 const std::vector<wanted_groups>& wanted,
+                                 const placement_policy& policy,
+                                 const cluster_snapshot& snapshot)
+  : view_(view),
+    policy_(policy),
+    snapshot_(snapshot),
+    wanted_(wanted),
+    capacity_(view, completed_among(wanted)),
+    numbers_(view.numbers) {
+  for (auto& [name, node] : view.nodes)
+    for (auto& r : node.replicas) {
+      numbers_.add(r.what.replica);
+      numbers_.add(r.what.extends_replica); // its name stays taken
+      if (is_there(r) && !node.draining)
+        there_[r.what.model].push_back({&name, &r});
+    }
+}
+
+placement_plan rollout_planner::run() {
+  std::set<std::string> models;
+  for (auto& x : wanted_) {
+    models.insert(x.model->settings.model);
+    survey(x);
+  }
+  for (auto& x : groups_.layouts)
+    plan_copies(x);
+  for (auto& x : wanted_)
+    replace_by_turns(x);
+  put_missing();
+  for (auto& x : wanted_)
+    end_for_room(x);
+  for (auto& x : groups_.layouts)
+    if (x.whole != nullptr)
+      plan_completion(x);
+  for (auto& [model, all] : groups_.by_model)
+    tidy_up(model, all);
+  for (auto& [model, replicas] : there_)
+    if (!models.contains(model))
+      for (auto& r : replicas)
+        evict(r);
+  return std::move(plan_);
+}
+
+void rollout_planner::note_stuck(const std::string& model) {
+  auto is_its = [&](auto& x) { return x.model == model; };
+  if (there_[model].empty()
+      && std::none_of(plan_.deploy.begin(), plan_.deploy.end(), is_its))
+    plan_.stuck.insert(model);
+}
+
+void rollout_planner::survey(const wanted_groups& x) {
+  auto& model = *x.model;
+  auto& name = model.settings.model;
+  auto counts = std::any_of(x.groups.begin(), x.groups.end(),
+                            [](auto& g) { return g.count > 0; });
+  if (counts || model.elastic
+      || (x.groups.empty() && model.settings.replicas > 0))
+    plan_.serve.push_back(announcement_of(model));
+  if (!x.refused.empty())
+    plan_.notes[name] = x.refused;
+  if (x.groups.empty() || !x.refused.empty())
+    return;
+  if (model.version == 0 && (counts || model.elastic)) {
+    note_stuck(name);
+    plan_.notes[name] =
+      why_nowhere(view_, model.settings)
+      + (there_[name].empty() ? ""
+                              : "; what serves of it stays, but is not"
+                                " replaced when it is lost");
+    return;
+  }
+  groups_.add(x, there_[name]);
+  for (auto i : groups_.by_model[name])
+    for (auto& all = groups_.layouts[i]; all.wholes.size() > all.most_wholes();)
+      evict(take_surplus(all.wholes));
+}
+
+void rollout_planner::plan_copies(layout& all) {
+  auto whole = count_ready(all.wholes);
+  all.all_ready = true;
+  for (size_t i = 0; i < all.parts.size(); ++i) {
+    auto& there = all.there[i];
+    auto count = all.parts[i]->count;
+    while (there.size() > count && may_go(surplus_of(there), there, count))
+      evict(take_surplus(there));
+    count -= std::min(count, whole);
+    if (there.size() < count)
+      missing_.push_back({{all.model, all.parts[i]},
+                          {all.parts[i], there.size(), count - there.size()}});
+    all.all_ready &= count_ready(there) >= count;
+  }
+}
+
+void rollout_planner::tidy_up(const std::string& model,
+                              const std::vector<size_t>& layouts) {
+  auto all_ready = std::all_of(layouts.begin(), layouts.end(), [&](auto i) {
+    return groups_.layouts[i].all_ready;
+  });
+  if (!all_ready)
+    return;
+  for (auto& r : std::exchange(groups_.wrong[model], {}))
+    evict(r);
+  for (auto i : layouts)
+    for (size_t k = 0; k < groups_.layouts[i].there.size(); ++k)
+      spread({groups_.layouts[i].model, groups_.layouts[i].parts[k]},
+             groups_.layouts[i].there[k]);
+}
+
+void rollout_planner::spread(const replica_spec& what,
+                             const std::vector<placed_replica>& xs) {
+  auto crowded =
+    xs.size() > 1 && std::all_of(xs.begin(), xs.end(), [&](auto& r) {
+      return *r.node == *xs.front().node;
+    });
+  if (!crowded)
+    return;
+  auto elsewhere = *what.group;
+  elsewhere.avoid.push_back(*xs.front().node);
+  place(std::array{replica_spec{what.model, &elsewhere}},
+        {{&elsewhere, xs.size(), 1}});
+}
+
+bool rollout_planner::may_go(const placed_replica& r,
+                             const std::vector<placed_replica>& all,
+                             uint64_t count) {
+  return !is_ready(r) || count_ready(all) > count;
+}
+
+placed_replica& rollout_planner::surplus_of(std::vector<placed_replica>& xs) {
+  std::map<std::string, size_t> on;
+  for (auto& r : xs)
+    ++on[*r.node];
+  auto rank = [&](const placed_replica& r) {
+    return std::pair{on[*r.node], number_of(r.status->what.replica)};
+  };
+  return *std::max_element(xs.begin(), xs.end(),
+                           [&](auto& a, auto& b) { return rank(a) < rank(b); });
+}
+
+placed_replica rollout_planner::take_surplus(std::vector<placed_replica>& xs) {
+  auto& last = surplus_of(xs);
+  auto out = std::exchange(last, xs.back());
+  xs.pop_back();
+  return out;
+}
+
+void rollout_planner::evict(const placed_replica& r) {
+  plan_.evict.push_back({*r.node, r.status->what.replica});
+}
+
+void rollout_planner::deploy(const replica_spec& what, const device_room& to,
+                             const std::string& extends_replica) {
+  auto& x = what.settings();
+  auto& g = *what.group;
+  auto* its = bundle_for(view_, *to.node, g.model, g.version);
+  plan_.deploy.push_back({numbers_.fresh(g.model, g.version),
+                          g.model,
+                          g.version,
+                          g.layers,
+                          to.node->node.name,
+                          to.device->id,
+                          g.share,
+                          g.threads,
+                          x.trusted,
+                          x.tenants,
+                          x.policy,
+                          extends_replica,
+                          its == nullptr ? "" : its->content,
+                          its == nullptr ? 0 : bytes_of(*its, g.layers),
+                          extends_replica.empty() && !serves(what),
+                          {g.id, what.model->scope, g.cut, g.stage, g.extends,
+                           g.device, g.count, g.least, g.priority}});
+}
+
+bool rollout_planner::serves(const replica_spec& what) const {
+  auto has = [&](const assignment& x) {
+    return x.model == what.group->model && x.layers.first <= what.layers().first
+           && x.layers.last >= what.layers().last;
+  };
+  for (auto& [name, node] : view_.nodes)
+    for (auto& r : node.replicas)
+      if (has(r.what)
+          && (r.state == replica_condition::ready
+              || (r.state == replica_condition::starting
+                  && r.what.skip_warm_up)))
+        return true;
+  return std::any_of(plan_.deploy.begin(), plan_.deploy.end(),
+                     [&](auto& x) { return x.skip_warm_up && has(x); });
+}
+
+placement_plan reconcile(const cluster_view& view,
+                         const std::vector<wanted_groups>& wanted,
+                         const placement_policy& policy,
+                         const cluster_snapshot& snapshot) {
+  return rollout_planner{view, wanted, policy, snapshot}.run();
+}
+
+} // namespace millrace

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/policies/state/costs.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "actors/policies/scale/configured_groups.hpp"
+
+namespace millrace {
+
+namespace {
+
+constexpr auto live = "live";
+
+/// The profile of a model's layers, else one of any.
+const profile* profile_of(const cost_book* book, const cost_query& x) {
+  const profile* any = nullptr;
+  if (book == nullptr)
+    return any;
+  auto i = book->profiles.find(x.model->model);
+  if (i == book->profiles.end())
+    return any;
+  for (auto& p : i->second->all) {
+    if (p.layers == x.model->layers_key)
+      return &p;
+    else if (p.layers.empty())
+      any = &p;
+  }
+  return any;
+}
+
+const live_cost* average_of(const cost_book* book, const cost_query& x) {
+  if (book == nullptr)
+    return nullptr;
+  if (auto i = book->averages.find(x.model->model); i != book->averages.end())
+    for (auto& y : i->second->all)
+      if (y.version == x.model->version && y.layers == x.layers
+          && y.device == x.device)
+        return &y;
+  return nullptr;
+}
+
+std::string origin_of(const profile& p, const std::string& device) {
+  auto i = p.sources.find(device);
+  return "profile of " + (i == p.sources.end() ? device : i->second);
+}
+
+/// A metric of the layers that are asked for. Points that were measured with
+/// this share and number of threads come before those of all of a device.
+curve curve_for(const profile& p, const cost_query& x,
+                const std::string& metric) {
+  auto whole = x.layers == layer_range{} || x.layers == whole_of(*x.model);
+  if (whole) {
+    std::map<std::string, double> at;
+    if (x.share > 0)
+      at["share"] = x.share;
+    if (x.threads > 1)
+      at["threads"] = static_cast<double>(x.threads);
+    if (auto out = curve_of(p, metric, x.device, at); !out.empty())
+      return out;
+    return curve_of(p, metric, x.device);
+  }
+  return curve_of_layers(p, metric, x.device, x.layers.first, x.layers.last,
+                         whole_of(*x.model).last);
+}
+
+} // namespace
+
+std::optional<cost_value> execution_seconds(const cost_book* book,
+                                            const cost_query& x, double batch) {
+  auto* average = average_of(book, x);
+  auto has_run =
+    average != nullptr && average->executions > 0 && average->batch > 0;
+  auto* p = profile_of(book, x);
+  auto times = p == nullptr ? curve{} : curve_for(*p, x, "execute_seconds");
+  if (times.empty())
+    return has_run ? std::optional{cost_value{
+             average->execute * std::max(1.0, batch / average->batch), live}}
+                   : std::nullopt;
+  cost_value out{times.at(batch), origin_of(*p, x.device)};
+  if (auto expected = has_run ? times.at(average->batch) : 0; expected > 0) {
+    out.value *= average->execute / expected;
+    out.origin += ", corrected";
+  }
+  return out;
+}
+
+std::optional<cost_value> slowest_execution(const cost_book* book,
+                                            const model_state& x) {
+  if (book == nullptr || x.version == 0)
+    return std::nullopt;
+  std::set<std::string> kinds;
+  if (auto i = book->profiles.find(x.bundle.model); i != book->profiles.end())
+    for (auto& p : i->second->all)
+      kinds.merge(devices_in(p));
+  if (auto i = book->averages.find(x.bundle.model); i != book->averages.end())
+    for (auto& y : i->second->all)
+      kinds.insert(y.device);
+  if (kinds.contains(x.settings.device))
+    kinds = {x.settings.device};
+  std::optional<cost_value> out;
+  for (auto& kind : kinds) {
+    auto found = execution_seconds(
+      book,
+      {&x.bundle, whole_of(x.bundle), kind, x.settings.share,
+       x.settings.threads},
+      1);
+    if (found && (!out || found->value > out->value))
+      out = found;
+  }
+  return out;
+}
+
+std::optional<cost_value> memory_bytes(const cost_book* book,
+                                       const cost_query& x, double batch) {
+  auto* p = profile_of(book, x);
+  if (p == nullptr)
+    return std::nullopt;
+  auto parameters = curve_for(*p, x, "memory_bytes");
+  auto activations = curve_for(*p, x, "activation_bytes");
+  if (parameters.empty())
+    return std::nullopt;
+  return cost_value{parameters.at(batch)
+                      + (activations.empty() ? 0 : activations.at(batch)),
+                    origin_of(*p, x.device)};
+}
+
+std::optional<start_cost> start_seconds(const cost_book* book,
+                                        const cost_query& x,
+                                        const std::string& source) {
+  if (auto* average = average_of(book, x); average != nullptr)
+    if (auto i = average->starts.find(source);
+        i != average->starts.end() && i->second.count > 0) {
+      auto& y = i->second;
+      return start_cost{y.fetch, y.load, y.warm_up, live};
+    }
+  auto* p = profile_of(book, x);
+  auto load = p == nullptr ? curve{} : curve_for(*p, x, "load_seconds");
+  if (load.empty())
+    return std::nullopt;
+  auto warm_up = curve_for(*p, x, "warm_up_seconds");
+  return start_cost{0, load.at(1), warm_up.empty() ? 0 : warm_up.at(1),
+                    origin_of(*p, x.device)};
+}
+
+} // namespace millrace
