@@ -373,12 +373,13 @@ bool placement_state::is_on_its_way(const std::string& model) const {
 
 void placement_state::carry_out(const placement_plan& plan) {
   notes_ = plan.notes;
-  std::set<std::string> kept_back; // by a quarantine
+  std::set<std::string> quarantined;
   for (auto& x : plan.deploy) {
     auto t = troubles_.find(troubles_of(x));
     if (t != troubles_.end() && t->second.rules.again() > now()) {
       notes_[x.model] = t->second.note();
-      kept_back.insert(x.model);
+      if (t->second.rules.is_in_force())
+        quarantined.insert(x.model);
       continue;
     }
     if (auto node = view_.nodes.find(x.node); node != view_.nodes.end())
@@ -390,7 +391,7 @@ void placement_state::carry_out(const placement_plan& plan) {
     if (auto why = notes_.find(x.model); why != notes_.end())
       x.note = why->second;
     x.stuck = plan.stuck.contains(x.model)
-              || (kept_back.contains(x.model) && !is_on_its_way(x.model));
+              || (quarantined.contains(x.model) && !is_on_its_way(x.model));
   }
   tell_gateways(serve);
   for (auto& x : plan.evict) {

@@ -131,7 +131,7 @@ TEST_CASE("decide: recorded decisions are the same when they are made again,"
     CHECK(again() == x.proposed.groups);
     settings.options["target"] = "0.5";
     if (x.what.to == 4)
-      CHECK(again().at(0).count == 8);
+      CHECK(again().at(0).count == 6); // the most
   }
 }
 

@@ -50,6 +50,18 @@ TEST_CASE("FP-01, FP-03: requests for a model without a replica wait in its"
   CHECK(replicas_on(c, "w1") + replicas_on(c, "w2") == 1);
 }
 
+TEST_CASE("FP-01: requests for a model with a fixed number of replicas wait"
+          " for the first of them") {
+  virtual_cluster c{1, one_by_one(0), emulation{500ms, 9ms, 1ms}};
+  have(c, one_by_one(1));
+  c.advance(100ms); // it loads
+  c.request(1);
+  c.advance(300ms);
+  CHECK(c.answers().empty());
+  c.advance(300ms);
+  CHECK(c.answers() == counts{{ec::ok, 1}});
+}
+
 TEST_CASE("FP-04: the last replica ends when no request has come for long"
           " enough, and the next request starts another") {
   virtual_cluster c{1, elastic(), ten_ms};

@@ -15,7 +15,7 @@ wanted_model announcement_of(const model_state& x) {
   out.application = x.bundle.application;
   out.tenants = x.settings.tenants;
   out.slo = x.settings.slo;
-  out.waits = x.elastic;
+  out.waits = x.version != 0 && x.settings.replicas > 0;
   if (out.waits) {
     out.info = x.bundle;
     out.policy = x.settings.policy;

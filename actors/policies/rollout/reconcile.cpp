@@ -80,8 +80,10 @@ void rollout_planner::survey(const wanted_groups& x) {
   if (counts || model.elastic
       || (x.groups.empty() && model.settings.replicas > 0))
     plan_.serve.push_back(announcement_of(model));
-  if (!x.refused.empty())
+  if (!x.refused.empty()) {
+    note_stuck(name);
     plan_.notes[name] = x.refused;
+  }
   if (x.groups.empty() || !x.refused.empty())
     return;
   if (model.version == 0 && (counts || model.elastic)) {
