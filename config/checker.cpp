@@ -4,6 +4,7 @@
 #include <set>
 
 #include "actors/policies/registry.hpp"
+#include "actors/policies/scale/given.hpp"
 #include "runtime/name.hpp"
 #include "runtime/text.hpp"
 #include "transport/messages/wanted_cuts.hpp"
@@ -94,6 +95,37 @@ void config_checker::check_placement(const placement_settings& x) {
   auto text = made.failure().text;
   auto colon = text.find(": ");
   refuse("placement." + text.substr(0, colon), text.substr(colon + 2));
+}
+
+void config_checker::check_devices_of(
+  const std::vector<model_settings>& models,
+  const std::map<std::string, scope_settings>& scopes,
+  const std::map<std::string, node_config>& nodes) {
+  std::set<std::string> known;
+  for (auto& [name, node] : nodes)
+    for (auto& d : node.devices)
+      known.insert({d.id, d.kind, name + "/" + d.id});
+  auto check = [&](const std::string& key, const std::string& device) {
+    if (!device.empty() && !known.contains(device))
+      refuse(key, "no node has a device " + shown(device) + " (expected one of "
+                    + joined(known, ", ", std::identity{}) + ")");
+  };
+  auto check_groups = [&](const std::string& key, const std::string& policy,
+                          const option_texts& options) {
+    auto groups = options.find("groups");
+    if (policy != "given" || groups == options.end())
+      return;
+    if (auto items = parse_given(groups->second))
+      for (auto& item : *items)
+        check(key + ".options.groups", item.device);
+  };
+  for (size_t i = 0; i < models.size(); ++i) {
+    check(at("models", i) + ".device", models[i].device);
+    check_groups(at("models", i) + ".scaling", models[i].scaling.policy,
+                 models[i].scaling.options);
+  }
+  for (auto& [name, x] : scopes)
+    check_groups("scopes." + name, x.policy, x.options);
 }
 
 void config_checker::check_emulation(const std::string& key,

@@ -50,6 +50,10 @@ protected:
                     const std::map<std::string, scope_settings>& scopes,
                     const demand_settings& demand);
   void check_placement(const placement_settings& x);
+  /// Refuses models, and groups of policy given, on devices that no node has.
+  void check_devices_of(const std::vector<model_settings>& models,
+                        const std::map<std::string, scope_settings>& scopes,
+                        const std::map<std::string, node_config>& nodes);
   void check_emulation(const std::string& key, const emulation& x);
 
 private:

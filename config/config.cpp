@@ -36,6 +36,7 @@ public:
       check_object_store(name, store);
     check_models(x_.models, x_.scopes, x_.demand);
     check_placement(x_.placement);
+    check_devices_of(x_.models, x_.scopes, x_.nodes);
     check_link(x_.link);
     return outcome();
   }

@@ -295,10 +295,7 @@ private:
   void check_models() {
     config_checker::check_models(spec_.models, x_.cluster.scopes,
                                  x_.cluster.demand);
-    std::set<std::string> devices;
-    for (auto& [name, node] : x_.cluster.nodes)
-      for (auto& d : node.devices)
-        devices.insert({d.id, d.kind});
+    check_devices_of(spec_.models, x_.cluster.scopes, x_.cluster.nodes);
     for (size_t i = 0; i < spec_.models.size(); ++i) {
       auto& x = spec_.models[i];
       known_bundle(at("models", i) + ".model", x.model);
@@ -307,9 +304,6 @@ private:
         if (auto fine = check_cuts(wanted_cuts(x), bundle->second.layers);
             !fine)
           refuse(at("models", i), fine.failure().text);
-      if (!x.device.empty() && !devices.contains(x.device))
-        refuse(at("models", i) + ".device",
-               "no host has a device " + shown(x.device));
     }
     for (auto role : {node_role::controller, node_role::worker})
       if (!spec_.models.empty() && !has_role(role))

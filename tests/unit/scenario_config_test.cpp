@@ -151,7 +151,7 @@ TEST_CASE("scenario: what would be passed over in silence is refused") {
        "kind: v100, emulate: {interference: {pairs: {a+b: -0.5}}},",
        "interference.pairs.a+b: expected between 0 and 100, found -0.5");
   says("[{model: a}]\nworkload", "[{model: a, device: z}]\nworkload",
-       "models[0].device: no host has a device 'z'");
+       "models[0].device: no node has a device 'z'");
   says("[gateway, controller]", "[gateway]",
        "models: no host is a controller, so nothing is ever loaded");
   says("a: {execute", "a: {on: [nowhere], execute",

@@ -46,6 +46,18 @@ result<option_texts> options_of(const std::vector<std::string>& pairs) {
   return out;
 }
 
+/// The snapshot as it would be if another policy decided for a scope.
+cluster_snapshot under_policy(cluster_snapshot x, const std::string& scope,
+                              const std::string& policy) {
+  for (auto& [name, model] : x.models)
+    if (model->scope == scope) {
+      auto other = *model;
+      other.elastic = !is_fixed_policy(policy) && other.settings.replicas > 0;
+      model = std::make_shared<const model_state>(std::move(other));
+    }
+  return x;
+}
+
 /// Asks a policy again. Errors: bad_request for a scope that the snapshot does
 /// not have, and as make_scaling_policy.
 result<replayed_decision> replay(const decision_record& x,
@@ -74,8 +86,11 @@ result<replayed_decision> replay(const decision_record& x,
     return policy.failure();
   auto memory = how.policy.empty() ? x.memory : policy_memory{};
   random_stream random{x.seed};
-  auto is =
-    (*policy)->propose(snapshot, memory, random, timestamp{nanoseconds{x.now}});
+  auto now = timestamp{nanoseconds{x.now}};
+  auto is = how.policy.empty()
+              ? (*policy)->propose(snapshot, memory, random, now)
+              : (*policy)->propose(under_policy(snapshot, scope, how.policy),
+                                   memory, random, now);
   auto why = is.reasons.find(x.what.model);
   return replayed_decision{
     x.what, settings.policy.empty() ? "fixed" : settings.policy,

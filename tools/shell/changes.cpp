@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <functional>
 #include <iostream>
 #include <set>
+#include <sstream>
 
 #include "runtime/text.hpp"
 #include "shell/ask.hpp"
@@ -198,6 +200,29 @@ result<void> read_pairs(std::span<const std::string> pairs,
   return {};
 }
 
+/// Why groups cannot be where they are to be: no node has such a device now.
+/// Empty: nothing is wrong.
+std::string missing_device(shell& in, std::vector<std::string> words) {
+  auto all = ask_all(in.cluster);
+  if (!all)
+    return {}; // the registry answers, or not
+  std::set<std::string> known;
+  for (auto& n : all->nodes)
+    for (auto& d : n.devices)
+      known.insert({d.id, d.kind, n.node.name + "/" + d.id});
+  std::istringstream text{joined(words, " ", std::identity{})};
+  for (std::string word; text >> word;) {
+    if (word != "on" || !(text >> word))
+      continue;
+    if (word.ends_with(';'))
+      word.pop_back();
+    if (!known.contains(word))
+      return "no node has a device " + shown(word) + " (expected one of "
+             + joined(known, ", ", std::identity{}) + ")";
+  }
+  return {};
+}
+
 } // namespace
 
 int change_scope(shell& in, const arguments& args) {
@@ -233,11 +258,11 @@ int change_scope(shell& in, const arguments& args) {
 int pin_groups(shell& in, const arguments& args) {
   pin_model x{args[0], {}, {}};
   auto end = args.end();
-  if (args.size() > 3 && *(end - 2) == "--for") {
+  if (args.size() > 3 && *(end - 2) == "for") {
     auto time = parse_duration(args.back());
     if (!time || *time <= 0us)
       return complain(in,
-                      "expected a time such as 10min after --for, found "
+                      "expected a time such as 10min after for, found "
                         + shown(args.back()),
                       exit_wrong_call);
     x.time = *time;
@@ -248,6 +273,8 @@ int pin_groups(shell& in, const arguments& args) {
   auto found = find_model(in.cluster, args[0]);
   if (!found)
     return complain(in, found.failure().text);
+  if (auto why = missing_device(in, {args.begin() + 1, end}); !why.empty())
+    return complain(in, why);
   return report_done(in, in.cluster.ask<ack>(found->node + "/registry", x),
                      args[0] + " has these groups"
                        + (x.time > 0us ? " for " + format_duration(x.time)

@@ -258,7 +258,7 @@ const std::vector<shell_command>& shell_commands() {
      " as many replicas as 'load' was given.",
      false},
     {"pin",
-     "MODEL GROUPS [--for TIME]",
+     "MODEL GROUPS [for TIME]",
      2,
      24,
      {model},

@@ -100,11 +100,10 @@ std::optional<cost_value> slowest_execution(const cost_book* book,
     kinds = {x.settings.device};
   std::optional<cost_value> out;
   for (auto& kind : kinds) {
-    auto found = execution_seconds(
-      book,
-      {&x.bundle, whole_of(x.bundle), kind, x.settings.share,
-       x.settings.threads},
-      1);
+    auto found = execution_seconds(book,
+                                   {&x.bundle, whole_of(x.bundle), kind,
+                                    x.settings.share, x.settings.threads},
+                                   1);
     if (found && (!out || found->value > out->value))
       out = found;
   }
