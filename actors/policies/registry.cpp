@@ -199,7 +199,7 @@ private:
     auto short_hand = !x.policy.empty() || !x.options.empty();
     auto i = scopes_.find(scope);
     if (short_hand && scope != own)
-      return refuse(key + ".policy",
+      return refuse(key + (x.policy.empty() ? ".options" : ".policy"),
                     "stands beside scope " + scope
                       + ", which decides for the model (expected it under"
                         " scopes."

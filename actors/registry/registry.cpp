@@ -333,16 +333,14 @@ void registry_state::end_pins() {
       continue;
     row->pin = {};
     changes_.push_back({model, std::move(row), {}});
-    if (changes_.size() == 1)
-      write_next();
   }
   await_end_of_pins();
 }
 
 void registry_state::on_tick() {
+  auto idle = changes_.empty();
   if (pins_end_.rings(self_->clock().now()))
     end_pins();
-  auto idle = changes_.empty();
   std::move(unwritten_.begin(), unwritten_.end(), std::back_inserter(changes_));
   unwritten_.clear();
   if (idle)

@@ -80,6 +80,7 @@ private:
   std::map<std::string, scope_settings>
   scopes(const set_scope* change = nullptr) const;
   microseconds wall_time() const;
+  /// Notes changes that are to be written.
   void end_pins();
   void await_end_of_pins();
 

@@ -87,6 +87,20 @@ TEST_CASE("pin: it ends when its time is over") {
   CHECK(replicas_on(c, 4) == 1);
 }
 
+TEST_CASE("pin: one whose time was over while the controller was down ends when"
+          " that is back") {
+  virtual_cluster c{4, follows_load(), ten_ms};
+  pin(c, "m", "whole x2", 3s);
+  c.advance(1s);
+  CHECK(replicas_on(c, 4) == 2);
+  c.kill("front");
+  c.advance(10s);
+  c.node("front").start();
+  c.advance(30s);
+  CHECK(replicas_on(c, 4) == 1);
+  REQUIRE(!c.ask_actor<ack, registry_actor>("./registry", unpin_model{"m"}));
+}
+
 TEST_CASE("pin: groups that cannot be read, an unknown model and one that is"
           " not pinned are refused") {
   virtual_cluster c{1, follows_load(), ten_ms};
@@ -95,7 +109,9 @@ TEST_CASE("pin: groups that cannot be read, an unknown model and one that is"
     REQUIRE(!done);
     return done.failure();
   };
-  CHECK(refused(pin_model{"m", "two", 0us}).code == ec::bad_request);
+  for (auto* groups : {"", "two", "whole x0", "cuts 8/4 x1", "cuts 4/4",
+                       "whole x99999", "129 parts x1", "whole; whole x2"})
+    CHECK(refused(pin_model{"m", groups, 0us}).code == ec::bad_request);
   CHECK(refused(pin_model{"x", "whole x2", 0us}).code == ec::unknown_model);
   CHECK(refused(unpin_model{"m"}).code == ec::unknown_model);
 }

@@ -29,7 +29,7 @@ struct replayed_decision {
   std::string policy; ///< that makes it now
   uint64_t to = 0;    ///< replicas
   std::string reason;
-  bool same = false; ///< all groups of the scope are
+  bool same = false; ///< all groups are; of another policy, the number is
   MILLRACE_FIELDS(replayed_decision, was, policy, to, reason, same)
 };
 
@@ -92,11 +92,13 @@ result<replayed_decision> replay(const decision_record& x,
               : (*policy)->propose(under_policy(snapshot, scope, how.policy),
                                    memory, random, now);
   auto why = is.reasons.find(x.what.model);
+  auto to = copies_in(is, x.what.model).value_or(0);
+  auto same = how.policy.empty() ? is.groups == x.proposed.groups
+                                     && is.refused == x.proposed.refused
+                                 : to == x.what.to;
   return replayed_decision{
-    x.what, settings.policy.empty() ? "fixed" : settings.policy,
-    copies_in(is, x.what.model).value_or(0),
-    why == is.reasons.end() ? "" : why->second,
-    is.groups == x.proposed.groups && is.refused == x.proposed.refused};
+    x.what, settings.policy.empty() ? "fixed" : settings.policy, to,
+    why == is.reasons.end() ? "" : why->second, same};
 }
 
 int run_decide(const decide_options& x, const common_options& common) {
@@ -154,8 +156,9 @@ void add_decide_verb(CLI::App& app, common_options& common, verb_action& run) {
   verb->add_option(
     "--set", x->set,
     "KEY=VALUE replaces an option of the policy; again for more");
-  verb->footer("Exit status 1 when the policy that decided decides otherwise"
-               " now. With --policy or --set that is no failure.");
+  verb->footer("Exit status 1 when the file cannot be read, or the policy that"
+               " decided decides otherwise now. With --policy or --set that is"
+               " no failure.");
 }
 
 } // namespace millrace

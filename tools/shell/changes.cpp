@@ -228,6 +228,10 @@ std::string missing_device(shell& in, std::vector<std::string> words) {
 int change_scope(shell& in, const arguments& args) {
   constexpr std::string_view own = "model/";
   std::span pairs{args.begin() + 2, args.end()};
+  for (auto& pair : pairs)
+    if (pair.starts_with("groups="))
+      if (auto why = missing_device(in, {pair}); !why.empty())
+        return complain(in, why);
   if (args[0].starts_with(own)) {
     auto found = find_model(in.cluster, args[0].substr(own.size()));
     if (!found)

@@ -252,8 +252,9 @@ const std::vector<shell_command>& shell_commands() {
      change_scope,
      "SCOPE: model/NAME; or application/NAME, pool/NAME or cluster, which"
      " decide for the models that name them. KEY, as often as need be: an"
-     " option of the policy, or for a model min and max; others have their"
-     " defaults. It is kept, and replaces what the config has; of a scope of"
+     " option of the policy, which has its default if not given; or min or max"
+     " of a model, which stay if not given. It is kept, and replaces what the "
+     "config has; of a scope of"
      " several models POLICY 'configured' goes back to that. Policy fixed has"
      " as many replicas as 'load' was given.",
      false},

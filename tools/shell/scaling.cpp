@@ -47,7 +47,7 @@ int show_scaling(shell& in, const arguments& args) {
   table rows{{"MODEL", "POLICY", "MIN", "MAX", "WANTED", "READY", "REQ/S",
               "WAITING", "CHANGED", "REASON"}};
   for (auto& x : list->models) {
-    auto follows = !is_fixed_policy(x.policy);
+    auto follows = !is_fixed_policy(x.policy) && x.policy != pinning_policy;
     rows.push_back(
       {x.model, x.policy, follows ? std::to_string(x.min) : "-",
        follows ? std::to_string(x.max) : "-", std::to_string(x.wanted),
@@ -58,7 +58,10 @@ int show_scaling(shell& in, const arguments& args) {
   }
   print_table(rows);
   for (auto& x : list->models)
-    if (x.scope != "model/" + x.model)
+    if (x.scope == pin_scope(x.model))
+      std::cout << x.model << " is pinned, until 'unpin " << x.model << "'"
+                << " or the end of its time\n";
+    else if (x.scope != "model/" + x.model)
       std::cout << x.model << " belongs to scope " << x.scope << "\n";
   std::cout << std::flush;
   return exit_ok;

@@ -106,6 +106,9 @@ void node::start() {
   };
   environment.probe = [] { return host_reading{}; };
   environment.aside = [](const std::function<void()>& job) { job(); };
+  environment.wall_clock = [this] {
+    return to_us(plan_.world->now().time_since_epoch());
+  };
   environment.ended = [this] {
     // Not from within one of its own actors.
     plan_.world->at(plan_.world->now(), [this] {

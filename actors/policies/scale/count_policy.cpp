@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "actors/policies/scale/configured_groups.hpp"
+#include "runtime/units.hpp"
 
 namespace millrace {
 
@@ -52,6 +53,17 @@ bool count_policy::is_idle(const model_load& load,
              || in.counted - load.last_arrival >= pace_.idle);
 }
 
+/// What has to be so before a change is made that has been wanted for so many
+/// seconds.
+std::string count_policy::what_holds(double wanted_for, microseconds delay,
+                                     bool covered) const {
+  if (!covered)
+    return "every gateway has reported for " + format_duration(pace_.window);
+  if (wanted_for < to_seconds(delay))
+    return "wanted for " + format_duration(delay);
+  return "the cooldown is over";
+}
+
 uint64_t count_policy::decide(const model_state& model, const model_load& load,
                               const cluster_snapshot& in, policy_memory& memory,
                               timestamp now, std::string& reason) const {
@@ -68,11 +80,15 @@ uint64_t count_policy::decide(const model_state& model, const model_load& load,
     std::isfinite(found.replicas) && found.replicas > 0
       ? static_cast<uint64_t>(std::ceil(std::min(found.replicas, 1e9) - 1e-9))
       : 0;
-  auto waits = load.pressure || load.waiting > 0;
-  if (waits)
-    asked = std::max<uint64_t>(asked, 1);
-  if (before > 0 && !is_idle(load, in))
-    asked = std::max<uint64_t>(asked, 1);
+  auto keep_one = [&](bool holds, const std::string& why) {
+    if (asked > 0 || !holds)
+      return;
+    asked = 1;
+    reason = why;
+  };
+  keep_one(load.pressure || load.waiting > 0, "requests wait");
+  keep_one(before > 0 && !is_idle(load, in),
+           reason + ", idle after " + format_duration(pace_.idle));
   auto limited = std::clamp(asked, limits.min, limits.max);
   auto count = std::clamp(before, limits.min, limits.max);
   auto at = seconds_of(now);
@@ -89,6 +105,11 @@ uint64_t count_policy::decide(const model_state& model, const model_load& load,
     && (count == 0 || (up >= to_seconds(pace_.up_after) && may_turn(1)));
   auto falls = limited < count && in.covered >= pace_.window
                && down >= to_seconds(pace_.down_after) && may_turn(-1);
+  if (limited != count && !rises && !falls)
+    reason += "; " + std::to_string(limited) + " replicas, once "
+              + (limited > count ? what_holds(up, pace_.up_after, true)
+                                 : what_holds(down, pace_.down_after,
+                                              in.covered >= pace_.window));
   if (rises || falls) {
     known["changed"] = at;
     known["direction"] = rises ? 1 : -1;

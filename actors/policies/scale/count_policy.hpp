@@ -72,6 +72,8 @@ private:
   uint64_t decide(const model_state& model, const model_load& load,
                   const cluster_snapshot& in, policy_memory& memory,
                   timestamp now, std::string& reason) const;
+  std::string what_holds(double wanted_for, microseconds delay,
+                         bool covered) const;
   bool is_idle(const model_load& load, const cluster_snapshot& in) const;
 
   std::string scope_;

@@ -12,12 +12,15 @@ namespace millrace {
 
 namespace {
 
+constexpr uint64_t most_parts = 128;
+
 error not_an_item(const std::string& text) {
-  return {ec::bad_request,
-          "groups: expected 'whole', 'N parts' or 'cuts A/B', then xN and 'on"
-          " DEVICE' if need be, found "
-            + shown(text),
-          {}};
+  return {
+    ec::bad_request,
+    "groups: expected 'whole', 'N parts' or 'cuts A/B' (rising), then xN and"
+    " 'on DEVICE' if need be, found "
+      + shown(text),
+    {}};
 }
 
 result<given_item> parse_item(const std::string& text) {
@@ -29,7 +32,8 @@ result<given_item> parse_item(const std::string& text) {
     words >> word;
     std::istringstream numbers{word};
     for (std::string n; std::getline(numbers, n, '/');)
-      if (auto cut = number_in<uint64_t>(n); cut && *cut > 0)
+      if (auto cut = number_in<uint64_t>(n);
+          cut && *cut > (out.cuts.empty() ? 0 : out.cuts.back()))
         out.cuts.push_back(*cut);
       else
         return not_an_item(text);
@@ -48,8 +52,12 @@ result<given_item> parse_item(const std::string& text) {
       out.copies = *n;
     else if (word != "on" || !(words >> out.device))
       return not_an_item(text);
-  if (out.copies > most_of_a_part || out.parts > 128)
-    return not_an_item(text);
+  if (out.copies == 0 || out.copies > most_of_a_part || out.parts > most_parts)
+    return error{ec::bad_request,
+                 "groups: expected 1 to " + std::to_string(most_of_a_part)
+                   + " copies and up to " + std::to_string(most_parts)
+                   + " parts, found " + shown(text),
+                 {}};
   return out;
 }
 
@@ -91,7 +99,7 @@ given_scaling::make(const std::string& scope, const given_options& x) {
   if (!items)
     return items.failure();
   return std::shared_ptr<const scaling_policy>{
-    std::make_shared<given_scaling>(scope, std::move(*items))};
+    std::make_shared<given_scaling>(scope, x.groups, std::move(*items))};
 }
 
 proposal given_scaling::propose(const cluster_snapshot& snapshot,
@@ -100,7 +108,7 @@ proposal given_scaling::propose(const cluster_snapshot& snapshot,
   proposal out;
   for (auto& model : snapshot.scopes.at(scope_)->models) {
     auto is = *snapshot.models.at(model);
-    out.reasons[model] = "as given";
+    out.reasons[model] = "as given: " + text_;
     for (auto& item : items_) {
       is.settings.parts = item.parts;
       is.settings.cuts = item.cuts;

@@ -24,17 +24,21 @@ struct given_item {
   std::string device;
 };
 
-/// Errors: bad_request, naming the item; also for two that are alike, which
-/// could not be told apart.
+/// Errors: bad_request, naming the item; also for cuts that do not rise, no
+/// copies, more than 10,000 of them or 128 parts, and for two that are alike,
+/// which could not be told apart.
 result<std::vector<given_item>> parse_given(const std::string& text);
 
-/// Policy `given`: the groups that its option lists, whatever the load. Groups
+/// Policy `given`: the groups that its option lists, whatever the load
+/// and the limits of its models. Groups
 /// of several cuts, and whole ones, may be there side by side. A group's id
 /// follows from its shape and its device: a change to one touches no other.
 class given_scaling : public scaling_policy {
 public:
-  given_scaling(std::string scope, std::vector<given_item> items)
+  given_scaling(std::string scope, std::string text,
+                std::vector<given_item> items)
     : scope_(std::move(scope)),
+      text_(std::move(text)),
       items_(std::move(items)) {}
 
   static result<std::shared_ptr<const scaling_policy>>
@@ -48,6 +52,7 @@ public:
 
 private:
   std::string scope_;
+  std::string text_; ///< of the option
   std::vector<given_item> items_;
 };
 
