@@ -399,8 +399,10 @@ void gateway_state::on_tick() {
     self_->send(models_[i->second.model].router, cancel_request{key});
     infer_reply x;
     x.status = ec::deadline_exceeded;
-    x.error = "no replica of model '" + models_[i->second.model].info.model
-              + "' answered in time";
+    auto& model = models_[i->second.model];
+    x.error = "no replica of model '" + model.info.model + "' "
+              + (model.replicas.empty() ? "was ready" : "answered")
+              + " in time";
     finish_request(key, i->second, std::move(x), time);
   });
   if (report_due_ <= time)

@@ -65,7 +65,7 @@ class Simulate(unittest.TestCase):
             self.assertEqual(
                 set(runs[0][1]),
                 {"requests.csv", "batches.csv", "replicas.csv", "events.csv"}
-                | {"summary.json", "trace.json", "plots.gp"}
+                | {"summary.json", "trace.json", "plots.gp", "decisions.record"}
                 | {f"{p}.svg" for p in ("latency", "replicas", "queues", "requests")},
             )
         one, two = (
