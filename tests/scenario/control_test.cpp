@@ -190,9 +190,9 @@ TEST_CASE("groups: a model of 16 layers as whole replicas, in 3 and in 8 parts"
   CHECK(first.size() == 1 + 3 + 8);
   auto others_stay = [&](const auto& was, const auto& is,
                          const std::set<std::string>& but) {
-    for (auto& [layers, names] : was)
-      if (!but.contains(layers))
-        CHECK_MESSAGE(is.at(layers) == names, layers);
+    for (auto& x : was)
+      if (!but.contains(x.first))
+        CHECK_MESSAGE(is.at(x.first) == x.second, x.first);
   };
   const std::set<std::string> thirds{"0-6", "6-12", "12-16"};
   const std::set<std::string> eighths{"0-2",  "2-4",   "4-6",   "6-8",
