@@ -315,7 +315,7 @@ using chain_controller_actor = caf::typed_actor<
   // Private: plans.
   caf::reacts_to<tick>>;
 
-/// Profiler to cluster state: what work costs, as far as it is known.
+/// Profiler to cluster state: a new version of the cost book.
 struct costs_changed {
   std::shared_ptr<const cost_book> content;
   MILLRACE_FIELDS(costs_changed, content)
@@ -339,7 +339,7 @@ using cluster_state_actor = caf::typed_actor<
   caf::reacts_to<registered>,
   // The placement's: what nodes have.
   caf::reacts_to<nodes_changed>,
-  // The profiler's: what work costs.
+  // A new cost book of the profiler.
   caf::reacts_to<costs_changed>,
   // A gateway's: what clients ask for.
   caf::reacts_to<demand_report>,

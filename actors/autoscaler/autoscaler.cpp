@@ -124,7 +124,7 @@ void autoscaler_state::run(const std::string& scope, scope_loop& x, bool send) {
   if (!x.policy)
     return;
   auto begun = now();
-  // Each decision has a stream of its own: its seed is enough to replay it.
+  // Each decision draws from its own stream, so that the seed replays it.
   auto seed = random_stream{options_.seed}
                 .fork(scope)
                 .fork(std::to_string(snapshot_->number))
@@ -155,7 +155,7 @@ void autoscaler_state::run(const std::string& scope, scope_loop& x, bool send) {
     self_->send(placement_, x.last);
 }
 
-/// What a simulated decision takes; 0: nothing beyond what it really takes.
+/// Simulated time from a decision to its effect; 0 outside simulations.
 nanoseconds autoscaler_state::time_of_decision(const scope_state& x) const {
   if (options_.decision_seconds.empty())
     return 0ns;
@@ -277,7 +277,7 @@ decision_list autoscaler_state::on_get_decisions(const get_decisions& x) const {
   return out;
 }
 
-/// Each snapshot is packed relative to the one before it.
+/// Packs each snapshot as a delta to the snapshot of the record before.
 caf::result<decision_records>
 autoscaler_state::on_get_records(const get_decision_records& x) const {
   decision_records out;

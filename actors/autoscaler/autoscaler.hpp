@@ -10,8 +10,8 @@ namespace millrace {
 struct autoscaler_options {
   uint64_t epoch = 1; ///< of this controller
   uint64_t seed = 1;  ///< of what policies leave to chance
-  /// What a decision takes before it has effect, by models of the scope, where
-  /// that is not what it really takes.
+  /// Simulated seconds from a decision to its effect, by the number of models
+  /// in the scope. Empty outside simulations.
   curve decision_seconds{};
 };
 

@@ -40,7 +40,7 @@ private:
     decision what;
     timestamp when;
   };
-  /// All that a policy was given for some decisions, and what it proposed.
+  /// Input and output of one call of a policy that changed replica counts.
   struct record {
     std::vector<decision> made;
     uint64_t seed = 0;

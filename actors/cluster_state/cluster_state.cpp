@@ -21,7 +21,7 @@ timestamp observer_state::now() const {
   return self_->clock().now();
 }
 
-/// The sender waits for what follows from it.
+/// Publishes at once: an operator waits for the effect.
 void observer_state::on_registered(const registered& x) {
   next_->set_intent(x);
   alarm_.set(self_, now());
@@ -44,7 +44,7 @@ void observer_state::on_demand(const demand_report& x) {
   publish_soon();
 }
 
-/// A model without a ready replica is looked at without delay.
+/// Publishes at once: requests wait for a model without a ready replica.
 void observer_state::on_pressure(const pressure& x) {
   if (next_->add(x, now()))
     alarm_.set(self_, now());

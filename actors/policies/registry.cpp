@@ -56,7 +56,7 @@ placement_entry placing(std::string name, std::string says) {
           make<placement_policy, Policy, Options>, option_rows<Options>};
 }
 
-/// Makes a policy by its name, the first one where that is empty.
+/// Makes the policy with a name; an empty name stands for the first entry.
 template <class Interface, class... Context>
 result<std::shared_ptr<const Interface>>
 make_by_name(const std::vector<policy_entry<Interface, Context...>>& all,

@@ -31,8 +31,8 @@ const std::vector<scaling_entry>& scaling_policies();
 using placement_entry = policy_entry<placement_policy>;
 const std::vector<placement_entry>& placement_policies();
 
-/// The placement policy of that name and with those options, the first one
-/// where none is named. Errors: as make_scaling_policy.
+/// Makes the placement policy that the settings name; the first registered
+/// policy when they name none. Errors: as make_scaling_policy.
 result<std::shared_ptr<const placement_policy>>
 make_placement_policy(const placement_settings& x);
 

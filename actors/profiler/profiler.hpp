@@ -16,7 +16,7 @@ struct profiler_options {
   host_link link; ///< that plans count with where no worker says what it has
   /// Has done elsewhere what would hold up everybody on this thread.
   std::function<void(std::function<void()>)> aside;
-  /// The one that takes the cost book, as long as it lives; may be empty.
+  /// The current CLUSTER STATE, the receiver of the cost book; may be empty.
   std::function<cluster_state_actor()> cluster_state{};
 };
 

@@ -95,8 +95,8 @@ private:
   host_link link_between_workers() const;
   // costs.cpp
   void renew_costs(const std::string& model);
-  /// Sends the cluster state what has changed: at most once a second, or to one
-  /// that has just begun.
+  /// Sends CLUSTER STATE a new cost book when costs have changed, at most once
+  /// a second; at once to a restarted CLUSTER STATE.
   void publish_costs();
   // live_costs.cpp
   void take_averages(const std::vector<live_cost>& xs);
@@ -131,7 +131,7 @@ private:
   bool live_changed_ = false; ///< since that was written
   timestamp live_due_;        ///< when it is written, if they have changed
   cost_book costs_;           ///< as it was published last
-  std::set<std::string> costs_due_; ///< models whose costs have changed since
+  std::set<std::string> costs_due_; ///< models with changed costs
   timestamp costs_sent_;
   caf::actor_addr costs_sent_to_;
 };

@@ -46,7 +46,7 @@ result<void> check(const model_settings& x,
   return {};
 }
 
-/// A change as events describe it: what was there, what is.
+/// The text of a change for log events: old and new settings.
 std::string change_text(const model_row* was,
                         const std::optional<model_row>& is) {
   if (!is)

@@ -9,10 +9,10 @@
 
 namespace millrace {
 
-/// Keeps the settings of registered models, their pins and the settings of
-/// scopes in a store, and tells the cluster state of every change. What it
-/// acknowledges is on disk. `wall_clock` measures how long pins hold, over
-/// restarts too; without it the clock of actors does.
+/// Keeps settings and pins of models and settings of scopes in a store, and
+/// sends every change to CLUSTER STATE. A change is on disk before it is
+/// acknowledged. `wall_clock` decides when pins end, over restarts too; when it
+/// is empty the clock of actors does.
 registry_actor::behavior_type
 registry(registry_actor::stateful_pointer<struct registry_state> self,
          std::shared_ptr<store> facts, cluster_state_actor cluster_state,

@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-/// Groups that an operator wants of a model, whatever its policy does.
+/// Groups that an operator chose in place of the policy's.
 struct model_pin {
   std::string groups;    ///< empty: it is not pinned
   microseconds until{0}; ///< wall clock, since 1970; 0: until it is unpinned
@@ -76,11 +76,11 @@ private:
   void write_next();
   void take_written(const change& x, uint64_t version);
   void publish_if_complete();
-  /// The scopes as they are, with a change if one is made.
+  /// Settings of all scopes, with one change applied if given.
   std::map<std::string, scope_settings>
   scopes(const set_scope* change = nullptr) const;
   microseconds wall_time() const;
-  /// Notes changes that are to be written.
+  /// Enqueues the removal of pins whose time is over.
   void end_pins();
   void await_end_of_pins();
 

@@ -127,7 +127,7 @@ TEST_CASE("P15: who only waited where a process ended has not been tried yet") {
   c.node("w1").faults().ending_executions = 1;
   c.request(1);
   c.request(2);
-  c.advance(120ms); // each of them ended a process, and waited at one
+  c.advance(120ms); // each request ended one process
   CHECK(c.given == 2);
   c.node("w1").faults().ending_executions = 0;
   c.advance(9s);

@@ -87,8 +87,8 @@ TEST_CASE("pin: it ends when its time is over") {
   CHECK(replicas_on(c, 4) == 1);
 }
 
-TEST_CASE("pin: one whose time was over while the controller was down ends when"
-          " that is back") {
+TEST_CASE("pin: a pin that expires while the controller is down ends when the"
+          " controller is back") {
   virtual_cluster c{4, follows_load(), ten_ms};
   pin(c, "m", "whole x2", 3s);
   c.advance(1s);

@@ -51,7 +51,7 @@ TEST_CASE("FP-01, FP-03: requests for a model without a replica wait in its"
 }
 
 TEST_CASE("FP-01: requests for a model with a fixed number of replicas wait"
-          " for the first of them") {
+          " for the first ready replica") {
   virtual_cluster c{1, one_by_one(0), emulation{500ms, 9ms, 1ms}};
   have(c, one_by_one(1));
   c.advance(100ms); // it loads

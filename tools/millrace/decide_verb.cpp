@@ -23,17 +23,17 @@ struct decide_options {
   std::vector<std::string> set;
 };
 
-/// One decision, as it was made and as it is made now.
+/// A recorded decision and the result of its replay.
 struct replayed_decision {
   decision was;
   std::string policy; ///< that makes it now
   uint64_t to = 0;    ///< replicas
   std::string reason;
-  bool same = false; ///< all groups are; of another policy, the number is
+  bool same = false; ///< equal groups; with another policy, equal counts
   MILLRACE_FIELDS(replayed_decision, was, policy, to, reason, same)
 };
 
-/// Errors: bad_request for what is not KEY=VALUE.
+/// Errors: bad_request for a text other than KEY=VALUE.
 result<option_texts> options_of(const std::vector<std::string>& pairs) {
   option_texts out;
   for (auto& pair : pairs) {

@@ -13,8 +13,8 @@ namespace millrace {
 result<void> write_decisions(const std::string& path,
                              const decision_records& x);
 
-/// Errors: bad_request with the path for a file that is not one of these, or
-/// larger than 1 GiB.
+/// Reads recorded decisions. Errors: bad_request with the path for another kind
+/// of file, or a file over 1 GiB.
 result<decision_records> read_decisions(const std::string& path);
 
 } // namespace millrace

@@ -171,8 +171,8 @@ int unload_model(shell& in, const arguments& args) {
 
 namespace {
 
-/// What KEY=VALUE pairs give a policy: options, and limits of a model where it
-/// has any.
+/// Reads KEY=VALUE pairs into options of a policy, and min and max into the
+/// limits of a model, if given.
 result<void> read_pairs(std::span<const std::string> pairs,
                         std::map<std::string, std::string>& options,
                         scaling_settings* limits) {

@@ -47,24 +47,23 @@ struct report_inventory {
   MILLRACE_FIELDS(report_inventory)
 };
 
-/// Operator to registry: these are the groups of a model, whatever its scope's
-/// policy wants, until it is unpinned or the time is over. Answered once it is
-/// on disk. Errors: unknown_model; bad_request for groups that policy `given`
-/// does not read.
+/// Operator to registry: fixes the groups of a model in place of its policy's,
+/// until `unpin_model` or for a time. Answered once the pin is on disk. Errors:
+/// unknown_model; bad_request for groups that policy `given` does not read.
 struct pin_model {
   std::string model;
   std::string groups;   ///< as the option of policy `given`
   microseconds time{0}; ///< 0: until it is unpinned
   MILLRACE_FIELDS(pin_model, model, groups, time)
 };
-/// Errors: unknown_model for one that is not pinned.
+/// Operator to registry: ends a pin. Errors: unknown_model without a pin.
 struct unpin_model {
   std::string model;
   MILLRACE_FIELDS(unpin_model, model)
 };
 
-/// Operator to registry: the policy of a scope, which replaces what the config
-/// has for that scope. Answered once it is on disk. Errors: bad_request.
+/// Operator to registry: settings of a scope, in place of the config's.
+/// Answered once the settings are on disk. Errors: bad_request.
 struct set_scope {
   std::string scope;
   std::optional<scope_settings> settings; ///< none: those of the config again

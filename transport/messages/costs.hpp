@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file
-/// What work costs, as the profiler knows it. No actor handles: policies
+/// Costs of work as known to the profiler. No actor handles: policies
 /// include this file.
 
 #include <cstdint>
@@ -29,9 +29,8 @@ struct model_averages {
   MILLRACE_FIELDS(model_averages, all)
 };
 
-/// Costs of all models that anything is known of, by model; see
-/// actors/policies/state/costs.hpp. Immutable: a change is a new book with a
-/// higher version, which shares what has not changed.
+/// Costs by model; actors/policies/state/costs.hpp has the queries. Immutable:
+/// a change makes a book of a higher version that shares unchanged models.
 struct cost_book {
   uint64_t version = 0;
   std::map<std::string, std::shared_ptr<const model_profiles>> profiles;

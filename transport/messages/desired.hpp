@@ -127,21 +127,21 @@ struct replica_status {
                   fetch, excused, from, first_answer)
 };
 
-/// A model that is to be served, and in which version.
+/// A model to serve, with its version.
 struct wanted_model {
   std::string model;
-  uint64_t version = 0;             ///< 0: no node has the one that is wanted
-  std::string application;          ///< of its bundle, where there is one
+  uint64_t version = 0;             ///< 0: no node has the wanted version
+  std::string application;          ///< of the bundle; empty without one
   std::vector<std::string> tenants; ///< as in model_settings
-  /// Why not all of it can be served; empty: nothing is wrong.
+  /// Why the model has fewer replicas than wanted; empty: it has all.
   std::string note;
   microseconds slo{0}; ///< as in model_settings
-  /// Requests wait while it has no replica: one is started when some do. Then
-  /// the next two are what gateways need for that.
+  /// Requests wait while no replica is ready. `info` and `policy` are set then:
+  /// a gateway makes the router from them.
   bool waits = false;
   model_info info{};
   serving_policy policy{};
-  bool stuck = false; ///< and no replica can be started; the note says why
+  bool stuck = false; ///< no replica runs or can be started; see note
   MILLRACE_FIELDS(wanted_model, model, version, application, tenants, note, slo,
                   waits, info, policy, stuck)
 };

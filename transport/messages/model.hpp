@@ -216,7 +216,7 @@ inline std::string scope_of(const model_settings& x) {
   return x.scaling.scope.empty() ? "model/" + x.model : x.scaling.scope;
 }
 
-/// The scope of a model that an operator has pinned, and the policy of it.
+/// Scope and policy of a pinned model.
 inline std::string pin_scope(const std::string& model) {
   return "pin/" + model;
 }

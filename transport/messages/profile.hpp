@@ -74,7 +74,7 @@ struct live_cost {
   uint64_t executions = 0; ///< seconds in which some were seen
   uint64_t loads = 0;      ///< seen
   uint64_t sends = 0;      ///< seen
-  /// By where the bundle was: disk, memory, hosts or stores.
+  /// By location of the bundle: disk, memory, hosts or stores.
   std::map<std::string, start_average> starts{};
   MILLRACE_FIELDS(live_cost, model, version, layers, device, execute, batch,
                   fetch, load, send, executions, loads, sends, starts)

@@ -16,10 +16,10 @@
 
 namespace millrace {
 
-/// A snapshot, or the difference between two. Parts by name: those that have
-/// changed, and nothing for those that are gone.
+/// A snapshot, or the difference between two snapshots: changed parts by name;
+/// an empty value marks a removed part.
 struct snapshot_delta {
-  uint64_t base = 0; ///< number of the snapshot that it changes; 0: it is whole
+  uint64_t base = 0; ///< number of the snapshot to change; 0: a whole snapshot
   uint64_t number = 0;
   uint64_t epoch = 0;
   microseconds at{0};
@@ -37,7 +37,7 @@ struct snapshot_delta {
                   averages)
 };
 
-/// All input and output of a policy for one decision.
+/// Input and output of a policy for one decision.
 struct decision_record {
   decision what;
   uint64_t seed = 0;    ///< of the random stream that the policy was given
@@ -48,8 +48,8 @@ struct decision_record {
   MILLRACE_FIELDS(decision_record, what, seed, now, memory, proposed, snapshot)
 };
 
-/// For people: the decisions of which the input is still known. Errors:
-/// unknown_model where there is none of a model.
+/// Operator to autoscaler: the recorded decisions. Errors: unknown_model when
+/// the named model has none.
 struct get_decision_records {
   std::string model; ///< empty: of all
   MILLRACE_FIELDS(get_decision_records, model)

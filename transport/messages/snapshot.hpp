@@ -86,7 +86,7 @@ struct model_load {
                   within, arrival_cv, last_arrival, pressure, groups)
 };
 
-/// Registry to cluster state: what operators and the config want.
+/// Registry to cluster state: the intent of operators and config.
 struct registered {
   std::vector<model_settings> models;
   std::map<std::string, scope_settings> scopes;

@@ -21,7 +21,7 @@ bool is_named(const replica_group& x, const std::string& node,
          || x.device == node + "/" + device.id;
 }
 
-/// The first filter that a device fails, of those that come before room.
+/// The first filter that a device fails. Leaves out `cache` and `memory`.
 std::optional<placement_filter> standing_failure(const device_capacity& room,
                                                  const replica_group& x,
                                                  size_t device) {
@@ -38,7 +38,7 @@ std::optional<placement_filter> standing_failure(const device_capacity& room,
   return std::nullopt;
 }
 
-/// Nodes that could have replicas have no memory for the bundle.
+/// Explains a refusal by filter `cache`.
 std::string why_no_cache(const device_capacity& room, const replica_group& x,
                          const std::vector<size_t>& devices) {
   uint64_t most = 0, bytes = 0;

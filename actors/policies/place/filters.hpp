@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-/// What a device has to pass to get a replica, in this order.
+/// The conditions for a replica on a device, checked in this order.
 enum class placement_filter : uint8_t {
   draining, ///< its node takes new replicas
   device,   ///< the group's selector names it
@@ -28,23 +28,24 @@ constexpr auto names_of(placement_filter) {
 bool is_selected(const replica_group& x, const std::string& node,
                  const device_info& device);
 
-/// Devices that pass all filters but those of room, `cache` and `memory`.
+/// Devices that pass all filters before `cache` and `memory`.
 std::vector<size_t> eligible_devices(const device_capacity& room,
                                      const replica_group& x);
 
-/// Whether a device has room; with `whole`, for all layers of the model in the
-/// place of the group's, which a part needs that becomes a whole replica.
+/// Whether a device passes `cache` and `memory`. With `whole`, memory is needed
+/// for all layers of the model instead of the group's layers: a part that
+/// becomes a whole replica needs that much.
 bool has_room(const device_capacity& room, const replica_group& x,
               size_t device, bool whole = false);
 
-/// Why no device can take `count` replicas of a request.
+/// The refusal of `count` replicas of a request, with the filter that no device
+/// passed.
 placement_map::refusal refuse(const device_capacity& room,
                               const placement_request& x, size_t number,
                               uint64_t count);
 
-/// Why a map must not be carried out: a device that is not there, that the
-/// group may not use, or that has no room, or more replicas than were asked
-/// for. Nothing: it is valid.
+/// Validates a map. Returns the first fault: an unknown device, a device that
+/// fails a filter, or more replicas than requested. Nothing: the map is valid.
 std::optional<std::string> find_fault(const placement_map& x,
                                       std::span<const placement_request> wanted,
                                       device_capacity room);

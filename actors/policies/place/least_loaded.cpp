@@ -13,7 +13,8 @@ namespace millrace {
 
 namespace {
 
-/// Devices for the replicas of one group, the emptiest with room first.
+/// Yields devices for the replicas of one group: always the device with room
+/// and the fewest replicas.
 class candidates {
 public:
   candidates(const device_capacity& room, const replica_group& group)
@@ -23,7 +24,7 @@ public:
     renew();
   }
 
-  /// Nothing: no device has room.
+  /// The next device; nothing when no device has room.
   std::optional<size_t> next() {
     for (;;) {
       while (!open_.empty()) {
@@ -45,8 +46,8 @@ public:
   }
 
 private:
-  /// The load of a device when it was last looked at, and its number. Loads
-  /// only grow: the first entry that is still as it was is the emptiest.
+  /// Load of a device at the last visit, and the number of the device. Loads
+  /// only grow, so an entry at the top whose load is current is the minimum.
   using entry = std::pair<size_t, size_t>;
 
   void renew() {
@@ -63,7 +64,7 @@ private:
   std::vector<entry> open_;
 };
 
-/// Places replicas in this order: numbers of their requests.
+/// Places replicas in an order of request numbers.
 placement_map place_in_order(const std::vector<size_t>& order,
                              std::span<const placement_request> wanted,
                              device_capacity room) {

@@ -10,11 +10,11 @@ struct least_loaded_options {
   static constexpr auto notes() { return std::array<note, 0>{}; }
 };
 
-/// Policy `least_loaded`: each replica goes to the device that has the fewest
-/// replicas, of those with room. A part that is to become a whole replica goes
-/// where there is room for that, if there is such a device. Replicas are placed
-/// group by group, which puts those of one group on unlike nodes; where not all
-/// have room, in the order of placing_order, which shares it.
+/// Policy `least_loaded`: places each replica on the device with the fewest
+/// replicas among the devices with room. A part that becomes a whole replica
+/// goes first to devices with room for the whole model. Replicas are placed
+/// group by group, which spreads a group over nodes. When some replica finds no
+/// room, placement starts over in the order of placing_order.
 class least_loaded_placement : public placement_policy {
 public:
   explicit least_loaded_placement(const least_loaded_options&) {}

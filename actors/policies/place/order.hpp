@@ -5,10 +5,9 @@
 
 namespace millrace {
 
-/// The order in which missing replicas get their devices: one entry each, the
-/// number of its request. Groups of a higher priority come first; among equals
-/// what each lacks of its `least`, then always the group of which the smallest
-/// fraction is placed, so that scarce room is shared. Of equals the first.
+/// The order in which missing replicas get devices. Returns one request number
+/// per missing replica. Ranking: higher priority; then groups below `least`;
+/// then the smallest fraction of the group placed; then the lower number.
 std::vector<size_t> placing_order(std::span<const placement_request> wanted);
 
 } // namespace millrace

@@ -13,11 +13,12 @@ namespace millrace {
 /// Replicas of one group that need devices.
 struct placement_request {
   const replica_group* group;
-  uint64_t there = 0;   ///< replicas of it that run or start
+  uint64_t there = 0;   ///< replicas of the group that run or start
   uint64_t missing = 0; ///< replicas to place
 };
 
-/// Devices for replicas. Requests and devices by number.
+/// The result of a policy: a device per replica. Requests and devices are
+/// numbers: positions in `wanted` and in the capacity index.
 struct placement_map {
   struct choice {
     size_t request;
@@ -38,9 +39,9 @@ class placement_policy {
 public:
   virtual ~placement_policy() = default;
 
-  /// `room` is the capacity that is free, a copy to book in. Its nodes are
-  /// those of the placement, which knows of orders that the snapshot has not
-  /// seen yet. The snapshot may have no number before the first one.
+  /// `room` is a copy of the capacity index; the policy books replicas there.
+  /// The index includes outstanding orders, so its nodes are newer than those
+  /// of the snapshot.
   virtual placement_map place(const cluster_snapshot& snapshot,
                               std::span<const placement_request> wanted,
                               device_capacity room) const = 0;

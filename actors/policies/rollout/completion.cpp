@@ -19,7 +19,7 @@ void rollout_planner::plan_completion(layout& all) {
     for (auto& r : replicas)
       if (done || (broken && !waiting.contains(r.status)))
         evict(r);
-  all.there.clear(); // no part is put anywhere any more
+  all.there.clear(); // parts are no longer placed
   if (done)
     spread({all.model, all.whole}, all.wholes);
 }

@@ -77,7 +77,7 @@ void rollout_planner::wait_or_make_way(const replica_spec& what,
                                        const placement_map::refusal& refused) {
   auto& model = what.group->model;
   plan_.notes[model] = refused.why;
-  uint64_t waits = 0; // for what leaves
+  uint64_t waits = 0; // replicas with reserved room
   auto open = eligible_devices(capacity_, *what.group);
   while (waits < refused.count
          && (wait_for_leaving(what, open) || make_way(what, open)))
@@ -138,7 +138,7 @@ bool rollout_planner::make_way(const replica_spec& what,
     }
     if (!will_have_room(what, p, gone))
       continue;
-    // What went before the last may not be in the way beside that.
+    // The last eviction may make earlier ones unnecessary.
     for (auto i = gone.begin(); i != gone.end();) {
       auto r = *i;
       i = gone.erase(i);

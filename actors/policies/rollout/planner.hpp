@@ -12,10 +12,10 @@
 
 namespace millrace {
 
-/// Makes one plan; see reconcile.hpp. What is wanted is compared with what is
-/// there in reconcile.cpp; placing.cpp has devices chosen and makes room,
-/// replacement.cpp replaces replicas by turns, completion.cpp has parts become
-/// whole replicas.
+/// Makes one plan; see reconcile.hpp. reconcile.cpp compares wanted groups with
+/// running replicas. placing.cpp asks the policy for devices and makes room.
+/// replacement.cpp replaces replicas of an old version or setting.
+/// completion.cpp turns parts into whole replicas.
 class rollout_planner {
 public:
   /// The arguments outlive the planner.
@@ -27,42 +27,43 @@ public:
   placement_plan run();
 
 private:
-  /// No replica of a model can be started.
+  /// Adds a model to `stuck` when it has no replica and none is being started.
   void note_stuck(const std::string& model);
 
-  /// Finds out what there is of a model.
+  /// Sorts the running replicas of a model into its groups.
   void survey(const wanted_groups& x);
 
-  /// As many replicas of each part as are wanted, but for those that whole ones
-  /// have taken the place of.
+  /// Evicts surplus replicas of each part, and notes the missing ones. Ready
+  /// whole replicas reduce the number of wanted parts.
   void plan_copies(layout& all);
 
-  /// The parts go when all whole replicas that they are to become are ready;
-  /// where they make up no pipeline any more each goes as soon as it waits for
-  /// nothing.
+  /// Evicts the parts once all whole replicas that replace them are ready. When
+  /// the parts no longer form a pipeline, evicts each part that waits for no
+  /// whole replica.
   void plan_completion(layout& all);
 
-  /// Has a whole replica loaded on each device with a part, as soon as one is
-  /// ready there; more than one where all these devices are too few for the
-  /// copies that are wanted. Returns the parts that wait for one.
+  /// Starts a whole replica on each device with a ready part; more than one per
+  /// device when there are fewer devices than wanted copies. Returns the parts
+  /// that wait for a whole replica.
   std::set<const replica_status*> complete_parts(const layout& all);
 
   /// The parts of a layout, by their first layer.
   static std::vector<size_t> by_layers(const layout& all);
 
-  /// Loads it beside a part, where there is room. Returns whether there was.
+  /// Starts a whole replica beside a part. Returns false when the device lacks
+  /// room.
   bool load_whole(const replica_spec& whole, const placed_replica& part);
 
-  /// Once all groups of a model are ready, replicas that are as no group wants
-  /// them go, and groups are spread.
+  /// Once all groups of a model are ready: evicts replicas that match no group,
+  /// and spreads groups over nodes.
   void tidy_up(const std::string& model, const std::vector<size_t>& layouts);
 
-  /// Whether replicas of a model can be replaced one after the other: each is
-  /// a copy by itself. Of a model in parts all new ones come before an old one
-  /// goes.
+  /// Whether each replica of a model is a copy by itself, so that replicas can
+  /// be replaced one after the other. For a model in parts all new replicas are
+  /// ready before an old replica ends.
   bool is_replaced_by_turns(const std::vector<size_t>& layouts) const;
 
-  /// How many copies a model has, and shall have at least, over all groups.
+  /// Copies of a model over all groups, replicas that match no group included.
   struct copies_of {
     uint64_t wanted = 0;
     uint64_t least = 0;
@@ -72,30 +73,30 @@ private:
   copies_of count(const std::vector<size_t>& layouts,
                   const std::vector<placed_replica>& wrong) const;
 
-  /// Ends replicas that are as no group wants them: what does not serve, and
-  /// what serves beyond so many.
+  /// Evicts replicas that match no group: all that are not ready, and ready
+  /// ones while the model keeps more than `keep` ready copies.
   void end_down_to(uint64_t keep, copies_of& is,
                    std::vector<placed_replica>& wrong);
 
-  /// While some replicas are as no group wants them: those that are not needed
-  /// to serve end, and those that replace the others start a few at a time.
+  /// Rollout of a model, as far as no room is missing: evicts old replicas that
+  /// are not needed to serve, and limits new replicas to the surge.
   void replace_by_turns(const wanted_groups& x);
 
-  /// Where the new ones have no room beside the old ones, as many of these end
-  /// as the rollout allows.
+  /// When new replicas have no room beside old ones: evicts as many old
+  /// replicas as `rollout.unavailable` allows, never below `least`.
   void end_for_room(const wanted_groups& x);
 
   static std::string devices_of(const std::vector<placed_replica>& xs);
 
-  /// Where several replicas stand or fall with one node: one more elsewhere,
-  /// and once that is ready a plan finds a surplus here.
+  /// When all replicas of a group share one node: starts another one elsewhere.
+  /// A later plan evicts the surplus replica.
   void spread(const replica_spec& what, const std::vector<placed_replica>& xs);
 
-  /// Whether enough serve without it.
+  /// Whether enough replicas stay ready without this one.
   static bool may_go(const placed_replica& r,
                      const std::vector<placed_replica>& all, uint64_t count);
 
-  /// One: of the node that has most of them, the newest.
+  /// The replica to evict first: the newest on the node with most replicas.
   static placed_replica& surplus_of(std::vector<placed_replica>& xs);
 
   static placed_replica take_surplus(std::vector<placed_replica>& xs);
@@ -105,8 +106,8 @@ private:
   void deploy(const replica_spec& what, const device_room& to,
               const std::string& extends_replica = {});
 
-  /// Whether a replica that has these layers answers requests, of whatever
-  /// version, or will before it is warm.
+  /// Whether a replica of any version with these layers answers requests, or
+  /// will before its warm-up.
   bool serves(const replica_spec& what) const;
 
   bool can_get(const replica_spec& what, const device_room& on,
@@ -114,38 +115,39 @@ private:
 
   footprint footprint_of(const replica_spec& what, const device_room& on) const;
 
-  /// Has the policy place replicas, and starts them there. Returns what it has
-  /// refused.
+  /// Asks the policy for devices and starts the replicas there. Returns the
+  /// refusals.
   std::vector<placement_map::refusal>
   place(std::span<const replica_spec> what,
         const std::vector<placement_request>& wanted);
 
-  /// A cut of which some part would have no replica at all gets none: what the
-  /// others take would serve no request.
+  /// Refuses all new replicas of a cut when one of its parts would have no
+  /// replica: an incomplete pipeline serves no request.
   static void refuse_broken_cuts(placement_map& map,
                                  std::span<const placement_request> wanted);
 
-  /// Adds the replicas that must be there: what no copy is wanted of makes way.
+  /// Places all missing replicas; spare replicas make room for refused ones.
   void put_missing();
 
   void wait_or_make_way(const replica_spec& what,
                         const placement_map::refusal& refused);
 
-  /// Whether one has room on a place once what leaves has left, and these.
+  /// Whether a replica has room on a device once the draining replicas and
+  /// those in `gone` have ended.
   bool will_have_room(const replica_spec& what, const device_room& p,
                       const std::vector<placed_replica>& gone = {}) const;
 
-  /// Nothing else gets what leaves a place.
+  /// Reserves the room that draining replicas will free.
   void wait_for_room(const replica_spec& what, device_room& p,
                      uint64_t freed = 0);
 
-  /// Reserves room for one replica on the emptiest device that has it once what
-  /// leaves has left. Returns whether there is one.
+  /// Reserves room for one replica on the least loaded device where draining
+  /// replicas free enough. Returns false when there is no such device.
   bool wait_for_leaving(const replica_spec& what,
                         const std::vector<size_t>& among);
 
-  /// Evicts spare replicas where that makes room for one more: of its device,
-  /// or of its node's memory.
+  /// Evicts spare replicas of one node so that one more replica has room.
+  /// Returns false when no node has enough spare replicas.
   bool make_way(const replica_spec& what, const std::vector<size_t>& among);
 
   std::vector<placed_replica> spare_on(const node_state& node) const;
@@ -159,13 +161,13 @@ private:
   device_capacity capacity_;
   group_map groups_{capacity_};
   std::map<std::string, std::vector<placed_replica>> there_; ///< by model
-  /// Replicas that are wanted and not there.
+  /// Wanted replicas without a device yet.
   struct missing {
     replica_spec what;
     placement_request request;
   };
   std::vector<missing> missing_;
-  std::set<std::string> no_room_; ///< models of which some replica has none
+  std::set<std::string> no_room_; ///< models with a replica that found none
   replica_numbers numbers_;
   placement_plan plan_;
 };

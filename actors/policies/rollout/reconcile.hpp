@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-/// What is wanted of one registered model.
+/// The wanted groups of one registered model.
 struct wanted_groups {
   std::shared_ptr<const model_state> model;
   std::vector<replica_group> groups; ///< none: its scope has not decided yet
@@ -18,7 +18,7 @@ struct wanted_groups {
   rollout_settings rollout{};
 };
 
-/// What has to happen so that the cluster becomes what is wanted.
+/// Orders, and the reasons for models that cannot have all replicas.
 struct placement_plan {
   std::vector<assignment> deploy;
   struct eviction {
@@ -26,25 +26,27 @@ struct placement_plan {
     std::string replica;
   };
   std::vector<eviction> evict;
-  std::vector<wanted_model> serve;          ///< what replicas are wanted of
+  std::vector<wanted_model> serve;          ///< models to announce to gateways
   std::map<std::string, std::string> notes; ///< model -> why not all can be
-  /// Models of which a replica is wanted, none is there or starts, and none can
-  /// be started even when all that leaves has left.
+  /// Models that want a replica, have none running or starting, and can start
+  /// none even after all draining replicas have ended.
   std::set<std::string> stuck;
 };
 
-/// Makes the difference between the replicas that there are and the groups that
-/// are wanted. Replicas that are as their group wants them stay; missing ones
-/// go where the policy places them; surplus ones go, from the node that has
-/// most of the group, as do those of models that are not wanted and, once all
-/// groups of a model are ready, those of its groups that are gone. A group's
-/// replicas that are all on one node are spread when another comes. What
-/// replaces a replica of another version, policy, share or device is ready
-/// before that one goes. Where a group extends the replicas of a cut, each of
-/// these has room for the whole model, and each device with one that is ready
-/// gets a whole replica; when none of these is on its way and as many are ready
-/// as copies are wanted, the parts go. Nodes that drain get nothing, and what
-/// they have does not count.
+/// Makes the orders that turn the running replicas into the wanted groups.
+///
+/// - A replica that matches its group stays.
+/// - The policy chooses a device for each missing replica.
+/// - A surplus replica ends; the node with most replicas of the group loses one
+///   first. Replicas of models that are not wanted end too.
+/// - A replica of another version, policy, share or device ends after its
+///   replacement is ready, as `rollout` allows.
+/// - A group with all replicas on one node is spread when another node joins.
+/// - A group that extends a cut gets a whole replica on each device with a
+/// ready
+///   part. The parts end once as many whole replicas as wanted copies are
+///   ready.
+/// - A draining node gets no replica, and its replicas do not count.
 placement_plan reconcile(const cluster_view& view,
                          const std::vector<wanted_groups>& wanted,
                          const placement_policy& policy,

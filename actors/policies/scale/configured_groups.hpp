@@ -27,7 +27,8 @@ result<std::vector<replica_group>> configured_groups(const model_state& x);
 /// Copies of a model that run or start.
 uint64_t copies_there(const model_load& x);
 
-/// Copies of a model that a proposal wants; nothing when it has no group of it.
+/// Copies of a model that a proposal wants; nothing without a group of the
+/// model.
 std::optional<uint64_t> copies_in(const proposal& x, const std::string& model);
 
 } // namespace millrace

@@ -53,8 +53,7 @@ bool count_policy::is_idle(const model_load& load,
              || in.counted - load.last_arrival >= pace_.idle);
 }
 
-/// What has to be so before a change is made that has been wanted for so many
-/// seconds.
+/// The condition that still holds a change back, for the reason text.
 std::string count_policy::what_holds(double wanted_for, microseconds delay,
                                      bool covered) const {
   if (!covered)

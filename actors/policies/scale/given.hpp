@@ -24,9 +24,8 @@ struct given_item {
   std::string device;
 };
 
-/// Errors: bad_request, naming the item; also for cuts that do not rise, no
-/// copies, more than 10,000 of them or 128 parts, and for two that are alike,
-/// which could not be told apart.
+/// Errors: bad_request with the item, for an unknown shape, cuts that do not
+/// rise, 0 or more than 10,000 copies, more than 128 parts, or two equal items.
 result<std::vector<given_item>> parse_given(const std::string& text);
 
 /// Policy `given`: the groups that its option lists, whatever the load

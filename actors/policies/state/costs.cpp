@@ -12,7 +12,8 @@ namespace {
 
 constexpr auto live = "live";
 
-/// The profile of a model's layers, else one of any.
+/// The profile of exactly the model's layers, else a profile without a layer
+/// list. Null without either.
 const profile* profile_of(const cost_book* book, const cost_query& x) {
   const profile* any = nullptr;
   if (book == nullptr)
@@ -45,8 +46,8 @@ std::string origin_of(const profile& p, const std::string& device) {
   return "profile of " + (i == p.sources.end() ? device : i->second);
 }
 
-/// A metric of the layers that are asked for. Points that were measured with
-/// this share and number of threads come before those of all of a device.
+/// A metric of the layers in a query. Points measured at the query's share and
+/// threads take precedence over points of the whole device.
 curve curve_for(const profile& p, const cost_query& x,
                 const std::string& metric) {
   auto whole = x.layers == layer_range{} || x.layers == whole_of(*x.model);

@@ -8,45 +8,44 @@
 
 namespace millrace {
 
-/// A cost, and where it comes from: "live" for moving averages of replicas,
-/// "profile of SOURCE" for what was measured or imported, "profile of SOURCE,
-/// corrected" for a profile scaled by what replicas took.
+/// A cost and its origin: "live" (moving averages of replicas), "profile of
+/// SOURCE" (measured or imported), or "profile of SOURCE, corrected" (a profile
+/// scaled by moving averages).
 struct cost_value {
   double value = 0;
   std::string origin;
 };
 
-/// What some layers of a model run on.
+/// Layers of a model and the device that runs them.
 struct cost_query {
   const model_info* model;
   layer_range layers;
   std::string device; ///< kind
-  double share = 0;   ///< part of the device; 0: all of it
+  double share = 0;   ///< fraction of the device; 0: the whole device
   uint64_t threads = 1;
 };
 
-/// Seconds that a batch of so many rows takes. A profile gives the form of the
-/// curve; where replicas have run at this share and number of threads, their
-/// average scales it. Without a profile the average holds for the batches that
-/// it was taken of, and in proportion to rows beside these. Nothing where
-/// neither is known, or the book is null.
+/// Execution time of a batch of `batch` rows, in seconds. A profile gives the
+/// shape of the curve, and the moving average of replicas scales the curve.
+/// Without a profile the average holds up to the average batch size and grows
+/// in proportion beyond. Nothing when the book is null or has no entry.
 std::optional<cost_value> execution_seconds(const cost_book* book,
                                             const cost_query& x, double batch);
 
-/// Seconds that one row takes in a whole replica, on the slowest kind of device
-/// that the book knows and that the settings of the model admit, if they name a
-/// kind. Nothing where the book knows none.
+/// Execution time of one row in a whole replica, in seconds, on the slowest
+/// kind of device in the book. Only the kind in the settings counts when the
+/// settings name one. Nothing without an entry.
 std::optional<cost_value> slowest_execution(const cost_book* book,
                                             const model_state& x);
 
-/// Bytes that a replica takes while it runs batches of so many rows: parameters
-/// and activations, of a profile.
+/// Memory of a replica that runs batches of `batch` rows, in bytes: parameters
+/// and activations, from a profile.
 std::optional<cost_value> memory_bytes(const cost_book* book,
                                        const cost_query& x, double batch);
 
-/// What a start takes whose bundle is at `source` (disk, memory, hosts or
-/// stores), step by step: averages over such starts, else load and warm-up of a
-/// profile, without a time to fetch.
+/// Steps of a start with the bundle at `source` (disk, memory, hosts or
+/// stores): moving averages over starts from that source, else load and warm-up
+/// time of a profile with a fetch time of 0.
 struct start_cost {
   double fetch = 0; ///< seconds
   double load = 0;

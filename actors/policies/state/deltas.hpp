@@ -6,9 +6,8 @@
 
 namespace millrace {
 
-/// What has changed from one snapshot to another; all of `after` where `before`
-/// is null. Parts that both share cost a comparison of pointers, others one of
-/// their contents.
+/// The delta from one snapshot to another; all of `after` when `before` is
+/// null. Shared parts cost a comparison of pointers, other parts of contents.
 snapshot_delta difference(const cluster_snapshot* before,
                           const cluster_snapshot& after);
 

@@ -93,11 +93,11 @@ public:
   /// Whether a node has the bundle of a group, or can fetch it.
   bool has_bundle(const node_state& node, const replica_group& x) const;
 
-  /// Bytes of the parameters of a group's layers; 0 where the node has no
-  /// bundle of it and can fetch none.
+  /// Bytes of the parameters of a group's layers; 0 when the node neither has
+  /// nor can fetch the bundle.
   uint64_t bytes_of(const node_state& node, const replica_group& x) const;
 
-  /// A replica of the group will be on a device.
+  /// Books a replica of the group on a device.
   void book(size_t device, const replica_group& x);
 
 private:

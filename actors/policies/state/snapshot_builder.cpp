@@ -12,7 +12,7 @@ namespace {
 /// While requests come, the load changes by the mere passing of time.
 constexpr microseconds load_shown = 61s;
 
-/// Puts an entry into a map, unless what is there is equal to it.
+/// Replaces an entry of a map unless the old entry is equal.
 template <class T>
 void replace(std::map<std::string, std::shared_ptr<const T>>& in,
              const std::string& key, T x) {
@@ -55,7 +55,7 @@ void snapshot_builder::set_intent(registered x) {
   }
 }
 
-/// Notes which models a change of a node concerns.
+/// Marks the models that a change of a node affects.
 void snapshot_builder::note_node(const std::string& name, const node_state* was,
                                  const node_state* is) {
   std::set<std::string> before, after;
@@ -79,7 +79,7 @@ void snapshot_builder::note_node(const std::string& name, const node_state* was,
     models_due_.merge(before);
     models_due_.merge(after);
   } else if (!is->kept.empty()) {
-    // Without a disk that has it, the version that is meant is one that serves.
+    // Of bundles kept in caches only, the running version is the wanted one.
     add_replicas(*was, models_due_);
     add_replicas(*is, models_due_);
   }

@@ -8,8 +8,8 @@
 
 namespace millrace {
 
-/// Puts snapshots together from what changes between them. What a snapshot
-/// costs depends on what has changed, but for a copy of maps of pointers.
+/// Builds snapshots from changes of nodes, intent, costs and demand. Work is
+/// proportional to the changes, except for a copy of maps of pointers.
 class snapshot_builder {
 public:
   /// `epoch` is the controller's, `period` how often gateways report (0: never)
@@ -19,7 +19,7 @@ public:
   void set_intent(registered x);
   bool has_intent() const { return has_intent_; }
 
-  /// Nodes as they are now; null: a node has gone.
+  /// New states of some nodes; null for a node that has left.
   void
   set_nodes(const std::map<std::string, std::shared_ptr<const node_state>>& xs,
             timestamp now);
@@ -41,7 +41,7 @@ public:
   const demand_window& demand() const { return demand_; }
 
 private:
-  /// The scope that a model belongs to: of one that is pinned, the operator's.
+  /// The scope of a model; the pin scope of a pinned model.
   std::string owner_of(const model_settings& x) const;
   void note_node(const std::string& name, const node_state* was,
                  const node_state* is);
@@ -58,14 +58,16 @@ private:
   registered intent_;
   bool has_intent_ = false;
   bool scopes_due_ = false;          ///< the intent has changed
-  std::set<std::string> models_due_; ///< models whose bundles may have changed
-  std::set<std::string> groups_due_; ///< models whose replicas have changed
-  std::set<std::string> loads_due_;  ///< models whose load has changed
-  /// By model: the nodes that have bundles or replicas of it.
+  std::set<std::string> models_due_; ///< models with new or removed bundles
+  std::set<std::string> groups_due_; ///< models with changed replicas
+  std::set<std::string> loads_due_;  ///< models with a changed load
+  /// By model: nodes with a bundle or a replica of the model.
   std::map<std::string, std::set<std::string>> holders_;
-  std::map<std::string, size_t> of_intent_; ///< by model: its place there
+  std::map<std::string, size_t>
+    of_intent_; ///< by model: position in the intent
   std::map<std::string, std::vector<group_state>> groups_; ///< by model
-  std::map<std::string, timestamp> pressed_; ///< models: when that was sent
+  std::map<std::string, timestamp>
+    pressed_; ///< by model: time of the last `pressure`
 };
 
 } // namespace millrace

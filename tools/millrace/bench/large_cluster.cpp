@@ -2,7 +2,7 @@
 
 /// \file
 /// The control loop on a large cluster: 1,213 nodes with 6,212 devices, as in
-/// the trace of Alibaba's GPU cluster of 2020, and 1,000 models.
+/// Alibaba's GPU trace of 2023, and 1,000 models.
 
 #include "millrace/bench/large_cluster.hpp"
 
@@ -126,7 +126,7 @@ public:
     builder_.take(now_);
   }
 
-  /// A tenth of all parts changes: returns what CLUSTER STATE is sent.
+  /// Prepares changes of a tenth of all nodes and models.
   void change_some(size_t round) {
     changes_.clear();
     for (size_t i = 0; i < changed_nodes; ++i) {
@@ -189,7 +189,7 @@ private:
     all_;
 };
 
-/// What a policy cannot but do: look each model up and read its rates.
+/// The floor of a policy: looks up each model and reads its rates.
 double read_loads(const cluster_snapshot& in) {
   double out = 0;
   for (size_t i = 0; i < model_count; ++i) {
