@@ -63,9 +63,8 @@ void observer_state::on_tick() {
 void observer_state::check_gateways() {
   if (options_.demand_period == 0us)
     return;
-  std::set<std::string> overdue;
-  for (auto& node : next_->demand().overdue(now()))
-    overdue.insert(node);
+  auto late = next_->demand().overdue(now());
+  std::set<std::string> overdue{late.begin(), late.end()};
   for (auto& node : overdue)
     if (!stale_.contains(node))
       log_event(log_level::warning, "cluster_state", "demand_stale",

@@ -113,8 +113,8 @@ void registry_state::on_rows(const registry_rows& x) {
 }
 
 void registry_state::on_loaded() {
-  std::erase_if(models_, [&](auto& x) {
-    auto fine = check(x.second.row.settings, scopes());
+  std::erase_if(models_, [&, known = scopes()](auto& x) {
+    auto fine = check(x.second.row.settings, known);
     if (!fine)
       log_event(log_level::error, "registry", "row_ignored",
                 {{"model", x.first}, {"error", to_string(fine.failure())}});

@@ -129,11 +129,8 @@ doubts doubts_on(const model_settings& x, uint64_t largest,
   if (x.complete && wanted_cuts(x).part_count() == 1)
     out.push_back("complete does nothing where there is one part; expected"
                   " parts or cuts beside it");
-  if (devices.empty()) {
-    if (!x.device.empty())
-      out.push_back("no device here is " + shown(x.device));
+  if (devices.empty())
     return out;
-  }
   auto is_cpu = [](auto& d) { return d.type == device_type::cpu; };
   if (x.share > 0 && std::all_of(devices.begin(), devices.end(), is_cpu))
     out.push_back("share does nothing: a cpu cannot be shared by parts, and it"

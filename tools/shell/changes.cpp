@@ -3,8 +3,8 @@
 #include <functional>
 #include <iostream>
 #include <set>
-#include <sstream>
 
+#include "actors/policies/scale/given.hpp"
 #include "runtime/text.hpp"
 #include "shell/ask.hpp"
 #include "shell/views.hpp"
@@ -200,27 +200,31 @@ result<void> read_pairs(std::span<const std::string> pairs,
   return {};
 }
 
-/// Why groups cannot be where they are to be: no node has such a device now.
-/// Empty: nothing is wrong.
-std::string missing_device(shell& in, std::vector<std::string> words) {
+/// Refuses groups on devices that no node has now. Groups that cannot be read
+/// pass: the registry refuses them.
+result<void> check_devices(shell& in, const std::string& groups) {
+  auto items = parse_given(groups);
   auto all = ask_all(in.cluster);
-  if (!all)
-    return {}; // the registry answers, or not
+  if (!items || !all)
+    return {};
   std::set<std::string> known;
   for (auto& n : all->nodes)
     for (auto& d : n.devices)
       known.insert({d.id, d.kind, n.node.name + "/" + d.id});
-  std::istringstream text{joined(words, " ", std::identity{})};
-  for (std::string word; text >> word;) {
-    if (word != "on" || !(text >> word))
-      continue;
-    if (word.ends_with(';'))
-      word.pop_back();
-    if (!known.contains(word))
-      return "no node has a device " + shown(word) + " (expected one of "
-             + joined(known, ", ", std::identity{}) + ")";
-  }
+  for (auto& item : *items)
+    if (!item.device.empty() && !known.contains(item.device))
+      return error{ec::bad_request,
+                   "no node has a device " + shown(item.device)
+                     + " (expected one of "
+                     + joined(known, ", ", std::identity{}) + ")",
+                   {}};
   return {};
+}
+
+/// The option of policy given; empty without one.
+std::string groups_in(const std::map<std::string, std::string>& options) {
+  auto i = options.find("groups");
+  return i == options.end() ? std::string{} : i->second;
 }
 
 } // namespace
@@ -228,10 +232,6 @@ std::string missing_device(shell& in, std::vector<std::string> words) {
 int change_scope(shell& in, const arguments& args) {
   constexpr std::string_view own = "model/";
   std::span pairs{args.begin() + 2, args.end()};
-  for (auto& pair : pairs)
-    if (pair.starts_with("groups="))
-      if (auto why = missing_device(in, {pair}); !why.empty())
-        return complain(in, why);
   if (args[0].starts_with(own)) {
     auto found = find_model(in.cluster, args[0].substr(own.size()));
     if (!found)
@@ -241,6 +241,8 @@ int change_scope(shell& in, const arguments& args) {
     scaling.policy = args[1];
     if (auto fine = read_pairs(pairs, scaling.options, &scaling); !fine)
       return complain(in, fine.failure().text, exit_wrong_call);
+    if (auto fine = check_devices(in, groups_in(scaling.options)); !fine)
+      return complain(in, fine.failure().text);
     return report_done(in, in.cluster.ask<ack>(found->node + "/registry", x),
                        x.settings.model + " is scaled by policy " + args[1]);
   }
@@ -255,6 +257,8 @@ int change_scope(shell& in, const arguments& args) {
   settings.policy = args[1];
   if (auto fine = read_pairs(pairs, settings.options, nullptr); !fine)
     return complain(in, fine.failure().text, exit_wrong_call);
+  if (auto fine = check_devices(in, groups_in(settings.options)); !fine)
+    return complain(in, fine.failure().text);
   return report_done(in, in.cluster.ask<ack>(found->node + "/registry", x),
                      args[0] + " is scaled by policy " + args[1]);
 }
@@ -277,8 +281,8 @@ int pin_groups(shell& in, const arguments& args) {
   auto found = find_model(in.cluster, args[0]);
   if (!found)
     return complain(in, found.failure().text);
-  if (auto why = missing_device(in, {args.begin() + 1, end}); !why.empty())
-    return complain(in, why);
+  if (auto fine = check_devices(in, x.groups); !fine)
+    return complain(in, fine.failure().text);
   return report_done(in, in.cluster.ask<ack>(found->node + "/registry", x),
                      args[0] + " has these groups"
                        + (x.time > 0us ? " for " + format_duration(x.time)
