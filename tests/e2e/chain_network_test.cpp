@@ -100,20 +100,23 @@ public:
       [&] { return weights_of((*cluster)[node].pid()) == hash_; }, 40s);
   }
 
+  void check_has_all(const std::string& node) {
+    auto all = has_all(node);
+    CHECK_MESSAGE(all, node << ":\n"
+                            << cluster->log_of(node) << "ctl:\n"
+                            << cluster->log_of("ctl"));
+  }
+
   void check_all() {
-    for (auto& node : receivers) {
-      CAPTURE(node);
-      CHECK(has_all(node));
-    }
+    for (auto& node : receivers)
+      check_has_all(node);
     CHECK(cluster->wait_ready());
   }
 
   void check_all_but(const std::string& victim) {
-    for (auto& node : receivers) {
-      CAPTURE(node);
+    for (auto& node : receivers)
       if (node != victim)
-        CHECK(has_all(node));
-    }
+        check_has_all(node);
   }
 
   bad_network network{{"ctl", "src", "h1", "h2", "h3"}};

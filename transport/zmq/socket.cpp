@@ -15,6 +15,9 @@ namespace {
 /// Frames up to this size are copied into the message; larger ones are lent.
 constexpr size_t copy_up_to = 1024;
 
+/// Without traffic the other host is probed this often.
+constexpr int keepalive_seconds = 1;
+
 constexpr size_t max_frames = wire_limits::attachments + 2;
 
 void set_common(zmq::socket_t& x, const socket_options& o) {
@@ -22,9 +25,13 @@ void set_common(zmq::socket_t& x, const socket_options& o) {
   x.set(zmq::sockopt::sndhwm, o.send_limit);
   x.set(zmq::sockopt::rcvhwm, o.receive_limit);
   x.set(zmq::sockopt::maxmsgsize, static_cast<int64_t>(o.longest_frame));
-  x.set(zmq::sockopt::heartbeat_ivl, o.heartbeat_ms);
-  x.set(zmq::sockopt::heartbeat_timeout, o.heartbeat_timeout_ms);
-  x.set(zmq::sockopt::heartbeat_ttl, o.heartbeat_timeout_ms);
+  // Not by heartbeats of ZMTP: libzmq 4.3 aborts when one is due after an error
+  // on a connection whose input has stopped (issues 3937 and 4364 of libzmq),
+  // which a slow reader, or a close while data arrives, brings about.
+  x.set(zmq::sockopt::tcp_maxrt, o.unacknowledged_ms);
+  x.set(zmq::sockopt::tcp_keepalive, 1);
+  x.set(zmq::sockopt::tcp_keepalive_idle, keepalive_seconds);
+  x.set(zmq::sockopt::tcp_keepalive_intvl, keepalive_seconds);
   x.set(zmq::sockopt::handshake_ivl, 1000);
   x.set(zmq::sockopt::immediate, true);
 }
@@ -131,7 +138,7 @@ zmq::socket_t make_dealer(zmq::context_t& context,
     out.set(zmq::sockopt::routing_id, routing_id);
   // Else the kernel tries for minutes, with longer and longer pauses, and is
   // late to notice that a network is well again.
-  out.set(zmq::sockopt::connect_timeout, options.heartbeat_timeout_ms);
+  out.set(zmq::sockopt::connect_timeout, options.unacknowledged_ms);
   out.set(zmq::sockopt::reconnect_ivl, 50);
   out.set(zmq::sockopt::reconnect_ivl_max, options.reconnect_max_ms);
   return out;

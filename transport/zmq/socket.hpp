@@ -19,17 +19,17 @@ namespace millrace::zeromq {
 struct socket_options {
   int send_limit = 1000; ///< messages queued per connection
   int receive_limit = 1000;
-  int heartbeat_ms = 100; ///< ZMTP pings, so that a dead host is noticed
-  int heartbeat_timeout_ms = 1000; ///< at least; a client may be slow
-  int reconnect_max_ms = 1000;     ///< longest pause between two attempts
+  /// A connection whose other host does not acknowledge for this long is lost.
+  int unacknowledged_ms = 1000;
+  int reconnect_max_ms = 1000; ///< longest pause between two attempts
   /// A connection that sends a longer frame is closed before it is read.
   size_t longest_frame = wire_limits::message_bytes;
 
-  /// A connection on which nothing comes for so long is lost. What its node
-  /// thinks of a silent peer is another matter.
-  void silent_for(microseconds x) {
-    heartbeat_timeout_ms =
-      std::max(heartbeat_timeout_ms, static_cast<int>(x.count() / 1000));
+  /// Keeps connections at least this long. Which peers are taken for dead is
+  /// another matter: nodes send heartbeats of their own.
+  void keep_for(microseconds x) {
+    unacknowledged_ms =
+      std::max(unacknowledged_ms, static_cast<int>(x.count() / 1000));
   }
 
   /// For those who may send faster than we read: what waits in ZeroMQ is

@@ -53,7 +53,7 @@ public:
 
   result<void> bind() {
     socket_options options;
-    options.silent_for(settings_.link.timeout);
+    options.keep_for(settings_.link.timeout);
     options.reconnect_max_ms = reconnect_max_ms;
     auto peers = bind_router(context_, settings_.peers, options,
                              authenticator_.secured(from_whom_));
