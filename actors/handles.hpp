@@ -356,11 +356,21 @@ struct observe_nodes {
   MILLRACE_FIELDS(observe_nodes, by)
 };
 
+/// Placement to autoscaler: the proposal of a scope was rejected, because what
+/// it was decided on has changed. The policy is asked again.
+struct proposal_outdated {
+  std::string scope;
+  uint64_t snapshot = 0; ///< that it was decided on
+  MILLRACE_FIELDS(proposal_outdated, scope, snapshot)
+};
+
 /// The AUTOSCALER asks the policy of each scope how many replicas of what
 /// there shall be.
 using autoscaler_actor = caf::typed_actor<
   // The cluster as it is now.
   caf::reacts_to<snapshot_taken>,
+  // The placement rejects a proposal.
+  caf::reacts_to<proposal_outdated>,
   // For people: how each model is scaled; what was decided, and why.
   caf::replies_to<get_scaling>::with<scaling_list>,
   caf::replies_to<get_decisions>::with<decision_list>,

@@ -92,10 +92,21 @@ void autoscaler_state::on_snapshot(const snapshot_taken& x) {
     if (other)
       renew(loop, scope, is);
     if (other || joined || concerns(*is, *was) || is_pressed(loop)
-        || loop.due <= now())
-      run(scope, loop, joined);
+        || loop.outdated || loop.due <= now())
+      run(scope, loop, joined || loop.outdated);
   }
   show_replicas();
+  arm();
+}
+
+/// Asks the policy again: now, or on the next snapshot.
+void autoscaler_state::on_outdated(const proposal_outdated& x) {
+  auto i = loops_.find(x.scope);
+  if (i == loops_.end() || i->second.last.snapshot != x.snapshot)
+    return;
+  i->second.outdated = true;
+  if (snapshot_->number > x.snapshot)
+    run(x.scope, i->second, true);
   arm();
 }
 
@@ -123,6 +134,7 @@ void autoscaler_state::show_replicas() {
 void autoscaler_state::run(const std::string& scope, scope_loop& x, bool send) {
   if (!x.policy)
     return;
+  x.outdated = false;
   auto begun = now();
   // Each decision draws from its own stream, so that the seed replays it.
   auto seed = random_stream{options_.seed}
@@ -311,6 +323,7 @@ autoscaler(autoscaler_actor::stateful_pointer<autoscaler_state> self,
   s.start(self, options, std::move(placement), std::move(counts));
   return {
     [&s](const snapshot_taken& x) { s.on_snapshot(x); },
+    [&s](const proposal_outdated& x) { s.on_outdated(x); },
     [&s](get_scaling) { return s.on_get_scaling(); },
     [&s](const get_decisions& x) { return s.on_get_decisions(x); },
     [&s](const get_decision_records& x) { return s.on_get_records(x); },

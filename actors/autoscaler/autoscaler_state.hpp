@@ -21,6 +21,7 @@ struct autoscaler_state {
              std::shared_ptr<metrics> counts);
 
   void on_snapshot(const snapshot_taken& x);
+  void on_outdated(const proposal_outdated& x);
   scaling_list on_get_scaling() const;
   decision_list on_get_decisions(const get_decisions& x) const;
   caf::result<decision_records>
@@ -35,6 +36,7 @@ private:
     policy_memory memory;
     timestamp due = far_future;
     proposal last;
+    bool outdated = false; ///< the placement rejected the last proposal
   };
   struct past_decision {
     decision what;

@@ -42,6 +42,58 @@ void demand_count::answered(ec status, microseconds waited, microseconds took,
   }
 }
 
+stage_counters& demand_count::stage_of(const layer_range& layers) {
+  auto& all = counts_.stages;
+  auto i = std::find_if(all.begin(), all.end(),
+                        [&](auto& x) { return !(x.layers < layers); });
+  if (i == all.end() || !(i->layers == layers))
+    i = all.insert(i, {layers, 0, {}, {}});
+  return *i;
+}
+
+void demand_count::executed(const requests_completed& x, uint64_t requests) {
+  changed_ = true;
+  counts_.device_seconds += to_seconds(x.execute);
+  counts_.executed += requests;
+  auto& visits = x.visits;
+  // An output that is held waits for the next stage.
+  auto waited_before = [&](size_t i) {
+    return visits[i].queue + visits[i - 1].held;
+  };
+  auto first = 0us;
+  for (auto& y : x.outcomes)
+    first = std::max(first, y.queue);
+  for (size_t i = 1; i < visits.size(); ++i)
+    first -= waited_before(i);
+  auto add = [&](const layer_range& layers, microseconds wait,
+                 microseconds run) {
+    auto& to = stage_of(layers);
+    to.requests += requests;
+    to.waits.add(std::max(0us, wait));
+    to.runs.add(run);
+  };
+  if (visits.empty())
+    add({}, first, x.execute);
+  for (size_t i = 0; i < visits.size(); ++i)
+    add(visits[i].layers, i == 0 ? first : waited_before(i), visits[i].execute);
+}
+
+model_counters demand_count::report(timestamp now) const {
+  auto out = counts_;
+  auto bin = static_cast<uint64_t>((now - begun_) / arrival_bins::length);
+  // The latest bins, from the first to the last that is not empty.
+  auto since = bin < bins_.size() ? 0 : bin + 1 - bins_.size();
+  for (auto i = since; i <= newest_bin_; ++i) {
+    auto n = bins_[i % bins_.size()];
+    if (n == 0 && out.bins.counts.empty())
+      continue;
+    if (out.bins.counts.empty())
+      out.bins.first = i;
+    out.bins.counts.push_back(n);
+  }
+  return out;
+}
+
 void demand_count::show(metrics& in) {
   auto& x = counts_;
   auto others =
@@ -58,7 +110,7 @@ void demand_count::show(metrics& in) {
 demand_count& gateway_state::demand_for(const std::string& model) {
   auto i = demand_.find(model);
   if (i == demand_.end()) {
-    i = demand_.emplace(model, demand_count{model}).first;
+    i = demand_.emplace(model, demand_count{model, begun_}).first;
     for (auto& x : wanted_.models)
       if (x.model == model)
         i->second.set_slo(x.slo);
@@ -138,7 +190,7 @@ void gateway_state::send_report() {
   for (auto& [model, y] : demand_)
     if (y.take_change() || all) {
       y.show(*counts_);
-      x.models.push_back(y.counts());
+      x.models.push_back(y.report(time));
     }
   to_controllers(x);
 }

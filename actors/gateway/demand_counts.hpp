@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <map>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "runtime/error.hpp"
 #include "runtime/metrics.hpp"
 #include "transport/messages/demand.hpp"
+#include "transport/messages/infer.hpp"
 
 namespace millrace {
 
@@ -15,7 +17,10 @@ namespace millrace {
 /// per request.
 class demand_count {
 public:
-  explicit demand_count(std::string model) { counts_.model = std::move(model); }
+  /// `begun`: the gateway's start, from which bins are numbered.
+  demand_count(std::string model, timestamp begun) : begun_(begun) {
+    counts_.model = std::move(model);
+  }
 
   void set_slo(microseconds x) { slo_ = x; }
 
@@ -26,17 +31,21 @@ public:
       counts_.gaps.add(now - last_arrival_);
     last_arrival_ = now;
     changed_ = true;
+    auto bin = static_cast<uint64_t>((now - begun_) / arrival_bins::length);
+    for (; newest_bin_ < bin; ++newest_bin_) {
+      if (bin - newest_bin_ > bins_.size())
+        newest_bin_ = bin - bins_.size();
+      bins_[(newest_bin_ + 1) % bins_.size()] = 0;
+    }
+    ++bins_[bin % bins_.size()];
   }
 
   /// `waited` until it was executed, `took` in all, within `deadline`.
   void answered(ec status, microseconds waited, microseconds took,
                 microseconds deadline);
 
-  void executed(microseconds device_time, uint64_t requests) {
-    counts_.device_seconds += to_seconds(device_time);
-    counts_.executed += requests;
-    changed_ = true;
-  }
+  /// A batch of `requests` was executed.
+  void executed(const requests_completed& x, uint64_t requests);
 
   void set_backlog(uint64_t waiting, microseconds oldest) {
     changed_ |= waiting != counts_.waiting || waiting > 0;
@@ -46,6 +55,9 @@ public:
 
   const model_counters& counts() const { return counts_; }
 
+  /// The counters with the bins of arrivals that still matter at `now`.
+  model_counters report(timestamp now) const;
+
   /// Whether anything has changed since this was asked last.
   bool take_change() { return std::exchange(changed_, false); }
 
@@ -53,7 +65,12 @@ public:
   void show(metrics& in);
 
 private:
+  stage_counters& stage_of(const layer_range& layers);
+
   model_counters counts_;
+  timestamp begun_;
+  std::array<uint64_t, arrival_bins::most> bins_{}; ///< by number modulo size
+  uint64_t newest_bin_ = 0;
   microseconds slo_{0};
   timestamp last_arrival_{};
   bool changed_ = false;

@@ -348,7 +348,7 @@ void gateway_state::note_execution(const requests_completed& x) {
     return;
   for (auto& y : x.outcomes)
     if (auto i = in_flight_.find(y.key); i != in_flight_.end())
-      return models_[i->second.model].demand->executed(x.execute, ran);
+      return models_[i->second.model].demand->executed(x, ran);
 }
 
 void gateway_state::settle(outcome& x, const requests_completed& with,

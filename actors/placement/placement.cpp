@@ -51,56 +51,6 @@ void placement_state::commit_soon() {
   self_->delayed_send(self_, commit_delay, tick::value);
 }
 
-/// Models that are wanted have a past; one that is not for a while has none
-/// when it is again: people may have mended it.
-void placement_state::on_snapshot(const snapshot_taken& x) {
-  auto was = std::exchange(snapshot_, x.content);
-  if (was && was->models == snapshot_->models
-      && was->scopes == snapshot_->scopes)
-    return;
-  std::erase_if(proposals_,
-                [&](auto& y) { return !snapshot_->scopes.contains(y.first); });
-  commit_soon();
-}
-
-/// Errors: conflict for a model that another scope owns.
-result<void> placement_state::check(const proposal& x) const {
-  for (auto& g : x.groups) {
-    auto i = snapshot_->models.find(g.model);
-    if (i != snapshot_->models.end() && i->second->scope != x.scope)
-      return error{ec::conflict,
-                   "scope " + shown(x.scope) + " proposes replicas of model "
-                     + shown(g.model) + ", which scope "
-                     + shown(i->second->scope) + " owns",
-                   {}};
-  }
-  return {};
-}
-
-void placement_state::on_proposal(const proposal& x) {
-  if (!snapshot_)
-    return;
-  if (auto fine = check(x); !fine) {
-    log_event(log_level::error, "placement", "proposal_refused",
-              {{"scope", x.scope}, {"error", to_string(fine.failure())}});
-    return;
-  }
-  auto& known = proposals_[x.scope];
-  auto same =
-    known.epoch != 0 && known.groups == x.groups && known.refused == x.refused;
-  known = x;
-  if (same)
-    return;
-  std::set<std::string> models;
-  for (auto& y : wanted())
-    if (std::any_of(y.groups.begin(), y.groups.end(),
-                    [](auto& g) { return g.count > 0; }))
-      models.insert(y.model->settings.model);
-  std::erase_if(troubles_,
-                [&](auto& y) { return !models.contains(y.first.first); });
-  commit_soon();
-}
-
 // -- nodes --------------------------------------------------------------------
 
 void placement_state::on_observe(const observe_nodes& x) {
@@ -263,32 +213,6 @@ void placement_state::await_those_lost_with(const std::string& node) {
     if (x.node.name != node
         && std::chrono::abs(x.ago - it->ago) < options_.settle)
       await(x.node.name);
-}
-
-std::vector<wanted_groups> placement_state::wanted() const {
-  std::vector<wanted_groups> out;
-  std::map<std::string, size_t> places;
-  for (auto& [model, x] : snapshot_->models) {
-    places[model] = out.size();
-    auto scope = snapshot_->scopes.find(x->scope);
-    out.push_back({x,
-                   {},
-                   {},
-                   scope == snapshot_->scopes.end()
-                     ? rollout_settings{}
-                     : scope->second->settings.rollout});
-  }
-  for (auto& [scope, x] : proposals_) {
-    for (auto& g : x.groups)
-      if (auto i = places.find(g.model);
-          i != places.end() && out[i->second].model->scope == scope)
-        out[i->second].groups.push_back(g);
-    for (auto& [model, why] : x.refused)
-      if (auto i = places.find(model);
-          i != places.end() && out[i->second].model->scope == scope)
-        out[i->second].refused = why;
-  }
-  return out;
 }
 
 void placement_state::on_tick() {

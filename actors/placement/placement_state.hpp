@@ -57,6 +57,8 @@ private:
   timestamp now() const;
   std::vector<wanted_groups> wanted() const;
   result<void> check(const proposal& x) const;
+  std::optional<std::string> what_outdates(const proposal& x) const;
+  void note_changes(const cluster_snapshot* was);
   void await_decisions(const node_state& fresh);
   void tell_cluster_state();
   void commit_soon();
@@ -94,6 +96,9 @@ private:
   uint64_t last_order_ = 0;
   start_log starts_;
   std::map<std::string, proposal> proposals_; ///< by scope
+  // Numbers of the snapshots in which something changed that outdates earlier
+  // decisions: intent by model, and nodes that left.
+  std::map<std::string, uint64_t> intent_changed_, left_;
   /// What each gateway was told last, by its node.
   struct told {
     caf::actor_addr gateway;

@@ -75,7 +75,8 @@ void replica_state::go_on(batch_map::iterator x) {
   if (next_.emplace(to.handle->id(), to).second)
     self_->monitor(caf::actor_cast<caf::actor>(to.handle));
   y.way.visits.push_back({options_.what.replica, y.held->queue, y.held->run,
-                          to_us(self_->clock().now() - y.since)});
+                          to_us(self_->clock().now() - y.since),
+                          options_.what.layers});
   y.way.promise = to.promise;
   y.way.receipt = wants_receipt(x->second.id, to.handle->id());
   run_batch next;

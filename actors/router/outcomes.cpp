@@ -51,7 +51,8 @@ requests_completed router_state::results_of(flight& done, batch_done& x) {
   requests_completed y;
   y.visits = std::move(x.visits);
   if (!y.visits.empty())
-    y.visits.push_back({done.replica_name, x.queue, x.execute, 0us});
+    y.visits.push_back({done.replica_name, x.queue, x.execute, 0us,
+                        replicas_.at(done.replica_id).layers});
   y.replica = done.replica_name;
   y.execute = y.visits.empty() ? x.execute : 0us;
   for (auto& visit : y.visits)

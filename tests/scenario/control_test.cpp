@@ -211,3 +211,35 @@ TEST_CASE("groups: a model of 16 layers as whole replicas, in 3 and in 8 parts"
   c.advance(1s);
   CHECK(c.answers() == counts{{ec::ok, 1}});
 }
+
+TEST_CASE("placement: a proposal that was decided before a model's settings"
+          " changed is rejected, and the policy is asked again") {
+  virtual_cluster c{3, one_by_one(1), ten_ms};
+  auto known =
+    c.ask_actor<model_list, placement_actor>("./placement", get_models{});
+  REQUIRE(known);
+  auto changed = known->models[0].settings;
+  changed.replicas = 2;
+  REQUIRE(c.ask_actor<ack, registry_actor>("./registry",
+                                           set_model{changed, false, {}}));
+  c.advance(2s);
+  CHECK(replicas_on(c, 3) == 2);
+  proposal x;
+  x.scope = "model/m";
+  x.epoch = 1;
+  x.snapshot = 1; // of when it was 1 replica
+  auto& group = x.groups.emplace_back();
+  group.id = "model/m/m/whole";
+  group.model = "m";
+  group.version = 1;
+  group.layers = {0, 1};
+  group.cut = "whole";
+  group.count = 3;
+  c.tell("./placement", x);
+  c.advance(2s);
+  CHECK(replicas_on(c, 3) == 2);
+  x.snapshot = 1'000'000; // a later one
+  c.tell("./placement", x);
+  c.advance(2s);
+  CHECK(replicas_on(c, 3) == 3);
+}

@@ -172,6 +172,7 @@ TEST_CASE("scaling: a proposal that names a model of another scope is refused"
   };
   proposal x;
   x.scope = "model/other";
+  x.snapshot = 1000; // later than any of this test
   x.groups = {group(x.scope, "other", 1), group(x.scope, "m", 3)};
   c.tell("./placement", x);
   c.advance(1s);

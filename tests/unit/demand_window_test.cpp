@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "actors/gateway/demand_counts.hpp"
 #include "actors/policies/state/demand_window.hpp"
 #include "runtime/random.hpp"
 
@@ -92,10 +93,16 @@ TEST_CASE("demand: a report that counts less than the one before, or has no"
   auto odd = all.next("g1");
   odd.models[0].device_seconds = std::numeric_limits<double>::quiet_NaN();
   CHECK_FALSE(all.window.add(odd, begin + 3 * period));
+  auto early = all.next("g1");
+  early.models[0].bins = {uint64_t{1} << 62, {1}};
+  CHECK_FALSE(all.window.add(early, begin + 3 * period));
+  auto endless = all.next("g1");
+  endless.end = microseconds::max();
+  CHECK_FALSE(all.window.add(endless, begin + 3 * period));
   auto list = all.window.list(begin + 3 * period);
   REQUIRE(list.sources.size() == 1);
-  CHECK(list.sources[0].reports == 3);
-  CHECK(list.sources[0].ignored == 2);
+  CHECK(list.sources[0].reports == 5);
+  CHECK(list.sources[0].ignored == 4);
   CHECK(all.window.load_of("m", begin + 3 * period).service
         == doctest::Approx(0.015));
 }
@@ -191,4 +198,99 @@ TEST_CASE("demand: arrivals at random have a CV of one, even ones of none") {
     auto cv = window.load_of("m", begin + 50s).arrival_cv;
     CHECK(cv == doctest::Approx(random ? 1 : 0).epsilon(0.1));
   }
+}
+
+TEST_CASE(
+  "demand: arrivals are placed by the bins of the gateway, also those of"
+  " reports that were lost") {
+  auto loads = [](bool lost) {
+    demand_window window{period, begin};
+    window.expect({"g1"}, begin);
+    demand_report x;
+    x.node = "g1";
+    x.incarnation = x.life = 1;
+    x.models.resize(1);
+    x.models[0].model = "m";
+    for (int i = 1; i <= 16; ++i) { // 30 requests from 1.1 s to 1.2 s
+      ++x.sequence;
+      x.end += period;
+      if (x.end >= 1200ms) {
+        x.models[0].arrived = 30;
+        x.models[0].bins = {11, {30}};
+      }
+      if (!lost || i < 5 || i > 10)
+        window.add(x, begin + i * period);
+    }
+    return window.load_of("m", begin + 16 * period).seconds;
+  };
+  // Seconds end at 4 s, 3 s, 2 s and 1 s.
+  CHECK(loads(false) == std::vector<double>{0, 0, 30, 0});
+  CHECK(loads(true) == std::vector<double>{0, 0, 30, 0});
+}
+
+TEST_CASE("demand: each arrival is counted once in bins that reports show in"
+          " part") {
+  demand_window window{period, begin};
+  window.expect({"g1"}, begin);
+  demand_count count{"m", begin};
+  demand_report x;
+  x.node = "g1";
+  x.incarnation = x.life = 1;
+  x.models.resize(1);
+  auto now = begin;
+  for (int i = 0; i < 10'000; ++i) { // one each ms
+    now += 1ms;
+    count.arrived(1, now);
+    if (i % 250 != 249)
+      continue;
+    ++x.sequence;
+    x.end = to_us(now - begin);
+    x.models[0] = count.report(now);
+    REQUIRE(x.models[0].bins.counts.size() <= arrival_bins::most);
+    window.add(x, now);
+  }
+  auto seconds = window.load_of("m", now).seconds;
+  REQUIRE(seconds.size() == 10);
+  for (auto n : seconds)
+    CHECK(n == doctest::Approx(1000).epsilon(0.002));
+}
+
+TEST_CASE(
+  "demand: a gateway counts batches by stage, and an output that is held"
+  " waits for the next stage") {
+  demand_count count{"m", begin};
+  requests_completed x;
+  x.execute = 30ms;
+  x.visits = {{"m.1.1", 2ms, 10ms, 7ms, {0, 4}},
+              {"m.1.2", 1ms, 20ms, 0ms, {4, 8}}};
+  outcome answer;
+  answer.queue = 15ms; // 5 ms of them in the router
+  x.outcomes = {answer, answer};
+  count.executed(x, 2);
+  requests_completed whole;
+  whole.execute = 40ms;
+  whole.outcomes = {answer};
+  count.executed(whole, 1);
+  auto stages = count.report(begin + 1s).stages;
+  REQUIRE(stages.size() == 3);
+  CHECK(stages[0].layers == layer_range{});
+  CHECK(stages[0].waits.sum == doctest::Approx(0.015));
+  CHECK(stages[1].requests == 2);
+  CHECK(stages[1].waits.sum == doctest::Approx(0.007));
+  CHECK(stages[1].runs.sum == doctest::Approx(0.010));
+  CHECK(stages[2].waits.sum == doctest::Approx(0.008));
+  // The controller's means.
+  demand_window window{period, begin};
+  window.expect({"g1"}, begin);
+  demand_report r;
+  r.node = "g1";
+  r.incarnation = r.life = r.sequence = 1;
+  r.end = 250ms;
+  r.models = {count.report(begin + 250ms)};
+  CHECK(window.add(r, begin + 250ms));
+  auto load = window.load_of("m", begin + 250ms);
+  REQUIRE(load.stages.size() == 3);
+  CHECK(load.stages[1].batch == doctest::Approx(2));
+  CHECK(load.stages[2].run == doctest::Approx(0.020));
+  CHECK(load.stages[2].run_cv == doctest::Approx(0));
 }

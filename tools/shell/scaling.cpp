@@ -33,6 +33,13 @@ result<void> keep_model(std::vector<Row>& rows, const arguments& args) {
   return {};
 }
 
+/// A stage by its layers.
+std::string shown_layers(const layer_range& x) {
+  return x == layer_range{}
+           ? "whole replicas"
+           : "layers " + std::to_string(x.first) + "-" + std::to_string(x.last);
+}
+
 } // namespace
 
 int show_scaling(shell& in, const arguments& args) {
@@ -162,12 +169,19 @@ int show_demand(shell& in, const arguments& args) {
               << " has come since the controller began\n";
   table rows{{"MODEL", "REQ/S", "ARRIVED", "WAITING", "OLDEST", "WAIT", "COST",
               "IN TIME", "CV"}};
-  for (auto& x : list->models)
+  for (auto& x : list->models) {
     rows.push_back({x.model, per_second(x.rate), std::to_string(x.arrived),
                     std::to_string(x.waiting), format_duration(x.oldest),
                     format_seconds(x.wait),
                     x.service > 0 ? format_seconds(x.service) : "-",
                     fixed(100 * x.within, 1) + " %", fixed(x.arrival_cv, 2)});
+    if (x.stages.size() > 1)
+      for (auto& y : x.stages)
+        rows.push_back({"  " + shown_layers(y.layers), "", "", "", "",
+                        format_seconds(y.wait),
+                        format_seconds(y.batch > 0 ? y.run / y.batch : 0), "",
+                        ""});
+  }
   if (rows.size() > 1)
     print_table(rows);
   for (auto& x : list->sources)

@@ -11,6 +11,7 @@
 
 #include "runtime/fields.hpp"
 #include "runtime/time.hpp"
+#include "transport/messages/snapshot.hpp"
 
 namespace millrace {
 
@@ -92,8 +93,9 @@ struct demand_row {
   double service = 0;
   double within = 1;
   double arrival_cv = 0;
+  std::vector<stage_load> stages; ///< as in model_load
   MILLRACE_FIELDS(demand_row, model, rate, arrived, waiting, oldest, wait,
-                  service, within, arrival_cv)
+                  service, within, arrival_cv, stages)
 };
 struct demand_list {
   std::vector<demand_row> models;

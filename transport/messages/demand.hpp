@@ -12,8 +12,30 @@
 #include "runtime/fields.hpp"
 #include "runtime/time.hpp"
 #include "transport/messages/load.hpp"
+#include "transport/messages/model.hpp"
 
 namespace millrace {
+
+/// What ok batches of a model needed at one stage, since the gateway's start.
+struct stage_counters {
+  layer_range layers;    ///< of the stage; {0, 0}: whole replicas
+  uint64_t requests = 0; ///< in the batches
+  moments waits; ///< of batches, in seconds; the router's queue is the first
+                 ///< stage's
+  moments runs;  ///< of batches, in seconds
+  MILLRACE_FIELDS(stage_counters, layers, requests, waits, runs)
+};
+
+/// Arrivals in the last bins of a gateway, so that a lost report costs no
+/// resolution. Bin n counts arrivals from n * length to (n + 1) * length after
+/// the gateway's start.
+struct arrival_bins {
+  static constexpr microseconds length{100'000};
+  static constexpr size_t most = 64;
+  uint64_t first = 0;           ///< number of the first bin
+  std::vector<uint64_t> counts; ///< empty: no arrival in the last bins
+  MILLRACE_FIELDS(arrival_bins, first, counts)
+};
 
 /// Demand for one model at one gateway. Counters run since the gateway's start,
 /// so that a report that is lost costs nothing.
@@ -31,12 +53,14 @@ struct model_counters {
   moments waits;             ///< from arrival to execution, of ok answers
   double device_seconds = 0; ///< execution time of ok batches, all stages
   uint64_t executed = 0;     ///< requests in these batches
+  std::vector<stage_counters> stages; ///< by layers
+  arrival_bins bins;
   // Gauges.
   uint64_t waiting = 0;   ///< requests that no replica has
   microseconds oldest{0}; ///< since the first of these arrived
   MILLRACE_FIELDS(model_counters, model, arrived, rows, ok, within, late,
                   overloaded, unavailable, failed, gaps, waits, device_seconds,
-                  executed, waiting, oldest)
+                  executed, stages, bins, waiting, oldest)
 };
 
 /// Gateway to every controller, once a period, one-way: models whose counters

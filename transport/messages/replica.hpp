@@ -72,7 +72,8 @@ struct stage_visit {
   microseconds queue{0};
   microseconds execute{0};
   microseconds held{0}; ///< until it was known who runs it next
-  MILLRACE_FIELDS(stage_visit, replica, queue, execute, held)
+  layer_range layers{}; ///< of the replica
+  MILLRACE_FIELDS(stage_visit, replica, queue, execute, held, layers)
 };
 
 /// What a batch takes along that passes through several stages.

@@ -68,6 +68,16 @@ struct group_state {
   MILLRACE_FIELDS(group_state, group, layers, version, ready, starting)
 };
 
+/// What batches need at one stage lately, over all gateways.
+struct stage_load {
+  layer_range layers; ///< {0, 0}: whole replicas
+  double batch = 0;   ///< requests in a batch, on average
+  double wait = 0;    ///< mean seconds a batch waits
+  double run = 0;     ///< mean seconds a batch runs
+  double run_cv = 0;  ///< coefficient of variation of these
+  MILLRACE_FIELDS(stage_load, layers, batch, wait, run, run_cv)
+};
+
 /// Demand for one model, over all gateways, and the replicas that answer it.
 struct model_load {
   double rate = 0; ///< arrivals a second, over the last second
@@ -79,11 +89,12 @@ struct model_load {
   double service = 0;     ///< device-seconds of one request, lately; 0: none
   double within = 1;      ///< part of the answers within the SLO, lately
   double arrival_cv = 0;  ///< of the gaps between arrivals; 0: not known
-  microseconds last_arrival{-1}; ///< as cluster_snapshot::at; below 0: none
-  bool pressure = false;         ///< requests wait, and no replica is ready
+  microseconds last_arrival{-1};  ///< as cluster_snapshot::at; below 0: none
+  bool pressure = false;          ///< requests wait, and no replica is ready
+  std::vector<stage_load> stages; ///< by layers
   std::vector<group_state> groups;
   MILLRACE_FIELDS(model_load, rate, seconds, waiting, oldest, wait, service,
-                  within, arrival_cv, last_arrival, pressure, groups)
+                  within, arrival_cv, last_arrival, pressure, stages, groups)
 };
 
 /// Registry to cluster state: the intent of operators and config.

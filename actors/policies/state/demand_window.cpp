@@ -13,6 +13,9 @@ constexpr auto memory = 10s;
 
 constexpr size_t seconds_shown = 60;
 
+/// Of a gateway: a report that counts for longer is wrong.
+constexpr microseconds longest_run = 24h * 36'500;
+
 bool is_number(const moments& x) {
   return std::isfinite(x.sum) && std::isfinite(x.squares) && x.sum >= 0
          && x.squares >= 0;
@@ -21,7 +24,18 @@ bool is_number(const moments& x) {
 bool is_sound(const model_counters& x) {
   return is_number(x.gaps) && is_number(x.waits)
          && std::isfinite(x.device_seconds) && x.device_seconds >= 0
-         && x.oldest >= 0us;
+         && x.oldest >= 0us
+         && std::all_of(x.stages.begin(), x.stages.end(), [](auto& y) {
+              return is_number(y.waits) && is_number(y.runs);
+            });
+}
+
+/// The counters of a stage; null: nothing was counted yet.
+const stage_counters* stage_of(const model_counters& x,
+                               const layer_range& layers) {
+  auto i = std::find_if(x.stages.begin(), x.stages.end(),
+                        [&](auto& y) { return y.layers == layers; });
+  return i == x.stages.end() ? nullptr : &*i;
 }
 
 bool falls(const moments& was, const moments& is) {
@@ -35,7 +49,31 @@ bool falls(const model_counters& was, const model_counters& is) {
          || is.overloaded < was.overloaded || is.unavailable < was.unavailable
          || is.failed < was.failed || falls(was.gaps, is.gaps)
          || falls(was.waits, is.waits) || is.device_seconds < was.device_seconds
-         || is.executed < was.executed;
+         || is.executed < was.executed
+         || std::any_of(was.stages.begin(), was.stages.end(), [&](auto& x) {
+              auto* y = stage_of(is, x.layers);
+              return y == nullptr || y->requests < x.requests
+                     || falls(x.waits, y->waits) || falls(x.runs, y->runs);
+            });
+}
+
+/// Whether no bin begins after the report's end.
+bool fits(const arrival_bins& x, microseconds end) {
+  auto last = static_cast<uint64_t>(end / arrival_bins::length);
+  return x.counts.empty()
+         || (x.first <= last && x.counts.size() - 1 <= last - x.first);
+}
+
+/// Arrivals in the bin with this number.
+uint64_t count_in_bin(const arrival_bins& x, uint64_t number) {
+  return number >= x.first && number - x.first < x.counts.size()
+           ? x.counts[number - x.first]
+           : 0;
+}
+
+/// The coefficient of variation by a mean and the mean of squares.
+double cv_of(double mean, double squares) {
+  return mean > 0 ? std::sqrt(std::max(0., squares - mean * mean)) / mean : 0;
 }
 
 double more(uint64_t was, uint64_t is) {
@@ -84,13 +122,41 @@ void demand_window::spread(model& to, double count, timestamp from,
   }
 }
 
+/// By the bins of the gateway; evenly as far as they do not show when.
+void demand_window::spread_arrivals(model& to, const model_counters& was,
+                                    const model_counters& is,
+                                    const interval& when) {
+  auto left = is.arrived - was.arrived;
+  auto known_until = static_cast<uint64_t>(when.counted / arrival_bins::length);
+  auto& bins = is.bins;
+  auto count = std::min(bins.counts.size(), arrival_bins::most);
+  auto oldest = when.until;
+  for (auto i = count; i > 0 && left > 0; --i) {
+    auto number = bins.first + i - 1;
+    if (number < known_until)
+      break;
+    auto seen = number == known_until ? count_in_bin(was.bins, number) : 0;
+    auto fresh =
+      std::min(left, bins.counts[i - 1] - std::min(bins.counts[i - 1], seen));
+    left -= fresh;
+    auto begin = timestamp{
+      when.offset + static_cast<int64_t>(number) * arrival_bins::length};
+    auto from = std::clamp(begin, when.from, when.until);
+    spread(to, static_cast<double>(fresh), from,
+           std::clamp(begin + arrival_bins::length, from, when.until));
+    oldest = from;
+  }
+  spread(to, static_cast<double>(left), when.from, oldest);
+}
+
 bool demand_window::learn(const model_counters& was, const model_counters& is,
-                          timestamp from, timestamp until) {
+                          const interval& when) {
   if (!is_sound(is) || falls(was, is))
     return false;
+  auto until = when.until;
   auto& m = models_[is.model];
   auto arrived = more(was.arrived, is.arrived);
-  spread(m, arrived, from, until);
+  spread_arrivals(m, was, is, when);
   m.arrived += is.arrived - was.arrived;
   if (arrived > 0)
     m.last_arrival = std::max(m.last_arrival, until);
@@ -107,11 +173,28 @@ bool demand_window::learn(const model_counters& was, const model_counters& is,
   auto gaps = more(was.gaps.count, is.gaps.count);
   m.gaps.add(is.gaps.sum - was.gaps.sum, gaps, until);
   m.squares.add(is.gaps.squares - was.gaps.squares, gaps, until);
+  static const stage_counters none;
+  for (auto& x : is.stages) {
+    auto* known = stage_of(was, x.layers);
+    auto& before = known != nullptr ? *known : none;
+    auto& to = m.stages[x.layers];
+    auto batches = more(before.runs.count, x.runs.count);
+    to.batch.add(more(before.requests, x.requests), batches, until);
+    to.wait.add(x.waits.sum - before.waits.sum,
+                more(before.waits.count, x.waits.count), until);
+    to.run.add(x.runs.sum - before.runs.sum, batches, until);
+    to.squares.add(x.runs.squares - before.runs.squares, batches, until);
+  }
   return true;
 }
 
 bool demand_window::add(const demand_report& x, timestamp now) {
   auto& s = sources_[x.node];
+  if (x.end < 0us || x.end > longest_run) {
+    ++s.reports;
+    ++s.ignored;
+    return false;
+  }
   auto is_newer =
     std::pair{x.incarnation, x.life} > std::pair{s.incarnation, s.life};
   ++s.reports;
@@ -142,16 +225,19 @@ bool demand_window::add(const demand_report& x, timestamp now) {
               : past_is_known ? until - x.end
                               : until;
   auto fine = true;
-  static const model_counters none;
+  static const known_counters none;
   for (auto& m : x.models) {
     auto i = s.last.find(m.model);
-    auto known = i != s.last.end();
+    auto& known = i == s.last.end() ? none : i->second;
+    interval when{from, until, known.end, s.offset};
+    if (i != s.last.end())
+      when.from = std::min(timestamp{s.offset + known.end}, until);
     auto begins = fresh && !past_is_known;
-    auto taken =
-      begins ? is_sound(m) : learn(known ? i->second : none, m, from, until);
+    auto taken = fits(m.bins, x.end)
+                 && (begins ? is_sound(m) : learn(known.counts, m, when));
     fine = fine && taken;
     if (taken)
-      s.last[m.model] = m;
+      s.last[m.model] = {m, x.end};
   }
   s.ignored += !fine;
   s.sequence = x.sequence;
@@ -217,9 +303,10 @@ model_load demand_window::load_of(const std::string& name,
     if (is_overdue(s, now))
       continue;
     if (auto i = s.last.find(name); i != s.last.end()) {
-      out.waiting += i->second.waiting;
-      if (i->second.waiting > 0)
-        out.oldest = std::max(out.oldest, i->second.oldest);
+      auto& counts = i->second.counts;
+      out.waiting += counts.waiting;
+      if (counts.waiting > 0)
+        out.oldest = std::max(out.oldest, counts.oldest);
     }
   }
   auto i = models_.find(name);
@@ -235,12 +322,14 @@ model_load demand_window::load_of(const std::string& name,
   out.wait = m.wait.mean(0);
   out.service = m.service.mean(0);
   out.within = m.within.mean(1);
+  for (auto& [layers, y] : m.stages)
+    out.stages.push_back({layers, y.batch.mean(0), y.wait.mean(0),
+                          y.run.mean(0),
+                          cv_of(y.run.mean(0), y.squares.mean(0))});
   if (m.last_arrival > begun_)
     out.last_arrival = to_us(m.last_arrival - begun_);
   if (sources_.size() == 1 && m.gaps.mean(0) > 0) {
-    auto mean = m.gaps.mean(0);
-    out.arrival_cv =
-      std::sqrt(std::max(0., m.squares.mean(0) - mean * mean)) / mean;
+    out.arrival_cv = cv_of(m.gaps.mean(0), m.squares.mean(0));
   } else if (out.seconds.size() > 1) {
     // Of several gateways by the index of dispersion of counts.
     double sum = 0, squares = 0;
@@ -268,7 +357,7 @@ demand_list demand_window::list(timestamp now) const {
   for (auto& [name, m] : models_) {
     auto x = load_of(name, now);
     out.models.push_back({name, x.rate, m.arrived, x.waiting, x.oldest, x.wait,
-                          x.service, x.within, x.arrival_cv});
+                          x.service, x.within, x.arrival_cv, x.stages});
   }
   for (auto& [node, s] : sources_)
     out.sources.push_back(

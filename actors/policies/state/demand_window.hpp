@@ -14,13 +14,13 @@ namespace millrace {
 
 /// Turns the counters that gateways report into rates over the last minute.
 ///
-/// A report says how much has been counted up to a moment of its gateway's
-/// clock. What was counted between two reports is spread evenly over bins of
-/// 100 ms of this clock; the two clocks are taken to differ by the least
-/// difference seen, for a report is late at times and never early. Reports that
-/// are lost or late cost resolution, not counts. A gateway that begins anew
-/// begins at zero; one that was running before this window began is counted
-/// from its first report on.
+/// A report counts up to a moment of its gateway's clock. Its arrivals go into
+/// bins of 100 ms of this clock by the gateway's own bins; arrivals older than
+/// those are spread evenly over the time since the report before. The two
+/// clocks are taken to differ by the least difference seen, for a report is
+/// late at times and never early. Reports that are lost or late cost
+/// resolution, not counts. A gateway that begins anew begins at zero; one that
+/// was running before this window began is counted from its first report on.
 class demand_window {
 public:
   /// `period` is how often gateways report; `begun` is when this began.
@@ -58,6 +58,12 @@ private:
   static constexpr microseconds bin_length{100'000};
   static constexpr size_t bin_count = 640;
 
+  /// The latest counters of a gateway for a model.
+  struct known_counters {
+    model_counters counts;
+    microseconds end{0}; ///< up to when, by the gateway's clock
+  };
+
   struct source {
     uint64_t incarnation = 0;
     uint64_t life = 0;
@@ -68,7 +74,7 @@ private:
     timestamp since;       ///< without a gap
     uint64_t reports = 0;
     uint64_t ignored = 0;
-    std::map<std::string, model_counters> last; ///< by model
+    std::map<std::string, known_counters> last; ///< by model
   };
 
   /// A mean in which figures count less the older they are. What nothing is
@@ -83,6 +89,10 @@ private:
     }
   };
 
+  struct stage {
+    fading batch, wait, run, squares; ///< per batch
+  };
+
   struct model {
     std::array<float, bin_count> bins{}; ///< arrivals, by number modulo size
     int64_t newest = -1;                 ///< number of the newest bin
@@ -90,13 +100,22 @@ private:
     timestamp last_arrival{};
     fading wait, service, within;
     fading gaps, squares; ///< of the gaps of a single gateway
+    std::map<layer_range, stage> stages;
   };
 
   int64_t bin_of(timestamp x) const;
   bool is_overdue(const source& x, timestamp now) const;
   void spread(model& to, double count, timestamp from, timestamp until);
+  /// What was counted at a gateway between two reports on a model.
+  struct interval {
+    timestamp from, until;   ///< by this clock
+    microseconds counted{0}; ///< begin of the interval by the gateway's clock
+    nanoseconds offset{0};   ///< from the gateway's clock to this one
+  };
   bool learn(const model_counters& was, const model_counters& is,
-             timestamp from, timestamp until);
+             const interval& when);
+  void spread_arrivals(model& to, const model_counters& was,
+                       const model_counters& is, const interval& when);
   double counted(const model& x, int64_t from, int64_t until) const;
 
   microseconds period_;

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// \file
+/// How a PLACEMENT takes snapshots and proposals.
+
+#include <algorithm>
+
+#include "actors/placement/placement_state.hpp"
+#include "runtime/log.hpp"
+#include "runtime/text.hpp"
+
+namespace millrace {
+
+/// Models that are wanted have a past; one that is not for a while has none
+/// when it is again: people may have mended it.
+void placement_state::on_snapshot(const snapshot_taken& x) {
+  auto was = std::exchange(snapshot_, x.content);
+  note_changes(was.get());
+  if (was && was->models == snapshot_->models
+      && was->scopes == snapshot_->scopes)
+    return;
+  std::erase_if(proposals_,
+                [&](auto& y) { return !snapshot_->scopes.contains(y.first); });
+  commit_soon();
+}
+
+void placement_state::note_changes(const cluster_snapshot* was) {
+  auto& is = *snapshot_;
+  std::erase_if(intent_changed_,
+                [&](auto& y) { return !is.models.contains(y.first); });
+  for (auto& [model, x] : is.models) {
+    auto same = was != nullptr && was->models.contains(model)
+                && was->models.at(model) == x;
+    if (!same)
+      intent_changed_[model] = is.number;
+  }
+  std::erase_if(left_, [&](auto& y) { return is.nodes.contains(y.first); });
+  if (was == nullptr)
+    return;
+  for (auto& [node, x] : was->nodes)
+    if (!is.nodes.contains(node))
+      left_[node] = is.number;
+}
+
+/// Why a proposal was decided on a snapshot that is too old; nullopt: it was
+/// not.
+std::optional<std::string>
+placement_state::what_outdates(const proposal& x) const {
+  auto is_later = [&](auto& changes, const std::string& name) {
+    auto i = changes.find(name);
+    return i != changes.end() && i->second > x.snapshot;
+  };
+  for (auto& g : x.groups) {
+    if (is_later(intent_changed_, g.model))
+      return "the settings or the bundle of model " + shown(g.model)
+             + " have changed since";
+    auto node = g.device.substr(0, g.device.find('/'));
+    if (node != g.device && is_later(left_, node))
+      return "device " + shown(g.device) + " of group " + shown(g.id)
+             + " has left since";
+  }
+  return std::nullopt;
+}
+
+/// Errors: conflict for a model that another scope owns.
+result<void> placement_state::check(const proposal& x) const {
+  for (auto& g : x.groups) {
+    auto i = snapshot_->models.find(g.model);
+    if (i != snapshot_->models.end() && i->second->scope != x.scope)
+      return error{ec::conflict,
+                   "scope " + shown(x.scope) + " proposes replicas of model "
+                     + shown(g.model) + ", which scope "
+                     + shown(i->second->scope) + " owns",
+                   {}};
+  }
+  return {};
+}
+
+void placement_state::on_proposal(const proposal& x) {
+  if (!snapshot_)
+    return;
+  if (auto fine = check(x); !fine) {
+    log_event(log_level::error, "placement", "proposal_refused",
+              {{"scope", x.scope}, {"error", to_string(fine.failure())}});
+    return;
+  }
+  if (auto why = what_outdates(x)) {
+    log_event(log_level::info, "placement", "proposal_outdated",
+              {{"scope", x.scope}, {"snapshot", x.snapshot}, {"reason", *why}});
+    if (auto from = self_->current_sender())
+      self_->send(caf::actor_cast<autoscaler_actor>(from),
+                  proposal_outdated{x.scope, x.snapshot});
+    return;
+  }
+  auto& known = proposals_[x.scope];
+  auto same =
+    known.epoch != 0 && known.groups == x.groups && known.refused == x.refused;
+  known = x;
+  if (same)
+    return;
+  std::set<std::string> models;
+  for (auto& y : wanted())
+    if (std::any_of(y.groups.begin(), y.groups.end(),
+                    [](auto& g) { return g.count > 0; }))
+      models.insert(y.model->settings.model);
+  std::erase_if(troubles_,
+                [&](auto& y) { return !models.contains(y.first.first); });
+  commit_soon();
+}
+
+std::vector<wanted_groups> placement_state::wanted() const {
+  std::vector<wanted_groups> out;
+  std::map<std::string, size_t> places;
+  for (auto& [model, x] : snapshot_->models) {
+    places[model] = out.size();
+    auto scope = snapshot_->scopes.find(x->scope);
+    out.push_back({x,
+                   {},
+                   {},
+                   scope == snapshot_->scopes.end()
+                     ? rollout_settings{}
+                     : scope->second->settings.rollout});
+  }
+  for (auto& [scope, x] : proposals_) {
+    for (auto& g : x.groups)
+      if (auto i = places.find(g.model);
+          i != places.end() && out[i->second].model->scope == scope)
+        out[i->second].groups.push_back(g);
+    for (auto& [model, why] : x.refused)
+      if (auto i = places.find(model);
+          i != places.end() && out[i->second].model->scope == scope)
+        out[i->second].refused = why;
+  }
+  return out;
+}
+
+} // namespace millrace
