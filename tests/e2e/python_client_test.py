@@ -1,163 +1,405 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python client and the HTTP endpoint of a running node; run by CTest."""
+"""Both Python clients, by one table of behaviours; run by CTest.
 
-import asyncio
+Below, each row is a function that is run with either client. BEHAVIOURS, at the end, is
+the table: name, action, expectation, and the C++ test of the same behaviour."""
+
 import contextlib
+import dataclasses
 import pathlib
 import re
 import shutil
-import signal
-import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
+import typing
 import unittest
 import urllib.error
 import urllib.request
 
-import msgpack
+import millrace
 import numpy
 import zmq
 
-import millrace
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "support"))
-from processes import eventually, free_port
+TESTS = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(TESTS / "support"))
+from processes import eventually
+from python_client_fixtures import CLIENTS, ForgetfulProxy, Gateway, Node, cut_off
 
 PROGRAM, BUNDLES = sys.argv.pop(1), sys.argv.pop(1)
-
-CONFIG = """
-cluster: python
-nodes:
-  all:
-    roles: [gateway, controller, worker]
-    peers: ipc://{folder}/peers
-    clients: ipc://{folder}/clients
-    operators: ipc://{folder}/operators
-    http: 127.0.0.1:0
-    models: {bundles}
-models:
-  - {{model: affine}}
-  - {{model: identity}}
-  - {{model: picky}}
-"""
+ROW = numpy.ones((1, 4), numpy.float32)
+CHUNK = numpy.zeros((64, 256), numpy.float32)  # 64 KiB: over 1000 fill the send buffer
+FILL = 1400
 
 
-class PythonClient(unittest.TestCase):
+def outcome(client, request):
+    """"ok", or the text of the error."""
+    try:
+        client.result(request)
+        return "ok"
+    except millrace.MillraceError as error:
+        return str(error)
+
+
+def only_output(answer):
+    (output,) = answer.outputs.values()
+    return output
+
+
+def without_axes(test, connect):
+    with Gateway() as gateway, connect(gateway.address) as client:
+        for scalar in (numpy.array(3, "f4"), 3.0, numpy.float32(3)):
+            output = only_output(client.infer("m", {"t": scalar}))
+            test.assertEqual((output.shape, output), ((), 3))
+        test.assertEqual([body["inputs"][0]["shape"] for _, body, _ in gateway.requests], [[]] * 3)
+        turned = numpy.arange(6, dtype="f4").reshape(2, 3).T
+        numpy.testing.assert_array_equal(only_output(client.infer("m", turned)), turned)
+
+
+def lost_while_open(test, connect):
+    with Gateway() as gateway, connect(gateway.address) as client:
+        requests = [client.submit("silent", ROW, 60) for _ in range(2)]
+        test.assertTrue(eventually(lambda: len(gateway.requests) == 2))
+        begin = time.monotonic()
+        gateway.stop()
+        for request in reversed(requests):
+            test.assertIn("was lost", outcome(client, request))
+        test.assertLess(time.monotonic() - begin, 30)
+        gateway.start()
+
+
+def made_again(test, connect):
+    with Gateway() as gateway, connect(gateway.address) as client:
+        gateway.stop()
+        time.sleep(0.3)  # until the socket has noticed
+        later = threading.Timer(0.5, gateway.start)
+        later.start()
+        test.assertEqual(outcome(client, client.submit("m", ROW, 20)), "ok")
+        later.join()
+
+
+def back_before_a_request(test, connect):
+    with Gateway() as gateway, connect(gateway.address) as client:
+
+        def restart():
+            gateway.stop()
+            time.sleep(0.1)  # until the socket has noticed
+            gateway.start()
+            client.socket.poll(10_000, zmq.POLLOUT)
+
+        client.while_it_does_nothing(restart)
+        test.assertEqual(outcome(client, client.submit("m", ROW, 20)), "ok")
+
+
+def not_reached(test, connect):
+    def is_not_sent():
+        begin = time.monotonic()
+        text = outcome(client, client.submit("m", ROW, 0.4))
+        return "no gateway could be reached" in text and time.monotonic() - begin > 0.35
+
+    with Gateway() as gateway, connect(gateway.address) as client:
+        gateway.stop()
+        test.assertTrue(eventually(is_not_sent))
+        gateway.start()
+
+
+def forgotten(test, connect):
+    with Gateway() as gateway, ForgetfulProxy(gateway) as proxy:
+        with connect(proxy.address) as client:
+            test.assertEqual(outcome(client, client.submit("m", ROW)), "ok")
+            proxy.forget()
+            short, long = client.submit("m", ROW, 1), client.submit("m", ROW, 60)
+            test.assertIn("no answer", outcome(client, short))
+            test.assertIn("was lost", outcome(client, long))
+            for _ in range(3):
+                test.assertEqual(outcome(client, client.submit("m", ROW, 20)), "ok")
+            test.assertEqual(proxy.made, 2)
+
+
+def late_but_alive(test, connect):
+    with Gateway() as gateway, connect(gateway.address) as client:
+        late, held = client.submit("silent", ROW, 1.2), client.submit("held", ROW, 60)
+        until = time.monotonic() + 1.6
+        while time.monotonic() < until:
+            test.assertEqual(outcome(client, client.submit("m", ROW, 20)), "ok")
+            time.sleep(0.02)
+        test.assertIn("no answer", outcome(client, late))
+        gateway.release.set()
+        test.assertEqual(outcome(client, held), "ok")
+        test.assertEqual(gateway.connections(), 1)
+
+
+def full_for_a_while(test, connect):
+    with Gateway() as gateway, connect(gateway.address) as client:
+        gateway.pause = 0.001
+        requests = client.submit_many(FILL, "m", CHUNK, 60)
+        test.assertEqual({outcome(client, x) for x in requests}, {"ok"})
+        test.assertEqual((len(requests), gateway.connections()), (FILL, 1))
+        # The last ones waited for some hundred others to be read.
+        test.assertLess(min(header["left"] for header, _, _ in gateway.requests), 59.8e6)
+
+
+def full_until_the_deadline(test, connect):
+    with Gateway() as gateway, connect(gateway.address) as client:
+        gateway.reading.clear()
+        begin = time.monotonic()
+        last = client.submit_many(FILL, "m", CHUNK, 0.4)[-1]
+        test.assertIn("the send buffer", outcome(client, last))
+        test.assertGreater(time.monotonic() - begin, 0.35)
+
+
+def kept_options(test, connect):
+    with Gateway() as gateway, connect(gateway.address) as client:
+        for option, value in (
+            (zmq.TCP_KEEPALIVE, 1),
+            (zmq.TCP_KEEPALIVE_IDLE, 1),
+            (zmq.TCP_KEEPALIVE_INTVL, 1),
+            (zmq.TCP_MAXRT, 1000),
+            (zmq.HEARTBEAT_IVL, 0),
+        ):
+            test.assertEqual(client.socket.getsockopt(option), value, option)
+
+
+def cut_off_at_first(test, connect):
+    with cut_off(0.5) as address:
+        connect(address, 20).__exit__()
+
+
+def nowhere(test, connect):
+    with test.assertRaisesRegex(millrace.Unavailable, "nobody answers"):
+        connect("ipc:///tmp/millrace-no-gateway", 0.2)
+    with test.assertRaisesRegex(ValueError, "expected an address like"):
+        connect("nowhere")
+
+
+def cancelled(test, connect):
+    with Gateway() as gateway, connect(gateway.address) as client:
+        request = client.submit("silent", ROW, 60)
+        test.assertTrue(eventually(lambda: gateway.count("infer") == 1))
+        client.cancel(request)
+        test.assertTrue(eventually(lambda: gateway.count("cancel") == 1))
+        (header, _, _), (cancel, _, _) = gateway.requests
+        test.assertEqual(header["id"], cancel["id"])
+
+
+def closed(test, connect):
+    with Gateway() as gateway, connect(gateway.address) as client:
+        client.close()
+        with test.assertRaisesRegex(millrace.Unavailable, "closed"):
+            client.models()
+
+
+def many_at_once(test, connect):
+    rows = numpy.arange(4000, dtype=numpy.float32).reshape(1000, 1, 4)
+    with connect(test.node.address) as client:
+        requests = [client.submit("identity", row) for row in rows]
+        for request, row in reversed(list(zip(requests, rows))):
+            numpy.testing.assert_array_equal(only_output(client.result(request)), row)
+
+
+def arrays_in_and_out(test, connect):
+    with connect(test.node.address) as client:
+        x = numpy.arange(8, dtype=numpy.float32).reshape(2, 4)
+        answer = client.infer("affine", x)
+        numpy.testing.assert_allclose(answer["y"], [[24, 58], [48, 146]])
+        test.assertEqual((answer.model, answer.version), ("affine", 1))
+        test.assertGreater(answer.total, 0)
+        for inputs in ({"x": ROW}, [ROW], ROW):
+            test.assertEqual(client.infer("affine", inputs)["y"].shape, (1, 2))
+        large = numpy.random.default_rng(1).random((200_000, 4), numpy.float32)
+        numpy.testing.assert_array_equal(only_output(client.infer("identity", large)), large)
+
+
+def described(test, connect):
+    with connect(test.node.address) as client:
+        by_name = {m.model: m for m in client.models()}
+        test.assertEqual(len(by_name), 3)
+        test.assertEqual(by_name["affine"].inputs[0]["extents"], [-1, 4])
+
+
+def errors_have_types(test, connect):
+    five = numpy.ones((1, 5), numpy.float32)
+    with connect(test.node.address) as client:
+        for kind, text, model, inputs, wishes in (
+            (millrace.BadRequest, r"expected x:F32\[-1, 4\]", "affine", five, {}),
+            (millrace.UnknownModel, "", "nothing", ROW, {}),
+            (millrace.DeadlineExceeded, "", "affine", ROW, {"deadline": 0}),
+            (millrace.InternalError, "a number above 100", "picky", 1000 * ROW, {}),
+            (millrace.BadRequest, "dtype complex64", "affine", ROW.astype("c8"), {}),
+        ):
+            with test.subTest(text or kind), test.assertRaisesRegex(kind, text):
+                client.infer(model, inputs, **wishes)
+
+
+def invalid_is_not_sent(test, connect):
+    long = numpy.broadcast_to(numpy.float32(0), ((1 << 26) + 1,))
+    with Gateway() as gateway, connect(gateway.address) as client:
+        for wish in (
+            {"priority": 2**31},
+            {"deadline": float("nan")},
+            {"deadline": -1},
+            {"latency": float("inf")},
+        ):
+            with test.subTest(wish), test.assertRaises(millrace.BadRequest):
+                client.infer("m", ROW, **wish)
+        with test.assertRaisesRegex(millrace.TooLarge, "268435460 bytes, at most"):
+            client.infer("m", long)
+        test.assertEqual(outcome(client, client.submit("m", ROW)), "ok")
+        test.assertEqual(len(gateway.requests), 1)
+
+
+def keys_required(test, connect):
+    with Node(PROGRAM, BUNDLES, with_keys=True) as node:
+        with connect(node.address, 20, node.key("app")) as client:
+            test.assertIsInstance(client.models(), list)
+        begin = time.monotonic()
+        with test.assertRaisesRegex(millrace.Forbidden, "only who has a key"):
+            connect(node.address, 20)  # a close before the refusal is tried again
+        with test.assertRaisesRegex(millrace.Forbidden, "another role's"):
+            connect(node.address, 20, node.key("ops"))
+        test.assertLess(time.monotonic() - begin, 30)
+        with test.assertRaises(ValueError):
+            connect(node.address, 0.5, node.key("all"))
+        with test.assertRaises(OSError):
+            connect(node.address, 0.5, node.key("missing"))
+
+
+def refused_and_resumed(test, connect):
+    def is_answered():
+        try:
+            return isinstance(client.models(), list)
+        except millrace.Unavailable:
+            return False
+
+    def is_refused():
+        request = client.submit("identity", ROW, 0.2)
+        test.assertNotEqual(outcome(client, request), "ok")
+        return client.is_refused()
+
+    with Node(PROGRAM, BUNDLES, with_keys=True) as node:
+        with connect(node.address, 20, node.key("app")) as client:
+            node.keys("suspend", "app")
+            node.stop()
+            node.start()
+            test.assertTrue(eventually(is_refused))
+            node.keys("resume", "app")
+            test.assertTrue(eventually(is_answered))
+
+
+@dataclasses.dataclass
+class Behaviour:
+    name: str
+    done: str
+    expected: str
+    run: typing.Callable
+    cpp: typing.Optional[str] = None
+    """FILE: NAME of the C++ client's test of the same behaviour, if it has one."""
+
+
+LOST = (
+    "client_test.cpp: client: what was on a connection that is lost is unavailable at"
+    " once, and the next request goes on a new one"
+)
+RETURNED = (
+    "client_test.cpp: client: who asks once the gateway is back has lost nothing by what"
+    " was before"
+)
+TOO_LARGE = (
+    "client_test.cpp: client: a large request goes alone and at once, and one that is too"
+    " large takes no other along"
+)
+BEFORE_CANCEL = (
+    "client_test.cpp: client: a group leaves when its frame is full, when answers are"
+    " asked for, and before a cancel"
+)
+OWN_ANSWER = "cluster_test.cpp: P1: of requests that share a frame each gets its own answer"
+KEYS = "keys_test.cpp: P13: with keys only those come in whose key is allowed there"
+RESUMED = (
+    "keys_test.cpp: P13: who was refused because its key was suspended is let in once it"
+    " is resumed, though it asks one thing at a time"
+)
+
+BEHAVIOURS = [
+    Behaviour("arrays_in_and_out", "arrays by name, in a list, alone, of 3 MB",
+              "the model's outputs, as arrays", arrays_in_and_out),
+    Behaviour("array_without_axes", "inputs of shape (), and a transposed one",
+              "shapes and values are kept, both ways", without_axes),
+    Behaviour("many_at_once", "1000 requests open at once",
+              "each gets its own answer", many_at_once, OWN_ANSWER),
+    Behaviour("models_described", "models() is called",
+              "the models with their inputs", described),
+    Behaviour("errors_have_types", "requests that fail at the gateway or in the model",
+              "an exception of the status, with its text", errors_have_types),
+    Behaviour("invalid_is_not_sent", "arguments out of range, a tensor over 256 MiB",
+              "BadRequest, TooLarge; the connection is kept", invalid_is_not_sent, TOO_LARGE),
+    Behaviour("cancelled", "a request is cancelled, or its task",
+              "the gateway receives a cancel of its number", cancelled, BEFORE_CANCEL),
+    Behaviour("closed", "a closed client is used",
+              "Unavailable: closed", closed),
+    Behaviour("nowhere", "connect where nothing listens, or to an invalid address",
+              "Unavailable in time; ValueError", nowhere),
+    Behaviour("cut_off_at_first", "connections are closed at once, for 0.5 s",
+              "the client connects afterwards", cut_off_at_first),
+    Behaviour("lost_while_open", "the gateway ends the connection of open requests",
+              "they are Unavailable at once", lost_while_open, LOST),
+    Behaviour("made_again", "a request while the gateway is away for 0.5 s",
+              "it waits for the new connection, and is answered", made_again),
+    Behaviour("back_before_a_request", "the gateway restarts, then a request",
+              "the loss does not concern the request", back_before_a_request, RETURNED),
+    Behaviour("not_reached", "a request while the gateway is away beyond its deadline",
+              "Unavailable at the deadline: not sent, not reached", not_reached, LOST),
+    Behaviour("forgotten", "a proxy drops the connection, and acknowledges its bytes",
+              "after one timeout a new connection; later requests are answered", forgotten),
+    Behaviour("late_but_alive", "a request times out while others are answered",
+              "the connection is kept", late_but_alive),
+    Behaviour("full_for_a_while", "more requests than the send buffer holds",
+              "they wait for room, and are answered; the time left is less", full_for_a_while),
+    Behaviour("full_until_the_deadline", "the send buffer stays full beyond the deadline",
+              "Unavailable at the deadline: not sent, buffer full", full_until_the_deadline),
+    Behaviour("kept_options", "the options of the socket are read",
+              "TCP keepalive and TCP_MAXRT, no heartbeat of ZMTP", kept_options),
+    Behaviour("keys_required", "connect with a right, a wrong and no key",
+              "connected; Forbidden; errors of files are ValueError, OSError", keys_required, KEYS),
+    Behaviour("refused_and_resumed", "the key is suspended, later resumed",
+              "Unavailable, later answered by the same client", refused_and_resumed, RESUMED),
+]
+
+
+class Behaviours(unittest.TestCase):
+    """Each row for each client: see below."""
+
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        config = pathlib.Path(cls.folder.name) / "cluster.yaml"
-        config.write_text(CONFIG.format(folder=cls.folder.name, bundles=BUNDLES))
-        cls.node = subprocess.Popen(
-            [PROGRAM, "node", "--config", str(config)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        cls.port = re.search(r"http port (\d+)", cls.node.stdout.readline()).group(1)
-        cls.client = millrace.Client(f"ipc://{cls.folder.name}/clients", 20)
-        until = time.monotonic() + 30
-        while len(cls.models()) < 3:
-            if time.monotonic() > until:
-                raise RuntimeError("the models were not ready in time")
-            time.sleep(0.1)
-
-    @classmethod
-    def models(cls):
-        try:
-            return cls.client.models()
-        except millrace.Unavailable:
-            return []
+        cls.resources = contextlib.ExitStack()
+        cls.node = cls.resources.enter_context(Node(PROGRAM, BUNDLES))
+        cls.node.wait_ready()
 
     @classmethod
     def tearDownClass(cls):
-        cls.client.close()
-        cls.node.send_signal(signal.SIGTERM)
-        cls.node.wait(20)
-        cls.node.stdout.close()
-        cls.folder.cleanup()
+        cls.resources.close()
 
-    def test_an_array_goes_in_and_an_array_comes_out(self):
-        x = numpy.arange(8, dtype=numpy.float32).reshape(2, 4)
-        answer = self.client.infer("affine", x)
-        numpy.testing.assert_allclose(answer["y"], [[24, 58], [48, 146]])
-        self.assertEqual((answer.model, answer.version), ("affine", 1))
-        self.assertGreater(answer.total, 0)
-
-    def test_inputs_may_be_named_or_listed(self):
-        x = numpy.ones((1, 4), numpy.float32)
-        for inputs in ({"x": x}, [x], x):
-            self.assertEqual(self.client.infer("affine", inputs)["y"].shape, (1, 2))
-
-    def test_many_requests_are_open_at_once_and_each_gets_its_own_answer(self):
-        rows = numpy.arange(400, dtype=numpy.float32).reshape(100, 1, 4)
-        numbers = [self.client.submit("identity", row) for row in rows]
-        for number, row in reversed(list(zip(numbers, rows))):
-            (output,) = self.client.result(number).outputs.values()
-            numpy.testing.assert_array_equal(output, row)
-
-    def test_a_large_tensor_survives(self):
-        x = numpy.random.default_rng(1).random((200_000, 4), numpy.float32)
-        (output,) = self.client.infer("identity", x).outputs.values()
-        numpy.testing.assert_array_equal(output, x)
-
-    def test_what_goes_wrong_has_a_type_and_says_why(self):
-        x = numpy.ones((1, 5), numpy.float32)
-        with self.assertRaisesRegex(millrace.BadRequest, r"expected x:F32\[-1, 4\]"):
-            self.client.infer("affine", x)
-        with self.assertRaises(millrace.UnknownModel):
-            self.client.infer("nothing", x)
-        with self.assertRaises(millrace.DeadlineExceeded):
-            self.client.infer("affine", x[:, :4], deadline=0)
-        with self.assertRaisesRegex(millrace.InternalError, "a number above 100"):
-            self.client.infer("picky", 1000 * x[:, :4])
-        with self.assertRaisesRegex(millrace.BadRequest, "dtype complex64"):
-            self.client.infer("affine", x.astype(numpy.complex64))
-
-    def test_what_makes_no_sense_is_refused_before_it_is_sent(self):
-        x = numpy.ones((1, 4), numpy.float32)
-        for wish in ({"priority": 2**31}, {"deadline": float("nan")}, {"deadline": -1},
-                     {"latency": float("inf")}):
-            with self.subTest(wish), self.assertRaises(millrace.BadRequest):
-                self.client.infer("affine", x, **wish)
-        too_long = numpy.broadcast_to(numpy.float32(0), ((1 << 26) + 1,))
-        with self.assertRaisesRegex(millrace.TooLarge, "268435460 bytes, at most"):
-            self.client.infer("affine", too_long)
-        with self.assertRaisesRegex(ValueError, "expected an address like"):
-            millrace.Client("nowhere")
-        with self.assertRaises(KeyError):
-            self.client.result(12345)
-
-    def test_a_closed_client_says_so(self):
-        client = millrace.Client(f"ipc://{self.folder.name}/clients")
-        client.close()
-        with self.assertRaisesRegex(millrace.Unavailable, "closed"):
-            client.models()
-
-    def test_bfloat16_comes_back_as_float32(self):
-        data = numpy.array([0x3F80, 0xC000], numpy.uint16)
-        numpy.testing.assert_array_equal(
-            millrace.wire._array_of(data.tobytes(), "BF16"), [1, -2])
-
-    def test_the_models_say_what_they_take(self):
-        by_name = {m.model: m for m in self.client.models()}
-        self.assertEqual(by_name["affine"].inputs[0]["extents"], [-1, 4])
+    def test_the_cpp_tests_of_the_table_exist(self):
+        for row in BEHAVIOURS:
+            if row.cpp is not None:
+                file, _, name = row.cpp.partition(": ")
+                text = (TESTS / "e2e" / file).read_text()
+                with self.subTest(row.name):
+                    self.assertIn(f'"{name}"', re.sub(r'"\s+"', "", text))
 
     def get(self, page):
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{page}") as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.node.port}{page}") as answer:
             return answer.read().decode()
 
-    def test_probes_say_how_the_node_is(self):
+    def test_probes_return_the_state_of_the_node(self):
         self.assertEqual(self.get("/livez"), "alive\n")
         self.assertEqual(self.get("/readyz"), "ready\n")
         with self.assertRaisesRegex(urllib.error.HTTPError, "404"):
             self.get("/other")
 
-    def test_metrics_are_as_prometheus_wants_them(self):
-        self.client.infer("identity", numpy.zeros((1, 4), numpy.float32))
+    def test_metrics_are_valid_for_prometheus(self):
+        with millrace.Client(self.node.address) as client:
+            client.infer("identity", ROW)
         text = self.get("/metrics")
         self.assertRegex(
             text, r'millrace_request_seconds_count\{model="identity",phase="total"\}'
@@ -168,300 +410,29 @@ class PythonClient(unittest.TestCase):
         )
         self.assertEqual((check.returncode, check.stderr), (0, ""))
 
-    def test_nobody_there_is_unavailable(self):
-        with self.assertRaises(millrace.Unavailable):
-            millrace.Client("ipc:///tmp/nobody-listens-here", connect_timeout=0.2)
+    def test_an_unknown_number_is_a_key_error(self):
+        with millrace.Client(self.node.address) as client:
+            with self.assertRaises(KeyError):
+                client.result(12345)
+
+    def test_bfloat16_is_returned_as_float32(self):
+        data = numpy.array([0x3F80, 0xC000], numpy.uint16)
+        numpy.testing.assert_array_equal(
+            millrace.wire._array_of(data.tobytes(), "BF16"), [1, -2])
 
 
-class AsyncPythonClient(unittest.IsolatedAsyncioTestCase):
-    """Against the node of PythonClient."""
+def add_tests():
+    for row in BEHAVIOURS:
+        for kind, connect in CLIENTS.items():
 
-    @classmethod
-    def setUpClass(cls):
-        PythonClient.setUpClass()
-        cls.address = f"ipc://{PythonClient.folder.name}/clients"
+            def test(self, row=row, connect=connect):
+                row.run(self, connect)
 
-    @classmethod
-    def tearDownClass(cls):
-        PythonClient.tearDownClass()
-
-    async def test_a_thousand_tasks_each_get_their_own_answer(self):
-        rows = numpy.arange(4000, dtype=numpy.float32).reshape(1000, 1, 4)
-        async with millrace.AsyncClient(self.address) as client:
-            answers = await asyncio.gather(*(client.infer("identity", x) for x in rows))
-        for answer, row in zip(answers, rows):
-            (output,) = answer.outputs.values()
-            numpy.testing.assert_array_equal(output, row)
-
-    async def test_what_goes_wrong_has_a_type(self):
-        x = numpy.ones((1, 4), numpy.float32)
-        async with millrace.AsyncClient(self.address) as client:
-            with self.assertRaises(millrace.UnknownModel):
-                await client.infer("nothing", x)
-            with self.assertRaises(millrace.DeadlineExceeded):
-                await client.infer("affine", x, deadline=0)
-            with self.assertRaises(millrace.BadRequest):
-                await client.infer("affine", x, priority=2**31)
-            self.assertEqual(len(await client.models()), 3)
-        with self.assertRaisesRegex(millrace.Unavailable, "not connected"):
-            await client.infer("affine", x)
-
-    async def test_nobody_there_is_unavailable(self):
-        with self.assertRaises(millrace.Unavailable):
-            await millrace.AsyncClient("ipc:///tmp/nobody-listens-here", 0.2).connect()
-        with self.assertRaises(ValueError):
-            await millrace.AsyncClient("nowhere").connect()
+            test.__doc__ = f"{row.done}: {row.expected}"
+            setattr(Behaviours, f"test_{row.name}_{kind}", test)
 
 
-class AsyncPythonClientAlone(unittest.IsolatedAsyncioTestCase):
-    async def test_a_task_that_is_cancelled_cancels_its_request(self):
-        with zmq.Context() as context, context.socket(zmq.ROUTER) as gateway:
-            gateway.bind("tcp://127.0.0.1:*")
-            async with millrace.AsyncClient(gateway.last_endpoint.decode()) as client:
-                task = asyncio.ensure_future(client.infer("m", numpy.zeros((1, 4), "f4")))
-                await asyncio.sleep(0.2)
-                task.cancel()
-                with self.assertRaises(asyncio.CancelledError):
-                    await task
-                kinds = []
-                for _ in range(2):
-                    self.assertTrue(gateway.poll(5000))
-                    kinds.append(gateway.recv_multipart()[1])
-                self.assertIn(b"infer", kinds[0])
-                self.assertIn(b"cancel", kinds[1])
-
-    async def test_what_was_on_a_lost_connection_is_unavailable_at_once(self):
-        with zmq.Context() as context:
-            gateway = context.socket(zmq.ROUTER)
-            gateway.bind("tcp://127.0.0.1:*")
-            async with millrace.AsyncClient(gateway.last_endpoint.decode()) as client:
-                task = asyncio.ensure_future(client.infer("m", numpy.zeros((1, 4), "f4"), 60))
-                await asyncio.sleep(0.2)
-                gateway.close(linger=0)
-                with self.assertRaisesRegex(millrace.Unavailable, "was lost"):
-                    await asyncio.wait_for(task, 10)
-
-
-def answer_as_cancelled(gateway):
-    """Waits for a request, and answers as if it had been cancelled."""
-    connection, first, *_ = gateway.recv_multipart()
-    maps = msgpack.Unpacker()
-    maps.feed(first)
-    number = maps.unpack()["id"]
-    answer = {"t": "infer_reply", "id": number}, {"status": "cancelled"}
-    gateway.send_multipart([connection, b"".join(map(msgpack.packb, answer))])
-
-
-def is_bound(socket, address):
-    """Another socket that had the address may take a moment to go."""
-    try:
-        return socket.bind(address) or True
-    except zmq.ZMQError:
-        return False
-
-
-@contextlib.contextmanager
-def restarted_gateway():
-    """Its address, and what starts it again and waits for a client to be back,
-    which has not looked what befell it meanwhile."""
-    with zmq.Context() as context:
-        sockets = []
-
-        def start(address):
-            sockets.append(context.socket(zmq.ROUTER))
-            sockets[-1].rcvtimeo = 10_000
-            eventually(lambda: is_bound(sockets[-1], address))
-            return sockets[-1]
-
-        def stop():
-            sockets[-1].close(linger=0)
-
-        address = start("tcp://127.0.0.1:*").last_endpoint.decode()
-
-        def restart(client):
-            stop()
-            time.sleep(0.1)  # until the client's socket knows
-            start(address)
-            client._socket.poll(10_000, zmq.POLLOUT)
-            return sockets[-1]
-
-        yield address, restart
-        stop()
-
-
-@contextlib.contextmanager
-def cut_off(seconds):
-    """Where connections are ended as soon as they are made, and then a gateway
-    listens."""
-    with zmq.Context() as context, context.socket(zmq.ROUTER) as gateway:
-        port = free_port()
-
-        def run():
-            with socket.create_server(("127.0.0.1", port)) as listener:
-                listener.settimeout(seconds)
-                until = time.monotonic() + seconds
-                while time.monotonic() < until:
-                    with contextlib.suppress(TimeoutError):
-                        listener.accept()[0].close()
-            gateway.bind(f"tcp://127.0.0.1:{port}")
-
-        thread = threading.Thread(target=run)
-        thread.start()
-        yield f"tcp://127.0.0.1:{port}"
-        thread.join()
-
-
-class PythonClientAlone(unittest.TestCase):
-    def test_who_comes_back_before_a_request_loses_nothing(self):
-        with restarted_gateway() as (address, restart):
-            with millrace.Client(address) as client:
-                gateway = restart(client)
-                number = client.submit("m", numpy.zeros((1, 4), "f4"), 60)
-                answer_as_cancelled(gateway)
-                with self.assertRaises(millrace.Cancelled):
-                    client.result(number)
-
-    def test_who_comes_back_before_a_request_loses_nothing_in_asyncio(self):
-        async def run():
-            async with millrace.AsyncClient(address) as client:
-                gateway = restart(client)  # the loop sees nothing of it
-                task = asyncio.ensure_future(client.infer("m", numpy.zeros((1, 4), "f4"), 60))
-                await asyncio.sleep(0.2)
-                answer_as_cancelled(gateway)
-                with self.assertRaises(millrace.Cancelled):
-                    await task
-
-        with restarted_gateway() as (address, restart):
-            asyncio.run(run())
-
-    def test_who_is_cut_off_comes_again(self):
-        async def run(address):
-            await (await millrace.AsyncClient(address, 20).connect()).close()
-
-        with cut_off(0.5) as address:
-            millrace.Client(address, 20).close()
-        with cut_off(0.5) as address:
-            asyncio.run(run(address))
-
-    def test_what_was_on_a_lost_connection_is_unavailable_at_once(self):
-        context = zmq.Context()
-        gateway = context.socket(zmq.ROUTER)
-        gateway.bind("tcp://127.0.0.1:*")
-        address = gateway.last_endpoint.decode()
-        with millrace.Client(address) as client:
-            first = client.submit("m", numpy.zeros((1, 4), "f4"), 60)
-            second = client.submit("m", numpy.zeros((1, 4), "f4"), 60)
-            gateway.recv_multipart()
-            begin = time.monotonic()
-            gateway.close(linger=0)
-            for number in (second, first):
-                with self.assertRaisesRegex(millrace.Unavailable, "was lost"):
-                    client.result(number)
-            self.assertLess(time.monotonic() - begin, 30)
-        context.term()
-
-
-class PythonClientWithKeys(unittest.TestCase):
-    def setUp(self):
-        self.scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(self.scratch.cleanup)
-        folder = pathlib.Path(self.scratch.name)
-        self.folder, self.address = folder / "keys", f"ipc://{folder}/clients"
-        for name, role in (("all", "controller"), ("app", "client"), ("ops", "operator")):
-            self.keys("new", name, "--role", role)
-        self.config = folder / "cluster.yaml"
-        self.config.write_text("keys: keys" + CONFIG.format(folder=folder, bundles=BUNDLES))
-        self.start()
-        self.addCleanup(self.stop)
-
-    def keys(self, verb, *words):
-        subprocess.run(
-            [PROGRAM, "keys", verb, self.folder, *words], check=True, stdout=subprocess.DEVNULL
-        )
-
-    def key(self, name):
-        return self.folder / f"{name}.key"
-
-    def start(self):
-        self.node = subprocess.Popen(
-            [PROGRAM, "node", "--config", str(self.config)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-        self.node.stdout.readline()
-
-    def stop(self):
-        self.node.send_signal(signal.SIGTERM)
-        self.node.wait()
-        self.node.stdout.close()
-
-    def suspend(self):
-        """The key that is there now, and who comes with it is refused."""
-        self.keys("suspend", "app")
-        self.stop()
-        self.start()
-
-    def test_a_key_lets_in_and_none_does_not(self):
-        with millrace.Client(self.address, 20, key=self.key("app")) as client:
-            self.assertIsInstance(client.models(), list)
-        begin = time.monotonic()
-        with self.assertRaisesRegex(millrace.Forbidden, "only who has a key"):
-            millrace.Client(self.address, 3)
-        with self.assertRaisesRegex(millrace.Forbidden, "another role's"):
-            millrace.Client(self.address, 20, key=self.key("ops"))
-        with self.assertRaisesRegex(millrace.Forbidden, "another role's"):
-            asyncio.run(millrace.AsyncClient(self.address, 20, key=self.key("ops")).connect())
-        self.assertLess(time.monotonic() - begin, 10)
-        with self.assertRaises(ValueError):
-            millrace.Client(self.address, 0.5, key=self.key("all"))
-        with self.assertRaises(OSError):
-            millrace.Client(self.address, 0.5, key=self.key("nobody"))
-
-    def test_who_was_refused_comes_back_once_the_key_is_resumed(self):
-        def is_answered():
-            try:
-                return isinstance(client.models(), list)
-            except millrace.Unavailable:
-                return False
-
-        def is_refused():
-            self.assertFalse(is_answered())
-            return client._retry_at is not None
-
-        with millrace.Client(self.address, 20, key=self.key("app")) as client:
-            self.suspend()
-            self.assertTrue(eventually(is_refused))
-            self.keys("resume", "app")
-            self.assertTrue(eventually(is_answered))
-
-    def test_who_was_refused_comes_back_in_asyncio(self):
-        async def is_answered(client):
-            try:
-                return isinstance(await client.models(), list)
-            except millrace.Unavailable:
-                return False
-
-        async def eventually_is(holds):
-            for _ in range(200):
-                if await holds():
-                    return True
-                await asyncio.sleep(0.1)
-            return False
-
-        async def run():
-            async with millrace.AsyncClient(self.address, 20, key=self.key("app")) as client:
-
-                async def is_refused():
-                    self.assertFalse(await is_answered(client))
-                    return client._retry is not None
-
-                self.suspend()
-                self.assertTrue(await eventually_is(is_refused))
-                self.keys("resume", "app")
-                self.assertTrue(await eventually_is(lambda: is_answered(client)))
-
-        asyncio.run(run())
-
+add_tests()
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can become of a request other than its result."""
+"""The errors of requests."""
 
 
 class MillraceError(Exception):
-    """Base of all; `status` is the word the gateway used."""
+    """Base of all errors; `status` is that of the client protocol."""
 
     status = "internal"
 
@@ -14,7 +14,7 @@ class MillraceError(Exception):
 
 
 class BadRequest(MillraceError):
-    """The request is wrong; sending it again is wrong too."""
+    """The request is invalid; do not send it again unchanged."""
 
     status = "bad_request"
 
@@ -48,13 +48,13 @@ class Cancelled(MillraceError):
 
 
 class Unavailable(MillraceError):
-    """Nobody can answer now; sending it again may help."""
+    """No answer can be given now; sending the request again may help."""
 
     status = "unavailable"
 
 
 class Poison(MillraceError):
-    """This input kills what executes it."""
+    """This input ends the process that executes it."""
 
     status = "poison"
 

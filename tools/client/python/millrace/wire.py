@@ -1,43 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes over the wire, for the clients: no socket, no waiting."""
+"""The messages of the client protocol, for both clients: no socket, no waiting."""
 
 import dataclasses
-import random
+import time
 import typing
 
 import msgpack
 import numpy
-import zmq
-from zmq.utils.monitor import parse_monitor_message
 
-from .errors import (
-    BadRequest,
-    Forbidden,
-    InternalError,
-    TooLarge,
-    Unavailable,
-    make_error,
-)
+from .errors import BadRequest, InternalError, TooLarge, make_error
 
-CANNOT_OPEN = OSError, ValueError, zmq.ZMQError
-"""What open_socket may raise."""
 PROTOCOL_VERSION = 2
 INLINE = 1024
-"""Tensors of up to so many bytes go into the message's body."""
+"""Bytes. Tensors up to this size go into the message's body."""
 MAX_BODY = 4 << 20
 MAX_FRAME = 256 << 20
 """A gateway takes no more, and closes the connection over a longer frame."""
 GRACE = 0.25
-"""Seconds after its deadline that an answer is still waited for."""
-
-LOST, CUT_OFF, REFUSED = "lost", "cut off", "refused"
-_REFUSALS = zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
-"""ZeroMQ gives such a connection up for good; all others it makes again."""
-_CUT_OFF = zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
-_REFUSED_PAUSES = 0.5, 1.5
-"""Seconds until another is made all the same, at least and at most: a key that
-was suspended may be resumed, and who was turned away together shall not come
-back together."""
+"""Seconds after its deadline for which a client still waits for an answer."""
 
 DTYPES = {
     "BOOL": numpy.bool_,
@@ -51,8 +31,8 @@ DTYPES = {
     "F64": numpy.float64,
 }
 NAMES = {numpy.dtype(kind): name for name, kind in DTYPES.items()}
-# NumPy has no bfloat16 of its own: an array of ml_dtypes' goes in, and float32,
-# which holds every value of it, comes out.
+# NumPy has no bfloat16. Inputs may be arrays of the package ml_dtypes; outputs are
+# float32, which holds every bfloat16 value.
 BFLOAT16 = "bfloat16"
 
 
@@ -64,9 +44,9 @@ class Answer:
     model: str
     version: int
     replica: str
-    """Which replica computed it."""
+    """The replica that computed the outputs."""
     batch: int
-    """How many requests were computed together."""
+    """Number of requests in the batch."""
     queue: float
     execute: float
     total: float
@@ -78,7 +58,7 @@ class Answer:
 
 @dataclasses.dataclass
 class Model:
-    """What a gateway serves."""
+    """A model that a gateway serves."""
 
     model: str
     version: int
@@ -89,23 +69,52 @@ class Model:
     outputs: typing.List[dict]
 
 
-class Numbered:
-    """Messages that a client sends, each under a number of its own."""
+class Message:
+    """A message to a gateway, not yet sent."""
 
-    def __init__(self):
-        self.last = 0
+    def __init__(self, number, kind, header, body, frames, until):
+        self.number, self.kind = number, kind
+        """The answer carries the number."""
+        self.until = until
+        """The deadline, as time.monotonic(): later the message need not be sent."""
+        self._header = {"v": PROTOCOL_VERSION, "t": kind, "id": number, **header}
+        self._body, self._frames = msgpack.packb(body), frames
 
-    def message(self, kind, header, body, frames=(), number=None):
-        """The number and the parts of a message. Raises TooLarge."""
-        if number is None:
-            self.last += 1
-            number = self.last
-        header = {"v": PROTOCOL_VERSION, "t": kind, "id": number, **header}
-        parts = [msgpack.packb(header) + msgpack.packb(body), *frames]
-        for size, most in [(len(parts[0]), MAX_BODY), *((x.nbytes, MAX_FRAME) for x in frames)]:
+    def parts(self):
+        """The frames to send now: the header of a request holds the time left."""
+        header = self._header
+        if self.kind == "infer":
+            left = max(0.0, self.until - time.monotonic())
+            header = {**header, "left": int(left * 1e6)}
+        return [msgpack.packb(header) + self._body, *self._frames]
+
+    def check_size(self):
+        """Raises TooLarge: a gateway closes the connection over a frame that is too long."""
+        first = len(msgpack.packb(self._header)) + len(self._body)
+        for size, most in [(first, MAX_BODY), *((x.nbytes, MAX_FRAME) for x in self._frames)]:
             if size > most:
                 raise TooLarge(f"a part of the request has {size} bytes, at most {most} are taken")
-        return number, parts
+
+
+class Numbered:
+    """Makes a client's messages; each request gets a number of its own."""
+
+    def __init__(self):
+        self._last = 0
+
+    def describe_models(self, timeout):
+        return self._message("describe_models", {}, {}, (), timeout)
+
+    @staticmethod
+    def cancel(number, until):
+        """The message that cancels a request; until is the request's deadline."""
+        return Message(number, "cancel", {}, {}, (), until)
+
+    def _message(self, kind, header, body, frames, seconds):
+        self._last += 1
+        out = Message(self._last, kind, header, body, frames, time.monotonic() + seconds)
+        out.check_size()
+        return out
 
     def infer(
         self,
@@ -136,14 +145,15 @@ class Numbered:
             body["idempotent"] = False
         if not -(2**31) <= priority < 2**31:
             raise BadRequest(f"priority {priority}: expected 32 bits")
-        header = {"left": _microseconds("deadline", deadline), "prio": int(priority)}
+        header = {"prio": int(priority)}
         if trace:
             header["trace"] = str(trace)
-        return self.message("infer", header, body, frames)
+        _microseconds("deadline", deadline)  # Message.parts sends the time left
+        return self._message("infer", header, body, frames, deadline)
 
 
 class Reply:
-    """A message from a gateway, as its frames came."""
+    """A message from a gateway."""
 
     def __init__(self, parts):
         first, *self._frames = parts
@@ -155,7 +165,7 @@ class Reply:
         self._body = maps.unpack()
 
     def answer(self):
-        """The Answer it is; raises what became of the request else."""
+        """The Answer; raises the error of a request without one."""
         if self._kind != "infer_reply":
             raise InternalError(f"an answer of unknown type {self._kind!r}")
         if self._body.get("status", "internal") != "ok":
@@ -167,7 +177,7 @@ class Reply:
         return _unpack_answer(self._body, self._frames)
 
     def models(self):
-        """The list of Model it is."""
+        """The list of Model."""
         if self._kind != "model_list_reply":
             raise make_error(self._body.get("status", "internal"), self._body.get("error", ""))
         return [
@@ -184,86 +194,6 @@ class Reply:
         ]
 
 
-def open_socket(context, address, key):
-    """A socket on its way to a gateway, and one that tells when a connection of
-    it is lost or refused. Raises ValueError for what is no address or no key,
-    and OSError for a key that cannot be read."""
-    socket = context.socket(zmq.DEALER)
-    socket.linger = 200
-    socket.immediate = True
-    socket.reconnect_ivl = 50  # milliseconds, and some more by chance
-    socket.reconnect_ivl_max = 1000
-    events = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED | _CUT_OFF | _REFUSALS)
-    try:
-        if key is not None:
-            _use_key(socket, key)
-        socket.connect(address)
-    except (zmq.ZMQError, TypeError) as why:
-        close_socket(socket, events)
-        raise ValueError(
-            f"{address!r}: expected an address like tcp://127.0.0.1:7100 ({why})"
-        ) from None
-    except (OSError, ValueError):
-        close_socket(socket, events)
-        raise
-    return socket, events
-
-
-def close_socket(socket, events):
-    if not socket.closed:
-        socket.disable_monitor()
-        events.close()
-    socket.close()
-
-
-def what_befell(event):
-    """Of a connection, by what its monitor said: LOST; CUT_OFF, before it began;
-    or REFUSED, for good."""
-    kind = parse_monitor_message(event)["event"]
-    return REFUSED if kind & _REFUSALS else CUT_OFF if kind == _CUT_OFF else LOST
-
-
-def pause_after_refusal():
-    return random.uniform(*_REFUSED_PAUSES)
-
-
-def unreachable(address, key, befell):
-    """The error of who could not connect, by all that befell its connections."""
-    if REFUSED in befell and key is None:
-        return Forbidden(f"{address} lets in only who has a key")
-    if REFUSED in befell:
-        return Forbidden(
-            f"{address} does not let in the key of {key}: another role's, unknown,"
-            " suspended, or for a minute because it said what it may not"
-        )
-    if CUT_OFF in befell:  # who has keys may do so before it could say why
-        return Unavailable(
-            f"{address} takes connections, but nobody speaks: a node that hangs, a"
-            " balancer without nodes, or "
-            + ("who lets in only who has a key" if key is None else "another cluster's")
-        )
-    return Unavailable(f"nobody answers at {address}")
-
-
-def _use_key(socket, path):
-    """A key file is lines of NAME: "VALUE"."""
-    found = {}
-    with open(path, encoding="ascii") as lines:
-        for line in lines:
-            name, colon, value = line.partition(":")
-            if colon:
-                found[name.strip()] = value.strip().strip("\"'")
-    for option, name in (
-        ("curve_publickey", "public_key"),
-        ("curve_secretkey", "secret_key"),
-        ("curve_serverkey", "cluster_key"),
-    ):
-        value = found.get(name, "")
-        if len(value) != 40:
-            raise ValueError(f"{path}: expected the key of a client, with a {name}")
-        setattr(socket, option, value.encode())
-
-
 def _pack_inputs(inputs):
     if isinstance(inputs, dict):
         named = list(inputs.items())
@@ -273,7 +203,7 @@ def _pack_inputs(inputs):
         named = [("", inputs)]
     tensors, frames = [], []
     for name, x in named:
-        array = numpy.ascontiguousarray(x)
+        array = numpy.asarray(x, order="C")  # ascontiguousarray gives a scalar an axis
         if array.dtype == numpy.float64 and not isinstance(x, numpy.ndarray):
             array = array.astype(numpy.float32)  # a list of Python floats
         dtype = "BF16" if array.dtype.name == BFLOAT16 else NAMES.get(array.dtype)
