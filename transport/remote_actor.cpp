@@ -15,6 +15,11 @@ remote_actor::remote_actor(caf::actor_config& cfg, switchboard& out,
     name_(std::move(name)) {
 }
 
+const remote_actor* as_proxy(const caf::strong_actor_ptr& x) {
+  return dynamic_cast<const remote_actor*>(
+    caf::actor_cast<caf::abstract_actor*>(x));
+}
+
 void remote_actor::enqueue(caf::mailbox_element_ptr what,
                            caf::execution_unit*) {
   if (what == nullptr)

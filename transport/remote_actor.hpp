@@ -30,4 +30,7 @@ private:
   std::string name_;
 };
 
+/// Null for an actor of this node, and for none.
+const remote_actor* as_proxy(const caf::strong_actor_ptr& x);
+
 } // namespace millrace

@@ -17,9 +17,23 @@ namespace millrace {
 
 namespace {
 
-const remote_actor* as_proxy(const caf::strong_actor_ptr& x) {
-  return dynamic_cast<const remote_actor*>(
-    caf::actor_cast<caf::abstract_actor*>(x));
+/// A socket that receives more cuts the connection, and with it all that goes
+/// over that. Errors: too_large.
+result<void> check_frames(const wire_message& x) {
+  auto longest = x.body.size();
+  for (auto& raw : x.attachments)
+    longest = std::max(longest, raw.size());
+  if (longest <= wire_limits::message_bytes
+      && x.attachments.size() <= wire_limits::attachments)
+    return {};
+  return error{ec::too_large,
+               "a message " + x.head.t + " of "
+                 + std::to_string(x.attachments.size())
+                 + " tensors, the largest frame of " + format_bytes(longest)
+                 + ", is not sent to another node (at most "
+                 + std::to_string(wire_limits::attachments) + " tensors, "
+                 + format_bytes(wire_limits::message_bytes) + " a frame)",
+               {}};
 }
 
 void send_error(const caf::strong_actor_ptr& to, caf::message_id mid,
@@ -225,6 +239,8 @@ void switchboard::forward(const remote_actor& to, caf::mailbox_element& what) {
   auto x = encode_content(what.content(), now(), this);
   if (!x)
     return refuse(x.failure());
+  if (auto fits = check_frames(*x); !fits)
+    return refuse(fits.failure());
   x->head.id = what.mid.integer_value();
   x->head.inc = to.incarnation();
   x->head.to = to.node() + "/" + to.actor_name();

@@ -9,6 +9,7 @@
 #include "runtime/error.hpp"
 #include "transport/codec.hpp"
 #include "transport/messages/envelope.hpp"
+#include "transport/wire_limits.hpp"
 
 namespace millrace {
 
@@ -20,15 +21,6 @@ struct wire_message {
   std::vector<shared_bytes> attachments;
 
   size_t bytes() const { return body.size() + total_bytes(attachments); }
-};
-
-/// Limits of one message on any socket.
-struct wire_limits {
-  static constexpr size_t header_bytes = 4096;
-  static constexpr size_t attachments = 4096;
-  static constexpr size_t message_bytes = 256u << 20;
-  /// Messages in one first frame, between clients and gateways.
-  static constexpr size_t grouped = 64;
 };
 
 /// What a socket sends or has received at once.

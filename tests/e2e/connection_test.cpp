@@ -146,6 +146,26 @@ TEST_CASE("P12: of two connections of one name the first is served, and the"
   CHECK(quiet.good == quiet.asked);
 }
 
+TEST_CASE("P12: a second connection of a name that is full of requests and is"
+          " reset does not end the node") {
+  besieged c;
+  auto first = connect_to(c.port());
+  REQUIRE(shake_hands(first, "twin"));
+  REQUIRE(is_answered(first, 1));
+  for (int i = 0; i < 3; ++i) {
+    auto second = connect_to(c.port());
+    shake_hands(second, "twin");
+    for (int k = 0; k < 300; ++k) // more than waits in a socket
+      say(second, request_frame(2));
+    ::usleep(200'000);
+    reset(std::move(second));
+    ::usleep(500'000);
+  }
+  CHECK(is_answered(first, 3));
+  auto quiet = c.ask_for(500ms);
+  CHECK(quiet.good == quiet.asked);
+}
+
 TEST_CASE("P12: a name that begins with a zero byte is a name like others") {
   besieged c;
   auto random = chance();

@@ -34,12 +34,11 @@ struct entrance {
   }
 
   void note(frame_list message) {
-    watch.look();
-    watch.saw(message[0].to_string(), message[1]);
+    watch.saw(message[0].to_string(), message[1], steady_now());
   }
 
   bool has_left(const std::string& name) {
-    watch.look();
+    watch.look(steady_now());
     return watch.take_left() == std::vector{name};
   }
 };
@@ -68,11 +67,52 @@ TEST_CASE("connection_watch: one that is over before it is heard has left") {
   auto message = x.next(); // so it was there
   CHECK(eventually(
     [&] {
-      x.watch.look();
+      x.watch.look(steady_now());
       return x.watch.open() == 0;
     },
     5s));
   x.note(std::move(message));
   CHECK(x.watch.take_left() == std::vector<std::string>{"a"});
   CHECK(x.watch.size() == 0);
+}
+
+TEST_CASE("connection_watch: a connection without a message is ended when its"
+          " time is over, and others are not") {
+  entrance x;
+  auto a = x.come("a");
+  x.note(x.next());
+  auto silent = make_dealer(x.context, "silent", {});
+  REQUIRE(connect(silent, bound_address(x.router)));
+  auto now = steady_now();
+  CHECK(eventually(
+    [&] {
+      x.watch.look(now);
+      return x.watch.open() == 2;
+    },
+    5s));
+  x.watch.end_silent(now + connection_watch::patience - 1ms);
+  auto b = x.come("b"); // what happened before it is known by then
+  x.note(x.next());
+  CHECK(x.watch.open() == 3);
+  x.watch.end_silent(now + connection_watch::patience);
+  CHECK(eventually(
+    [&] {
+      x.watch.look(now);
+      return x.watch.open() == 2;
+    },
+    5s));
+  CHECK(x.watch.size() == 2);
+  CHECK(x.watch.take_left().empty());
+}
+
+TEST_CASE("sockets: a host's name is bound by its number, and one that is not"
+          " known is refused by name") {
+  zmq::context_t context;
+  auto bound = bind_router(context, "tcp://localhost:*", {});
+  REQUIRE(bound);
+  CHECK(bound_address(*bound).starts_with("tcp://127.0.0.1:"));
+  auto unknown = bind_router(context, "tcp://no-such-host.invalid:7100", {});
+  REQUIRE_FALSE(unknown);
+  CHECK(unknown.failure().text.find("'no-such-host.invalid'")
+        != std::string::npos);
 }

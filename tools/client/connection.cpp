@@ -106,6 +106,8 @@ private:
     zeromq::socket_options options;
     options.send_limit = 100'000;
     options.receive_limit = 100'000;
+    options.unacknowledged_ms =
+      zeromq::socket_options::client_unacknowledged_ms;
     retry_at_.reset();
     events_.stop();
     socket_ = zeromq::make_dealer(context_, {}, options);

@@ -140,12 +140,15 @@ struct batch_done {
   ec status = ec::internal;
   std::string text;
   std::vector<tensor_list> outputs; ///< per request, with status ok
+  /// With too_large: the size of the outputs, which would have gone to another
+  /// node, relative to what one message may have. 0: the model's own error.
+  double share_of_message = 0;
   microseconds queue{0};            ///< in the replica
   microseconds execute{0};
   uint32_t credit = 0;
   std::vector<stage_visit> visits; ///< of the stages before
-  MILLRACE_FIELDS(batch_done, id, status, text, outputs, queue, execute, credit,
-                  visits)
+  MILLRACE_FIELDS(batch_done, id, status, text, outputs, share_of_message,
+                  queue, execute, credit, visits)
 };
 
 // -- between a replica and its device's executor ------------------------------

@@ -1,9 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/zmq/client_endpoint.hpp"
 
+#include "runtime/units.hpp"
 #include "transport/client_message.hpp"
 
 namespace millrace::zeromq {
+
+namespace {
+
+constexpr size_t small_answer = 64u << 10, room_for_small = 1u << 20;
+
+/// When a client that reads may ask again.
+constexpr microseconds soon = 100ms;
+
+} // namespace
 
 void client_endpoint::take_in(timestamp now) {
   take_messages(socket_, said_, counts_, [this](frame_list& frames) {
@@ -11,12 +21,14 @@ void client_endpoint::take_in(timestamp now) {
   });
   // Who left did so before what came since on another connection of that name.
   if (std::exchange(left_, false) || !batch_.empty())
-    connections_.look();
+    connections_.look(now);
   tell_who_left();
   for (auto& frames : batch_)
     counts_.take_in([&] { on_frames(frames, now); });
   batch_.clear();
   tell_who_left(); // those whose last words these were
+  if (!said_)
+    connections_.end_silent(now);
 }
 
 void client_endpoint::on_frames(frame_list& frames, timestamp now) {
@@ -24,7 +36,7 @@ void client_endpoint::on_frames(frame_list& frames, timestamp now) {
   if (who == nullptr)
     return;
   session from{number_, frames[0].to_string()};
-  connections_.saw(from.connection, frames[1]);
+  connections_.saw(from.connection, frames[1], now);
   auto raw = take_raw(frames, 2);
   if (!raw) {
     counts_.received(1, 0);
@@ -59,11 +71,68 @@ void client_endpoint::hand_on(const session& from, caf::message content) {
   // Requests that go with this message are answered: see request_group.
 }
 
+std::optional<error> client_endpoint::refusal_of(const std::string& connection,
+                                                 const infer_reply& x) {
+  size_t bytes = 0;
+  for (auto& y : x.outputs)
+    bytes += y.value.data.size();
+  if (bytes > wire_limits::message_bytes
+      || x.outputs.size() > wire_limits::attachments)
+    return error{ec::too_large,
+                 "the answer has " + std::to_string(x.outputs.size())
+                   + " tensors of " + format_bytes(bytes)
+                   + " together (at most "
+                   + std::to_string(wire_limits::attachments) + ", "
+                   + format_bytes(wire_limits::message_bytes) + ")",
+                 {}};
+  if (bytes <= small_answer)
+    return std::nullopt;
+  // What waits in a group goes first, and counts then.
+  if (auto open = open_.find(connection);
+      open != open_.end() && open->second.messages() > 0)
+    send(connection, open->second);
+  if (unread_.has_room(connection, bytes, most_unread_))
+    return std::nullopt;
+  counts_.dropped("client_does_not_read");
+  return error{ec::overloaded,
+               "the answer of " + format_bytes(bytes)
+                 + " cannot be kept: the client has not read earlier answers"
+                   " (gateway.max_client_unread_bytes is "
+                 + format_bytes(most_unread_.each)
+                 + ", gateway.max_unread_bytes "
+                 + format_bytes(most_unread_.all) + ")",
+               soon};
+}
+
+void client_endpoint::answer(const session& to, client_tag tag,
+                             const infer_reply& x) {
+  auto why = refusal_of(to.connection, x);
+  if (!why)
+    return answer<infer_reply>(to, tag, x);
+  auto without = x;
+  without.status = why->code;
+  without.error = std::move(why->text);
+  without.retry_after = why->retry_after;
+  without.outputs.clear();
+  answer<infer_reply>(to, tag, without);
+}
+
 void client_endpoint::flush() {
   for (auto& [connection, x] : open_)
     if (x.messages() > 0)
       send(connection, x);
   open_.clear();
+}
+
+/// Answers without outputs have room where larger ones have not, so that each
+/// request has its answer.
+loan_limits client_endpoint::limits_of(size_t bytes) const {
+  auto out = most_unread_;
+  if (bytes <= small_answer) {
+    out.each += room_for_small;
+    out.all += out.all / 8;
+  }
+  return out;
 }
 
 void client_endpoint::send(const std::string& connection, frame_writer& x) {
@@ -72,7 +141,7 @@ void client_endpoint::send(const std::string& connection, frame_writer& x) {
   auto bytes = out.bytes();
   loan_terms terms;
   if (!is_copied(out) || !unread_.may_copy(connection, bytes)) {
-    terms = unread_.open(connection, bytes, most_unread_);
+    terms = unread_.open(connection, bytes, limits_of(bytes));
     if (!terms.account)
       return counts_.dropped("client_does_not_read", messages);
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <unordered_map>
 
 #include <caf/message.hpp>
@@ -71,12 +72,23 @@ public:
       send(to.connection, open);
   }
 
+  /// The same for the results of a request. Those that are too large for one
+  /// message, or for which there is no room until the client has read others,
+  /// become an answer without outputs: too_large, or overloaded.
+  void answer(const session& to, client_tag tag, const infer_reply& x);
+
   void flush();
 
 private:
+  /// Why the outputs of an answer cannot be kept for a client; nullopt: they
+  /// can.
+  std::optional<error> refusal_of(const std::string& connection,
+                                  const infer_reply& x);
+
   void on_frames(frame_list& frames, timestamp now);
   void tell_who_left();
   void hand_on(const session& from, caf::message content);
+  loan_limits limits_of(size_t bytes) const;
   void send(const std::string& connection, frame_writer& x);
   void refuse(const session& to, client_tag tag, const error& why);
 

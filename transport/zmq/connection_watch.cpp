@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/zmq/connection_watch.hpp"
 
+#include <sys/socket.h>
+
 #include "runtime/text.hpp"
 
 namespace millrace::zeromq {
@@ -10,12 +12,13 @@ connection_watch::connection_watch(zmq::context_t& context,
   : events_(context, router, ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED) {
 }
 
-void connection_watch::look() {
+void connection_watch::look(timestamp now) {
   // libzmq's one I/O thread says that a connection has ended before it hands on
   // what came on the next one with that descriptor or name.
   while (auto x = events_.next()) {
     if (x->kind == ZMQ_EVENT_ACCEPTED) {
-      open_.insert(x->value);
+      open_[x->value] = now;
+      begun_.emplace_back(now, x->value);
       continue;
     }
     open_.erase(x->value);
@@ -26,10 +29,22 @@ void connection_watch::look() {
   }
 }
 
-void connection_watch::saw(const std::string& connection,
-                           zmq::message_t& frame) {
+void connection_watch::end_silent(timestamp now) {
+  for (; !begun_.empty() && begun_.front().first + patience <= now;
+       begun_.pop_front()) {
+    auto [since, descriptor] = begun_.front();
+    auto i = open_.find(descriptor);
+    if (i != open_.end() && i->second == since
+        && !by_descriptor_.contains(descriptor))
+      ::shutdown(descriptor, SHUT_RDWR);
+  }
+}
+
+void connection_watch::saw(const std::string& connection, zmq::message_t& frame,
+                           timestamp now) {
   if (descriptors_.contains(connection))
     return;
+  look(now);
   auto* text = zmq_msg_gets(frame.handle(), "__fd");
   auto descriptor = text == nullptr ? std::nullopt : number_in<int>(text);
   if (!descriptor)

@@ -84,6 +84,18 @@ public:
     return {out.account, std::exchange(out.copied, 0)};
   }
 
+  /// Whether `open` would give an account, if nothing else was lent meanwhile.
+  bool has_room(const std::string& connection, size_t bytes,
+                const loan_limits& limits) const {
+    if (*all_ >= limits.all)
+      return false;
+    auto i = accounts_.find(connection);
+    auto held = i == accounts_.end() || !i->second.account
+                  ? 0
+                  : i->second.account->held();
+    return held == 0 || held + bytes <= limits.each;
+  }
+
   size_t size() const { return accounts_.size(); }
 
 private:

@@ -19,9 +19,10 @@ constexpr size_t orders_most = 256;
 
 } // namespace
 
-operator_endpoint::operator_endpoint(surroundings all, zmq::socket_t socket)
+operator_endpoint::operator_endpoint(surroundings all, zmq::context_t& context,
+                                     zmq::socket_t socket)
   : bus_(std::move(all)),
-    socket_(std::move(socket)),
+    socket_(context, std::move(socket)),
     sessions_(bus_.system, [this](auto& to, auto mid, auto& content) {
       answer(to, mid, content);
     }) {
@@ -36,16 +37,15 @@ void operator_endpoint::answer(const std::string& connection,
     return;
   x->head.id = mid.request_id().integer_value();
   bus_.post([this, connection, x = std::move(*x)] {
-    said_ = true;
     note_outcome(connection, x);
-    if (!send(socket_, connection, x, bus_.board.now()))
+    if (!send(socket_.sending(), connection, x, bus_.board.now()))
       return bus_.counts.dropped("receiver_gone_or_slow");
     bus_.counts.sent(1, x.bytes());
   });
 }
 
 void operator_endpoint::take_in() {
-  take_messages(socket_, said_, bus_.counts, [this](frame_list& frames) {
+  socket_.take(bus_.counts, bus_.board.now(), [this](frame_list& frames) {
     bus_.counts.take_in([&] { on_frames(frames); });
   });
 }

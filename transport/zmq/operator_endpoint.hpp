@@ -11,7 +11,7 @@
 #include "transport/zmq/authenticator.hpp"
 #include "transport/zmq/socket.hpp"
 #include "transport/zmq/traffic.hpp"
-#include "transport/zmq/wait_list.hpp"
+#include "transport/zmq/watched_router.hpp"
 
 namespace millrace::zeromq {
 
@@ -32,9 +32,10 @@ public:
     std::function<void(std::function<void()>)> post;
   };
 
-  operator_endpoint(surroundings all, zmq::socket_t socket);
+  operator_endpoint(surroundings all, zmq::context_t& context,
+                    zmq::socket_t socket);
 
-  void add_to(wait_list& x) { x.add(socket_, said_); }
+  void add_to(wait_list& x) { socket_.add_to(x); }
 
   void close() { socket_.close(); }
 
@@ -60,11 +61,10 @@ private:
   void note_outcome(const std::string& connection, const wire_message& x);
 
   surroundings bus_;
-  zmq::socket_t socket_;
+  watched_router socket_;
   const authenticator::endpoint whose_ = authenticator::operators();
   operator_sessions sessions_;
   std::deque<open_order> orders_;
-  bool said_ = true; ///< flag: see wait_list
 };
 
 } // namespace millrace::zeromq

@@ -3,8 +3,12 @@
 
 #include <cstdint>
 #include <cstring>
-#include <sys/stat.h>
 #include <utility>
+
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <sys/stat.h>
 
 #include "runtime/text.hpp"
 
@@ -44,6 +48,36 @@ public:
 private:
   mode_t before_ = ::umask(0077);
 };
+
+/// An address to bind to with a number in the place of a host's name: libzmq
+/// takes names for those of interfaces.
+/// Errors: bad_config for a name that has no address.
+result<std::string> with_number(const std::string& address) {
+  constexpr std::string_view tcp = "tcp://";
+  auto colon = address.rfind(':');
+  if (!address.starts_with(tcp) || colon < tcp.size())
+    return address;
+  auto host = address.substr(tcp.size(), colon - tcp.size());
+  in_addr number;
+  if (host == "*" || host.starts_with('[')
+      || ::inet_pton(AF_INET, host.c_str(), &number) == 1
+      || ::if_nametoindex(host.c_str()) != 0)
+    return address;
+  addrinfo hints{};
+  hints.ai_family = AF_INET;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (auto why = ::getaddrinfo(host.c_str(), nullptr, &hints, &found); why != 0)
+    return error{ec::bad_config, "address " + shown(address, 120) + ": host "
+                                   + shown(host) + ": " + ::gai_strerror(why)
+                                   + " (expected a host, an IP address or a"
+                                     " network interface)"};
+  char text[INET_ADDRSTRLEN] = {};
+  auto* at = reinterpret_cast<const sockaddr_in*>(found->ai_addr);
+  ::inet_ntop(AF_INET, &at->sin_addr, text, sizeof text);
+  ::freeaddrinfo(found);
+  return std::string{tcp} + text + address.substr(colon);
+}
 
 struct loan {
   shared_bytes bytes;
@@ -111,6 +145,9 @@ result<zmq::socket_t> bind_router(zmq::context_t& context,
                                   const std::string& address,
                                   const socket_options& options,
                                   const std::optional<curve_server>& secured) {
+  auto numbered = with_number(address);
+  if (!numbered)
+    return numbered.failure();
   try {
     zmq::socket_t out{context, zmq::socket_type::router};
     set_common(out, options);
@@ -120,7 +157,7 @@ result<zmq::socket_t> bind_router(zmq::context_t& context,
     if (secured)
       serve_with(out, *secured);
     only_for_this_user mask;
-    out.bind(address);
+    out.bind(*numbered);
     return out;
   } catch (const zmq::error_t& e) {
     return error{ec::bad_config, "address " + shown(address, 120)
@@ -138,7 +175,7 @@ zmq::socket_t make_dealer(zmq::context_t& context,
     out.set(zmq::sockopt::routing_id, routing_id);
   // Else the kernel tries for minutes, with longer and longer pauses, and is
   // late to notice that a network is well again.
-  out.set(zmq::sockopt::connect_timeout, options.unacknowledged_ms);
+  out.set(zmq::sockopt::connect_timeout, options.connect_timeout_ms);
   out.set(zmq::sockopt::reconnect_ivl, 50);
   out.set(zmq::sockopt::reconnect_ivl_max, options.reconnect_max_ms);
   return out;

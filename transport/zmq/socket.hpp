@@ -19,9 +19,11 @@ namespace millrace::zeromq {
 struct socket_options {
   int send_limit = 1000; ///< messages queued per connection
   int receive_limit = 1000;
-  /// A connection whose other host does not acknowledge for this long is lost.
+  /// A connection is lost when the other host acknowledges nothing for this
+  /// long, or the other process reads nothing while all buffers are full.
   int unacknowledged_ms = 1000;
-  int reconnect_max_ms = 1000; ///< longest pause between two attempts
+  int connect_timeout_ms = 1000; ///< for one attempt
+  int reconnect_max_ms = 1000;   ///< longest pause between two attempts
   /// A connection that sends a longer frame is closed before it is read.
   size_t longest_frame = wire_limits::message_bytes;
 
@@ -32,11 +34,16 @@ struct socket_options {
       std::max(unacknowledged_ms, static_cast<int>(x.count() / 1000));
   }
 
+  /// For clients, which may be slow readers.
+  static constexpr int client_unacknowledged_ms = 5000;
+
   /// For those who may send faster than we read: what waits in ZeroMQ is
   /// counted in no budget.
   socket_options for_strangers(size_t longest) const {
     auto out = *this;
     out.receive_limit = 64;
+    out.unacknowledged_ms =
+      std::max(unacknowledged_ms, client_unacknowledged_ms);
     out.longest_frame = std::min(longest, longest_frame);
     return out;
   }

@@ -14,8 +14,8 @@
 #include "transport/zmq/socket.hpp"
 #include "transport/zmq/socket_events.hpp"
 #include "transport/zmq/traffic.hpp"
-#include "transport/zmq/wait_list.hpp"
 #include "transport/zmq/wake_event.hpp"
+#include "transport/zmq/watched_router.hpp"
 
 namespace millrace {
 
@@ -47,7 +47,7 @@ public:
     if (thread_.joinable())
       thread_.join();
     sources_.clear();
-    asked_.close();
+    asked_.reset();
   }
 
   result<void> start() {
@@ -56,10 +56,10 @@ public:
       is_secured() ? authenticator_.secured(from_whom_) : std::nullopt);
     if (!x)
       return x.failure();
-    asked_ = std::move(*x);
-    address_ = settings_.advertise.empty()
-                 ? bound_address(asked_)
-                 : with_port_of(settings_.advertise, bound_address(asked_));
+    address_ = bound_address(*x);
+    if (!settings_.advertise.empty())
+      address_ = with_port_of(settings_.advertise, address_);
+    asked_.emplace(context_, std::move(*x));
     thread_ = std::thread{[this] {
       name_this_thread("bulk");
       loop();
@@ -229,8 +229,7 @@ private:
   }
 
   void send_to(const std::string& link, const wire_message& x) {
-    asked_spoke_ = true;
-    if (send(asked_, link, x, now()))
+    if (send(asked_->sending(), link, x, now()))
       traffic_.sent(1, x.bytes());
     else
       post([this, link] { engine_.on_link_lost(link); });
@@ -274,7 +273,7 @@ private:
       engine_.on_tick(now());
       wait();
       authenticator_.answer(now());
-      take_messages(asked_, asked_spoke_, traffic_, [this](frame_list& frames) {
+      asked_->take(traffic_, now(), [this](frame_list& frames) {
         traffic_.take_in([&] { on_question(frames); });
       });
       take_from_sources();
@@ -287,7 +286,7 @@ private:
     auto woken = false;
     list_.clear();
     list_.add(mailbox_->wake.fd(), woken);
-    list_.add(asked_, asked_spoke_);
+    asked_->add_to(list_);
     authenticator_.add_to(list_);
     for (auto& [node, x] : sources_) {
       list_.add(x.dealer, x.spoke);
@@ -417,8 +416,7 @@ private:
   zmq::context_t context_{1};
   authenticator authenticator_;
   const authenticator::endpoint from_whom_ = authenticator::peers();
-  zmq::socket_t asked_;
-  bool asked_spoke_ = true;                  ///< flag: see wait_list
+  std::optional<watched_router> asked_;
   std::map<std::string, std::string> links_; ///< by node, of who asked last
   std::map<std::string, source> sources_;    ///< by node
   uint64_t connections_ = 0;

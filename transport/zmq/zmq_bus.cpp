@@ -59,9 +59,9 @@ public:
                              authenticator_.secured(from_whom_));
     if (!peers)
       return peers.failure();
-    from_peers_ = std::move(*peers);
     if (settings_.self.address.empty())
-      settings_.self.address = bound_address(from_peers_);
+      settings_.self.address = bound_address(*peers);
+    from_peers_.emplace(context_, std::move(*peers));
     for (auto& [tenant, address] : settings_.clients) {
       auto whose = authenticator::clients(tenant);
       auto x = bind_router(context_, address,
@@ -87,7 +87,7 @@ public:
           system_, board_, reactor_, authenticator_, traffic_,
           settings_.self.name,
           [this](std::function<void()> f) { post(std::move(f)); }},
-        std::move(*x));
+        context_, std::move(*x));
     }
     membership_.set_self(settings_.self);
     auto start = entropy();
@@ -236,7 +236,7 @@ private:
     for (auto& m : table_->linked())
       carry_now(m.name, m.incarnation, x);
     links_.reset();
-    from_peers_.close();
+    from_peers_.reset();
     for (auto& endpoint : clients_)
       endpoint.close();
     if (operators_)
@@ -252,7 +252,7 @@ private:
     auto woken = false;
     list_.clear();
     list_.add(wake_.fd(), woken);
-    list_.add(from_peers_, peers_spoke_);
+    from_peers_->add_to(list_);
     authenticator_.add_to(list_);
     for (auto& endpoint : clients_)
       endpoint.add_to(list_);
@@ -270,8 +270,8 @@ private:
   void take_in() {
     authenticator_.answer(now());
     // First what peers said: who said goodbye is not lost when it hangs up.
-    take_messages(from_peers_, peers_spoke_, traffic_,
-                  [this](frame_list& frames) { take_from_peer(frames); });
+    from_peers_->take(traffic_, now(),
+                      [this](frame_list& frames) { take_from_peer(frames); });
     links_->take_events(
       [this](const std::string& address) {
         carry_out(table_->on_connected(address, now()));
@@ -464,7 +464,7 @@ private:
   gauge peers_up_;
 
   zmq::context_t context_{1, max_sockets};
-  zmq::socket_t from_peers_;
+  std::optional<watched_router> from_peers_;
   authenticator authenticator_;
   std::set<std::string> unreadable_; ///< nodes whose frame was logged
   const authenticator::endpoint from_whom_ = authenticator::peers();
@@ -475,7 +475,6 @@ private:
   std::unique_ptr<link_set> links_;
   std::unique_ptr<peer_table> table_;
   wait_list list_;
-  bool peers_spoke_ = true; ///< flag: see wait_list
   membership membership_{&reactor_};
 
   job_queue jobs_;
