@@ -72,6 +72,7 @@ struct manifest {
   std::string generator; ///< what made it
   std::vector<std::string> labels;
   struct signature signature;
+  bool stateful = false; ///< a request changes what later ones get
   std::vector<layer_info> layers;
   tensors_info weights;
   /// What the whole model made of which inputs when it was imported:
@@ -79,7 +80,7 @@ struct manifest {
   std::optional<tensors_info> samples;
   MILLRACE_FIELDS(manifest, format, name, version, application, description,
                   accuracy, licence, precision, parent, generator, labels,
-                  signature, layers, weights, samples)
+                  signature, stateful, layers, weights, samples)
 };
 
 inline constexpr auto manifest_file = "model.yaml"; ///< in a bundle's folder

@@ -44,7 +44,6 @@ result<tensor_spec> parse_tensor_spec(std::string_view text) {
 
 namespace {
 
-constexpr size_t most_specs = 256;
 constexpr size_t most_row_bytes = 1u << 30;
 
 /// What is wrong with one input or output; empty when nothing is.
@@ -68,7 +67,7 @@ result<void> check_signature(const signature& x) {
     return refuse("has a usual extent of " + std::to_string(x.usual_extent));
   for (auto* specs : {&x.inputs, &x.outputs}) {
     std::string kind = specs == &x.inputs ? "input" : "output";
-    if (specs->empty() || specs->size() > most_specs)
+    if (specs->empty() || specs->size() > most_tensors)
       return refuse("has " + std::to_string(specs->size()) + " " + kind
                     + "s (expected 1 to 256)");
     std::set<std::string_view> names;

@@ -28,6 +28,9 @@ struct signature {
   MILLRACE_FIELDS(signature, inputs, outputs, batch_axis, usual_extent)
 };
 
+/// Inputs that a model may have, and outputs.
+inline constexpr size_t most_tensors = 256;
+
 /// "x:F32[-1, 64]".
 std::string to_string(const tensor_spec& x);
 

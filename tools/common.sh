@@ -6,7 +6,7 @@
 packages="build-essential cmake ninja-build pkg-config ccache mold git
   libcaf-dev libzmq3-dev cppzmq-dev libmsgpack-cxx-dev prometheus-cpp-dev
   libyaml-cpp-dev libcli11-dev libspdlog-dev nlohmann-json3-dev
-  libmicrohttpd-dev libsodium-dev libssl-dev libedit-dev libseccomp-dev libmimalloc-dev zlib1g-dev
+  libmicrohttpd-dev libsodium-dev libssl-dev libedit-dev libseccomp-dev libmimalloc-dev zlib1g-dev libzip-dev
   libcurl4-openssl-dev doctest-dev
   gnuplot-nox strace faketime busybox libnetfilter-queue-dev iptables iproute2
   libtorch-dev libopenblas0-pthread python3-torch python3-torchvision python3-numpy

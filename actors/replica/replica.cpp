@@ -2,6 +2,9 @@
 #include "actors/replica/replica_state.hpp"
 
 #include "runtime/log.hpp"
+#include "runtime/units.hpp"
+#include "transport/remote_actor.hpp"
+#include "transport/wire_limits.hpp"
 
 namespace millrace {
 
@@ -292,9 +295,37 @@ void replica_state::on_executed(executed& x) {
   }
 }
 
+/// Whether outputs go to another node and are too large for one message. Makes
+/// them an error then; returns their share of a message, else 0.
+double replica_state::refuse_too_large(const caf::strong_actor_ptr& receiver,
+                                       executed& result) const {
+  if (result.status != ec::ok || as_proxy(receiver) == nullptr)
+    return 0;
+  batch_extent all;
+  for (auto& outputs : result.outputs)
+    all.add({bytes_of(outputs), outputs.size()});
+  auto share = all.share_of_message();
+  if (share <= 1)
+    return 0;
+  result.status = ec::too_large;
+  result.text = "the results of replica " + options_.what.replica + " for "
+                + std::to_string(result.outputs.size()) + " request(s), "
+                + std::to_string(all.tensors) + " tensors of "
+                + format_bytes(all.bytes)
+                + " together, do not fit into one message between nodes (at"
+                  " most "
+                + format_bytes(wire_limits::message_bytes) + ", "
+                + std::to_string(wire_limits::attachments) + " tensors)";
+  result.outputs.clear();
+  return share;
+}
+
 /// To the router; the batch is done with.
-void replica_state::answer(batch_map::iterator x, executed& result) {
+void replica_state::answer(batch_map::iterator x, executed& result,
+                           double share) {
   batch_done y;
+  y.share_of_message =
+    share > 0 ? share : refuse_too_large(x->second.from, result);
   y.id = x->second.id;
   y.status = result.status;
   y.text = std::move(result.text);

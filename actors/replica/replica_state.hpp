@@ -79,7 +79,10 @@ private:
   bool tell_cache();
   void on_down(const caf::down_msg& x);
   void end_if_idle();
-  void answer(batch_map::iterator x, executed& result);
+  double refuse_too_large(const caf::strong_actor_ptr& receiver,
+                          executed& result) const;
+  /// `share`: as in batch_done, where it is known already.
+  void answer(batch_map::iterator x, executed& result, double share = 0);
   // stages.cpp
   bool is_last_stage() const;
   bool is_void(uint64_t id, const passage& way) const;

@@ -28,6 +28,9 @@ microseconds waited_in(const requests_completed& x, microseconds in_the_last) {
   return out;
 }
 
+/// When to ask again where batches have become smaller.
+constexpr microseconds soon_again = 10ms;
+
 /// Up fast and down slowly: what is expected too soon is run for nothing.
 void learn(microseconds& average, microseconds newest) {
   auto part = average == 0us ? 1 : newest > average ? 2 : 8;
@@ -103,6 +106,38 @@ void router_state::fail_batch(flight& done, batch_done& x) {
   try_again(std::move(again), took_long(done));
   if (!y.outcomes.empty())
     self_->send(gateway_, std::move(y));
+}
+
+void router_state::set_most_share(double x) {
+  most_share_ = x;
+  queue_->limit_share(x);
+}
+
+/// What it computed is too large for one message between nodes: its requests
+/// are run again in smaller batches, and later ones are not joined to as large
+/// ones. Outputs are taken to grow with the inputs.
+void router_state::split_batch(flight& done, batch_done& x) {
+  batch_extent inputs;
+  for (auto& r : done.requests)
+    inputs.add(r.extent());
+  auto fits = inputs.share_of_message() / std::max(2., x.share_of_message);
+  if (fits < most_share_) {
+    set_most_share(fits);
+    log_event(log_level::warning, "router", "batches_limited",
+              {{"model", options_.model},
+               {"requests", done.requests.size()},
+               {"reason", x.text}});
+  }
+  for (auto& r : done.requests)
+    if (!r.settled
+        && (r.once || options_.policy.retry == retry_policy::never)) {
+      r.settled = true;
+      settle_as(r, ec::overloaded,
+                "ran with others in a batch whose results do not fit into one"
+                " message, and must not be run twice; smaller batches follow",
+                soon_again);
+    }
+  take_back(done);
 }
 
 /// Whether a batch was there for far longer than batches are of late: something

@@ -80,11 +80,14 @@ std::vector<queued_request> request_queue::take(timestamp now) {
   if (order_.empty() || !ripe(now))
     return out;
   uint64_t rows = 0;
+  batch_extent all;
   while (!order_.empty()) {
     auto next = order_.begin();
     auto& x = next->second;
+    all.add(x.extent());
     if (!out.empty()
         && (rows + x.rows > policy_.batch || x.alone || out.front().alone
+            || all.share_of_message() > most_share_
             || !mergeable(out.front().inputs, x.inputs, batch_axis_)))
       break;
     rows += x.rows;

@@ -10,6 +10,7 @@
 #include "runtime/deadline_queue.hpp"
 #include "transport/messages/infer.hpp"
 #include "transport/messages/model.hpp"
+#include "transport/wire_limits.hpp"
 
 namespace millrace {
 
@@ -28,6 +29,8 @@ struct queued_request {
   bool alone = false;    ///< shares no batch: its last one failed or was lost
   bool settled = false;  ///< nobody waits for it any more
   std::vector<vain_attempt> vain{};
+
+  batch_extent extent() const { return {bytes_of(inputs), inputs.size()}; }
 };
 
 /// One model's bounded queue: higher priority first, then first come first
@@ -59,10 +62,14 @@ public:
   /// From now on another policy counts, for what waits too.
   void adopt(const serving_policy& policy);
 
+  /// Bounds batches of several requests: the share of a message between nodes
+  /// that their inputs take up at most. 1 at first.
+  void limit_share(double x) { most_share_ = x; }
+
   /// The next batch, or nothing when the queue is empty or it pays to wait for
   /// more: while there are fewer rows than a batch takes and none has waited
   /// for batch_delay. Requests in it agree in shape; a request of more rows
-  /// than the limit travels alone.
+  /// than the limit, or of a larger share of a message, travels alone.
   std::vector<queued_request> take(timestamp now);
 
   /// What can no longer be answered in time, if a batch takes `expected`: only
@@ -100,6 +107,7 @@ private:
   deadline_queue<uint64_t> deadlines_;
   deadline_queue<uint64_t> ripe_at_; ///< when each has waited long enough
   uint64_t rows_ = 0;
+  double most_share_ = 1;
   uint64_t next_ = uint64_t{1} << 32; // those put back count down from below
   uint64_t next_back_ = next_ - 1;
 };

@@ -109,8 +109,10 @@ void router_state::on_ready(const replica_ready& x) {
   layers_ = std::max<uint64_t>(1, x.info.layer_bytes.size());
   stages_->add(i->first, r.layers, layers_);
   retired_ = false;
-  if (std::exchange(version_, x.info.version) != x.info.version)
+  if (std::exchange(version_, x.info.version) != x.info.version) {
     poisons_.clear();
+    set_most_share(1);
+  }
   if (x.policy != options_.policy) {
     options_.policy = x.policy;
     queue_->adopt(x.policy);
@@ -271,6 +273,9 @@ void router_state::on_batch_done(batch_done& x) {
               loss::chance);
   else if (x.status == ec::poison)
     give_back(done, x.text, loss::over);
+  else if (x.status == ec::too_large && x.share_of_message > 0
+           && done.requests.size() > 1)
+    split_batch(done, x);
   else
     fail_batch(done, x);
   pump();

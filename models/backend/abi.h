@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-#define MILLRACE_BACKEND_ABI 11
+#define MILLRACE_BACKEND_ABI 12
 #define MILLRACE_MAX_RANK 8
 
 typedef struct millrace_tensor {
@@ -68,8 +68,16 @@ typedef struct millrace_names {
   uint64_t count;
 } millrace_names;
 
-/* What a model file is taken apart into: the names of what forward takes; then
- * for each layer its name, code without parameters, and each parameter. */
+/* What an operator of forward does that requests may notice of each other. */
+enum {
+  millrace_couples_rows, /* makes numbers or extents of a batch's values */
+  millrace_keeps_state,  /* writes what later calls read */
+  millrace_output_name   /* of the next output: its key in a dictionary */
+};
+
+/* What a model file is taken apart into: the names of what forward takes; what
+ * its operators do; then for each layer its name, code without parameters, and
+ * each parameter. */
 typedef struct millrace_import_sink {
   void* self;
   void (*input)(void* self, const char* name, const char* type);
@@ -77,6 +85,8 @@ typedef struct millrace_import_sink {
                 millrace_names gives);
   void (*code)(void* self, const void* data, uint64_t bytes);
   void (*parameter)(void* self, const millrace_parameter* x);
+  /* Names the operator and its line; only where there is no split. */
+  void (*finding)(void* self, int32_t kind, const char* text);
 } millrace_import_sink;
 
 /* How a model is cut into layers: where it enters and leaves parts of itself,

@@ -94,9 +94,10 @@ public:
 
   result<tensor_list> run(const tensor_list& inputs, const run_limits&,
                           uint64_t* peak, output_room* room) override {
-    constexpr uint32_t max_tensors = 64;
+    constexpr auto max_tensors = static_cast<uint32_t>(most_tensors);
     if (inputs.size() > max_tensors)
-      return error{ec::too_large, "more than 64 inputs"};
+      return error{ec::too_large,
+                   "more than " + std::to_string(max_tensors) + " inputs"};
     if (inputs.size() != inputs_)
       return error{ec::bad_request, "it takes " + std::to_string(inputs_)
                                       + " tensors, and got "
@@ -167,6 +168,16 @@ struct parts_sink {
   }
   static void on_input(void* self, const char* name, const char* type) {
     static_cast<parts_sink*>(self)->parts.inputs.push_back({name, type});
+  }
+  static void on_finding(void* self, int32_t kind, const char* text) {
+    auto& parts = static_cast<parts_sink*>(self)->parts;
+    auto& to = kind == millrace_keeps_state   ? parts.keeps_state
+               : kind == millrace_output_name ? parts.outputs
+                                              : parts.couples_rows;
+    auto most =
+      &to == &parts.outputs ? most_tensors : model_parts::most_findings;
+    if (to.size() < most)
+      to.emplace_back(text);
   }
 };
 
@@ -356,9 +367,12 @@ public:
   take_apart(const mapped_file& x,
              const std::optional<layer_split>& how) override {
     parts_sink sink;
-    millrace_import_sink calls{&sink, &parts_sink::on_input,
-                               &parts_sink::on_layer, &parts_sink::on_code,
-                               &parts_sink::on_parameter};
+    millrace_import_sink calls{&sink,
+                               &parts_sink::on_input,
+                               &parts_sink::on_layer,
+                               &parts_sink::on_code,
+                               &parts_sink::on_parameter,
+                               &parts_sink::on_finding};
     millrace_split split{};
     if (how)
       split = {how->depth, how->inputs, how->firsts.data(), how->firsts.size()};

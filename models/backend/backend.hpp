@@ -85,8 +85,14 @@ struct model_parts {
     std::string code;
     std::vector<named_tensor> parameters; ///< in memory that nobody else writes
   };
+  static constexpr size_t most_findings = 16; ///< of a kind
   std::vector<input> inputs;
   std::vector<layer> layers;
+  // Operators of forward, each as "aten::max at model.py:12".
+  /// They make numbers, extents or branches of a whole batch's values.
+  std::vector<std::string> couples_rows;
+  std::vector<std::string> keeps_state; ///< they write what later calls read
+  std::vector<std::string> outputs; ///< keys of a dictionary that is returned
 };
 
 /// How a model file is cut into layers: where the model enters and leaves parts

@@ -26,7 +26,8 @@ public:
   /// What the other side made. Errors: as make.
   static result<arena> adopt(file_descriptor file, size_t bytes);
 
-  static constexpr size_t most_tensors = 64; ///< that it takes at a time
+  /// That it takes at a time.
+  static constexpr size_t most_tensors = millrace::most_tensors;
 
   const file_descriptor& file() const { return file_; }
   size_t size() const { return memory_.size(); }

@@ -143,7 +143,8 @@ private:
       settings_.in_background ? believed(warm->answer.cpu_ns, took) : took;
     return load_times{believed(loaded->answer.load_ns, loaded->took),
                       believed(warm->answer.warm_up_ns, warm->took),
-                      {warm->answer.gpu_bytes}};
+                      {warm->answer.gpu_bytes},
+                      text_of(warm->answer.text)};
   }
 
   /// Waits until the weights are there. A GPU's process copies them as they

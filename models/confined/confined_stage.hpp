@@ -32,6 +32,8 @@ struct load_times {
   nanoseconds load{0};
   nanoseconds warm_up{0};
   byte_count gpu_memory; ///< that it takes
+  /// The model's own error that ended its warm-up; empty: none.
+  std::string warm_up_error{};
 };
 
 /// Called on a thread of the stage's, or of whoever runs it.

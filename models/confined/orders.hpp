@@ -111,7 +111,7 @@ struct load_answer {
   int64_t warm_up_ns = 0;
   int64_t cpu_ns = 0;     ///< of both, on all processors
   uint64_t gpu_bytes = 0; ///< of a GPU's memory, that it takes
-  sentence text = {};     ///< why not
+  sentence text = {};     ///< why not; if loaded, why a warm-up failed
 };
 
 // -- node and process, on a lane ----------------------------------------------

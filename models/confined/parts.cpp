@@ -14,10 +14,11 @@ namespace {
 
 /// In this order.
 enum part_kind : uint8_t {
-  inputs_part,  ///< a line "NAME TYPE" for each
-  layers_part,  ///< a layer_list, as YAML
-  code_part,    ///< of each layer, one after the other
-  weights_part, ///< the parameters of all, as safetensors
+  inputs_part,   ///< a line "NAME TYPE" for each
+  findings_part, ///< a line "rows TEXT", "state TEXT" or "output TEXT" for each
+  layers_part,   ///< a layer_list, as YAML
+  code_part,     ///< of each layer, one after the other
+  weights_part,  ///< the parameters of all, as safetensors
   part_kinds
 };
 
@@ -53,6 +54,22 @@ result<std::vector<model_parts::input>> read_inputs(std::string_view text) {
       {std::string{name}, std::string{line.substr(name.size() + 1)}});
   }
   return out;
+}
+
+/// Texts that a terminal may show.
+result<void> read_findings(std::string_view text, model_parts& to) {
+  if (text.size() > most_input_text)
+    return error{ec::bad_request, "more was found in it than can be read"};
+  for (auto line : split(text, '\n')) {
+    auto kind = line.substr(0, line.find(' '));
+    auto& list = kind == "state"    ? to.keeps_state
+                 : kind == "output" ? to.outputs
+                                    : to.couples_rows;
+    auto most = kind == "output" ? most_tensors : model_parts::most_findings;
+    if (kind.size() < line.size() && list.size() < most)
+      list.push_back(printable(line.substr(kind.size() + 1).substr(0, 200)));
+  }
+  return {};
 }
 
 /// Each layer with its share of the code and the parameters.
@@ -92,6 +109,12 @@ result<tensor_list> write_parts(model_parts x) {
   std::string texts[part_kinds];
   for (auto& input : x.inputs)
     texts[inputs_part] += input.name + " " + input.type + "\n";
+  for (auto& finding : x.couples_rows)
+    texts[findings_part] += "rows " + finding + "\n";
+  for (auto& finding : x.keeps_state)
+    texts[findings_part] += "state " + finding + "\n";
+  for (auto& name : x.outputs)
+    texts[findings_part] += "output " + name + "\n";
   layer_list list;
   std::vector<named_tensor> all;
   for (auto& layer : x.layers) {
@@ -139,7 +162,10 @@ result<model_parts> read_parts(const tensor_list& xs) {
                             xs[code_part].data.text(), std::move(*weights));
   if (!layers)
     return layers.failure();
-  return model_parts{std::move(*inputs), std::move(*layers)};
+  model_parts out{std::move(*inputs), std::move(*layers), {}, {}, {}};
+  if (auto done = read_findings(xs[findings_part].data.text(), out); !done)
+    return done.failure();
+  return out;
 }
 
 } // namespace millrace::confined

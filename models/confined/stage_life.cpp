@@ -219,6 +219,10 @@ private:
     if (done)
       done = start_lanes();
     answer.gpu_bytes = stage_->memory().value;
+    if (done) {
+      std::lock_guard guard{warm_up_mutex_};
+      say(answer.text, warm_up_error_);
+    }
     answer.warm_up_ns = nanoseconds{steady_now() - begin}.count();
     answer.cpu_ns += (processor_time() - busy).count();
     return done;
@@ -263,7 +267,13 @@ private:
                       order_.max_batch,
                       {},
                       [] { return timestamp{steady_now()}; },
-                      {}});
+                      {},
+                      {},
+                      {},
+                      [this](const error& why) {
+                        std::lock_guard guard{warm_up_mutex_};
+                        warm_up_error_ = why.text;
+                      }});
     });
   }
 
@@ -321,6 +331,8 @@ private:
   shared_bytes weights_;               ///< the file
   std::optional<worker_thread> aside_; ///< what is loaded in the background
   std::unique_ptr<loaded_stage> stage_;
+  std::mutex warm_up_mutex_;
+  std::string warm_up_error_; ///< guarded; of the model's own
   std::vector<std::unique_ptr<worker_thread>> threads_; ///< a lane's each
 };
 

@@ -10,6 +10,7 @@
 #include "models/device/instance.hpp"
 #include "models/device/lanes.hpp"
 #include "models/device/warm_up.hpp"
+#include "runtime/log.hpp"
 #include "runtime/worker_thread.hpp"
 
 namespace millrace {
@@ -243,6 +244,15 @@ private:
     return *background_;
   }
 
+  /// It serves all the same: its requests are other than those of a warm-up.
+  void log_warm_up_failed(const bundle& of, const std::string& why) {
+    log_event(log_level::warning, "device", "warm_up_failed",
+              {{"model", of.info.name},
+               {"version", of.info.version},
+               {"device", info_.id},
+               {"error", why}});
+  }
+
   void load_confined(const load_request& x, const instance_ptr& slot) {
     auto id = x.instance;
     auto aside = x.extends_replica != 0;
@@ -268,6 +278,8 @@ private:
         cold = cold_instance{x, slot}](auto times) {
          if (!times)
            return listener_.on_loaded(id, std::move(times.failure()));
+         if (!times->warm_up_error.empty())
+           log_warm_up_failed(*cold.what.content, times->warm_up_error);
          // Two passes at least: no row takes longer than that. In the
          // background they waited for all else, and say nothing.
          auto is_cold = cold.what.skip_warm_up;
@@ -351,6 +363,9 @@ private:
                         steady_now};
     how.tell = [&](size_t rows, size_t bytes, nanoseconds took) {
       slot.of(rows).learn(took, bytes);
+    };
+    how.failed = [&](const error& why) {
+      log_warm_up_failed(*slot.content, why.text);
     };
     if (x.skip_warm_up) {
       how.limit = settings_.load_limit;

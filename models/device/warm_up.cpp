@@ -50,8 +50,10 @@ size_t rows_within(nanoseconds longest, nanoseconds one, size_t most) {
 
 } // namespace
 
-result<void> warm_up(loaded_stage& x, const manifest& of,
-                     const warm_up_options& how) {
+namespace {
+
+result<void> warm_up_all(loaded_stage& x, const manifest& of,
+                         const warm_up_options& how) {
   auto layers = static_cast<int64_t>(of.layers.size());
   auto longest =
     longest_pass * static_cast<int64_t>(how.last - how.first) / layers;
@@ -68,6 +70,18 @@ result<void> warm_up(loaded_stage& x, const manifest& of,
   if (auto rows = rows_within(longest, *one, how.max_batch); rows > 1)
     if (auto many = run(rows); !many)
       return many.failure();
+  return {};
+}
+
+} // namespace
+
+result<void> warm_up(loaded_stage& x, const manifest& of,
+                     const warm_up_options& how) {
+  auto done = warm_up_all(x, of, how);
+  if (done || done.failure().code != ec::internal)
+    return done;
+  if (how.failed)
+    how.failed(done.failure());
   return {};
 }
 

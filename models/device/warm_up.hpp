@@ -19,6 +19,9 @@ struct warm_up_options {
   timed_pass tell{};               ///< may be empty
   nanoseconds limit{0};            ///< of a pass; 0: none
   std::function<bool()> is_over{}; ///< others need the thread; may be empty
+  /// Is told of an error of the model's own, which ends the warm-up; may be
+  /// empty.
+  std::function<void(const error&)> failed{};
 };
 
 /// Runs a stage on zeros, as one row and as a full batch, or as much of one as
@@ -28,7 +31,9 @@ struct warm_up_options {
 /// warm sooner than the whole. Passes that take less than
 /// `short_pass` are repeated and told of: on a lane that slept before each
 /// request their true time would not be seen. It is given up between two
-/// passes, the first one done. Errors: as the stage's.
+/// passes, the first one done. An error of the model's own (internal) is none
+/// of the warm-up: the model may take no zeros, or not so many rows. Errors: as
+/// the stage's otherwise.
 result<void> warm_up(loaded_stage& x, const manifest& of,
                      const warm_up_options& how);
 

@@ -125,9 +125,10 @@ manifest begin_manifest(const import_request& x, uint64_t version) {
 
 /// A run of the whole to hold its layers against, now and later. Nothing where
 /// it never computes the same twice.
-std::optional<sample_run> sample(loaded_stage& whole, const signature& s) {
+std::optional<sample_run> sample(loaded_stage& whole, const signature& s,
+                                 const sample_source& source) {
   random_stream random{2};
-  auto inputs = sample_inputs(s, random, s.batch_axis < 0 ? 1 : 2);
+  auto inputs = source.inputs(s, random, s.batch_axis < 0 ? 1 : 2);
   if (!inputs)
     return {};
   auto outputs = whole.run(*inputs);
@@ -205,17 +206,58 @@ import_torchscript(backend& runner, const import_request& x,
   known.signature.batch_axis = x.batch_axis;
   if (auto fine = check_samples(known.signature); !fine)
     return fine.failure();
+  sample_source source;
+  if (!x.sample.empty()) {
+    auto given = read_sample(x.sample, known.signature);
+    if (!given)
+      return given.failure();
+    source = std::move(*given);
+  }
+  known.stateful = !parts->keeps_state.empty();
+  if (known.stateful && !x.stateful)
+    return error{ec::bad_request,
+                 x.path + ": forward keeps state between requests ("
+                   + joined(parts->keeps_state, "; ", [](auto& y) { return y; })
+                   + "): a request would change the answers of other clients"
+                     " (expected a module whose forward writes no attribute and"
+                     " no buffer, with its state as an input and an output; or"
+                     " --stateful for one client that knows)",
+                 {}};
+  if (known.stateful) {
+    known.signature.batch_axis = -1;
+    out.remarks.push_back(
+      "it keeps state between requests, of all clients: "
+      + joined(parts->keeps_state, "; ", [](auto& y) { return y; }));
+  }
+  if (!parts->couples_rows.empty() && known.signature.batch_axis >= 0
+      && !x.rows_independent) {
+    known.signature.batch_axis = -1;
+    out.remarks.push_back(
+      "requests will never share a batch, because rows may change each other's"
+      " results: "
+      + joined(parts->couples_rows, "; ", [](auto& y) { return y; }));
+  }
   if (parts->layers[0].parameters.empty())
     out.remarks.push_back("the file has no parameters of its own (a frozen"
                           " module?), so replicas cannot share them");
+  auto output_keys = parts->outputs;
   auto done = make_draft(known, std::move(*parts));
   if (!done)
     return done.failure();
   progress("running it to learn its outputs");
   auto load = [&] { return runner.load(done->content, 0, 1); };
-  auto learned = learn_outputs(load, x.output_names, known.signature);
+  auto learned = learn_outputs(load, x.output_names, known.signature, source,
+                               !x.rows_independent);
   if (!learned)
     return std::move(learned.failure()).within(x.path);
+  auto& outputs = known.signature.outputs;
+  auto are_names =
+    std::all_of(output_keys.begin(), output_keys.end(),
+                [](auto& y) { return bool{check_name("output", y)}; });
+  if (x.output_names.empty() && are_names
+      && output_keys.size() == outputs.size())
+    for (size_t i = 0; i < outputs.size(); ++i)
+      outputs[i].name = output_keys[i];
   auto stage = load();
   if (!stage)
     return stage.failure();
@@ -227,7 +269,7 @@ import_torchscript(backend& runner, const import_request& x,
   if (!x.expected.empty())
     if (auto same = check_expected(**stage, x.expected, known.signature); !same)
       return same.failure();
-  auto samples = sample(**stage, known.signature);
+  auto samples = sample(**stage, known.signature, source);
   if (!samples)
     out.remarks.push_back("it never computes the same twice, so that nothing"
                           " can be held against it: it is one layer");

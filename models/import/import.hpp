@@ -17,12 +17,17 @@ struct import_request {
   std::vector<tensor_spec> inputs;
   std::vector<std::string> output_names;
   int batch_axis = 0; ///< -1: never merge requests
+  /// The importer vouches that rows do not change each other's results: neither
+  /// graph nor trial runs are asked.
+  bool rows_independent = false;
+  bool stateful = false; ///< accepts a model that keeps state
   std::string application;
   std::string description;
   std::optional<accuracy_info> accuracy;
   std::string licence;
   std::vector<std::string> labels;
   std::string expected;  ///< a file for read_expected; empty: none
+  std::string sample;    ///< a file for read_sample; empty: random numbers
   layer_settings layers; ///< depth 0: it is one
   bool must_cut = false; ///< else one that cannot be cut is one layer
 };
@@ -35,12 +40,13 @@ struct import_report {
 };
 
 /// Turns a TorchScript file into a bundle: takes the parameters out, runs the
-/// model to learn its outputs and whether rows of a batch are independent, cuts
-/// it into layers if that is wished, sees that they compute what it does, and
-/// puts the bundle in place. `progress` gets a sentence per step.
-/// Errors: bad_request when the inputs have to be given, or do not run, or the
-/// model cannot be cut, or computes something else than is expected; the text
-/// says what to give. conflict when the version exists.
+/// model to learn its outputs and, with the operators of its graph, whether
+/// rows of a batch are independent, cuts it into layers if that is wished, sees
+/// that they compute what it does, and puts the bundle in place. `progress`
+/// gets a sentence per step. Errors: bad_request when the inputs have to be
+/// given, or do not run, or the model keeps state, or cannot be cut, or
+/// computes something else than is expected; the text says what to give.
+/// conflict when the version exists.
 result<import_report>
 import_torchscript(backend& runner, const import_request& x,
                    bundle_store& target,

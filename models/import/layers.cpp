@@ -62,9 +62,12 @@ public:
   result<void> prove(draft& x) {
     auto& s = known_.signature;
     random_stream random{4};
+    auto source = rows_of(samples_.inputs, s);
+    if (!source)
+      return source.failure();
     tensor_lists more;
     for (auto rows : {1, s.batch_axis < 0 ? 1 : 2}) {
-      auto inputs = sample_inputs(s, random, rows);
+      auto inputs = source->inputs(s, random, rows);
       if (!inputs)
         return inputs.failure();
       more.push_back(std::move(*inputs));

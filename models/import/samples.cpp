@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/import/samples.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
+#include "models/npz.hpp"
+#include "models/tensor_values.hpp"
 #include "runtime/bytes.hpp"
+#include "runtime/text.hpp"
 #include "runtime/units.hpp"
 
 namespace millrace {
@@ -20,9 +24,14 @@ void fill(byte_buffer& out, F draw) {
 /// Reproducible content for a trial run: small numbers, whole ones for
 /// integers so that they are valid as indices.
 tensor sample(const tensor_spec& spec, const shape& extents,
-              random_stream& random) {
+              random_stream& random, const sample_range& range) {
   byte_buffer out{*dense_bytes(spec.type, extents)};
-  auto real = [&] { return random.uniform() * 2 - 1; };
+  auto real = [&] {
+    return range.low + random.uniform() * (range.high - range.low);
+  };
+  auto whole = [&] {
+    return range.least + random.below(range.most - range.least + 1);
+  };
   auto bit = [&] { return random.below(2); };
   // 1, 0.5, -1 and 2 in their bits.
   constexpr uint16_t half[] = {0x3c00, 0x3800, 0xbc00, 0x4000};
@@ -35,18 +44,20 @@ tensor sample(const tensor_spec& spec, const shape& extents,
     fill<double>(out, real);
     break;
   case dtype::i32:
-    fill<int32_t>(out, bit);
+    fill<int32_t>(out, whole);
     break;
   case dtype::i64:
-    fill<int64_t>(out, bit);
+    fill<int64_t>(out, whole);
     break;
   case dtype::boolean:
-  case dtype::u8:
-  case dtype::i8:
     fill<uint8_t>(out, bit);
     break;
+  case dtype::u8:
+  case dtype::i8:
+    fill<uint8_t>(out, [&] { return whole() % 128; });
+    break;
   case dtype::i16:
-    fill<int16_t>(out, bit);
+    fill<int16_t>(out, whole);
     break;
   case dtype::f16:
     fill<uint16_t>(out, [&] { return half[random.below(4)]; });
@@ -56,22 +67,6 @@ tensor sample(const tensor_spec& spec, const shape& extents,
     break;
   }
   return {spec.type, extents, std::move(out).freeze()};
-}
-
-/// IEEE 754 binary16 in its bits.
-double from_half(uint16_t x) {
-  auto exponent = (x >> 10) & 31;
-  auto fraction = x & 1023;
-  auto sign = (x & 0x8000) != 0 ? -1.0 : 1.0;
-  if (exponent == 31)
-    return fraction != 0 ? NAN : sign * INFINITY;
-  return exponent == 0 ? sign * std::ldexp(fraction, -24)
-                       : sign * std::ldexp(fraction + 1024, exponent - 25);
-}
-
-/// The upper half of a float's bits.
-double from_brain_half(uint16_t x) {
-  return std::bit_cast<float>(uint32_t{x} << 16);
 }
 
 /// Whether all numbers are the same but for rounding, which may differ with
@@ -183,19 +178,84 @@ bool are_close(const tensor_list& a, const tensor_list& b) {
                     [](auto& x, auto& y) { return are_close(x, y); });
 }
 
-result<tensor_list> sample_inputs(const signature& s, random_stream& random,
-                                  int64_t rows) {
+result<tensor_list> sample_source::inputs(const signature& s,
+                                          random_stream& random,
+                                          int64_t n) const {
+  if (!rows.empty() && s.batch_axis < 0)
+    return rows.front();
+  if (!rows.empty()) {
+    std::vector<tensor_list> some;
+    for (size_t i = 0; i < static_cast<size_t>(n); ++i)
+      some.push_back(rows[i % rows.size()]);
+    return gather(some, s.batch_axis);
+  }
   tensor_list out;
   for (auto& spec : s.inputs) {
-    auto extents = with_rows(s, spec, rows);
+    auto extents = with_rows(s, spec, n);
     auto bytes = dense_bytes(spec.type, extents);
     if (!bytes || *bytes > max_sample_bytes)
-      return error{ec::too_large,
-                   "input " + to_string(spec) + ": " + std::to_string(rows)
-                     + " rows are more than " + format_bytes(max_sample_bytes)};
-    out.push_back(sample(spec, extents, random));
+      return error{ec::too_large, "input " + to_string(spec) + ": "
+                                    + std::to_string(n) + " rows are more than "
+                                    + format_bytes(max_sample_bytes)};
+    out.push_back(sample(spec, extents, random, range));
   }
   return out;
+}
+
+result<sample_source> rows_of(tensor_list inputs, const signature& s) {
+  if (s.batch_axis < 0)
+    return sample_source{{std::move(inputs)}, {}};
+  auto n = inputs.at(0).extents[static_cast<size_t>(s.batch_axis)];
+  auto rows = scatter(inputs, std::vector<size_t>(static_cast<size_t>(n), 1),
+                      s.batch_axis);
+  if (!rows)
+    return rows.failure();
+  return sample_source{std::move(*rows), {}};
+}
+
+result<sample_source> read_sample(const std::string& path, signature& s) {
+  auto all = read_npz(path);
+  if (!all)
+    return all.failure();
+  auto refused = [&](const tensor_spec& spec, const std::string& found) {
+    return error{ec::bad_request,
+                 path + ": input " + to_string(spec) + ": found " + found,
+                 {}};
+  };
+  tensor_list inputs;
+  for (auto& spec : s.inputs) {
+    auto x = std::find_if(all->begin(), all->end(),
+                          [&](auto& y) { return y.name == spec.name; });
+    if (x == all->end())
+      return refused(spec, joined(*all, ", ", [](auto& y) {
+                             return shown(y.name);
+                           }) + " (expected an array of that name)");
+    auto& value = x->value;
+    auto fits =
+      value.type == spec.type && value.extents.rank() == spec.extents.size();
+    for (size_t i = 0; fits && i < spec.extents.size(); ++i)
+      fits = spec.extents[i] < 0 || spec.extents[i] == value.extents[i];
+    if (!fits)
+      return refused(spec, to_string(tensor_spec{
+                             spec.name,
+                             value.type,
+                             {value.extents.begin(), value.extents.end()}}));
+    for (size_t i = 0; i < spec.extents.size(); ++i)
+      if (spec.extents[i] < 0 && static_cast<int>(i) != s.batch_axis)
+        s.usual_extent = value.extents[i];
+    inputs.push_back(value);
+  }
+  if (s.batch_axis >= 0) {
+    auto axis = static_cast<size_t>(s.batch_axis);
+    auto n = inputs[0].extents[axis];
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (n < 1 || inputs[i].extents[axis] != n)
+        return refused(
+          s.inputs[i],
+          std::to_string(inputs[i].extents[axis])
+            + " rows (expected as many in each input, at least 1)");
+  }
+  return rows_of(std::move(inputs), s);
 }
 
 } // namespace millrace

@@ -10,11 +10,35 @@ namespace millrace {
 /// Of one input.
 inline constexpr size_t max_sample_bytes = size_t{1} << 30;
 
-/// Content for a trial run: numbers between -1 and 1, for integers 0 and 1, so
-/// that they are valid as indices. So many rows, of usual extents.
-/// Errors: too_large for an input of more than that.
-result<tensor_list> sample_inputs(const signature& s, random_stream& random,
-                                  int64_t rows);
+/// Numbers of a trial run. The usual integers are valid as indices.
+struct sample_range {
+  double low = -1, high = 1;
+  uint64_t least = 0, most = 1; ///< of integers
+  bool operator==(const sample_range&) const = default;
+};
+
+/// Inputs for trial runs: rows of a sample that was given, again and again, or
+/// random numbers of a range.
+struct sample_source {
+  std::vector<tensor_list> rows{}; ///< empty: random numbers
+  sample_range range{};
+
+  /// So many rows, of usual extents where numbers are random. Without a batch
+  /// axis the whole sample.
+  /// Errors: too_large for an input of more than max_sample_bytes.
+  result<tensor_list> inputs(const signature& s, random_stream& random,
+                             int64_t n) const;
+};
+
+/// A source of the rows of these inputs, which agree in their number.
+/// Errors: scatter's.
+result<sample_source> rows_of(tensor_list inputs, const signature& s);
+
+/// A source of the rows in a .npz file with each input by its name. Sets the
+/// usual extent of the signature.
+/// Errors: bad_request for an input that is missing or is not of the
+/// signature, naming it; read_npz's.
+result<sample_source> read_sample(const std::string& path, signature& s);
 
 /// What a model made of which inputs.
 struct sample_run {

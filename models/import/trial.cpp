@@ -13,10 +13,28 @@ namespace {
 /// (32 is the most among image models), or what it still takes.
 constexpr int64_t extents_tried[] = {32, 8, 1};
 
+/// Where no sample was given: what most models take, and what those do that
+/// take no zeros, or look for plausible ones.
+constexpr sample_range ranges_tried[] = {
+  {-1, 1, 0, 1}, {0, 1, 1, 1}, {1, 9, 1, 9}, {20, 99, 20, 99}};
+
+/// A row of such numbers beside one that the model takes: bytes of a picture,
+/// indices, measurements.
+constexpr sample_range unlike[] = {
+  {0, 255, 0, 255}, {0, 9, 0, 9}, {-1000, 1000, 0, 1000}};
+
+std::string shown_range(const sample_range& x) {
+  return "from " + format_number(x.low) + " to " + format_number(x.high);
+}
+
 /// The trial runs of one model.
 class trial {
 public:
-  trial(stage_loader load, signature& s) : load_(std::move(load)), s_(s) {}
+  trial(stage_loader load, signature& s, sample_source& source, bool try_rows)
+    : load_(std::move(load)),
+      s_(s),
+      source_(source),
+      try_rows_(try_rows) {}
 
   result<std::vector<std::string>>
   run(const std::vector<std::string>& output_names) {
@@ -25,7 +43,7 @@ public:
     if (!two)
       return two.failure();
     auto& y2 = two->outputs;
-    auto three = sample_inputs(s_, random_, 3);
+    auto three = source_.inputs(s_, random_, 3);
     if (!three)
       return three.failure();
     auto y3 = run_on(*three);
@@ -44,14 +62,14 @@ public:
                    std::to_string(output_names.size())
                      + " output names were given, the model has "
                      + std::to_string(y2.size()) + " output(s)"};
-    if (s_.batch_axis >= 0) {
-      auto independent = rows_are_independent(two->inputs, y2);
-      if (!independent)
-        return independent.failure();
-      if (!*independent) {
+    if (s_.batch_axis >= 0 && try_rows_) {
+      auto why = what_couples_rows(two->inputs, y2);
+      if (!why)
+        return why.failure();
+      if (!why->empty()) {
         s_.batch_axis = -1;
-        remarks.push_back("a row's result depends on the other rows, so"
-                          " requests will never share a batch");
+        remarks.push_back("a row's result may depend on the other rows (" + *why
+                          + "), so requests will never share a batch");
       }
     }
     free_what_follows(y2);
@@ -82,31 +100,47 @@ private:
     });
   }
 
-  /// Two rows, of the longest extents that it runs with.
+  /// Two rows: given ones, or of the first numbers and the longest extents that
+  /// it runs with.
   result<sample_run> first_run() {
     std::optional<error> last;
-    for (auto extent : extents_tried) {
-      s_.usual_extent = has_free_extents() ? extent : 1;
-      auto inputs = sample_inputs(s_, random_, 2);
+    auto run = [&]() -> std::optional<sample_run> {
+      auto inputs = source_.inputs(s_, random_, 2);
       auto y = inputs ? run_on(*inputs) : inputs;
       if (y)
         return sample_run{std::move(*inputs), std::move(*y)};
-      last = y.failure();
-      if (!has_free_extents())
-        break;
+      if (!last) // of the usual numbers
+        last = y.failure();
+      return std::nullopt;
+    };
+    if (!source_.rows.empty()) {
+      if (auto done = run())
+        return std::move(*done);
+      return does_not_run(*last);
     }
+    for (auto& range : ranges_tried)
+      for (auto extent : extents_tried) {
+        source_.range = range;
+        s_.usual_extent = has_free_extents() ? extent : 1;
+        if (auto done = run())
+          return std::move(*done);
+        if (last->code != ec::internal)
+          return does_not_run(*last);
+        if (!has_free_extents())
+          break;
+      }
     return does_not_run(*last);
   }
 
   /// Where inputs have other free axes than the batch's, those of the outputs
   /// that follow them are free, too: as another extent shows that it runs with.
   void free_what_follows(const tensor_list& y) {
-    if (!has_free_extents())
+    if (!has_free_extents() || !source_.rows.empty())
       return;
     for (auto extent : {2 * s_.usual_extent, s_.usual_extent / 2}) {
       auto other = s_;
       other.usual_extent = std::max<int64_t>(1, extent);
-      auto inputs = sample_inputs(other, random_, 2);
+      auto inputs = source_.inputs(other, random_, 2);
       auto z = inputs ? run_on(*inputs) : inputs;
       for (size_t i = 0; z && i < std::min(z->size(), y.size()); ++i) {
         auto found = spec_of(y[i], (*z)[i], {});
@@ -125,12 +159,9 @@ private:
     return {ec::bad_request,
             "the model does not run on inputs of these shapes (expected"
             " --input NAME:DTYPE:EXTENTS of each, with -1 only where any number"
-            " fits). It said: "
-              + x.text
-              + (x.text.find("urandom") == std::string::npos
-                   ? ""
-                   : " (It draws random numbers, as dropout does that was not"
-                     " ended by eval().)"),
+            " fits, and --sample FILE.npz where it takes no random numbers)."
+            " Its error: "
+              + x.text,
             {}};
   }
 
@@ -149,6 +180,62 @@ private:
                               ? a.extents[i]
                               : -1);
     return out;
+  }
+
+  /// With which numbers a row's result changes by its neighbour's; empty: with
+  /// none. Errors: of loading.
+  result<std::string> what_couples_rows(const tensor_list& both,
+                                        const tensor_list& y) {
+    auto again = run_on(both);
+    if (!again && again.failure().code != ec::internal)
+      return does_not_run(again.failure());
+    if (!again || !are_close(*again, y))
+      return std::string{"it never computes the same twice"};
+    auto independent = rows_are_independent(both, y);
+    if (!independent)
+      return independent.failure();
+    auto tried = source_.rows.empty() ? "numbers " + shown_range(source_.range)
+                                      : std::string{"the sample"};
+    if (!*independent)
+      return "tried with " + tried;
+    for (auto& range : unlike) {
+      auto small = source_.inputs(s_, random_, 1);
+      auto large = sample_source{{}, range}.inputs(s_, random_, 1);
+      if (!small || !large)
+        continue;
+      for (auto large_first : {false, true}) {
+        std::vector rows{*small, *large};
+        if (large_first)
+          std::swap(rows[0], rows[1]);
+        auto mixed = gather(rows, s_.batch_axis);
+        if (!mixed)
+          continue;
+        auto together = run_on(*mixed);
+        if (!together && together.failure().code != ec::internal)
+          return does_not_run(together.failure());
+        auto same =
+          together ? rows_are_independent(*mixed, *together) : fail_alone(rows);
+        if (!same)
+          return same.failure();
+        if (!*same)
+          return "tried with " + tried + " beside numbers "
+                 + shown_range(range);
+      }
+    }
+    return std::string{};
+  }
+
+  /// Whether one of these rows does not run alone either: its numbers are none
+  /// that the model takes.
+  result<bool> fail_alone(const std::vector<tensor_list>& rows) {
+    for (auto& row : rows) {
+      auto y = run_on(row);
+      if (!y && y.failure().code != ec::internal)
+        return does_not_run(y.failure());
+      if (!y)
+        return true;
+    }
+    return false;
   }
 
   /// Errors: none of the model's own, which say that they are not.
@@ -175,6 +262,8 @@ private:
   stage_loader load_;
   std::unique_ptr<loaded_stage> stage_;
   signature& s_;
+  sample_source& source_;
+  bool try_rows_;
   random_stream random_{1};
 };
 
@@ -212,8 +301,8 @@ result<void> check_samples(const signature& s) {
 
 result<std::vector<std::string>>
 learn_outputs(stage_loader load, const std::vector<std::string>& names,
-              signature& s) {
-  return trial{std::move(load), s}.run(names);
+              signature& s, sample_source& source, bool try_rows) {
+  return trial{std::move(load), s, source, try_rows}.run(names);
 }
 
 } // namespace millrace

@@ -1,12 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # in_venv.sh VENV 'PACKAGES' SCRIPT ARGUMENTS...: installs packages of PyPI, or
-# folders, in a virtual environment, and runs a script there.
+# folders, in a virtual environment, and runs a script there. One whose name ends
+# in -system has Debian's packages, too, such as PyTorch.
 set -eu
 venv=$1
 packages=$2
 shift 2
-[ -x "$venv/bin/pip" ] || /usr/bin/python3 -m venv "$venv"
+case $venv in *-system) more=--system-site-packages ;; *) more= ;; esac
+# shellcheck disable=SC2086
+[ -x "$venv/bin/pip" ] || /usr/bin/python3 -m venv $more "$venv"
 # shellcheck disable=SC2086
 "$venv/bin/pip" install -q $packages
 exec "$venv/bin/python" "$@"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # make_bundles.sh MILLRACE FOLDER: the bundles that tests serve, once per build
-# (format 2).
+# (format 3).
 set -eu
 millrace=$1
 folder=$2
@@ -20,13 +20,13 @@ import() {
 import identity --input x:F32:-1,4
 import affine --input x:F32:-1,4 --output y
 import picky --input x:F32:-1,4
-import tallying --input x:F32:-1,4
+import tallying --input x:F32:-1,4 --stateful
 import ballast --input x:F32:-1,4
-import lasting --input x:F32:-1,4
+import lasting --input x:F32:-1,4 --rows-independent
 import wide --input x:F32:-1,4
-import keeping --input x:F32:-1,4
+import keeping --input x:F32:-1,4 --stateful
 import lookup --input x:F32:-1,4
-import fatal --input x:F32:-1,4
+import fatal --input x:F32:-1,4 --rows-independent
 import relay --input x:F32:-1,4 --layer-size 0
 import residual --input x:F32:-1,4 --layer-size 0
 import prying --input x:F32:-1,4 --trusted

@@ -50,6 +50,47 @@ class Centred(torch.nn.Module):
         return x - x.mean(0)
 
 
+class Scaling(torch.nn.Module):
+    """Tells pictures of 0 to 255 from such of 0 to 1 by the largest number."""
+
+    def forward(self, x):
+        if float(x.max()) > 1.0:
+            x = x / 255.0
+        return x.mean(1)
+
+
+class Classes(torch.nn.Module):
+    """As many columns as the largest class has."""
+
+    def forward(self, x):
+        return torch.nn.functional.one_hot(x).float()
+
+
+class Capped(torch.nn.Module):
+    """Rows of large numbers change the others, by an axis alone."""
+
+    def forward(self, x):
+        return x - torch.relu(x.amax(0) - 5)
+
+
+class Normed(torch.nn.Module):
+    """Has a layer that would count its batches while it is trained."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(4)
+
+    def forward(self, x):
+        return self.norm(x)
+
+
+class View(torch.nn.Module):
+    """Makes extents of extents."""
+
+    def forward(self, x):
+        return x.view(x.size(0), -1, 2).flatten(1) * x.shape[1]
+
+
 class Deceptive(torch.nn.Module):
     """Depends on the other rows only behind a column that is no number."""
 
@@ -462,12 +503,13 @@ def main():
     torch.jit.script(Nested(Sized())).save(str(folder / "nested-sized.pt"))
     torch.jit.script(Nested(Affine())).save(str(folder / "nested-affine.pt"))
     for module in (Identity(), Affine(), Centred(), Picky(), Two(), Ballast(), Lasting(), Tallying(),
-                   Deceptive(), Sized(), Double(), Halves(), Wide(),
+                   Deceptive(), Scaling(), Classes(), Capped(), Normed(), Sized(), Double(), Halves(), Wide(),
                    Lookup(), Fatal(), Doomed(), Mute(), Forever(), Prying(),
                    Relay(), Checked(), Residual(), Encoder(), Counting(), Around(),
                    Keeping(), Numbering(), Strided(), Short()):
         name = type(module).__name__.lower()
         torch.jit.script(module.eval()).save(str(folder / f"{name}.pt"))
+    torch.jit.trace(View(), torch.rand(2, 4)).save(str(folder / "traced-view.pt"))
     tied = Tied().eval()
     torch.jit.script(tied).save(str(folder / "tied.pt"))
     torch.jit.trace(tied, torch.rand(2, 4)).save(str(folder / "tied-traced.pt"))

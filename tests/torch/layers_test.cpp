@@ -36,6 +36,7 @@ cut(const temporary_directory& into, const std::string& file,
   x.inputs = std::move(inputs);
   x.layers.least = 0;
   x.must_cut = true;
+  x.stateful = file == "counting";
   if (change)
     change(x);
   bundle_store store{into.path()};

@@ -31,6 +31,7 @@ import_request asks(const std::string& file, std::vector<tensor_spec> inputs) {
   out.path = scripts + "/" + file + ".pt";
   out.name = file;
   out.inputs = std::move(inputs);
+  out.stateful = file == "numbering";
   return out;
 }
 
@@ -199,6 +200,70 @@ TEST_CASE("import: what is said of a model has to fit it") {
          "three rows are more than");
 }
 
+TEST_CASE(
+  "import: what couples the rows of a batch is found in the graph, or by"
+  " numbers of other sizes, and named") {
+  struct {
+    const char* file;
+    std::vector<tensor_spec> inputs;
+    const char* reason; ///< null: requests may share a batch
+  } const table[]{
+    {"scaling", {rows_of_4}, "aten::max"},
+    {"classes", {{"x", dtype::i64, {-1, -1}}}, "aten::one_hot"},
+    {"sized", {rows_of_4}, "aten::max"},
+    {"capped", {rows_of_4}, "up to 255"},
+    {"picky", {rows_of_4}, nullptr}, // it raises, and computes nothing of it
+    {"traced-view", {rows_of_4}, nullptr},
+    {"normed", {rows_of_4}, nullptr},
+    {"affine", {rows_of_4}, nullptr},
+    {"residual", {rows_of_4}, nullptr}};
+  temporary_directory dir;
+  for (auto& row : table) {
+    CAPTURE(row.file);
+    auto done = import_into(dir, asks(row.file, row.inputs));
+    REQUIRE_MESSAGE(done, why(done));
+    std::string all;
+    for (auto& remark : done->remarks)
+      all += remark + "\n";
+    INFO(all);
+    CHECK((done->info.signature.batch_axis == -1) == (row.reason != nullptr));
+    if (row.reason != nullptr)
+      CHECK(all.find(row.reason) != std::string::npos);
+    auto vouched = asks(row.file, row.inputs);
+    vouched.rows_independent = true;
+    auto again = import_into(dir, vouched);
+    REQUIRE_MESSAGE(again, why(again));
+    CHECK(again->info.signature.batch_axis == 0);
+  }
+}
+
+TEST_CASE("import: a model that keeps state is refused by the attribute's name,"
+          " or marked as stateful") {
+  temporary_directory dir;
+  struct {
+    const char* file;
+    const char* attribute;
+  } const table[]{{"tallying", "'count'"},
+                  {"keeping", "'last'"},
+                  {"numbering", "'runs'"},
+                  {"counting", "'runs'"}};
+  for (auto& row : table) {
+    CAPTURE(row.file);
+    auto x = asks(row.file, {rows_of_4});
+    x.stateful = false;
+    auto refused = import_into(dir, x);
+    REQUIRE_FALSE(refused);
+    INFO(refused.failure().text);
+    CHECK(refused.failure().text.find("keeps state") != std::string::npos);
+    CHECK(refused.failure().text.find(row.attribute) != std::string::npos);
+    x.stateful = true;
+    auto done = import_into(dir, x);
+    REQUIRE_MESSAGE(done, why(done));
+    CHECK(done->info.stateful);
+    CHECK(done->info.signature.batch_axis == -1);
+  }
+}
+
 TEST_CASE("import: requests of a model whose rows depend on each other are"
           " never merged") {
   temporary_directory dir;
@@ -207,7 +272,7 @@ TEST_CASE("import: requests of a model whose rows depend on each other are"
   CHECK(done->info.signature.batch_axis == -1);
   REQUIRE(done->remarks.size() == 3);
   CHECK(done->remarks[0].starts_with("the file has no parameters"));
-  CHECK(done->remarks[1].starts_with("a row's result depends on the other"));
+  CHECK(done->remarks[1].starts_with("a row's result may depend on the"));
   CHECK(done->remarks[2].starts_with("it is one layer: "));
 }
 

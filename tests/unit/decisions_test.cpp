@@ -104,6 +104,42 @@ TEST_CASE("router: a request of more rows than a batch travels alone") {
   CHECK(keys_of(q.take(at(0s))) == keys{1});
 }
 
+TEST_CASE("router: a batch fits into one message between nodes, in bytes and in"
+          " tensors") {
+  request_queue q{{}, 0};
+  auto large = [](uint64_t key, size_t mebibytes) {
+    auto x = make_request(key, at(0s));
+    x.inputs = {*tensor::zeros(dtype::u8, {1, int64_t(mebibytes) << 20})};
+    return x;
+  };
+  for (uint64_t key : {1, 2, 3}) {
+    auto x = large(key, 100);
+    q.push(x);
+  }
+  auto huge = large(4, 300); // alone, for its replica may be of this node
+  q.push(huge);
+  CHECK(keys_of(q.take(at(0s))) == keys{1, 2});
+  CHECK(keys_of(q.take(at(0s))) == keys{3});
+  CHECK(keys_of(q.take(at(0s))) == keys{4});
+  q.limit_share(100. / 256);
+  for (uint64_t key : {5, 6}) {
+    auto x = large(key, 60);
+    q.push(x);
+  }
+  CHECK(keys_of(q.take(at(0s))) == keys{5});
+  CHECK(keys_of(q.take(at(0s))) == keys{6});
+  q.limit_share(1);
+  serving_policy policy;
+  policy.batch = 1000;
+  request_queue many{policy, 0};
+  for (uint64_t key = 1; key <= 3; ++key) {
+    auto x = make_request(key, at(0s));
+    x.inputs.resize(2000, x.inputs[0]);
+    many.push(x);
+  }
+  CHECK(keys_of(many.take(at(0s))) == keys{1, 2});
+}
+
 TEST_CASE("router: requests of different shapes do not share a batch") {
   request_queue q{{}, 0};
   auto a = make_request(1, at(0s));

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <iostream>
 #include <numeric>
 
 #include "client/client.hpp"
 #include "millrace/array_files.hpp"
 #include "millrace/print.hpp"
+#include "models/npz.hpp"
+#include "models/tensor_values.hpp"
 #include "runtime/text.hpp"
 
 namespace millrace {
@@ -20,6 +23,7 @@ struct infer_options {
   std::string deadline = "30s";
   std::string latency;
   std::string trace;
+  std::string output_file;
   double accuracy = -1;
   size_t first = 0;
   size_t rows = 0;
@@ -106,14 +110,14 @@ bool print_labels(const infer_options& x, const tensor& input,
 }
 
 void print_values(const named_tensor& x) {
+  constexpr size_t most = 10;
   std::cout << x.name << " " << to_string(x.value);
-  if (x.value.type == dtype::f32) {
-    auto n = std::min<size_t>(10, x.value.data.size() / sizeof(float));
-    auto* v = reinterpret_cast<const float*>(x.value.data.data());
-    for (size_t i = 0; i < n; ++i)
-      std::cout << (i == 0 ? ": " : " ") << v[i];
-    std::cout << (n * sizeof(float) < x.value.data.size() ? " ..." : "");
-  }
+  visit_values(x.value, most + 1, [most](auto& values) {
+    auto before = ": ";
+    for (size_t i = 0; i < std::min(values.size(), most); ++i)
+      std::cout << std::exchange(before, " ") << values[i];
+    std::cout << (values.size() > most ? " ..." : "");
+  });
   std::cout << "\n";
 }
 
@@ -122,11 +126,16 @@ json output_json(const named_tensor& x) {
                   {"dtype", std::string{to_string(x.value.type)}},
                   {"shape", std::vector<int64_t>(x.value.extents.begin(),
                                                  x.value.extents.end())}};
-  if (x.value.type == dtype::f32) {
-    auto* v = reinterpret_cast<const float*>(x.value.data.data());
-    out["values"] = std::vector<float>(v, v + x.value.data.size() / sizeof *v);
-  }
+  visit_values(x.value, SIZE_MAX,
+               [&](auto& values) { out["values"] = values; });
   return out;
+}
+
+/// Errors: write_npz's.
+result<void> save_outputs(const std::string& file, const infer_reply& y) {
+  if (file.empty() || y.status != ec::ok)
+    return {};
+  return write_npz(file, y.outputs);
 }
 
 int print_reply(const infer_options& x, const infer_reply& y,
@@ -185,6 +194,8 @@ int run_infer(infer_options& x, const common_options& common) {
   if (!gateway)
     return fail(common, gateway.failure());
   auto reply = gateway->infer_one(x.request, *deadline, x.trace);
+  if (auto saved = save_outputs(x.output_file, reply); !saved)
+    return fail(common, saved.failure());
   std::vector<std::string> labels;
   if (reply.status == ec::ok && !common.json)
     if (auto models = gateway->models())
@@ -228,6 +239,8 @@ void add_infer_verb(CLI::App& app, common_options& common, verb_action& run) {
   verb->add_option("--trace", x->trace,
                    "A name for this request: 'actor-shell explain NAME' then"
                    " tells what became of it");
+  verb->add_option("--output-file", x->output_file,
+                   "Save the outputs there, as numpy.savez does");
   verb->add_option("--top", x->top, "Labels to print per row")
     ->capture_default_str();
   verb->add_flag("--show", x->show, "Draw small square inputs as text");

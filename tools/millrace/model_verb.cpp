@@ -267,12 +267,22 @@ void add_import_options(CLI::App& verb,
     .add_option("--batch-axis", x->request.batch_axis,
                 "Axis along which requests share a batch; -1: never")
     ->capture_default_str();
+  verb.add_flag("--rows-independent", x->request.rows_independent,
+                "You vouch that the rows of a batch do not change each other's"
+                " results; default: found out");
+  verb.add_flag("--stateful", x->request.stateful,
+                "Accept a model that keeps state between requests");
   verb.add_option("--labels", x->labels, "File of class labels, one a line");
   verb.add_option(
     "--expect", x->request.expected,
     "Safetensors file with input/NAME for each input and output/0,"
     " output/1, ...: what the model made of them where it comes"
     " from, and has to make of them here");
+  verb.add_option("--sample", x->request.sample,
+                  "File of numpy.savez with an array for each input by its"
+                  " name: inputs that the model takes, where it takes no random"
+                  " numbers; kept in the bundle")
+    ->check(CLI::ExistingFile);
   verb.add_option("--application", x->request.application,
                   "What the model is a variant for");
   verb.add_option("--accuracy", x->accuracy, "Measured accuracy, 0 to 1");

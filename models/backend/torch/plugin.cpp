@@ -6,12 +6,15 @@
 
 #include <torch/script.h>
 
+#include <sys/random.h>
+
 #include <cctype>
 #include <cstdio>
+#include <mutex>
 #include <optional>
 #include <set>
-#include <sstream>
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 #include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
@@ -21,10 +24,11 @@
 #include "models/backend/torch/archive.hpp"
 #include "models/backend/torch/gpu_passes.hpp"
 #include "models/backend/torch/known_code.hpp"
-#include "models/backend/torch/layer_splitter.hpp"
 #include "models/backend/torch/lent_room.hpp"
 #include "models/backend/torch/memory_meter.hpp"
 #include "models/backend/torch/plugin_calls.hpp"
+#include "models/backend/torch/row_coupling.hpp"
+#include "models/backend/torch/take_apart.hpp"
 
 struct millrace_stage {
   struct layer {
@@ -37,6 +41,10 @@ struct millrace_stage {
   std::vector<layer> layers;
   std::vector<uint32_t> gives; ///< none: what the last layer returns
   size_t values = 0;
+  /// Layers whose code writes to their parameters, which may lie in memory that
+  /// cannot be written.
+  std::vector<size_t> writing;
+  std::once_flag copied;
   millrace::output_places places;
   std::unique_ptr<millrace::gpu_passes> gpu; ///< null: on the host's processors
 };
@@ -44,10 +52,10 @@ struct millrace_stage {
 namespace {
 
 using millrace::any_node;
-using millrace::cause;
+using millrace::describe;
 using millrace::extents_of;
+using millrace::for_each_parameter;
 using millrace::guarded;
-using millrace::open_archive;
 using millrace::shapes_of;
 
 at::Tensor borrow(const millrace_tensor& x) {
@@ -55,11 +63,6 @@ at::Tensor borrow(const millrace_tensor& x) {
   if (x.bytes == 0)
     return at::empty(extents_of(x), options);
   return at::from_blob(const_cast<void*>(x.data), extents_of(x), options);
-}
-
-void describe(const at::Tensor& x, millrace_tensor& out) {
-  millrace::describe_type(x, out);
-  out.data = x.data_ptr();
 }
 
 void hand_over(const at::Tensor& x, millrace_tensor& out) {
@@ -87,15 +90,6 @@ void flatten(const c10::IValue& x, std::vector<at::Tensor>& out) {
   }
 }
 
-/// Calls f(name, tensor slot) for every parameter and buffer.
-template <class F>
-void for_each_parameter(torch::jit::Module& m, F f) {
-  for (const auto& x : m.named_parameters())
-    f(x.name, x.value);
-  for (const auto& x : m.named_buffers())
-    f(x.name, x.value);
-}
-
 /// Gives a layer's code its parameters, which are the next of these.
 void attach(torch::jit::Module& m, const millrace_layer& layer,
             std::vector<at::Tensor>::const_iterator& next) {
@@ -112,6 +106,22 @@ void attach(torch::jit::Module& m, const millrace_layer& layer,
   if (!given.empty())
     throw std::runtime_error("the code has no parameter '"
                              + given.begin()->first + "'");
+}
+
+bool may_write(const torch::jit::Node& x) {
+  std::string kind = x.kind().toQualString();
+  return kind.back() == '_' || x.kind() == c10::prim::SetAttr;
+}
+
+/// Whether code writes to its parameters, which lie in memory that cannot be
+/// written: then it needs a copy.
+bool writes_parameters(const torch::jit::Module& m) {
+  try {
+    return millrace::any_node(m, may_write)
+           && millrace::examine_graph(m).writes_in_place;
+  } catch (const std::exception&) {
+    return false; // of a graph that cannot be examined
+  }
 }
 
 /// Where they are used: as they lie, or on the stage's GPU.
@@ -181,6 +191,17 @@ millrace::known_code& compiled_before() {
   return *out;
 }
 
+/// Processes that are forked from one that has loaded this would all draw the
+/// same numbers.
+void seed_generator() {
+  uint64_t seed = 0;
+  if (::getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed)
+    return;
+  auto generator = at::detail::getDefaultCPUGenerator();
+  std::lock_guard guard{generator.mutex()};
+  generator.set_current_seed(seed);
+}
+
 int load(const millrace_layer* layers, uint64_t count, const uint32_t* gives,
          uint64_t give_count, int trusted, const millrace_place* place_on,
          millrace_stage** out, millrace_error* failed) {
@@ -189,6 +210,7 @@ int load(const millrace_layer* layers, uint64_t count, const uint32_t* gives,
     // The profiling executor makes the first calls 40 times slower and gains
     // nothing for models that are served as they were exported.
     torch::jit::setGraphExecutorOptimize(false);
+    seed_generator();
     auto stage = std::make_unique<millrace_stage>();
     if (place_on != nullptr)
       stage->gpu = std::make_unique<millrace::gpu_passes>(*place_on);
@@ -204,6 +226,8 @@ int load(const millrace_layer* layers, uint64_t count, const uint32_t* gives,
       auto first = number();
       attach(m, layers[i], next);
       auto& x = layers[i];
+      if (place_on == nullptr && writes_parameters(m))
+        stage->writing.push_back(i);
       stage->layers.push_back({std::move(m),
                                x.take_count == 0 && x.takes == nullptr,
                                {x.takes, x.takes + x.take_count},
@@ -272,9 +296,19 @@ int depends_on_values(const millrace_stage* stage) {
   return 0;
 }
 
+/// Copies parameters that code writes to. Not before the first pass: their
+/// bytes may arrive after the load.
+void copy_written(millrace_stage& stage) {
+  for (auto i : stage.writing)
+    for_each_parameter(
+      stage.layers[i].module,
+      [](const std::string&, at::Tensor slot) { slot.set_data(slot.clone()); });
+}
+
 /// One pass; what it makes but its outputs, which are dense, is gone.
 std::vector<at::Tensor> pass(millrace_stage& stage,
                              const std::vector<at::Tensor>& given) {
+  std::call_once(stage.copied, [&] { copy_written(stage); });
   std::vector<at::Tensor> xs;
   auto values = given;
   values.resize(std::max(values.size(), stage.values));
@@ -304,7 +338,7 @@ std::vector<at::Tensor> pass(millrace_stage& stage,
   }
   auto where = stage.gpu ? stage.gpu->device() : c10::Device{at::kCPU};
   for (auto& x : xs)
-    x = x.to(where).contiguous();
+    x = x.to(where).resolve_conj().resolve_neg().contiguous();
   return xs;
 }
 
@@ -380,75 +414,6 @@ uint64_t memory_of(const millrace_stage* stage) {
   return stage->gpu->memory();
 }
 
-/// What f reads of somebody's file.
-template <class F>
-auto read_script(F f) {
-  try {
-    return f();
-  } catch (const c10::Error& e) {
-    throw std::runtime_error(
-      "is not a TorchScript file; expected what torch.jit.script(module) or"
-      " torch.jit.trace saves, not a state_dict or a pickled module: "
-      + cause(e.what_without_backtrace()));
-  }
-}
-
-/// Hands on a layer's parameters and its code without them. Two that are tied
-/// are one tensor, so none is changed before all were handed on.
-void hand_on(torch::jit::Module& m, const millrace_import_sink& sink) {
-  for_each_parameter(m, [&](const std::string& name, const at::Tensor& slot) {
-    auto whole = slot.detach().contiguous();
-    millrace_parameter x{name.c_str(), {}};
-    describe(whole, x.value);
-    sink.parameter(sink.self, &x);
-  });
-  for_each_parameter(m, [&](const std::string&, at::Tensor slot) {
-    // One element stretched over the shape: the code keeps what it needs to
-    // know of the parameter without its bytes.
-    slot.set_data(slot.dim() == 0
-                    ? at::zeros({}, slot.options())
-                    : at::zeros({1}, slot.options()).expand(slot.sizes()));
-  });
-  std::ostringstream code;
-  m.save(code);
-  auto text = code.str();
-  sink.code(sink.self, text.data(), text.size());
-}
-
-std::vector<const char*> pointers_to(const std::vector<std::string>& xs) {
-  std::vector<const char*> out;
-  for (auto& x : xs)
-    out.push_back(x.c_str());
-  return out;
-}
-
-int take_apart(const void* file, uint64_t bytes, int trusted,
-               const millrace_split* split, const millrace_import_sink* sink,
-               millrace_error* failed) {
-  return guarded(failed, [&] {
-    auto m = read_script([&] { return open_archive(file, bytes, trusted); });
-    m.eval();
-    auto schema = m.get_method("forward").function().getSchema();
-    for (size_t i = 1; i < schema.arguments().size(); ++i) {
-      auto& x = schema.arguments()[i];
-      sink->input(sink->self, x.name().c_str(), x.type()->str().c_str());
-    }
-    if (split == nullptr) {
-      sink->layer(sink->self, "model", {}, {});
-      return hand_on(m, *sink);
-    }
-    std::vector<size_t> firsts{split->firsts,
-                               split->firsts + split->first_count};
-    for (auto& x :
-         millrace::split_into_layers(m, split->inputs, split->depth, firsts)) {
-      auto takes = pointers_to(x.takes), gives = pointers_to(x.gives);
-      sink->layer(sink->self, x.name.c_str(), {takes.data(), takes.size()},
-                  {gives.data(), gives.size()});
-      hand_on(x.module, *sink);
-    }
-  });
-}
-
 const millrace_backend backend{
   MILLRACE_BACKEND_ABI,
   describe_backend,
@@ -457,7 +422,7 @@ const millrace_backend backend{
   unload,
   run,
   depends_on_values,
-  take_apart,
+  millrace::take_apart,
   millrace::gpu_calls(arrive, give_up, memory_of),
 };
 
@@ -466,5 +431,7 @@ const millrace_backend backend{
 extern "C" __attribute__((visibility("default"))) const millrace_backend*
 millrace_backend_v1() {
   millrace::install_lent_rooms();
+  // It reads /dev/urandom once, which confined processes have not.
+  at::detail::getDefaultCPUGenerator();
   return &backend;
 }

@@ -66,7 +66,10 @@ inline std::string cause(std::string text) {
     text.pop_back();
   if (text.find("Traceback of TorchScript") != std::string::npos)
     return text.substr(text.rfind('\n') + 1);
-  return text.substr(0, text.find('\n'));
+  auto first = text.find_first_not_of(" \n");
+  if (first == std::string::npos)
+    return "an error without a text";
+  return text.substr(first, text.find('\n', first) - first);
 }
 
 /// `kind_of` says what kind of failure an exception is.
@@ -91,6 +94,20 @@ int guarded(millrace_error* failed, F f,
   } catch (...) {
     return fail(millrace_failed, "an exception of unknown type");
   }
+}
+
+inline void describe(const at::Tensor& x, millrace_tensor& out) {
+  millrace::describe_type(x, out);
+  out.data = x.data_ptr();
+}
+
+/// Calls f(name, tensor slot) for every parameter and buffer.
+template <class F>
+void for_each_parameter(torch::jit::Module& m, F f) {
+  for (const auto& x : m.named_parameters())
+    f(x.name, x.value);
+  for (const auto& x : m.named_buffers())
+    f(x.name, x.value);
 }
 
 } // namespace millrace
