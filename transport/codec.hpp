@@ -26,6 +26,16 @@
 
 namespace millrace {
 
+/// The values with which fields are left out of a message: their defaults, but
+/// for a type that names others.
+template <declared T>
+T left_out() {
+  if constexpr (requires { T::left_out(); })
+    return T::left_out();
+  else
+    return T{};
+}
+
 /// Turns actor handles into addresses ("node/role/name") and back.
 class address_book {
 public:
@@ -79,10 +89,10 @@ public:
       put(member);
     });
   }
-  /// Leaves out the fields that have their default value.
+  /// Leaves out fields with the values of left_out.
   template <declared T>
   void put_sparse(const T& x) {
-    static const T plain{};
+    static const T plain = left_out<T>();
     size_t n = 0;
     auto at = open_map(field_count<T>);
     each_set(x, plain, [&](std::string_view name, auto& member) {

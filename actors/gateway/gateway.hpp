@@ -21,6 +21,9 @@ struct gateway_options {
   microseconds death_notice{250'000}; ///< as its routers have it
   microseconds demand_period{
     0}; ///< between reports of demand; 0: there are none
+  /// No replica is taken before a controller has assigned it. False: while no
+  /// controller has been connected, all that announce themselves are.
+  bool only_assigned = false;
 };
 
 /// Holds every admitted request until it has its one final answer: the

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -117,6 +118,11 @@ private:
                      timestamp time);
   result<void> check_room(const client_request& x, const client& from,
                           size_t bytes) const;
+  std::string node_of(const caf::strong_actor_ptr& x) const;
+  const wanted_model* find_wanted(const std::string& model) const;
+  bool is_assigned(const replica_ready& x) const;
+  void hold(replica_ready& x);
+  void take_assigned();
   served* model_of(const model_info& info, const serving_policy& policy,
                    bool waits = false);
   void serve_waiting(const wanted_model& x);
@@ -155,6 +161,8 @@ private:
   string_map<std::vector<size_t>> by_name_; ///< a model's versions there
   std::vector<size_t> to_send_;             ///< those with a next message
   wanted_models wanted_; ///< of epoch 0: no controller has said so yet
+  /// Announcements of replicas that no controller has assigned yet.
+  std::deque<replica_ready> unassigned_;
   std::unordered_map<uint64_t, request> in_flight_;
   client_map clients_; ///< those with open requests
   deadline_queue<uint64_t> deadlines_;

@@ -14,6 +14,7 @@
 #include "actors/router/router_state.hpp"
 #include "runtime/log.hpp"
 #include "runtime/text.hpp"
+#include "transport/remote_actor.hpp"
 
 namespace millrace {
 
@@ -77,9 +78,55 @@ gateway_state::served* gateway_state::model_of(const model_info& info,
   return place;
 }
 
+/// The node that an actor is of.
+std::string gateway_state::node_of(const caf::strong_actor_ptr& x) const {
+  auto* proxy = as_proxy(x);
+  return proxy == nullptr ? bus_->self().name : proxy->node();
+}
+
+const wanted_model* gateway_state::find_wanted(const std::string& model) const {
+  auto i = std::find_if(wanted_.models.begin(), wanted_.models.end(),
+                        [&](auto& y) { return y.model == model; });
+  return i == wanted_.models.end() ? nullptr : &*i;
+}
+
+/// Whether a controller has assigned the replica to the node that it is of.
+bool gateway_state::is_assigned(const replica_ready& x) const {
+  if (wanted_.epoch == 0)
+    return !options_.only_assigned;
+  auto* wanted = find_wanted(x.info.model);
+  if (wanted == nullptr)
+    return false;
+  auto i = wanted->replicas.find(x.name);
+  return i != wanted->replicas.end() && i->second == node_of(x.handle);
+}
+
+/// Keeps an announcement until a controller has assigned the replica: the
+/// assignment may be on its way.
+void gateway_state::hold(replica_ready& x) {
+  constexpr size_t most = 1024;
+  std::erase_if(unassigned_,
+                [&](auto& y) { return y.handle == x.handle || !y.handle; });
+  if (unassigned_.size() == most)
+    unassigned_.pop_front();
+  log_event(log_level::info, "gateway", "replica_not_assigned",
+            {{"replica", x.name}, {"node", node_of(x.handle)}});
+  unassigned_.push_back(std::move(x));
+}
+
+void gateway_state::take_assigned() {
+  for (auto& x : std::exchange(unassigned_, {}))
+    if (is_assigned(x))
+      on_ready(x);
+    else
+      unassigned_.push_back(std::move(x));
+}
+
 void gateway_state::on_ready(replica_ready& x) {
   if (!x.handle)
     return; // its node went away while this was on its way
+  if (!is_assigned(x))
+    return hold(x);
   auto* place = model_of(x.info, x.policy);
   if (place == nullptr) {
     log_event(log_level::error, "gateway", "too_many_models",
@@ -88,7 +135,8 @@ void gateway_state::on_ready(replica_ready& x) {
   }
   auto& m = *place;
   m.info = x.info;
-  m.tenants = x.tenants;
+  auto* wanted = find_wanted(x.info.model);
+  m.tenants = wanted != nullptr ? wanted->tenants : x.tenants;
   m.policy = x.policy;
   m.ended = false;
   auto known = m.draining.erase(x.handle->id()) != 0;
@@ -112,6 +160,10 @@ void gateway_state::on_wanted(wanted_models& x) {
   for (auto& y : wanted_.models)
     if (y.waits && y.version != 0)
       serve_waiting(y);
+  for (auto& m : models_)
+    if (auto* y = find_wanted(m.info.model))
+      m.tenants = y->tenants;
+  take_assigned();
   for (auto& m : models_)
     if (m.replicas.empty())
       end_what_nobody_waits_for(m.info.model);

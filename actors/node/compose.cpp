@@ -235,6 +235,7 @@ private:
     // They give it up within a beat of each other, and look now and then.
     settings.death_notice = config_.link.beat * 5 / 2;
     settings.demand_period = config_.demand.period;
+    settings.only_assigned = !config_.keys.empty();
     add("gateway", "",
         [settings, net = environment_.net,
          counts = environment_.counts](supervisor_actor::pointer self) {

@@ -317,6 +317,12 @@ void placement_state::carry_out(const placement_plan& plan) {
     x.stuck = plan.stuck.contains(x.model)
               || (quarantined.contains(x.model) && !is_on_its_way(x.model));
   }
+  std::map<std::string, std::map<std::string, std::string>> assigned;
+  for (auto& [node, state] : view_.nodes)
+    for (auto& r : state.replicas)
+      assigned[r.what.model][r.what.replica] = node;
+  for (auto& x : serve)
+    x.replicas = assigned[x.model];
   tell_gateways(serve);
   for (auto& x : plan.evict) {
     auto node = view_.nodes.find(x.node);

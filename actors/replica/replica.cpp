@@ -223,11 +223,27 @@ void replica_state::on_tick() {
 
 // -- work ---------------------------------------------------------------------
 
+std::string replica_state::node_of(const caf::strong_actor_ptr& x) const {
+  auto* proxy = as_proxy(x);
+  return proxy == nullptr ? options_.node : proxy->node();
+}
+
+bool replica_state::is_announced_to(const caf::strong_actor_ptr& router) const {
+  return gateways_.contains(node_of(router));
+}
+
 void replica_state::on_run(run_batch& x) {
   auto& through = x.through;
   auto from = through ? through->router : self_->current_sender();
   if (!from || (through && is_void(x.id, *through)))
     return; // its router is out of sight, or has it run by others
+  if (!is_announced_to(from)) {
+    log_event(log_level::warning, "replica", "batch_refused",
+              {{"replica", options_.what.replica},
+               {"node", node_of(from)},
+               {"reason", "it was not announced to a gateway of that node"}});
+    return;
+  }
   auto now = self_->clock().now();
   if (came_ != timestamp{})
     gaps_.add(now - came_);

@@ -28,9 +28,6 @@ microseconds waited_in(const requests_completed& x, microseconds in_the_last) {
   return out;
 }
 
-/// When to ask again where batches have become smaller.
-constexpr microseconds soon_again = 10ms;
-
 /// Up fast and down slowly: what is expected too soon is run for nothing.
 void learn(microseconds& average, microseconds newest) {
   auto part = average == 0us ? 1 : newest > average ? 2 : 8;
@@ -66,7 +63,10 @@ requests_completed router_state::results_of(flight& done, batch_done& x) {
 void router_state::settle_batch(flight& done, batch_done& x) {
   auto y = results_of(done, x);
   learn(execution_, y.execute);
-  learn(expected_, to_us(now() - done.sent));
+  uint64_t rows = 0;
+  for (auto& request : done.requests)
+    rows += request.rows;
+  times_.add(rows, to_us(now() - done.sent));
   auto waited = waited_in(y, x.queue);
   y.outcomes.reserve(done.requests.size());
   for (size_t i = 0; i < done.requests.size(); ++i) {
@@ -132,10 +132,9 @@ void router_state::split_batch(flight& done, batch_done& x) {
     if (!r.settled
         && (r.once || options_.policy.retry == retry_policy::never)) {
       r.settled = true;
-      settle_as(r, ec::overloaded,
+      settle_as(r, ec::unavailable,
                 "ran with others in a batch whose results do not fit into one"
-                " message, and must not be run twice; smaller batches follow",
-                soon_again);
+                " message, and must not be run twice; smaller batches follow");
     }
   take_back(done);
 }

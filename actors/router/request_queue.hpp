@@ -84,6 +84,7 @@ public:
   timestamp next_due(bool able) const;
 
   size_t size() const { return order_.size(); }
+  uint64_t rows() const { return rows_; }
 
   /// When the one that waits longest came; far_future when none does. Looks at
   /// all: for people.

@@ -158,15 +158,31 @@ void router_state::on_tick() {
   pump();
 }
 
+/// Of the batch that a request which waits now would be in.
+microseconds router_state::expected_of_next() const {
+  return times_.expected(
+    std::clamp<uint64_t>(queue_->rows(), 1, options_.policy.batch));
+}
+
+/// Answers requests whose deadline has passed, and those that would be too late
+/// if a batch takes as long as expected. Overloaded are those that have not run
+/// and have time left: their clients may ask again.
 void router_state::drop_late(microseconds expected) {
-  for (auto& x : queue_->take_late(now(), expected))
-    settle_as(
-      x, ec::deadline_exceeded,
-      now() >= x.due.at
-        ? "waited too long for a replica of model '" + options_.model + "'"
-        : "no replica of model '" + options_.model
-            + "' is free, and with what a batch takes lately ("
-            + format_duration(expected) + ") the answer would be too late");
+  for (auto& x : queue_->take_late(now(), expected)) {
+    if (now() >= x.due.at) {
+      settle_as(x, ec::deadline_exceeded,
+                "waited too long for a replica of model '" + options_.model
+                  + "'");
+      continue;
+    }
+    auto may_have_run = x.attempts > 0;
+    settle_as(x, may_have_run ? ec::deadline_exceeded : ec::overloaded,
+              "no replica of model '" + options_.model
+                + "' is free, and with what a batch takes lately ("
+                + format_duration(expected)
+                + ") the answer would be too late for its deadline",
+              may_have_run ? 0us : queue_->time_to_drain(expected));
+  }
 }
 
 void router_state::set_credit(caf::actor_id id, replica& x, uint32_t credit) {
@@ -187,7 +203,7 @@ void router_state::pump() {
   // With a replica free the next ones are tried, whatever is expected of them:
   // nothing else could correct an estimate that is too high.
   auto able = stages_->next(0);
-  drop_late(able ? microseconds{0} : expected_);
+  drop_late(able ? microseconds{0} : expected_of_next());
   while (able) {
     auto batch = queue_->take(now());
     if (batch.empty())
@@ -249,15 +265,16 @@ void router_state::on_batch_done(batch_done& x) {
   if (settle_orphan(x.id))
     return;
   auto i = in_flight_.find(x.id);
-  if (i == in_flight_.end())
-    return;
+  auto from = self_->current_sender();
+  if (i == in_flight_.end() || !from || !replicas_.contains(from->id()))
+    return; // given back meanwhile, or none of its replicas
   auto done = std::move(i->second);
   in_flight_.erase(i);
   unbind(done);
   if (done.trace != 0 && options_.spans->on())
     options_.spans->add("router/", options_.model, "given", done.sent, now(), 0,
                         done.trace, done.replica_name);
-  drop_late(expected_);
+  drop_late(expected_of_next());
   give_credit(done.replica_id, x.credit);
   if (x.status == ec::ok && x.outputs.size() == done.requests.size())
     settle_batch(done, x);
@@ -341,7 +358,7 @@ queue_status router_state::on_get_queue() const {
   out.waiting = waits.waiting;
   out.oldest = waits.oldest;
   out.most = options_.policy.queue;
-  out.expected = expected_;
+  out.expected = expected_of_next();
   out.poisons = poisons_.size();
   out.layers = layers_;
   std::map<caf::actor_id, served_replica> by_id;

@@ -7,6 +7,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "actors/router/batch_times.hpp"
 #include "actors/router/poison_list.hpp"
 #include "actors/router/request_queue.hpp"
 #include "actors/router/router.hpp"
@@ -82,6 +83,7 @@ private:
   /// Without a result.
   void settle_as(queued_request& x, ec status, std::string text,
                  microseconds retry_after = microseconds{0});
+  microseconds expected_of_next() const;
   void drop_late(microseconds expected);
   void set_credit(caf::actor_id id, replica& x, uint32_t credit);
   void give_credit(caf::actor_id id, uint32_t credit);
@@ -153,10 +155,9 @@ private:
   uint64_t version_ = 0; ///< of the model, that they are poison to
   uint64_t layers_ = 1;  ///< of the model
   uint64_t last_batch_ = 0;
-  // Moving averages of a batch's execution, and of its time from here and back,
-  // with what it waits for in its replica.
-  microseconds execution_{0};
-  microseconds expected_{0};
+  microseconds execution_{0}; ///< of a batch, a moving average
+  /// From here and back, with the waits in replicas.
+  batch_times times_;
   alarm alarm_;
   bool retired_ = false;
   std::optional<gauge_share> queue_length_, replicas_ready_;

@@ -243,3 +243,40 @@ TEST_CASE("placement: a proposal that was decided before a model's settings"
   c.advance(2s);
   CHECK(replicas_on(c, 3) == 3);
 }
+
+TEST_CASE("P13: a gateway takes a replica only from the node to which a"
+          " controller assigned it, and tenants from the controller") {
+  auto wanted = one_by_one(1);
+  wanted.tenants = {"acme"};
+  virtual_cluster c{2, wanted, ten_ms};
+  auto replicas =
+    *c.ask_actor<model_list, placement_actor>("./placement", get_models{});
+  REQUIRE(replicas.models.at(0).ready == 1);
+  // Clients of the cluster are of another tenant.
+  c.request(1);
+  c.advance(1s);
+  CHECK(c.replies.at(1).at(0).status == ec::unknown_model);
+  auto announce = [&](const std::string& name, const std::string& node) {
+    replica_ready x;
+    x.name = name;
+    x.node = "w1";
+    x.device = "emu0";
+    x.info.model = "m";
+    x.info.version = 1;
+    x.info.signature.inputs = {{"x", dtype::u8, {-1, 16}}};
+    x.credit = 1;
+    x.handle = c.actor(node + "/monitor");
+    REQUIRE(x.handle);
+    c.tell("./gateway", x);
+    c.advance(1s);
+  };
+  announce("m.1.1", "w2");  // of another node
+  announce("m.1.77", "w1"); // of no assignment
+  announce("m.1.77", "w2");
+  auto models =
+    *c.ask_actor<model_list, placement_actor>("./placement", get_models{});
+  CHECK(models.models.at(0).ready == 1);
+  c.request(2);
+  c.advance(1s);
+  CHECK(c.replies.at(2).at(0).status == ec::unknown_model);
+}

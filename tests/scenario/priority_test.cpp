@@ -40,7 +40,7 @@ TEST_CASE("router: who is of lower priority waits for all that are of higher,"
   for (; c.replies[1].empty() && id < 200; c.advance(10ms))
     c.request(++id, 1);
   REQUIRE(c.replies[1].size() == 1);
-  CHECK(c.replies[1][0].status == ec::deadline_exceeded);
+  CHECK(c.replies[1][0].status == ec::overloaded); // it would be too late
   CHECK(c.replies[1][0].total > 480ms);
   CHECK(c.replies[1][0].total <= 500ms);
 }

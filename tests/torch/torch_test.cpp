@@ -211,7 +211,7 @@ TEST_CASE(
     {"scaling", {rows_of_4}, "aten::max"},
     {"classes", {{"x", dtype::i64, {-1, -1}}}, "aten::one_hot"},
     {"sized", {rows_of_4}, "aten::max"},
-    {"capped", {rows_of_4}, "up to 255"},
+    {"capped", {rows_of_4}, "from 0 to 255"},
     {"picky", {rows_of_4}, nullptr}, // it raises, and computes nothing of it
     {"traced-view", {rows_of_4}, nullptr},
     {"normed", {rows_of_4}, nullptr},

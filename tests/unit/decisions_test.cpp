@@ -3,6 +3,7 @@
 
 #include "actors/executor/run_queue.hpp"
 #include "actors/policies/select/variants.hpp"
+#include "actors/router/batch_times.hpp"
 #include "actors/router/request_queue.hpp"
 #include "tests/support/builders.hpp"
 
@@ -102,6 +103,32 @@ TEST_CASE("router: a request of more rows than a batch travels alone") {
   CHECK(keys_of(q.take(at(0s))) == keys{2});
   CHECK(keys_of(q.take(at(0s))) == keys{9});
   CHECK(keys_of(q.take(at(0s))) == keys{1});
+}
+
+TEST_CASE("router: the time that is expected of a batch goes by its rows") {
+  batch_times x;
+  CHECK(x.expected(1) == 0us);
+  for (int i = 0; i < 4; ++i)
+    x.add(64, 640ms);
+  CHECK(x.expected(1) == 640ms); // nothing else is known
+  CHECK(x.expected(64) == 640ms);
+  x.add(1, 10ms); // one is enough to know better
+  CHECK(x.expected(1) < 100ms);
+  batch_times line; // 20 ms, and 2 ms a row
+  for (uint64_t rows : {1, 64, 8, 32})
+    line.add(rows, 20ms + 2ms * static_cast<int64_t>(rows));
+  for (uint64_t rows : {1, 16, 128})
+    CHECK(
+      std::abs(
+        (line.expected(rows) - 20ms - 2ms * static_cast<int64_t>(rows)).count())
+      <= 10);
+  batch_times flat;
+  for (uint64_t rows : {1, 64, 8, 32})
+    flat.add(rows, 50ms);
+  CHECK(std::abs((flat.expected(128) - 50ms).count()) <= 10);
+  for (int i = 0; i < 60; ++i) // it has become slower
+    line.add(i % 2 == 0 ? 1 : 64, 200ms);
+  CHECK(line.expected(1) > 190ms);
 }
 
 TEST_CASE("router: a batch fits into one message between nodes, in bytes and in"

@@ -201,11 +201,24 @@ TEST_CASE("codec: a tensor must fit the frame it names") {
 
 TEST_CASE("codec: fields at their default need not be sent") {
   encoder out{at(0s), nullptr};
-  out.put_sparse(infer_reply{});
+  out.put_sparse(infer{});
   auto body = out.take_body();
   CHECK(body.size() == 1);
   decode_context ctx{at(0s), nullptr, {}, 0};
-  CHECK(*decode<infer_reply>(body.view(), ctx) == infer_reply{});
+  CHECK(*decode<infer>(body.view(), ctx) == infer{});
+}
+
+TEST_CASE("codec: an answer has its status, whichever") {
+  for (auto status : {ec::internal, ec::ok}) {
+    encoder out{at(0s), nullptr};
+    infer_reply x;
+    x.status = status;
+    out.put_sparse(x);
+    auto body = out.take_body();
+    CHECK(body.text().find("status") != std::string::npos);
+    decode_context ctx{at(0s), nullptr, {}, 0};
+    CHECK(*decode<infer_reply>(body.view(), ctx) == x);
+  }
 }
 
 TEST_CASE("wire: another protocol version is refused, naming both") {

@@ -278,10 +278,11 @@ void add_import_options(CLI::App& verb,
     "Safetensors file with input/NAME for each input and output/0,"
     " output/1, ...: what the model made of them where it comes"
     " from, and has to make of them here");
-  verb.add_option("--sample", x->request.sample,
-                  "File of numpy.savez with an array for each input by its"
-                  " name: inputs that the model takes, where it takes no random"
-                  " numbers; kept in the bundle")
+  verb
+    .add_option("--sample", x->request.sample,
+                "File of numpy.savez with an array for each input by its"
+                " name: inputs that the model takes, where it takes no random"
+                " numbers; kept in the bundle")
     ->check(CLI::ExistingFile);
   verb.add_option("--application", x->request.application,
                   "What the model is a variant for");

@@ -142,8 +142,11 @@ struct wanted_model {
   model_info info{};
   serving_policy policy{};
   bool stuck = false; ///< no replica runs or can be started; see note
+  /// Nodes by the names of the replicas that the controller has assigned to
+  /// them: a gateway takes no others.
+  std::map<std::string, std::string> replicas;
   MILLRACE_FIELDS(wanted_model, model, version, application, tenants, note, slo,
-                  waits, info, policy, stuck)
+                  waits, info, policy, stuck, replicas)
 };
 
 /// Controller to gateways: these are to be served, and no others. Obeyed only

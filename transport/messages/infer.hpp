@@ -51,6 +51,13 @@ struct infer_reply {
   std::vector<named_tensor> outputs;
   MILLRACE_FIELDS(infer_reply, status, error, retry_after, model, version,
                   replica, batch, queue, execute, total, outputs)
+
+  /// Its status is in every answer.
+  static infer_reply left_out() {
+    infer_reply out;
+    out.status = static_cast<ec>(0xff);
+    return out;
+  }
 };
 
 /// Stops waiting for the request with the header's id.
