@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/replica/replica_state.hpp"
 
+#include "actors/batch_share.hpp"
 #include "runtime/log.hpp"
 #include "runtime/units.hpp"
 #include "transport/remote_actor.hpp"
@@ -311,27 +312,30 @@ void replica_state::on_executed(executed& x) {
   }
 }
 
-/// Whether outputs go to another node and are too large for one message. Makes
-/// them an error then; returns their share of a message, else 0.
+/// Whether outputs for so many requests go to another node and are too large
+/// for one message. Makes them an error then; returns their size relative to
+/// the limit, else 0.
 double replica_state::refuse_too_large(const caf::strong_actor_ptr& receiver,
+                                       size_t requests,
                                        executed& result) const {
   if (result.status != ec::ok || as_proxy(receiver) == nullptr)
     return 0;
   batch_extent all;
   for (auto& outputs : result.outputs)
     all.add({bytes_of(outputs), outputs.size()});
-  auto share = all.share_of_message();
+  auto most = requests > 1 ? share_of_batch : 1.;
+  auto share = all.share_of_message() / most;
   if (share <= 1)
     return 0;
+  auto limit = [&](size_t x) { return static_cast<double>(x) * most; };
   result.status = ec::too_large;
-  result.text = "the results of replica " + options_.what.replica + " for "
-                + std::to_string(result.outputs.size()) + " request(s), "
-                + std::to_string(all.tensors) + " tensors of "
-                + format_bytes(all.bytes)
-                + " together, do not fit into one message between nodes (at"
-                  " most "
-                + format_bytes(wire_limits::message_bytes) + ", "
-                + std::to_string(wire_limits::attachments) + " tensors)";
+  result.text =
+    "the results of replica " + options_.what.replica + " for "
+    + std::to_string(requests) + " request(s), " + std::to_string(all.tensors)
+    + " tensor(s) of " + format_bytes(all.bytes)
+    + " together, do not fit into one message between nodes (at most "
+    + format_bytes(static_cast<uint64_t>(limit(wire_limits::message_bytes)))
+    + ", " + format_number(limit(wire_limits::attachments)) + " tensors)";
   result.outputs.clear();
   return share;
 }
@@ -340,8 +344,13 @@ double replica_state::refuse_too_large(const caf::strong_actor_ptr& receiver,
 void replica_state::answer(batch_map::iterator x, executed& result,
                            double share) {
   batch_done y;
-  y.share_of_message =
-    share > 0 ? share : refuse_too_large(x->second.from, result);
+  auto& through = x->second.through;
+  y.share_of_message = share > 0
+                         ? share
+                         : refuse_too_large(x->second.from,
+                                            through ? through->way.rows.size()
+                                                    : result.outputs.size(),
+                                            result);
   y.id = x->second.id;
   y.status = result.status;
   y.text = std::move(result.text);
@@ -349,8 +358,8 @@ void replica_state::answer(batch_map::iterator x, executed& result,
   y.queue = result.queue;
   y.execute = result.run;
   y.credit = lost_ ? 0 : 1;
-  if (x->second.through)
-    y.visits = std::move(x->second.through->way.visits);
+  if (through)
+    y.visits = std::move(through->way.visits);
   self_->send(caf::actor_cast<router_actor>(x->second.from), std::move(y));
   end(x);
 }

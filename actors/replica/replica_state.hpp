@@ -82,7 +82,7 @@ private:
   std::string node_of(const caf::strong_actor_ptr& x) const;
   bool is_announced_to(const caf::strong_actor_ptr& router) const;
   double refuse_too_large(const caf::strong_actor_ptr& receiver,
-                          executed& result) const;
+                          size_t requests, executed& result) const;
   /// `share`: as in batch_done, where it is known already.
   void answer(batch_map::iterator x, executed& result, double share = 0);
   // stages.cpp

@@ -72,7 +72,8 @@ void replica_state::go_on(batch_map::iterator x) {
                 next_stage_unreachable{to.replica});
     return;
   }
-  if (auto share = refuse_too_large(to.handle, *y.held); share > 0)
+  if (auto share = refuse_too_large(to.handle, y.way.rows.size(), *y.held);
+      share > 0)
     return answer(x, *y.held, share);
   if (next_.emplace(to.handle->id(), to).second)
     self_->monitor(caf::actor_cast<caf::actor>(to.handle));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/router/request_queue.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace millrace {
@@ -75,7 +76,9 @@ const queued_request* request_queue::find(uint64_t key) const {
   return i == index_.end() ? nullptr : &order_.at(i->second);
 }
 
-std::vector<queued_request> request_queue::take(timestamp now) {
+std::vector<queued_request> request_queue::take(timestamp now,
+                                                double most_share) {
+  most_share = std::min(most_share, most_share_);
   std::vector<queued_request> out;
   if (order_.empty() || !ripe(now))
     return out;
@@ -87,7 +90,7 @@ std::vector<queued_request> request_queue::take(timestamp now) {
     all.add(x.extent());
     if (!out.empty()
         && (rows + x.rows > policy_.batch || x.alone || out.front().alone
-            || all.share_of_message() > most_share_
+            || all.share_of_message() > most_share
             || !mergeable(out.front().inputs, x.inputs, batch_axis_)))
       break;
     rows += x.rows;

@@ -70,7 +70,8 @@ public:
   /// more: while there are fewer rows than a batch takes and none has waited
   /// for batch_delay. Requests in it agree in shape; a request of more rows
   /// than the limit, or of a larger share of a message, travels alone.
-  std::vector<queued_request> take(timestamp now);
+  /// `most_share`: of a message, beside limit_share.
+  std::vector<queued_request> take(timestamp now, double most_share = 1);
 
   /// What can no longer be answered in time, if a batch takes `expected`: only
   /// with drop: late.

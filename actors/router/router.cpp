@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/batch_share.hpp"
 #include "runtime/log.hpp"
+#include "transport/remote_actor.hpp"
 
 namespace millrace {
 
@@ -100,6 +102,7 @@ void router_state::on_ready(const replica_ready& x) {
   auto [i, fresh] = replicas_.try_emplace(x.handle->id());
   auto& r = i->second;
   r.handle = caf::actor_cast<replica_actor>(x.handle);
+  r.is_remote = as_proxy(x.handle) != nullptr;
   r.name = x.name;
   r.layers = x.layers;
   r.promise = x.promise;
@@ -205,10 +208,11 @@ void router_state::pump() {
   auto able = stages_->next(0);
   drop_late(able ? microseconds{0} : expected_of_next());
   while (able) {
-    auto batch = queue_->take(now());
+    auto& to = replicas_.at(*able);
+    auto batch = queue_->take(now(), to.is_remote ? share_of_batch : 1);
     if (batch.empty())
       break;
-    dispatch(replicas_.at(*able), std::move(batch));
+    dispatch(to, std::move(batch));
     able = stages_->next(0);
   }
   queue_length_->set(static_cast<double>(queue_->size()));

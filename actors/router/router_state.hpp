@@ -46,7 +46,8 @@ private:
     uint64_t promise = 0;
     uint32_t credit = 0;
     bool draining = false;
-    bool confined = false; ///< no request can end its node
+    bool is_remote = false; ///< on another node
+    bool confined = false;  ///< no request can end its node
   };
 
   /// A batch that a replica has.
