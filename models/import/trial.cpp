@@ -118,17 +118,20 @@ private:
         return std::move(*done);
       return does_not_run(*last);
     }
-    for (auto& range : ranges_tried)
-      for (auto extent : extents_tried) {
+    // All numbers with long extents first: of few numbers some range's may fit
+    // by chance.
+    for (auto extent : extents_tried) {
+      s_.usual_extent = has_free_extents() ? extent : 1;
+      for (auto& range : ranges_tried) {
         source_.range = range;
-        s_.usual_extent = has_free_extents() ? extent : 1;
         if (auto done = run())
           return std::move(*done);
         if (last->code != ec::internal)
           return does_not_run(*last);
-        if (!has_free_extents())
-          break;
       }
+      if (!has_free_extents())
+        break;
+    }
     return does_not_run(*last);
   }
 
