@@ -143,7 +143,7 @@ struct batch_done {
   /// With too_large: the size of the outputs, which would have gone to another
   /// node, relative to what one message may have. 0: the model's own error.
   double share_of_message = 0;
-  microseconds queue{0};            ///< in the replica
+  microseconds queue{0}; ///< in the replica
   microseconds execute{0};
   uint32_t credit = 0;
   std::vector<stage_visit> visits; ///< of the stages before
