@@ -14,7 +14,7 @@ namespace millrace {
 /// refuses; too_large.
 result<std::vector<named_tensor>> read_npz(const std::string& path);
 
-/// Writes a file for numpy.load, over what was there.
+/// Writes a file for numpy.load; replaces an existing file.
 /// Errors: write_npy's, naming the array; unavailable when it cannot be
 /// written.
 result<void> write_npz(const std::string& path,

@@ -80,7 +80,7 @@ private:
   std::map<std::string, scope_settings>
   scopes(const set_scope* change = nullptr) const;
   microseconds wall_time() const;
-  /// Enqueues the removal of pins whose time is over.
+  /// Enqueues the removal of expired pins.
   void end_pins();
   void await_end_of_pins();
 

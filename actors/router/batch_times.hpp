@@ -7,9 +7,9 @@
 
 namespace millrace {
 
-/// How long a batch takes by its rows: a line through the latest batches, in
-/// which older ones count less. A batch that took longer than expected counts
-/// more: what is expected too soon is run for nothing.
+/// Execution time of a batch as a linear function of its rows, fitted to the
+/// latest batches with exponential decay. A batch that took longer than
+/// expected has more weight: an estimate that is too low wastes device time.
 class batch_times {
 public:
   void add(uint64_t rows, microseconds took) {
@@ -22,8 +22,8 @@ public:
     product_ += part * (r * t - product_);
   }
 
-  /// Of a batch with so many rows; 0 while none has been added. Where all had
-  /// as many rows, others are expected to take as long.
+  /// Expected time of a batch with `rows` rows; 0 without any batch yet.
+  /// Constant while all batches had equally many rows.
   microseconds expected(uint64_t rows) const {
     auto each = 0.;
     auto variance = square_ - rows_ * rows_;

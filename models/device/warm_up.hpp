@@ -32,8 +32,8 @@ struct warm_up_options {
 /// `short_pass` are repeated and told of: on a lane that slept before each
 /// request their true time would not be seen. It is given up between two
 /// passes, the first one done. An error of the model's own (internal) is none
-/// of the warm-up: the model may take no zeros, or not so many rows. Errors: as
-/// the stage's otherwise.
+/// of the warm-up: the model may reject zeros or this number of rows. Errors:
+/// as the stage's otherwise.
 result<void> warm_up(loaded_stage& x, const manifest& of,
                      const warm_up_options& how);
 

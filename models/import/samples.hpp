@@ -23,7 +23,7 @@ struct sample_source {
   std::vector<tensor_list> rows{}; ///< empty: random numbers
   sample_range range{};
 
-  /// So many rows, of usual extents where numbers are random. Without a batch
+  /// Inputs of `n` rows; random ones have the usual extents. Without a batch
   /// axis the whole sample.
   /// Errors: too_large for an input of more than max_sample_bytes.
   result<tensor_list> inputs(const signature& s, random_stream& random,

@@ -35,7 +35,7 @@ public:
 
   /// Ends connections without a message for `patience`. Every message that was
   /// received has been noted by saw(). A descriptor that libzmq has just closed
-  /// may be another connection's by now, whose client then connects again.
+  /// may belong to a new connection by now; that client connects again.
   void end_silent(timestamp now);
 
   /// Notes the connection of a message. One that is over by now has left with

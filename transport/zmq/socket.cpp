@@ -29,9 +29,10 @@ void set_common(zmq::socket_t& x, const socket_options& o) {
   x.set(zmq::sockopt::sndhwm, o.send_limit);
   x.set(zmq::sockopt::rcvhwm, o.receive_limit);
   x.set(zmq::sockopt::maxmsgsize, static_cast<int64_t>(o.longest_frame));
-  // Not by heartbeats of ZMTP: libzmq 4.3 aborts when one is due after an error
-  // on a connection whose input has stopped (issues 3937 and 4364 of libzmq),
-  // which a slow reader, or a close while data arrives, brings about.
+  // TCP keepalive in place of ZMTP heartbeats: libzmq 4.3 aborts when a
+  // heartbeat is due after an error on a connection with stopped input (issues
+  // 3937 and 4364 of libzmq). A slow reader, or a close while data arrives,
+  // stops the input.
   x.set(zmq::sockopt::tcp_maxrt, o.unacknowledged_ms);
   x.set(zmq::sockopt::tcp_keepalive, 1);
   x.set(zmq::sockopt::tcp_keepalive_idle, keepalive_seconds);

@@ -47,7 +47,7 @@ public:
 
 private:
   /// Load of a device at the last visit, and the number of the device. Loads
-  /// only grow, so an entry at the top whose load is current is the minimum.
+  /// only grow, so a top entry with an up-to-date load is the minimum.
   using entry = std::pair<size_t, size_t>;
 
   void renew() {

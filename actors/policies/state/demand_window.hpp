@@ -106,7 +106,7 @@ private:
   int64_t bin_of(timestamp x) const;
   bool is_overdue(const source& x, timestamp now) const;
   void spread(model& to, double count, timestamp from, timestamp until);
-  /// What was counted at a gateway between two reports on a model.
+  /// Interval between two reports of a gateway on a model.
   struct interval {
     timestamp from, until;   ///< by this clock
     microseconds counted{0}; ///< begin of the interval by the gateway's clock

@@ -41,8 +41,8 @@ struct millrace_stage {
   std::vector<layer> layers;
   std::vector<uint32_t> gives; ///< none: what the last layer returns
   size_t values = 0;
-  /// Layers whose code writes to their parameters, which may lie in memory that
-  /// cannot be written.
+  /// Layers with code that writes to parameters. The parameters may be mapped
+  /// read-only.
   std::vector<size_t> writing;
   std::once_flag copied;
   millrace::output_places places;

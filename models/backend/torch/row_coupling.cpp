@@ -20,7 +20,7 @@ constexpr int max_calls = 32;
 
 using names = std::set<std::string>;
 
-/// Operators whose results depend on extents and types alone.
+/// Operators with results that depend on extents and types alone.
 const names& of_extents() {
   static const names out{
     "aten::size",         "aten::dim",        "aten::len",
@@ -66,8 +66,8 @@ bool is_none(const jit::Value* x) {
   return x->type()->kind() == c10::TypeKind::NoneType;
 }
 
-/// Whether a reduction has no axis: no argument of that name, None, or an
-/// empty list of them.
+/// Whether a reduction takes in all axes: it has no argument `dim`, or `dim` is
+/// None or an empty list.
 bool takes_all(const jit::Node& x) {
   auto* schema = x.maybeSchema();
   if (schema == nullptr)
@@ -117,7 +117,7 @@ void add(std::vector<std::string>& to, std::string x) {
     to.push_back(std::move(x));
 }
 
-/// Operators whose result shares its first argument's memory.
+/// Operators that return a view of the first argument.
 const names& views() {
   static const names out{
     "aten::view",      "aten::select",  "aten::slice",      "aten::unsqueeze",

@@ -14,7 +14,7 @@ namespace millrace {
 
 namespace {
 
-/// What f reads of somebody's file.
+/// Calls f, which parses a model file, and translates errors of LibTorch.
 template <class F>
 auto read_script(F f) {
   try {
