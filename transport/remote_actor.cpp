@@ -20,6 +20,11 @@ const remote_actor* as_proxy(const caf::strong_actor_ptr& x) {
     caf::actor_cast<caf::abstract_actor*>(x));
 }
 
+std::string node_of(const caf::strong_actor_ptr& x, const std::string& here) {
+  auto* proxy = as_proxy(x);
+  return proxy == nullptr ? here : proxy->node();
+}
+
 void remote_actor::enqueue(caf::mailbox_element_ptr what,
                            caf::execution_unit*) {
   if (what == nullptr)

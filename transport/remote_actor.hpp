@@ -33,4 +33,7 @@ private:
 /// Null for an actor of this node, and for none.
 const remote_actor* as_proxy(const caf::strong_actor_ptr& x);
 
+/// Name of the node that runs an actor; `here` for an actor of this process.
+std::string node_of(const caf::strong_actor_ptr& x, const std::string& here);
+
 } // namespace millrace

@@ -11,6 +11,9 @@ struct wire_limits {
   static constexpr size_t header_bytes = 4096;
   static constexpr size_t attachments = 4096; ///< one per tensor
   static constexpr size_t message_bytes = 256u << 20;
+  /// Fraction of a message that a batch of several requests may fill between
+  /// nodes. Heartbeats of a link wait behind each message.
+  static constexpr double batch_share = 0.25;
   /// Messages in one first frame, between clients and gateways.
   static constexpr size_t grouped = 64;
 };

@@ -111,9 +111,8 @@ demand_count& gateway_state::demand_for(const std::string& model) {
   auto i = demand_.find(model);
   if (i == demand_.end()) {
     i = demand_.emplace(model, demand_count{model, begun_}).first;
-    for (auto& x : wanted_.models)
-      if (x.model == model)
-        i->second.set_slo(x.slo);
+    if (auto* wanted = find_wanted(model))
+      i->second.set_slo(wanted->slo);
   }
   return i->second;
 }

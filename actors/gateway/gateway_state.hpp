@@ -118,7 +118,6 @@ private:
                      timestamp time);
   result<void> check_room(const client_request& x, const client& from,
                           size_t bytes) const;
-  std::string node_of(const caf::strong_actor_ptr& x) const;
   const wanted_model* find_wanted(const std::string& model) const;
   bool is_assigned(const replica_ready& x) const;
   void hold(replica_ready& x);

@@ -78,19 +78,13 @@ gateway_state::served* gateway_state::model_of(const model_info& info,
   return place;
 }
 
-/// The node that an actor is of.
-std::string gateway_state::node_of(const caf::strong_actor_ptr& x) const {
-  auto* proxy = as_proxy(x);
-  return proxy == nullptr ? bus_->self().name : proxy->node();
-}
-
 const wanted_model* gateway_state::find_wanted(const std::string& model) const {
   auto i = std::find_if(wanted_.models.begin(), wanted_.models.end(),
                         [&](auto& y) { return y.model == model; });
   return i == wanted_.models.end() ? nullptr : &*i;
 }
 
-/// Whether a controller has assigned the replica to the node that it is of.
+/// Whether a controller has assigned the replica to the node that runs it.
 bool gateway_state::is_assigned(const replica_ready& x) const {
   if (wanted_.epoch == 0)
     return !options_.only_assigned;
@@ -98,7 +92,8 @@ bool gateway_state::is_assigned(const replica_ready& x) const {
   if (wanted == nullptr)
     return false;
   auto i = wanted->replicas.find(x.name);
-  return i != wanted->replicas.end() && i->second == node_of(x.handle);
+  return i != wanted->replicas.end()
+         && i->second == node_of(x.handle, bus_->self().name);
 }
 
 /// Keeps an announcement until a controller has assigned the replica: the
@@ -109,8 +104,9 @@ void gateway_state::hold(replica_ready& x) {
                 [&](auto& y) { return y.handle == x.handle || !y.handle; });
   if (unassigned_.size() == most)
     unassigned_.pop_front();
-  log_event(log_level::info, "gateway", "replica_not_assigned",
-            {{"replica", x.name}, {"node", node_of(x.handle)}});
+  log_event(
+    log_level::info, "gateway", "replica_not_assigned",
+    {{"replica", x.name}, {"node", node_of(x.handle, bus_->self().name)}});
   unassigned_.push_back(std::move(x));
 }
 
@@ -160,9 +156,10 @@ void gateway_state::on_wanted(wanted_models& x) {
   for (auto& y : wanted_.models)
     if (y.waits && y.version != 0)
       serve_waiting(y);
-  for (auto& m : models_)
-    if (auto* y = find_wanted(m.info.model))
-      m.tenants = y->tenants;
+  for (auto& y : wanted_.models)
+    if (auto versions = by_name_.find(y.model); versions != by_name_.end())
+      for (auto i : versions->second)
+        models_[i].tenants = y.tenants;
   take_assigned();
   for (auto& m : models_)
     if (m.replicas.empty())
@@ -203,12 +200,11 @@ bool gateway_state::is_ready(const served& x) {
 /// that is wanted, or while its model is wanted and no other version of it is
 /// there.
 bool gateway_state::is_waited_for(const served& x) const {
-  auto& all = wanted_.models;
-  auto i = std::find_if(all.begin(), all.end(),
-                        [&](auto& y) { return y.model == x.info.model; });
-  if (i == all.end() && wanted_.epoch != 0)
+  auto* wanted = find_wanted(x.info.model);
+  if (wanted == nullptr && wanted_.epoch != 0)
     return false;
-  if (i != all.end() && (i->version == x.info.version || i->version == 0))
+  if (wanted != nullptr
+      && (wanted->version == x.info.version || wanted->version == 0))
     return true;
   return std::none_of(models_.begin(), models_.end(), [&](auto& y) {
     return y.info.model == x.info.model && is_ready(y);

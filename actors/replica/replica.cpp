@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/replica/replica_state.hpp"
 
-#include "actors/batch_share.hpp"
 #include "runtime/log.hpp"
 #include "runtime/units.hpp"
 #include "transport/remote_actor.hpp"
@@ -224,13 +223,8 @@ void replica_state::on_tick() {
 
 // -- work ---------------------------------------------------------------------
 
-std::string replica_state::node_of(const caf::strong_actor_ptr& x) const {
-  auto* proxy = as_proxy(x);
-  return proxy == nullptr ? options_.node : proxy->node();
-}
-
 bool replica_state::is_announced_to(const caf::strong_actor_ptr& router) const {
-  return gateways_.contains(node_of(router));
+  return gateways_.contains(node_of(router, options_.node));
 }
 
 void replica_state::on_run(run_batch& x) {
@@ -241,7 +235,7 @@ void replica_state::on_run(run_batch& x) {
   if (!is_announced_to(from)) {
     log_event(log_level::warning, "replica", "batch_refused",
               {{"replica", options_.what.replica},
-               {"node", node_of(from)},
+               {"node", node_of(from, options_.node)},
                {"reason", "it was not announced to a gateway of that node"}});
     return;
   }
@@ -312,9 +306,9 @@ void replica_state::on_executed(executed& x) {
   }
 }
 
-/// Whether outputs for so many requests go to another node and are too large
-/// for one message. Makes them an error then; returns their size relative to
-/// the limit, else 0.
+/// Turns outputs that are bound for another node and too large for one message
+/// into an error. Returns the size of the outputs relative to the limit, else
+/// 0.
 double replica_state::refuse_too_large(const caf::strong_actor_ptr& receiver,
                                        size_t requests,
                                        executed& result) const {
@@ -323,7 +317,7 @@ double replica_state::refuse_too_large(const caf::strong_actor_ptr& receiver,
   batch_extent all;
   for (auto& outputs : result.outputs)
     all.add({bytes_of(outputs), outputs.size()});
-  auto most = requests > 1 ? share_of_batch : 1.;
+  auto most = requests > 1 ? wire_limits::batch_share : 1.;
   auto share = all.share_of_message() / most;
   if (share <= 1)
     return 0;

@@ -79,7 +79,6 @@ private:
   bool tell_cache();
   void on_down(const caf::down_msg& x);
   void end_if_idle();
-  std::string node_of(const caf::strong_actor_ptr& x) const;
   bool is_announced_to(const caf::strong_actor_ptr& router) const;
   double refuse_too_large(const caf::strong_actor_ptr& receiver,
                           size_t requests, executed& result) const;

@@ -108,21 +108,17 @@ void router_state::fail_batch(flight& done, batch_done& x) {
     self_->send(gateway_, std::move(y));
 }
 
-void router_state::set_most_share(double x) {
-  most_share_ = x;
-  queue_->limit_share(x);
-}
-
-/// What it computed is too large for one message between nodes: its requests
-/// are run again in smaller batches, and later ones are not joined to as large
-/// ones. Outputs are taken to grow with the inputs.
+/// Splits a batch with results too large for one message between nodes. The
+/// requests run again in smaller batches, and later batches are limited to the
+/// size of inputs whose results fit. Result size is taken to be proportional to
+/// input size.
 void router_state::split_batch(flight& done, batch_done& x) {
   batch_extent inputs;
   for (auto& r : done.requests)
     inputs.add(r.extent());
   auto fits = inputs.share_of_message() / std::max(2., x.share_of_message);
-  if (fits < most_share_) {
-    set_most_share(fits);
+  if (fits < queue_->most_share()) {
+    queue_->limit_share(fits);
     log_event(log_level::warning, "router", "batches_limited",
               {{"model", options_.model},
                {"requests", done.requests.size()},

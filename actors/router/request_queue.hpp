@@ -65,6 +65,7 @@ public:
   /// Bounds batches of several requests: the share of a message between nodes
   /// that their inputs take up at most. 1 at first.
   void limit_share(double x) { most_share_ = x; }
+  double most_share() const { return most_share_; }
 
   /// The next batch, or nothing when the queue is empty or it pays to wait for
   /// more: while there are fewer rows than a batch takes and none has waited

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "actors/batch_share.hpp"
 #include "runtime/log.hpp"
 #include "transport/remote_actor.hpp"
 
@@ -114,7 +113,7 @@ void router_state::on_ready(const replica_ready& x) {
   retired_ = false;
   if (std::exchange(version_, x.info.version) != x.info.version) {
     poisons_.clear();
-    set_most_share(1);
+    queue_->limit_share(1);
   }
   if (x.policy != options_.policy) {
     options_.policy = x.policy;
@@ -161,15 +160,15 @@ void router_state::on_tick() {
   pump();
 }
 
-/// Of the batch that a request which waits now would be in.
+/// Expected time of the next batch from the queue.
 microseconds router_state::expected_of_next() const {
   return times_.expected(
     std::clamp<uint64_t>(queue_->rows(), 1, options_.policy.batch));
 }
 
-/// Answers requests whose deadline has passed, and those that would be too late
-/// if a batch takes as long as expected. Overloaded are those that have not run
-/// and have time left: their clients may ask again.
+/// Answers requests with a passed deadline, and requests that would miss the
+/// deadline if a batch takes the expected time. A request that has not run and
+/// has time left is answered overloaded, so that its client can retry.
 void router_state::drop_late(microseconds expected) {
   for (auto& x : queue_->take_late(now(), expected)) {
     if (now() >= x.due.at) {
@@ -209,7 +208,8 @@ void router_state::pump() {
   drop_late(able ? microseconds{0} : expected_of_next());
   while (able) {
     auto& to = replicas_.at(*able);
-    auto batch = queue_->take(now(), to.is_remote ? share_of_batch : 1);
+    auto batch =
+      queue_->take(now(), to.is_remote ? wire_limits::batch_share : 1);
     if (batch.empty())
       break;
     dispatch(to, std::move(batch));

@@ -95,7 +95,6 @@ private:
   void settle_batch(flight& done, batch_done& x);
   void fail_batch(flight& done, batch_done& x);
   void split_batch(flight& done, batch_done& x);
-  void set_most_share(double x);
   requests_completed results_of(flight& done, batch_done& x);
   bool is_last_attempt(const queued_request& x) const;
   std::vector<stay> stays_of(const flight& x) const;
@@ -151,7 +150,6 @@ private:
   std::map<uint64_t, std::deque<uint64_t>> between_;
   // By their due: when it counts as broken, and when it is tried again.
   std::deque<broken_link> doubts_, severed_;
-  double most_share_ = 1; ///< as in request_queue
   poison_list poisons_;
   uint64_t version_ = 0; ///< of the model, that they are poison to
   uint64_t layers_ = 1;  ///< of the model

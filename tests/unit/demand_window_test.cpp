@@ -41,6 +41,16 @@ struct gateways {
   }
 };
 
+/// The first report of gateway g1, without a request for model m yet.
+demand_report empty_report() {
+  demand_report x;
+  x.node = "g1";
+  x.incarnation = x.life = 1;
+  x.models.resize(1);
+  x.models[0].model = "m";
+  return x;
+}
+
 } // namespace
 
 TEST_CASE("demand: a constant load is seen at its rate, with its cost and the"
@@ -176,12 +186,8 @@ TEST_CASE("demand: arrivals at random have a CV of one, even ones of none") {
   for (auto random : {true, false}) {
     demand_window window{period, begin};
     window.expect({"g1"}, begin);
-    demand_report x;
-    x.node = "g1";
-    x.incarnation = x.life = 1;
-    x.models.resize(1);
+    auto x = empty_report();
     auto& m = x.models[0];
-    m.model = "m";
     timestamp at = begin, last = begin;
     for (int i = 1; i <= 200; ++i) {
       for (; at < begin + i * period; ++m.arrived) {
@@ -206,11 +212,7 @@ TEST_CASE(
   auto loads = [](bool lost) {
     demand_window window{period, begin};
     window.expect({"g1"}, begin);
-    demand_report x;
-    x.node = "g1";
-    x.incarnation = x.life = 1;
-    x.models.resize(1);
-    x.models[0].model = "m";
+    auto x = empty_report();
     for (int i = 1; i <= 16; ++i) { // 30 requests from 1.1 s to 1.2 s
       ++x.sequence;
       x.end += period;
@@ -233,10 +235,7 @@ TEST_CASE("demand: each arrival is counted once in bins that reports show in"
   demand_window window{period, begin};
   window.expect({"g1"}, begin);
   demand_count count{"m", begin};
-  demand_report x;
-  x.node = "g1";
-  x.incarnation = x.life = 1;
-  x.models.resize(1);
+  auto x = empty_report();
   auto now = begin;
   for (int i = 0; i < 10'000; ++i) { // one each ms
     now += 1ms;
