@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/zmq/links.hpp"
 
+#include <ctime>
+
 #include "runtime/text.hpp"
 
 namespace millrace::zeromq {
@@ -19,6 +21,24 @@ std::optional<origin> parse_routing_id(std::string_view x) {
   if (!incarnation || !start)
     return std::nullopt;
   return origin{std::string{parts[0]}, *incarnation, *start};
+}
+
+result<void> check_hello(const hello& x, const origin& from) {
+  if (x.self.name != from.node || x.self.incarnation != from.incarnation
+      || x.start != from.start)
+    return error{ec::bad_request,
+                 "a hello of node " + shown(x.self.name) + " came from node "
+                   + shown(from.node),
+                 {}};
+  constexpr uint64_t day = 24 * 60 * 60;
+  auto latest = static_cast<uint64_t>(std::time(nullptr)) + day;
+  if (x.self.incarnation > latest)
+    return error{ec::bad_request,
+                 "incarnation " + std::to_string(x.self.incarnation)
+                   + " of node " + shown(x.self.name) + " is over "
+                   + std::to_string(latest) + ", one start a second since 1970",
+                 {}};
+  return {};
 }
 
 link_set::link_set(zmq::context_t& context, origin self, socket_options options,

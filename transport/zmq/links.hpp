@@ -23,6 +23,14 @@ std::string make_routing_id(const origin& self, uint64_t connection);
 /// The start out of a routing id.
 std::optional<origin> parse_routing_id(std::string_view x);
 
+/// Checks that a hello is about the start of the node that sent it, and that
+/// its incarnation can be a count of starts: at most one start a second since
+/// 1970, and a day for clocks that differ. A stolen key could otherwise claim
+/// the last incarnation there is, which the node itself never gets past.
+/// Errors: bad_request, no misconduct, which would suspend the node with the
+/// thief.
+result<void> check_hello(const hello& x, const origin& from);
+
 /// The outgoing connections of a node: one DEALER per address, each watched by
 /// a monitor, so that a lost connection is known as soon as the kernel knows.
 /// For one thread.

@@ -31,7 +31,7 @@ using namespace zeromq;
 constexpr size_t runs_per_turn = 1024;
 /// Three for each link, which is what a process may open that asks for more.
 constexpr int max_sockets = 65'535;
-/// Bytes of an operator's order: it has no tensors.
+/// Bytes of an operator's order, which has no tensors.
 constexpr size_t longest_order = 2 * codec_limits::body_bytes;
 /// A controller that is back waits a second for who was there before.
 constexpr int reconnect_max_ms = 250;
@@ -347,9 +347,10 @@ private:
   }
 
   void on_hello(const identity& who, const origin& from, const hello& x) {
-    if (x.self.name != from.node || x.self.incarnation != from.incarnation
-        || x.start != from.start)
+    if (auto possible = check_hello(x, from); !possible) {
+      log_unreadable(from.node, possible.failure());
       return dropped("undecodable");
+    }
     if (x.self.has_role("controller") && who.role != role::controller)
       return authenticator_.offence(who, "claimed to be a controller", now());
     carry_out(table_->on_hello(x, now()));
