@@ -14,7 +14,8 @@ gpu_place place_of(const cuda_config& x) {
           .pipelined = x.pipelined};
 }
 
-result<device_maker> make_devices_of(const cluster_config& config) {
+result<device_maker> make_devices_of(const cluster_config& config,
+                                     const crash_counts& crashes) {
   emulated_environment times;
   times.random = random_stream{entropy()};
   if (!config.profiles.empty()) {
@@ -24,12 +25,12 @@ result<device_maker> make_devices_of(const cluster_config& config) {
     times.profiles = std::make_shared<profile_book>(std::move(*book));
   }
   return device_maker{
-    [times](const device_config& d,
-            device_listener& to) -> result<std::unique_ptr<device>> {
+    [times, crashes](const device_config& d,
+                     device_listener& to) -> result<std::unique_ptr<device>> {
       if (d.type == device_type::emulated)
         return make_emulated_device(describe(d), d.emulate, to, times);
       backend_settings settings{
-        d.isolation, d.process_memory, d.load_limit, d.run_limit, {}};
+        d.isolation, d.process_memory, d.load_limit, d.run_limit, {}, crashes};
       if (d.type == device_type::cuda)
         settings.gpu = place_of(d.cuda);
       return make_backend_device(describe(d), settings, to);

@@ -9,7 +9,9 @@ namespace millrace {
 gpu_place place_of(const cuda_config& x);
 
 /// Makes the devices that a config names: real ones, and such as take their
-/// times from its profiles. Errors: as read_book, of those.
-result<device_maker> make_devices_of(const cluster_config& config);
+/// times from its profiles. Models that crashed the node too often do not run
+/// in its threads. Errors: as read_book, of those.
+result<device_maker> make_devices_of(const cluster_config& config,
+                                     const crash_counts& crashes);
 
 } // namespace millrace

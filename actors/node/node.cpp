@@ -14,6 +14,7 @@
 
 #include "actors/node/bulk.hpp"
 #include "actors/node/devices.hpp"
+#include "actors/node/durable_counts.hpp"
 #include "actors/node/supervisor_state.hpp"
 #include "models/host_memory.hpp"
 #include "runtime/http_server.hpp"
@@ -30,28 +31,6 @@
 namespace millrace {
 
 namespace {
-
-/// Raises a durable counter by one, or to `least`, and returns it: the number
-/// of a start. Waits for the store.
-result<uint64_t> count_up(store& facts, const std::string& table,
-                          const std::string& key, uint64_t least = 0) {
-  std::promise<result<std::vector<stored_row>>> read;
-  facts.load(table, [&](auto x) { read.set_value(std::move(x)); });
-  auto rows = read.get_future().get();
-  if (!rows)
-    return rows.failure();
-  stored_row last;
-  for (auto& row : *rows)
-    if (row.key == key)
-      last = row;
-  auto count = next_count(last.value, least);
-  std::promise<result<uint64_t>> write;
-  facts.put(table, key, std::to_string(count), last.version,
-            [&](auto x) { write.set_value(std::move(x)); });
-  if (auto done = write.get_future().get(); !done)
-    return done.failure();
-  return count;
-}
 
 /// Nobody can guess it.
 std::string random_secret() {
@@ -151,6 +130,11 @@ public:
     auto incarnation = count_up(*facts_, "starts", "incarnation");
     if (!incarnation)
       return incarnation.failure();
+    auto crashes = count_crashes(mine.data + "/" + crash_file, *facts_);
+    if (!crashes)
+      return crashes.failure();
+    crashes_ = std::move(*crashes);
+    report_crashes(crashes_, *health_);
     system_ = std::make_unique<caf::actor_system>(caf_config_);
     if (auto done = open_bus(*incarnation); !done)
       return done;
@@ -381,7 +365,7 @@ private:
     };
     environment.bulk = bulk_;
     environment.draw_token = [] { return random_secret(); };
-    auto make = make_devices_of(config_);
+    auto make = make_devices_of(config_, crashes_);
     if (!make)
       return make.failure();
     environment.make_device = std::move(*make);
@@ -462,6 +446,7 @@ private:
   std::shared_ptr<metrics> counts_;
   std::shared_ptr<health> health_ = std::make_shared<health>(tell_service);
   std::shared_ptr<store> facts_;
+  crash_counts crashes_; ///< of models, when this start began
   std::unique_ptr<kept_log> audit_;
   std::shared_ptr<kept_log> events_;
   system_config caf_config_;

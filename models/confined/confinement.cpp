@@ -2,6 +2,7 @@
 #include "models/confined/confinement.hpp"
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <grp.h>
 #include <memory>
@@ -189,12 +190,19 @@ result<void> deny_files() {
   return {};
 }
 
-result<void> become_nobody() {
+uint32_t sandbox_user(int node_process) {
+  constexpr uint32_t range = 0x7000'0000;
+  return std::getenv("CUDA_MPS_PIPE_DIRECTORY") != nullptr
+           ? nobody
+           : range + static_cast<uint32_t>(node_process);
+}
+
+result<void> become_user(uint32_t id) {
   if (::geteuid() != 0)
     return {};
-  if (::setgroups(0, nullptr) != 0 || ::setresgid(nobody, nobody, nobody) != 0
-      || ::setresuid(nobody, nobody, nobody) != 0)
-    return refused("to be nobody");
+  if (::setgroups(0, nullptr) != 0 || ::setresgid(id, id, id) != 0
+      || ::setresuid(id, id, id) != 0)
+    return refused("a user of its own");
   return {};
 }
 

@@ -1,14 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+
 #include "runtime/error.hpp"
 #include "runtime/units.hpp"
 
 namespace millrace::confined {
 
-/// Makes a process of root's one of nobody's, one of others' stays as it is.
-/// Errors: unavailable, with the system's reason.
-result<void> become_nobody();
+/// The user of the sandboxed processes of a node that root runs: an id of its
+/// own for each node of a host, from a range that no account has (0x70000000
+/// and the node's process id), so that those of one node have no user in common
+/// with those of another. With NVIDIA's MPS it is nobody (65534), to which the
+/// folder of MPS belongs.
+uint32_t sandbox_user(int node_process);
+
+/// Makes a process of root one of that user. A process of any other user stays
+/// as it is: it may not change its user. Errors: unavailable, with the system's
+/// reason.
+result<void> become_user(uint32_t id);
 
 /// By Landlock, of which all rights that its version here knows are asked for
 /// and none is given: from now on no file can be opened, no TCP port used, no

@@ -109,12 +109,12 @@ void live(process_environment& environment, const file_descriptor& life) {
     host_stages(environment, life, order, std::move(files));
 }
 
-[[noreturn]] void be_confined(file_descriptor life, pid_t parent) {
+[[noreturn]] void be_confined(file_descriptor life, pid_t parent,
+                              uint32_t user) {
   offer_itself();
   close_all_but(life);
-  // Whose user it is comes first: a change of it cuts the tie to the parent.
-  auto nobody = become_nobody();
-  process_environment environment{std::move(nobody)};
+  // The user comes first: a change of the user cuts the tie to the parent.
+  process_environment environment{become_user(user)};
   if (end_with(parent))
     live(environment, life);
   ::_exit(0); // the lanes' threads go with it, whatever they do
@@ -161,6 +161,7 @@ int be_template(file_descriptor node, bool with_gpus) {
   if (!send_record(node, hello) || !hello.able)
     return 1;
   auto self = ::getpid();
+  auto user = sandbox_user(::getppid());
   template_order order;
   ending_children ending;
   for (;;) {
@@ -171,7 +172,7 @@ int be_template(file_descriptor node, bool with_gpus) {
     if (order.what == template_order::fork && files.size() == 1) {
       answer.process = ::fork();
       if (answer.process == 0)
-        be_confined(std::move(files.front()), self);
+        be_confined(std::move(files.front()), self, user);
     } else if (order.process > 0) {
       ending.forget(order.process, answer);
     }

@@ -7,10 +7,10 @@
 #include <tuple>
 
 #include "models/device/batch_run.hpp"
+#include "models/device/crash_journal.hpp"
 #include "models/device/instance.hpp"
 #include "models/device/lanes.hpp"
 #include "models/device/warm_up.hpp"
-#include "runtime/log.hpp"
 #include "runtime/worker_thread.hpp"
 
 namespace millrace {
@@ -76,7 +76,10 @@ public:
     auto in_threads = settings_.isolation == isolation_mode::thread
                       || (settings_.isolation == isolation_mode::automatic
                           && x.trusted && !settings_.gpu);
-    if (!in_threads)
+    auto harmless = check_crashes(settings_.crashes, x.content->info);
+    if (!harmless && settings_.isolation == isolation_mode::thread)
+      return listener_.on_loaded(x.instance, harmless.failure());
+    if (!in_threads || !harmless)
       return load_confined(x, slot);
     slot->loader = x.extends_replica == 0 ? &loader_ : &background_loader();
     slot->loader->post([this, x = std::move(x), slot] { load_now(x, slot); });
@@ -192,7 +195,8 @@ private:
   byte_count parameters_of(const load_request& x) const {
     auto elsewhere =
       settings_.gpu && settings_.gpu->parameters == gpu_parameters::host;
-    return {elsewhere ? 0 : weight_bytes(x)};
+    return {elsewhere ? 0
+                      : weight_bytes(*x.content, x.first_layer, x.last_layer)};
   }
 
   /// Has this thread run models with so many threads.
@@ -244,15 +248,6 @@ private:
     return *background_;
   }
 
-  /// It serves all the same: its requests are other than those of a warm-up.
-  void log_warm_up_failed(const bundle& of, const std::string& why) {
-    log_event(log_level::warning, "device", "warm_up_failed",
-              {{"model", of.info.name},
-               {"version", of.info.version},
-               {"device", info_.id},
-               {"error", why}});
-  }
-
   void load_confined(const load_request& x, const instance_ptr& slot) {
     auto id = x.instance;
     auto aside = x.extends_replica != 0;
@@ -279,7 +274,8 @@ private:
          if (!times)
            return listener_.on_loaded(id, std::move(times.failure()));
          if (!times->warm_up_error.empty())
-           log_warm_up_failed(*cold.what.content, times->warm_up_error);
+           log_warm_up_failed(cold.what.content->info, info_.id,
+                              times->warm_up_error);
          // Two passes at least: no row takes longer than that. In the
          // background they waited for all else, and say nothing.
          auto is_cold = cold.what.skip_warm_up;
@@ -311,11 +307,15 @@ private:
     // The plugin is loaded: this cannot fail.
     auto loader =
       torch_backend(x.trusted ? code_trust::full : code_trust::none);
-    auto stage =
-      (*loader)->load(x.content, x.first_layer, x.last_layer, place_of(x));
+    auto name = name_in_journal(x.content->info);
+    auto stage = [&] {
+      running_model now{name};
+      return (*loader)->load(x.content, x.first_layer, x.last_layer,
+                             place_of(x));
+    }();
     if (!stage)
       return fail_load(x, stage.failure());
-    slot->stage = std::move(*stage);
+    slot->stage = noted_stage(std::move(*stage), std::move(name));
     slot->depends_on_values = slot->stage->depends_on_values();
     load_report report;
     report.memory = parameters_of(x);
@@ -365,7 +365,7 @@ private:
       slot.of(rows).learn(took, bytes);
     };
     how.failed = [&](const error& why) {
-      log_warm_up_failed(*slot.content, why.text);
+      log_warm_up_failed(slot.content->info, info_.id, why.text);
     };
     if (x.skip_warm_up) {
       how.limit = settings_.load_limit;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -154,6 +155,13 @@ constexpr auto names_of(isolation_mode) {
   return name_table{"auto", "thread", "process", "device"};
 }
 
+/// Crashes of a node by model (name_in_journal), over all of its lives.
+using crash_counts = std::map<std::string, uint64_t, std::less<>>;
+
+/// After so many crashes of a model a node no longer runs the model's code in
+/// its own threads.
+inline constexpr uint64_t crashes_max = 3;
+
 struct backend_settings {
   isolation_mode isolation = isolation_mode::automatic;
   /// Of a process: beside the weights, where it has one replica's alone.
@@ -163,6 +171,7 @@ struct backend_settings {
   nanoseconds load_limit{60s};
   nanoseconds run_limit{10min};
   std::optional<gpu_place> gpu{}; ///< which that device is; else processors
+  crash_counts crashes{};         ///< when the node started
 };
 
 /// Runs models by the LibTorch backend, on the host's processors or on a GPU.

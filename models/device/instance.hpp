@@ -47,13 +47,6 @@ struct instance {
 
 using instance_ptr = std::shared_ptr<instance>;
 
-inline uint64_t weight_bytes(const load_request& x) {
-  uint64_t n = 0;
-  for (auto& w : weights_of(*x.content, x.first_layer, x.last_layer))
-    n += w.value.data.size();
-  return n;
-}
-
 inline size_t row_bytes_of(const load_request& x) {
   auto row = zeros_across(x.content->info, x.first_layer, 1);
   return row ? bytes_of({*row}) : 0;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "models/crossing.hpp"
+#include "runtime/log.hpp"
 
 namespace millrace {
 
@@ -83,6 +84,15 @@ result<void> warm_up(loaded_stage& x, const manifest& of,
   if (how.failed)
     how.failed(done.failure());
   return {};
+}
+
+void log_warm_up_failed(const manifest& of, const std::string& device,
+                        const std::string& why) {
+  log_event(log_level::warning, "device", "warm_up_failed",
+            {{"model", of.name},
+             {"version", of.version},
+             {"device", device},
+             {"error", why}});
 }
 
 } // namespace millrace

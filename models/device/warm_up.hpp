@@ -37,4 +37,9 @@ struct warm_up_options {
 result<void> warm_up(loaded_stage& x, const manifest& of,
                      const warm_up_options& how);
 
+/// Logs a warm-up that failed by an error of the model's own. The model serves
+/// all the same: its requests have other inputs than the warm-up.
+void log_warm_up_failed(const manifest& of, const std::string& device,
+                        const std::string& why);
+
 } // namespace millrace

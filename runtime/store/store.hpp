@@ -44,6 +44,9 @@ public:
 /// The journal's name in a node's data directory.
 constexpr auto facts_file = "facts.journal";
 
+/// The table of a node's crashes by model.
+constexpr auto crashes_table = "crashes";
+
 /// A node's store: a journal in its data directory (fact_journal.hpp), synced
 /// at each write. Begins one where there is none. Errors: those of
 /// fact_journal::open.

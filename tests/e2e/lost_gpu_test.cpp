@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
-#include <cstdlib>
-
 #include <nlohmann/json.hpp>
 
 #include "tests/support/builders.hpp"
 #include "tests/support/children.hpp"
+#include "tests/support/environment_variable.hpp"
 #include "tests/support/live_cluster.hpp"
 
 /// \file
@@ -42,15 +41,6 @@ public:
   live_cluster* operator->() { return &cluster_; }
 
 private:
-  /// An environment variable that children inherit.
-  struct variable {
-    variable(const char* x, const char* value) : name(x) {
-      ::setenv(name, value, 1);
-    }
-    ~variable() { ::unsetenv(name); }
-    const char* name;
-  };
-
   static std::string worker(const std::string& isolation, int gpus) {
     std::string out = "    roles: [worker]\n    devices:\n";
     for (int i = 0; i < gpus; ++i) {
@@ -61,7 +51,7 @@ private:
     return out;
   }
 
-  variable backend_;
+  environment_variable backend_;
   live_cluster cluster_;
 };
 

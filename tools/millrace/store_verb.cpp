@@ -13,6 +13,7 @@
 #include "runtime/file_descriptor.hpp"
 #include "runtime/store/fact_journal.hpp"
 #include "runtime/store/kept_log.hpp"
+#include "runtime/store/store.hpp"
 #include "runtime/text.hpp"
 
 namespace millrace {
@@ -22,6 +23,7 @@ namespace {
 struct store_options {
   std::string directory;
   std::string file;
+  std::string model; ///< "digits-small.2": name and version
   bool may_be_cut = false;
 };
 
@@ -265,6 +267,35 @@ int run_repair(const store_options& x, const common_options& common) {
                  [&] { return read_journal_at(x.directory); });
 }
 
+int run_forgive(const store_options& x, const common_options& common) {
+  auto where = open_directory(x.directory);
+  if (!where)
+    return fail(common, where.failure());
+  auto journal = fact_journal::open(std::move(*where), facts_file);
+  if (!journal)
+    return fail(common, journal.failure());
+  std::string others;
+  for (auto& row : (*journal)->rows(crashes_table)) {
+    if (row.key != x.model) {
+      others += " " + row.key;
+      continue;
+    }
+    auto done = (*journal)->stage(crashes_table, row.key, "", row.version);
+    if (!done)
+      return fail(common, done.failure());
+    if (auto kept = (*journal)->commit(); !kept)
+      return fail(common, kept.failure());
+    return report(common, x.directory,
+                  "no longer counts the " + row.value + " crashes of "
+                    + row.key);
+  }
+  return fail(common,
+              {ec::bad_request,
+               x.directory + ": no crash of " + shown(x.model) + " is counted"
+                 + (others.empty() ? "" : ", but of" + others),
+               {}});
+}
+
 } // namespace
 
 void add_store_verb(CLI::App& app, common_options& common, verb_action& run) {
@@ -310,6 +341,16 @@ void add_store_verb(CLI::App& app, common_options& common, verb_action& run) {
                 " run",
                 run_repair),
             "The node's data directory");
+  auto* forgive = add("forgive",
+                      "Let a model that crashed the node run in its threads"
+                      " again; the node must not run",
+                      run_forgive);
+  directory(forgive, "The node's data directory");
+  forgive
+    ->add_option("model", x->model,
+                 "Name and version as the node's status shows them:"
+                 " digits-small.2")
+    ->required();
 }
 
 } // namespace millrace
