@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 
 #include "runtime/hash.hpp"
 #include "runtime/sizes.hpp"
@@ -92,6 +93,24 @@ result<void> verify_chunks(const bundle& x, chunk_range which) {
   return x.weights_file->wait(which);
 }
 
+/// The weights of a layer that no earlier one has.
+std::span<const named_tensor> own_weights(const bundle& x, size_t layer) {
+  MILLRACE_ASSERT(layer < x.info.layers.size());
+  size_t begin = 0;
+  for (size_t i = 0; i < layer; ++i)
+    begin += x.info.layers[i].parameters;
+  return std::span{x.weights}.subspan(begin, x.info.layers[layer].parameters);
+}
+
+/// Null where the earlier layer has no such parameter.
+const named_tensor* find_shared(const bundle& x, const shared_parameter& y) {
+  auto name = x.info.layers[y.layer].name + "/" + y.of;
+  for (auto& w : own_weights(x, y.layer))
+    if (w.name == name)
+      return &w;
+  return nullptr;
+}
+
 /// Whether the layers account for the weights.
 result<void> check_weights(const bundle& x) {
   size_t expected = 0;
@@ -102,10 +121,18 @@ result<void> check_weights(const bundle& x) {
                                    + std::to_string(expected)
                                    + " parameters, the weights file has "
                                    + std::to_string(x.weights.size())};
+  for (auto& layer : x.info.layers)
+    for (auto& y : layer.shares)
+      if (find_shared(x, y) == nullptr)
+        return error{ec::bad_config, x.directory + ": layer "
+                                       + shown(layer.name) + " shares "
+                                       + shown(y.of) + " of layer "
+                                       + shown(x.info.layers[y.layer].name)
+                                       + ", which has no such parameter"};
   for (size_t i = 0; x.info.layers.size() > 1 && i < x.info.layers.size();
        ++i) {
     auto& layer = x.info.layers[i];
-    if (bytes_of(weights_of(x, i, i + 1)) != layer.parameter_bytes)
+    if (bytes_of(own_weights(x, i)) != layer.parameter_bytes)
       return error{ec::bad_config,
                    x.directory + ": the parameters of layer "
                      + shown(layer.name)
@@ -226,13 +253,28 @@ result<bundle> open_bundle(const std::string& directory, verify how,
   return out;
 }
 
-std::span<const named_tensor> weights_of(const bundle& x, size_t first,
-                                         size_t last) {
-  MILLRACE_ASSERT(first <= last && last <= x.info.layers.size());
-  size_t begin = 0, n = 0;
-  for (size_t i = 0; i < last; ++i)
-    (i < first ? begin : n) += x.info.layers[i].parameters;
-  return std::span{x.weights}.subspan(begin, n);
+std::vector<named_tensor> weights_of(const bundle& x, size_t first,
+                                     size_t last) {
+  std::vector<named_tensor> out;
+  for (auto i = first; i < last; ++i) {
+    auto& layer = x.info.layers[i];
+    auto own = own_weights(x, i);
+    out.insert(out.end(), own.begin(), own.end());
+    for (auto& shared : layer.shares)
+      if (auto* owner = find_shared(x, shared))
+        out.push_back({layer.name + "/" + shared.name, owner->value});
+  }
+  return out;
+}
+
+uint64_t weight_bytes(const bundle& x, size_t first, size_t last) {
+  std::map<const void*, size_t> parts;
+  for (auto& w : weights_of(x, first, last))
+    parts[w.value.data.data()] = w.value.data.size();
+  uint64_t n = 0;
+  for (auto& [at, bytes] : parts)
+    n += bytes;
+  return n;
 }
 
 chunk_range chunks_of(const bundle& x, size_t first, size_t last) {

@@ -56,9 +56,14 @@ bool is_right(const manifest& x, const_bytes content,
 /// Errors: as open_bundle's with hashes.
 result<std::vector<named_tensor>> open_samples(const bundle& x);
 
-/// The weights of layers [first, last), in order.
-std::span<const named_tensor> weights_of(const bundle& x, size_t first,
-                                         size_t last);
+/// The weights of layers [first, last), in order; behind those of each layer
+/// the ones that it shares, under its own name for them. What two of the layers
+/// share is there twice, in the same memory.
+std::vector<named_tensor> weights_of(const bundle& x, size_t first,
+                                     size_t last);
+
+/// The bytes of the weights of layers [first, last), each counted once.
+uint64_t weight_bytes(const bundle& x, size_t first, size_t last);
 
 /// The chunks of the weights file that these lie in.
 chunk_range chunks_of(const bundle& x, size_t first, size_t last);

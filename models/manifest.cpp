@@ -114,6 +114,11 @@ result<void> check(const manifest& x, const std::string& file) {
     if (layer.parameter_bytes > left)
       return refuse("layers: have more bytes of parameters than the weights");
     left -= layer.parameter_bytes;
+    parameters += layer.shares.size();
+    for (auto& y : layer.shares)
+      if (y.layer > static_cast<uint64_t>(&layer - x.layers.data()))
+        return refuse("layers: " + shown(layer.name) + " shares "
+                      + shown(y.name) + " with a layer behind it");
   }
   if (auto fine = check_passing(x); !fine)
     return refuse(fine.failure().text);
@@ -127,6 +132,14 @@ result<void> check(const manifest& x, const std::string& file) {
 }
 
 } // namespace
+
+size_t first_needed(const manifest& x, size_t first, size_t last) {
+  auto out = first;
+  for (auto i = first; i < last; ++i)
+    for (auto& y : x.layers[i].shares)
+      out = std::min<size_t>(out, y.layer);
+  return out;
+}
 
 std::string layers_key(const std::vector<layer_info>& xs) {
   constexpr size_t digits = 16;

@@ -24,6 +24,15 @@ struct passed_value {
 /// names: the signature's inputs, and what layers before have given; the last
 /// layer gives the signature's outputs and says nothing of that. A layer that
 /// is the whole model takes all inputs, and says nothing either.
+/// A parameter that a layer has in common with an earlier layer, or has twice.
+/// The weights file holds it once, among those of the earlier layer.
+struct shared_parameter {
+  std::string name;   ///< in this layer
+  uint64_t layer = 0; ///< number of the earlier layer, or the same
+  std::string of;     ///< name in the earlier layer
+  MILLRACE_FIELDS(shared_parameter, name, layer, of)
+};
+
 struct layer_info {
   std::string name;
   std::string code; ///< file, relative to the bundle
@@ -33,10 +42,12 @@ struct layer_info {
   std::string parameters_sha256;
   uint64_t parameters = 0; ///< how many tensors of the weights file, in order
   uint64_t parameter_bytes = 0;
+  std::vector<shared_parameter> shares; ///< beside its own parameters
   std::vector<std::string> takes;
   std::vector<passed_value> gives;
   MILLRACE_FIELDS(layer_info, name, code, code_bytes, code_sha256,
-                  parameters_sha256, parameters, parameter_bytes, takes, gives)
+                  parameters_sha256, parameters, parameter_bytes, shares, takes,
+                  gives)
 };
 
 /// A quality that somebody measured, and on what.
@@ -97,6 +108,10 @@ result<manifest> parse_manifest(const std::string& text,
                                 const std::string& file);
 
 std::string print_manifest(const manifest& x);
+
+/// The first layer that layers [first, last) have parameters of: theirs lie
+/// behind those of that one in the weights file.
+size_t first_needed(const manifest& x, size_t first, size_t last);
 
 /// A name for layers that costs depend on: not on their parameters' values.
 std::string layers_key(const std::vector<layer_info>& xs);

@@ -130,6 +130,23 @@ result<size_t> check_inputs(const signature& s, std::span<const tensor> xs) {
   return static_cast<size_t>(rows);
 }
 
+result<void> check_outputs(const signature& s, std::span<const tensor> xs) {
+  if (xs.size() != s.outputs.size())
+    return error{ec::internal,
+                 "the model returned " + std::to_string(xs.size())
+                   + " output(s), expected " + std::to_string(s.outputs.size()),
+                 {}};
+  for (size_t i = 0; i < xs.size(); ++i) {
+    auto& spec = s.outputs[i];
+    if (xs[i].type != spec.type || xs[i].extents.rank() != spec.extents.size())
+      return error{ec::internal,
+                   "the model returned " + to_string(xs[i]) + " as output "
+                     + to_string(spec),
+                   {}};
+  }
+  return {};
+}
+
 shape with_rows(const signature& s, const tensor_spec& x, int64_t rows) {
   shape out = *shape::of(x.extents);
   for (size_t i = 0; i < out.rank(); ++i) {

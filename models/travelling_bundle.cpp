@@ -78,7 +78,7 @@ chunk_range chunks_by_manifest(const manifest& x, size_t first, size_t last) {
   for (auto i = x.layers.size(); i > last; --i)
     end -= x.layers[i - 1].parameter_bytes;
   auto begin = end;
-  for (auto i = last; i > first; --i)
+  for (auto i = last; i > first_needed(x, first, last); --i)
     begin -= x.layers[i - 1].parameter_bytes;
   return chunks_over(begin, end);
 }

@@ -323,13 +323,14 @@ public:
     auto taken = crossing(x->info, first);
     value_numbers numbers{taken};
     std::vector<std::vector<millrace_parameter>> parameters;
-    std::deque<std::vector<uint32_t>> values; // which do not move
+    std::deque<std::vector<named_tensor>> weights; // names that are lent
+    std::deque<std::vector<uint32_t>> values;      // which do not move
     std::vector<millrace_layer> layers;
     for (size_t i = first; i < last; ++i) {
       auto& list = parameters.emplace_back();
       // In the weights file names are prefixed by the layer's, "LAYER/".
       auto prefix = x->info.layers[i].name.size() + 1;
-      for (auto& w : weights_of(*x, i, i + 1)) {
+      for (auto& w : weights.emplace_back(weights_of(*x, i, i + 1))) {
         if (w.name.size() <= prefix)
           return error{ec::bad_config, x->directory + ": parameter '" + w.name
                                          + "' is not named LAYER/NAME"};

@@ -62,6 +62,9 @@ result<all_outputs> compute(const batch_environment& on, const execution& x,
   peak = std::max(peak, taken);
   if (!outputs)
     return outputs.failure();
+  if (on.is_last)
+    if (auto right = check_outputs(on.of, *outputs); !right)
+      return right.failure();
   if (std::max(of.size(), x.rows.size()) == 1 || !on.is_last)
     return all_outputs{std::move(*outputs)};
   auto rows = x.rows;

@@ -17,9 +17,7 @@ namespace {
 using seconds_d = std::chrono::duration<double>;
 
 uint64_t bytes_of_weights(const load_request& x) {
-  uint64_t n = 0;
-  for (auto& w : weights_of(*x.content, x.first_layer, x.last_layer))
-    n += w.value.data.size();
+  auto n = weight_bytes(*x.content, x.first_layer, x.last_layer);
   if (!x.content->weights.empty())
     return n;
   // A simulated bundle says what its weights would take, and has none.

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/import/draft.hpp"
 
+#include <algorithm>
+#include <optional>
+
 #include "models/chunks.hpp"
 #include "runtime/hash.hpp"
 
@@ -28,10 +31,78 @@ void rename_inputs(model_parts& x, const signature& s) {
         name = i->second;
 }
 
+/// Where a parameter is first met: layer and name.
+using parameter_place = std::pair<size_t, std::string>;
+
+/// For each parameter of each layer the first that has the same type, extents
+/// and bytes, or nothing. Small ones are not worth it.
+std::vector<std::vector<std::optional<parameter_place>>>
+find_same(const std::vector<model_parts::layer>& layers) {
+  constexpr size_t least = 1024;
+  struct known {
+    parameter_place place;
+    const_bytes bytes;
+  };
+  std::map<std::string, std::vector<known>> met;
+  std::vector<std::vector<std::optional<parameter_place>>> out;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    auto& found = out.emplace_back();
+    for (auto& p : layers[i].parameters) {
+      auto bytes = p.value.data.view();
+      auto& alike = met[to_string(p.value)];
+      auto same = std::find_if(alike.begin(), alike.end(), [&](auto& x) {
+        return bytes.size() >= least
+               && std::equal(bytes.begin(), bytes.end(), x.bytes.begin(),
+                             x.bytes.end());
+      });
+      found.emplace_back();
+      if (same != alike.end())
+        found.back() = same->place;
+      else
+        alike.push_back({{i, p.name}, bytes});
+    }
+  }
+  return out;
+}
+
+/// Moves parameters that an earlier layer has into `shares` of the bundle's
+/// layer. A part that begins between the two has to load from the earlier layer
+/// on: where that is more than all sharing saves, the layer keeps its copy.
+void share_parameters(draft& to, std::vector<layer_info>& infos,
+                      std::vector<model_parts::layer>& layers) {
+  auto same = find_same(layers);
+  std::vector<uint64_t> own(layers.size());
+  uint64_t saved = 0;
+  for (size_t i = 0; i < layers.size(); ++i)
+    for (size_t k = 0; k < layers[i].parameters.size(); ++k)
+      (same[i][k] ? saved : own[i]) +=
+        layers[i].parameters[k].value.data.size();
+  for (size_t i = 0; i < layers.size(); ++i) {
+    std::vector<named_tensor> kept;
+    for (size_t k = 0; k < layers[i].parameters.size(); ++k) {
+      auto& p = layers[i].parameters[k];
+      auto& at = same[i][k];
+      uint64_t between = 0;
+      for (auto j = at ? at->first + 1 : i; j < i; ++j)
+        between += own[j];
+      if (at && between <= saved) {
+        infos[i].shares.push_back({p.name, at->first, at->second});
+        continue;
+      }
+      to.copied += at ? p.value.data.size() : 0;
+      kept.push_back(std::move(p));
+    }
+    layers[i].parameters = std::move(kept);
+    infos[i].parameters = layers[i].parameters.size();
+    infos[i].parameter_bytes = bytes_of(layers[i].parameters);
+  }
+}
+
 /// Writes the weights' file, and gives it to the bundle as if that had been
 /// opened from it. Each layer's lie one after the other at the file's end.
 result<void> add_weights(draft& x) {
-  auto& [content, files] = x;
+  auto& content = x.content;
+  auto& files = x.files;
   auto text = write_safetensors(content->weights);
   if (!text)
     return text.failure();
@@ -84,18 +155,21 @@ result<draft> make_draft(manifest info, model_parts parts) {
                  code.size(),
                  chunk_list::of(code.view()).file_hash(),
                  "",
-                 layer.parameters.size(),
-                 bytes_of(layer.parameters),
+                 0,
+                 0,
+                 {},
                  layer.takes,
                  {}});
     for (auto& value : layer.gives)
       known.gives.push_back({std::move(value), {}, {}, {}});
-    for (auto& p : layer.parameters)
-      content.weights.push_back(
-        {layer.name + "/" + p.name, std::move(p.value)});
     content.code.push_back(std::move(code));
     out.files[file] = std::move(layer.code);
   }
+  share_parameters(out, info.layers, parts.layers);
+  for (auto& layer : parts.layers)
+    for (auto& p : layer.parameters)
+      content.weights.push_back(
+        {layer.name + "/" + p.name, std::move(p.value)});
   info.precision =
     content.weights.empty()
       ? "F32"

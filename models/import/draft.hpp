@@ -15,6 +15,9 @@ struct draft {
   std::shared_ptr<bundle> content;
   /// To be written beside its manifest.
   std::map<std::string, std::string> files;
+  /// Bytes of parameters that layers share and that are stored more than once:
+  /// the layers between would have to be loaded with a part that needs them.
+  uint64_t copied = 0;
 };
 
 /// A bundle of a model's parts, which are its layers. `info` is what is known

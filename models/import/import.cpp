@@ -287,6 +287,11 @@ import_torchscript(backend& runner, const import_request& x,
         "it is one layer: "
         + (layers ? layers->why_one : layers.failure().text));
   }
+  if (done->copied > 0)
+    out.remarks.push_back(
+      format_bytes(done->copied)
+      + " of parameters that layers share are stored more than once, so that"
+        " parts of it can be loaded apart");
   auto& info = done->content->info;
   info.signature = known.signature;
   if (samples)

@@ -54,7 +54,7 @@ inline std::shared_ptr<const bundle> make_bundle(const std::string& name,
   out.info.name = name;
   out.info.version = version;
   out.info.signature = row_signature();
-  out.info.layers.push_back({"model", "model.pt", 0, "", "", 0, 0, {}, {}});
+  out.info.layers.push_back({"model", "model.pt", 0, "", "", 0, 0, {}, {}, {}});
   return std::make_shared<bundle>(std::move(out));
 }
 

@@ -93,6 +93,7 @@ manifest golden_manifest() {
                  1,
                  0,
                  {},
+                 {},
                  {}}};
   auto file = weights();
   out.weights = {"weights.safetensors", file.size(), hash_of(file)};

@@ -275,9 +275,8 @@ files sizes_and_hashes() {
     {"hash that is cut", sha256(std::string{code_sha256}.substr(0, 8)), hash},
     {"hash algorithm of its own", with("code_sha256", "code_md5"),
      "model.yaml:10: layers[0]: unknown key 'code_md5'; known here: name code"
-     " code_bytes code_sha256 parameters_sha256 parameters parameter_bytes "
-     "takes"
-     " gives"},
+     " code_bytes code_sha256 parameters_sha256 parameters parameter_bytes"
+     " shares takes gives"},
   };
 }
 

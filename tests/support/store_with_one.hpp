@@ -6,6 +6,7 @@
 #include "models/bundle_store.hpp"
 #include "models/chunks.hpp"
 #include "models/import/draft.hpp"
+#include "tests/support/builders.hpp"
 #include "tests/support/temporary_directory.hpp"
 #include "tests/support/why.hpp"
 
@@ -28,12 +29,16 @@ public:
     for (std::string name : {"a", "b", "c"}) {
       auto gives = name == "c" ? std::vector<std::string>{}
                                : std::vector<std::string>{"from " + name};
-      auto size = static_cast<int64_t>(chunk_bytes) + 64;
-      parts.layers.push_back({name,
-                              {before},
-                              gives,
-                              "code of " + name,
-                              {{"weight", *tensor::zeros(dtype::u8, {size})}}});
+      std::vector<uint8_t> bytes(chunk_bytes + 64);
+      bytes.back() = static_cast<uint8_t>(name[0] - 'a'); // unlike the others
+      parts.layers.push_back(
+        {name,
+         {before},
+         gives,
+         "code of " + name,
+         {{"weight",
+           *tensor::make(dtype::u8, {static_cast<int64_t>(bytes.size())},
+                         bytes_of(bytes))}}});
       before = "from " + name;
     }
     auto made = make_draft(std::move(info), std::move(parts));

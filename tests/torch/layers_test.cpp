@@ -237,7 +237,7 @@ TEST_CASE("layers that are too small, or too many, are put together") {
   auto large = opened(cut(dir, "residual", {rows_of_4},
                           [](auto& x) { x.layers.least = 16 << 10; }));
   for (size_t i = 0; i < large->info.layers.size(); ++i)
-    CHECK(bytes_of(weights_of(*large, i, i + 1)) >= 16 << 10);
+    CHECK(weight_bytes(*large, i, i + 1) >= 16 << 10);
   CHECK(names_of(*large).size() > 3);
 }
 

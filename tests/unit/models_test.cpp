@@ -200,7 +200,7 @@ manifest small_manifest(uint64_t version) {
                    4,       sha256_hex(shared_bytes::copy_of("code").view()),
                    "",      0,
                    0,       {},
-                   {}};
+                   {},      {}};
   return out;
 }
 
