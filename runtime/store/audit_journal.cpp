@@ -29,9 +29,10 @@ std::string audit_part(int number) {
 }
 
 result<std::unique_ptr<audit_journal>>
-audit_journal::open(std::unique_ptr<disk> where, size_t part_max) {
+audit_journal::open(std::unique_ptr<disk> where, size_t part_max,
+                    std::string key) {
   std::unique_ptr<audit_journal> out{
-    new audit_journal{std::move(where), part_max}};
+    new audit_journal{std::move(where), part_max, std::move(key)}};
   if (auto done = out->recover(); !done)
     return done.failure();
   return out;
@@ -48,10 +49,10 @@ result<void> audit_journal::recover() {
     if (!before)
       return before.failure();
     if (*before)
-      end_ = read_journal(**before).end;
+      end_ = read_journal(**before, key_).end;
     return write_first_line();
   }
-  auto content = read_journal(**last);
+  auto content = read_journal(**last, key_);
   end_ = content.end;
   if (end_.records == 0 || (content.damage && !content.damage->torn))
     return begin_part();
@@ -90,7 +91,8 @@ result<void> audit_journal::begin_part() {
 /// Begins the part to write to, which is not there, after end_.
 result<void> audit_journal::write_first_line() {
   journal_end end;
-  auto line = next_record(end, std::string{first_line} + name_of(end_.last));
+  auto line =
+    next_record(end, std::string{first_line} + name_of(end_.last), key_);
   auto done = replace(line);
   if (done)
     end_ = end;
@@ -106,7 +108,7 @@ result<void> audit_journal::append(const std::vector<std::string>& lines) {
       return done;
   std::string bytes;
   for (auto& line : lines)
-    bytes += next_record(end_, line);
+    bytes += next_record(end_, line, key_);
   auto done = disk_->append(audit_file, bytes);
   if (done)
     done = disk_->sync(audit_file);
@@ -115,11 +117,11 @@ result<void> audit_journal::append(const std::vector<std::string>& lines) {
 }
 
 std::string read_audit(const std::vector<std::string>& parts,
-                       std::vector<std::string>& lines) {
+                       std::vector<std::string>& lines, std::string_view key) {
   std::string wrong;
   std::optional<journal_hash> before;
   for (auto& part : parts) {
-    auto content = read_journal(part);
+    auto content = read_journal(part, key);
     auto& records = content.records;
     auto fail = [&](const std::string& why) {
       wrong += (wrong.empty() ? "" : "; ") + why;

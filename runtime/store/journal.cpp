@@ -20,13 +20,14 @@ constexpr size_t hash_at = 24;
 /// hashed at most: whoever fills a file with markers does not keep us.
 constexpr size_t search_factor = 4;
 
-journal_hash hash_of(std::string_view head, std::string_view content) {
+journal_hash hash_of(std::string_view head, std::string_view content,
+                     std::string_view key) {
   auto bytes = [](std::string_view x) {
     return reinterpret_cast<const unsigned char*>(x.data());
   };
   crypto_generichash_state state;
   journal_hash out;
-  crypto_generichash_init(&state, nullptr, 0, out.size());
+  crypto_generichash_init(&state, bytes(key), key.size(), out.size());
   crypto_generichash_update(&state, bytes(head), head.size());
   crypto_generichash_update(&state, bytes(content), content.size());
   crypto_generichash_final(&state, out.data(), out.size());
@@ -58,7 +59,8 @@ std::optional<size_t> length_at(std::string_view x) {
   return n;
 }
 
-std::optional<found_record> record_at(std::string_view x) {
+std::optional<found_record> record_at(std::string_view x,
+                                      std::string_view key) {
   auto n = length_at(x);
   if (!n)
     return std::nullopt;
@@ -66,12 +68,13 @@ std::optional<found_record> record_at(std::string_view x) {
   out.before = hash_at_offset(x, before_at);
   out.own = hash_at_offset(x, hash_at);
   out.content = x.substr(journal_overhead, *n);
-  if (hash_of(x.substr(0, hash_at), out.content) != out.own)
+  if (hash_of(x.substr(0, hash_at), out.content, key) != out.own)
     return std::nullopt;
   return out;
 }
 
-journal_damage look_behind(std::string_view file, size_t from) {
+journal_damage look_behind(std::string_view file, size_t from,
+                           std::string_view key) {
   journal_damage out{from, file.size(), true};
   // One write is one record, and the next begins when it is synced.
   if (file.size() - from > journal_overhead + journal_record_max)
@@ -81,7 +84,7 @@ journal_damage look_behind(std::string_view file, size_t from) {
        at = file.find(marker, at + 1)) {
     auto rest = file.substr(at);
     auto n = length_at(rest).value_or(0);
-    if (n > most || record_at(rest)) {
+    if (n > most || record_at(rest, key)) {
       out.to = at; // or, with too much to look at, about there
       out.torn = false;
       break;
@@ -93,26 +96,27 @@ journal_damage look_behind(std::string_view file, size_t from) {
 
 } // namespace
 
-std::string next_record(journal_end& end, std::string_view content) {
+std::string next_record(journal_end& end, std::string_view content,
+                        std::string_view key) {
   MILLRACE_ASSERT(content.size() <= journal_record_max);
   std::string out;
   out.reserve(journal_overhead + content.size());
   out += marker;
   put_number(out, static_cast<uint32_t>(content.size()));
   out.append(reinterpret_cast<const char*>(end.last.data()), end.last.size());
-  auto own = hash_of(out, content);
+  auto own = hash_of(out, content, key);
   out.append(reinterpret_cast<const char*>(own.data()), own.size());
   out += content;
   end = {end.bytes + out.size(), end.records + 1, own};
   return out;
 }
 
-journal_content read_journal(std::string_view file) {
+journal_content read_journal(std::string_view file, std::string_view key) {
   journal_content out;
   while (out.end.bytes < file.size()) {
-    auto x = record_at(file.substr(out.end.bytes));
+    auto x = record_at(file.substr(out.end.bytes), key);
     if (!x || x->before != out.end.last) {
-      out.damage = look_behind(file, out.end.bytes);
+      out.damage = look_behind(file, out.end.bytes, key);
       break;
     }
     out.records.push_back(x->content);

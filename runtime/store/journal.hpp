@@ -21,8 +21,9 @@ namespace millrace {
 //   24      16     hash of the 24 bytes before this and of the content
 //   40      n      content
 //
-// The hash is BLAKE2b (RFC 7693) with 128 bits, unkeyed: it finds accidents,
-// not forgers.
+// The hash is BLAKE2b (RFC 7693) with 128 bits. Without a key it finds
+// accidents; with a key of up to 64 bytes also records that were forged by
+// someone without the key.
 
 using journal_hash = std::array<unsigned char, 16>;
 
@@ -40,7 +41,8 @@ struct journal_end {
 
 /// The record that comes next; moves the end behind it. The content may be of
 /// journal_record_max at most.
-std::string next_record(journal_end& end, std::string_view content);
+std::string next_record(journal_end& end, std::string_view content,
+                        std::string_view key = {});
 
 /// What is wrong with a journal behind its valid prefix.
 struct journal_damage {
@@ -58,6 +60,6 @@ struct journal_content {
   std::optional<journal_damage> damage;
 };
 
-journal_content read_journal(std::string_view file);
+journal_content read_journal(std::string_view file, std::string_view key = {});
 
 } // namespace millrace

@@ -5,6 +5,8 @@
 
 #include "runtime/bytes.hpp"
 #include "runtime/log.hpp"
+#include "runtime/random.hpp"
+#include "runtime/store/little_endian.hpp"
 #include "runtime/worker_thread.hpp"
 
 namespace millrace {
@@ -15,6 +17,7 @@ namespace {
 constexpr size_t most_samples = 10;
 constexpr size_t most_kept = 10'000;
 constexpr milliseconds moment{500};
+constexpr size_t chain_key_bytes = 32;
 
 class journaled_log : public kept_log {
 public:
@@ -108,9 +111,33 @@ std::string event_directory(const std::string& data) {
   return data + "/events";
 }
 
+namespace {
+
+/// Reads the key of a log's chain, or makes it.
+result<std::string> own_chain_key(disk& where) {
+  auto found = where.read(chain_key_file, chain_key_bytes);
+  if (!found)
+    return found.failure();
+  if (*found && (*found)->size() == chain_key_bytes)
+    return std::move(**found);
+  std::string key;
+  while (key.size() < chain_key_bytes)
+    put_number(key, entropy());
+  auto done = write_whole(where, chain_key_file, key);
+  if (done)
+    done = where.sync_names();
+  return done ? result<std::string>{std::move(key)} : done.failure();
+}
+
+} // namespace
+
 result<std::unique_ptr<kept_log>> open_kept_log(std::unique_ptr<disk> where,
                                                 size_t part_max) {
-  auto journal = audit_journal::open(std::move(where), part_max);
+  auto key = own_chain_key(*where);
+  if (!key)
+    return key.failure();
+  auto journal =
+    audit_journal::open(std::move(where), part_max, std::move(*key));
   if (!journal)
     return journal.failure();
   return std::unique_ptr<kept_log>{
@@ -137,7 +164,12 @@ result<kept_lines> read_parts(const std::string& directory) {
       directory + ": nothing is kept there (expected a node's data directory)",
       {}};
   kept_lines out;
-  out.wrong = read_audit(parts, out.lines);
+  auto key = read_file(directory + "/" + chain_key_file, chain_key_bytes);
+  out.wrong = read_audit(parts, out.lines, key ? *key : "");
+  if (!key)
+    out.wrong = key.failure().text
+                + ": the key of the chain is needed to see whether lines were"
+                  " changed or taken out";
   return out;
 }
 

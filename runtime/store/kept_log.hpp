@@ -29,6 +29,10 @@ public:
 std::string audit_directory(const std::string& data);
 std::string event_directory(const std::string& data);
 
+/// The file in such a folder with the key of its chain: 32 random bytes that
+/// the node's user alone can read. Made when the log is opened first.
+constexpr auto chain_key_file = "chain.key";
+
 /// Nine files of at most that size are kept. Lines that a disk refuses are kept
 /// in memory, 10,000 of them, and offered again every half second. Errors:
 /// unavailable.
@@ -40,8 +44,9 @@ struct kept_lines {
   std::string wrong; ///< what was changed or taken out; empty: nothing
 };
 
-/// Reads what a node has kept, also while it runs. Errors: unavailable when
-/// there is nothing, or it cannot be read.
+/// Reads what a node has kept, also while it runs, as the node's user: without
+/// the chain's key each part counts as changed. Errors: unavailable when there
+/// is nothing, or it cannot be read.
 result<kept_lines> read_kept_lines(const std::string& directory);
 
 } // namespace millrace

@@ -33,7 +33,8 @@ public:
     for (int i = audit_parts; i >= 0; --i)
       if (auto* text = disk_->content(audit_part(i)))
         parts.push_back(*text);
-    auto wrong = read_audit(parts, out);
+    auto* key = disk_->content(chain_key_file);
+    auto wrong = read_audit(parts, out, key != nullptr ? *key : "");
     return {out, wrong};
   }
 
@@ -206,11 +207,10 @@ TEST_CASE("audit: a storm of refusals is counted, not listed") {
       (*log)->sample("eve said x");
     (*log)->keep("ops said drain");
   }
-  auto text =
-    read_file(audit_directory(data.path()) + "/" + audit_part(0), 1 << 20);
-  REQUIRE(text);
-  lines found;
-  CHECK(read_audit({*text}, found).empty());
+  auto kept = read_kept_lines(audit_directory(data.path()));
+  REQUIRE(kept);
+  CHECK(kept->wrong.empty());
+  auto& found = kept->lines;
   CHECK(found.size() < 60);
   auto has = [&](const char* what) {
     return std::any_of(found.begin(), found.end(), [&](auto& line) {
@@ -219,4 +219,31 @@ TEST_CASE("audit: a storm of refusals is counted, not listed") {
   };
   CHECK(has("more that are not listed"));
   CHECK(has("ops said drain"));
+}
+
+TEST_CASE("P13: a chain of lines that was computed anew without its key is"
+          " found") {
+  temporary_directory data;
+  auto folder = audit_directory(data.path());
+  {
+    auto log = open_kept_log(test::disk_at(folder));
+    REQUIRE(log);
+    (*log)->keep("rogue said deploy");
+  }
+  CHECK(read_kept_lines(folder)->wrong.empty());
+  auto part = folder + "/" + audit_part(0);
+  auto text = read_file(part, 1 << 20);
+  REQUIRE(text);
+  auto first = std::string{text->substr(journal_overhead, 44)}; // begin after
+  journal_end end;
+  auto forged = next_record(end, first) + next_record(end, "ops said nothing");
+  REQUIRE(write_file(part, std::as_bytes(std::span{forged})));
+  SUBCASE("by a reader with the key") {
+    CHECK_FALSE(read_kept_lines(folder)->wrong.empty());
+  }
+  SUBCASE("by a reader without the key, which is reported") {
+    REQUIRE(::unlink((folder + "/" + chain_key_file).c_str()) == 0);
+    CHECK(read_kept_lines(folder)->wrong.find("key of the chain")
+          != std::string::npos);
+  }
 }
