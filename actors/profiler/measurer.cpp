@@ -108,12 +108,12 @@ void measurer_state::on_fetched(const fetched& x) {
 }
 
 void measurer_state::on_idle(const device_load& x) {
-  if (x.running + x.waiting + x.memory > 0)
-    return fail(
-      {ec::unavailable,
-       "device " + x.device
-         + " has replicas ('unload' ends a model's): to measure it has to be"
-           " idle"});
+  if (x.running + x.waiting > 0)
+    return fail({ec::unavailable,
+                 "device " + x.device + " has "
+                   + std::to_string(x.running + x.waiting)
+                   + " batches to run: measure while its replicas have no"
+                     " requests, or 'unload' their models first"});
   before_ = x;
   load_next();
 }
@@ -255,7 +255,9 @@ void measurer_state::finish(const device_load& x) {
   if (x.batches != before_.batches + mine_
       || x.loads != before_.loads + loads_of_each * stages_.size())
     return fail(
-      {ec::unavailable, "others used device " + x.device + " meanwhile"});
+      {ec::unavailable, "requests or loads of others used device " + x.device
+                          + " meanwhile: measure again, or 'unload' the models"
+                            " on it first"});
   profile out{what_.model, {}, info_.layers_key, {}};
   auto& source = out.sources[options_.kind] = options_.source;
   if (what_.extent > 1)

@@ -115,6 +115,7 @@ profiler_state::site_for(const measure_model& x) const {
                    + (x.version.empty() ? "" : " version '" + x.version + "'"),
                  {}};
   auto fits = false;
+  std::optional<site> shared; // the first device that has replicas
   for (auto& [name, node] : view_.nodes)
     for (auto& d : node.devices) {
       auto right = x.device.empty() || d.kind == x.device || d.id == x.device
@@ -123,18 +124,22 @@ profiler_state::site_for(const measure_model& x) const {
           || bundle_on(node, x.model, version) == nullptr)
         continue;
       fits = true;
-      auto busy = measuring_.contains({name, d.id})
-                  || std::any_of(
-                    node.replicas.begin(), node.replicas.end(), [&](auto& r) {
-                      return r.what.device == d.id
-                             && r.state != replica_condition::failed;
-                    });
-      if (!busy)
+      if (measuring_.contains({name, d.id}))
+        continue;
+      auto has_replicas =
+        std::any_of(node.replicas.begin(), node.replicas.end(), [&](auto& r) {
+          return r.what.device == d.id && r.state != replica_condition::failed;
+        });
+      if (!has_replicas)
         return site{&node, &d, version};
+      if (!shared)
+        shared = site{&node, &d, version};
     }
+  if (shared)
+    return *shared;
   auto where = x.device.empty() ? "no device" : "no device " + x.device;
   return error{ec::unavailable,
-               fits ? where + " is idle: all have replicas, or are measured on"
+               fits ? where + " is free: another measurement runs on each"
                     : where + " is on a ready node that has the bundle",
                {}};
 }

@@ -57,6 +57,22 @@ class Shell(ThreeNodes):
         self.assertEqual(answer.returncode, 1)
         self.assertIn("no gateway remembers request 'never-heard-of'", answer.stderr)
 
+    def test_set_changes_settings_of_a_model_that_is_served(self):
+        done = self.shell("set", "affine", "policy.batch=3", "slo=70ms")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("policy.batch", done.stdout)
+        self.assertIn("slo 0 -> 70000", done.stdout)
+        again = self.shell("set", "affine", "slo=70ms")
+        self.assertIn("has these settings already", again.stdout)
+        self.assertEqual(self.infer("--model", "affine").returncode, 0)
+        wrong = self.shell("set", "affine", "polcy.batch=3")
+        self.assertEqual(wrong.returncode, 2)
+        self.assertIn("policy", wrong.stderr)
+        named = self.shell("set", "affine", "model=other")
+        self.assertIn("cannot be changed", named.stderr)
+        none = self.shell("set", "no-such", "slo=1s")
+        self.assertIn("not registered", none.stderr)
+
     def test_queue_shows_what_waits_and_who_takes_it(self):
         load = self.load()
 

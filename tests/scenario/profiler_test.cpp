@@ -125,14 +125,18 @@ TEST_CASE("profiler: two measurements are not of one device, and a third is"
   CHECK_FALSE(said[2]);
 }
 
-TEST_CASE("profiler: what is in use is not measured, nor what nobody has") {
+TEST_CASE("profiler: a device with replicas is measured on while they have no"
+          " requests, where no other is free") {
   auto wanted = idle_model();
-  wanted.replicas = 1;
+  wanted.replicas = 2;
   virtual_cluster c{2, wanted, ten_ms};
+  CHECK(measure_it(c));
+  for (uint64_t id = 1; id <= 100; ++id)
+    c.request(id);
   auto busy = measure_it(c);
   REQUIRE_FALSE(busy);
-  CHECK(busy.failure().text
-        == "no device is idle: all have replicas, or are measured on");
+  CHECK(busy.failure().code == ec::unavailable);
+  CHECK(busy.failure().text.find("'unload'") != std::string::npos);
   auto none = measure_it(c, "v100");
   REQUIRE_FALSE(none);
   CHECK(none.failure().text

@@ -214,3 +214,26 @@ TEST_CASE("FP-24: parts are ready at once, and what completes them is warm") {
   for (auto& x : wholes.deploy)
     CHECK_FALSE(x.skip_warm_up);
 }
+
+TEST_CASE("FP-32: two parts of a model leave a device that they share once"
+          " another device is idle, and no part moves twice") {
+  auto view = with_memory(3, 1000);
+  auto wanted = in_parts(3);
+  wanted.complete = false;
+  carry_out(view, {wanted});
+  auto w3 = view.nodes["w3"];
+  view.nodes.erase("w3");
+  carry_out(view, {wanted}); // its part goes to a device that has one
+  w3.replicas.clear();
+  view.nodes["w3"] = w3;
+  auto moved = carry_out(view, {wanted}, replica_condition::starting);
+  REQUIRE(moved.deploy.size() == 1);
+  CHECK(moved.deploy[0].node == "w3");
+  CHECK(moved.evict.empty());
+  CHECK(is_idle(reconcile(view, {wanted}))); // until the new one is ready
+  view.nodes["w3"].replicas[0].state = replica_condition::ready;
+  CHECK(carry_out(view, {wanted}).evict.size() == 1);
+  for (auto& [name, node] : view.nodes)
+    CHECK(node.replicas.size() == 1);
+  CHECK(is_idle(reconcile(view, {wanted})));
+}

@@ -62,6 +62,12 @@ std::string layers_of(const partition& x, size_t layers) {
   return out;
 }
 
+/// The plan as a row of `models` in a node's configuration: "cuts: [13, 28]".
+std::string config_of(const partition& x) {
+  return "cuts: ["
+         + joined(x.cuts, ", ", [](auto n) { return std::to_string(n); }) + "]";
+}
+
 /// The model from its first layer to its last, as long as what each adds to a
 /// cold start, with a bar at each cut: "[=====|====|======]".
 std::string drawing_of(const partition& x, const layer_costs& costs,
@@ -132,7 +138,7 @@ public:
       << " between two answers of a group.\n\n";
     for (auto& r : ranges(of))
       std::cout << drawing_of(*r.plan, costs_, drawing_width) << " from "
-                << r.first << "\n";
+                << r.first << ", " << config_of(*r.plan) << "\n";
     std::cout << std::flush;
   }
 
@@ -153,7 +159,9 @@ public:
       rows.push_back(row(&plan == best ? "best" : "", plan, requests));
     }
     print_table(rows);
-    std::cout << "\n" << drawing_of(*best, costs_, drawing_width) << "\n";
+    std::cout << "\n"
+              << drawing_of(*best, costs_, drawing_width) << " best, "
+              << config_of(*best) << "\n";
   }
 
   void print(const deployment& x, uint64_t requests) const {

@@ -6,8 +6,10 @@
 
 #include "actors/policies/scale/given.hpp"
 #include "runtime/text.hpp"
+#include "runtime/yaml_record.hpp"
 #include "shell/ask.hpp"
 #include "shell/views.hpp"
+#include "transport/codec.hpp"
 
 namespace millrace {
 
@@ -296,6 +298,28 @@ int unpin_groups(shell& in, const arguments& args) {
   return report_done(
     in, in.cluster.ask<ack>(found->node + "/registry", unpin_model{args[0]}),
     "the policy of its scope decides for " + args[0] + " again");
+}
+
+int set_options(shell& in, const arguments& args) {
+  auto found = find_model(in.cluster, args[0]);
+  if (!found)
+    return complain(in, found.failure().text);
+  auto x = change_of(found->what);
+  auto before = x.settings;
+  std::vector<std::string> pairs{args.begin() + 1, args.end()};
+  if (auto read = yaml_reader{"set"}.read("{}", x.settings, pairs); !read)
+    return complain(in, read.failure().text, exit_wrong_call);
+  if (x.settings.model != before.model)
+    return complain(in, "the name of a model cannot be changed",
+                    exit_wrong_call);
+  auto changes = differences(before, x.settings);
+  if (changes.empty())
+    return report_done(in, ack{}, args[0] + " has these settings already");
+  if (x.settings.replicas < before.replicas
+      && !confirmed(in, loss_text(found->what, x.settings.replicas) + "."))
+    return exit_failed;
+  return report_done(in, in.cluster.ask<ack>(found->node + "/registry", x),
+                     args[0] + ": " + changes);
 }
 
 int trust_model(shell& in, const arguments& args) {

@@ -279,6 +279,19 @@ const std::vector<shell_command>& shell_commands() {
      {},
      false},
     {"unload", "MODEL", 1, 1, {model}, "have none", unload_model, {}, false},
+    {"set",
+     "MODEL KEY=VALUE",
+     2,
+     16,
+     {model},
+     "change settings of a model while it is served",
+     set_options,
+     "KEY, as often as need be: as under models in the config, with dots:"
+     " policy.batch=8, parts=3, complete=true, device=gpu0, slo=50ms,"
+     " cuts=[4,9]. What is not named stays. It is kept, and replaces what the"
+     " config has, until 'forget'. Replicas of other layers, devices or batch"
+     " sizes are replaced, new before old.",
+     false},
     {"trust",
      "MODEL",
      1,
@@ -320,10 +333,11 @@ const std::vector<shell_command>& shell_commands() {
      1,
      4,
      {model},
-     "measure what a model costs on an idle device",
+     "measure what a model costs on a device",
      measure_costs,
-     "DEVICE: a kind, an id, or NODE/ID; - or none: any that has no replicas."
-     " N: of the inputs' extents that requests choose beside the rows, as the"
+     "DEVICE: a kind, an id, or NODE/ID; - or none: one without replicas, or"
+     " else one whose replicas have no requests. N: of the inputs' extents "
+     "that requests choose beside the rows, as the"
      " words of a text; default: what the import tried, up to 32. X: by what"
      " part longer than alone a request may take, for the deadline that is"
      " noted with it; default: 1. Takes as long as it takes to load and run"

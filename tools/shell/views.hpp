@@ -55,6 +55,7 @@ int change_scope(shell& in, const arguments& args);
 int pin_groups(shell& in, const arguments& args);
 int unpin_groups(shell& in, const arguments& args);
 int record_decisions(shell& in, const arguments& args);
+int set_options(shell& in, const arguments& args);
 int trust_model(shell& in, const arguments& args);
 int distrust_model(shell& in, const arguments& args);
 int forget_model_of(shell& in, const arguments& args);

@@ -11,11 +11,11 @@
 
 namespace millrace {
 
-/// Operator to profiler: measure a model on an idle device. Answered once that
-/// is done and on disk.
-/// Errors: unknown_model; unavailable where no device is idle, or stays so;
-/// bad_request for rows or an extent that are beyond the limits in
-/// measurer.hpp.
+/// Operator to profiler: measure a model on a device without replicas, or on
+/// one whose replicas have no requests. Answered once the profile is on disk.
+/// Errors: unknown_model; unavailable where no device is free, or where
+/// requests came meanwhile; bad_request for rows or an extent that are beyond
+/// the limits in measurer.hpp.
 struct measure_model {
   std::string model;
   std::string version; ///< as in model_settings

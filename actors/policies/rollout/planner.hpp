@@ -92,14 +92,23 @@ private:
   /// A later plan evicts the surplus replica.
   void spread(const replica_spec& what, const std::vector<placed_replica>& xs);
 
+  /// When two replicas of a model in parts share a device while another device
+  /// is idle: starts one of the two there. A later plan evicts the surplus
+  /// replica.
+  void use_idle_device(const layout& all);
+
   /// Whether enough replicas stay ready without this one.
   static bool may_go(const placed_replica& r,
                      const std::vector<placed_replica>& all, uint64_t count);
 
-  /// The replica to evict first: the newest on the node with most replicas.
-  static placed_replica& surplus_of(std::vector<placed_replica>& xs);
+  /// Whether a replica of other layers of the model is on the same device.
+  bool is_beside_another_part(const placed_replica& x) const;
 
-  static placed_replica take_surplus(std::vector<placed_replica>& xs);
+  /// The replica to evict first: on the node with most of these replicas, there
+  /// beside another part of its model, and of those the newest.
+  placed_replica& surplus_of(std::vector<placed_replica>& xs) const;
+
+  placed_replica take_surplus(std::vector<placed_replica>& xs) const;
 
   void evict(const placed_replica& r);
 

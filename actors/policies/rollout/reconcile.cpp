@@ -2,7 +2,9 @@
 #include "actors/policies/rollout/planner.hpp"
 
 #include <algorithm>
+#include <tuple>
 
+#include "actors/policies/place/filters.hpp"
 #include "actors/policies/rollout/availability.hpp"
 #include "actors/policies/scale/configured_groups.hpp"
 
@@ -126,10 +128,12 @@ void rollout_planner::tidy_up(const std::string& model,
     return;
   for (auto& r : std::exchange(groups_.wrong[model], {}))
     evict(r);
-  for (auto i : layouts)
-    for (size_t k = 0; k < groups_.layouts[i].there.size(); ++k)
-      spread({groups_.layouts[i].model, groups_.layouts[i].parts[k]},
-             groups_.layouts[i].there[k]);
+  for (auto i : layouts) {
+    auto& all = groups_.layouts[i];
+    for (size_t k = 0; k < all.there.size(); ++k)
+      spread({all.model, all.parts[k]}, all.there[k]);
+    use_idle_device(all);
+  }
 }
 
 void rollout_planner::spread(const replica_spec& what,
@@ -146,24 +150,59 @@ void rollout_planner::spread(const replica_spec& what,
         {{&elsewhere, xs.size(), 1}});
 }
 
+void rollout_planner::use_idle_device(const layout& all) {
+  if (all.parts.size() < 2 || all.whole != nullptr)
+    return;
+  std::map<size_t, std::vector<size_t>> parts_on; // by device
+  for (size_t k = 0; k < all.parts.size(); ++k) {
+    if (all.there[k].size() != all.parts[k]->count)
+      return; // a replica is on its way already
+    for (auto& r : all.there[k])
+      if (auto at = capacity_.of(r); at != capacity_.size())
+        parts_on[at].push_back(k);
+  }
+  for (auto& [shared, parts] : parts_on)
+    for (auto k = parts.rbegin(); parts.size() > 1 && k != parts.rend(); ++k) {
+      auto& part = *all.parts[*k];
+      for (auto at : eligible_devices(capacity_, part))
+        if (capacity_[at].load == 0 && has_room(capacity_, part, at)) {
+          capacity_.book(at, part);
+          return deploy({all.model, &part}, capacity_[at]);
+        }
+    }
+}
+
 bool rollout_planner::may_go(const placed_replica& r,
                              const std::vector<placed_replica>& all,
                              uint64_t count) {
   return !is_ready(r) || count_ready(all) > count;
 }
 
-placed_replica& rollout_planner::surplus_of(std::vector<placed_replica>& xs) {
+bool rollout_planner::is_beside_another_part(const placed_replica& x) const {
+  auto all = there_.find(x.status->what.model);
+  return all != there_.end()
+         && std::any_of(all->second.begin(), all->second.end(), [&](auto& y) {
+              return *y.node == *x.node
+                     && y.status->what.device == x.status->what.device
+                     && y.status->what.layers != x.status->what.layers;
+            });
+}
+
+placed_replica&
+rollout_planner::surplus_of(std::vector<placed_replica>& xs) const {
   std::map<std::string, size_t> on;
   for (auto& r : xs)
     ++on[*r.node];
   auto rank = [&](const placed_replica& r) {
-    return std::pair{on[*r.node], number_of(r.status->what.replica)};
+    return std::tuple{on[*r.node], is_beside_another_part(r),
+                      number_of(r.status->what.replica)};
   };
   return *std::max_element(xs.begin(), xs.end(),
                            [&](auto& a, auto& b) { return rank(a) < rank(b); });
 }
 
-placed_replica rollout_planner::take_surplus(std::vector<placed_replica>& xs) {
+placed_replica
+rollout_planner::take_surplus(std::vector<placed_replica>& xs) const {
   auto& last = surplus_of(xs);
   auto out = std::exchange(last, xs.back());
   xs.pop_back();
