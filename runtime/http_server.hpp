@@ -7,6 +7,7 @@
 #include <string>
 
 #include "runtime/error.hpp"
+#include "runtime/time.hpp"
 
 namespace millrace {
 
@@ -16,9 +17,18 @@ struct http_answer {
   std::string body;
 };
 
+struct http_limits {
+  /// Open at once; another one closes the one that has been idle or busy with
+  /// one request for the longest time.
+  size_t connections_max = 64;
+  /// For a request to arrive, from the connection's start or the last answer.
+  milliseconds request_max = 5s;
+  milliseconds answer_max = 30s; ///< for an answer to be read
+};
+
 /// A small read-only HTTP server with a thread of its own, for metrics and
-/// probes. Answers GET on fixed paths; anything else is 404 or 405. At most 64
-/// connections, each closed after 5 s of silence.
+/// probes. Answers GET and HEAD on fixed paths; anything else is 404 or 405.
+/// Clients that send or read slowly cannot keep others out: see http_limits.
 class http_server {
 public:
   using handler = std::function<http_answer()>;
@@ -27,7 +37,8 @@ public:
   /// thread.
   /// Errors: bad_config when the address is wrong or taken.
   static result<std::unique_ptr<http_server>>
-  listen(const std::string& address, std::map<std::string, handler> routes);
+  listen(const std::string& address, std::map<std::string, handler> routes,
+         http_limits limits = {});
 
   virtual ~http_server() = default;
 

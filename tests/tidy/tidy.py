@@ -45,6 +45,7 @@ ONLY_IN = {
     r"steady_now": [
         "runtime/time.hpp",
         "runtime/log.cpp",
+        "runtime/http_server.cpp",
         "runtime/worker_thread.cpp",
         "runtime/records.cpp",
         "models/host_memory.cpp",
