@@ -2,11 +2,16 @@
 #include "runtime/host_probe.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <optional>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include <ctime>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "runtime/copies.hpp"
@@ -46,6 +51,49 @@ void read_memory(host_reading& out) {
       out.available = kib * 1024;
       return;
     }
+}
+
+/// More processes below one node than its devices can have replicas.
+constexpr size_t processes_max = 65'536;
+
+double seconds_of(const timeval& x) {
+  return static_cast<double>(x.tv_sec) + 1e-6 * static_cast<double>(x.tv_usec);
+}
+
+/// Process ids of the children of a process, by its folder in /proc: a child
+/// belongs to the thread that started it.
+std::vector<std::string> children_of(const std::string& process) {
+  std::vector<std::string> out;
+  std::error_code gone;
+  std::filesystem::directory_iterator threads{process + "/task", gone};
+  for (; !gone && threads != std::filesystem::directory_iterator{};
+       threads.increment(gone)) {
+    std::ifstream in{threads->path() / "children"};
+    for (std::string id; in >> id;)
+      out.push_back(id);
+  }
+  return out;
+}
+
+/// Adds a process and its ended children, by proc(5), stat and statm.
+void add_process(children_reading& out, const std::string& folder) {
+  std::ifstream in{folder + "/stat"};
+  std::string text{std::istreambuf_iterator<char>{in}, {}};
+  auto name_end = text.rfind(')'); // the name may hold anything
+  if (name_end == std::string::npos)
+    return;
+  std::istringstream fields{text.substr(name_end + 1)};
+  std::string ignored;
+  for (int i = 3; i < 14; ++i)
+    fields >> ignored;
+  // utime stime cutime cstime
+  double ticks = 0;
+  for (int i = 0; i < 4 && fields >> ticks; ++i)
+    out.seconds += ticks / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  std::ifstream memory{folder + "/statm"};
+  uint64_t size = 0, resident = 0;
+  if (memory >> size >> resident)
+    out.resident += resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
 /// The number that a file begins with; none where it says "max", or nothing.
@@ -88,6 +136,21 @@ void limit_to_group(host_reading& x, const std::string& process,
     if (group.rfind('/') == std::string::npos)
       return;
   }
+}
+
+children_reading read_children() {
+  children_reading out;
+  rusage ended{};
+  if (::getrusage(RUSAGE_CHILDREN, &ended) == 0)
+    out.seconds = seconds_of(ended.ru_utime) + seconds_of(ended.ru_stime);
+  auto found = children_of("/proc/self");
+  for (size_t i = 0; i < found.size() && i < processes_max; ++i) {
+    auto folder = "/proc/" + found[i];
+    add_process(out, folder);
+    auto below = children_of(folder);
+    found.insert(found.end(), below.begin(), below.end());
+  }
+  return out;
 }
 
 host_reading read_host() {

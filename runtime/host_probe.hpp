@@ -21,6 +21,18 @@ struct host_reading {
 
 using host_probe = std::function<host_reading()>;
 
+/// The processes below this one: a node's run models that are not trusted.
+struct children_reading {
+  double seconds = 0;    ///< of cores, also of those that have ended
+  uint64_t resident = 0; ///< bytes; pages that several share count in each
+};
+
+using children_probe = std::function<children_reading()>;
+
+/// Reads /proc (the kernel's CONFIG_PROC_CHILDREN); what cannot be read stays
+/// zero.
+children_reading read_children();
+
 /// Reads /proc; what cannot be read stays zero. Where this process is in
 /// control groups that limit its memory (version 2, as containers have them)
 /// the host's is no more than the tightest of them leaves.

@@ -1,21 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/metrics.hpp"
 
+#include <functional>
+#include <vector>
+
 #include <prometheus/counter.h>
 #include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
-#include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
+
+#include "runtime/metric_series.hpp"
 
 namespace millrace {
 
 namespace {
 
 using prometheus::Counter;
-using prometheus::Family;
 using prometheus::Gauge;
 using prometheus::Histogram;
-using prometheus::Registry;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+using labels = std::map<std::string, std::string>;
+
+constexpr auto by_handles = series_life::handles;
 
 /// Seconds, from 50 us (a trivial model in one process) to 10 s, about three
 /// steps a decade: enough for a quantile, few enough to scrape often.
@@ -33,353 +40,434 @@ const Histogram::BucketBoundaries decision_buckets{
 const Histogram::BucketBoundaries size_buckets{1,  2,  4,   8,   16,
                                                32, 64, 128, 256, 512};
 
-template <class Enum>
-std::string text_of(Enum x) {
-  return std::string{to_string(x)};
+labels one_label(const char* name, std::string_view value) {
+  return {{name, std::string{value}}};
+}
+
+labels of_model(std::string_view model) {
+  return one_label("model", model);
+}
+
+labels of_model(model_label x) {
+  auto out = of_model(x.model);
+  if (x.version != 0)
+    out.emplace("version", std::to_string(x.version));
+  return out;
+}
+
+labels with(labels x, const char* name, std::string_view value) {
+  x.emplace(name, std::string{value});
+  return x;
 }
 
 } // namespace
 
 struct metrics::impl {
-  Registry registry;
+  /// A family, which declares itself.
+  template <class Metric>
+  struct family : metric_series<Metric> {
+    family(impl& in, const char* name, const char* help,
+           series_life life = series_life::process)
+      : metric_series<Metric>({name, help, Metric::metric_type, {}}, life) {
+      in.reference += std::string{"| `"} + name + "` | "
+                      + kind_of(Metric::metric_type) + " | " + help + " |\n";
+      in.collectors.push_back([this, &in] { return this->collect(in.common); });
+    }
+  };
+
+  static const char* kind_of(MetricType x) {
+    return x == MetricType::Counter ? "counter"
+           : x == MetricType::Gauge ? "gauge"
+                                    : "histogram";
+  }
+
+  template <class Metric, class... Ts>
+  std::shared_ptr<void> get(family<Metric>& from, const labels& of,
+                            const Ts&... xs) {
+    return mode == recording::on ? from.at(of, xs...) : nullptr;
+  }
+
+  labels common; ///< of every series
+  recording mode = recording::on;
+  std::vector<std::function<MetricFamily()>> collectors;
   std::string reference = "| metric | kind | meaning |\n|---|---|---|\n";
 
-  void note(const char* name, const char* kind, const char* help) {
-    reference +=
-      std::string{"| `"} + name + "` | " + kind + " | " + help + " |\n";
-  }
-  Family<Counter>& counter_family(const char* name, const char* help) {
-    note(name, "counter", help);
-    return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
-  }
-  Family<Gauge>& gauge_family(const char* name, const char* help) {
-    note(name, "gauge", help);
-    return prometheus::BuildGauge().Name(name).Help(help).Register(registry);
-  }
-  Family<Histogram>& histogram_family(const char* name, const char* help) {
-    note(name, "histogram", help);
-    return prometheus::BuildHistogram().Name(name).Help(help).Register(
-      registry);
-  }
-
-  Family<Counter>& requests = counter_family(
-    "millrace_requests_total", "Requests answered, by model and final status.");
-  Family<Histogram>& request_seconds =
-    histogram_family("millrace_request_seconds",
-                     "Time of answered requests, by model and phase of their"
-                     " life: queue, execute, total.");
-  Family<Histogram>& batch_size = histogram_family(
-    "millrace_batch_size", "Requests per executed batch, by model.");
-  Family<Gauge>& queue_length = gauge_family(
-    "millrace_queue_length", "Requests waiting for a replica, by model.");
-  Family<Gauge>& replicas_ready =
-    gauge_family("millrace_replicas_ready",
-                 "Replicas this node's routers can use, by model.");
-  Family<Counter>& redispatched =
-    counter_family("millrace_redispatched_total",
-                   "Requests sent again because their replica was lost, by"
-                   " model.");
-  Family<Gauge>& replicas = gauge_family(
-    "millrace_replicas",
-    "Replicas as the controller sees them, by model and state: wanted,"
-    " starting, ready.");
-  Family<Counter>& replica_seconds = counter_family(
-    "millrace_replica_seconds_total",
-    "Seconds of ready replicas, summed over replicas, by model.");
-  Family<Counter>& demand_arrivals = counter_family(
-    "millrace_demand_arrivals_total",
+  family<Counter> requests{
+    *this, "millrace_requests_total",
+    "Requests answered, by model, version, tenant and final status;"
+    " model=unknown: none that is served or wanted.",
+    by_handles};
+  family<Histogram> request_seconds{
+    *this, "millrace_request_seconds",
+    "Time of answered requests, by model, version and phase of their life:"
+    " queue, execute, total.",
+    by_handles};
+  family<Histogram> batch_size{
+    *this, "millrace_batch_size",
+    "Requests per executed batch, by model and version.", by_handles};
+  family<Gauge> queue_length{
+    *this, "millrace_queue_length",
+    "Requests waiting for a replica, by model and version.", by_handles};
+  family<Gauge> replicas_ready{
+    *this, "millrace_replicas_ready",
+    "Replicas this node's routers can use, by model and version.", by_handles};
+  family<Counter> redispatched{
+    *this, "millrace_redispatched_total",
+    "Requests sent again because their replica was lost, by model and"
+    " version.",
+    by_handles};
+  family<Gauge> model_replicas_wanted{
+    *this, "millrace_model_replicas_wanted",
+    "Whole copies that a model shall have, by model; of the controller.",
+    by_handles};
+  family<Gauge> model_replicas_ready{
+    *this, "millrace_model_replicas_ready",
+    "Whole copies of a model that are ready, by model: one in parts counts"
+    " once all its parts are; of the controller.",
+    by_handles};
+  family<Gauge> model_replicas_starting{
+    *this, "millrace_model_replicas_starting",
+    "Whole copies of a model that start, by model; of the controller.",
+    by_handles};
+  family<Counter> replica_seconds{
+    *this, "millrace_replica_seconds_total",
+    "Seconds of ready replicas, summed over replicas, by model.", by_handles};
+  family<Counter> demand_arrivals{
+    *this, "millrace_demand_arrivals_total",
     "Requests for a model that this node's gateway admitted or had no room"
-    " for, by model.");
-  Family<Counter>& slo_answers = counter_family(
-    "millrace_slo_total",
+    " for, by model.",
+    by_handles};
+  family<Counter> slo_answers{
+    *this, "millrace_slo_total",
     "Answers by model and whether they were ok within the model's SLO:"
-    " within=true or false.");
-  Family<Counter>& scaling_decisions = counter_family(
-    "millrace_scaling_decisions_total",
+    " within=true or false.",
+    by_handles};
+  family<Counter> scaling_decisions{
+    *this, "millrace_scaling_decisions_total",
     "Changes of a model's number of replicas, by policy and direction: up,"
-    " down.");
-  Family<Histogram>& decision_seconds = histogram_family(
-    "millrace_decision_seconds",
-    "Time that a scaling policy took for one proposal, by policy.");
-  Family<Counter>& late_answers =
-    counter_family("millrace_unused_answers_total",
-                   "Answers that found their request already settled, by"
-                   " reason.");
-  Family<Counter>& bus_messages = counter_family(
-    "millrace_bus_messages_total", "Messages on the bus, by direction.");
-  Family<Counter>& bus_bytes = counter_family(
-    "millrace_bus_bytes_total", "Bytes of messages on the bus, by direction.");
-  Family<Counter>& bus_dropped =
-    counter_family("millrace_bus_dropped_total",
-                   "Messages that could not be delivered, were not understood"
-                   " or not allowed, by reason.");
-  Family<Gauge>& peers =
-    gauge_family("millrace_peers", "Other nodes with a link both ways.");
-  Family<Counter>& actor_restarts = counter_family(
-    "millrace_actor_restarts_total", "Crashed actors started again, by actor.");
-  Family<Gauge>& node_ready = gauge_family(
-    "millrace_node_ready", "1 while this node takes work, else 0.");
-  Family<Gauge>& disk_refuses =
-    gauge_family("millrace_disk_refuses",
-                 "1 while a folder of data takes no writes, else 0.");
-  Family<Counter>& device_busy =
-    counter_family("millrace_device_busy_seconds_total",
-                   "Time a device spent executing, by device.");
-  Family<Gauge>& device_memory =
-    gauge_family("millrace_device_memory_bytes",
-                 "Memory held by loaded replicas, by device.");
-  Family<Gauge>& gpu_busy =
-    gauge_family("millrace_gpu_busy_ratio",
-                 "Part of the last second in which a GPU ran kernels, whoever's"
-                 " they were, by device.");
-  Family<Gauge>& gpu_memory = gauge_family(
-    "millrace_gpu_memory_bytes", "Memory of a GPU in use, by device.");
-  Family<Gauge>& gpu_power =
-    gauge_family("millrace_gpu_watts", "Power that a GPU takes, by device.");
-  Family<Histogram>& start_seconds = histogram_family(
-    "millrace_start_seconds",
-    "Time from the order to start a replica until it can run,"
-    " by model and where its bytes were: memory, disk, hosts, stores.");
-  Family<Gauge>& cache_bytes =
-    gauge_family("millrace_cache_bytes",
-                 "Bytes of models that this node keeps, or has taken room for,"
-                 " by tier; what nodes of one host share each of them counts.");
-  Family<Gauge>& cache_limit =
-    gauge_family("millrace_cache_limit_bytes",
-                 "Bytes of models that there may be, by tier; 0: no limit.");
-  Family<Counter>& cache_fetches =
-    counter_family("millrace_cache_fetches_total",
-                   "Models that replicas of this host asked for, by where they"
-                   " were found: memory, disk, hosts (other nodes of this one,"
-                   " too), stores, nowhere.");
-  Family<Counter>& cache_evictions =
-    counter_family("millrace_cache_evictions_total",
-                   "Models that made way for others, by tier.");
-  Family<Counter>& cache_quarantined =
-    counter_family("millrace_cache_quarantined_total",
-                   "Times that a bundle was found broken on the disk.");
-  Family<Counter>& model_bytes =
-    counter_family("millrace_model_bytes_total",
-                   "Bytes of models to hosts, and from hosts and stores, by"
-                   " direction.");
-  Family<Counter>& sources_lost =
-    counter_family("millrace_sources_lost_total",
-                   "Times that a host or store was lost, refused, or gave wrong"
-                   " bytes while a model came from there.");
-  Family<Counter>& chain_passed_over =
-    counter_family("millrace_chain_passed_over_total",
-                   "Times that a host was put behind the others of a chain, for"
-                   " it got nothing or too little.");
-  Family<Gauge>& process_cpu = gauge_family(
-    "millrace_process_cpu_seconds", "Time of cores this process has used.");
-  Family<Gauge>& process_memory =
-    gauge_family("millrace_process_resident_memory_bytes",
-                 "Physical memory of this process, shared parts included.");
+    " down."};
+  family<Histogram> decision_seconds{
+    *this, "millrace_decision_seconds",
+    "Time that a scaling policy took for one proposal, by policy."};
+  family<Counter> late_answers{
+    *this, "millrace_unused_answers_total",
+    "Answers that found their request already settled, by reason."};
+  family<Counter> bus_messages{*this, "millrace_bus_messages_total",
+                               "Messages on the bus, by direction."};
+  family<Counter> bus_bytes{*this, "millrace_bus_bytes_total",
+                            "Bytes of messages on the bus, by direction."};
+  family<Counter> bus_dropped{
+    *this, "millrace_bus_dropped_total",
+    "Messages that could not be delivered, were not understood or not"
+    " allowed, by reason."};
+  family<Gauge> peers{*this, "millrace_peers",
+                      "Other nodes with a link both ways."};
+  family<Counter> actor_restarts{*this, "millrace_actor_restarts_total",
+                                 "Crashed actors started again, by actor."};
+  family<Gauge> node_ready{*this, "millrace_node_ready",
+                           "1 while this node takes work, else 0."};
+  family<Gauge> disk_refuses{
+    *this, "millrace_disk_refuses",
+    "1 while a folder of data takes no writes, else 0."};
+  family<Counter> device_busy{*this, "millrace_device_busy_seconds_total",
+                              "Time a device spent executing, by device."};
+  family<Gauge> device_memory{*this, "millrace_device_memory_bytes",
+                              "Memory held by loaded replicas, by device."};
+  family<Gauge> device_memory_limit{
+    *this, "millrace_device_memory_limit_bytes",
+    "Memory that loaded replicas may hold, by device; 0: no limit."};
+  family<Gauge> gpu_busy{
+    *this, "millrace_gpu_busy_ratio",
+    "Part of the last second in which a GPU ran kernels, whoever's they"
+    " were, by device."};
+  family<Gauge> gpu_memory{*this, "millrace_gpu_memory_bytes",
+                           "Memory of a GPU in use, by device."};
+  family<Gauge> gpu_memory_limit{*this, "millrace_gpu_memory_limit_bytes",
+                                 "Memory that a GPU has, by device."};
+  family<Gauge> gpu_power{*this, "millrace_gpu_watts",
+                          "Power that a GPU takes, by device."};
+  family<Histogram> start_seconds{
+    *this, "millrace_start_seconds",
+    "Time from the order to start a replica until it can run, by model,"
+    " version and where its bytes were: memory, disk, hosts, stores.",
+    by_handles};
+  family<Gauge> cache_bytes{
+    *this, "millrace_cache_bytes",
+    "Bytes of models that this node keeps, or has taken room for, by tier;"
+    " what nodes of one host share each of them counts."};
+  family<Gauge> cache_limit{
+    *this, "millrace_cache_limit_bytes",
+    "Bytes of models that there may be, by tier; 0: no limit."};
+  family<Counter> cache_fetches{
+    *this, "millrace_cache_fetches_total",
+    "Models that replicas of this host asked for, by where they were found:"
+    " memory, disk, hosts (other nodes of this one, too), stores, nowhere."};
+  family<Counter> cache_evictions{*this, "millrace_cache_evictions_total",
+                                  "Models that made way for others, by tier."};
+  family<Counter> cache_quarantined{
+    *this, "millrace_cache_quarantined_total",
+    "Times that a bundle was found broken on the disk."};
+  family<Counter> model_bytes{
+    *this, "millrace_model_bytes_total",
+    "Bytes of models to hosts, and from hosts and stores, by direction."};
+  family<Counter> sources_lost{
+    *this, "millrace_sources_lost_total",
+    "Times that a host or store was lost, refused, or gave wrong bytes"
+    " while a model came from there."};
+  family<Counter> chain_passed_over{
+    *this, "millrace_chain_passed_over_total",
+    "Times that a host was put behind the others of a chain, for it got"
+    " nothing or too little."};
+  family<Counter> process_cpu{
+    *this, "millrace_process_cpu_seconds_total",
+    "Time of cores, by part: node (its own process), confined (its"
+    " processes of models that are not trusted)."};
+  family<Gauge> process_memory{
+    *this, "millrace_process_resident_memory_bytes",
+    "Physical memory, by part: node (its own process), confined (its"
+    " processes of models that are not trusted); pages that processes share"
+    " count in each."};
+  family<Gauge> start_time{
+    *this, "millrace_start_time_seconds",
+    "When this node was started, in seconds since 1970."};
+  family<Gauge> build{
+    *this, "millrace_build_info",
+    "1, with what this node was built of: version, commit, libtorch, cuda."};
 };
 
-metrics::metrics(recording mode)
-  : impl_(std::make_unique<impl>()),
-    mode_(mode) {
-}
-
-template <class Handle>
-Handle metrics::handle(void* x) const {
-  return Handle{mode_ == recording::on ? x : nullptr};
+metrics::metrics(recording mode, std::string node)
+  : impl_(std::make_unique<impl>()) {
+  impl_->mode = mode;
+  if (!node.empty())
+    impl_->common.emplace("node", std::move(node));
 }
 
 metrics::~metrics() = default;
 
+bool metrics::is_on() const {
+  return impl_->mode == recording::on;
+}
+
 void counter::add(double n) {
   if (impl_ != nullptr)
-    static_cast<Counter*>(impl_)->Increment(n);
+    static_cast<Counter*>(impl_.get())->Increment(n);
 }
 
 void gauge::set(double x) {
   if (impl_ != nullptr)
-    static_cast<Gauge*>(impl_)->Set(x);
+    static_cast<Gauge*>(impl_.get())->Set(x);
 }
 
 void gauge::add(double x) {
   if (impl_ != nullptr)
-    static_cast<Gauge*>(impl_)->Increment(x);
+    static_cast<Gauge*>(impl_.get())->Increment(x);
 }
 
 void histogram::observe(double x) {
   if (impl_ != nullptr)
-    static_cast<Histogram*>(impl_)->Observe(x);
+    static_cast<Histogram*>(impl_.get())->Observe(x);
 }
 
-counter metrics::requests(std::string_view model, std::string_view status) {
-  return handle<counter>(&impl_->requests.Add(
-    {{"model", std::string{model}}, {"status", std::string{status}}}));
+counter metrics::requests(model_label of, std::string_view tenant,
+                          std::string_view status) {
+  return counter{
+    impl_->get(impl_->requests,
+               with(with(of_model(of), "tenant", tenant), "status", status))};
 }
 
-histogram metrics::request_seconds(std::string_view model, phase p) {
-  return handle<histogram>(&impl_->request_seconds.Add(
-    {{"model", std::string{model}}, {"phase", text_of(p)}}, second_buckets));
+histogram metrics::request_seconds(model_label of, phase p) {
+  return histogram{impl_->get(impl_->request_seconds,
+                              with(of_model(of), "phase", to_string(p)),
+                              second_buckets)};
 }
 
-histogram metrics::batch_size(std::string_view model) {
-  return handle<histogram>(
-    &impl_->batch_size.Add({{"model", std::string{model}}}, size_buckets));
+histogram metrics::batch_size(model_label of) {
+  return histogram{impl_->get(impl_->batch_size, of_model(of), size_buckets)};
 }
 
-gauge metrics::queue_length(std::string_view model) {
-  return handle<gauge>(
-    &impl_->queue_length.Add({{"model", std::string{model}}}));
+gauge metrics::queue_length(model_label of) {
+  return gauge{impl_->get(impl_->queue_length, of_model(of))};
 }
 
-gauge metrics::replicas_ready(std::string_view model) {
-  return handle<gauge>(
-    &impl_->replicas_ready.Add({{"model", std::string{model}}}));
+gauge metrics::replicas_ready(model_label of) {
+  return gauge{impl_->get(impl_->replicas_ready, of_model(of))};
 }
 
-counter metrics::redispatched(std::string_view model) {
-  return handle<counter>(
-    &impl_->redispatched.Add({{"model", std::string{model}}}));
+counter metrics::redispatched(model_label of) {
+  return counter{impl_->get(impl_->redispatched, of_model(of))};
 }
 
-gauge metrics::replicas(std::string_view model, std::string_view state) {
-  return handle<gauge>(&impl_->replicas.Add(
-    {{"model", std::string{model}}, {"state", std::string{state}}}));
+gauge metrics::model_replicas_wanted(std::string_view model) {
+  return gauge{impl_->get(impl_->model_replicas_wanted, of_model(model))};
+}
+
+gauge metrics::model_replicas_ready(std::string_view model) {
+  return gauge{impl_->get(impl_->model_replicas_ready, of_model(model))};
+}
+
+gauge metrics::model_replicas_starting(std::string_view model) {
+  return gauge{impl_->get(impl_->model_replicas_starting, of_model(model))};
 }
 
 counter metrics::replica_seconds(std::string_view model) {
-  return handle<counter>(
-    &impl_->replica_seconds.Add({{"model", std::string{model}}}));
+  return counter{impl_->get(impl_->replica_seconds, of_model(model))};
 }
 
 counter metrics::demand_arrivals(std::string_view model) {
-  return handle<counter>(
-    &impl_->demand_arrivals.Add({{"model", std::string{model}}}));
+  return counter{impl_->get(impl_->demand_arrivals, of_model(model))};
 }
 
 counter metrics::slo_answers(std::string_view model, bool within) {
-  return handle<counter>(&impl_->slo_answers.Add(
-    {{"model", std::string{model}}, {"within", within ? "true" : "false"}}));
+  return counter{
+    impl_->get(impl_->slo_answers,
+               with(of_model(model), "within", within ? "true" : "false"))};
 }
 
 counter metrics::scaling_decisions(std::string_view policy, bool up) {
-  return handle<counter>(&impl_->scaling_decisions.Add(
-    {{"policy", std::string{policy}}, {"direction", up ? "up" : "down"}}));
+  return counter{impl_->get(
+    impl_->scaling_decisions,
+    with(one_label("policy", policy), "direction", up ? "up" : "down"))};
 }
 
 histogram metrics::decision_seconds(std::string_view policy) {
-  return handle<histogram>(&impl_->decision_seconds.Add(
-    {{"policy", std::string{policy}}}, decision_buckets));
+  return histogram{impl_->get(impl_->decision_seconds,
+                              one_label("policy", policy), decision_buckets)};
 }
 
 counter metrics::late_answers(std::string_view reason) {
-  return handle<counter>(
-    &impl_->late_answers.Add({{"reason", std::string{reason}}}));
+  return counter{impl_->get(impl_->late_answers, one_label("reason", reason))};
 }
 
 counter metrics::bus_messages(std::string_view direction) {
-  return handle<counter>(
-    &impl_->bus_messages.Add({{"direction", std::string{direction}}}));
+  return counter{
+    impl_->get(impl_->bus_messages, one_label("direction", direction))};
 }
 
 counter metrics::bus_bytes(std::string_view direction) {
-  return handle<counter>(
-    &impl_->bus_bytes.Add({{"direction", std::string{direction}}}));
+  return counter{
+    impl_->get(impl_->bus_bytes, one_label("direction", direction))};
 }
 
 counter metrics::bus_dropped(std::string_view reason) {
-  return handle<counter>(
-    &impl_->bus_dropped.Add({{"reason", std::string{reason}}}));
+  return counter{impl_->get(impl_->bus_dropped, one_label("reason", reason))};
 }
 
 gauge metrics::peers() {
-  return handle<gauge>(&impl_->peers.Add({}));
+  return gauge{impl_->get(impl_->peers, {})};
 }
 
 counter metrics::actor_restarts(std::string_view actor) {
-  return handle<counter>(
-    &impl_->actor_restarts.Add({{"actor", std::string{actor}}}));
+  return counter{impl_->get(impl_->actor_restarts, one_label("actor", actor))};
 }
 
 gauge metrics::node_ready() {
-  return handle<gauge>(&impl_->node_ready.Add({}));
+  return gauge{impl_->get(impl_->node_ready, {})};
 }
 
 gauge metrics::disk_refuses(std::string_view folder) {
-  return handle<gauge>(
-    &impl_->disk_refuses.Add({{"folder", std::string{folder}}}));
+  return gauge{impl_->get(impl_->disk_refuses, one_label("folder", folder))};
 }
 
 counter metrics::device_busy_seconds(std::string_view device) {
-  return handle<counter>(
-    &impl_->device_busy.Add({{"device", std::string{device}}}));
+  return counter{impl_->get(impl_->device_busy, one_label("device", device))};
 }
 
 gauge metrics::device_memory_bytes(std::string_view device) {
-  return handle<gauge>(
-    &impl_->device_memory.Add({{"device", std::string{device}}}));
+  return gauge{impl_->get(impl_->device_memory, one_label("device", device))};
+}
+
+gauge metrics::device_memory_limit_bytes(std::string_view device) {
+  return gauge{
+    impl_->get(impl_->device_memory_limit, one_label("device", device))};
 }
 
 gauge metrics::gpu_busy_ratio(std::string_view device) {
-  return handle<gauge>(&impl_->gpu_busy.Add({{"device", std::string{device}}}));
+  return gauge{impl_->get(impl_->gpu_busy, one_label("device", device))};
 }
 
 gauge metrics::gpu_memory_bytes(std::string_view device) {
-  return handle<gauge>(
-    &impl_->gpu_memory.Add({{"device", std::string{device}}}));
+  return gauge{impl_->get(impl_->gpu_memory, one_label("device", device))};
+}
+
+gauge metrics::gpu_memory_limit_bytes(std::string_view device) {
+  return gauge{
+    impl_->get(impl_->gpu_memory_limit, one_label("device", device))};
 }
 
 gauge metrics::gpu_watts(std::string_view device) {
-  return handle<gauge>(
-    &impl_->gpu_power.Add({{"device", std::string{device}}}));
+  return gauge{impl_->get(impl_->gpu_power, one_label("device", device))};
 }
 
-histogram metrics::start_seconds(std::string_view model, found_in from) {
-  return handle<histogram>(&impl_->start_seconds.Add(
-    {{"model", std::string{model}}, {"from", text_of(from)}}, start_buckets));
+histogram metrics::start_seconds(model_label of, found_in from) {
+  return histogram{impl_->get(impl_->start_seconds,
+                              with(of_model(of), "from", to_string(from)),
+                              start_buckets)};
 }
 
 gauge metrics::cache_bytes(cache_tier tier) {
-  return handle<gauge>(&impl_->cache_bytes.Add({{"tier", text_of(tier)}}));
+  return gauge{
+    impl_->get(impl_->cache_bytes, one_label("tier", to_string(tier)))};
 }
 
 gauge metrics::cache_limit_bytes(cache_tier tier) {
-  return handle<gauge>(&impl_->cache_limit.Add({{"tier", text_of(tier)}}));
+  return gauge{
+    impl_->get(impl_->cache_limit, one_label("tier", to_string(tier)))};
 }
 
 counter metrics::cache_fetches(found_in from) {
-  return handle<counter>(&impl_->cache_fetches.Add({{"from", text_of(from)}}));
+  return counter{
+    impl_->get(impl_->cache_fetches, one_label("from", to_string(from)))};
 }
 
 counter metrics::cache_evictions(cache_tier tier) {
-  return handle<counter>(
-    &impl_->cache_evictions.Add({{"tier", text_of(tier)}}));
+  return counter{
+    impl_->get(impl_->cache_evictions, one_label("tier", to_string(tier)))};
 }
 
 counter metrics::cache_quarantined() {
-  return handle<counter>(&impl_->cache_quarantined.Add({}));
+  return counter{impl_->get(impl_->cache_quarantined, {})};
 }
 
 counter metrics::model_bytes(std::string_view direction) {
-  return handle<counter>(
-    &impl_->model_bytes.Add({{"direction", std::string{direction}}}));
+  return counter{
+    impl_->get(impl_->model_bytes, one_label("direction", direction))};
 }
 
 counter metrics::sources_lost() {
-  return handle<counter>(&impl_->sources_lost.Add({}));
+  return counter{impl_->get(impl_->sources_lost, {})};
 }
 
 counter metrics::chain_passed_over() {
-  return handle<counter>(&impl_->chain_passed_over.Add({}));
+  return counter{impl_->get(impl_->chain_passed_over, {})};
 }
 
-gauge metrics::process_cpu_seconds() {
-  return handle<gauge>(&impl_->process_cpu.Add({}));
+counter metrics::process_cpu_seconds(process_part of) {
+  return counter{
+    impl_->get(impl_->process_cpu, one_label("part", to_string(of)))};
 }
 
-gauge metrics::process_resident_memory_bytes() {
-  return handle<gauge>(&impl_->process_memory.Add({}));
+gauge metrics::process_resident_memory_bytes(process_part of) {
+  return gauge{
+    impl_->get(impl_->process_memory, one_label("part", to_string(of)))};
+}
+
+gauge metrics::start_time_seconds() {
+  return gauge{impl_->get(impl_->start_time, {})};
+}
+
+gauge metrics::build_info(const build_description& x) {
+  return gauge{impl_->get(impl_->build, {{"version", x.version},
+                                         {"commit", x.commit},
+                                         {"libtorch", x.libtorch},
+                                         {"cuda", x.cuda}})};
 }
 
 std::string metrics::text() const {
-  return prometheus::TextSerializer{}.Serialize(impl_->registry.Collect());
+  std::vector<MetricFamily> out;
+  for (auto& collect : impl_->collectors)
+    if (auto x = collect(); !x.metric.empty())
+      out.push_back(std::move(x));
+  return prometheus::TextSerializer{}.Serialize(out);
 }
 
 std::string metrics::reference() const {

@@ -110,25 +110,16 @@ void autoscaler_state::on_outdated(const proposal_outdated& x) {
   arm();
 }
 
-/// Models that are gone have no replicas.
+/// Counts the time of ready replicas since the last snapshot.
 void autoscaler_state::show_replicas() {
   auto since = to_seconds(now() - std::exchange(shown_at_, now()));
-  std::map<std::string, scaling_status> all;
-  for (auto& x : on_get_scaling().models)
-    all[x.model] = x;
-  for (auto& [model, x] : all)
-    if (!shown_.contains(model))
-      shown_.emplace(model, model_metrics{counts_->replicas(model, "wanted"),
-                                          counts_->replicas(model, "starting"),
-                                          counts_->replicas(model, "ready"),
-                                          counts_->replica_seconds(model)});
-  for (auto& [model, to] : shown_) {
-    auto& x = all[model];
-    to.wanted.set(static_cast<double>(x.wanted));
-    to.starting.set(static_cast<double>(x.starting));
-    to.ready.set(static_cast<double>(x.ready));
-    to.seconds.add(static_cast<double>(x.ready) * since);
+  std::map<std::string, counter> all;
+  for (auto& x : on_get_scaling().models) {
+    auto& to =
+      all.emplace(x.model, counts_->replica_seconds(x.model)).first->second;
+    to.add(static_cast<double>(x.ready) * since);
   }
+  replica_seconds_ = std::move(all);
 }
 
 void autoscaler_state::run(const std::string& scope, scope_loop& x, bool send) {

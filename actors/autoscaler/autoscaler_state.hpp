@@ -74,13 +74,8 @@ private:
   std::deque<record> records_; ///< the latest last
   uint64_t last_decision_ = 0;
   alarm alarm_;
-  /// Metrics of one model.
-  struct model_metrics {
-    gauge wanted, starting, ready;
-    counter seconds; ///< of ready replicas
-  };
   std::shared_ptr<metrics> counts_;
-  std::map<std::string, model_metrics> shown_;
+  std::map<std::string, counter> replica_seconds_; ///< by registered model
   timestamp shown_at_; ///< when they were brought up to date
 };
 

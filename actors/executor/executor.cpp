@@ -74,6 +74,8 @@ void executor_state::start(
   queue_.emplace(per_lane * std::max(1u, info_.lanes));
   busy_seconds_.emplace(counts->device_busy_seconds(info_.id));
   memory_bytes_.emplace(counts->device_memory_bytes(info_.id));
+  counts->device_memory_limit_bytes(info_.id).set(
+    static_cast<double>(info_.memory.value));
   make_device();
 }
 

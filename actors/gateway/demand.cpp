@@ -96,15 +96,18 @@ model_counters demand_count::report(timestamp now) const {
 
 void demand_count::show(metrics& in) {
   auto& x = counts_;
+  if (!series_)
+    series_.emplace(in.demand_arrivals(x.model), in.slo_answers(x.model, true),
+                    in.slo_answers(x.model, false));
   auto others =
     x.ok - x.within + x.late + x.overloaded + x.unavailable + x.failed;
-  auto add = [](counter to, uint64_t is, uint64_t& shown) {
+  auto add = [](counter& to, uint64_t is, uint64_t& shown) {
     to.add(static_cast<double>(is - shown));
     shown = is;
   };
-  add(in.demand_arrivals(x.model), x.arrived, arrivals_shown_);
-  add(in.slo_answers(x.model, true), x.within, within_shown_);
-  add(in.slo_answers(x.model, false), others, others_shown_);
+  add(series_->arrivals, x.arrived, arrivals_shown_);
+  add(series_->within, x.within, within_shown_);
+  add(series_->others, others, others_shown_);
 }
 
 demand_count& gateway_state::demand_for(const std::string& model) {
@@ -188,7 +191,10 @@ void gateway_state::send_report() {
   x.end = to_us(time - begun_);
   for (auto& [model, y] : demand_)
     if (y.take_change() || all) {
-      y.show(*counts_);
+      if (may_answer(model))
+        y.show(*counts_);
+      else
+        y.hide();
       x.models.push_back(y.report(time));
     }
   to_controllers(x);

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -64,7 +65,14 @@ public:
   /// Brings metrics up to date, which cost more than these counts.
   void show(metrics& in);
 
+  /// Ends the series of the model in the metrics.
+  void hide() { series_.reset(); }
+
 private:
+  struct series {
+    counter arrivals, within, others;
+  };
+
   stage_counters& stage_of(const layer_range& layers);
 
   model_counters counts_;
@@ -74,6 +82,7 @@ private:
   microseconds slo_{0};
   timestamp last_arrival_{};
   bool changed_ = false;
+  std::optional<series> series_;
   /// As they were shown last.
   uint64_t arrivals_shown_ = 0, within_shown_ = 0, others_shown_ = 0;
 };

@@ -265,8 +265,7 @@ result<void> gateway_state::admit(client_request& x,
 
 void gateway_state::refuse(client_request& x, const session& from,
                            const error& why) {
-  // Names come from the client: only those of served models become labels.
-  counts_->requests("", to_string(why.code)).add();
+  count_refused(x.request.model, from, why.code);
   remember(x, from, why);
   infer_reply y;
   y.status = why.code;
@@ -287,19 +286,15 @@ void gateway_state::finish_request(uint64_t key, request& r, infer_reply x,
   x.total = to_us(time - r.arrived);
   if (x.status == ec::deadline_exceeded && !r.vain.empty())
     x.error += "; it was tried in vain: " + r.vain.back().why;
-  auto status = model.by_status.find(x.status);
-  if (status == model.by_status.end())
-    status =
-      model.by_status
-        .emplace(x.status, counts_->requests(x.model, to_string(x.status)))
-        .first;
-  status->second.add();
+  answers_of(model, r.from->first.endpoint, x.status).add();
   model.demand->answered(x.status, x.queue, x.total, to_us(r.due - r.arrived));
+  show_times(model);
   model.total_time->observe(to_seconds(x.total));
   remember(key, r, x, time, by);
   auto& [from, open] = *r.from;
   bus_->answer(from, r.tag, std::move(x));
   --model.open;
+  hide_if_over(model);
   bytes_ -= r.bytes;
   open.bytes -= r.bytes;
   open.requests.erase(r.tag.id);
@@ -382,6 +377,7 @@ void gateway_state::settle(outcome& x, const requests_completed& with,
     auto is_first = model.latency_learned == timestamp{};
     model.latency += (with.execute - model.latency) / (is_first ? 1 : 8);
     model.latency_learned = time;
+    show_times(model);
     model.queue_time->observe(to_seconds(x.queue));
     model.execute_time->observe(to_seconds(with.execute));
   }

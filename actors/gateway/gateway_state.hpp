@@ -60,7 +60,9 @@ private:
     bool ended = false;               ///< as if it had never been served
     microseconds latency{0}; ///< moving average of what executions took
     timestamp latency_learned;
-    std::map<ec, counter> by_status;
+    /// Answers by endpoint and status; like the times below shown until the
+    /// version has ended and its last request is answered.
+    std::map<std::pair<uint32_t, ec>, counter> by_status;
     size_t open = 0;                ///< requests in flight
     demand_count* demand = nullptr; ///< of its model, whatever the version
     /// Requests wait while there is no replica, unless none can be started.
@@ -68,6 +70,8 @@ private:
     std::string obstacle{}; ///< why none can be; empty: it can
     route next;             ///< admitted, not yet on their way to the router
     std::optional<histogram> queue_time, execute_time, total_time;
+
+    model_label label() const { return {info.model, info.version}; }
   };
 
   /// What one connection has open.
@@ -109,6 +113,12 @@ private:
   void to_controllers(const T& x);
   void begin_report();
   void send_report();
+  void count_refused(const std::string& model, const session& from, ec status);
+  counter& answers_of(served& x, uint32_t endpoint, ec status);
+  void show_answers(served& x);
+  void show_times(served& x);
+  void hide_if_over(served& x);
+  bool may_answer(const std::string& model) const;
   bool is_for(const std::vector<std::string>& tenants,
               const session& who) const;
   bool is_for(const served& x, const session& who) const;
@@ -173,7 +183,10 @@ private:
   alarm alarm_;
   timestamp begun_;
   std::map<std::string, demand_count> demand_; ///< by model
-  std::set<std::string> controllers_;          ///< nodes that this is linked to
+  /// Refused requests by model, endpoint and status. Models that are neither
+  /// served nor wanted count as one.
+  std::map<std::tuple<std::string, uint32_t, ec>, counter> refused_;
+  std::set<std::string> controllers_; ///< nodes that this is linked to
   timestamp report_due_ = far_future;
   timestamp all_reported_;      ///< when a report had all models
   size_t backlogs_awaited_ = 0; ///< answers of routers, for the next report

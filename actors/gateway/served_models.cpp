@@ -72,9 +72,7 @@ gateway_state::served* gateway_state::model_of(const model_info& info,
                    options_.spans, options_.death_notice, waits},
     gateway_actor{self_}, counts_);
   bus_->publish(name, caf::actor_cast<caf::strong_actor_ptr>(m.router));
-  m.queue_time.emplace(counts_->request_seconds(info.model, phase::queue));
-  m.execute_time.emplace(counts_->request_seconds(info.model, phase::execute));
-  m.total_time.emplace(counts_->request_seconds(info.model, phase::total));
+  show_answers(m);
   return place;
 }
 
@@ -134,7 +132,8 @@ void gateway_state::on_ready(replica_ready& x) {
   auto* wanted = find_wanted(x.info.model);
   m.tenants = wanted != nullptr ? wanted->tenants : x.tenants;
   m.policy = x.policy;
-  m.ended = false;
+  if (std::exchange(m.ended, false))
+    show_answers(m);
   auto known = m.draining.erase(x.handle->id()) != 0;
   if (m.replicas.insert(x.handle->id()).second && !known)
     self_->monitor(caf::actor_cast<caf::actor>(x.handle));
@@ -160,6 +159,10 @@ void gateway_state::on_wanted(wanted_models& x) {
     if (auto versions = by_name_.find(y.model); versions != by_name_.end())
       for (auto i : versions->second)
         models_[i].tenants = y.tenants;
+  std::erase_if(refused_, [&](auto& y) {
+    auto& model = std::get<0>(y.first);
+    return model != unknown_model_label && !may_answer(model);
+  });
   take_assigned();
   for (auto& m : models_)
     if (m.replicas.empty())
@@ -173,6 +176,8 @@ void gateway_state::serve_waiting(const wanted_model& x) {
     return; // on_ready logs it
   m->waits = true;
   auto was_closed = std::exchange(m->ended, false);
+  if (was_closed)
+    show_answers(*m);
   m->obstacle = x.stuck ? x.note : std::string{};
   if (!m->replicas.empty())
     return;
@@ -218,6 +223,7 @@ void gateway_state::end_what_nobody_waits_for(const std::string& model) {
         && !is_waited_for(m)) {
       m.ended = true;
       self_->send(m.router, drain_queue{true});
+      hide_if_over(m);
     }
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/monitor/monitor_state.hpp"
 
+#include <algorithm>
+
 #include "actors/monitor/usage.hpp"
 
 namespace millrace {
@@ -56,11 +58,9 @@ void monitor_state::on_tick() {
   self_->delayed_send(self_, period_, tick::value);
   auto host = probes_.host();
   add_host_usage(host_usage_, host_, host, now() - host_read_);
+  show_processes(host);
   host_ = host;
   host_read_ = now();
-  counts_->process_cpu_seconds().set(host.process_seconds);
-  counts_->process_resident_memory_bytes().set(
-    static_cast<double>(host.resident));
   ask_gpus();
   auto patience = std::min(longest_patience, period_ / 2);
   auto silent = [](const caf::error&) { /* its usage stays the last one */ };
@@ -74,6 +74,23 @@ void monitor_state::on_tick() {
       .then([this, replica = replica](
               const replica_load& x) { learn(replicas_, replica, x); },
             silent);
+}
+
+void monitor_state::show_processes(const host_reading& host) {
+  auto show = [&](process_part of, double seconds, double& shown,
+                  uint64_t resident) {
+    // The count of a child that ended may be missed.
+    counts_->process_cpu_seconds(of).add(std::max(0.0, seconds - shown));
+    shown = std::max(shown, seconds);
+    counts_->process_resident_memory_bytes(of).set(
+      static_cast<double>(resident));
+  };
+  show(process_part::node, host.process_seconds, shown_seconds_, host.resident);
+  if (!probes_.children)
+    return;
+  auto children = probes_.children();
+  show(process_part::confined, children.seconds, shown_children_seconds_,
+       children.resident);
 }
 
 /// One that does not answer has no usage after a while.
@@ -103,6 +120,8 @@ void monitor_state::on_gpus_read(const gpus_read& x) {
       counts_->gpu_busy_ratio(device).set(gpu.busy);
       counts_->gpu_memory_bytes(device).set(
         static_cast<double>(gpu.memory_used.value));
+      counts_->gpu_memory_limit_bytes(device).set(
+        static_cast<double>(gpu.memory.value));
       counts_->gpu_watts(device).set(gpu.watts);
     }
 }

@@ -19,6 +19,7 @@ using gpu_probe = std::function<void(std::function<void(gpu_readings)> tell)>;
 /// What a monitor asks beside executors and replicas.
 struct monitor_probes {
   host_probe host;
+  children_probe children;                ///< empty: there are none
   gpu_probe gpus;                         ///< empty: there are none
   std::map<std::string, uint32_t> gpu_of; ///< by device
 };

@@ -30,6 +30,7 @@ private:
     std::optional<Usage> usage;
   };
 
+  void show_processes(const host_reading& host);
   void ask_gpus();
   timestamp now() const;
   template <class Table, class Load>
@@ -44,6 +45,8 @@ private:
   std::vector<gpu_reading> gpus_;  ///< of the host, by number
   std::optional<timestamp> asked_; ///< they are being read, since then
   host_reading host_;
+  /// Of the node's process and of its children, as shown last.
+  double shown_seconds_ = 0, shown_children_seconds_ = 0;
   timestamp host_read_;
   microseconds period_{0};
   node_load host_usage_; ///< its host part

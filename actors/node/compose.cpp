@@ -65,7 +65,8 @@ public:
 private:
   /// What its monitor asks.
   monitor_probes probes() const {
-    monitor_probes out{environment_.probe, environment_.gpus, {}};
+    monitor_probes out{
+      environment_.probe, environment_.children, environment_.gpus, {}};
     for (auto& d : mine_.devices)
       if (d.type == device_type::cuda)
         out.gpu_of[d.id] = d.cuda.gpu;
@@ -158,10 +159,11 @@ private:
       settings.decision_seconds = i->second;
     settings.policy = config_.placement;
     add("placement", "controller",
-        [made, settings](supervisor_actor::pointer self) {
+        [made, settings,
+         counts = environment_.counts](supervisor_actor::pointer self) {
           auto mine = settings;
           made->epoch = mine.epoch += ++made->starts;
-          return made->placement = self->spawn(placement, mine);
+          return made->placement = self->spawn(placement, mine, counts);
         });
     curve scaling_seconds;
     if (auto i = config_.decision_seconds.find("scaling");

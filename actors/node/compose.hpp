@@ -35,7 +35,8 @@ struct node_environment {
     open_store = open_object_store;
   device_maker make_device;
   host_probe probe;
-  gpu_probe gpus; ///< empty: there are none
+  children_probe children; ///< empty: the node has none
+  gpu_probe gpus;          ///< empty: there are none
   std::shared_ptr<span_recorder> spans = std::make_shared<span_recorder>();
   std::function<std::vector<finding>()> examine; ///< its host; may be empty
   std::function<microseconds()> wall_clock;      ///< may be empty

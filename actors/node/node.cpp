@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/node/node.hpp"
 
+#include <algorithm>
 #include <climits>
 #include <condition_variable>
 #include <future>
@@ -69,9 +70,7 @@ result<std::optional<node_keys>> keys_of(const cluster_config& config,
   if (config.keys.empty())
     return std::optional<node_keys>{};
   auto& mine = config.nodes.at(name);
-  auto& roles = mine.roles;
-  auto controls =
-    std::find(roles.begin(), roles.end(), node_role::controller) != roles.end();
+  auto controls = std::ranges::count(mine.roles, node_role::controller) != 0;
   auto front = !clients_of(mine).empty() || !mine.operators.empty();
   auto keys = read_node_keys({config.keys, name, controls, front});
   if (!keys)
@@ -112,8 +111,10 @@ public:
     config_ = config;
     name_ = name;
     auto& mine = config_.nodes.at(name);
-    counts_ = std::make_shared<metrics>(mine.http.empty() ? recording::off
-                                                          : recording::on);
+    counts_ = std::make_shared<metrics>(
+      mine.http.empty() ? recording::off : recording::on, name);
+    counts_->build_info(this_build()).set(1);
+    counts_->start_time_seconds().set(to_seconds(wall_clock()));
     auto folder = open_folder(mine.data);
     if (!folder)
       return folder.failure();
@@ -308,8 +309,7 @@ private:
 
   /// Where workers get models from each other.
   result<void> open_bulk(uint64_t incarnation) {
-    auto& roles = mine().roles;
-    if (!std::count(roles.begin(), roles.end(), node_role::worker))
+    if (std::ranges::count(mine().roles, node_role::worker) == 0)
       return {};
     auto keys = keys_of(config_, name_);
     if (!keys)
@@ -370,6 +370,7 @@ private:
       return make.failure();
     environment.make_device = std::move(*make);
     environment.probe = read_host;
+    environment.children = read_children;
     environment.gpus = [this](auto tell) {
       std::lock_guard guard{mutex_};
       if (!gpus_)

@@ -21,6 +21,7 @@ constexpr auto tick_time = 20ms;
 constexpr auto reading_time = 500ms;
 constexpr size_t failed_kept = 16;
 constexpr auto failed_shown = 1min;
+constexpr auto starts_shown = 10min;
 constexpr std::string_view executor_prefix = "executor/";
 
 } // namespace
@@ -36,8 +37,10 @@ void supervisor_state::start(
   started_ = now();
   for (auto& spec : options_.children)
     children_.push_back({spec, {}, restart_budget{}, 0, far_future, ""});
-  for (auto& x : children_)
+  for (auto& x : children_) {
+    options_.counts->actor_restarts(x.spec.name).add(0); // shown from the start
     start_child(x);
+  }
   set_state(node_condition::ready);
   // Only a controller cares for nodes that are none.
   options_.net->subscribe(
@@ -266,11 +269,38 @@ void supervisor_state::on_replica_status(const replica_status& x) {
     auto was = std::exchange(i->second.status, x).state;
     if (was == replica_condition::starting
         && x.state == replica_condition::ready)
-      options_.counts->start_seconds(x.what.model, where_found(x.from))
-        .observe(to_seconds(x.fetch + x.load + x.warm_up));
+      show_start(x);
   } else if (x.state == replica_condition::failed)
     keep_failure(x);
   publish_soon();
+}
+
+/// Starts of a model that comes and goes belong to one series, which a scrape
+/// can compare with its last value.
+void supervisor_state::show_start(const replica_status& x) {
+  if (!options_.counts->is_on())
+    return;
+  auto from = where_found(x.from);
+  auto& what = x.what;
+  auto& shown = starts_shown_
+                  .try_emplace({what.model, what.version, from},
+                               start_series{options_.counts->start_seconds(
+                                              {what.model, what.version}, from),
+                                            now()})
+                  .first->second;
+  shown.last = now();
+  shown.seconds.observe(to_seconds(x.fetch + x.load + x.warm_up));
+}
+
+/// Whether a replica of the version is here, or was started not long ago.
+bool supervisor_state::is_recent(const start_kind& kind,
+                                 const start_series& x) const {
+  auto& [model, version, from] = kind;
+  return now() - x.last < starts_shown
+         || std::any_of(replicas_.begin(), replicas_.end(), [&](auto& y) {
+              auto& what = y.second.status.what;
+              return what.model == model && what.version == version;
+            });
 }
 
 void supervisor_state::keep_failure(const replica_status& x) {
@@ -358,6 +388,8 @@ void supervisor_state::on_tick() {
   restart_due();
   if (publish_at_ <= now())
     publish();
+  std::erase_if(starts_shown_,
+                [&](auto& x) { return !is_recent(x.first, x.second); });
   if (state_ == node_condition::draining)
     drain_step();
   arm();
@@ -370,6 +402,9 @@ void supervisor_state::publish_soon() {
 
 void supervisor_state::arm() {
   auto due = publish_at_;
+  for (auto& [kind, x] : starts_shown_)
+    if (now() < x.last + starts_shown)
+      due = std::min(due, x.last + starts_shown);
   for (auto& x : children_)
     due = std::min(due, x.start_at);
   if (state_ == node_condition::draining && !ended_)

@@ -49,7 +49,16 @@ private:
     replica_status status;
   };
 
+  /// Of a model version, and where its bytes were.
+  using start_kind = std::tuple<std::string, uint64_t, found_in>;
+  struct start_series {
+    histogram seconds;
+    timestamp last; ///< start of a replica
+  };
+
   timestamp now() const;
+  void show_start(const replica_status& x);
+  bool is_recent(const start_kind& kind, const start_series& x) const;
   void start_child(child& x);
   void on_exit(const caf::exit_msg& x);
   void on_down(const caf::down_msg& x);
@@ -79,6 +88,7 @@ private:
   std::map<std::string, replica_entry> replicas_;
   /// The last few, and when they did.
   std::vector<std::pair<timestamp, replica_status>> failed_replicas_;
+  std::map<start_kind, start_series> starts_shown_;
   std::map<std::string, member> peers_; ///< controllers; to one of them: all
   std::vector<model_info> models_;      ///< of the cache
   std::vector<model_info> kept_;        ///< as in inventory

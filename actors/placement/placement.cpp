@@ -27,8 +27,9 @@ std::pair<std::string, bool> troubles_of(const assignment& x) {
 
 void placement_state::start(
   placement_actor::stateful_pointer<placement_state> self,
-  placement_options options) {
+  placement_options options, std::shared_ptr<metrics> counts) {
   self_ = self;
+  counts_ = std::move(counts);
   options_ = options;
   auto policy = make_placement_policy(options.policy);
   MILLRACE_ASSERT(policy); // for the config was checked
@@ -225,6 +226,7 @@ void placement_state::on_tick() {
   } else {
     commit_soon();
   }
+  show_copies();
 }
 
 std::set<std::string> placement_state::missing() const {
@@ -336,6 +338,30 @@ void placement_state::carry_out(const placement_plan& plan) {
   tell_cluster_state();
 }
 
+/// Shows the copies of each registered model in the metrics, and no series of a
+/// model that was forgotten.
+void placement_state::show_copies() {
+  if (!snapshot_ || !counts_->is_on())
+    return;
+  std::erase_if(shown_,
+                [&](auto& x) { return !snapshot_->models.contains(x.first); });
+  for (auto& x : wanted()) {
+    auto& model = x.model->settings.model;
+    auto i = shown_.find(model);
+    if (i == shown_.end())
+      i =
+        shown_
+          .emplace(model, copies_shown{counts_->model_replicas_wanted(model),
+                                       counts_->model_replicas_ready(model),
+                                       counts_->model_replicas_starting(model)})
+          .first;
+    auto n = count_copies(view_, x);
+    i->second.wanted.set(static_cast<double>(n.wanted));
+    i->second.ready.set(static_cast<double>(n.ready));
+    i->second.starting.set(static_cast<double>(n.starting));
+  }
+}
+
 model_list placement_state::on_get_models() const {
   model_list out;
   auto awaited = missing();
@@ -365,9 +391,9 @@ start_list placement_state::on_get_starts() const {
 
 placement_actor::behavior_type
 placement(placement_actor::stateful_pointer<placement_state> self,
-          placement_options options) {
+          placement_options options, std::shared_ptr<metrics> counts) {
   auto& s = self->state;
-  s.start(self, options);
+  s.start(self, options, std::move(counts));
   return {
     [&s](const snapshot_taken& x) { s.on_snapshot(x); },
     [&s](const proposal& x) { s.on_proposal(x); },

@@ -6,6 +6,7 @@
 
 #include "actors/handles.hpp"
 #include "models/profile.hpp"
+#include "runtime/metrics.hpp"
 
 namespace millrace {
 
@@ -29,6 +30,6 @@ struct placement_options {
 /// path. A model whose replica failed is tried again as quarantine.hpp says.
 placement_actor::behavior_type
 placement(placement_actor::stateful_pointer<struct placement_state> self,
-          placement_options options);
+          placement_options options, std::shared_ptr<metrics> counts);
 
 } // namespace millrace

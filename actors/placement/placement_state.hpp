@@ -17,7 +17,7 @@ struct placement_state {
   const char* name = "placement";
 
   void start(placement_actor::stateful_pointer<placement_state> self,
-             placement_options options);
+             placement_options options, std::shared_ptr<metrics> counts);
 
   void on_snapshot(const snapshot_taken& x);
   void on_proposal(const proposal& x);
@@ -73,6 +73,7 @@ private:
   void commit();
   size_t replicas() const;
   bool is_on_its_way(const std::string& model) const;
+  void show_copies();
   void carry_out(const placement_plan& plan);
   void note_failure(const replica_status& x);
   void tell_gateways(const std::vector<wanted_model>& models);
@@ -99,6 +100,10 @@ private:
   // Numbers of the snapshots in which something changed that outdates earlier
   // decisions: intent by model, and nodes that left.
   std::map<std::string, uint64_t> intent_changed_, left_;
+  /// Metrics of a registered model.
+  struct copies_shown {
+    gauge wanted, ready, starting;
+  };
   /// What each gateway was told last, by its node.
   struct told {
     caf::actor_addr gateway;
@@ -109,6 +114,8 @@ private:
   /// By model; those with wholes that were to complete parts apart, for they
   /// are no reason not to replace what is lost.
   std::map<std::pair<std::string, bool>, trouble> troubles_;
+  std::shared_ptr<metrics> counts_;
+  std::map<std::string, copies_shown> shown_; ///< by model
   bool due_ = false;
   bool deciding_ = false; ///< a plan is made and has no effect yet
   bool again_ = false;    ///< and something has changed since

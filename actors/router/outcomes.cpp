@@ -176,7 +176,7 @@ void router_state::give_back(flight& lost, const std::string& why, loss how) {
       give_up(x, why);
       continue;
     }
-    redispatched_->add();
+    shown().redispatched.add();
     if (how != loss::chance)
       x.alone = true; // one of them may be to blame
     again.push_back(std::move(x));

@@ -22,10 +22,7 @@ void router_state::start(router_actor::stateful_pointer<router_state> self,
   // Another router that comes in this one's place is taken for it by those who
   // know it by its address: no batch of either has a number of the other's.
   last_batch_ = uint64_t{self->id()} << 32;
-  queue_length_.emplace(counts_->queue_length(options_.model));
-  replicas_ready_.emplace(counts_->replicas_ready(options_.model));
-  batch_size_.emplace(counts_->batch_size(options_.model));
-  redispatched_.emplace(counts_->redispatched(options_.model));
+  shown();
   set_common_handlers(self);
   self->set_down_handler([this](caf::down_msg& x) { on_down(x); });
 }
@@ -36,6 +33,15 @@ namespace {
 constexpr microseconds parts_soon = 100ms;
 
 } // namespace
+
+router_state::series& router_state::shown() {
+  if (!series_) {
+    model_label mine{options_.model, options_.version};
+    series_.emplace(counts_->queue_length(mine), counts_->replicas_ready(mine),
+                    counts_->redispatched(mine));
+  }
+  return *series_;
+}
 
 timestamp router_state::now() const {
   return self_->clock().now();
@@ -215,7 +221,10 @@ void router_state::pump() {
     dispatch(to, std::move(batch));
     able = stages_->next(0);
   }
-  queue_length_->set(static_cast<double>(queue_->size()));
+  if (retired_)
+    series_.reset();
+  else
+    shown().queue_length.set(static_cast<double>(queue_->size()));
   if (!draining_.empty())
     release_drained();
   arm();
@@ -244,7 +253,10 @@ void router_state::dispatch(replica& to, std::vector<queued_request> batch) {
   }
   stages_->given(to.handle->id());
   set_credit(to.handle->id(), to, to.credit - 1);
-  batch_size_->observe(static_cast<double>(batch.size()));
+  auto& sizes = shown().batch_size;
+  if (!sizes)
+    sizes.emplace(counts_->batch_size({options_.model, options_.version}));
+  sizes->observe(static_cast<double>(batch.size()));
   auto time = now();
   auto& mine = in_flight_
                  .emplace(id, flight{to.handle->id(), to.name, time, time,
@@ -385,7 +397,8 @@ queue_status router_state::on_get_queue() const {
 void router_state::report() {
   auto n = std::count_if(replicas_.begin(), replicas_.end(),
                          [](auto& x) { return !x.second.draining; });
-  replicas_ready_->set(static_cast<double>(n));
+  if (!retired_)
+    shown().replicas_ready.set(static_cast<double>(n));
   if (available_ == stages_->is_open(0))
     return;
   available_ = !available_;

@@ -74,6 +74,12 @@ private:
     timestamp due;
     caf::actor_id at, next;
   };
+  /// Series of the router, shown until it is retired.
+  struct series {
+    gauge_share queue_length, replicas_ready;
+    counter redispatched;
+    std::optional<histogram> batch_size; ///< from the first batch on
+  };
   using flight_map = std::unordered_map<uint64_t, flight>;
   using replica_map = std::map<caf::actor_id, replica>;
 
@@ -129,6 +135,7 @@ private:
   void release_drained();
   bool may_need(const flight& x, caf::actor_id id) const;
   void report();
+  series& shown();
   void arm();
 
   router_actor::stateful_pointer<router_state> self_ = nullptr;
@@ -159,9 +166,7 @@ private:
   batch_times times_;
   alarm alarm_;
   bool retired_ = false;
-  std::optional<gauge_share> queue_length_, replicas_ready_;
-  std::optional<histogram> batch_size_;
-  std::optional<counter> redispatched_;
+  std::optional<series> series_;
 };
 
 } // namespace millrace

@@ -81,7 +81,7 @@ TEST_CASE("P4: a node that hangs is fenced, what it says on waking is dropped,"
   load.finish();
   report(load);
   auto run_again =
-    metric(http, "millrace_redispatched_total{model=\"identity\"}");
+    metric(http, "millrace_redispatched_total", R"(model="identity")");
   auto waits = load.waits_from(stopped);
   MESSAGE("longest wait around " << pauses << " pauses: " << distribution(waits)
                                  << "; back: " << distribution(returns) << "; "

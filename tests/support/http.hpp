@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <sstream>
 #include <string>
 
 #include <arpa/inet.h>
@@ -47,12 +48,15 @@ inline std::string http_get(uint16_t port, const std::string& path) {
   return out;
 }
 
-/// A number out of a node's /metrics, by its name and labels; 0: not there.
-inline double metric(uint16_t port, const std::string& name) {
-  auto all = http_get(port, "/metrics");
-  auto at = all.find("\n" + name + " ");
-  return at == std::string::npos ? 0
-                                 : std::stod(all.substr(at + name.size() + 2));
+/// The sum of a node's series of that name with a label like model="digits".
+inline double metric(uint16_t port, const std::string& name,
+                     const std::string& label) {
+  std::istringstream all{http_get(port, "/metrics")};
+  double out = 0;
+  for (std::string line; std::getline(all, line);)
+    if (line.starts_with(name + "{") && line.find(label) != std::string::npos)
+      out += std::stod(line.substr(line.rfind(' ')));
+  return out;
 }
 
 } // namespace millrace::test

@@ -37,7 +37,7 @@ ONLY_IN = {
     r"#include <(torch|ATen|c10|caffe2)/": ["models/backend/torch/", "tests/bench/"],
     r"#include <zmq": ["transport/zmq/"],
     r"#include <msgpack": ["transport/encode.cpp", "transport/decode.cpp", "tests/"],
-    r"#include <prometheus/": ["runtime/metrics.cpp"],
+    r"#include <prometheus/": ["runtime/metrics.cpp", "runtime/metric_series.hpp"],
     r"#include <spdlog/": ["runtime/log.cpp"],
     r"#include <microhttpd": ["runtime/http_server.cpp"],
     r"caf/all\.hpp": [],

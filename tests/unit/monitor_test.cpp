@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <csignal>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
 
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <caf/exit_reason.hpp>
 #include <caf/scoped_actor.hpp>
 
 #include "actors/monitor/monitor_state.hpp"
@@ -99,6 +106,71 @@ TEST_CASE("monitor: what the driver says of a GPU stands beside its device's"
   CHECK(x.gpu_memory == 12u << 20);
   CHECK(x.gpu_clock == 1500);
   CHECK(x.gpu_watts == 410.5);
+}
+
+TEST_CASE("monitor: cores and memory of confined processes are counted beside"
+          " those of the node") {
+  caf::actor_system_config config;
+  add_error_category(config);
+  caf::actor_system system{config};
+  auto counts = std::make_shared<metrics>();
+  monitor_probes probes;
+  probes.host = [] {
+    host_reading out;
+    out.process_seconds = 3;
+    out.resident = 100;
+    return out;
+  };
+  // The count of a process that ended is missed the second time.
+  probes.children = [n = 0]() mutable {
+    return n++ == 0 ? children_reading{7, 4000} : children_reading{6, 3000};
+  };
+  auto x = system.spawn(monitor, probes, counts, microseconds{10ms});
+  auto shows = [&](const std::string& line) {
+    return eventually(
+      [&] {
+        return counts->text().find("\n" + line + "\n") != std::string::npos;
+      },
+      10s);
+  };
+  CHECK(
+    shows(R"(millrace_process_resident_memory_bytes{part="confined"} 3000)"));
+  CHECK(shows(R"(millrace_process_resident_memory_bytes{part="node"} 100)"));
+  CHECK(shows(R"(millrace_process_cpu_seconds_total{part="confined"} 7)"));
+  CHECK(shows(R"(millrace_process_cpu_seconds_total{part="node"} 3)"));
+  caf::anon_send_exit(x, caf::exit_reason::user_shutdown);
+}
+
+TEST_CASE("host_probe: children of children count, and those that have ended") {
+  auto before = read_children();
+  auto compute = [] {
+    auto until = std::clock() + CLOCKS_PER_SEC / 10;
+    while (std::clock() < until)
+      ;
+  };
+  int line[2];
+  REQUIRE(::pipe(line) == 0);
+  auto child = ::fork();
+  if (child == 0) {
+    auto below = ::fork();
+    compute();
+    if (below == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      ::write(line[1], "x", 1);
+      ::pause();
+    }
+    ::write(line[1], "x", 1);
+    ::pause();
+  }
+  char done[1];
+  for (int i = 0; i < 2; ++i)
+    REQUIRE(::read(line[0], done, 1) == 1);
+  auto there = read_children();
+  CHECK(there.seconds - before.seconds > 0.15);
+  CHECK(there.resident > before.resident + (100 << 10));
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  CHECK(read_children().seconds - before.seconds > 0.08);
 }
 
 TEST_CASE("P17: a driver of GPUs that hangs holds up nobody but itself") {

@@ -54,6 +54,18 @@ TEST_CASE("FP-24: a part goes where there is room for the whole, if there is,"
   CHECK(count_copies(view, wanted).ready == 1); // as many as are wanted
 }
 
+TEST_CASE("placement: a model in parts has no ready copy while a part is"
+          " missing") {
+  auto view = with_memory(2, 60);
+  auto wanted = in_parts(2);
+  carry_out(view, {wanted});
+  CHECK(count_copies(view, wanted).ready == 1);
+  view.nodes.erase("w2");
+  auto left = count_copies(view, wanted);
+  CHECK(left.wanted == 1);
+  CHECK(left.ready == 0);
+}
+
 TEST_CASE("FP-24: nobody wants it any more, and neither its parts nor what"
           " completes them stay") {
   auto view = with_memory(2, 130);

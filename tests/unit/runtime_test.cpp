@@ -11,7 +11,6 @@
 #include "runtime/hash.hpp"
 #include "runtime/http_server.hpp"
 #include "runtime/log.hpp"
-#include "runtime/metrics.hpp"
 #include "runtime/name.hpp"
 #include "runtime/random.hpp"
 #include "runtime/text.hpp"
@@ -192,29 +191,6 @@ TEST_CASE("log: one line an event, values quoted where needed") {
             {{"node", "n1"}, {"why", "two \"words\""}, {"n", 3}});
   set_log_sink({});
   CHECK(line == R"(bus.peer_up node=n1 why="two \"words\"" n=3)");
-}
-
-TEST_CASE("metrics: the text has a family once, with type and help") {
-  metrics m;
-  m.requests("digits", "ok").add(2);
-  m.request_seconds("digits", phase::total).observe(0.003);
-  auto text = m.text();
-  CHECK(text.find("# TYPE millrace_requests_total counter")
-        != std::string::npos);
-  CHECK(text.find(R"(millrace_requests_total{model="digits",status="ok"} 2)")
-        != std::string::npos);
-  CHECK(text.find(R"(phase="total",le="0.005"} 1)") != std::string::npos);
-}
-
-TEST_CASE("metrics: where nobody reads them nothing is counted") {
-  metrics m{recording::off};
-  m.requests("digits", "ok").add(2);
-  m.queue_length("digits").set(3);
-  m.request_seconds("digits", phase::total).observe(0.003);
-  auto text = m.text();
-  CHECK(text.find(R"(millrace_requests_total{model="digits",status="ok"} 0)")
-        != std::string::npos);
-  CHECK(text.find(R"(phase="total",le="+Inf"} 0)") != std::string::npos);
 }
 
 TEST_CASE("http_server: an address that makes no sense is refused by name") {
