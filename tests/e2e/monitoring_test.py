@@ -5,6 +5,7 @@ scrapes a real node; run by CTest."""
 import json
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,12 +15,14 @@ import unittest
 import urllib.parse
 import urllib.request
 
+import numpy
 import yaml
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "support"))
 from processes import free_port
 
 PROGRAM, BUNDLES, SOURCE = sys.argv.pop(1), sys.argv.pop(1), sys.argv.pop(1)
+SHELL = pathlib.Path(PROGRAM).with_name("actor-shell")
 FILES = pathlib.Path(SOURCE) / "config/monitoring"
 
 CONFIG = """
@@ -29,6 +32,7 @@ nodes:
     roles: [gateway, controller, worker]
     peers: ipc://{folder}/peers
     clients: ipc://{folder}/clients
+    operators: ipc://{folder}/operators
     http: 127.0.0.1:0
     models: {bundles}
 models:
@@ -54,6 +58,7 @@ class Monitoring(unittest.TestCase):
             [PROGRAM, "node", "--config", there / "c.yaml"],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         port = re.search(r"http port (\d+)", cls.node.stdout.readline()).group(1)
+        cls.metrics = f"http://127.0.0.1:{port}/metrics"
         (there / "alerts.yml").write_text((FILES / "alerts.yml").read_text())
         scrape = yaml.safe_load((FILES / "prometheus.yml").read_text())
         scrape["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
@@ -90,6 +95,101 @@ class Monitoring(unittest.TestCase):
                 pass
             self.assertLess(time.monotonic(), until, "it did not come about")
             time.sleep(0.2)
+
+    def shell(self, *words, text=None):
+        return subprocess.run(
+            [SHELL, "--node", f"ipc://{self.folder.name}/operators", *words], input=text,
+            capture_output=True, text=True, timeout=60)
+
+    def series(self, name, *labels):
+        """Values of the series of that name that have all of these labels."""
+        with urllib.request.urlopen(self.metrics) as answer:
+            lines = answer.read().decode().splitlines()
+        return [float(x.rsplit(" ", 1)[1]) for x in lines
+                if x.startswith(name + "{") and all(y in x for y in labels)]
+
+    def load(self, model):
+        return subprocess.run(
+            [PROGRAM, "load", "--gateway", f"ipc://{self.folder.name}/clients",
+             "--model", model, "--closed", "2", "--time", "1s"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
+
+    def copies(self, model):
+        return (self.series("millrace_model_replicas_wanted", f'model="{model}"'),
+                self.series("millrace_model_replicas_ready", f'model="{model}"'))
+
+    def test_copies_wanted_and_ready_follow_load_unload_and_forget(self):
+        self.shell("load", "affine", "1")
+        self.eventually(lambda: self.copies("affine") == ([1], [1]))
+        self.assertEqual(self.load("affine"), 0)
+        of_version = ('model="affine"', 'version="1"', 'node="all"')
+        for name in ("millrace_request_seconds_count", "millrace_batch_size_count",
+                     "millrace_queue_length", "millrace_start_seconds_count"):
+            self.assertTrue(self.series(name, *of_version), name)
+        self.assertGreater(self.series(
+            "millrace_requests_total", 'status="ok"', 'tenant="default"', *of_version), [0])
+        self.assertEqual(self.shell("unload", "affine", "--yes").returncode, 0)
+        self.eventually(lambda: self.copies("affine") == ([0], [0]))
+        self.assertEqual(self.shell("forget", "affine", "--yes").returncode, 0)
+        self.eventually(lambda: self.copies("affine") == ([], []))
+        # Of a gateway, too; a series is scraped once more. How long starts took
+        # is kept for a while.
+        for name in ("millrace_request", "millrace_batch", "millrace_queue",
+                     "millrace_replica", "millrace_slo", "millrace_demand"):
+            self.eventually(lambda: not self.every(name, 'model="affine"'))
+
+    def every(self, prefix, label):
+        with urllib.request.urlopen(self.metrics) as answer:
+            return [x for x in answer.read().decode().splitlines()
+                    if x.startswith(prefix) and label in x]
+
+    def test_a_model_that_cannot_come_up_is_wanted_and_not_ready(self):
+        self.shell("load", "no-such-model", "2")
+        self.addCleanup(self.shell, "forget", "no-such-model", "--yes")
+        self.eventually(lambda: self.copies("no-such-model") == ([2], [0]))
+
+    def test_names_that_clients_and_operators_invent_leave_no_series(self):
+        inputs = pathlib.Path(self.folder.name, "x.npy")
+        numpy.save(inputs, numpy.zeros((1, 4), "f4"))
+        for i in range(5):
+            subprocess.run(
+                [PROGRAM, "infer", "--gateway", f"ipc://{self.folder.name}/clients",
+                 "--model", f"invented-{i}", "--input", inputs], capture_output=True)
+        self.assertGreater(sum(self.series(
+            "millrace_requests_total", 'model="unknown"', 'status="unknown_model"')), 4)
+        self.assertEqual(self.every("millrace", "invented"), [])
+        names = [f"invented-{i}" for i in range(20)]
+        self.shell(text="".join(f"load {x}\n" for x in names))
+        self.eventually(lambda: self.copies("invented-19") == ([1], [0]))
+        for x in self.every("millrace", "invented-19\""):
+            self.assertRegex(x, "^millrace_(model_replicas|replica_seconds)_")
+        self.shell(text="".join(f"forget {x} --yes\n" for x in names))
+        self.eventually(lambda: not self.every("millrace", "invented"))
+
+    def test_the_node_and_its_confined_processes_are_counted_apart(self):
+        for name in ("millrace_process_cpu_seconds_total",
+                     "millrace_process_resident_memory_bytes"):
+            for part in ("node", "confined"):
+                self.eventually(lambda: self.series(name, f'part="{part}"') > [0])
+
+    def test_the_build_is_named(self):
+        for label in ("version", "commit", "libtorch", "cuda"):
+            self.assertEqual(self.series("millrace_build_info", f'{label}="'), [1])
+
+    def test_head_is_answered(self):
+        request = urllib.request.Request(self.metrics, method="HEAD")
+        with urllib.request.urlopen(request) as answer:
+            self.assertEqual((answer.status, answer.read()), (200, b""))
+            self.assertGreater(int(answer.headers["Content-Length"]), 1000)
+
+    def test_alerts_fire_when_they_should_and_not_else(self):
+        there = pathlib.Path(self.folder.name, "rules")
+        there.mkdir()
+        shutil.copy(FILES / "alerts.yml", there)
+        shutil.copy(pathlib.Path(SOURCE) / "tests/e2e/alerts_test.yaml", there)
+        done = subprocess.run(["promtool", "test", "rules", there / "alerts_test.yaml"],
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_a_scraped_node_is_up_and_counts_what_it_answers(self):
         self.eventually(lambda: self.ask("query", query="up == 1")["result"])
