@@ -98,7 +98,7 @@ build() {
 
 # prepare_tour FOLDER: all that tools/tour serves and shows.
 prepare_tour() {
-  tools/example-models --store "$1/bundles" digits bench
+  tools/example-models --store "$1/bundles" digits
   cp config/quickstart.yaml "$1/quickstart.yaml"
   cp build/examples/digits/heldout.npy "$1/digits.npy"
 }

@@ -13,6 +13,7 @@ import unittest
 
 BUILD, BUNDLES = pathlib.Path(sys.argv.pop(1)), sys.argv.pop(1)
 EXAMPLE = pathlib.Path(__file__).parent / "installed"
+SOURCE = pathlib.Path(__file__).parent.parent.parent
 
 CONFIG = """
 cluster: installed
@@ -88,8 +89,29 @@ class Installed(unittest.TestCase):
 
     def test_what_an_operator_reads_is_there(self):
         pages = self.prefix / "share/doc/millrace"
-        for name in ("OPERATING", "REFERENCE", "KEYS", "README"):
+        for name in ("config/OPERATING", "config/REFERENCE", "config/KEYS", "README"):
             self.assertTrue((pages / f"{name}.md").read_text())
+
+    def test_links_of_installed_pages_lead_to_installed_pages(self):
+        pages = self.prefix / "share/doc/millrace"
+        found = 0
+        for page in pages.rglob("*.md"):
+            for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+                if "://" not in link:
+                    found += 1
+                    self.assertTrue((page.parent / link).exists(), f"{page}: {link}")
+        self.assertGreater(found, 15)
+
+    def test_a_purge_removes_the_configuration_and_a_removal_does_not(self):
+        keys = self.folder / "root/etc/millrace/keys"
+        keys.mkdir(parents=True)
+        (keys / "alpha.key").write_text("secret")
+        script = SOURCE / "config/deploy/postrm"
+        root = {**os.environ, "DPKG_ROOT": str(self.folder / "root")}
+        run(script, "remove", env=root)
+        self.assertTrue((keys / "alpha.key").exists())
+        run(script, "purge", env=root)
+        self.assertFalse(keys.parent.exists())
 
     def complete(self, program, *words):
         script = self.prefix / f"share/bash-completion/completions/{program}"
@@ -107,7 +129,13 @@ class Installed(unittest.TestCase):
 
     def test_the_unit_file_is_one(self):
         unit = self.prefix / "lib/systemd/system/millrace@.service"
-        self.assertIn("Type=notify", unit.read_text())
+        lines = unit.read_text().splitlines()
+        self.assertIn("Type=notify", lines)
+        # Workers with a GPU open it; no other device is there.
+        self.assertIn("DevicePolicy=closed", lines)
+        self.assertEqual([x for x in lines if x.startswith("DeviceAllow=")],
+                         ["DeviceAllow=char-nvidia* rw"])
+        self.assertNotIn("PrivateDevices=yes", lines)
 
 
 if __name__ == "__main__":
