@@ -402,7 +402,7 @@ class Behaviours(unittest.TestCase):
             client.infer("identity", ROW)
         text = self.get("/metrics")
         self.assertRegex(
-            text, r'millrace_request_seconds_count\{model="identity",phase="total"\}'
+            text, r'millrace_request_seconds_count\{model="identity",phase="total",version="1",'
         )
         self.assertIsNotNone(shutil.which("promtool"), "promtool is not installed")
         check = subprocess.run(

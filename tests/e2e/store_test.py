@@ -123,7 +123,7 @@ class Store(unittest.TestCase):
         trouble = r"disk: .*/data/facts\.journal.*No space left on device"
         self.assertRegex(self.ask("status").stdout, "one: " + trouble)
         self.assertRegex(page("readyz"), "(?s)^ready\n.*trouble: " + trouble)
-        refuses = f'millrace_disk_refuses{{folder="{self.data}"}}'
+        refuses = f'millrace_disk_refuses{{folder="{self.data}",node="one"}}'
         self.assertIn(f"\n{refuses} 1\n", page("metrics"))
         x = self.ask("doctor")
         self.assertEqual(x.returncode, 1)
