@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <concepts>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -19,6 +20,7 @@
 
 #include "runtime/fields.hpp"
 #include "runtime/limits.hpp"
+#include "runtime/nearest.hpp"
 #include "runtime/text.hpp"
 #include "runtime/units.hpp"
 
@@ -151,8 +153,7 @@ private:
       path_.pop_back();
     });
     if (!known && !error_)
-      fail_at(item.first.Mark(), "unknown key " + shown(key) + known_keys<T>(),
-              key);
+      fail_at(item.first.Mark(), unknown_key<T>(key), key);
   }
 
   template <annotated T>
@@ -184,13 +185,13 @@ private:
   }
 
   template <declared T>
-  static std::string known_keys() {
-    std::string out = "; known here: ";
+  static std::string unknown_key(const std::string& key) {
+    std::vector<std::string> known;
     T x;
     for_each_field(
-      x, [&](std::string_view name, auto&) { out += std::string{name} + " "; });
-    out.pop_back();
-    return out;
+      x, [&](std::string_view name, auto&) { known.emplace_back(name); });
+    return "unknown key " + shown(key) + suggestion(key, known)
+           + "; known here: " + joined(known, " ", std::identity{});
   }
 
   void value(const YAML::Node& node, std::string& x) {

@@ -58,7 +58,8 @@ TEST_CASE("config: what is wrong is named with file, line and key") {
         == "c.yaml:7: nodes.n2.roles[0]: expected one of gateway, controller,"
            " worker, found 'wrker'");
   CHECK(refusal("    devices:", "    device:")
-          .find("c.yaml:8: nodes.n2: unknown key 'device'; known here: ")
+          .find("c.yaml:8: nodes.n2: unknown key 'device' (did you mean"
+                " 'devices'?); known here: ")
         == 0);
   CHECK(refusal("5ms", "5 parsecs")
         == "c.yaml:12: nodes.n2.devices[1].emulate.per_batch: '5 parsecs' has"
