@@ -10,8 +10,8 @@
 
 namespace millrace {
 
-/// Nodes that were lost and have not come back, for people to see: the last
-/// ones.
+/// Nodes that were lost, or left, and have not come back, for people to see:
+/// the last ones.
 class lost_nodes {
 public:
   static constexpr size_t most = 64;
@@ -25,7 +25,8 @@ public:
         }));
   }
 
-  void erase(const std::string& node) { nodes_.erase(node); }
+  /// False when the node was not among them.
+  bool erase(const std::string& node) { return nodes_.erase(node) != 0; }
 
   std::vector<lost_member> list(timestamp now) const {
     std::vector<lost_member> out;

@@ -35,6 +35,7 @@ void membership::up(const member& x) {
   heard_[x.name] = x.incarnation;
   up_[x.name] = x;
   lost_.erase(x.name);
+  left_.erase(x.name);
   tell(x, peer_up{x});
 }
 
@@ -42,10 +43,12 @@ void membership::down(const peer_down& x, timestamp now) {
   std::lock_guard guard{mutex_};
   heard_.erase(x.peer.name);
   // A link that never stood both ways says nothing of its node.
-  if (up_.erase(x.peer.name) != 0 && !x.left)
-    lost_.add(x.peer, x.reason, now);
-  if (x.left)
-    lost_.erase(x.peer.name);
+  auto was_up = up_.erase(x.peer.name) != 0;
+  // The connection may end before the goodbye arrives: the node counts as lost
+  // until then.
+  auto was_lost = x.left && lost_.erase(x.peer.name);
+  if (was_up || was_lost)
+    (x.left ? left_ : lost_).add(x.peer, x.reason, now);
 }
 
 void membership::tell_down(const peer_down& x) {
@@ -61,7 +64,7 @@ uint64_t membership::incarnation_of(std::string_view node) const {
 
 member_list membership::list(timestamp now) const {
   std::lock_guard guard{mutex_};
-  member_list out{self_, {}, lost_.list(now)};
+  member_list out{self_, {}, lost_.list(now), left_.list(now)};
   for (auto& [name, x] : up_)
     out.peers.push_back(x);
   return out;

@@ -53,6 +53,7 @@ private:
   string_map<uint64_t> heard_;
   std::map<std::string, member> up_;
   lost_nodes lost_;
+  lost_nodes left_; ///< in good order
   std::vector<subscriber> subscribers_;
 };
 

@@ -39,6 +39,8 @@ public:
     out_.counts = environment_.counts;
     out_.state = environment_.state;
     out_.spans = environment_.spans;
+    for (auto& [name, x] : config_.nodes)
+      out_.configured.insert(name);
     out_.worker = has(node_role::worker);
     out_.drain_timeout = mine_.drain_timeout;
     out_.ended = environment_.ended;

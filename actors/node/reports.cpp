@@ -78,7 +78,22 @@ void supervisor_state::on_stored(stored_models& x) {
 }
 
 member_list supervisor_state::on_get_members() const {
-  return options_.net->members();
+  auto out = options_.net->members();
+  auto missing = options_.configured;
+  missing.erase(out.self.name);
+  for (auto& x : out.peers)
+    missing.erase(x.name);
+  for (auto* gone : {&out.lost, &out.left})
+    for (auto& x : *gone)
+      missing.erase(x.node.name);
+  for (auto& name : missing) {
+    lost_member x;
+    x.node.name = name;
+    x.reason = "not seen since " + out.self.name + " started";
+    x.ago = to_us(now() - started_);
+    out.left.push_back(std::move(x));
+  }
+  return out;
 }
 
 node_status supervisor_state::on_get_status() const {

@@ -3,6 +3,8 @@
 
 #include <functional>
 #include <memory>
+#include <set>
+#include <string>
 
 #include "actors/executor/executor.hpp"
 #include "actors/handles.hpp"
@@ -27,6 +29,7 @@ struct supervisor_options {
   std::shared_ptr<span_recorder> spans;
   std::vector<child_spec> children; ///< in order of start
   std::vector<device_info> devices;
+  std::set<std::string> configured; ///< nodes of the config
   bool worker = false;
   microseconds drain_timeout{30'000'000};
   std::function<void()> ended; ///< called once when the node has drained

@@ -54,3 +54,28 @@ TEST_CASE("placement: a worker that comes late is not waited for, and gets a"
   CHECK(c.answers() == counts{{ec::ok, 20}});
   CHECK(c.executed_on == std::map<std::string, size_t>{{"w1", 30}, {"w2", 10}});
 }
+
+TEST_CASE("supervisor: a node of the config that was not seen yet is listed as"
+          " gone, and one that drained as left, until it is back") {
+  virtual_cluster c{2, want(1)};
+  auto gone = [&] {
+    return c
+      .ask_actor<member_list, supervisor_actor>("./supervisor", get_members{})
+      ->left;
+  };
+  REQUIRE(gone().size() == 1);
+  CHECK(gone()[0].node.name == "w-spare");
+  CHECK(gone()[0].reason == "not seen since front started");
+  CHECK(gone()[0].ago >= 4s);
+  c.start_spare();
+  c.advance(2s);
+  CHECK(gone().empty());
+  c.node("w1").drain();
+  c.advance(10s);
+  REQUIRE(gone().size() == 1);
+  CHECK(gone()[0].node.name == "w1");
+  CHECK(gone()[0].reason == "left");
+  c.node("w1").start();
+  c.advance(2s);
+  CHECK(gone().empty());
+}

@@ -91,7 +91,7 @@ struct forget_model {
 struct get_members {
   MILLRACE_FIELDS(get_members)
 };
-/// A node that went without a goodbye and has not come back.
+/// A node that was lost, or left, and has not come back.
 struct lost_member {
   member node;
   std::string reason;
@@ -102,7 +102,10 @@ struct member_list {
   member self;
   std::vector<member> peers;
   std::vector<lost_member> lost;
-  MILLRACE_FIELDS(member_list, self, peers, lost)
+  /// Nodes that left in good order, and nodes of the config that this node has
+  /// not seen since its start.
+  std::vector<lost_member> left;
+  MILLRACE_FIELDS(member_list, self, peers, lost, left)
 };
 
 /// One actor of a node, for the tree.

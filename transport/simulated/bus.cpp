@@ -83,13 +83,14 @@ void simulated_bus::tell_subscribers(const member& about,
 }
 
 member_list simulated_bus::members() const {
-  member_list out{self_, {}, {}};
+  member_list out{self_, {}, {}, {}};
   if (vanished_)
     return out;
   for (auto n : links_.present_)
     if (n != number_ && links_.sees(number_, n))
       out.peers.push_back(links_.starts_[n].info);
   out.lost = links_.lost_.list(links_.world().now());
+  out.left = links_.left_.list(links_.world().now());
   return out;
 }
 

@@ -122,6 +122,7 @@ void simulated_links::meet(size_t n) {
   starts_[n].joined = true;
   present_.push_back(n);
   lost_.erase(self.name);
+  left_.erase(self.name);
   for_others(n, [&](size_t other) { link(n, other); });
 }
 
@@ -146,6 +147,8 @@ void simulated_links::leave(simulated_bus& x) {
     starts_[n].missed_by.insert(other);
   });
   lost_.erase(x.self().name);
+  if (starts_[n].joined)
+    left_.add(x.self(), "left", world().now());
   remove(n);
   starts_[n].bus = nullptr;
 }

@@ -96,6 +96,7 @@ private:
   std::map<std::pair<host_number, host_number>, uint64_t> cuts_;
   uint64_t last_cut_ = 0;
   lost_nodes lost_;
+  lost_nodes left_; ///< in good order
   planted_bug bug_ = planted_bug::none;
 };
 
