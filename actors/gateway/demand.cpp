@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "actors/gateway/gateway_state.hpp"
+#include "actors/policies/state/duration_bins.hpp"
 
 namespace millrace {
 
@@ -27,6 +28,7 @@ void demand_count::answered(ec status, microseconds waited, microseconds took,
     ++counts_.ok;
     counts_.within += took <= (slo_ > 0us ? slo_ : deadline);
     counts_.waits.add(waited);
+    ++latencies_[duration_bin(took)];
     break;
   case ec::deadline_exceeded:
     ++counts_.late;
@@ -90,6 +92,13 @@ model_counters demand_count::report(timestamp now) const {
     if (out.bins.counts.empty())
       out.bins.first = i;
     out.bins.counts.push_back(n);
+  }
+  auto any = [](uint64_t n) { return n > 0; };
+  auto first = std::find_if(latencies_.begin(), latencies_.end(), any);
+  auto last = std::find_if(latencies_.rbegin(), latencies_.rend(), any).base();
+  if (first < last) {
+    out.latencies.first = static_cast<uint64_t>(first - latencies_.begin());
+    out.latencies.counts.assign(first, last);
   }
   return out;
 }

@@ -56,7 +56,8 @@ public:
 
   const model_counters& counts() const { return counts_; }
 
-  /// The counters with the bins of arrivals that still matter at `now`.
+  /// The counters with the bins of arrivals that still matter at `now`, and the
+  /// bins of latencies.
   model_counters report(timestamp now) const;
 
   /// Whether anything has changed since this was asked last.
@@ -79,6 +80,7 @@ private:
   timestamp begun_;
   std::array<uint64_t, arrival_bins::most> bins_{}; ///< by number modulo size
   uint64_t newest_bin_ = 0;
+  std::array<uint64_t, duration_bins::most> latencies_{}; ///< of ok answers
   microseconds slo_{0};
   timestamp last_arrival_{};
   bool changed_ = false;

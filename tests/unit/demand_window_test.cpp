@@ -6,6 +6,7 @@
 
 #include "actors/gateway/demand_counts.hpp"
 #include "actors/policies/state/demand_window.hpp"
+#include "actors/policies/state/duration_bins.hpp"
 #include "runtime/random.hpp"
 
 using namespace millrace;
@@ -292,4 +293,74 @@ TEST_CASE(
   CHECK(load.stages[1].batch == doctest::Approx(2));
   CHECK(load.stages[2].run == doctest::Approx(0.020));
   CHECK(load.stages[2].run_cv == doctest::Approx(0));
+}
+
+TEST_CASE("demand: bins of durations have the exact begin, and a quarter of a"
+          " doubling each") {
+  CHECK(duration_bin(-1us) == 0);
+  CHECK(duration_bin(1us) == 0);
+  CHECK(duration_bin(2us) == 4);
+  CHECK(duration_bin(3us) == 6);
+  CHECK(duration_bin(1024us) == 40);
+  CHECK(duration_bin(1279us) == 40);
+  CHECK(duration_bin(1280us) == 41);
+  CHECK(duration_bin(microseconds::max()) == duration_bins::most - 1);
+  CHECK(begin_of_duration_bin(40) == doctest::Approx(0.001024));
+  CHECK(begin_of_duration_bin(41) == doctest::Approx(0.001280));
+}
+
+TEST_CASE("demand: latencies and errors of the answers are known by model") {
+  demand_window window{period, begin};
+  window.expect({"g1"}, begin);
+  demand_count count{"m", begin};
+  auto x = empty_report();
+  auto report = [&](int n) {
+    x.sequence = static_cast<uint64_t>(n);
+    x.end = n * period;
+    x.models[0] = count.report(begin + n * period);
+    REQUIRE(window.add(x, begin + n * period));
+    return window.list(begin + n * period).models.at(0);
+  };
+  auto answer = [&](int n, ec status, microseconds took) {
+    for (int i = 0; i < n; ++i) {
+      count.arrived(1, begin);
+      count.answered(status, 0us, took, 1s);
+    }
+  };
+  answer(1, ec::overloaded, 0us);
+  auto none = report(1);
+  CHECK(none.latency_p50 == 0);
+  CHECK(none.errors == 1);
+  answer(97, ec::ok, 10ms);
+  answer(2, ec::ok, 900ms);
+  answer(1, ec::deadline_exceeded, 1s);
+  auto all = report(2);
+  CHECK(all.latency_p50 == doctest::Approx(0.010).epsilon(0.25));
+  CHECK(all.latency_p99 == doctest::Approx(0.900).epsilon(0.25));
+  CHECK(all.errors == doctest::Approx(0.02).epsilon(0.02));
+  // A minute later the old answers hardly count.
+  answer(50, ec::ok, 100ms);
+  auto later = report(240);
+  CHECK(later.latency_p50 == doctest::Approx(0.100).epsilon(0.25));
+  CHECK(later.latency_p99 == doctest::Approx(0.100).epsilon(0.25));
+  CHECK(later.errors < 0.001);
+}
+
+TEST_CASE("demand: a report with falling counts of latencies, or with bins that"
+          " do not exist, is ignored") {
+  demand_window window{period, begin};
+  window.expect({"g1"}, begin);
+  auto x = empty_report();
+  auto add = [&](uint64_t first, std::vector<uint64_t> counts) {
+    ++x.sequence;
+    x.end += period;
+    x.models[0].latencies = {first, std::move(counts)};
+    return window.add(x, begin + x.sequence * period);
+  };
+  CHECK(add(40, {5, 1}));
+  CHECK_FALSE(add(40, {5}));
+  CHECK_FALSE(add(41, {6}));
+  CHECK_FALSE(add(~uint64_t{0}, {5, 1}));
+  CHECK_FALSE(add(duration_bins::most - 1, {5, 1}));
+  CHECK(add(40, {5, 1, 1}));
 }

@@ -94,8 +94,12 @@ struct demand_row {
   double within = 1;
   double arrival_cv = 0;
   std::vector<stage_load> stages; ///< as in model_load
+  double latency_p50 = 0; ///< seconds from arrival to answer, of the latest ok
+  double latency_p99 = 0; ///< answers; 0: none yet
+  double errors = 0;      ///< part of the latest answers that are not ok
   MILLRACE_FIELDS(demand_row, model, rate, arrived, waiting, oldest, wait,
-                  service, within, arrival_cv, stages)
+                  service, within, arrival_cv, stages, latency_p50, latency_p99,
+                  errors)
 };
 struct demand_list {
   std::vector<demand_row> models;

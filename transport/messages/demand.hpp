@@ -37,6 +37,16 @@ struct arrival_bins {
   MILLRACE_FIELDS(arrival_bins, first, counts)
 };
 
+/// Durations, counted in bins: four for each doubling from 1 us on, so that a
+/// quantile read from the bins is wrong by a quarter at most
+/// (actors/policies/state/duration_bins.hpp).
+struct duration_bins {
+  static constexpr size_t most = 160; ///< the last bin: longer than 9 days
+  uint64_t first = 0;                 ///< number of the first bin
+  std::vector<uint64_t> counts;       ///< empty: no duration yet
+  MILLRACE_FIELDS(duration_bins, first, counts)
+};
+
 /// Demand for one model at one gateway. Counters run since the gateway's start,
 /// so that a report that is lost costs nothing.
 struct model_counters {
@@ -55,12 +65,13 @@ struct model_counters {
   uint64_t executed = 0;     ///< requests in these batches
   std::vector<stage_counters> stages; ///< by layers
   arrival_bins bins;
+  duration_bins latencies; ///< from arrival to answer, of ok answers
   // Gauges.
   uint64_t waiting = 0;   ///< requests that no replica has
   microseconds oldest{0}; ///< since the first of these arrived
   MILLRACE_FIELDS(model_counters, model, arrived, rows, ok, within, late,
                   overloaded, unavailable, failed, gaps, waits, device_seconds,
-                  executed, stages, bins, waiting, oldest)
+                  executed, stages, bins, latencies, waiting, oldest)
 };
 
 /// Gateway to every controller, once a period, one-way: models whose counters

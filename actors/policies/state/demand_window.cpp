@@ -8,9 +8,6 @@ namespace millrace {
 
 namespace {
 
-/// What means of "lately" fade with: after so long a figure counts a third.
-constexpr auto memory = 10s;
-
 constexpr size_t seconds_shown = 60;
 
 /// Of a gateway: a report that counts for longer is wrong.
@@ -24,7 +21,8 @@ bool is_number(const moments& x) {
 bool is_sound(const model_counters& x) {
   return is_number(x.gaps) && is_number(x.waits)
          && std::isfinite(x.device_seconds) && x.device_seconds >= 0
-         && x.oldest >= 0us
+         && x.oldest >= 0us && x.latencies.first <= duration_bins::most
+         && x.latencies.counts.size() <= duration_bins::most - x.latencies.first
          && std::all_of(x.stages.begin(), x.stages.end(), [](auto& y) {
               return is_number(y.waits) && is_number(y.runs);
             });
@@ -42,6 +40,21 @@ bool falls(const moments& was, const moments& is) {
   return is.count < was.count || is.sum < was.sum || is.squares < was.squares;
 }
 
+/// The count of the bin with this number.
+template <class Bins>
+uint64_t count_in_bin(const Bins& x, uint64_t number) {
+  return number >= x.first && number - x.first < x.counts.size()
+           ? x.counts[number - x.first]
+           : 0;
+}
+
+bool falls(const duration_bins& was, const duration_bins& is) {
+  for (size_t i = 0; i < was.counts.size(); ++i)
+    if (was.counts[i] > count_in_bin(is, was.first + i))
+      return true;
+  return false;
+}
+
 /// Whether any counter is below what it was.
 bool falls(const model_counters& was, const model_counters& is) {
   return is.arrived < was.arrived || is.rows < was.rows || is.ok < was.ok
@@ -49,7 +62,7 @@ bool falls(const model_counters& was, const model_counters& is) {
          || is.overloaded < was.overloaded || is.unavailable < was.unavailable
          || is.failed < was.failed || falls(was.gaps, is.gaps)
          || falls(was.waits, is.waits) || is.device_seconds < was.device_seconds
-         || is.executed < was.executed
+         || is.executed < was.executed || falls(was.latencies, is.latencies)
          || std::any_of(was.stages.begin(), was.stages.end(), [&](auto& x) {
               auto* y = stage_of(is, x.layers);
               return y == nullptr || y->requests < x.requests
@@ -62,13 +75,6 @@ bool fits(const arrival_bins& x, microseconds end) {
   auto last = static_cast<uint64_t>(end / arrival_bins::length);
   return x.counts.empty()
          || (x.first <= last && x.counts.size() - 1 <= last - x.first);
-}
-
-/// Arrivals in the bin with this number.
-uint64_t count_in_bin(const arrival_bins& x, uint64_t number) {
-  return number >= x.first && number - x.first < x.counts.size()
-           ? x.counts[number - x.first]
-           : 0;
 }
 
 /// The coefficient of variation by a mean and the mean of squares.
@@ -164,12 +170,13 @@ bool demand_window::learn(const model_counters& was, const model_counters& is,
              more(was.waits.count, is.waits.count), until);
   m.service.add(is.device_seconds - was.device_seconds,
                 more(was.executed, is.executed), until);
-  m.within.add(more(was.within, is.within),
-               more(was.ok, is.ok) + more(was.late, is.late)
-                 + more(was.overloaded, is.overloaded)
-                 + more(was.unavailable, is.unavailable)
-                 + more(was.failed, is.failed),
-               until);
+  auto errors = more(was.late, is.late) + more(was.overloaded, is.overloaded)
+                + more(was.unavailable, is.unavailable)
+                + more(was.failed, is.failed);
+  auto answers = more(was.ok, is.ok) + errors;
+  m.within.add(more(was.within, is.within), answers, until);
+  m.errors.add(errors, answers, until);
+  m.latencies.add(was.latencies, is.latencies, until);
   auto gaps = more(was.gaps.count, is.gaps.count);
   m.gaps.add(is.gaps.sum - was.gaps.sum, gaps, until);
   m.squares.add(is.gaps.squares - was.gaps.squares, gaps, until);
@@ -357,7 +364,9 @@ demand_list demand_window::list(timestamp now) const {
   for (auto& [name, m] : models_) {
     auto x = load_of(name, now);
     out.models.push_back({name, x.rate, m.arrived, x.waiting, x.oldest, x.wait,
-                          x.service, x.within, x.arrival_cv, x.stages});
+                          x.service, x.within, x.arrival_cv, x.stages,
+                          m.latencies.quantile(0.5), m.latencies.quantile(0.99),
+                          m.errors.mean(0)});
   }
   for (auto& [node, s] : sources_)
     out.sources.push_back(

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "actors/policies/state/duration_bins.hpp"
 #include "transport/messages/decision.hpp"
 #include "transport/messages/snapshot.hpp"
 
@@ -58,6 +59,9 @@ private:
   static constexpr microseconds bin_length{100'000};
   static constexpr size_t bin_count = 640;
 
+  /// Fading figures: after this time a figure counts a third.
+  static constexpr microseconds memory{10'000'000};
+
   /// The latest counters of a gateway for a model.
   struct known_counters {
     model_counters counts;
@@ -98,8 +102,9 @@ private:
     int64_t newest = -1;                 ///< number of the newest bin
     uint64_t arrived = 0;
     timestamp last_arrival{};
-    fading wait, service, within;
-    fading gaps, squares; ///< of the gaps of a single gateway
+    fading wait, service, within, errors;
+    fading_durations latencies{memory}; ///< of ok answers
+    fading gaps, squares;               ///< of the gaps of a single gateway
     std::map<layer_range, stage> stages;
   };
 
