@@ -124,7 +124,11 @@ class Cluster(ThreeNodes):
         self.assertEqual(self.nodes["w1"].wait(20), 0)
         self.assertTrue(eventually(lambda: self.model("identity")["ready"] == 1))
         self.shell("unload", "identity", "--yes")
+        self.assertRegex(self.shell("status").stdout, "(?m)^- w1 left .* ago$")
+        self.assertRegex(self.shell("nodes").stdout, r"(?m)^w1 +left .* ago")
+        self.assertEqual([x["reason"] for x in self.ask("status")["left"]], ["left"])
         self.nodes["w1"] = self.start("w1")
+        self.assertTrue(eventually(lambda: self.ask("status")["left"] == []))
 
     def test_shell_a_node_that_does_not_answer_is_named_and_the_rest_is_shown(self):
         self.nodes["w2"].send_signal(signal.SIGSTOP)
@@ -139,7 +143,8 @@ class Cluster(ThreeNodes):
     def test_shell_wrong_calls_say_what_is_right(self):
         answer = self.shell("loda", "x")
         self.assertEqual(answer.returncode, 2)
-        self.assertIn("no command 'loda'; there are status, top, nodes", answer.stderr)
+        self.assertIn("no command 'loda' (did you mean 'load'?); there are status, top,"
+                      " nodes", answer.stderr)
         answer = self.shell("drain")
         self.assertEqual((answer.returncode, answer.stderr),
                          (2, "actor-shell: usage: drain NODE; found no argument\n"))

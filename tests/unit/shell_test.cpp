@@ -85,12 +85,28 @@ TEST_CASE("shell: a command's help fits a terminal of 80 columns") {
   }
 }
 
-TEST_CASE(
-  "shell: a table that is too wide loses the ends of its widest cells") {
-  table rows{{"NAME", "WHY"}, {"beta", "the link timed out after 3 seconds"}};
-  CHECK(table_text(rows)
-        == "NAME  WHY\nbeta  the link timed out after 3 seconds\n");
-  CHECK(table_text(rows, 20) == "NAME  WHY\nbeta  the link time…\n");
+TEST_CASE("shell: a table that is too wide has further lines for its columns") {
+  table rows{{"NAME", "NODE", "WHY"},
+             {"m.1.2", "beta", "the link timed out after 3 seconds"},
+             {"m.1.3", "gamma", ""}};
+  CHECK(
+    table_text(rows)
+    == "NAME   NODE   WHY\nm.1.2  beta   the link timed out after 3 seconds\n"
+       "m.1.3  gamma\n");
+  CHECK(table_text(rows, 40)
+        == "NAME   NODE   WHY\nm.1.2  beta   the link timed out after 3\n"
+           "              seconds\nm.1.3  gamma\n");
+  // A further line without text is left out.
+  CHECK(table_text(rows, 30)
+        == "NAME   NODE\n    WHY\nm.1.2  beta\n    the link timed out after 3\n"
+           "    seconds\nm.1.3  gamma\n");
+  // Lines are about equally long.
+  CHECK(table_text({{"ONE", "TWO", "THREE"},
+                    {std::string(10, 'x'), "2", "3"},
+                    {std::string(20, 'y'), std::string(10, 'z'), "3"}},
+                   36)
+        == "ONE\n    TWO         THREE\nxxxxxxxxxx\n    2           3\n"
+           "yyyyyyyyyyyyyyyyyyyy\n    zzzzzzzzzz  3\n");
   CHECK(table_text({{"é", "x"}, {"ab", "y"}}) == "é   x\nab  y\n");
   CHECK(table_text({}, 10).empty());
 }
@@ -102,9 +118,6 @@ TEST_CASE("shell: a sentence that is too wide goes on in the next line") {
   CHECK(wrapped("x a-word-that-is-longer y", 9, 1)
         == "x\n a-word-t\n hat-is-l\n onger y");
   CHECK(wrapped("", 8, 1).empty());
-  table rows{{"NAME", "WHY"}, {"beta", "the link timed out after 3 seconds"}};
-  CHECK(table_text(rows, 32, last_column::wrapped)
-        == "NAME  WHY\nbeta  the link timed out after 3\n      seconds\n");
 }
 
 TEST_CASE("trace: what has quotes in it is JSON all the same") {

@@ -121,25 +121,15 @@ std::string in_lines(const std::string& text, size_t width,
   return out;
 }
 
-/// At most so many characters, one of them an ellipsis where there were more:
-/// at the end of a sentence; in the middle of a name, whose end tells it from
-/// others.
-std::string cut(const std::string& x, size_t most) {
-  auto length = length_of(x);
-  if (length <= most)
-    return x;
-  auto is_name = x.find(' ') == std::string::npos;
-  auto behind = is_name ? (most - 1) / 2 : 0;
-  return part_of(x, 0, most - 1 - behind) + "…"
-         + part_of(x, length - behind, length);
-}
-
 constexpr size_t gap = 2;
-constexpr size_t narrowest = 6;
 constexpr size_t narrowest_wrapped = 24;
 
-std::vector<size_t> widths_of(const table& rows, size_t width,
-                              last_column last) {
+/// Columns that share a line of each row: from `first` up to `last`.
+struct column_line {
+  size_t first = 0, last = 0;
+};
+
+std::vector<size_t> widths_of(const table& rows) {
   std::vector<size_t> out;
   for (auto& row : rows)
     for (size_t i = 0; i < row.size(); ++i) {
@@ -147,49 +137,101 @@ std::vector<size_t> widths_of(const table& rows, size_t width,
         out.push_back(0);
       out[i] = std::max(out[i], length_of(row[i]));
     }
-  auto total = [&] {
-    auto n = gap * (out.size() - 1);
-    for (auto w : out)
-      n += w;
-    return n;
-  };
-  while (width > 0 && !out.empty() && total() > width) {
-    auto widest = std::max_element(out.begin(), out.end());
-    if (last == last_column::wrapped && out.back() > narrowest_wrapped)
-      widest = out.end() - 1;
-    if (*widest <= narrowest)
-      break;
-    --*widest;
+  return out;
+}
+
+/// Spreads columns over lines of at most `width` characters, those after the
+/// first indented. A column wider than a line stands alone and becomes
+/// narrower, as does the last column of the table where it can be wrapped.
+std::vector<column_line> pack(std::vector<size_t>& widths, size_t width,
+                              size_t indent) {
+  std::vector<column_line> out;
+  for (size_t i = 0; i < widths.size();) {
+    auto room = std::max(narrowest_wrapped, width)
+                - (out.empty() ? 0 : std::min(indent, width / 2));
+    auto used = widths[i] = std::min(widths[i], room);
+    auto last = i + 1;
+    for (; last < widths.size(); ++last) {
+      auto least = last + 1 == widths.size()
+                     ? std::min(widths[last], narrowest_wrapped)
+                     : widths[last];
+      if (used + gap + least > room)
+        break;
+      widths[last] = std::min(widths[last], room - used - gap);
+      used += gap + widths[last];
+    }
+    out.push_back({i, last});
+    i = last;
   }
   return out;
 }
 
+/// As few lines as possible, about equally long, unless a long text, which not
+/// every row has, is alone in the last line.
+std::vector<column_line> lines_of(std::vector<size_t>& widths, size_t width,
+                                  size_t indent) {
+  if (width == 0)
+    return {{0, widths.size()}};
+  const auto natural = widths;
+  auto out = pack(widths, width, indent);
+  auto text_is_last = !out.empty() && out.back().first + 1 == widths.size()
+                      && natural.back() > narrowest_wrapped;
+  if (out.size() < 2 || text_is_last)
+    return out;
+  for (auto limit = narrowest_wrapped; limit < width; ++limit) {
+    auto wanted = natural;
+    auto even = pack(wanted, limit, indent);
+    if (even.size() == out.size() && wanted == natural) {
+      widths = natural;
+      return even;
+    }
+  }
+  return out;
+}
+
+/// The cells of a row that share a line; the last may go on in more lines.
+std::string line_text(const std::vector<std::string>& row,
+                      const column_line& part,
+                      const std::vector<size_t>& widths,
+                      const std::string& indent) {
+  std::string out = part.first == 0 ? "" : indent;
+  auto at = length_of(out);
+  for (auto i = part.first; i < std::min(part.last, row.size()); ++i) {
+    auto is_last = i + 1 == part.last || i + 1 == row.size();
+    out += is_last ? in_lines(row[i], widths[i], "\n" + std::string(at, ' '))
+                   : row[i];
+    if (!is_last)
+      out.append(widths[i] - length_of(row[i]) + gap, ' ');
+    at += widths[i] + gap;
+  }
+  out.erase(out.find_last_not_of(' ') + 1);
+  return out + "\n";
+}
+
 } // namespace
 
-std::string table_text(const table& as_given, size_t width, last_column last) {
+std::string table_text(const table& as_given, size_t width,
+                       const std::string& indent) {
   auto rows = as_given;
   for (auto& row : rows)
     for (auto& cell : row) {
       cell = printable(cell);
       std::replace(cell.begin(), cell.end(), '\n', ' ');
     }
-  auto widths = widths_of(rows, width, last);
+  auto widths = widths_of(rows);
+  auto lines = lines_of(widths, width, length_of(indent));
   std::string out;
-  for (auto& row : rows) {
-    size_t at = 0; // where the last column begins
-    for (size_t i = 0; i + 1 < row.size(); ++i) {
-      auto cell = cut(row[i], widths[i]);
-      out += cell;
-      out.append(widths[i] - length_of(cell) + gap, ' ');
-      at += widths[i] + gap;
+  for (auto& row : rows)
+    for (auto& part : lines) {
+      auto from = std::min(part.first, row.size());
+      auto is_empty = std::all_of(
+        row.begin() + static_cast<std::ptrdiff_t>(from),
+        row.begin()
+          + static_cast<std::ptrdiff_t>(std::min(part.last, row.size())),
+        [](auto& cell) { return cell.empty(); });
+      if (part.first == 0 || !is_empty)
+        out += line_text(row, part, widths, indent);
     }
-    if (!row.empty() && last == last_column::cut)
-      out += cut(row.back(), widths[row.size() - 1]);
-    else if (!row.empty())
-      out += in_lines(row.back(), widths[row.size() - 1],
-                      "\n" + std::string(at, ' '));
-    out += "\n";
-  }
   return out;
 }
 
@@ -215,8 +257,7 @@ size_t terminal_width() {
 }
 
 void print_table(const table& rows) {
-  std::cout << table_text(rows, terminal_width(), last_column::wrapped)
-            << std::flush;
+  std::cout << table_text(rows, terminal_width()) << std::flush;
 }
 
 } // namespace millrace

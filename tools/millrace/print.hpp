@@ -125,14 +125,11 @@ CLI::Validator whole_number(uint64_t min = 0, uint64_t max = UINT64_MAX);
 /// Rows of cells, the first a heading.
 using table = std::vector<std::vector<std::string>>;
 
-/// What does not fit in a table's last column.
-enum class last_column { cut, wrapped };
-
-/// Rows in aligned columns, a line each, in printable text. With a width, cells
-/// of the widest columns are cut short, with an ellipsis, until lines fit;
-/// those of the last may go on in lines of their own instead.
+/// Rows in aligned columns, in printable text; no cell is cut. With a width,
+/// columns that do not fit go to further lines of their row, which begin with
+/// `indent`; the last column may be wrapped.
 std::string table_text(const table& rows, size_t width = 0,
-                       last_column last = last_column::cut);
+                       const std::string& indent = "    ");
 
 /// A printable text in lines of at most that width, those after the first
 /// indented; in one line for a width of 0. Words that are longer are broken.
@@ -146,7 +143,7 @@ void print_warnings(const std::string& about,
 /// get everything.
 size_t terminal_width();
 
-/// Prints it as wide as the terminal is, the last column wrapped.
+/// Prints it as wide as the terminal is.
 void print_table(const table& rows);
 
 } // namespace millrace

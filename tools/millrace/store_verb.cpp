@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "millrace/event_json.hpp"
 #include "millrace/owner.hpp"
 #include "millrace/print.hpp"
 #include "runtime/bytes.hpp"
@@ -139,15 +140,25 @@ int list_rows(const store_options& x, const common_options& common) {
   return exit_ok;
 }
 
+json lines_json(const kept_lines& x) {
+  return {{"lines", x.lines}, {"whole", x.wrong.empty()}};
+}
+
+json events_json(const kept_lines& x) {
+  auto events = json::array();
+  for (auto& line : x.lines)
+    events.push_back(event_json(to_event(line)));
+  return {{"events", events}, {"whole", x.wrong.empty()}};
+}
+
 /// Prints lines that a node has kept.
-int print_kept(const std::string& directory, const common_options& common) {
+int print_kept(const std::string& directory, const common_options& common,
+               json (*as_json)(const kept_lines&)) {
   auto found = read_kept_lines(directory);
   if (!found)
     return fail(common, found.failure());
   if (common.json)
-    std::cout
-      << json{{"lines", found->lines}, {"whole", found->wrong.empty()}}.dump()
-      << std::endl;
+    std::cout << as_json(*found).dump() << std::endl;
   else
     for (auto& line : found->lines)
       std::cout << line << "\n";
@@ -158,11 +169,11 @@ int print_kept(const std::string& directory, const common_options& common) {
 }
 
 int run_audit(const store_options& x, const common_options& common) {
-  return print_kept(audit_directory(x.directory), common);
+  return print_kept(audit_directory(x.directory), common, lines_json);
 }
 
 int run_events(const store_options& x, const common_options& common) {
-  return print_kept(event_directory(x.directory), common);
+  return print_kept(event_directory(x.directory), common, events_json);
 }
 
 int report(const common_options& common, const std::string& file,

@@ -2,8 +2,10 @@
 #include "shell/ask.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
+#include "runtime/nearest.hpp"
 #include "runtime/text.hpp"
 
 namespace millrace {
@@ -31,6 +33,7 @@ result<cluster_status> ask_all(operator_client& cluster) {
   cluster_status out;
   out.self = members->self;
   out.lost = members->lost;
+  out.left = members->left;
   std::set<std::string> names{members->self.name};
   for (auto& m : members->peers)
     names.insert(m.name);
@@ -77,30 +80,40 @@ node_names(operator_client& cluster, const std::vector<std::string>& args,
     return names;
   auto& wanted = args[place];
   if (std::find(names.begin(), names.end(), wanted) == names.end())
-    return error{
-      ec::unavailable, no_such_node(wanted, names, members->lost), {}};
+    return error{ec::unavailable, no_such_node(wanted, *members), {}};
   return std::vector{wanted};
 }
 
-std::string no_such_node(const std::string& name,
-                         const std::vector<std::string>& there,
-                         const std::vector<lost_member>& lost) {
-  for (auto& x : lost)
+std::string departure_text(const lost_member& x) {
+  auto ago = format_duration(x.ago) + " ago";
+  return x.reason == "left" ? x.node.name + " left " + ago
+                            : x.node.name + " is gone: " + x.reason + " " + ago;
+}
+
+std::string no_such_node(const std::string& name, const member_list& members) {
+  for (auto& x : members.lost)
     if (x.node.name == name)
       return "node " + name + " is lost since " + format_duration(x.ago) + ": "
              + x.reason;
-  return "no node " + shown(name) + "; there are "
-         + joined(there, ", ", [](auto& x) { return x; });
+  for (auto& x : members.left)
+    if (x.node.name == name)
+      return "node " + departure_text(x);
+  std::vector<std::string> names{members.self.name};
+  for (auto& x : members.peers)
+    names.push_back(x.name);
+  return "no node " + shown(name) + suggestion(name, names) + "; there are "
+         + joined(names, ", ", std::identity{});
 }
 
 std::string no_such_node(const std::string& name, const cluster_status& x) {
   if (std::count(x.silent.begin(), x.silent.end(), name) != 0)
     return "node " + name + " did not answer within "
            + format_duration(shell_patience);
-  std::vector<std::string> there;
+  member_list members{x.self, {}, x.lost, x.left};
   for (auto& n : x.nodes)
-    there.push_back(n.node.name);
-  return no_such_node(name, there, x.lost);
+    if (n.node.name != x.self.name)
+      members.peers.push_back(n.node);
+  return no_such_node(name, members);
 }
 
 std::vector<router_queue> ask_queues(operator_client& cluster,

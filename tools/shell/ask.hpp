@@ -24,6 +24,7 @@ struct cluster_status {
   std::vector<node_status> nodes;
   std::vector<std::string> silent;
   std::vector<lost_member> lost; ///< without a link to ours
+  std::vector<lost_member> left; ///< in good order, or not seen yet
   std::map<std::string, node_load> load;
 };
 
@@ -53,10 +54,11 @@ result<Answer> ask_controller(operator_client& cluster,
   return cluster.ask<Answer>(*node + "/" + actor, x);
 }
 
-/// What to say where a node is named that is not among those that are there.
-std::string no_such_node(const std::string& name,
-                         const std::vector<std::string>& there,
-                         const std::vector<lost_member>& lost);
+/// "beta left 3 min ago", for a node in `cluster_status::left`.
+std::string departure_text(const lost_member& x);
+
+/// The error text for a node name that no linked node has.
+std::string no_such_node(const std::string& name, const member_list& members);
 std::string no_such_node(const std::string& name, const cluster_status& x);
 
 /// A router's queue, and its gateway's node.

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "actors/policies/scale/given.hpp"
+#include "runtime/nearest.hpp"
 #include "runtime/text.hpp"
 #include "runtime/yaml_record.hpp"
 #include "shell/ask.hpp"
@@ -17,8 +18,12 @@ namespace {
 
 std::string not_registered(const std::string& model,
                            const std::vector<model_status>& models) {
-  return "model " + shown(model) + " is not registered; there are "
-         + joined(models, ", ", [](auto& m) { return m.settings.model; });
+  std::vector<std::string> names;
+  for (auto& m : models)
+    names.push_back(m.settings.model);
+  return "model " + shown(model) + suggestion(model, names)
+         + " is not registered; there are "
+         + joined(names, ", ", std::identity{});
 }
 
 /// A registered model, and the node to talk to about it.
@@ -78,6 +83,23 @@ std::string version_objection(operator_client& cluster,
            " lost.";
 }
 
+/// Why the name of a model is likely to be mistyped: the model is not registered,
+/// no node has a bundle with that name, and a known name is near. Empty
+/// otherwise.
+std::string name_objection(operator_client& cluster, const std::string& model,
+                           const std::vector<model_status>& registered) {
+  std::set<std::string> names;
+  for (auto& m : registered)
+    names.insert(m.settings.model);
+  if (auto all = ask_all(cluster))
+    for (auto& n : all->nodes)
+      for (auto& m : n.models)
+        names.insert(m.model);
+  auto near = names.contains(model) ? "" : suggestion(model, names);
+  return near.empty() ? ""
+                      : "No node has a bundle of " + shown(model) + near + ".";
+}
+
 /// What keeps a model from having the replicas that are wanted, half a second
 /// after that was said; empty when they are there or begin.
 std::string obstacle(operator_client& cluster, const std::string& model) {
@@ -131,6 +153,9 @@ int load_model(shell& in, const arguments& args) {
         && !confirmed(in, loss_text(m, *replicas) + "."))
       return exit_failed;
   }
+  if (auto why = name_objection(in.cluster, args[0], found->list.models);
+      !why.empty() && !confirmed(in, why))
+    return exit_failed;
   if (args.size() > 2) {
     x.settings.version = args[2];
     if (auto why = version_objection(in.cluster, args[0], args[2]);

@@ -21,7 +21,10 @@ const std::vector<shell_command>& shell_commands() {
      0,
      {},
      "the cluster in a few lines, and what is wrong",
-     show_status},
+     show_status,
+     "Lines with ! are problems. Lines with - are nodes that left in good "
+     "order,"
+     " and nodes of the config that have not been seen."},
     {"top",
      "[SECONDS]",
      0,
@@ -57,8 +60,13 @@ const std::vector<shell_command>& shell_commands() {
      0,
      0,
      {},
-     "what is registered and how far it is",
-     show_models},
+     "load, latency and replicas of each model",
+     show_models,
+     "REQ/S: arrivals over the last second. P50, P99: time at the gateway of "
+     "the"
+     " latest ok answers; ERRORS: part of the latest answers that are not ok;"
+     " both over the last ten seconds or so with load. READY: replicas, and"
+     " after + those that start."},
     {"replicas",
      "",
      0,
@@ -222,7 +230,9 @@ const std::vector<shell_command>& shell_commands() {
      1,
      {node},
      "limits, clocks, versions of hosts",
-     examine_cluster},
+     examine_cluster,
+     "First all that is not good, with what to do about it; then what is good"
+     " in one line. --json has every finding."},
     {"watch",
      "[SECONDS] COMMAND...",
      1,

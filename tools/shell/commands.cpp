@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <iostream>
 
 #include <unistd.h>
 
 #include "millrace/interrupt.hpp"
+#include "runtime/nearest.hpp"
 #include "runtime/text.hpp"
 #include "shell/views.hpp"
 
@@ -20,9 +22,12 @@ result<const shell_command*> find_command(const std::string& name) {
   for (auto& x : all)
     if (x.name == name)
       return &x;
+  std::vector<std::string> names;
+  for (auto& x : all)
+    names.push_back(x.name);
   return error{ec::bad_request,
-               "no command " + shown(name) + "; there are "
-                 + joined(all, ", ", [](auto& x) { return x.name; }),
+               "no command " + shown(name) + suggestion(name, names)
+                 + "; there are " + joined(names, ", ", std::identity{}),
                {}};
 }
 

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <functional>
 #include <iostream>
 #include <set>
+#include <tuple>
 
 #include "runtime/text.hpp"
 #include "shell/ask.hpp"
 #include "shell/clocks.hpp"
+#include "shell/tables.hpp"
 #include "shell/views.hpp"
 
 namespace millrace {
@@ -60,14 +64,73 @@ compare(const std::map<std::string, examination>& nodes,
   return out;
 }
 
-void add_rows(table& rows, const std::string& where,
-              const std::vector<finding>& xs) {
-  for (auto& x : xs)
-    rows.push_back({x.how == verdict::good ? "" : std::string{to_string(x.how)},
-                    where, x.what, x.found});
+/// A finding that is not good, and the nodes that have it.
+struct trouble_found {
+  finding x;
+  std::vector<std::string> nodes;
+};
+
+/// Findings that are not good, the bad ones first; one that several nodes have
+/// alike is there once.
+std::vector<trouble_found>
+not_good(const std::map<std::string, examination>& nodes,
+         const std::vector<finding>& between) {
+  std::vector<trouble_found> out;
+  auto add = [&](const std::string& node, const std::vector<finding>& xs) {
+    for (auto& x : xs) {
+      if (x.how == verdict::good)
+        continue;
+      auto same = std::find_if(out.begin(), out.end(), [&](auto& y) {
+        return std::tie(y.x.what, y.x.how, y.x.found, y.x.advice)
+               == std::tie(x.what, x.how, x.found, x.advice);
+      });
+      if (same == out.end())
+        same = out.insert(out.end(), {x, {}});
+      same->nodes.push_back(node);
+    }
+  };
+  for (auto& [node, x] : nodes)
+    add(node, x.findings);
+  add("between nodes", between);
+  std::stable_partition(out.begin(), out.end(),
+                        [](auto& y) { return y.x.how == verdict::bad; });
+  return out;
+}
+
+/// "12 checks of 3 nodes are good: clock, disk, ..."
+std::string good_text(const std::map<std::string, examination>& nodes,
+                      const std::vector<finding>& between) {
+  std::set<std::string> names, others;
+  auto add = [&](const std::vector<finding>& xs) {
+    for (auto& x : xs)
+      (x.how == verdict::good ? names : others).insert(x.what);
+  };
+  for (auto& [node, x] : nodes)
+    add(x.findings);
+  add(between);
+  for (auto& name : others) // what is good on some nodes only is not good
+    names.erase(name);
+  return "good on " + counted(nodes.size(), "node") + ": "
+         + (names.empty() ? "nothing" : joined(names, ", ", std::identity{}));
 }
 
 } // namespace
+
+std::string doctor_text(const std::map<std::string, examination>& nodes,
+                        const std::vector<finding>& between, size_t width) {
+  std::string out;
+  for (auto& [x, where] : not_good(nodes, between)) {
+    out += wrapped(std::string{to_string(x.how)} + ": "
+                     + joined(where, ", ", std::identity{}) + ": " + x.what
+                     + ": " + x.found,
+                   width, 2)
+           + "\n";
+    if (!x.advice.empty())
+      out += "  " + wrapped("to do: " + x.advice, width > 2 ? width - 2 : 0, 4)
+             + "\n";
+  }
+  return out + wrapped(good_text(nodes, between), width, 2) + "\n";
+}
 
 int examine_cluster(shell& in, const arguments& args) {
   auto names = node_names(in.cluster, args);
@@ -80,17 +143,9 @@ int examine_cluster(shell& in, const arguments& args) {
     return complain(in, "no node answered");
   auto clocks = estimate_clocks(in.cluster, *names);
   auto between = compare(nodes, clocks);
-  std::vector<std::pair<std::string, finding>> wrong;
-  auto look = [&](const std::string& where, const std::vector<finding>& xs) {
-    for (auto& x : xs)
-      if (x.how != verdict::good)
-        wrong.emplace_back(where, x);
-  };
-  for (auto& [node, x] : nodes)
-    look(node, x.findings);
-  look("all", between);
+  auto wrong = not_good(nodes, between);
   auto bad = std::any_of(wrong.begin(), wrong.end(),
-                         [](auto& x) { return x.second.how == verdict::bad; });
+                         [](auto& x) { return x.x.how == verdict::bad; });
   if (in.form == output_form::json) {
     auto out = json::object();
     for (auto& [node, x] : nodes)
@@ -99,20 +154,7 @@ int examine_cluster(shell& in, const arguments& args) {
       json{{"nodes", out}, {"between", to_json(between)}, {"failed", failed}});
     return bad || !failed.empty() ? int{exit_failed} : int{exit_ok};
   }
-  table rows{{"", "NODE", "WHAT", "FOUND"}};
-  for (auto& [node, x] : nodes)
-    add_rows(rows, node, x.findings);
-  add_rows(rows, "all", between);
-  print_table(rows);
-  std::cout << "\n";
-  std::set<std::string> said;
-  for (auto& [where, x] : wrong)
-    if (said.insert(x.what + x.advice).second)
-      std::cout << wrapped(x.what + ": " + x.advice, terminal_width(), 2)
-                << "\n";
-  if (wrong.empty())
-    std::cout << "nothing to complain of\n";
-  std::cout << std::flush;
+  std::cout << doctor_text(nodes, between, terminal_width()) << std::flush;
   return bad || !failed.empty() ? int{exit_failed} : int{exit_ok};
 }
 

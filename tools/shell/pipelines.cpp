@@ -157,25 +157,30 @@ std::string replicas_of(const stage& s, size_t width) {
        "has " + std::to_string(r.requests) + " in " + std::to_string(r.batches)
          + (r.batches == 1 ? " batch" : " batches"),
        "room for " + std::to_string(r.credit), state_of(r)});
-  return table_text(rows, width);
+  return table_text(rows, width, "  |      ");
 }
 
-/// The parts, one below the other; beside these, who has all of it.
+/// The parts, one below the other; then replicas of the whole model.
 std::string drawing(const pipeline& x, size_t width) {
-  auto out = x.model + "." + std::to_string(x.version) + " at " + x.gateway
-             + ": " + std::to_string(x.waiting) + " of "
-             + std::to_string(x.most) + " requests wait, "
-             + std::to_string(x.running) + " are on their way\n";
+  auto out = wrapped(x.model + "." + std::to_string(x.version) + " at "
+                       + x.gateway + ": " + std::to_string(x.waiting) + " of "
+                       + std::to_string(x.most) + " requests wait, "
+                       + std::to_string(x.running) + " are on their way",
+                     width, 2)
+             + "\n";
   uint64_t reached = 0;
   double rate = 0;
   auto draw = [&](const stage& s, const char* kind) {
     if (s.layers.last == x.layers)
       for (auto& r : s.replicas)
         rate += r.usage.requests_per_second;
-    out += "  |\n  v  " + std::string{kind} + std::to_string(s.layers.first)
-           + " to " + std::to_string(s.layers.last - 1) + " of "
-           + std::to_string(x.layers) + flow_of(s) + "\n"
-           + replicas_of(s, width);
+    auto head = "  v  " + std::string{kind} + std::to_string(s.layers.first)
+                + " to " + std::to_string(s.layers.last - 1) + " of "
+                + std::to_string(x.layers);
+    auto flow = flow_of(s);
+    if (width > 0 && head.size() + flow.size() > width)
+      flow = ":\n  |      " + flow.substr(2); // behind ": "
+    out += "  |\n" + head + flow + "\n" + replicas_of(s, width);
   };
   auto is_whole = [&](const stage& s) {
     return s.layers == layer_range{0, x.layers};
@@ -194,27 +199,44 @@ std::string drawing(const pipeline& x, size_t width) {
   return out + "  |\n  v  answers, " + fixed(rate, 0) + " a second\n";
 }
 
+std::vector<pipeline> pipelines_of(const std::vector<router_queue>& queues,
+                                   const cluster_status& x,
+                                   const std::string& model) {
+  std::vector<pipeline> out;
+  for (auto& queue : queues) {
+    auto y = describe(queue, x);
+    if (model.empty() ? is_in_parts(y) : y.model == model)
+      out.push_back(std::move(y));
+  }
+  return out;
+}
+
 } // namespace
+
+std::string pipelines_text(const std::vector<router_queue>& queues,
+                           const cluster_status& x, const std::string& model,
+                           size_t width) {
+  std::string out;
+  for (auto& y : pipelines_of(queues, x, model))
+    out += drawing(y, width);
+  return out;
+}
 
 int show_pipelines(shell& in, const arguments& args) {
   auto x = ask_all(in.cluster);
   if (!x)
     return complain(in, x.failure().text);
-  std::vector<pipeline> all;
-  for (auto& queue : ask_queues(in.cluster, *x)) {
-    auto y = describe(queue, *x);
-    if (args.empty() ? is_in_parts(y) : y.model == args[0])
-      all.push_back(std::move(y));
-  }
+  auto queues = ask_queues(in.cluster, *x);
+  auto model = args.empty() ? std::string{} : args[0];
+  auto all = pipelines_of(queues, *x, model);
   if (!args.empty() && all.empty())
     return complain(in, "no gateway has seen a replica of " + shown(args[0]));
   if (in.form == output_form::json)
     return print_json(json{{"pipelines", to_json(all)}});
   if (all.empty())
     std::cout << "no model is served in parts\n";
-  for (auto& y : all)
-    std::cout << drawing(y, terminal_width());
-  std::cout << std::flush;
+  std::cout << pipelines_text(queues, *x, model, terminal_width())
+            << std::flush;
   return exit_ok;
 }
 

@@ -4,21 +4,16 @@
 
 #include "runtime/text.hpp"
 #include "shell/ask.hpp"
+#include "shell/tables.hpp"
 #include "shell/views.hpp"
 
 namespace millrace {
 
 namespace {
 
-/// A story, and the gateway's node that tells it.
-struct told {
-  std::string gateway;
-  request_story x;
-};
-
 /// What gateways know, and those that said nothing.
 struct memories {
-  std::vector<told> stories;
+  std::vector<told_story> stories;
   failed_nodes failed;
 };
 
@@ -43,7 +38,7 @@ result<memories> ask_gateways(operator_client& cluster,
   return out;
 }
 
-std::string name_of(const told& x) {
+std::string name_of(const told_story& x) {
   if (!x.x.trace.empty())
     return shown(x.x.trace, 64);
   return std::to_string(x.x.number);
@@ -67,29 +62,6 @@ std::string why(const request_story& x) {
   return x.trace.empty() ? "slow" : "";
 }
 
-int list_requests(const std::vector<told>& found) {
-  if (found.empty()) {
-    std::cout << "no gateway has had a request yet" << std::endl;
-    return exit_ok;
-  }
-  table rows{
-    {"REQUEST", "MODEL", "STATE", "AGO", "TOTAL", "QUEUE", "EXECUTE", "WHY"}};
-  for (auto& y : found) {
-    auto& x = y.x;
-    rows.push_back(
-      {name_of(y), x.model.empty() ? "-" : x.model, state_of(x),
-       format_duration(x.ago), x.open ? "-" : format_duration(x.total),
-       format_duration(x.queue),
-       x.replica.empty() ? "-" : format_duration(x.execute), why(x)});
-  }
-  print_table(rows);
-  std::cout << "These are open; or the last 64 that failed or were run again;"
-               " or the last 64\nthat were given a name (--trace); or were slow"
-               " lately. 'explain REQUEST' tells\nmore of one."
-            << std::endl;
-  return exit_ok;
-}
-
 /// A part of a request's time.
 struct time_part {
   std::string name;
@@ -98,17 +70,17 @@ struct time_part {
 };
 
 /// "queue  0.3 ms  ####  waiting": each as a bar, of the whole.
-void print_parts(const std::vector<time_part>& parts, microseconds whole) {
-  constexpr int64_t widest = 30;
-  table rows{{"  its time went to", "TOOK", ""}};
+std::string parts_text(const std::vector<time_part>& parts, microseconds whole,
+                       size_t width) {
+  constexpr int64_t widest = 20;
+  table rows{{"  its time went to", "TOOK", "", ""}};
   for (auto& x : parts) {
     auto n = std::clamp<int64_t>(
       widest * x.took.count() / std::max<int64_t>(1, whole.count()), 0, widest);
     rows.push_back({"    " + x.name, format_duration(x.took),
-                    std::string(static_cast<size_t>(n), '#')
-                      + (n > 0 && !x.what.empty() ? "  " : "") + x.what});
+                    std::string(static_cast<size_t>(n), '#'), x.what});
   }
-  std::cout << table_text(rows);
+  return table_text(rows, width, "      ");
 }
 
 microseconds took(const vain_attempt& x) {
@@ -127,9 +99,9 @@ microseconds in_vain(const request_story& x) {
 }
 
 /// Through the parts of a model.
-void print_way(const request_story& x) {
+std::string way_text(const request_story& x, size_t width) {
   if (x.visits.empty())
-    return;
+    return {};
   auto before = x.queue - in_vain(x); // in the router's queue
   for (auto& y : x.visits)
     before -= y.queue + y.held;
@@ -139,7 +111,7 @@ void print_way(const request_story& x) {
     rows.push_back({"    " + y.replica, format_duration(y.queue),
                     format_duration(y.execute),
                     y.held == 0us ? "-" : format_duration(y.held)});
-  std::cout << table_text(rows);
+  return table_text(rows, width, "      ");
 }
 
 /// "12 ms (m.1.1 3 ms, m.1.2 9 ms)"
@@ -153,34 +125,49 @@ std::string took_where(const vain_attempt& x) {
          + ")";
 }
 
-void print_attempts(const request_story& x) {
-  if (x.vain.empty())
-    return;
-  std::cout << "  attempts       " << x.attempts << "\n";
-  for (auto& y : x.vain)
-    std::cout << wrapped("    in vain      " + took_where(y) + ": " + y.why,
-                         terminal_width(), 17)
-              << "\n";
+/// "  model          digits": a name, and its text in a column.
+std::string named_line(const std::string& name, const std::string& text,
+                       size_t width) {
+  constexpr size_t column = 17;
+  auto head = "  " + name;
+  head.resize(column, ' ');
+  // A text is wrapped on its own: blanks of the head stay.
+  auto room = width > column ? width - column : 0;
+  std::string out;
+  auto lines = wrapped(text, room, 0);
+  for (auto line : split(lines, '\n'))
+    out += (out.empty() ? head : std::string(column, ' ')) + std::string{line}
+           + "\n";
+  return out;
 }
 
-/// Who computed it, or failed to.
-void print_answer(const request_story& x) {
+std::string attempts_text(const request_story& x, size_t width) {
+  if (x.vain.empty())
+    return {};
+  auto out = named_line("attempts", std::to_string(x.attempts), width);
+  for (auto& y : x.vain)
+    out += named_line("  in vain", took_where(y) + ": " + y.why, width);
+  return out;
+}
+
+/// The replica that computed the answer, or failed.
+std::string answer_text(const request_story& x, size_t width) {
   if (x.open)
-    return;
-  if (x.replica.empty()) {
-    std::cout << "  answered by    the gateway, without a replica's result\n";
-    return;
-  }
+    return {};
+  if (x.replica.empty())
+    return named_line("answered by", "the gateway, without a replica's result",
+                      width);
   auto computed = x.status == ec::ok || x.status == ec::deadline_exceeded;
-  std::cout << (computed ? "  answered by    " : "  failed at      ")
-            << x.replica;
-  if (x.batch > 1)
-    std::cout << ", with " << x.batch - 1 << " other(s) of its batch";
-  std::cout << "\n";
+  return named_line(computed ? "answered by" : "failed at",
+                    x.replica
+                      + (x.batch > 1 ? ", with " + std::to_string(x.batch - 1)
+                                         + " other(s) of its batch"
+                                     : ""),
+                    width);
 }
 
 /// Where it was, and how long.
-void print_times(const request_story& x) {
+std::string times_text(const request_story& x, size_t width) {
   auto whole = x.open ? x.ago : x.total;
   auto rest = whole - x.queue - x.execute;
   std::vector<time_part> parts;
@@ -201,42 +188,69 @@ void print_times(const request_story& x) {
   }
   parts.push_back({"rest", std::max(0us, rest),
                    "messages, gateway, putting batches together"});
-  print_parts(parts, whole);
+  return parts_text(parts, whole, width);
 }
 
-void print_story(const told& y) {
-  auto& x = y.x;
-  std::cout << "request " << name_of(y);
-  if (!x.trace.empty())
-    std::cout << " (number " << x.number << ")";
-  std::cout << " at " << y.gateway << ": " << state_of(x);
-  if (x.open)
-    std::cout << " for " << format_duration(x.ago);
-  else
-    std::cout << " after " << format_duration(x.total) << ", "
-              << format_duration(x.ago) << " ago";
-  std::cout << "\n";
-  if (!x.error.empty())
-    std::cout << wrapped("because: " + x.error, terminal_width(), 2) << "\n";
-  std::cout << "  of tenant      " << x.tenant << "\n";
-  if (!x.asked.empty())
-    std::cout << "  asked for      " << shown(x.asked, 200) << "\n";
-  if (x.model.empty()) {
-    std::cout << "  it was refused before a model was chosen\n";
-    return;
+} // namespace
+
+table story_table(const std::vector<told_story>& found) {
+  table rows{
+    {"REQUEST", "MODEL", "STATE", "AGO", "TOTAL", "QUEUE", "EXECUTE", "WHY"}};
+  for (auto& y : found) {
+    auto& x = y.x;
+    rows.push_back(
+      {name_of(y), x.model.empty() ? "-" : x.model, state_of(x),
+       format_duration(x.ago), x.open ? "-" : format_duration(x.total),
+       format_duration(x.queue),
+       x.replica.empty() ? "-" : format_duration(x.execute), why(x)});
   }
-  std::cout << "  model          " << x.model << " version " << x.version
-            << "\n";
+  return rows;
+}
+
+std::string story_text(const told_story& y, size_t width) {
+  auto& x = y.x;
+  auto head = "request " + name_of(y);
+  if (!x.trace.empty())
+    head += " (number " + std::to_string(x.number) + ")";
+  head += " at " + y.gateway + ": " + state_of(x);
+  head += x.open ? " for " + format_duration(x.ago)
+                 : " after " + format_duration(x.total) + ", "
+                     + format_duration(x.ago) + " ago";
+  auto out = wrapped(head, width, 2) + "\n";
+  if (!x.error.empty())
+    out += wrapped("because: " + x.error, width, 2) + "\n";
+  out += named_line("of tenant", x.tenant, width);
+  if (!x.asked.empty())
+    out += named_line("asked for", shown(x.asked, 200), width);
+  if (x.model.empty())
+    return out + "  it was refused before a model was chosen\n";
+  out += named_line("model", x.model + " version " + std::to_string(x.version),
+                    width);
   if (x.deadline > 0us)
-    std::cout << "  had            " << format_duration(x.deadline) << ", used "
-              << fixed(100 * to_seconds(x.open ? x.ago : x.total)
-                         / to_seconds(x.deadline),
-                       1)
-              << " %\n";
-  print_answer(x);
-  print_attempts(x);
-  print_way(x);
-  print_times(x);
+    out += named_line("had",
+                      format_duration(x.deadline) + ", used "
+                        + fixed(100 * to_seconds(x.open ? x.ago : x.total)
+                                  / to_seconds(x.deadline),
+                                1)
+                        + " %",
+                      width);
+  return out + answer_text(x, width) + attempts_text(x, width)
+         + way_text(x, width) + times_text(x, width);
+}
+
+namespace {
+
+int list_requests(const std::vector<told_story>& found) {
+  if (found.empty()) {
+    std::cout << "no gateway has had a request yet" << std::endl;
+    return exit_ok;
+  }
+  print_table(story_table(found));
+  std::cout << "These are open; or the last 64 that failed or were run again;"
+               " or the last 64\nthat were given a name (--trace); or were slow"
+               " lately. 'explain REQUEST' tells\nmore of one."
+            << std::endl;
+  return exit_ok;
 }
 
 } // namespace
@@ -267,57 +281,8 @@ int explain_request(shell& in, const arguments& args) {
                             " the last 64 given a name (--trace), and the"
                             " slowest are; 'explain' lists them");
   for (auto& y : stories)
-    print_story(y);
+    std::cout << story_text(y, terminal_width());
   std::cout << std::flush;
-  return exit_ok;
-}
-
-int show_events(shell& in, const arguments& args) {
-  // A number alone is a count, not a node.
-  auto alone = args.size() == 1 && number_in<uint64_t>(args[0]).has_value();
-  auto names = node_names(in.cluster, alone ? arguments{} : args);
-  if (!names)
-    return complain(in, names.failure().text);
-  get_events wanted;
-  if (alone || args.size() > 1) {
-    auto n = number_in<uint64_t>(args.back());
-    if (!n)
-      return complain(in,
-                      "expected a number of events, found " + shown(args[1]),
-                      exit_wrong_call);
-    wanted.last = *n;
-  }
-  struct line {
-    std::string node;
-    kept_event x;
-  };
-  std::vector<line> lines;
-  auto answers = ask_each<event_list>(in.cluster, *names, "inspector", wanted);
-  for (auto& [node, list] : answers.good)
-    for (auto& x : list.events)
-      lines.push_back({node, x});
-  std::stable_sort(lines.begin(), lines.end(),
-                   [](auto& x, auto& y) { return x.x.when < y.x.when; });
-  if (lines.size() > wanted.last)
-    lines.erase(lines.begin(),
-                lines.end() - static_cast<std::ptrdiff_t>(wanted.last));
-  if (in.form == output_form::json) {
-    auto out = json::array();
-    for (auto& [node, x] : lines) {
-      auto y = to_json(x);
-      y["node"] = node;
-      out.push_back(std::move(y));
-    }
-    print_json(json{{"events", out}, {"failed", answers.failed}});
-    return answers.good.empty() ? int{exit_failed} : int{exit_ok};
-  }
-  warn_of(in, answers.failed);
-  if (answers.good.empty())
-    return complain(in, "no node answered");
-  table rows{{"WHEN", "NODE", "LEVEL", "EVENT"}};
-  for (auto& [node, x] : lines)
-    rows.push_back({x.when, node, std::string{to_string(x.level)}, x.text});
-  print_table(rows);
   return exit_ok;
 }
 

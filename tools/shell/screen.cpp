@@ -99,47 +99,54 @@ struct section {
   char key;
   const char* name;
 };
-constexpr std::array sections{section{'n', "nodes"}, section{'d', "devices"},
-                              section{'m', "models"}, section{'r', "replicas"},
+constexpr std::array sections{section{'m', "models"}, section{'n', "nodes"},
+                              section{'d', "devices"}, section{'r', "replicas"},
                               section{'w', "what waits"}};
 
 std::string top_text(operator_client& cluster, const std::set<char>& hidden,
                      size_t width) {
   auto x = ask_all(cluster);
   if (!x)
-    return wall_time() + "  " + x.failure().text + "\n";
+    return wrapped(wall_time() + "  " + x.failure().text, width, 4) + "\n";
   double requests = 0;
   for (auto& [node, load] : x->load)
     for (auto& r : load.replicas)
       requests += r.requests_per_second;
-  auto out = wall_time() + "  " + summary(*x) + ", " + fixed(requests, 0)
-             + " requests/s\n";
+  auto out = wrapped(wall_time() + "  " + summary(*x) + ", "
+                       + fixed(requests, 0) + " requests/s",
+                     width, 4)
+             + "\n";
   auto models = ask_registry(cluster);
   for (auto& line : troubles(cluster, *x, models))
     out += wrapped("! " + line, width, 4) + "\n";
+  for (auto& line : departures(*x))
+    out += wrapped("- " + line, width, 4) + "\n";
   auto add = [&](char key, const table& rows) {
     if (!hidden.contains(key) && rows.size() > 1)
       out += "\n" + table_text(rows, width);
   };
+  if (models && !hidden.contains('m')) {
+    auto demand =
+      cluster.ask<demand_list>(models->node + "/cluster_state", get_demand{});
+    add('m', model_table(models->list, demand ? *demand : demand_list{}));
+  }
   add('n', node_table(*x));
   add('d', device_table(*x));
-  if (models)
-    add('m', model_table(models->list));
   add('r', replica_table(*x));
   if (!hidden.contains('w'))
     add('w', queue_table(ask_queues(cluster, *x)));
   return out;
 }
 
-std::string key_line(const std::set<char>& hidden) {
+} // namespace
+
+std::string key_line(const std::set<char>& hidden, size_t width) {
   std::string out = "q quits, space looks again";
   for (auto& x : sections)
     out += std::string{", "} + x.key + (hidden.contains(x.key) ? " + " : " - ")
            + x.name;
-  return out;
+  return wrapped(out, width, 2);
 }
-
-} // namespace
 
 int show_top(shell& in, const arguments& args) {
   if (in.form == output_form::json)
@@ -159,7 +166,7 @@ int show_top(shell& in, const arguments& args) {
   full_screen screen;
   for (;;) {
     auto width = full_screen::size().columns;
-    full_screen::draw(key_line(hidden).substr(0, width) + "\n"
+    full_screen::draw(key_line(hidden, width) + "\n"
                       + top_text(in.cluster, hidden, width));
     auto key = read_key(*period);
     if (!key)

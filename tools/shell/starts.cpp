@@ -11,6 +11,7 @@
 #include "runtime/text.hpp"
 #include "runtime/units.hpp"
 #include "shell/ask.hpp"
+#include "shell/tables.hpp"
 #include "shell/views.hpp"
 
 namespace millrace {
@@ -83,6 +84,22 @@ std::string or_dash(microseconds x) {
 
 } // namespace
 
+table start_table(const std::vector<replica_start>& all) {
+  table rows{{"REPLICA", "DEVICE", "FROM", "AGO", "READY", "ANSWERED",
+              ". ORDER", "= BYTES", "+ ATTACH", "* WARM-UP", "TIME LINE"}};
+  for (auto& x : all) {
+    auto& how = x.how;
+    rows.push_back(
+      {how.what.replica, how.what.node + "/" + how.what.device,
+       how.from.empty() ? "-" : how.from, format_duration(x.ago), outcome_of(x),
+       how.first_answer < 0us ? "-"
+                              : format_duration(x.ready + how.first_answer),
+       or_dash(x.order), or_dash(steps_of(x)[1].took), or_dash(how.load),
+       or_dash(how.warm_up), line_of(x, 24)});
+  }
+  return rows;
+}
+
 int show_starts(shell& in, const arguments& args) {
   auto list = ask_controller<start_list>(in.cluster, "placement", get_starts{});
   if (!list)
@@ -97,23 +114,12 @@ int show_starts(shell& in, const arguments& args) {
               << " was started since the controller began" << std::endl;
     return exit_ok;
   }
-  table rows{{"REPLICA", "DEVICE", "FROM", "AGO", ". ORDER", "= BYTES",
-              "+ ATTACH", "* WARM-UP", "READY", "ANSWERED", "TIME LINE"}};
-  for (auto& x : all) {
-    auto& how = x.how;
-    rows.push_back({how.what.replica, how.what.node + "/" + how.what.device,
-                    how.from.empty() ? "-" : how.from, format_duration(x.ago),
-                    or_dash(x.order), or_dash(steps_of(x)[1].took),
-                    or_dash(how.load), or_dash(how.warm_up), outcome_of(x),
-                    how.first_answer < 0us
-                      ? "-"
-                      : format_duration(x.ready + how.first_answer),
-                    line_of(x, 32)});
-  }
-  print_table(rows);
+  print_table(start_table(all));
   for (auto& x : all)
     if (has_failed(x))
-      std::cout << x.how.what.replica << ": " << x.how.reason << "\n";
+      std::cout << wrapped(x.how.what.replica + ": " + x.how.reason,
+                           terminal_width(), 2)
+                << "\n";
   std::cout << std::flush;
   return exit_ok;
 }

@@ -2,6 +2,7 @@
 #include "shell/tables.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "runtime/text.hpp"
 
@@ -46,9 +47,20 @@ std::string summary(const cluster_status& x) {
     ready += count_ready(n);
     in_service += n.state == node_condition::ready;
   }
+  auto gone = [](size_t n, const char* how) {
+    return n > 0 ? ", " + std::to_string(n) + how : std::string{};
+  };
   return std::to_string(x.nodes.size() + x.silent.size()) + " nodes, "
-         + std::to_string(in_service) + " in service, " + std::to_string(ready)
-         + " replicas ready";
+         + std::to_string(in_service) + " in service"
+         + gone(x.lost.size(), " lost") + gone(x.left.size(), " gone") + ", "
+         + std::to_string(ready) + " replicas ready";
+}
+
+std::vector<std::string> departures(const cluster_status& x) {
+  std::vector<std::string> out;
+  for (auto& n : x.left)
+    out.push_back(departure_text(n));
+  return out;
 }
 
 std::vector<std::string> troubles(const cluster_status& x) {
@@ -119,9 +131,16 @@ table node_table(const cluster_status& x) {
   }
   for (auto& name : x.silent)
     rows.push_back({name, "silent", "?", "?", "?", "?", "?", "?"});
+  auto add_gone = [&](const lost_member& n, const char* state) {
+    rows.push_back(
+      {n.node.name, state, roles_of(n.node),
+       n.node.incarnation > 0 ? std::to_string(n.node.incarnation) : "-",
+       format_duration(n.ago) + " ago", "-", "-", "-"});
+  };
   for (auto& n : x.lost)
-    rows.push_back({n.node.name, "lost", roles_of(n.node),
-                    std::to_string(n.node.incarnation), "-", "-", "-", "-"});
+    add_gone(n, "lost");
+  for (auto& n : x.left)
+    add_gone(n, n.reason == "left" ? "left" : "gone");
   return rows;
 }
 
@@ -169,15 +188,43 @@ table replica_table(const cluster_status& x) {
   return rows;
 }
 
-table model_table(const model_list& x) {
-  table rows{
-    {"MODEL", "VERSION", "WANTED", "READY", "STARTING", "TRUSTED", "NOTE"}};
-  for (auto& m : x.models)
-    rows.push_back({m.settings.model,
-                    m.settings.version.empty() ? "default" : m.settings.version,
-                    std::to_string(m.wanted), std::to_string(m.ready),
-                    std::to_string(m.starting),
-                    m.settings.trusted ? "yes" : "no", m.note});
+/// A duration without blanks, which scripts can read as a column.
+std::string latency_text(double x) {
+  if (x <= 0)
+    return "-";
+  auto out = format_duration(microseconds{std::llround(1e6 * x)});
+  std::erase(out, ' ');
+  return out;
+}
+
+table model_table(const model_list& x, const demand_list& demand) {
+  table rows{{"MODEL", "REQ/S", "P50", "P99", "ERRORS", "READY", "WANTED",
+              "VERSION", "TRUSTED"}};
+  auto any_note = std::any_of(x.models.begin(), x.models.end(),
+                              [](auto& m) { return !m.note.empty(); });
+  if (any_note)
+    rows[0].push_back("NOTE");
+  for (auto& m : x.models) {
+    auto load =
+      std::find_if(demand.models.begin(), demand.models.end(),
+                   [&](auto& y) { return y.model == m.settings.model; });
+    std::vector<std::string> row{m.settings.model, "-", "-", "-", "-"};
+    if (load != demand.models.end())
+      row = {m.settings.model, fixed(load->rate, load->rate < 10 ? 1 : 0),
+             latency_text(load->latency_p50), latency_text(load->latency_p99),
+             load->arrived == 0
+               ? "-"
+               : fixed(100 * load->errors, load->errors < 0.1 ? 1 : 0) + "%"};
+    row.insert(row.end(),
+               {std::to_string(m.ready)
+                  + (m.starting > 0 ? "+" + std::to_string(m.starting) : ""),
+                std::to_string(m.wanted),
+                m.settings.version.empty() ? "default" : m.settings.version,
+                m.settings.trusted ? "yes" : "no"});
+    if (any_note)
+      row.push_back(m.note);
+    rows.push_back(std::move(row));
+  }
   return rows;
 }
 

@@ -19,6 +19,7 @@ int show(const shell& in, const cluster_status& x, Text text, Json as_json) {
     json out = as_json(x);
     out["silent"] = x.silent;
     out["lost"] = to_json(x.lost);
+    out["left"] = to_json(x.left);
     return print_json(out);
   }
   for (auto& name : x.silent)
@@ -59,6 +60,8 @@ int show_status(shell& in, const arguments&) {
     std::cout << summary(x) << "\n";
     for (auto& line : troubles(in.cluster, x, ask_registry(in.cluster)))
       std::cout << wrapped("! " + line, terminal_width(), 4) << "\n";
+    for (auto& line : departures(x))
+      std::cout << wrapped("- " + line, terminal_width(), 4) << "\n";
   };
   return show_all(in, text, [](auto& x) {
     return json{{"nodes", to_json(x.nodes)}};
@@ -148,9 +151,21 @@ int show_models(shell& in, const arguments&) {
   auto found = ask_registry(in.cluster);
   if (!found)
     return complain(in, found.failure().text);
-  if (in.form == output_form::json)
-    return print_json(to_json(found->list));
-  print_table(model_table(found->list));
+  // Without it columns of the load stay empty.
+  auto demand =
+    in.cluster.ask<demand_list>(found->node + "/cluster_state", get_demand{});
+  if (in.form == output_form::json) {
+    auto out = to_json(found->list);
+    for (auto& m : out["models"]) {
+      m["demand"] = json{};
+      if (demand)
+        for (auto& x : demand->models)
+          if (x.model == m["settings"]["model"])
+            m["demand"] = to_json(x);
+    }
+    return print_json(out);
+  }
+  print_table(model_table(found->list, demand ? *demand : demand_list{}));
   return exit_ok;
 }
 
