@@ -197,6 +197,11 @@ class Simulate(unittest.TestCase):
             ((SMALL, "--policy", "batch"), "expected NAME=VALUE, found 'batch'"),
             ((SMALL, "--sweep", "seed=1,"), "a value is empty"),
             ((SMALL, "--sweep", "seed=1,2", "--seed", 4), "exclude each other"),
+            (
+                (SMALL, "--sweep", "models[0].replica=1,2"),
+                "unknown key 'replica' (did you mean 'replicas'?)",
+            ),
+            ((SMALL, "--sweep", "lenght=1s,2s"), "(did you mean 'length'?)"),
             ((SMALL, "--out", "/proc/none"), "/proc/none: cannot be made"),
             ((storm, "--explore", 2, "--out", self.folder), "--explore 1"),
             ((storm, "--explore", 9, "--seed", 2**64 - 2), "--seed: too large"),
@@ -245,12 +250,22 @@ class Simulate(unittest.TestCase):
         self.assertIn("violations none", x.stdout)
         x = call(storm, "--explore", 3, "--plant", "double_answer")
         self.assertEqual(x.returncode, 1)
-        self.assertIn(": I1 at ", x.stdout)
+        self.assertIn("I1 (", x.stdout)
+        self.assertIn("An accepted request gets exactly one final answer.", x.stdout)
         # The call that is printed shows it again.
-        again = x.stdout.splitlines()[-1].split()
-        self.assertEqual(again[:2], ["millrace", "simulate"])
+        lines = x.stdout.splitlines()
+        again = next(l for l in lines if l.startswith("  millrace simulate ")).split()
         shown = call(*(w.strip("'") for w in again[2:-2]))
-        self.assertIn(": I1 at ", shown.stdout)
+        self.assertIn("I1 (", shown.stdout)
+
+    def test_many_violations_are_few_lines_without_escapes(self):
+        x = call(f"{SCENARIOS}/storm.yaml", "--explore", 60, "--plant", "double_answer")
+        self.assertEqual(x.returncode, 1)
+        self.assertRegex(x.stdout, r"  and \d+ seeds more\n")
+        self.assertLess(len(x.stdout.splitlines()), 60)
+        for text in (x.stdout, x.stderr):
+            self.assertNotIn("\x1b", text)
+            self.assertNotIn("\r", text)
 
     def test_the_same_scenario_runs_really(self):
         out = self.folder / "truth"

@@ -5,11 +5,14 @@
 #include <cctype>
 #include <cstring>
 #include <iostream>
+#include <mutex>
+#include <set>
 
 #include "millrace/child.hpp"
 #include "millrace/print.hpp"
 #include "millrace/progress.hpp"
 #include "millrace/run_files.hpp"
+#include "millrace/violations.hpp"
 #include "runtime/text.hpp"
 
 namespace millrace {
@@ -31,33 +34,13 @@ constexpr uint64_t fewest_requests = 100;
 constexpr double fewest_hits = 0.25; ///< of the faults
 constexpr uint64_t enough_faults = 100;
 
-/// A promise that was not kept, and by which seed; by none: by all together.
-struct finding {
-  std::string invariant;
-  std::string text;
-  std::optional<uint64_t> seed{};
-  std::optional<uint64_t> drawn{};  ///< faults
-  std::optional<uint64_t> enough{}; ///< of them, from the first, to show it
-  MILLRACE_FIELDS(finding, invariant, text, seed, drawn, enough)
-};
-
-std::string to_string(const finding& x) {
-  std::string out;
-  if (x.seed)
-    out += "seed " + std::to_string(*x.seed) + ", ";
-  if (x.enough)
-    out += "first " + std::to_string(*x.enough) + " of "
-           + std::to_string(x.drawn.value_or(0)) + " faults: ";
-  return out + x.invariant + " " + x.text;
-}
-
 /// What many seeds showed together.
 struct findings {
   uint64_t seeds = 0, events = 0, messages = 0, requests = 0;
   uint64_t faults = 0, hits = 0, twice = 0;
   uint64_t hash = 0; ///< of all that was seen: the sum of the seeds'
   std::map<std::string, uint64_t> statuses, kinds, probes;
-  std::vector<finding> violations;
+  std::vector<broken_promise> violations;
   MILLRACE_FIELDS(findings, seeds, events, messages, requests, faults, hits,
                   twice, hash, statuses, kinds, probes, violations)
 
@@ -193,7 +176,7 @@ std::string for_shell(const std::string& x) {
 }
 
 /// The call that shows it again.
-std::string again(const explore_call& x, const finding& found) {
+std::string again(const explore_call& x, const broken_promise& found) {
   auto out = "millrace simulate " + for_shell(x.file);
   for (auto& y : x.same)
     out += " " + for_shell(y);
@@ -234,11 +217,10 @@ int print_findings(const findings& x, const loaded_scenario& what,
                 3.0 / static_cast<double>(x.seeds));
     return exit_ok;
   }
-  std::printf("violations\n");
-  for (auto& v : x.violations)
-    std::printf("  %s\n", to_string(v).c_str());
-  if (auto& first = x.violations.front(); first.seed)
-    std::printf("look at the first with\n  %s\n", again(call, first).c_str());
+  std::printf("violations %zu\n%s", x.violations.size(),
+              violations_text(x.violations, terminal_width(), [&](auto& v) {
+                return again(call, v);
+              }).c_str());
   return exit_failed;
 }
 
@@ -303,15 +285,19 @@ findings explore_many(const explore_call& call, const common_options& common) {
   auto chunks = (call.count + chunk - 1) / chunk;
   std::vector<findings> parts(chunks);
   progress_bar bar{"explore", !common.json};
+  std::mutex mutex; // guards what follows, and lines that are printed
+  std::set<std::string> reported;
   do_all(
     chunks,
     [&](size_t i) {
       parts[i] = explore_chunk(call, call.first + i * chunk,
                                std::min(chunk, call.count - i * chunk));
-      // At once: a long exploration may be given up before its end.
+      // At once: a long exploration may be given up before its end. Of each
+      // invariant the first violation.
+      std::lock_guard guard{mutex};
       for (auto& x : parts[i].violations)
-        if (!common.json)
-          std::fprintf(stderr, "\r\033[K%s\n", to_string(x).c_str());
+        if (!common.json && reported.insert(x.invariant).second)
+          bar.print_line(to_string(x));
     },
     [&](size_t done) {
       auto seeds = std::min(call.count, done * chunk);

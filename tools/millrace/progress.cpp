@@ -35,6 +35,10 @@ void progress_bar::show(double part, const std::string& note) {
     note.c_str());
 }
 
+void progress_bar::print_line(const std::string& text) {
+  std::fprintf(stderr, "%s%s\n", wanted_ ? "\r\033[K" : "", text.c_str());
+}
+
 void progress_bar::done() {
   if (wanted_)
     std::fprintf(stderr, "\r\033[K");

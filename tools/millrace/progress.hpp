@@ -16,6 +16,10 @@ public:
   /// `part` from 0 to 1; draws at most ten times a second.
   void show(double part, const std::string& note = {});
 
+  /// Prints a line on stderr in place of the bar, which the next show() draws
+  /// below it; also where there is no bar.
+  void print_line(const std::string& text);
+
   /// Takes the bar away.
   void done();
 

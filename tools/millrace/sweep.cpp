@@ -2,8 +2,10 @@
 #include "millrace/sweep.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <iostream>
 
+#include "config/scenario.hpp"
 #include "millrace/child.hpp"
 #include "millrace/print.hpp"
 #include "millrace/progress.hpp"
@@ -83,6 +85,30 @@ result<std::vector<variant>> combine(const std::vector<axis>& axes) {
   return out;
 }
 
+/// Refuses a key that the scenario does not have, with the nearest known one.
+result<void> check_keys(const std::vector<axis>& axes, const std::string& file,
+                        const std::vector<std::string>& same) {
+  std::vector<std::string> set;
+  for (size_t i = 0; i + 1 < same.size(); ++i)
+    if (same[i] == "--set")
+      set.push_back(same[++i]);
+  for (auto& x : axes) {
+    if (x.key == "seed")
+      continue;
+    auto with = set;
+    with.push_back(x.key + "=" + x.values.front());
+    auto what = load_scenario(file, with);
+    if (what)
+      continue;
+    // Values may fit only beside values of other keys: these are tried later.
+    auto& text = what.failure().text;
+    if (auto at = text.find("unknown key"); at != std::string::npos)
+      return error{
+        ec::bad_request, "--sweep " + x.key + ": " + text.substr(at), {}};
+  }
+  return {};
+}
+
 std::vector<std::string> arguments_of(const variant& x,
                                       const std::vector<axis>& axes,
                                       const std::string& file,
@@ -125,6 +151,7 @@ int print_sweep(const std::vector<axis>& axes,
   rows[0].insert(rows[0].end(), {"requests", "in time/s", "missed %", "p50 ms",
                                  "p99 ms", "batch", "busy %", "cost"});
   auto status = exit_ok;
+  std::vector<std::string> errors;
   for (auto& x : variants) {
     auto row = x.values;
     auto values = json::object();
@@ -145,7 +172,9 @@ int print_sweep(const std::vector<axis>& axes,
                   number(x.found, "cost", 1, 2)});
       list.push_back({{"variant", values}, {"result", x.found}});
     } else {
-      row.push_back(x.error);
+      row.resize(rows[0].size(), "-");
+      errors.push_back(joined(x.values, ", ", std::identity{}) + ": "
+                       + x.error);
       status = exit_failed;
       list.push_back({{"variant", values}, {"error", x.error}});
     }
@@ -155,6 +184,8 @@ int print_sweep(const std::vector<axis>& axes,
     std::cout << list.dump() << std::endl;
   else
     print_table(rows);
+  if (!common.json)
+    print_warnings("no result", errors);
   return status;
 }
 
@@ -171,6 +202,8 @@ int run_sweep(const std::string& file, const std::vector<std::string>& sweeps,
       return wrong_call(
         common,
         {ec::bad_request, "--seed and --sweep seed= exclude each other", {}});
+  if (auto fine = check_keys(*axes, file, same); !fine)
+    return wrong_call(common, fine.failure());
   auto variants = combine(*axes);
   if (!variants)
     return wrong_call(common, variants.failure());

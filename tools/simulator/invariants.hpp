@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/scenario.hpp"
@@ -20,6 +21,10 @@ struct violation {
   std::string what;
   microseconds at{0}; ///< since the world began
 };
+
+/// What an invariant ("I1"), or a promise about exploring ("P20"), demands: one
+/// sentence. Empty for a name that is neither.
+std::string_view meaning_of(std::string_view invariant);
 
 /// Checks one of the invariants of the promises over a run: during it from what
 /// it sees, and in the end, when everything has been healed and is quiet.
