@@ -83,9 +83,9 @@ std::string version_objection(operator_client& cluster,
            " lost.";
 }
 
-/// Why the name of a model is likely to be mistyped: the model is not registered,
-/// no node has a bundle with that name, and a known name is near. Empty
-/// otherwise.
+/// Why the name of a model is likely to be mistyped: the model is not
+/// registered, no node has a bundle with that name, and a known name is near.
+/// Empty otherwise.
 std::string name_objection(operator_client& cluster, const std::string& model,
                            const std::vector<model_status>& registered) {
   std::set<std::string> names;
