@@ -293,76 +293,80 @@ class Behaviour:
     done: str
     expected: str
     run: typing.Callable
-    cpp: typing.Optional[str] = None
-    """FILE: NAME of the C++ client's test of the same behaviour, if it has one."""
+    cpp: str
+    """Name of the C++ client's test of the same behaviour, without "client: "."""
 
-
-LOST = (
-    "client_test.cpp: client: what was on a connection that is lost is unavailable at"
-    " once, and the next request goes on a new one"
-)
-RETURNED = (
-    "client_test.cpp: client: who asks once the gateway is back has lost nothing by what"
-    " was before"
-)
-TOO_LARGE = (
-    "client_test.cpp: client: a large request goes alone and at once, and one that is too"
-    " large takes no other along"
-)
-BEFORE_CANCEL = (
-    "client_test.cpp: client: a group leaves when its frame is full, when answers are"
-    " asked for, and before a cancel"
-)
-OWN_ANSWER = "cluster_test.cpp: P1: of requests that share a frame each gets its own answer"
-KEYS = "keys_test.cpp: P13: with keys only those come in whose key is allowed there"
-RESUMED = (
-    "keys_test.cpp: P13: who was refused because its key was suspended is let in once it"
-    " is resumed, though it asks one thing at a time"
-)
 
 BEHAVIOURS = [
     Behaviour("arrays_in_and_out", "arrays by name, in a list, alone, of 3 MB",
-              "the model's outputs, as arrays", arrays_in_and_out),
+              "the model's outputs, as arrays", arrays_in_and_out,
+              "inputs by name, in a list and of 3 MB give the model's outputs"),
     Behaviour("array_without_axes", "inputs of shape (), and a transposed one",
-              "shapes and values are kept, both ways", without_axes),
+              "shapes and values are kept, both ways", without_axes,
+              "a tensor without axes keeps its shape and value, both ways"),
     Behaviour("many_at_once", "1000 requests open at once",
-              "each gets its own answer", many_at_once, OWN_ANSWER),
+              "each gets its own answer", many_at_once,
+              "P1: of requests that share a frame each gets its own answer"),
     Behaviour("models_described", "models() is called",
-              "the models with their inputs", described),
+              "the models with their inputs", described,
+              "models are described with their inputs"),
     Behaviour("errors_have_types", "requests that fail at the gateway or in the model",
-              "an exception of the status, with its text", errors_have_types),
+              "an exception of the status, with its text", errors_have_types,
+              "a failed request has a status and a text"),
     Behaviour("invalid_is_not_sent", "arguments out of range, a tensor over 256 MiB",
-              "BadRequest, TooLarge; the connection is kept", invalid_is_not_sent, TOO_LARGE),
+              "BadRequest, TooLarge; the connection is kept", invalid_is_not_sent,
+              "a request with times out of range or a tensor over 256 MiB is not sent"),
     Behaviour("cancelled", "a request is cancelled, or its task",
-              "the gateway receives a cancel of its number", cancelled, BEFORE_CANCEL),
+              "the gateway receives a cancel of its number", cancelled,
+              "a gateway receives the cancel of a request, and none of requests that were"
+              " not sent or are settled"),
     Behaviour("closed", "a closed client is used",
-              "Unavailable: closed", closed),
+              "Unavailable: closed", closed,
+              "what is open and what comes later on a closed client is unavailable"),
     Behaviour("nowhere", "connect where nothing listens, or to an invalid address",
-              "Unavailable in time; ValueError", nowhere),
+              "Unavailable in time; ValueError", nowhere,
+              "where nothing listens a connect fails in time, and an address that is none is"
+              " refused"),
     Behaviour("cut_off_at_first", "connections are closed at once, for 0.5 s",
-              "the client connects afterwards", cut_off_at_first),
+              "the client connects afterwards", cut_off_at_first,
+              "connections that are closed at once are tried again"),
     Behaviour("lost_while_open", "the gateway ends the connection of open requests",
-              "they are Unavailable at once", lost_while_open, LOST),
+              "they are Unavailable at once", lost_while_open,
+              "what was on a connection that is lost is unavailable at once, and the next"
+              " request goes on a new one"),
     Behaviour("made_again", "a request while the gateway is away for 0.5 s",
-              "it waits for the new connection, and is answered", made_again),
+              "it waits for the new connection, and is answered", made_again,
+              "a request waits for the new connection, and is answered"),
     Behaviour("back_before_a_request", "the gateway restarts, then a request",
-              "the loss does not concern the request", back_before_a_request, RETURNED),
+              "the loss does not concern the request", back_before_a_request,
+              "who asks once the gateway is back has lost nothing by what was before"),
     Behaviour("not_reached", "a request while the gateway is away beyond its deadline",
-              "Unavailable at the deadline: not sent, not reached", not_reached, LOST),
+              "Unavailable at the deadline: not sent, not reached", not_reached,
+              "without a gateway a request is unavailable at its deadline, for it was not"
+              " sent"),
     Behaviour("forgotten", "a proxy drops the connection, and acknowledges its bytes",
-              "after one timeout a new connection; later requests are answered", forgotten),
+              "after one timeout a new connection; later requests are answered", forgotten,
+              "a connection that a proxy has forgotten is replaced after one timeout"),
     Behaviour("late_but_alive", "a request times out while others are answered",
-              "the connection is kept", late_but_alive),
+              "the connection is kept", late_but_alive,
+              "a connection on which one request times out and others are answered is kept"),
     Behaviour("full_for_a_while", "more requests than the send buffer holds",
-              "they wait for room, and are answered; the time left is less", full_for_a_while),
+              "they wait for room, and are answered; the time left is less", full_for_a_while,
+              "requests that the send buffer has no room for wait, and leave with less time"),
     Behaviour("full_until_the_deadline", "the send buffer stays full beyond the deadline",
-              "Unavailable at the deadline: not sent, buffer full", full_until_the_deadline),
+              "Unavailable at the deadline: not sent, buffer full", full_until_the_deadline,
+              "a request for which the send buffer has no room until its deadline is"
+              " unavailable, for it was not sent"),
     Behaviour("kept_options", "the options of the socket are read",
-              "TCP keepalive and TCP_MAXRT, no heartbeat of ZMTP", kept_options),
+              "TCP keepalive and TCP_MAXRT, no heartbeat of ZMTP", kept_options,
+              "its sockets have TCP keepalive and TCP_MAXRT, and no heartbeat of ZMTP"),
     Behaviour("keys_required", "connect with a right, a wrong and no key",
-              "connected; Forbidden; errors of files are ValueError, OSError", keys_required, KEYS),
+              "connected; Forbidden; errors of files are ValueError, OSError", keys_required,
+              "P13: with keys only those come in whose key is allowed there"),
     Behaviour("refused_and_resumed", "the key is suspended, later resumed",
-              "Unavailable, later answered by the same client", refused_and_resumed, RESUMED),
+              "Unavailable, later answered by the same client", refused_and_resumed,
+              "P13: who was refused because its key was suspended is let in once it is"
+              " resumed, though it asks one thing at a time"),
 ]
 
 
@@ -380,12 +384,12 @@ class Behaviours(unittest.TestCase):
         cls.resources.close()
 
     def test_the_cpp_tests_of_the_table_exist(self):
+        files = ("client", "client_behaviours", "cluster", "keys")
+        text = "".join((TESTS / f"e2e/{file}_test.cpp").read_text() for file in files)
+        names = re.findall(r'TEST_CASE\(\s*"(?:client: )?([^"]*)"', re.sub(r'"\s+"', "", text))
         for row in BEHAVIOURS:
-            if row.cpp is not None:
-                file, _, name = row.cpp.partition(": ")
-                text = (TESTS / "e2e" / file).read_text()
-                with self.subTest(row.name):
-                    self.assertIn(f'"{name}"', re.sub(r'"\s+"', "", text))
+            with self.subTest(row.name):
+                self.assertIn(row.cpp, names)
 
     def get(self, page):
         with urllib.request.urlopen(f"http://127.0.0.1:{self.node.port}{page}") as answer:

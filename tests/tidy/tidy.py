@@ -74,6 +74,7 @@ ONLY_IN = {
         "tests/support/bad_network",
         "tests/support/fake_cuda.cpp",
         "tests/support/besieged.hpp",
+        "tests/support/echo_gateway",
         "tests/unit/cuda_test.cpp",
     ],
     r"caf::infinite": ["tests/"],

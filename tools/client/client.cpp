@@ -13,7 +13,7 @@ namespace {
 
 /// How long after its deadline an answer is still waited for: the gateway says
 /// deadline_exceeded by then.
-constexpr auto grace = 250ms;
+constexpr microseconds grace = 250ms;
 
 infer_reply failed(ec status, std::string text) {
   infer_reply out;
@@ -71,6 +71,28 @@ result<std::vector<model_info>> read_models(frame_reader& in) {
   return std::move(list.models);
 }
 
+/// Deadlines that a header can carry.
+constexpr microseconds deadline_max{int64_t{1} << 43};
+
+result<void> check_times(const infer& x, microseconds deadline) {
+  auto refuse = [](const char* what, microseconds found) {
+    return error{ec::bad_request,
+                 std::string{what} + " of " + format_duration(found)
+                   + ": expected 0 to " + format_duration(deadline_max),
+                 {}};
+  };
+  if (deadline < 0us || deadline > deadline_max)
+    return refuse("a deadline", deadline);
+  if (x.latency && (*x.latency < 0us || *x.latency > deadline_max))
+    return refuse("a latency", *x.latency);
+  return {};
+}
+
+const error client_closed{ec::unavailable, "this client is closed", {}};
+const error no_answer{ec::unavailable, "no answer came from the gateway", {}};
+const error connection_lost{
+  ec::unavailable, "the connection to the gateway was lost", {}};
+
 } // namespace
 
 result<client> client::connect(const std::string& address, microseconds longest,
@@ -81,77 +103,145 @@ result<client> client::connect(const std::string& address, microseconds longest,
   return client{std::move(*x)};
 }
 
-result<void> client::send(frame_writer& x) {
-  auto out = x.take();
-  if (auto fine = check_size(out); !fine)
-    return fine;
-  settle_lost(); // what goes out now loses nothing by what was before
-  if (!link_->send(out))
-    return error{
-      ec::unavailable, "the gateway is not connected or takes no more", {}};
-  return {};
+/// Gives a request its id.
+uint64_t client::open(timestamp due, microseconds patience) {
+  auto id = ++last_;
+  open_[id] = {due, due + patience, std::nullopt};
+  deadlines_.push(due + patience, id);
+  return id;
 }
 
-template <class T>
-result<void> client::send(const T& x, uint64_t id) {
-  header head;
-  head.id = id;
-  frame_writer alone;
-  alone.add(std::move(head), x, link_->now());
-  return send(alone);
+/// Sends a frame at once, or keeps it until there is room.
+void client::send(frame_writer& x, std::vector<uint64_t> ids) {
+  auto out = x.take();
+  auto refuse = [&](const error& why) {
+    for (auto id : ids)
+      fail(id, why);
+  };
+  if (auto fine = check_size(out); !fine)
+    return refuse(fine.failure());
+  settle_lost(); // a loss until now does not concern this frame
+  send_waiting();
+  if (unsent_.empty() && send_now(out, ids))
+    return;
+  for (auto id : ids)
+    if (auto i = open_.find(id); i != open_.end())
+      deadlines_.push(i->second.due, id);
+  if (!unsent_.push({ids, std::move(out)}))
+    refuse({ec::unavailable,
+            "the request was not sent: "
+              + std::to_string(unsent_frames::requests_max)
+              + " others wait until the gateway takes them",
+            {}});
+}
+
+bool client::send_now(const wire_frames& x, const std::vector<uint64_t>& ids) {
+  if (!link_->send(x))
+    return false;
+  auto now = link_->now();
+  for (auto id : ids)
+    if (auto i = open_.find(id); i != open_.end())
+      i->second.sent = now;
+  return true;
+}
+
+/// Sends what waits for room, as far as there is some now.
+void client::send_waiting() {
+  while (!unsent_.empty() && link_->has_room()) {
+    auto now = link_->now();
+    auto next = unsent_.pop();
+    auto due_of = [&](uint64_t id) -> std::optional<timestamp> {
+      auto i = open_.find(id);
+      if (i == open_.end() || i->second.due <= now)
+        return std::nullopt;
+      return i->second.due;
+    };
+    auto out = with_time_left(next.content, now, due_of);
+    if (out.first.size() == 0) // all were settled meanwhile
+      continue;
+    std::erase_if(next.ids, [&](auto id) { return !due_of(id); });
+    if (!send_now(out, next.ids))
+      return unsent_.put_back(std::move(next)); // the connection was just lost
+  }
 }
 
 void client::fail(uint64_t id, const error& why) {
-  if (outstanding_.erase(id) != 0)
+  if (open_.erase(id) == 0)
+    return;
+  if (id == described_)
+    models_ = why;
+  else
     ready_.push_back({id, failed(why.code, why.text)});
 }
 
-/// What went out on a connection that was lost is not answered any more, but
-/// for the answers that came before.
+/// What to do with a request at its deadline, and when the wait for its answer
+/// is over.
+void client::expire(uint64_t id, timestamp now) {
+  auto i = open_.find(id);
+  if (i == open_.end())
+    return;
+  auto x = i->second;
+  if (!x.sent && x.due <= now)
+    return fail(id, not_sent());
+  if (now < x.until)
+    return;
+  fail(id, no_answer);
+  if (silence_.on_timeout(*x.sent, now)) {
+    link_->renew();
+    settle_lost();
+  }
+}
+
+error client::not_sent() const {
+  auto why = link_->is_connected()
+               ? "the send buffer for " + link_->address() + " stayed full"
+               : "no gateway could be reached at " + link_->address();
+  return {ec::unavailable, "the request was not sent in time: " + why, {}};
+}
+
+/// Requests that were sent on a lost connection get no answer, except those
+/// that came before.
 bool client::settle_lost() {
   if (!link_->was_lost())
     return false;
   while (auto x = link_->receive(microseconds{0}))
     take(*x, link_->now());
+  silence_ = {};
   std::vector<uint64_t> ids;
-  for (auto id : outstanding_)
-    if (!std::binary_search(grouped_ids_.begin(), grouped_ids_.end(), id))
+  for (auto& [id, x] : open_)
+    if (x.sent)
       ids.push_back(id);
   std::sort(ids.begin(), ids.end());
   for (auto id : ids)
-    fail(id, {ec::unavailable, "the connection to the gateway was lost", {}});
+    fail(id, connection_lost);
   return true;
 }
 
 void client::flush() {
-  if (grouped_ids_.empty())
-    return;
-  auto done = send(grouped_);
-  auto ids = std::exchange(grouped_ids_, {});
-  if (!done)
-    for (auto id : ids)
-      fail(id, done.failure());
+  if (!grouped_ids_.empty())
+    send(grouped_, std::exchange(grouped_ids_, {}));
 }
 
 uint64_t client::submit(const infer& x, microseconds deadline, int32_t priority,
                         std::string trace) {
+  auto fine = check_times(x, deadline);
+  if (!link_ || !fine) {
+    auto why = link_ ? fine.failure() : client_closed;
+    ready_.push_back({++last_, failed(why.code, why.text)});
+    return last_;
+  }
   auto now = link_->now();
   header head;
-  auto id = head.id = ++last_;
+  auto id = head.id = open(now + deadline, grace);
   head.left = {now + deadline};
   head.prio = priority;
   head.trace = std::move(trace);
-  deadlines_.push(head.left.at + grace, id);
   if (grouping_ == 0 || !is_small(x)) {
     frame_writer alone;
     alone.add(std::move(head), x, now);
-    auto done = send(alone);
-    outstanding_.insert(id);
-    if (!done)
-      fail(id, done.failure());
+    send(alone, {id});
     return id;
   }
-  outstanding_.insert(id);
   grouped_.add(std::move(head), x, now);
   grouped_ids_.push_back(id);
   if (grouped_.full())
@@ -160,46 +250,59 @@ uint64_t client::submit(const infer& x, microseconds deadline, int32_t priority,
 }
 
 void client::take(const wire_frames& x, timestamp now) {
+  silence_.on_message(now);
   frame_reader in{x.first.view(), x.raw, now};
   while (!in.at_end()) {
     if (!in.next())
       return;
     auto id = in.head().id;
-    if (id != 0 && id == described_)
+    auto is_open = open_.erase(id) != 0;
+    if (is_open && id == described_)
       models_ = read_models(in);
-    else if (outstanding_.erase(id) != 0)
+    else if (is_open)
       read_reply(ready_.emplace_back(answer{id, {}}).reply, in);
     else
       in.skip(); // settled here already
   }
 }
 
+/// Waits for one event of the connection, at most until that time, and handles
+/// it.
+void client::step(timestamp until) {
+  send_waiting();
+  auto now = link_->now();
+  auto wait = std::max(microseconds{0},
+                       to_us(std::min(until, deadlines_.next_due()) - now));
+  if (!unsent_.empty())
+    link_->wait_for_room(std::exchange(wait, microseconds{0}));
+  auto x = link_->receive(wait);
+  now = link_->now();
+  if (x)
+    take(*x, now);
+  else
+    settle_lost();
+  deadlines_.take_due(now, [&](uint64_t id) { expire(id, now); });
+  deadlines_.sweep(open_.size(),
+                   [this](uint64_t id) { return open_.contains(id); });
+}
+
 std::optional<client::answer> client::receive(microseconds longest) {
-  flush();
+  if (link_)
+    flush();
   for (std::optional<timestamp> until;;) {
     if (!ready_.empty()) {
       auto out = std::move(ready_.front());
       ready_.pop_front();
       return out;
     }
+    if (!link_)
+      return std::nullopt;
     auto now = link_->now();
     if (!until)
       until = now + longest;
     else if (now >= *until)
       return std::nullopt;
-    auto wait = std::min(*until, deadlines_.next_due()) - now;
-    auto x = link_->receive(std::max(microseconds{0}, to_us(wait)));
-    if (x) {
-      take(*x, now);
-    } else {
-      now = link_->now();
-      settle_lost();
-    }
-    deadlines_.take_due(now, [this](uint64_t id) {
-      fail(id, {ec::unavailable, "no answer came from the gateway", {}});
-    });
-    deadlines_.sweep(outstanding_.size(),
-                     [this](uint64_t id) { return outstanding_.contains(id); });
+    step(*until);
   }
 }
 
@@ -207,32 +310,56 @@ infer_reply client::infer_one(const infer& x, microseconds deadline,
                               std::string trace) {
   auto id = submit(x, deadline, 0, std::move(trace));
   for (;;)
-    if (auto y = receive(deadline + 1s); y && y->id == id)
+    if (auto y = receive(1s); y && y->id == id)
       return std::move(y->reply);
 }
 
 void client::cancel(uint64_t id) {
+  if (!link_)
+    return;
   flush();
-  static_cast<void>(send(millrace::cancel{}, id));
+  auto i = open_.find(id);
+  if (i == open_.end())
+    return;
+  if (!i->second.sent)
+    return fail(id, {ec::cancelled, "cancelled before it was sent", {}});
+  header head;
+  head.id = id;
+  frame_writer alone;
+  alone.add(std::move(head), millrace::cancel{}, link_->now());
+  send(alone, {});
 }
 
 result<std::vector<model_info>> client::models(microseconds longest) {
+  if (!link_)
+    return client_closed;
   flush();
-  described_ = ++last_;
   models_.reset();
-  if (auto done = send(describe_models{}, described_); !done)
-    return done.failure();
   auto now = link_->now();
-  for (auto until = now + longest; now < until && !models_;
-       now = link_->now()) {
-    if (auto x = link_->receive(to_us(until - now)))
-      take(*x, now);
-    else if (settle_lost())
-      break;
-  }
-  return models_
-           ? std::move(*models_)
-           : error{ec::unavailable, "no answer came from the gateway", {}};
+  described_ = open(now + longest, 0us);
+  header head;
+  head.id = described_;
+  frame_writer alone;
+  alone.add(std::move(head), describe_models{}, now);
+  send(alone, {described_});
+  while (!models_)
+    step(far_future);
+  return std::move(*models_);
+}
+
+void client::close() {
+  if (!link_)
+    return;
+  link_.reset();
+  unsent_.clear();
+  grouped_.take();
+  grouped_ids_.clear();
+  std::vector<uint64_t> ids;
+  for (auto& [id, x] : open_)
+    ids.push_back(id);
+  std::sort(ids.begin(), ids.end());
+  for (auto id : ids)
+    fail(id, client_closed);
 }
 
 } // namespace millrace

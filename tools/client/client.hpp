@@ -2,9 +2,11 @@
 #pragma once
 
 #include <deque>
-#include <unordered_set>
+#include <unordered_map>
 
 #include "client/connection.hpp"
+#include "client/silence_watch.hpp"
+#include "client/unsent_frames.hpp"
 #include "runtime/deadline_queue.hpp"
 #include "transport/messages/infer.hpp"
 #include "transport/wire.hpp"
@@ -12,10 +14,15 @@
 namespace millrace {
 
 /// Submits requests to a gateway. Each submitted request comes back exactly
-/// once from receive(): as the gateway's answer, or as unavailable when the
-/// connection was lost meanwhile (the request may have been executed) or none
-/// came by the deadline and a little more. A lost connection is made again by
-/// itself. For one thread.
+/// once from receive(), as the gateway's answer or as unavailable:
+/// - The connection was lost after the request was sent. The request may have
+///   been executed.
+/// - No answer came until shortly after the deadline.
+/// - The request could not be sent by its deadline, because no gateway was
+///   connected or the send buffer stayed full.
+///
+/// A lost connection is made again without a call, and so is one that is dead
+/// although TCP reports no error (see silence_watch). For one thread.
 class client {
 public:
   /// Connects, with the key in that file where the cluster has keys.
@@ -28,10 +35,12 @@ public:
   infer_reply infer_one(const infer& x, microseconds deadline = 30s,
                         std::string trace = {});
 
-  /// Sends a request and returns its id. One that no gateway would take is
-  /// not sent: too_large comes back from receive(). What has a trace, a name of
-  /// up to 64 bytes, the gateway remembers for a while: see actor-shell
-  /// explain.
+  /// Sends a request and returns its id. While the send buffer is full or no
+  /// gateway is connected, the request waits in the client, and calls of
+  /// submit() and receive() send it later. An invalid request is not sent:
+  /// bad_request or too_large comes back from receive(). A request with a
+  /// trace, a name of up to 64 bytes, is remembered by the gateway for a while:
+  /// see actor-shell explain.
   uint64_t submit(const infer& x, microseconds deadline = 30s,
                   int32_t priority = 0, std::string trace = {});
 
@@ -63,30 +72,47 @@ public:
   /// The next answer to any submitted request; nothing when none came in time.
   std::optional<answer> receive(microseconds longest);
 
-  /// Asks the gateway to stop; the answer, cancelled or not, still comes.
+  /// Asks the gateway to stop; the answer, cancelled or not, still comes. A
+  /// request that was not sent yet is cancelled at once.
   void cancel(uint64_t id);
 
   /// What can be asked for. Errors: unavailable.
   result<std::vector<model_info>> models(microseconds longest = 5s);
 
-  size_t outstanding() const { return outstanding_.size(); }
+  /// Ends the connection. Open requests, and later ones, are unavailable.
+  void close();
+
+  size_t outstanding() const { return open_.size(); }
 
 private:
+  /// A request without an answer.
+  struct open_request {
+    timestamp due;                 ///< its deadline
+    timestamp until;               ///< when the client waits no longer
+    std::optional<timestamp> sent; ///< nothing while it waits for room
+  };
+
   explicit client(std::unique_ptr<connection> x) : link_(std::move(x)) {}
 
-  template <class T>
-  result<void> send(const T& x, uint64_t id);
-  result<void> send(frame_writer& x);
+  uint64_t open(timestamp due, microseconds patience);
+  void send(frame_writer& x, std::vector<uint64_t> ids);
+  bool send_now(const wire_frames& x, const std::vector<uint64_t>& ids);
+  void send_waiting();
   void flush();
   void fail(uint64_t id, const error& why);
+  void expire(uint64_t id, timestamp now);
+  error not_sent() const;
   bool settle_lost();
   void take(const wire_frames& x, timestamp now);
+  void step(timestamp until);
 
-  std::unique_ptr<connection> link_;
+  std::unique_ptr<connection> link_; ///< null: closed
+  silence_watch silence_;
   size_t grouping_ = 0; ///< groups that live
   frame_writer grouped_;
   std::vector<uint64_t> grouped_ids_;
-  std::unordered_set<uint64_t> outstanding_;
+  unsent_frames unsent_;
+  std::unordered_map<uint64_t, open_request> open_; ///< by id
   deadline_queue<uint64_t> deadlines_;
   std::deque<answer> ready_; ///< settled here, not yet taken
   uint64_t last_ = 0;

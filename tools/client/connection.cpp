@@ -59,6 +59,23 @@ public:
     return zeromq::send(socket_, {}, x);
   }
 
+  bool has_room() override {
+    auto events =
+      zeromq::undisturbed([&] { return socket_.get(zmq::sockopt::events); });
+    return (events & ZMQ_POLLOUT) != 0;
+  }
+
+  void wait_for_room(microseconds longest) override {
+    for (auto until = now() + longest;;) {
+      auto wake = std::min(until, retry_at_.value_or(until));
+      if (poll(ZMQ_POLLIN | ZMQ_POLLOUT, to_us(wake - now())) != 0)
+        return;
+      take_events();
+      if (lost_ || now() >= until)
+        return;
+    }
+  }
+
   std::optional<wire_frames> receive(microseconds longest) override {
     // The clock is asked only when there is nothing yet.
     auto x = take();
@@ -83,6 +100,13 @@ public:
     return std::exchange(lost_, false);
   }
 
+  void renew() override {
+    static_cast<void>(connect());
+    lost_ = true;
+  }
+
+  bool is_connected() const override { return connected_; }
+  const std::string& address() const override { return address_; }
   timestamp now() const override { return steady_now(); }
 
 private:
@@ -103,14 +127,11 @@ private:
   }
 
   result<void> connect() {
-    zeromq::socket_options options;
-    options.send_limit = 100'000;
-    options.receive_limit = 100'000;
-    options.unacknowledged_ms =
-      zeromq::socket_options::client_unacknowledged_ms;
     retry_at_.reset();
+    connected_ = false;
     events_.stop();
-    socket_ = zeromq::make_dealer(context_, {}, options);
+    socket_ =
+      zeromq::make_dealer(context_, {}, zeromq::socket_options::of_client());
     if (key_)
       zeromq::connect_with(socket_, key_->pair(), key_->cluster_key);
     events_ = zeromq::socket_events{
@@ -144,6 +165,7 @@ private:
   void take_events() {
     looked_ = now();
     while (auto event = events_.next()) {
+      connected_ = event->kind == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
       lost_ = lost_ || event->kind == ZMQ_EVENT_DISCONNECTED;
       cut_off_ = cut_off_ || event->kind == zeromq::broken_handshake;
       if ((event->kind & zeromq::failed_handshakes) != 0)
@@ -176,6 +198,7 @@ private:
   zmq::socket_t socket_;
   zeromq::socket_events events_; // after the socket: goes before it
   zeromq::frame_list frames_;
+  bool connected_ = false;
   bool lost_ = false;
   timestamp looked_;     ///< for events
   bool cut_off_ = false; ///< some connection, before it began

@@ -24,17 +24,30 @@ public:
 
   virtual ~connection() = default;
 
-  /// False when nobody is connected to or nothing more is taken.
+  /// False when no node is connected, or the send buffer is full.
   virtual bool send(const wire_frames& x) = 0;
+
+  /// Whether send() would take a message now.
+  virtual bool has_room() = 0;
+
+  /// Waits until there is room to send, a message to receive or a loss to
+  /// handle, at most so long.
+  virtual void wait_for_room(microseconds longest) = 0;
 
   /// The next message, waited for at most so long.
   virtual std::optional<wire_frames> receive(microseconds longest) = 0;
 
   /// Whether the connection was lost since the last call, known before another
-  /// one is there: what was sent on it will not be answered. It is made again
-  /// by itself, with pauses that grow from 50 ms to a second and are never
-  /// quite the same.
+  /// connection exists: messages sent on it get no answer. The connection is
+  /// made again without a call, after pauses that grow from 50 ms to a second,
+  /// with a random part.
   virtual bool was_lost() = 0;
+
+  /// Gives up a connection that is dead, and makes a new one: was_lost() then.
+  virtual void renew() = 0;
+
+  virtual bool is_connected() const = 0;
+  virtual const std::string& address() const = 0;
 
   virtual timestamp now() const = 0;
 };

@@ -37,6 +37,15 @@ struct socket_options {
   /// For clients, which may be slow readers.
   static constexpr int client_unacknowledged_ms = 5000;
 
+  /// For a client's socket. Few messages wait in ZeroMQ: further ones wait in
+  /// the client, which knows their deadlines.
+  static socket_options of_client() {
+    socket_options out;
+    out.receive_limit = 100'000;
+    out.unacknowledged_ms = client_unacknowledged_ms;
+    return out;
+  }
+
   /// For those who may send faster than we read: what waits in ZeroMQ is
   /// counted in no budget.
   socket_options for_strangers(size_t longest) const {

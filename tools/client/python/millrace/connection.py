@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The connection to a gateway, for both clients: options, events, detection of loss.
 
-The rules are those of the C++ client (tools/client/connection.cpp) and of its sockets
-(transport/zmq/socket.cpp), and one more: SilenceWatch.
+The rules are those of the C++ client (tools/client/client.cpp, connection.cpp and
+silence_watch.hpp) and of its sockets (transport/zmq/socket.cpp).
 """
 
 import random
