@@ -182,6 +182,7 @@ private:
     auto& me = *static_cast<microhttpd_server*>(self);
     me.expect(handle, me.limits_.answer_max);
     auto answer = me.answer_to(method, url);
+    answer.body = printable(answer.body);
     auto* response = MHD_create_response_from_buffer(
       answer.body.size(), answer.body.data(), MHD_RESPMEM_MUST_COPY);
     MHD_add_response_header(response, "Content-Type",

@@ -9,6 +9,7 @@
 #include <spdlog/spdlog.h>
 
 #include "runtime/event_memory.hpp"
+#include "runtime/text.hpp"
 #include "runtime/time.hpp"
 
 namespace millrace {
@@ -44,25 +45,26 @@ bool needs_quotes(std::string_view x) {
   if (x.empty())
     return true;
   for (auto c : x)
-    if (static_cast<unsigned char>(c) <= 0x20 || c == '"' || c == '='
-        || static_cast<unsigned char>(c) == 0x7f)
+    if (c == ' ' || c == '\n' || c == '"' || c == '=')
       return true;
   return false;
 }
 
+/// Values come from clients and other nodes, too.
 void append_value(std::string& out, std::string_view x) {
-  if (!needs_quotes(x)) {
-    out += x;
+  auto clean = printable(x);
+  if (!needs_quotes(clean)) {
+    out += clean;
     return;
   }
   out += '"';
-  for (auto c : x) {
+  for (auto c : clean) {
     if (c == '"' || c == '\\')
       out += '\\';
     if (c == '\n')
       out += "\\n";
     else
-      out += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
+      out += c;
   }
   out += '"';
 }

@@ -10,6 +10,7 @@
 #include <prometheus/text_serializer.h>
 
 #include "runtime/metric_series.hpp"
+#include "runtime/text.hpp"
 
 namespace millrace {
 
@@ -467,7 +468,7 @@ std::string metrics::text() const {
   for (auto& collect : impl_->collectors)
     if (auto x = collect(); !x.metric.empty())
       out.push_back(std::move(x));
-  return prometheus::TextSerializer{}.Serialize(out);
+  return printable(prometheus::TextSerializer{}.Serialize(out));
 }
 
 std::string metrics::reference() const {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/name.hpp"
 
+#include <algorithm>
+
 #include "runtime/text.hpp"
 
 namespace millrace {
@@ -31,6 +33,22 @@ result<void> check_name(std::string_view kind, std::string_view name) {
   if (name.find("..") != std::string_view::npos)
     return refuse("has '..' in it");
   return {};
+}
+
+bool is_plain(std::string_view text) {
+  auto is_ascii = [](char c) { return c >= ' ' && c < 127; };
+  return std::all_of(text.begin(), text.end(), is_ascii)
+         || (text.find('\n') == text.npos && printable(text) == text);
+}
+
+result<void> check_plain(std::string_view kind, std::string_view text) {
+  if (is_plain(text))
+    return {};
+  return error{ec::bad_request,
+               std::string{kind} + " " + shown(text, 64)
+                 + " has control characters or is not UTF-8 (expected one line"
+                   " of printable characters)",
+               {}};
 }
 
 } // namespace millrace

@@ -6,9 +6,11 @@
 
 #include "runtime/bytes.hpp"
 #include "runtime/hash.hpp"
+#include "runtime/http_server.hpp"
 #include "tests/support/builders.hpp"
 #include "tests/support/hostile_files.hpp"
 #include "tests/support/hostile_frames.hpp"
+#include "tests/support/http.hpp"
 #include "tests/support/live_cluster.hpp"
 
 using namespace millrace;
@@ -186,4 +188,16 @@ TEST_CASE("P12: a node among whose models are hostile ones serves the others") {
   CHECK(status_of("weights1") == ec::unavailable);
   CHECK(status_of("weights") == ec::unknown_model);
   CHECK(status_of("identity") == ec::ok);
+}
+
+TEST_CASE("P12: a page over HTTP has no control characters, whatever its"
+          " content") {
+  auto server =
+    http_server::listen("127.0.0.1:0", {{"/x", [] {
+                                           return http_answer{200, "text/plain",
+                                                              "a\x1b[2J\u009b"
+                                                              "b\n"};
+                                         }}});
+  REQUIRE(server);
+  CHECK(http_get((*server)->port(), "/x").ends_with("\r\n\r\na?[2J?b\n"));
 }

@@ -222,3 +222,40 @@ TEST_CASE("worker_thread: the least priority is its own alone") {
   CHECK(niceness(thread_priority::normal) == mine);
   CHECK(::getpriority(PRIO_PROCESS, 0) == mine);
 }
+
+TEST_CASE("log: values have no control characters, whatever a client or node"
+          " sent") {
+  std::string line;
+  set_log_sink([&](log_level, std::string_view x) { line = x; });
+  log_event(log_level::info, "bus", "stranger",
+            {{"node", "a\x1b[2J"},
+             {"why", "two\nlines\x07"},
+             {"name", "\u009b"
+                      "31m\xff"}});
+  set_log_sink({});
+  CHECK(line == R"(bus.stranger node=a?[2J why="two\nlines?" name=?31m?)");
+}
+
+TEST_CASE("metrics: labels have no control characters") {
+  metrics m;
+  m.requests("a\x1b[2J\u009b"
+             "31m",
+             "ok")
+    .add();
+  CHECK(m.text().find(R"(model="a?[2J?31m",status="ok"} 1)")
+        != std::string::npos);
+}
+
+TEST_CASE("text: a plain text is one line without control characters") {
+  for (auto x : {"", "m.1-2_3", "a b", "\u00e9\u20ac"})
+    CHECK(is_plain(x));
+  for (auto x : {"a\x1b", "a\nb", "\t", "\x7f", "\u0080", "\u009f", "\xff"}) {
+    CAPTURE(shown(x));
+    CHECK_FALSE(is_plain(x));
+  }
+  CHECK(check_plain("trace id", "t-1"));
+  auto x = check_plain("trace id", "t\x1b[2J");
+  REQUIRE_FALSE(x);
+  CHECK(x.failure().code == ec::bad_request);
+  CHECK(x.failure().text.starts_with("trace id 't\\x1b[2J' has control"));
+}

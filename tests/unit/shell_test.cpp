@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "millrace/print.hpp"
 #include "shell/completion.hpp"
 #include "shell/words.hpp"
 #include "trace/trace_file.hpp"
@@ -143,4 +144,11 @@ TEST_CASE("trace: what overlaps gets tracks of its own, what does not shares") {
   CHECK(rows.take(10us, 30us) == 0);
   CHECK(rows.take(15us, 30us) == 2);
   CHECK(rows.used() == 3);
+}
+
+TEST_CASE("shell: JSON has no control characters in texts and keys") {
+  json x{{"a\x1b", {"b\u009b", json{{"c", "d\x07\xff"}, {"n", 1}}}},
+         {"lines", "one\ntwo"}};
+  CHECK(json_text(x)
+        == R"({"a?":["b?",{"c":"d??","n":1}],"lines":"one\ntwo"})");
 }

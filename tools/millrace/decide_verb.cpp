@@ -120,7 +120,7 @@ int run_decide(const decide_options& x, const common_options& common) {
   auto same =
     std::count_if(all.begin(), all.end(), [](auto& y) { return y.same; });
   if (common.json) {
-    std::cout << json{{"decisions", to_json(all)}, {"same", same}}.dump()
+    std::cout << json_text(json{{"decisions", to_json(all)}, {"same", same}})
               << std::endl;
   } else {
     table rows{{"NUMBER", "MODEL", "FROM", "TO", "BY", "NOW", "BY", "REASON"}};

@@ -190,7 +190,7 @@ int print_findings(const findings& x, const loaded_scenario& what,
                    const explore_call& call, double seconds,
                    const common_options& common) {
   if (common.json) {
-    std::cout << to_json(x).dump() << std::endl;
+    std::cout << json_text(to_json(x)) << std::endl;
     return x.violations.empty() ? exit_ok : exit_failed;
   }
   std::printf("%s: %llu seeds, %llu events checked, %llu actor messages, %llu"

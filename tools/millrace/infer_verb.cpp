@@ -102,7 +102,7 @@ bool print_labels(const infer_options& x, const tensor& input,
     for (auto& g : best(y + i * labels.size(), labels.size(), x.top)) {
       char text[16];
       std::snprintf(text, sizeof text, "%.1f %%", 100 * g.probability);
-      std::cout << "  " << labels[g.label] << " (" << text << ")";
+      std::cout << "  " << printable(labels[g.label]) << " (" << text << ")";
     }
     std::cout << "\n";
   }
@@ -111,7 +111,7 @@ bool print_labels(const infer_options& x, const tensor& input,
 
 void print_values(const named_tensor& x) {
   constexpr size_t most = 10;
-  std::cout << x.name << " " << to_string(x.value);
+  std::cout << printable(x.name) << " " << to_string(x.value);
   visit_values(x.value, most + 1, [most](auto& values) {
     auto before = ": ";
     for (size_t i = 0; i < std::min(values.size(), most); ++i)
@@ -154,7 +154,7 @@ int print_reply(const infer_options& x, const infer_reply& y,
                     {"outputs", json::array()}};
     for (auto& tensor : y.outputs)
       out["outputs"].push_back(output_json(tensor));
-    std::cout << out.dump() << std::endl;
+    std::cout << json_text(out) << std::endl;
     return y.status == ec::ok ? exit_ok : exit_failed;
   }
   if (y.status != ec::ok)
@@ -166,9 +166,10 @@ int print_reply(const infer_options& x, const infer_reply& y,
         || !print_labels(x, x.request.inputs[0].value, y.outputs[0].value,
                          labels))
       print_values(y.outputs[i]);
-  std::cout << "answered by " << y.model << " version " << y.version << " ("
-            << y.replica << ") in " << format_duration(y.total) << ", "
-            << format_duration(y.execute) << " of it executing" << std::endl;
+  std::cout << "answered by " << printable(y.model) << " version " << y.version
+            << " (" << printable(y.replica) << ") in "
+            << format_duration(y.total) << ", " << format_duration(y.execute)
+            << " of it executing" << std::endl;
   return exit_ok;
 }
 

@@ -90,7 +90,7 @@ int said(const common_options& common, const std::vector<std::string>& names,
     if (!common.json)
       std::cout << name << ": " << text << std::endl;
   if (common.json)
-    std::cout << json{{"names", names}, {"ok", true}}.dump() << std::endl;
+    std::cout << json_text(json{{"names", names}, {"ok", true}}) << std::endl;
   return exit_ok;
 }
 
@@ -199,7 +199,7 @@ int list_keys(const keys_options& x, const common_options& common) {
   if (!allowed)
     return fail(common, allowed.failure());
   if (common.json) {
-    std::cout << to_json(*allowed).dump() << std::endl;
+    std::cout << json_text(to_json(*allowed)) << std::endl;
     return exit_ok;
   }
   std::vector<std::vector<std::string>> rows{
@@ -251,7 +251,7 @@ int run_table(const keys_options&, const common_options& common) {
       for (auto name : names_of(role{}))
         out[std::string{type}][std::string{name}] =
           may_say(*from_string<role>(name), type);
-    std::cout << out.dump() << std::endl;
+    std::cout << json_text(out) << std::endl;
   } else {
     std::cout << access_reference();
   }

@@ -102,10 +102,9 @@ int run_layers(const layers_options& x, const common_options& common) {
                    {"gives_to", to}});
   }
   if (common.json) {
-    std::cout << json{{"model", info.name},
-                      {"version", info.version},
-                      {"stages", std::move(out)}}
-                   .dump()
+    std::cout << json_text(json{{"model", info.name},
+                                {"version", info.version},
+                                {"stages", std::move(out)}})
               << std::endl;
     return exit_ok;
   }

@@ -222,18 +222,17 @@ int print_load(load_result& x, microseconds slo, const common_options& common) {
     auto statuses = json::object();
     for (auto& [status, n] : x.by_status)
       statuses[std::string{to_string(status)}] = n;
-    std::cout << json{{"submitted", x.submitted},
-                      {"seconds", x.seconds},
-                      {"statuses", statuses},
-                      {"throughput", per_second(x.latency.size())},
-                      {"goodput", per_second(x.in_slo)},
-                      {"slo_us", slo.count()},
-                      {"p50_ms", x.latency.quantile(.5)},
-                      {"p90_ms", x.latency.quantile(.9)},
-                      {"p99_ms", x.latency.quantile(.99)},
-                      {"p999_ms", x.latency.quantile(.999)},
-                      {"max_ms", x.latency.quantile(1)}}
-                   .dump()
+    std::cout << json_text(json{{"submitted", x.submitted},
+                                {"seconds", x.seconds},
+                                {"statuses", statuses},
+                                {"throughput", per_second(x.latency.size())},
+                                {"goodput", per_second(x.in_slo)},
+                                {"slo_us", slo.count()},
+                                {"p50_ms", x.latency.quantile(.5)},
+                                {"p90_ms", x.latency.quantile(.9)},
+                                {"p99_ms", x.latency.quantile(.99)},
+                                {"p999_ms", x.latency.quantile(.999)},
+                                {"max_ms", x.latency.quantile(1)}})
               << std::endl;
     return answered;
   }

@@ -99,7 +99,7 @@ int run_import(model_options& x, const common_options& common) {
     auto out = to_json(done->info);
     out["directory"] = done->directory;
     out["remarks"] = done->remarks;
-    std::cout << out.dump() << std::endl;
+    std::cout << json_text(out) << std::endl;
     return exit_ok;
   }
   auto specs = [](auto& xs) {
@@ -111,7 +111,7 @@ int run_import(model_options& x, const common_options& common) {
             << format_bytes(done->info.weights.bytes) << "\n  layers   "
             << done->info.layers.size() << std::endl;
   for (auto& remark : done->remarks)
-    std::cout << "  note: " << remark << std::endl;
+    std::cout << "  note: " << printable(remark) << std::endl;
   return exit_ok;
 }
 
@@ -135,7 +135,7 @@ int list_bundles(const model_options& x, const common_options& common) {
     out["broken"] = json::array();
     for (auto& e : list.broken)
       out["broken"].push_back(e.text);
-    std::cout << out.dump() << std::endl;
+    std::cout << json_text(out) << std::endl;
     return list.broken.empty() ? exit_ok : exit_failed;
   }
   std::vector<std::vector<std::string>> rows{
@@ -151,7 +151,7 @@ int list_bundles(const model_options& x, const common_options& common) {
   }
   print_table(rows);
   for (auto& e : list.broken)
-    std::cerr << "broken: " << e.text << std::endl;
+    std::cerr << "broken: " << printable(e.text) << std::endl;
   return list.broken.empty() ? exit_ok : exit_failed;
 }
 
@@ -172,11 +172,10 @@ int run_verify(const model_options& x, const common_options& common) {
     return fail(common, compared.failure());
   auto layers = shared->info.layers.size();
   if (common.json) {
-    std::cout << json{{"directory", *directory},
-                      {"ok", true},
-                      {"layers", layers},
-                      {"compared", *compared}}
-                   .dump()
+    std::cout << json_text(json{{"directory", *directory},
+                                {"ok", true},
+                                {"layers", layers},
+                                {"compared", *compared}})
               << std::endl;
     return exit_ok;
   }
@@ -208,7 +207,8 @@ int write_index(const model_options& x, const common_options& common) {
   if (auto done = write_file(path, std::as_bytes(std::span{text})); !done)
     return fail(common, done.failure());
   if (common.json)
-    std::cout << json{{"index", path}, {"models", index.models.size()}}.dump()
+    std::cout << json_text(
+      json{{"index", path}, {"models", index.models.size()}})
               << std::endl;
   else
     std::cout << path << ": " << counted(index.models.size(), "model")
@@ -236,10 +236,8 @@ int run_alias(const model_options& x, const common_options& common,
       return fail(common, done.failure());
   }
   if (common.json)
-    std::cout << json{{"model", x.name},
-                      {"alias", x.alias},
-                      {"version", version}}
-                   .dump()
+    std::cout << json_text(
+      json{{"model", x.name}, {"alias", x.alias}, {"version", version}})
               << std::endl;
   else
     std::cout << x.name << ": " << x.alias << " is version " << version

@@ -49,9 +49,9 @@ int check_node(const node_options& x, const common_options& common,
   if (!doubts)
     return refuse(common, doubts.failure());
   if (common.json)
-    std::cout
-      << json{{"config", x.config}, {"ok", true}, {"warnings", *doubts}}.dump()
-      << std::endl;
+    std::cout << json_text(
+      json{{"config", x.config}, {"ok", true}, {"warnings", *doubts}})
+              << std::endl;
   else
     std::cout << x.config << ": fine (" << counted(config.nodes.size(), "node")
               << ", " << counted(config.models.size(), "model") << ")"

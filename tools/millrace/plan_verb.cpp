@@ -289,12 +289,11 @@ int run_plan(const plan_options& x, const common_options& common) {
                                      .primed = x.primed,
                                      .primed_cold = costs->primed_cold});
   if (common.json)
-    std::cout << json{{"model", x.model},
-                      {"devices", x.devices},
-                      {"ranges", printer.ranges_json(*range)},
-                      {"by_parts", printer.parts_json(range->last)},
-                      {"deployment", plan_json(use)}}
-                   .dump()
+    std::cout << json_text(json{{"model", x.model},
+                                {"devices", x.devices},
+                                {"ranges", printer.ranges_json(*range)},
+                                {"by_parts", printer.parts_json(range->last)},
+                                {"deployment", plan_json(use)}})
               << std::endl;
   else if (x.primed < x.devices)
     range->first == range->last ? printer.print_parts(range->last)

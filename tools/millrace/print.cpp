@@ -11,6 +11,28 @@
 
 namespace millrace {
 
+namespace {
+
+json printable_json(const json& x) {
+  if (x.is_string())
+    return printable(x.get_ref<const std::string&>());
+  if (!x.is_structured())
+    return x;
+  auto out = x.is_object() ? json::object() : json::array();
+  for (auto& [key, y] : x.items())
+    if (x.is_object())
+      out[printable(key)] = printable_json(y);
+    else
+      out.push_back(printable_json(y));
+  return out;
+}
+
+} // namespace
+
+std::string json_text(const json& x) {
+  return printable_json(x).dump();
+}
+
 std::string fixed(double x, int digits) {
   char text[64];
   std::snprintf(text, sizeof text, "%.*f", digits, x);
@@ -28,9 +50,8 @@ int all_written(int status) {
 int fail(const common_options& common, const error& x) {
   auto text = printable(x.text);
   if (common.json)
-    std::cout << json{{"error", text},
-                      {"status", std::string{to_string(x.code)}}}
-                   .dump()
+    std::cout << json_text(
+      json{{"error", text}, {"status", std::string{to_string(x.code)}}})
               << std::endl;
   else
     std::cerr << "millrace: " << text << std::endl;

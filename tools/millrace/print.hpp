@@ -94,6 +94,10 @@ void read_json(const json& from, T& to) {
   }
 }
 
+/// A value as one line of JSON. Its texts may come from clients, models or
+/// other nodes, and are printable afterwards.
+std::string json_text(const json& x);
+
 /// "12.5": so many digits after the point.
 std::string fixed(double x, int digits);
 

@@ -177,7 +177,7 @@ int run_one(const loaded_scenario& what, const simulate_options& x,
       return fail(common, done.failure());
   }
   if (common.json)
-    std::cout << to_json(found).dump() << std::endl;
+    std::cout << json_text(to_json(found)) << std::endl;
   else
     print_summary(found);
   if (!common.json)

@@ -95,14 +95,13 @@ int run_check(const store_options& x, const common_options& common) {
     text += "; a write is under way, or power failed during one";
   }
   if (common.json)
-    std::cout << json{{"file", found->path},
-                      {"schema", content.schema},
-                      {"records", content.end.records},
-                      {"rows", rows},
-                      {"bytes", found->text.size()},
-                      {"whole", fine},
-                      {"state", text}}
-                   .dump()
+    std::cout << json_text(json{{"file", found->path},
+                                {"schema", content.schema},
+                                {"records", content.end.records},
+                                {"rows", rows},
+                                {"bytes", found->text.size()},
+                                {"whole", fine},
+                                {"state", text}})
               << std::endl;
   else
     std::cout << found->path << ": " << text << " (schema " << content.schema
@@ -129,7 +128,7 @@ int list_rows(const store_options& x, const common_options& common) {
       table.push_back({name, key, std::to_string(row.version), value.dump()});
     }
   if (common.json)
-    std::cout << all.dump() << std::endl;
+    std::cout << json_text(all) << std::endl;
   else
     print_table(table);
   if (auto& damage = found->content.damage; damage && !damage->torn)
@@ -158,10 +157,10 @@ int print_kept(const std::string& directory, const common_options& common,
   if (!found)
     return fail(common, found.failure());
   if (common.json)
-    std::cout << as_json(*found).dump() << std::endl;
+    std::cout << json_text(as_json(*found)) << std::endl;
   else
     for (auto& line : found->lines)
-      std::cout << line << "\n";
+      std::cout << printable(line) << "\n";
   if (found->wrong.empty())
     return exit_ok;
   return common.json ? int{exit_failed}
@@ -179,7 +178,7 @@ int run_events(const store_options& x, const common_options& common) {
 int report(const common_options& common, const std::string& file,
            const std::string& text) {
   if (common.json)
-    std::cout << json{{"file", file}, {"ok", true}}.dump() << std::endl;
+    std::cout << json_text(json{{"file", file}, {"ok", true}}) << std::endl;
   else
     std::cout << file << ": " << text << std::endl;
   return exit_ok;

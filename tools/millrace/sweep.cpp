@@ -181,7 +181,7 @@ int print_sweep(const std::vector<axis>& axes,
     rows.push_back(std::move(row));
   }
   if (common.json)
-    std::cout << list.dump() << std::endl;
+    std::cout << json_text(list) << std::endl;
   else
     print_table(rows);
   if (!common.json)

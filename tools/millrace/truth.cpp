@@ -286,18 +286,17 @@ int print_truth(const truth& x, const std::string& directory,
         out.push_back({{"at", y.at}, {"change", y.change}});
       return out;
     };
-    std::cout << json{{"scenario", x.scenario},
-                      {"seed", x.seed},
-                      {"requests", x.requests},
-                      {"real", x.real_statuses},
-                      {"simulated", x.simulated_statuses},
-                      {"times", to_json(x.times)},
-                      {"decisions", counts},
-                      {"scaled",
-                       {{"real", scaled(x.real_scaled)},
-                        {"simulated", scaled(x.simulated_scaled)},
-                        {"alike", scaled_alike(x)}}}}
-                   .dump()
+    std::cout << json_text(json{{"scenario", x.scenario},
+                                {"seed", x.seed},
+                                {"requests", x.requests},
+                                {"real", x.real_statuses},
+                                {"simulated", x.simulated_statuses},
+                                {"times", to_json(x.times)},
+                                {"decisions", counts},
+                                {"scaled",
+                                 {{"real", scaled(x.real_scaled)},
+                                  {"simulated", scaled(x.simulated_scaled)},
+                                  {"alike", scaled_alike(x)}}}})
               << std::endl;
     return exit_ok;
   }

@@ -73,8 +73,7 @@ std::string call_of(const shell_command& x) {
 }
 
 int print_json(const json& x) {
-  std::cout << x.dump(-1, ' ', false, json::error_handler_t::replace)
-            << std::endl;
+  std::cout << json_text(x) << std::endl;
   return exit_ok;
 }
 

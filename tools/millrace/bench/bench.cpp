@@ -24,7 +24,7 @@ bench_row paired::row(std::string name, std::string unit,
 
 void print_report(const bench_report& x, const common_options& common) {
   if (common.json) {
-    std::cout << to_json(x).dump() << std::endl;
+    std::cout << json_text(to_json(x)) << std::endl;
     return;
   }
   std::vector<std::vector<std::string>> rows{

@@ -126,7 +126,7 @@ int run_bench(const simulator_options& x, const common_options& common) {
     auto found = run_cluster(x);
     if (!found)
       return fail(common, found.failure());
-    std::cout << to_json(*found).dump() << std::endl;
+    std::cout << json_text(to_json(*found)) << std::endl;
     return exit_ok;
   }
   progress_bar bar{"bench simulator", !common.json};
