@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/client_message.hpp"
 
+#include <algorithm>
+
+#include "runtime/name.hpp"
 #include "runtime/text.hpp"
+#include "runtime/units.hpp"
 #include "transport/access.hpp"
 #include "transport/bus.hpp"
 #include "transport/message_types.hpp"
@@ -35,10 +39,14 @@ constexpr size_t cost_of_refusal = 512;
 
 class client_frame_decoder {
 public:
-  client_frame_decoder(bus* net, const session& from, frame_reader in)
+  client_frame_decoder(bus* net, const session& from, const_bytes first,
+                       std::span<const shared_bytes> raw, timestamp now)
     : net_(net),
       from_(from),
-      in_(in) {}
+      in_(first, raw, now),
+      raw_is_too_large_(std::any_of(raw.begin(), raw.end(), [](auto& x) {
+        return x.size() > wire_limits::message_bytes;
+      })) {}
 
   client_frame run() {
     do // an empty frame has no header, and is told so
@@ -58,8 +66,10 @@ private:
   }
 
   void take_next() {
-    if (auto done = in_.next(); !done)
-      return refuse(0, done.failure());
+    if (auto done = in_.next(); !done) {
+      excused_ = in_.head().v != 0; // another protocol version
+      return refuse(in_.head().id, done.failure());
+    }
     auto id = in_.head().id;
     ++out_.messages;
     auto done = take();
@@ -71,7 +81,7 @@ private:
 
   void refuse(uint64_t id, const error& why) {
     auto offence = why.code == ec::bad_request || why.code == ec::forbidden;
-    out_.refused.push_back({{id, grouped()}, why, offence && !unknown_type_});
+    out_.refused.push_back({{id, grouped()}, why, offence && !excused_});
   }
 
   result<void> take() {
@@ -83,7 +93,11 @@ private:
       return over_budget();
     auto type = in_.head().t;
     // A later version's, perhaps: refused, and nothing more.
-    unknown_type_ = find_message_type(type) == nullptr;
+    excused_ = find_message_type(type) == nullptr;
+    if (raw_is_too_large_) {
+      in_.skip();
+      return over_raw_limit();
+    }
     if (!may_say(role::client, type)) {
       in_.skip();
       return error{ec::forbidden, "clients may not say " + shown(type), {}};
@@ -111,6 +125,11 @@ private:
       return done;
     }
     auto head = in_.take_head();
+    if (auto plain = check_plain("trace id", head.trace); !plain) {
+      excused_ = true; // users of a client may choose trace ids
+      group->requests.pop_back();
+      return plain;
+    }
     x.tag.grouped = grouped();
     x.due = head.left;
     x.priority = head.prio;
@@ -139,6 +158,13 @@ private:
     return {};
   }
 
+  static error over_raw_limit() {
+    return {ec::too_large,
+            "the message has a raw frame of more than "
+              + format_bytes(wire_limits::message_bytes),
+            {}};
+  }
+
   static error over_budget() {
     return {ec::too_large, "the frame has too many messages for its size", {}};
   }
@@ -149,7 +175,8 @@ private:
   client_frame out_;
   std::shared_ptr<request_group> open_group_; ///< that the next one may join
   bool stopped_ = false;                      ///< what follows is lost
-  bool unknown_type_ = false;                 ///< of the message that is read
+  bool excused_ = false; ///< the message that is read is no offence
+  bool raw_is_too_large_;
 };
 
 } // namespace
@@ -158,7 +185,7 @@ client_frame decode_client_frame(bus* net, const session& from,
                                  const_bytes first,
                                  std::span<const shared_bytes> raw,
                                  timestamp now) {
-  return client_frame_decoder{net, from, frame_reader{first, raw, now}}.run();
+  return client_frame_decoder{net, from, first, raw, now}.run();
 }
 
 } // namespace millrace

@@ -24,9 +24,9 @@ struct client_frame {
     bool offence = false;
   };
   /// Forbidden for what clients may not say; bad_request, too_large. With id 0
-  /// where a header cannot be read. What follows such a header, a body that is
-  /// no MessagePack, the 64th message or a message that is over the frame's
-  /// budget is lost.
+  /// where a header cannot be read. What follows such a header or one of
+  /// another protocol version, a body that is no MessagePack, the 64th message
+  /// or a message that is over the frame's budget is lost.
   std::vector<refusal> refused;
 
   size_t messages = 0; ///< those with a header, however they ended

@@ -67,6 +67,22 @@ struct kind<std::string> {
     }};
 };
 
+/// A text that may come as a whole number.
+template <std::derived_from<std::string> T>
+struct kind<T> {
+  static bool take(std::string& x, decode_context& ctx, std::string_view y) {
+    return spend(ctx, y.size(), 1) && (x.assign(y), true);
+  }
+  static constexpr slot_kind value{
+    .expected = "a text or a whole number",
+    .integer =
+      [](void* x, decode_context& ctx, int64_t y) {
+        return y >= 0 && take(as<T>(x), ctx, std::to_string(y));
+      },
+    .text = [](void* x, decode_context& ctx,
+               std::string_view y) { return take(as<T>(x), ctx, y); }};
+};
+
 /// "one of A, B, C", of an enum's names.
 template <named_enum T>
 struct one_of {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/codec.hpp"
 
+#include <algorithm>
 #include <array>
 #include <sstream>
 #include <utility>
 
 #include <msgpack.hpp>
 
+#include "runtime/name.hpp"
 #include "runtime/text.hpp"
 
 namespace millrace {
@@ -88,6 +90,26 @@ const slot_kind kind<named_tensor>::value{
 
 namespace {
 
+/// Fields that hold names of things, in any message. Texts for people, such as
+/// errors, are in other fields: those may contain anything, and are cleaned
+/// where they are printed.
+bool holds_name(std::string_view field) {
+  static constexpr std::string_view fields[]{
+    "actor",   "address",  "alias",  "aliases", "application", "cluster",
+    "content", "contents", "device", "devices", "groups",      "host",
+    "hosts",   "id",       "kind",   "model",   "models",      "name",
+    "node",    "nodes",    "parent", "policy",  "rack",        "replica",
+    "role",    "replicas", "roles",  "router",  "scope",       "scopes",
+    "tenant",  "tenants",  "version"};
+  return std::find(std::begin(fields), std::end(fields), field)
+         != std::end(fields);
+}
+
+std::string unprintable(const char* what, std::string_view text) {
+  return std::string{"the unprintable "} + what + " " + shown(text, 64)
+         + " (expected UTF-8 without control characters)";
+}
+
 /// Receives MessagePack tokens and puts them where the innermost open array or
 /// map says. The stack is of fixed size: depth is bounded by construction.
 class slot_visitor {
@@ -110,7 +132,11 @@ public:
     if (n > codec_limits::text)
       return over("a text of more than 1 MiB");
     std::string_view x{data, n};
-    return in_key_ ? take_key(x) : give(&slot_kind::text, ctx_, x);
+    if (in_key_)
+      return take_key(x);
+    if (next_.kind != nullptr && !is_plain(x) && holds_name(field()))
+      return refuse(unprintable("name", x));
+    return give(&slot_kind::text, ctx_, x);
   }
 
   bool visit_bin(const char* data, uint32_t n) {
@@ -225,6 +251,14 @@ private:
     return out;
   }
 
+  /// The key of the value that is next, or of the array that holds it.
+  std::string_view field() const {
+    for (auto i = depth_; i-- > 0;)
+      if (!stack_[i].key.empty())
+        return stack_[i].key;
+    return {};
+  }
+
   bool over(const std::string& why) {
     refuse(why);
     error_->code = ec::too_large;
@@ -244,8 +278,9 @@ private:
     }
     open.key = x;
     next_ = open.owner.kind->key(open.owner.target, ctx_, x);
-    if (next_.field < 0)
-      return true;
+    if (next_.field < 0) // unknown, or a key of a map
+      return next_.kind == nullptr || is_plain(x)
+             || refuse(unprintable("key", x));
     auto bit = uint64_t{1} << (next_.field & 63);
     if ((open.seen & bit) != 0)
       return refuse("a key twice");

@@ -24,13 +24,18 @@ result<size_t> read_header(header& out, const_bytes frame, timestamp now) {
                  {}};
   if (!n)
     return std::move(n.failure()).within("header");
-  if (out.v != protocol_version)
-    return error{ec::bad_request,
-                 "protocol version " + std::to_string(out.v)
-                   + " is not spoken here (expected "
-                   + std::to_string(protocol_version) + " in header key 'v')",
-                 {}};
   return n;
+}
+
+/// Errors: bad_request, naming the version found and the one supported.
+result<void> check_version(const header& x) {
+  if (x.v == protocol_version)
+    return {};
+  return error{ec::bad_request,
+               "protocol version " + std::to_string(x.v)
+                 + " is not supported here (expected "
+                 + std::to_string(protocol_version) + " in header key 'v')",
+               {}};
 }
 
 } // namespace
@@ -40,6 +45,8 @@ result<opened_frame> open_frame(const_bytes frame, timestamp now) {
   auto n = read_header(out.head, frame, now);
   if (!n)
     return n.failure();
+  if (auto known = check_version(out.head); !known)
+    return known.failure();
   out.body = frame.subspan(*n);
   return out;
 }
@@ -62,10 +69,14 @@ frame_reader::frame_reader(const_bytes first, std::span<const shared_bytes> raw,
 result<void> frame_reader::next() {
   head_ = {};
   auto n = read_header(head_, rest_, ctx_.now);
-  rest_ = n ? rest_.subspan(*n) : const_bytes{};
-  if (!n)
+  if (!n) {
+    head_ = {}; // of which some keys were read
+    rest_ = {};
     return n.failure();
-  return {};
+  }
+  auto known = check_version(head_);
+  rest_ = known ? rest_.subspan(*n) : const_bytes{};
+  return known;
 }
 
 result<void> frame_reader::read_into(slot target) {

@@ -106,7 +106,9 @@ public:
   bool at_end() const { return rest_.empty(); }
 
   /// Reads the next header. Errors: as open_frame; nothing after it can be read
-  /// then, and at_end() holds.
+  /// then, and at_end() holds. After a header of another protocol version
+  /// head() has the id that an answer needs; after one that cannot be read it
+  /// is empty.
   result<void> next();
   const header& head() const { return head_; }
   header take_head() { return std::move(head_); }

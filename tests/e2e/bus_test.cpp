@@ -5,9 +5,11 @@
 #include <mutex>
 #include <thread>
 
+#include "runtime/log.hpp"
 #include "tests/support/eventually.hpp"
 #include "tests/support/temporary_directory.hpp"
 #include "transport/messages/all.hpp"
+#include "transport/zmq/socket.hpp"
 #include "transport/zmq/zmq_bus.hpp"
 
 using namespace millrace;
@@ -96,4 +98,38 @@ TEST_CASE("bus: what an actor says to another comes in order, whichever thread"
   for (auto& x : {speaker, holder})
     caf::anon_send_exit(x, caf::exit_reason::kill);
   caf::anon_send_exit(listener, caf::exit_reason::kill);
+}
+
+TEST_CASE("bus: a node with control characters in its name is not linked, and"
+          " the log shows them escaped") {
+  std::mutex guard;
+  std::string log;
+  set_log_sink([&](log_level, std::string_view line) {
+    std::lock_guard lock{guard};
+    log += line;
+    log += '\n';
+  });
+  auto logged = [&](std::string_view text) {
+    std::lock_guard lock{guard};
+    return log.find(text) != std::string::npos;
+  };
+  {
+    temporary_directory folder;
+    bare_node a{folder, "a", "b"};
+    hello first;
+    first.cluster = "test";
+    first.self = {"b\x1b[2J", 1, "ipc://" + (folder / "b"), {}, ""};
+    first.link = 1;
+    first.start = 1;
+    zmq::context_t context;
+    auto b = zeromq::make_dealer(context, first.self.name + "@1@1@1", {});
+    REQUIRE(zeromq::connect(b, "ipc://" + (folder / "a")));
+    auto now = steady_now();
+    auto message = make_wire_message(first, now, nullptr);
+    REQUIRE(eventually([&] { return zeromq::send(b, {}, message, now); }, 5s));
+    CHECK(eventually([&] { return logged("b\\\\x1b[2J"); }, 5s));
+    CHECK(a.net->members().peers.empty());
+  }
+  set_log_sink({});
+  CHECK(log.find('\x1b') == log.npos);
 }

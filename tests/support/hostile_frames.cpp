@@ -149,10 +149,10 @@ frames versions_and_keys() {
     unread("wrong magic", "GIF89a",
            "header: the message has something else than a map"),
     unread("wrong version", map({{"v", "\x01"}, {"t", text("infer")}}),
-           "protocol version 1 is not spoken here (expected 2 in header key"
+           "protocol version 1 is not supported here (expected 2 in header key"
            " 'v')"),
     unread("no version", map({{"t", text("infer")}}),
-           "protocol version 0 is not spoken here (expected 2 in header key"
+           "protocol version 0 is not supported here (expected 2 in header key"
            " 'v')"),
     unread("version too large", map({{"v", large(UINT64_MAX)}}),
            "header: the message has something else than an integer in range at"
@@ -245,7 +245,8 @@ frames claims_and_depths() {
             "the message has more than 4 MiB", ec::too_large),
     refused("ext where a text belongs",
             a_header() + before("version") + "\xd4\x01\x01",
-            "the message has something else than a text at key 'version'"),
+            "the message has something else than a text or a whole number at"
+            " key 'version'"),
     refused("no body", a_header(),
             "the message ends at byte 0 in the middle of a value"),
     unread("no byte", "",
@@ -263,8 +264,9 @@ frames single_bytes() {
   for (unsigned x = 0; x < 256; ++x) {
     std::string says = "header: the message has something else than a map";
     if (x == 0x80)
-      says = "protocol version 0 is not spoken here (expected 2 in header key"
-             " 'v')";
+      says =
+        "protocol version 0 is not supported here (expected 2 in header key"
+        " 'v')";
     else if (x == 0xc1)
       says = "header: the message is not MessagePack at byte 0";
     else if (begins_more(x))
@@ -311,10 +313,16 @@ frames names() {
   constexpr auto others = "the model takes x:F32[-1, 4]; another input was"
                           " given, or one twice";
   return {
-    decoded("embedded NUL", of("model", "identity\0x"s), ec::unknown_model,
-            "no model 'identity\\x00x'; there is identity"),
-    decoded("invalid UTF-8", of("model", "\xff\xc0\xaf"), ec::unknown_model,
-            "no model '\\xff\\xc0\\xaf'; there is identity"),
+    refused("embedded NUL", of("model", "identity\0x"s),
+            "the message has the unprintable name 'identity\\x00x'"
+            " (expected UTF-8 without control characters) at key 'model'"),
+    refused("invalid UTF-8", of("model", "\xff\xc0\xaf"),
+            "the message has the unprintable name '\\xff\\xc0\\xaf'"
+            " (expected UTF-8 without control characters) at key 'model'"),
+    refused("escape sequence", of("application", "a\x1b[2J"),
+            "the message has the unprintable name 'a\\x1b[2J'"
+            " (expected UTF-8 without control characters) at key"
+            " 'application'"),
     decoded("no name at all", a_header() + map({inputs({good_tensor()})}),
             ec::bad_request,
             "the request names neither 'model' nor 'application'"),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include "runtime/text.hpp"
 #include "tests/support/builders.hpp"
 #include "tests/support/samples.hpp"
 #include "transport/client_message.hpp"
@@ -242,4 +243,120 @@ TEST_CASE("wire: a writer says when a frame is full, and is empty after it was"
   large.inputs.push_back({"", floats({100, 200})}); // in a frame of its own
   add(out, 1, large);
   CHECK(out.full());
+}
+
+TEST_CASE("client frame: a version is a text or a whole number") {
+  auto body_of = [](const std::string& version) {
+    return "\x82\xa5model\xa1m\xa7version" + version;
+  };
+  auto head = std::string{encode_header(header_of("infer", 1), at(0s)).text()};
+  for (auto& [wire, version] :
+       {std::pair{"\x02"s, "2"s},
+        {"\xa1\x32"s, "2"s},
+        {"\xa4"
+         "best"s,
+         "best"s},
+        {"\xcf\x00\x00\x00\x01\x00\x00\x00\x00"s, "4294967296"s}}) {
+    auto x = decode_frame(shared_bytes::copy_of(head + body_of(wire)));
+    REQUIRE(x.accepted.size() == 1);
+    CHECK(group_of(x.accepted[0]).requests[0].request.version == version);
+  }
+  for (auto& wire : {"\xff"s, "\xc3"s, "\x90"s}) { // -1, true, []
+    auto x = decode_frame(shared_bytes::copy_of(head + body_of(wire)));
+    REQUIRE(x.refused.size() == 1);
+    CHECK(x.refused[0].tag.id == 1);
+    CHECK(x.refused[0].why.text.find("a text or a whole number")
+          != std::string::npos);
+  }
+}
+
+TEST_CASE("client frame: a request of another protocol version is refused under"
+          " its id, naming both versions") {
+  auto head = header_of("infer", 77);
+  head.v = 3;
+  auto x =
+    decode_frame(joined(encode_header(head, at(0s)), "\x81\xa5model\xa1m"));
+  REQUIRE(x.refused.size() == 1);
+  CHECK(x.refused[0].tag.id == 77);
+  CHECK(x.refused[0].why.code == ec::bad_request);
+  CHECK(x.refused[0].why.text
+        == "protocol version 3 is not supported here (expected 2 in header key"
+           " 'v')");
+  CHECK_FALSE(x.refused[0].offence);
+  head.v = 0;
+  x = decode_frame(joined(encode_header(head, at(0s)), "\x80"));
+  REQUIRE(x.refused.size() == 1);
+  CHECK(x.refused[0].tag.id == 77);
+  CHECK(x.refused[0].offence);
+}
+
+TEST_CASE("client frame: a header that is read in part gives no id") {
+  auto x =
+    decode_frame(shared_bytes::copy_of("\x83\xa1v\x02\xa2id\x07\xa1t\x05"s));
+  REQUIRE(x.refused.size() == 1);
+  CHECK(x.refused[0].tag.id == 0);
+}
+
+TEST_CASE("client frame: the messages of a frame with a raw frame over 256 MiB"
+          " are refused under their ids") {
+  frame_writer out;
+  add(out, 1, ask_for("a"));
+  add(out, 2, ask_for("b"));
+  std::byte one{};
+  // Nothing reads the bytes of such a frame.
+  shared_bytes large{const_bytes{&one, wire_limits::message_bytes + 1},
+                     nullptr};
+  auto x = decode_frame(out.take().first, {large});
+  CHECK(x.accepted.empty());
+  REQUIRE(x.refused.size() == 2);
+  for (uint64_t i : {0, 1}) {
+    CHECK(x.refused[i].tag == client_tag{i + 1, true});
+    CHECK(x.refused[i].why.code == ec::too_large);
+    CHECK_FALSE(x.refused[i].offence);
+  }
+}
+
+TEST_CASE("client frame: names with control characters are refused, with their"
+          " bytes escaped") {
+  for (auto bytes : {"\x1b[2J", "\x07", "\x7f", "\u009b", "\n", "\xff"}) {
+    CAPTURE(shown(bytes));
+    auto name = std::string{"m"} + bytes;
+    auto by_model = ask_for(name);
+    auto by_application = infer{};
+    by_application.application = name;
+    auto by_version = ask_for("m");
+    by_version.version = name;
+    auto by_input = ask_for("m");
+    by_input.inputs.push_back({name, floats({1, 4})});
+    for (auto& request : {by_model, by_application, by_version, by_input}) {
+      auto x = decode_frame(alone(5, request));
+      REQUIRE(x.refused.size() == 1);
+      CHECK(x.refused[0].tag.id == 5);
+      CHECK(x.refused[0].why.code == ec::bad_request);
+      CHECK(x.refused[0].why.text.find(shown(name)) != std::string::npos);
+    }
+    auto x = decode_frame(alone(6, describe_models{name}));
+    REQUIRE(x.refused.size() == 1);
+    CHECK(x.refused[0].tag.id == 6);
+  }
+}
+
+TEST_CASE(
+  "client frame: a trace id with control characters is refused, and does"
+  " not take its neighbours along") {
+  frame_writer out;
+  add(out, 1, ask_for("a"));
+  header head;
+  head.id = 2;
+  head.trace = "t\x1b[31m";
+  out.add(head, ask_for("b"), at(0s));
+  add(out, 3, ask_for("c"));
+  auto x = decode_frame(out.take().first);
+  REQUIRE(x.refused.size() == 1);
+  CHECK(x.refused[0].tag.id == 2);
+  CHECK(x.refused[0].why.code == ec::bad_request);
+  CHECK(x.refused[0].why.text.find("trace id 't\\x1b[31m'")
+        != std::string::npos);
+  CHECK_FALSE(x.refused[0].offence);
+  CHECK(group_of(x.accepted.at(0)).requests.size() == 2);
 }

@@ -226,7 +226,7 @@ TEST_CASE("wire: another protocol version is refused, naming both") {
   x.v = 7;
   auto y = open_frame(encode_header(x, at(0s)).view(), at(0s));
   CHECK(y.failure().text
-        == "protocol version 7 is not spoken here (expected 2 in header key"
+        == "protocol version 7 is not supported here (expected 2 in header key"
            " 'v')");
 }
 
@@ -238,7 +238,7 @@ TEST_CASE("wire: a frame of protocol version 1 is refused") {
   REQUIRE_FALSE(y);
   CHECK(y.failure().code == ec::bad_request);
   CHECK(y.failure().text
-        == "protocol version 1 is not spoken here (expected 2 in header key"
+        == "protocol version 1 is not supported here (expected 2 in header key"
            " 'v')");
 }
 
@@ -327,4 +327,46 @@ TEST_CASE("P10: all connections together have so many bytes lent") {
   CHECK_FALSE(book.open("c", 1, limits).account);
   *a -= 100;
   CHECK(book.open("c", 1, limits).account);
+}
+
+TEST_CASE("codec: names with control characters are refused in messages of"
+          " nodes, texts for people are not") {
+  auto refused = [](auto x) {
+    auto wire = make_wire_message(x, at(0s), nullptr);
+    decode_context ctx{at(0s), nullptr, {}, 0};
+    auto y = decode<decltype(x)>(wire.body.view(), ctx);
+    return !y && y.failure().code == ec::bad_request
+           && y.failure().text.find("'a\\x1b[2J'") != std::string::npos;
+  };
+  std::string bad = "a\x1b[2J";
+  hello from;
+  CHECK_FALSE(refused(from));
+  for (auto* name : {&from.cluster, &from.self.name, &from.self.address,
+                     &from.self.rack, &from.self.host}) {
+    *name = bad;
+    CHECK(refused(from));
+    name->clear();
+  }
+  from.self.roles = {"gateway", bad};
+  CHECK(refused(from));
+  from.self.roles.clear();
+  from.members.emplace_back().name = bad;
+  CHECK(refused(from));
+  model_info model;
+  model.aliases = {bad};
+  CHECK(refused(model));
+  set_model order;
+  order.settings.model = bad;
+  CHECK(refused(order));
+  error_reply why;
+  why.text = bad;
+  CHECK_FALSE(refused(why));
+}
+
+TEST_CASE("codec: keys of maps have no control characters") {
+  policy_memory x;
+  x.values["a\x1b"] = 1;
+  auto wire = make_wire_message(x, at(0s), nullptr);
+  decode_context ctx{at(0s), nullptr, {}, 0};
+  CHECK_FALSE(decode<policy_memory>(wire.body.view(), ctx));
 }

@@ -20,11 +20,19 @@ class bus;
 
 // -- between a client and a gateway -------------------------------------------
 
+/// A model's version: its number, or an alias. On the wire an integer or a
+/// text.
+struct version_name : std::string {
+  version_name() = default;
+  version_name(std::string x) : std::string(std::move(x)) {}
+  version_name(const char* x) : std::string(x) {}
+};
+
 /// Asks for one forward pass. Names a model, or an application whose cheapest
 /// fitting variant is then chosen.
 struct infer {
   std::string model;
-  std::string version; ///< number or alias; empty: "default"
+  version_name version; ///< empty: "default"
   std::string application;
   std::optional<double> accuracy;      ///< of the variant, at least
   std::optional<microseconds> latency; ///< of the variant, at most

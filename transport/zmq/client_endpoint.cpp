@@ -40,7 +40,9 @@ void client_endpoint::on_frames(frame_list& frames, timestamp now) {
   auto raw = take_raw(frames, 2);
   if (!raw) {
     counts_.received(1, 0);
-    return refuse(from, {}, raw.failure());
+    frame_reader first{view(frames[1]), {}, now};
+    auto id = first.next() ? first.head().id : 0;
+    return refuse(from, {id, false}, raw.failure());
   }
   auto x = decode_client_frame(&net_, from, view(frames[1]), *raw, now);
   auto messages = std::max<size_t>(1, x.messages);

@@ -38,6 +38,13 @@ public:
       counts_(counts),
       connections_(context, socket_) {}
 
+  /// For its socket. A frame a little over the documented limit is still read,
+  /// to answer too_large; libzmq closes the connection over a longer frame.
+  static socket_options options_of(socket_options x, size_t longest_request) {
+    x.longest_frame = wire_limits::message_bytes + (1u << 20);
+    return x.for_strangers(longest_request);
+  }
+
   void add_to(wait_list& x) {
     x.add(socket_, said_);
     x.add(connections_.socket(), left_);

@@ -64,9 +64,10 @@ public:
     from_peers_.emplace(context_, std::move(*peers));
     for (auto& [tenant, address] : settings_.clients) {
       auto whose = authenticator::clients(tenant);
-      auto x = bind_router(context_, address,
-                           options.for_strangers(settings_.longest_request),
-                           authenticator_.secured(whose));
+      auto x = bind_router(
+        context_, address,
+        client_endpoint::options_of(options, settings_.longest_request),
+        authenticator_.secured(whose));
       if (!x)
         return x.failure();
       address = bound_address(*x);
@@ -316,17 +317,15 @@ private:
     auto x = to_wire(frames, 1, now());
     traffic_.received(1, x ? x->bytes() : 0);
     if (!x)
-      log_unreadable(from->node, x.failure());
-    if (!x || find_message_type(x->head.t) == nullptr)
+      return drop_unreadable(from->node, x.failure());
+    if (find_message_type(x->head.t) == nullptr)
       return dropped("undecodable");
     if (!may_say(who->role, x->head.t))
       return refuse_peer(*who, *from, *x);
     decode_context ctx{now(), nullptr, {}, 0};
     if (x->head.t == hello::record_name()) {
-      if (auto h = decode<hello>(x->body.view(), ctx))
-        on_hello(*who, *from, *h);
-      else
-        dropped("undecodable");
+      auto h = decode<hello>(x->body.view(), ctx);
+      h ? on_hello(*who, *from, *h) : drop_unreadable(from->node, h.failure());
     } else if (x->head.t == heartbeat::record_name()) {
       if (auto b = decode<heartbeat>(x->body.view(), ctx))
         carry_out(table_->on_heartbeat(*from, *b, now()));
@@ -340,7 +339,8 @@ private:
     }
   }
 
-  void log_unreadable(const std::string& node, const error& why) {
+  void drop_unreadable(const std::string& node, const error& why) {
+    dropped("undecodable");
     if (unreadable_.size() < 64 && unreadable_.insert(node).second)
       log_event(log_level::warning, "bus", "unreadable_frame",
                 {{"node", node}, {"error", why.text}});
