@@ -42,6 +42,18 @@ void send_error(const caf::strong_actor_ptr& to, caf::message_id mid,
     to->enqueue(nullptr, mid.response_id(), caf::make_message(to_caf(x)), host);
 }
 
+/// The node that a report is about, which nodes send about themselves only.
+/// Null for other messages.
+const std::string* reported_node(const caf::message& x) {
+  if (x.match_elements<inventory>())
+    return &x.get_as<inventory>(0).state.node.name;
+  if (x.match_elements<demand_report>())
+    return &x.get_as<demand_report>(0).node;
+  if (x.match_elements<content_report>())
+    return &x.get_as<content_report>(0).node;
+  return nullptr;
+}
+
 /// Forgets entries whose actors are gone, now and then.
 template <class Map, class F>
 void prune(Map& xs, size_t& at, F pointer_of) {
@@ -294,7 +306,8 @@ result<void> switchboard::deliver(const member& from, const wire_message& x,
     send_remote_down(
       from, x.head.to.substr(node_.size() + 1),
       {ec::unavailable, "no actor " + shown(x.head.to, 120), {}});
-  return hand_over(sender, target ? target : resolve(x.head.to), x, host);
+  return hand_over(from.name, sender, target ? target : resolve(x.head.to), x,
+                   host);
 }
 
 void switchboard::refuse(const member& from, const wire_message& x,
@@ -309,10 +322,11 @@ void switchboard::refuse(const member& from, const wire_message& x,
 result<void> switchboard::deliver(const caf::strong_actor_ptr& reply_to,
                                   const wire_message& x,
                                   caf::execution_unit* host) {
-  return hand_over(reply_to, resolve(x.head.to), x, host);
+  return hand_over({}, reply_to, resolve(x.head.to), x, host);
 }
 
-result<void> switchboard::hand_over(const caf::strong_actor_ptr& sender,
+result<void> switchboard::hand_over(const std::string& from,
+                                    const caf::strong_actor_ptr& sender,
                                     const caf::strong_actor_ptr& target,
                                     const wire_message& x,
                                     caf::execution_unit* host) {
@@ -323,6 +337,10 @@ result<void> switchboard::hand_over(const caf::strong_actor_ptr& sender,
     send_error(sender, mid, content.failure(), host);
     return content.failure();
   }
+  if (auto* node = reported_node(*content);
+      node != nullptr && !from.empty() && *node != from)
+    return error{
+      ec::forbidden, "node " + from + " reported as node " + shown(*node), {}};
   if (!target) {
     send_error(sender, mid,
                {ec::unavailable, "no actor " + shown(x.head.to, 120), {}},

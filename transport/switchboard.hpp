@@ -86,7 +86,9 @@ private:
   caf::strong_actor_ptr find_here(std::string_view address);
   caf::strong_actor_ptr proxy_for(std::string_view node, std::string_view name,
                                   bool watched);
-  result<void> hand_over(const caf::strong_actor_ptr& sender,
+  /// `from` is the node that sent the message; empty for an operator.
+  result<void> hand_over(const std::string& from,
+                         const caf::strong_actor_ptr& sender,
                          const caf::strong_actor_ptr& target,
                          const wire_message& x, caf::execution_unit* host);
   void send_remote_down(const member& to, const std::string& actor,

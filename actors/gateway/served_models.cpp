@@ -95,17 +95,31 @@ bool gateway_state::is_assigned(const replica_ready& x) const {
 }
 
 /// Keeps an announcement until a controller has assigned the replica: the
-/// assignment may be on its way.
+/// assignment may be on its way. Beyond the limit the node with most of them
+/// loses its oldest, so that no node takes the room of another.
 void gateway_state::hold(replica_ready& x) {
   constexpr size_t most = 1024;
   std::erase_if(unassigned_,
                 [&](auto& y) { return y.handle == x.handle || !y.handle; });
-  if (unassigned_.size() == most)
-    unassigned_.pop_front();
-  log_event(
-    log_level::info, "gateway", "replica_not_assigned",
-    {{"replica", x.name}, {"node", node_of(x.handle, bus_->self().name)}});
+  auto node_of_replica = [&](const replica_ready& y) {
+    return node_of(y.handle, bus_->self().name);
+  };
   unassigned_.push_back(std::move(x));
+  log_event(log_level::info, "gateway", "replica_not_assigned",
+            {{"replica", unassigned_.back().name},
+             {"node", node_of_replica(unassigned_.back())}});
+  if (unassigned_.size() <= most)
+    return;
+  std::map<std::string, size_t> of_node;
+  for (auto& y : unassigned_)
+    ++of_node[node_of_replica(y)];
+  auto largest =
+    std::max_element(of_node.begin(), of_node.end(),
+                     [](auto& a, auto& b) { return a.second < b.second; });
+  unassigned_.erase(
+    std::find_if(unassigned_.begin(), unassigned_.end(), [&](auto& y) {
+      return node_of_replica(y) == largest->first;
+    }));
 }
 
 void gateway_state::take_assigned() {

@@ -292,3 +292,33 @@ TEST_CASE("P10: a thousand clients that never read cost what the config allows"
   // An allocator keeps a part of what was given back.
   CHECK(grown < static_cast<int64_t>(budget) * 5 / 4 + (64 << 20));
 }
+
+TEST_CASE("P19: a client that reads none of 5,000 answers until all are made"
+          " gets each of them") {
+  constexpr uint64_t all = 5000;
+  live_cluster c{{{"all", "    roles: [gateway, controller, worker]\n"}},
+                 "  - {model: identity, policy: {queue: 10000}}\n",
+                 bundles};
+  c.start_all();
+  REQUIRE(c.wait_ready());
+  zmq::context_t context{1};
+  zeromq::socket_options few;
+  few.receive_limit = 1;
+  auto socket = zeromq::make_dealer(context, "", few);
+  REQUIRE(zeromq::connect(socket, c.endpoint("all", "clients")));
+  auto x =
+    make_wire_message(ask("identity", floats({1, 4})), steady_now(), nullptr);
+  for (x.head.id = 1; x.head.id <= all; ++x.head.id)
+    REQUIRE(eventually(
+      [&] { return zeromq::send(socket, {}, x, steady_now()); }, 5s));
+  ::usleep(1'500'000); // until all are made
+  size_t read = 0;
+  zeromq::frame_list frames;
+  CHECK(eventually(
+    [&] {
+      while (zeromq::receive(socket, frames))
+        ++read;
+      return read == all;
+    },
+    10s));
+}

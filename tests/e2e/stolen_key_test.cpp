@@ -60,6 +60,13 @@ public:
                    std::move(x));
   }
 
+  /// Sends a message to an actor of a node.
+  template <class T>
+  void send(const std::string& to, T x) {
+    caf::anon_send(caf::actor_cast<caf::actor>(net_->resolve(to)),
+                   std::move(x));
+  }
+
   std::atomic<int> batches{0}; ///< of requests, that arrived here
 
 private:
@@ -99,6 +106,29 @@ TEST_CASE("P13: a stolen worker key gets no replica into a gateway, no request"
   }
   CHECK(app.models()->size() == 1);
   CHECK(rogue.batches == 0);
+}
+
+TEST_CASE("P13: a stolen key sends no report of another node") {
+  guarded_cluster c;
+  c.keys({"new", "rogue", "--role", "node"});
+  ::usleep(1'200'000); // nodes read the list of keys twice a second
+  thief rogue{c, "rogue", 1};
+  REQUIRE(rogue.meets("ctl"));
+  inventory state; // w1 without replicas
+  state.state.node = {"w1", 1'000'000, "", {"worker"}, ""};
+  rogue.send("ctl/placement", state);
+  demand_report load;
+  load.node = "gw";
+  load.incarnation = 1'000'000;
+  rogue.send("ctl/cluster_state", load);
+  content_report contents;
+  contents.node = "w1";
+  rogue.send("ctl/chains", contents);
+  CHECK(eventually(
+    [&] { return c.cluster.logged("ctl", "reported as node") == 3; }, 5s));
+  CHECK(c.cluster.wait_ready());
+  auto app = c.cluster.connect_client();
+  CHECK(app.infer_one(row_for("identity")).status == ec::ok);
 }
 
 TEST_CASE("P13: a stolen key with the last incarnation does not lock its node"

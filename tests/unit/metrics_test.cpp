@@ -115,3 +115,12 @@ TEST_CASE("metrics: the build is named in full") {
   CHECK_FALSE(this_build().version.empty());
   CHECK_FALSE(this_build().commit.empty());
 }
+
+TEST_CASE("metrics: labels have no control characters") {
+  metrics m;
+  auto answers = m.requests({"a\x1b[2J\u009b"
+                             "31m"},
+                            "default", "ok");
+  answers.add(1);
+  CHECK(m.text().find(R"(model="a?[2J?31m",status="ok")") != std::string::npos);
+}

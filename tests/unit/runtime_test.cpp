@@ -236,16 +236,6 @@ TEST_CASE("log: values have no control characters, whatever a client or node"
   CHECK(line == R"(bus.stranger node=a?[2J why="two\nlines?" name=?31m?)");
 }
 
-TEST_CASE("metrics: labels have no control characters") {
-  metrics m;
-  m.requests("a\x1b[2J\u009b"
-             "31m",
-             "ok")
-    .add();
-  CHECK(m.text().find(R"(model="a?[2J?31m",status="ok"} 1)")
-        != std::string::npos);
-}
-
 TEST_CASE("text: a plain text is one line without control characters") {
   for (auto x : {"", "m.1-2_3", "a b", "\u00e9\u20ac"})
     CHECK(is_plain(x));

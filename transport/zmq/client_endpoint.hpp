@@ -40,7 +40,10 @@ public:
 
   /// For its socket. A frame a little over the documented limit is still read,
   /// to answer too_large; libzmq closes the connection over a longer frame.
+  /// Answers that a client has not read are limited in bytes (loans), not in
+  /// number: a client may have any number of requests open.
   static socket_options options_of(socket_options x, size_t longest_request) {
+    x.send_limit = 0;
     x.longest_frame = wire_limits::message_bytes + (1u << 20);
     return x.for_strangers(longest_request);
   }

@@ -347,10 +347,8 @@ private:
   }
 
   void on_hello(const identity& who, const origin& from, const hello& x) {
-    if (auto possible = check_hello(x, from); !possible) {
-      log_unreadable(from.node, possible.failure());
-      return dropped("undecodable");
-    }
+    if (auto possible = check_hello(x, from); !possible)
+      return drop_unreadable(from.node, possible.failure());
     if (x.self.has_role("controller") && who.role != role::controller)
       return authenticator_.offence(who, "claimed to be a controller", now());
     carry_out(table_->on_hello(x, now()));

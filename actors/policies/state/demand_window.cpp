@@ -240,7 +240,8 @@ bool demand_window::add(const demand_report& x, timestamp now) {
     if (i != s.last.end())
       when.from = std::min(timestamp{s.offset + known.end}, until);
     auto begins = fresh && !past_is_known;
-    auto taken = fits(m.bins, x.end)
+    auto taken = (i != s.last.end() || s.last.size() < models_max)
+                 && fits(m.bins, x.end)
                  && (begins ? is_sound(m) : learn(known.counts, m, when));
     fine = fine && taken;
     if (taken)

@@ -59,6 +59,9 @@ private:
   static constexpr microseconds bin_length{100'000};
   static constexpr size_t bin_count = 640;
 
+  /// Models that a gateway may report; counters of further ones are ignored.
+  static constexpr size_t models_max = 4096;
+
   /// Fading figures: after this time a figure counts a third.
   static constexpr microseconds memory{10'000'000};
 
