@@ -56,6 +56,9 @@ result<alias_file> read_aliases(const std::string& model_directory) {
     return text.failure();
   if (auto done = yaml_reader{path}.read(*text, out); !done)
     return done.failure();
+  for (auto& [alias, x] : out.aliases)
+    if (auto plain = check_plain("alias", alias); !plain)
+      return error{ec::bad_config, path + ": " + plain.failure().text, {}};
   return out;
 }
 

@@ -3,6 +3,11 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+
+#include <sodium.h>
+
+#include "models/safetensors.hpp"
 
 namespace millrace {
 
@@ -112,6 +117,66 @@ result<tensor_list> zeros_across(const manifest& x, size_t layer, size_t rows) {
     out.push_back(std::move(*zeros));
   }
   return out;
+}
+
+namespace {
+
+constexpr size_t warm_up_bytes_max = 16u << 10;
+
+/// Nothing where the manifest has no such row, or one that is none.
+std::optional<tensor_list> read_warm_up_row(const manifest& x) {
+  auto& text = x.warm_up;
+  if (text.empty() || text.size() > 2 * warm_up_bytes_max)
+    return std::nullopt;
+  byte_buffer bytes{text.size()};
+  size_t n = 0;
+  if (sodium_base642bin(reinterpret_cast<unsigned char*>(bytes.data()),
+                        bytes.size(), text.data(), text.size(), nullptr, &n,
+                        nullptr, sodium_base64_VARIANT_ORIGINAL)
+      != 0)
+    return std::nullopt;
+  auto tensors = read_safetensors(std::move(bytes).freeze().slice(0, n));
+  if (!tensors)
+    return std::nullopt;
+  tensor_list out;
+  for (auto& input : x.signature.inputs)
+    for (auto& y : *tensors)
+      if (y.name == input.name)
+        out.push_back(y.value);
+  return check_inputs(x.signature, out) ? std::optional{out} : std::nullopt;
+}
+
+} // namespace
+
+result<std::string> write_warm_up_row(const signature& s,
+                                      const tensor_list& inputs) {
+  std::vector<named_tensor> named;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    named.push_back({s.inputs[i].name, inputs[i]});
+  auto text = write_safetensors(named);
+  if (!text)
+    return text.failure();
+  if (text->size() > warm_up_bytes_max)
+    return error{ec::too_large,
+                 std::to_string(text->size()) + " bytes of inputs for a row",
+                 {}};
+  std::string out(
+    sodium_base64_encoded_len(text->size(), sodium_base64_VARIANT_ORIGINAL), 0);
+  sodium_bin2base64(out.data(), out.size(),
+                    reinterpret_cast<const unsigned char*>(text->data()),
+                    text->size(), sodium_base64_VARIANT_ORIGINAL);
+  out.pop_back(); // a zero
+  return out;
+}
+
+result<tensor_list> warm_up_inputs(const manifest& x, size_t layer,
+                                   size_t rows) {
+  auto row = layer == 0 ? read_warm_up_row(x) : std::nullopt;
+  if (!row)
+    return zeros_across(x, layer, rows);
+  if (x.signature.batch_axis < 0)
+    return std::move(*row);
+  return gather(std::vector<tensor_list>(rows, *row), x.signature.batch_axis);
 }
 
 } // namespace millrace

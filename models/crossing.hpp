@@ -34,6 +34,17 @@ std::vector<stage_neighbours> stage_graph(const manifest& x,
 /// have beside those are the usual ones. Errors: too_large.
 result<tensor_list> zeros_across(const manifest& x, size_t layer, size_t rows);
 
+/// The row for warm-ups of a manifest. Errors: too_large for one that would
+/// make manifests long, with its bytes.
+result<std::string> write_warm_up_row(const signature& s,
+                                      const tensor_list& inputs);
+
+/// Inputs of a stage that begins with this layer, for a warm-up of so many
+/// rows: of the first stage the manifest's row, again and again, else
+/// zeros_across.
+result<tensor_list> warm_up_inputs(const manifest& x, size_t layer,
+                                   size_t rows);
+
 /// Zeros as the model's inputs, whose free extents are so long. Errors: as
 /// above.
 result<tensor_list> zeros_as_inputs(const manifest& x, size_t rows,

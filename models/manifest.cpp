@@ -99,6 +99,10 @@ result<void> check(const manifest& x, const std::string& file) {
     return refuse(named.failure().text);
   if (x.version == 0)
     return refuse("version is missing or 0");
+  for (auto& [kind, text] :
+       {std::pair{"application", x.application}, {"parent", x.parent}})
+    if (auto plain = check_plain(kind, text); !plain)
+      return refuse(plain.failure().text);
   if (x.layers.empty())
     return refuse("layers: there are none");
   if (auto fine = check_signature(x.signature); !fine)

@@ -89,9 +89,12 @@ struct manifest {
   /// What the whole model made of which inputs when it was imported:
   /// "input/NAME" and "output/NAME" of each.
   std::optional<tensors_info> samples;
+  /// One row of these inputs for warm-ups, which travels with the manifest: a
+  /// safetensors file in base64. Empty: zeros are used.
+  std::string warm_up;
   MILLRACE_FIELDS(manifest, format, name, version, application, description,
                   accuracy, licence, precision, parent, generator, labels,
-                  signature, stateful, layers, weights, samples)
+                  signature, stateful, layers, weights, samples, warm_up)
 };
 
 inline constexpr auto manifest_file = "model.yaml"; ///< in a bundle's folder

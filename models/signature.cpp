@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "runtime/name.hpp"
 #include "runtime/text.hpp"
 
 namespace millrace {
@@ -74,6 +75,9 @@ result<void> check_signature(const signature& x) {
     for (auto& spec : *specs)
       if (!spec.name.empty() && !names.insert(spec.name).second)
         return refuse("has two " + kind + "s " + shown(spec.name));
+    for (auto& spec : *specs)
+      if (auto plain = check_plain(kind, spec.name); !plain)
+        return refuse(plain.failure().text);
     for (auto& spec : *specs)
       if (auto why = objection(x, spec); !why.empty())
         return refuse(kind + " " + shown(spec.name) + " " + why);

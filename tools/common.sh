@@ -2,15 +2,18 @@
 # What quickstart, test and package share: packages, steps with progress, the build.
 # Sourced, with $root set to the project's folder.
 
-# Debian packages the project is built and run with.
+# Debian packages that the programs are built and run with.
 packages="build-essential cmake ninja-build pkg-config ccache mold git
   libcaf-dev libzmq3-dev cppzmq-dev libmsgpack-cxx-dev prometheus-cpp-dev
   libyaml-cpp-dev libcli11-dev libspdlog-dev nlohmann-json3-dev
   libmicrohttpd-dev libsodium-dev libssl-dev libedit-dev libseccomp-dev libmimalloc-dev zlib1g-dev libzip-dev
-  libcurl4-openssl-dev doctest-dev
-  gnuplot-nox strace faketime busybox libnetfilter-queue-dev iptables iproute2
-  libtorch-dev libopenblas0-pthread python3-torch python3-torchvision python3-numpy
+  libcurl4-openssl-dev gnuplot-nox
+  libtorch-dev libopenblas0-pthread python3-torch python3-numpy
   python3-venv python3-pip"
+
+# What the tests need beside those.
+test_packages="doctest-dev strace faketime busybox libnetfilter-queue-dev iptables
+  iproute2 python3-torchvision python3-yaml prometheus curl"
 
 logs=$root/build/logs
 
@@ -87,12 +90,14 @@ install_packages() {
   fi
 }
 
-# build PRESET FOLDER [TARGET...]: all of them, if none is named
+# build PRESET FOLDER TESTS [TARGET...]: all of them, if none is named; TESTS: ON,
+# or OFF, which needs none of test_packages
 build() {
   preset=$1
   folder=$2
-  shift 2
-  step "configuring ($preset)" cmake --preset "$preset"
+  tests=$3
+  shift 3
+  step "configuring ($preset)" cmake --preset "$preset" -DMILLRACE_TESTS="$tests"
   step "building ($preset)" env NINJA_STATUS='[%f/%t] ' ninja -C "$folder" "$@"
 }
 

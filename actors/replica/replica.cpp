@@ -312,6 +312,11 @@ void replica_state::on_executed(executed& x) {
 double replica_state::refuse_too_large(const caf::strong_actor_ptr& receiver,
                                        size_t requests,
                                        executed& result) const {
+  // Outputs that a sandboxed process could not hand to its node.
+  constexpr double largest_of_process = 1 << 30;
+  if (result.status == ec::too_large)
+    return largest_of_process
+           / (wire_limits::batch_share * wire_limits::message_bytes);
   if (result.status != ec::ok || as_proxy(receiver) == nullptr)
     return 0;
   batch_extent all;

@@ -68,11 +68,15 @@ typedef struct millrace_names {
   uint64_t count;
 } millrace_names;
 
+#define millrace_along_axis_0 ", along axis 0"
+
 /* What an operator of forward does that requests may notice of each other. */
 enum {
-  millrace_couples_rows, /* makes numbers or extents of a batch's values */
-  millrace_keeps_state,  /* writes what later calls read */
-  millrace_output_name   /* of the next output: its key in a dictionary */
+  /* makes numbers or extents of a batch's values, or combines what lies along
+     the first axis: then it ends with millrace_along_axis_0 */
+  millrace_couples_rows,
+  millrace_keeps_state, /* writes what later calls read */
+  millrace_output_name  /* of the next output: its key in a dictionary */
 };
 
 /* What a model file is taken apart into: the names of what forward takes; what

@@ -359,11 +359,9 @@ private:
       return died(end);
     if (answer.what == lane_answer::needs_room) {
       auto made = on.widen(answer.room);
-      if (!made && made.failure().code != ec::too_large)
+      if (!made) { // the process lets go of the outputs with its next order
+        on.memory() = arena{};
         return made.failure();
-      if (!made) {
-        lose("gave more than 1 GiB at once, and was ended", cause::stage);
-        return died(end);
       }
       auto peak = answer.peak;
       order = {lane_order::fetch, 0, on.slot->number, 0, on.memory().size()};

@@ -78,6 +78,7 @@ result<void> lane::take_memory(const lane_order& order,
 
 lane_answer lane::answer_to(const lane_order& order, const run_function& run) {
   lane_answer out;
+  waiting_.clear(); // outputs that the node had no room for
   auto& memory = arenas_.at(order.arena);
   auto inputs = memory.view(order.tensors);
   if (!inputs)

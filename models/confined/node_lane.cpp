@@ -5,6 +5,8 @@
 #include <bit>
 #include <vector>
 
+#include "runtime/units.hpp"
+
 namespace millrace::confined {
 
 namespace {
@@ -22,7 +24,11 @@ constexpr size_t largest_share = 64;
 
 result<void> node_lane::widen(size_t bytes) const {
   if (bytes > largest_arena)
-    return error{ec::too_large, "inputs or outputs of more than 1 GiB"};
+    return error{ec::too_large,
+                 "inputs or outputs of " + format_bytes(bytes)
+                   + " at once (at most " + format_bytes(largest_arena)
+                   + " between a node and a sandboxed process)",
+                 {}};
   auto made = arena::make(std::max(smallest_arena, std::bit_ceil(bytes)));
   if (!made)
     return made.failure();

@@ -237,7 +237,7 @@ private:
       return;
     threads_.front()->post([this] {
       static_cast<void>(where_memory_ends([this]() -> result<tensor_list> {
-        auto row = zeros_across(content_->info, order_.first_layer, 1);
+        auto row = warm_up_inputs(content_->info, order_.first_layer, 1);
         return row ? stage_->run(*row) : row.failure();
       }));
     });

@@ -59,7 +59,7 @@ result<void> warm_up_all(loaded_stage& x, const manifest& of,
   auto longest =
     longest_pass * static_cast<int64_t>(how.last - how.first) / layers;
   auto run = [&](size_t rows) -> result<nanoseconds> {
-    auto inputs = zeros_across(of, how.first, rows);
+    auto inputs = warm_up_inputs(of, how.first, rows);
     return inputs ? warm_up_rows(x, *inputs, rows, longest, how)
                   : inputs.failure();
   };

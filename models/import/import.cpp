@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/import/import.hpp"
 
+#include "models/backend/abi.h"
+#include "models/crossing.hpp"
 #include "models/import/trial.hpp"
 #include "runtime/name.hpp"
 #include "runtime/text.hpp"
@@ -173,6 +175,11 @@ result<void> add_samples(draft& x, const sample_run& samples) {
   if (text->size() > most)
     return {};
   info.samples = add_tensors(x, samples_file, std::move(*text));
+  auto row = rows_of(samples.inputs, info.signature);
+  if (!row)
+    return row.failure();
+  if (auto written = write_warm_up_row(info.signature, row->rows.front()))
+    info.warm_up = std::move(*written);
   return {};
 }
 
@@ -229,6 +236,9 @@ import_torchscript(backend& runner, const import_request& x,
       "it keeps state between requests, of all clients: "
       + joined(parts->keeps_state, "; ", [](auto& y) { return y; }));
   }
+  if (known.signature.batch_axis != 0) // the first axis is not that of rows
+    std::erase_if(parts->couples_rows,
+                  [](auto& y) { return y.ends_with(millrace_along_axis_0); });
   if (!parts->couples_rows.empty() && known.signature.batch_axis >= 0
       && !x.rows_independent) {
     known.signature.batch_axis = -1;

@@ -316,8 +316,12 @@ TEST_CASE("P19: a client that reads none of 5,000 answers until all are made"
   zeromq::frame_list frames;
   CHECK(eventually(
     [&] {
-      while (zeromq::receive(socket, frames))
-        ++read;
+      while (zeromq::receive(socket, frames)) {
+        // A message may carry several answers.
+        frame_reader in{zeromq::view(frames[0]), {}, steady_now()};
+        for (; !in.at_end() && in.next(); in.skip())
+          ++read;
+      }
       return read == all;
     },
     10s));

@@ -375,13 +375,18 @@ class Shell(ThreeNodes):
                 self.assertEqual(done.returncode, 1, words)
                 self.assertIn("could not be written", done.stderr)
 
-    def test_a_mistyped_model_is_not_loaded_unless_it_is_meant(self):
-        for words in (("load", "affin"), ("unload", "affin"), ("trust", "affin")):
+    def test_a_mistyped_model_is_asked_about_and_in_scripts_noted(self):
+        for words, code in ((("unload", "affin"), 1), (("trust", "affin"), 1),
+                            (("load", "affin"), 0)):
             answer = self.shell(*words)
-            self.assertEqual(answer.returncode, 1, words)
+            self.assertEqual(answer.returncode, code, words)
             self.assertIn("'affin' (did you mean 'affine'?)", answer.stderr)
-        self.assertEqual(self.shell("load", "affin", "--yes").returncode, 0)
         self.assertEqual(self.shell("forget", "affin", "--yes").returncode, 0)
+        terminal = self.at_terminal("load", "affin")
+        terminal.until(b"(did you mean 'affine'?)")
+        terminal.type(b"n\n")
+        terminal.until(b"nothing was changed")
+        self.assertEqual(terminal.status(), 1)
 
     def test_models_show_the_load_of_each(self):
         self.load("2s")

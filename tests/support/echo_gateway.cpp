@@ -119,12 +119,16 @@ void echo_gateway::handle(zeromq::frame_list& frames) {
         out.add(head, model_list_reply{});
     }
     auto answer = out.take();
-    if (x.request.model == "held")
-      held_.emplace_back(x.connection, answer);
-    else if (x.request.model != "silent" && answer.first.size() > 0)
-      zeromq::send(socket_, x.connection, answer);
-    std::lock_guard guard{mutex_};
-    messages_.push_back(std::move(x));
+    auto model = x.request.model;
+    auto to = x.connection;
+    { // before the answer, which a test may wait for
+      std::lock_guard guard{mutex_};
+      messages_.push_back(std::move(x));
+    }
+    if (model == "held")
+      held_.emplace_back(to, answer);
+    else if (model != "silent" && answer.first.size() > 0)
+      zeromq::send(socket_, to, answer);
   }
 }
 

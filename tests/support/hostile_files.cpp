@@ -315,7 +315,7 @@ files texts() {
     {"unknown key", good_manifest() + "pipeline: [m]\n",
      "model.yaml:11: unknown key 'pipeline'; known here: format name version"
      " application description accuracy licence precision parent generator"
-     " labels signature stateful layers weights samples"},
+     " labels signature stateful layers weights samples warm_up"},
     {"no manifest", "", "model.yaml: expected a map, found nothing"},
     {"aliases that multiply a text",
      start + labels + list_of_aliases("labels", "*long", 20),

@@ -67,10 +67,33 @@ class Classes(torch.nn.Module):
 
 
 class Capped(torch.nn.Module):
-    """Rows of large numbers change the others, by an axis alone."""
+    """Rows of large numbers change the others, by a product alone."""
 
     def forward(self, x):
-        return x - torch.relu(x.amax(0) - 5)
+        return x - torch.relu(torch.ones(1, x.shape[0]) @ x - 5)
+
+
+class Experts(torch.nn.Module):
+    """Each expert takes the first eight rows of a batch that choose it."""
+
+    def forward(self, x):
+        chosen = torch.nn.functional.one_hot(x.argmax(1), 4)
+        place = (chosen.cumsum(0) * chosen).sum(1, keepdim=True)
+        return torch.where(place > 8, torch.zeros_like(x), x)
+
+
+class Rolled(torch.nn.Module):
+    """Rows of huge numbers become those before them."""
+
+    def forward(self, x):
+        return torch.where(x > 1e6, x.roll(1, 0), x)
+
+
+class Ensemble(torch.nn.Module):
+    """The mean of two models, along an axis that is none of the batch."""
+
+    def forward(self, x):
+        return torch.stack([x * 2, x + 1]).mean(0)
 
 
 class Normed(torch.nn.Module):
@@ -503,7 +526,8 @@ def main():
     torch.jit.script(Nested(Sized())).save(str(folder / "nested-sized.pt"))
     torch.jit.script(Nested(Affine())).save(str(folder / "nested-affine.pt"))
     for module in (Identity(), Affine(), Centred(), Picky(), Two(), Ballast(), Lasting(), Tallying(),
-                   Deceptive(), Scaling(), Classes(), Capped(), Normed(), Sized(), Double(), Halves(), Wide(),
+                   Deceptive(), Scaling(), Classes(), Capped(), Experts(), Rolled(),
+                   Ensemble(), Normed(), Sized(), Double(), Halves(), Wide(),
                    Lookup(), Fatal(), Doomed(), Mute(), Forever(), Prying(),
                    Relay(), Checked(), Residual(), Encoder(), Counting(), Around(),
                    Keeping(), Numbering(), Strided(), Short()):

@@ -212,6 +212,9 @@ TEST_CASE(
     {"classes", {{"x", dtype::i64, {-1, -1}}}, "aten::one_hot"},
     {"sized", {rows_of_4}, "aten::max"},
     {"capped", {rows_of_4}, "from 0 to 255"},
+    {"experts", {rows_of_4}, "aten::cumsum"},
+    {"rolled", {rows_of_4}, "aten::roll"},
+    {"ensemble", {rows_of_4}, nullptr},
     {"picky", {rows_of_4}, nullptr}, // it raises, and computes nothing of it
     {"traced-view", {rows_of_4}, nullptr},
     {"normed", {rows_of_4}, nullptr},
@@ -267,7 +270,7 @@ TEST_CASE("import: a model that keeps state is refused by the attribute's name,"
 TEST_CASE("import: requests of a model whose rows depend on each other are"
           " never merged") {
   temporary_directory dir;
-  auto done = import_into(dir, asks("centred", {rows_of_4}));
+  auto done = import_into(dir, asks("capped", {rows_of_4}));
   REQUIRE(done);
   CHECK(done->info.signature.batch_axis == -1);
   REQUIRE(done->remarks.size() == 3);

@@ -121,3 +121,15 @@ TEST_CASE("signature: outputs of another number, type or rank are an error of"
   CHECK(reason({*tensor::zeros(dtype::i64, {1, 4})})
         == "the model returned I64[1, 4] as output y:F32[-1, 4]");
 }
+
+TEST_CASE("signature: a name that no message could carry is refused") {
+  for (auto name : {"x\x1b[31m", "a\nb", "\xff"}) {
+    signature s;
+    s.inputs = {{"x", dtype::f32, {-1, 4}}};
+    s.outputs = {{name, dtype::f32, {-1, 4}}};
+    auto x = check_signature(s);
+    REQUIRE_FALSE(x);
+    CHECK(x.failure().code == ec::bad_config);
+    CHECK(x.failure().text.find("control") != std::string::npos);
+  }
+}

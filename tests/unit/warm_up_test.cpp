@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include "models/crossing.hpp"
 #include "models/device/run_pace.hpp"
 #include "models/device/short_runs.hpp"
 #include "models/device/warm_up.hpp"
@@ -122,4 +123,28 @@ TEST_CASE("warm-up: it is given up between passes, the first one done") {
 
 TEST_CASE("warm-up: short passes are repeated") {
   CHECK(rows_of_warm_up(10us, 1, 20us) == std::vector<int64_t>(8, 1));
+}
+
+TEST_CASE("warm-up: a first stage gets the manifest's row as often as it has"
+          " rows, others and a manifest without it get zeros") {
+  auto info = make_bundle("m")->info;
+  auto row = floats({1, 4}, 5);
+  auto text = write_warm_up_row(info.signature, {row});
+  REQUIRE(text);
+  info.warm_up = *text;
+  auto read = parse_manifest(print_manifest(info), "model.yaml");
+  REQUIRE(read);
+  auto inputs = warm_up_inputs(*read, 0, 3);
+  REQUIRE(inputs);
+  CHECK(inputs->front().extents == shape{3, 4});
+  CHECK(values_of(inputs->front())
+        == std::vector<float>{5, 6, 7, 8, 5, 6, 7, 8, 5, 6, 7, 8});
+  for (std::string damaged : {"", "not base64!", "AAAA"}) {
+    info.warm_up = damaged;
+    inputs = warm_up_inputs(info, 0, 1);
+    REQUIRE(inputs);
+    CHECK(values_of(inputs->front()) == std::vector<float>(4, 0));
+  }
+  CHECK(write_warm_up_row(info.signature, {floats({1, 5000})}).failure().code
+        == ec::too_large);
 }

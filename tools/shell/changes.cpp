@@ -153,8 +153,9 @@ int load_model(shell& in, const arguments& args) {
         && !confirmed(in, loss_text(m, *replicas) + "."))
       return exit_failed;
   }
-  if (auto why = name_objection(in.cluster, args[0], found->list.models);
-      !why.empty() && !confirmed(in, why))
+  // A script may load a model before its bundle is there.
+  auto doubt = name_objection(in.cluster, args[0], found->list.models);
+  if (!doubt.empty() && can_ask() && !confirmed(in, doubt))
     return exit_failed;
   if (args.size() > 2) {
     x.settings.version = args[2];
@@ -176,7 +177,7 @@ int load_model(shell& in, const arguments& args) {
               << std::endl;
   auto why = *replicas > 0 ? obstacle(in.cluster, args[0]) : std::string{};
   if (!why.empty())
-    why = "not yet: " + why;
+    why = "not yet: " + (doubt.empty() ? why : doubt);
   if (in.form == output_form::json)
     return print_json(json{{"ok", true}, {"note", why}});
   if (!why.empty())

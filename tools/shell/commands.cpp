@@ -105,10 +105,14 @@ void warn_of(const shell& in, const std::map<std::string, std::string>& nodes) {
       std::cerr << "warning: " << node << ": " << printable(why) << std::endl;
 }
 
+bool can_ask() {
+  return ::isatty(0) != 0 && ::isatty(1) != 0;
+}
+
 bool confirmed(const shell& in, const std::string& what) {
   if (in.sure)
     return true;
-  if (::isatty(0) == 0 || ::isatty(1) == 0) {
+  if (!can_ask()) {
     complain(in, what + " To do that where nobody can be asked: --yes");
     return false;
   }

@@ -76,6 +76,9 @@ int report_done(const shell& in, const result<ack>& x, const std::string& text);
 /// and in text only, for JSON has a member "failed".
 void warn_of(const shell& in, const std::map<std::string, std::string>& nodes);
 
+/// Whether a person is at the terminal to ask.
+bool can_ask();
+
 /// Whether to go on with what takes something away: asks at a terminal;
 /// elsewhere --yes has to say so.
 bool confirmed(const shell& in, const std::string& what);

@@ -92,10 +92,11 @@ private:
   /// A later plan evicts the surplus replica.
   void spread(const replica_spec& what, const std::vector<placed_replica>& xs);
 
-  /// When two replicas of a model in parts share a device while another device
-  /// is idle: starts one of the two there. A later plan evicts the surplus
-  /// replica.
-  void use_idle_device(const layout& all);
+  /// When two parts of a model share a device while a device without a part of
+  /// the model has fewer replicas: starts one of the two there. A later plan
+  /// evicts the surplus replica. Loads differ by less than two afterwards, so
+  /// that no part moves back.
+  void use_emptier_device(const layout& all);
 
   /// Whether enough replicas stay ready without this one.
   static bool may_go(const placed_replica& r,

@@ -132,7 +132,7 @@ void rollout_planner::tidy_up(const std::string& model,
     auto& all = groups_.layouts[i];
     for (size_t k = 0; k < all.there.size(); ++k)
       spread({all.model, all.parts[k]}, all.there[k]);
-    use_idle_device(all);
+    use_emptier_device(all);
   }
 }
 
@@ -150,7 +150,7 @@ void rollout_planner::spread(const replica_spec& what,
         {{&elsewhere, xs.size(), 1}});
 }
 
-void rollout_planner::use_idle_device(const layout& all) {
+void rollout_planner::use_emptier_device(const layout& all) {
   if (all.parts.size() < 2 || all.whole != nullptr)
     return;
   std::map<size_t, std::vector<size_t>> parts_on; // by device
@@ -164,11 +164,15 @@ void rollout_planner::use_idle_device(const layout& all) {
   for (auto& [shared, parts] : parts_on)
     for (auto k = parts.rbegin(); parts.size() > 1 && k != parts.rend(); ++k) {
       auto& part = *all.parts[*k];
+      auto best = shared;
       for (auto at : eligible_devices(capacity_, part))
-        if (capacity_[at].load == 0 && has_room(capacity_, part, at)) {
-          capacity_.book(at, part);
-          return deploy({all.model, &part}, capacity_[at]);
-        }
+        if (!parts_on.contains(at) && has_room(capacity_, part, at)
+            && capacity_[at].load + 1 < capacity_[best].load)
+          best = at;
+      if (best == shared)
+        continue;
+      capacity_.book(best, part);
+      return deploy({all.model, &part}, capacity_[best]);
     }
 }
 

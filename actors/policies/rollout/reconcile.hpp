@@ -42,7 +42,8 @@ struct placement_plan {
 /// - A replica of another version, policy, share or device ends after its
 ///   replacement is ready, as `rollout` allows.
 /// - A group with all replicas on one node is spread when another node joins.
-/// - Two parts of a model do not stay on one device while another is idle.
+/// - Two parts of a model do not stay on one device while a device without a
+///   part of the model has fewer replicas.
 /// - A group that extends a cut gets a whole replica on each device with a
 /// ready
 ///   part. The parts end once as many whole replicas as wanted copies are

@@ -59,13 +59,20 @@ inline void describe_type(const at::Tensor& x, millrace_tensor& out) {
   out.release = nullptr;
 }
 
-/// The one line of an error that says why: the last of a TorchScript
-/// traceback, else the first.
+/// The part of an error that says why, as one line: what comes behind the code
+/// of a TorchScript traceback, else the first line.
 inline std::string cause(std::string text) {
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())))
     text.pop_back();
-  if (text.find("Traceback of TorchScript") != std::string::npos)
-    return text.substr(text.rfind('\n') + 1);
+  if (text.find("Traceback of TorchScript") != std::string::npos) {
+    constexpr std::string_view mark = "<--- HERE\n";
+    auto code = text.rfind(mark);
+    auto out = code == std::string::npos
+                 ? text.substr(text.rfind('\n') + 1)
+                 : text.substr(code + mark.size());
+    std::replace(out.begin(), out.end(), '\n', ' ');
+    return out;
+  }
   auto first = text.find_first_not_of(" \n");
   if (first == std::string::npos)
     return "an error without a text";

@@ -62,6 +62,82 @@ const names& of_all() {
   return out;
 }
 
+/// Operators that combine or move what lies along an axis.
+const names& along_an_axis() {
+  static const names out{
+    "aten::cumsum",  "aten::cumprod",  "aten::cummax",      "aten::cummin",
+    "aten::mean",    "aten::sum",      "aten::prod",        "aten::norm",
+    "aten::max",     "aten::min",      "aten::amax",        "aten::amin",
+    "aten::argmax",  "aten::argmin",   "aten::any",         "aten::all",
+    "aten::std",     "aten::var",      "aten::logsumexp",   "aten::median",
+    "aten::softmax", "aten::nanmean",  "aten::log_softmax", "aten::nansum",
+    "aten::sort",    "aten::argsort",  "aten::topk",        "aten::kthvalue",
+    "aten::roll",    "aten::flip",     "aten::diff",        "aten::std_mean",
+    "aten::cumsum_", "aten::var_mean", "aten::aminmax",     "aten::mode",
+    "aten::flipud",  "aten::quantile", "aten::nanmedian",   "aten::renorm"};
+  return out;
+}
+
+/// The constants that a value is, or is a list of; empty where one is none.
+std::vector<int64_t> whole_numbers(const jit::Value* x) {
+  if (auto value = jit::toIValue(x)) {
+    if (value->isInt())
+      return {value->toInt()};
+    return value->isIntList() ? value->toIntVector() : std::vector<int64_t>{};
+  }
+  std::vector<int64_t> out;
+  if (x->node()->kind() == c10::prim::ListConstruct)
+    for (auto* y : x->node()->inputs()) {
+      auto value = jit::toIValue(y);
+      if (!value || !value->isInt())
+        return {};
+      out.push_back(value->toInt());
+    }
+  return out;
+}
+
+/// Whether an argument `dim` or `dims` is the first axis, or has it among
+/// others.
+bool is_along_first_axis(const jit::Node& x) {
+  auto* schema = x.maybeSchema();
+  if (schema == nullptr)
+    return false;
+  if (schema->name() == "aten::flipud")
+    return true;
+  auto& arguments = schema->arguments();
+  for (size_t i = 0; i < arguments.size() && i < x.inputs().size(); ++i) {
+    if (arguments[i].name() != "dim" && arguments[i].name() != "dims")
+      continue;
+    auto axes = whole_numbers(x.input(i));
+    if (std::find(axes.begin(), axes.end(), 0) != axes.end())
+      return true;
+  }
+  return false;
+}
+
+/// Whether the first axis of the result may be another than that of the inputs.
+bool moves_first_axis(const jit::Node& x) {
+  static const names always{"aten::t", "aten::numpy_T", "aten::mT",
+                            "aten::einsum", "aten::movedim"};
+  static const names if_first{"aten::stack", "aten::unbind", "aten::select",
+                              "aten::unsqueeze"};
+  std::string kind = x.kind().toQualString();
+  if (always.count(kind) != 0)
+    return true;
+  if (if_first.count(kind) != 0)
+    return is_along_first_axis(x);
+  auto is_first = [&](size_t i) {
+    auto axes = whole_numbers(x.input(i));
+    return axes.size() == 1 && axes.front() == 0;
+  };
+  if (kind == "aten::transpose" && x.inputs().size() == 3)
+    return is_first(1) || is_first(2);
+  if (kind != "aten::permute" || x.inputs().size() != 2)
+    return false;
+  auto dims = whole_numbers(x.input(1));
+  return dims.empty() || dims.front() != 0;
+}
+
 bool is_none(const jit::Value* x) {
   return x->type()->kind() == c10::TypeKind::NoneType;
 }
@@ -203,6 +279,15 @@ private:
         && (of_values().count(kind) != 0 || finds_extent(x)
             || (of_all().count(kind) != 0 && takes_all(x))))
       add(found_.couples_rows, described(x));
+    auto moved = std::any_of(x.inputs().begin(), x.inputs().end(),
+                             [&](auto* y) { return moved_.count(y) != 0; });
+    auto along = along_an_axis().count(kind) != 0 && is_along_first_axis(x);
+    if (given && along && !moved)
+      add(found_.couples_rows, described(x) + millrace_along_axis_0);
+    // What stack added and a reduction along the first axis took away again.
+    if (moves_first_axis(x) || (moved && !along))
+      for (auto* y : x.outputs())
+        moved_.insert(y);
     auto times = x.kind() == c10::prim::Loop ? 2 : 1; // what it carries comes
     for (int i = 0; i < times; ++i)                   // back to its begin
       for (auto* block : x.blocks()) {
@@ -277,6 +362,8 @@ private:
 
   std::shared_ptr<jit::Graph> graph_;
   std::unordered_set<const jit::Value*> hold_values_;
+  /// Values with a first axis that may not be the rows.
+  std::unordered_set<const jit::Value*> moved_;
   graph_findings found_;
 };
 

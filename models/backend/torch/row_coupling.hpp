@@ -11,8 +11,10 @@ namespace millrace {
 /// Operators by which a model's answers depend on more than the rows of one
 /// request, each as "aten::max at model.py:12".
 struct graph_findings {
-  /// The operator makes numbers, extents or branches of a whole batch's values:
-  /// rows of different requests change each other's results.
+  /// The operator makes numbers, extents or branches of a whole batch's values,
+  /// or combines or moves what lies along the first axis (it ends with
+  /// millrace_along_axis_0 then): rows of different requests change each
+  /// other's results.
   std::vector<std::string> couples_rows;
   /// Writes an attribute or a buffer: a request changes later results.
   std::vector<std::string> keeps_state;
