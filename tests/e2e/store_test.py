@@ -127,7 +127,7 @@ class Store(unittest.TestCase):
         self.assertIn(f"\n{refuses} 1\n", page("metrics"))
         x = self.ask("doctor")
         self.assertEqual(x.returncode, 1)
-        self.assertRegex(x.stdout, "trouble +" + trouble)
+        self.assertRegex(x.stdout, "trouble: " + trouble)
         filler.unlink()
         self.assertTrue(eventually(lambda: page("readyz") == "ready\n"))
         self.assertIn(f"\n{refuses} 0\n", page("metrics"))
