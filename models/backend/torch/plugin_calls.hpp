@@ -67,9 +67,8 @@ inline std::string cause(std::string text) {
   if (text.find("Traceback of TorchScript") != std::string::npos) {
     constexpr std::string_view mark = "<--- HERE\n";
     auto code = text.rfind(mark);
-    auto out = code == std::string::npos
-                 ? text.substr(text.rfind('\n') + 1)
-                 : text.substr(code + mark.size());
+    auto out = code == std::string::npos ? text.substr(text.rfind('\n') + 1)
+                                         : text.substr(code + mark.size());
     std::replace(out.begin(), out.end(), '\n', ' ');
     return out;
   }
