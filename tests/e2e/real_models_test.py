@@ -262,8 +262,11 @@ class RealModels(unittest.TestCase):
             self.assertAlmostEqual(float(y["output"][0]), 200 / 255 if i % 20 == 0 else 0.5, 2)
 
     def test_a_warm_up_that_fails_is_a_warning(self):
-        """On zeros, or on as many rows as a batch may have, before real requests come."""
-        self.assertEqual(self.logs("w0", "w1").count("device.warm_up_failed model=inverse"), 1)
+        """On as many rows as a batch may have, before real requests come; not on the
+        row that the import tried, though zeros have no inverse."""
+        logs = self.logs("w0", "w1")
+        self.assertGreaterEqual(logs.count("device.warm_up_failed model=at-most-8"), 1)
+        self.assertEqual(logs.count("device.warm_up_failed model=inverse"), 0)
         x = numpy.eye(3, dtype="f4")[None] * 2
         self.assertAlmostEqual(float(self.client.infer("inverse", x)["output"][0, 0, 0]), 0.5)
         answers = self.ask_all("at-most-8", [numpy.ones((1, 4), "f4")] * 30)
