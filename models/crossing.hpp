@@ -39,9 +39,8 @@ result<tensor_list> zeros_across(const manifest& x, size_t layer, size_t rows);
 result<std::string> write_warm_up_row(const signature& s,
                                       const tensor_list& inputs);
 
-/// Inputs of a stage that begins with this layer, for a warm-up of so many
-/// rows: of the first stage the manifest's row, again and again, else
-/// zeros_across.
+/// Inputs of a stage that begins with this layer, for a warm-up of `rows` rows:
+/// the manifest's row, repeated, for the first stage, else zeros_across.
 result<tensor_list> warm_up_inputs(const manifest& x, size_t layer,
                                    size_t rows);
 

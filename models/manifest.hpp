@@ -19,13 +19,8 @@ struct passed_value {
   MILLRACE_FIELDS(passed_value, name, type, extents, per_row)
 };
 
-/// One layer of a model: its code as TorchScript without parameters, and where
-/// its parameters lie in the weights file. What passes between layers goes by
-/// names: the signature's inputs, and what layers before have given; the last
-/// layer gives the signature's outputs and says nothing of that. A layer that
-/// is the whole model takes all inputs, and says nothing either.
 /// A parameter that a layer has in common with an earlier layer, or has twice.
-/// The weights file holds it once, among those of the earlier layer.
+/// The weights file holds it once, among the parameters of the earlier layer.
 struct shared_parameter {
   std::string name;   ///< in this layer
   uint64_t layer = 0; ///< number of the earlier layer, or the same
@@ -33,6 +28,11 @@ struct shared_parameter {
   MILLRACE_FIELDS(shared_parameter, name, layer, of)
 };
 
+/// One layer of a model: its code as TorchScript without parameters, and where
+/// its parameters lie in the weights file. What passes between layers goes by
+/// names: the signature's inputs, and what layers before have given; the last
+/// layer gives the signature's outputs and says nothing of that. A layer that
+/// is the whole model takes all inputs, and says nothing either.
 struct layer_info {
   std::string name;
   std::string code; ///< file, relative to the bundle
@@ -112,8 +112,8 @@ result<manifest> parse_manifest(const std::string& text,
 
 std::string print_manifest(const manifest& x);
 
-/// The first layer that layers [first, last) have parameters of: theirs lie
-/// behind those of that one in the weights file.
+/// The first layer with parameters that layers [first, last) use. In the
+/// weights file their parameters begin with those of this layer.
 size_t first_needed(const manifest& x, size_t first, size_t last);
 
 /// A name for layers that costs depend on: not on their parameters' values.

@@ -50,9 +50,9 @@ result<tensor_spec> parse_tensor_spec(std::string_view text);
 /// also when inputs disagree in their rows or have none.
 result<size_t> check_inputs(const signature& s, std::span<const tensor> xs);
 
-/// Checks what a pass of a model gave: as many outputs as the signature has, of
-/// its types and ranks. Extents are not checked: they may depend on values.
-/// Errors: internal, naming the output, what was expected and what came.
+/// Checks the outputs of a pass against the signature: their number, types and
+/// ranks. Extents are not checked: they may depend on values. Errors: internal,
+/// naming the output, what was found and what was expected.
 result<void> check_outputs(const signature& s, std::span<const tensor> xs);
 
 /// The concrete shape of one of its specs with the batch extent put in, and the

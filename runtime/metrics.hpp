@@ -72,7 +72,7 @@ enum class cache_tier : uint8_t { memory, disk };
 /// Where what a host needed was found.
 enum class found_in : uint8_t { memory, disk, hosts, stores, nowhere };
 
-/// Processes of a node whose use of cores and memory is counted apart.
+/// Parts of a node with separate counts of processor time and memory.
 enum class process_part : uint8_t {
   node,    ///< the node's own process
   confined ///< its children, which run models that are not trusted
@@ -109,9 +109,9 @@ constexpr std::string_view unknown_model_label = "unknown";
 /// thread and may outlive this object; a call for a handle takes a lock, so
 /// actors keep theirs.
 ///
-/// A series with a model label is shown while some actor keeps a handle of it:
-/// the text has the models that are registered, served or placed, and no
-/// others. The other series are shown from their first use on.
+/// A series with a model label is shown while an actor keeps a handle to the
+/// series: the text has the models that are registered, served or placed, and
+/// no others. The other series are shown from their first use on.
 class metrics {
 public:
   /// `node`: a label of every series; empty: none.

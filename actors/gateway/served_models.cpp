@@ -95,8 +95,8 @@ bool gateway_state::is_assigned(const replica_ready& x) const {
 }
 
 /// Keeps an announcement until a controller has assigned the replica: the
-/// assignment may be on its way. Beyond the limit the node with most of them
-/// loses its oldest, so that no node takes the room of another.
+/// assignment may be on its way. Beyond the limit the node with most
+/// announcements loses its oldest, so that no node takes the room of another.
 void gateway_state::hold(replica_ready& x) {
   constexpr size_t most = 1024;
   std::erase_if(unassigned_,

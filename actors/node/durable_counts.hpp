@@ -15,13 +15,13 @@ result<uint64_t> count_up(store& facts, const std::string& table,
 /// The crash journal's name in a node's data directory.
 constexpr auto crash_file = "running-models";
 
-/// Reads which model ended the process before this one, adds that to the
-/// durable counts, and returns all of them. Called once in a process. Errors:
-/// the store's, open_crash_journal's.
+/// Reads which model ended the process before this one, counts that durably,
+/// and returns all counts. Called once in a process. Errors: the store's,
+/// open_crash_journal's.
 result<crash_counts> count_crashes(const std::string& journal, store& facts);
 
 /// Shows each model that the node no longer runs in its threads in the node's
-/// status, and logs it.
+/// status.
 void report_crashes(const crash_counts& counts, health& state);
 
 } // namespace millrace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "actors/replica/replica_state.hpp"
 
+#include "models/confined/arena.hpp"
 #include "runtime/log.hpp"
 #include "runtime/units.hpp"
 #include "transport/remote_actor.hpp"
@@ -313,9 +314,8 @@ double replica_state::refuse_too_large(const caf::strong_actor_ptr& receiver,
                                        size_t requests,
                                        executed& result) const {
   // Outputs that a sandboxed process could not hand to its node.
-  constexpr double largest_of_process = 1 << 30;
   if (result.status == ec::too_large)
-    return largest_of_process
+    return static_cast<double>(confined::largest_arena)
            / (wire_limits::batch_share * wire_limits::message_bytes);
   if (result.status != ec::ok || as_proxy(receiver) == nullptr)
     return 0;

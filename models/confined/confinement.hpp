@@ -10,14 +10,13 @@ namespace millrace::confined {
 
 /// The user of the sandboxed processes of a node that root runs: an id of its
 /// own for each node of a host, from a range that no account has (0x70000000
-/// and the node's process id), so that those of one node have no user in common
-/// with those of another. With NVIDIA's MPS it is nobody (65534), to which the
-/// folder of MPS belongs.
+/// and the node's process id), so that sandboxed processes of two nodes have
+/// different users. With NVIDIA's MPS the user is 65534, which owns the folder
+/// of MPS.
 uint32_t sandbox_user(int node_process);
 
-/// Makes a process of root one of that user. A process of any other user stays
-/// as it is: it may not change its user. Errors: unavailable, with the system's
-/// reason.
+/// Changes the user of a process that root runs. Processes of other users keep
+/// theirs. Errors: unavailable, with the system's reason.
 result<void> become_user(uint32_t id);
 
 /// By Landlock, of which all rights that its version here knows are asked for

@@ -18,7 +18,7 @@ namespace millrace {
 
 namespace {
 
-/// What a thread runs. Signal handlers read and write it.
+/// The model that a thread runs. Signal handlers read and write the slot.
 struct slot {
   std::atomic<uint32_t> guilty; ///< the process ended in this thread
   char model[124];              ///< empty: none; ends with a zero

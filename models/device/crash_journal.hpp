@@ -31,7 +31,7 @@ public:
   running_model& operator=(const running_model&) = delete;
 };
 
-/// A stage whose passes are noted as of that model.
+/// Wraps a stage, so that the journal has the model during each pass.
 std::unique_ptr<loaded_stage> noted_stage(std::unique_ptr<loaded_stage> stage,
                                           std::string model);
 

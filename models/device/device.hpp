@@ -158,8 +158,8 @@ constexpr auto names_of(isolation_mode) {
 /// Crashes of a node by model (name_in_journal), over all of its lives.
 using crash_counts = std::map<std::string, uint64_t, std::less<>>;
 
-/// After so many crashes of a model a node no longer runs the model's code in
-/// its own threads.
+/// From this number of crashes on a node no longer runs the model's code in its
+/// own threads.
 inline constexpr uint64_t crashes_max = 3;
 
 struct backend_settings {

@@ -26,13 +26,13 @@ struct warm_up_options {
 
 /// Runs a stage on warm_up_inputs, as one row and as a full batch, until the
 /// first-call costs of this thread are paid: code paths, primitives per shape,
-/// memory. A full batch is cut to what takes a fifth of a second; a stage of
-/// some layers has as much of that time as its layers are of all. Passes that
-/// take less than `short_pass` are repeated and reported: on a lane that slept
-/// before each request their true time would not be seen. A warm-up ends early
-/// between two passes, the first one done. An error of the model's own
-/// (internal) does not count: the model may reject these inputs or this number
-/// of rows. Errors: as the stage's otherwise.
+/// memory. A full batch is cut to the rows that take a fifth of a second, and
+/// for a stage to its layers' share of that time. Passes that take less than
+/// `short_pass` are repeated and reported: on a lane that slept before each
+/// request their true time would not be seen. A warm-up ends early between two
+/// passes, the first one done. An error of the model's own (internal) does not
+/// count: the model may reject these inputs or this number of rows. Errors: as
+/// the stage's otherwise.
 result<void> warm_up(loaded_stage& x, const manifest& of,
                      const warm_up_options& how);
 

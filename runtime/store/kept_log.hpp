@@ -44,9 +44,9 @@ struct kept_lines {
   std::string wrong; ///< what was changed or taken out; empty: nothing
 };
 
-/// Reads what a node has kept, also while it runs, as the node's user: without
-/// the chain's key each part counts as changed. Errors: unavailable when there
-/// is nothing, or it cannot be read.
+/// Reads the lines of a node, also while the node runs. Only the node's user
+/// can read the chain's key: without the key `wrong` has the reason. Errors:
+/// unavailable when there is nothing, or it cannot be read.
 result<kept_lines> read_kept_lines(const std::string& directory);
 
 } // namespace millrace

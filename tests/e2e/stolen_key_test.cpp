@@ -14,7 +14,7 @@ using namespace millrace::test;
 
 namespace {
 
-/// A process that has a worker's key and sends what it likes: a bus without
+/// A process with a worker's key that sends messages of any kind: a bus without
 /// the actors of a node.
 class thief {
 public:

@@ -118,6 +118,19 @@ TEST_CASE("demand: a report that counts less than the one before, or has no"
         == doctest::Approx(0.015));
 }
 
+TEST_CASE("demand: a gateway that reports 5,000 models is counted for 4,096") {
+  gateways all;
+  all.window.expect({"g1"}, begin);
+  auto many = all.next("g1");
+  for (int i = 1; i < 5000; ++i) {
+    many.models.push_back(many.models[0]);
+    many.models.back().model = "invented-" + std::to_string(i);
+  }
+  CHECK_FALSE(all.window.add(many, begin + period));
+  CHECK(all.window.models().size() == 4096);
+  CHECK(all.window.load_of("m", begin + period).rate > 0);
+}
+
 TEST_CASE("demand: an old report, or one of an earlier life, changes nothing") {
   gateways all;
   all.window.expect({"g1"}, begin);

@@ -62,8 +62,9 @@ TEST_CASE("metrics: a gauge of a model goes with its last handle") {
   CHECK_FALSE(mentions(m, "digits"));
 }
 
-TEST_CASE("metrics: a scrape has the last value of a counter whose model is"
-          " gone, the next has no series") {
+TEST_CASE(
+  "metrics: a scrape has the last value of a counter with a model that is"
+  " gone, the next has no series") {
   metrics m;
   {
     auto answers = m.requests({"digits"}, "acme", "ok");

@@ -298,7 +298,7 @@ const std::vector<shell_command>& shell_commands() {
      set_options,
      "KEY, as often as need be: as under models in the config, with dots:"
      " policy.batch=8, parts=3, complete=true, device=gpu0, slo=50ms,"
-     " cuts=[4,9]. What is not named stays. It is kept, and replaces what the"
+     " cuts=[4,9]. Other settings stay. The change is durable, and replaces the"
      " config has, until 'forget'. Replicas of other layers, devices or batch"
      " sizes are replaced, new before old.",
      false},

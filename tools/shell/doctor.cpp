@@ -108,7 +108,7 @@ std::string good_text(const std::map<std::string, examination>& nodes,
   for (auto& [node, x] : nodes)
     add(x.findings);
   add(between);
-  for (auto& name : others) // what is good on some nodes only is not good
+  for (auto& name : others) // good on some nodes only: not good
     names.erase(name);
   return "good on " + counted(nodes.size(), "node") + ": "
          + (names.empty() ? "nothing" : joined(names, ", ", std::identity{}));

@@ -105,8 +105,8 @@ private:
   /// Whether a replica of other layers of the model is on the same device.
   bool is_beside_another_part(const placed_replica& x) const;
 
-  /// The replica to evict first: on the node with most of these replicas, there
-  /// beside another part of its model, and of those the newest.
+  /// The replica to evict first. In this order: the node with most replicas of
+  /// the group, a device with another part of the model, the newest.
   placed_replica& surplus_of(std::vector<placed_replica>& xs) const;
 
   placed_replica take_surplus(std::vector<placed_replica>& xs) const;

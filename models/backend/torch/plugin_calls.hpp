@@ -59,8 +59,8 @@ inline void describe_type(const at::Tensor& x, millrace_tensor& out) {
   out.release = nullptr;
 }
 
-/// The part of an error that says why, as one line: what comes behind the code
-/// of a TorchScript traceback, else the first line.
+/// The reason in an error's text, as one line: the text behind the code of a
+/// TorchScript traceback, else the first line.
 inline std::string cause(std::string text) {
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())))
     text.pop_back();

@@ -51,14 +51,14 @@ const names& of_values() {
   return out;
 }
 
-/// Reductions that take in a whole tensor where no axis is given.
+/// Operators that take in a whole tensor where no axis is given.
 const names& of_all() {
-  static const names out{"aten::max",       "aten::min",     "aten::mean",
-                         "aten::sum",       "aten::prod",    "aten::norm",
-                         "aten::std",       "aten::var",     "aten::amax",
-                         "aten::amin",      "aten::any",     "aten::all",
-                         "aten::median",    "aten::argmax",  "aten::argmin",
-                         "aten::logsumexp", "aten::nanmean", "aten::nansum"};
+  static const names out{
+    "aten::max",     "aten::min",    "aten::mean",   "aten::sum",
+    "aten::prod",    "aten::norm",   "aten::std",    "aten::var",
+    "aten::amax",    "aten::amin",   "aten::any",    "aten::all",
+    "aten::median",  "aten::argmax", "aten::argmin", "aten::logsumexp",
+    "aten::nanmean", "aten::nansum", "aten::roll"};
   return out;
 }
 
@@ -96,23 +96,27 @@ std::vector<int64_t> whole_numbers(const jit::Value* x) {
   return out;
 }
 
-/// Whether an argument `dim` or `dims` is the first axis, or has it among
-/// others.
-bool is_along_first_axis(const jit::Node& x) {
+/// The argument `dim` or `dims` of an operator; null where it has none.
+const jit::Value* axes_of(const jit::Node& x) {
   auto* schema = x.maybeSchema();
   if (schema == nullptr)
-    return false;
-  if (schema->name() == "aten::flipud")
-    return true;
+    return nullptr;
   auto& arguments = schema->arguments();
-  for (size_t i = 0; i < arguments.size() && i < x.inputs().size(); ++i) {
-    if (arguments[i].name() != "dim" && arguments[i].name() != "dims")
-      continue;
-    auto axes = whole_numbers(x.input(i));
-    if (std::find(axes.begin(), axes.end(), 0) != axes.end())
-      return true;
-  }
-  return false;
+  for (size_t i = 0; i < arguments.size() && i < x.inputs().size(); ++i)
+    if (arguments[i].name() == "dim" || arguments[i].name() == "dims")
+      return x.input(i);
+  return nullptr;
+}
+
+/// Whether the axes of an operator are the first one, or have it among others.
+bool is_along_first_axis(const jit::Node& x) {
+  if (x.kind() == c10::Symbol::fromQualString("aten::flipud"))
+    return true;
+  auto* axes = axes_of(x);
+  if (axes == nullptr)
+    return false;
+  auto numbers = whole_numbers(axes);
+  return std::find(numbers.begin(), numbers.end(), 0) != numbers.end();
 }
 
 /// Whether the first axis of the result may be another than that of the inputs.
@@ -142,8 +146,15 @@ bool is_none(const jit::Value* x) {
   return x->type()->kind() == c10::TypeKind::NoneType;
 }
 
-/// Whether a reduction takes in all axes: it has no argument `dim`, or `dim` is
-/// None or an empty list.
+bool is_empty_list(const jit::Value* x) {
+  if (x->node()->kind() == c10::prim::ListConstruct)
+    return x->node()->inputs().empty();
+  auto list = jit::toIValue(x);
+  return list && list->isIntList() && list->toIntList().empty();
+}
+
+/// Whether a reduction takes in all axes: it has no argument for axes, or that
+/// is None or an empty list.
 bool takes_all(const jit::Node& x) {
   auto* schema = x.maybeSchema();
   if (schema == nullptr)
@@ -153,17 +164,8 @@ bool takes_all(const jit::Node& x) {
         && x.input(1)->type()->isSubtypeOf(*c10::TensorType::get()))
       return false;
   }
-  auto& arguments = schema->arguments();
-  for (size_t i = 0; i < arguments.size() && i < x.inputs().size(); ++i) {
-    if (arguments[i].name() != "dim")
-      continue;
-    auto* dim = x.input(i);
-    if (is_none(dim))
-      return true;
-    auto list = jit::toIValue(dim);
-    return list && list->isIntList() && list->toIntList().empty();
-  }
-  return true;
+  auto* axes = axes_of(x);
+  return axes == nullptr || is_none(axes) || is_empty_list(axes);
 }
 
 /// one_hot finds how many classes there are, repeat_interleave how many rows.
@@ -284,7 +286,7 @@ private:
     auto along = along_an_axis().count(kind) != 0 && is_along_first_axis(x);
     if (given && along && !moved)
       add(found_.couples_rows, described(x) + millrace_along_axis_0);
-    // What stack added and a reduction along the first axis took away again.
+    // A reduction along the first axis takes away the axis that stack added.
     if (moves_first_axis(x) || (moved && !along))
       for (auto* y : x.outputs())
         moved_.insert(y);
