@@ -295,11 +295,11 @@ void supervisor_state::show_start(const replica_status& x) {
 /// Whether a replica of the version is here, or was started not long ago.
 bool supervisor_state::is_recent(const start_kind& kind,
                                  const start_series& x) const {
-  auto& [model, version, from] = kind;
   return now() - x.last < starts_shown
          || std::any_of(replicas_.begin(), replicas_.end(), [&](auto& y) {
               auto& what = y.second.status.what;
-              return what.model == model && what.version == version;
+              return what.model == std::get<0>(kind)
+                     && what.version == std::get<1>(kind);
             });
 }
 
