@@ -37,8 +37,10 @@ constexpr microseconds parts_soon = 100ms;
 router_state::series& router_state::shown() {
   if (!series_) {
     model_label mine{options_.model, options_.version};
-    series_.emplace(counts_->queue_length(mine), counts_->replicas_ready(mine),
-                    counts_->redispatched(mine));
+    series_ = series{counts_->queue_length(mine),
+                     counts_->replicas_ready(mine),
+                     counts_->redispatched(mine),
+                     {}};
   }
   return *series_;
 }
