@@ -61,6 +61,13 @@ public:
     arrival_->end(std::move(there));
   }
 
+  void set_threads(uint32_t threads) override {
+    threads_ = std::max(1u, threads);
+    std::lock_guard guard{mutex_};
+    if (process_)
+      process_->expect_threads(number_, threads_of_process());
+  }
+
   /// Whoever wrote the model decides.
   bool depends_on_values() const override { return true; }
 
@@ -109,7 +116,7 @@ private:
     auto bundle = make_load_order(settings_);
     if (!bundle)
       return bundle.failure();
-    auto mine = source_.enter(known_as_, bundle->what, threads());
+    auto mine = source_.enter(known_as_, bundle->what, threads_of_process());
     if (!mine)
       return mine.failure();
     {
@@ -117,6 +124,7 @@ private:
       process_ = std::move(mine->process);
       life_line_ = std::move(mine->life_line);
       number_ = mine->number;
+      process_->expect_threads(number_, threads_of_process());
     }
     if (given_up_) // while there was nothing to leave
       leave_process();
@@ -267,8 +275,10 @@ private:
                        steady_now() + settings_.load_limit);
   }
 
-  /// What was asked for, and who loads it.
-  size_t threads() const { return lanes_.size() * (settings_.threads + 1) + 2; }
+  /// Those of each lane's runs, the lanes, and two that load.
+  size_t threads_of_process() const {
+    return lanes_.size() * (threads_ + size_t{1}) + 2;
+  }
 
   /// Which ends, unless others share it.
   void leave_process() {
@@ -333,6 +343,7 @@ private:
       return ended_before();
     lane_order order;
     order.meter = metered;
+    order.threads = threads_;
     order.arena = on.slot->number;
     order.tensors = static_cast<uint32_t>(inputs.size());
     if (!on.memory().put(inputs)) {
@@ -427,6 +438,7 @@ private:
   file_descriptor life_line_;                ///< before it is loaded
   uint64_t number_ = 0;                      ///< likewise; in its process
   bool has_left_ = false;                    ///< guarded
+  std::atomic<uint32_t> threads_{std::max(1u, settings_.threads)}; ///< of a run
   std::atomic<size_t> runs_{0};
   std::atomic<bool> is_loaded_{false};
   nanoseconds load_cost_{0}; ///< set once, when it is loaded

@@ -62,6 +62,10 @@ public:
   /// The weights of what was arriving are there now, or will not be. Once.
   virtual void on_arrival(result<void> there) = 0;
 
+  /// Of runs that begin later; at least 1. The process may have these threads
+  /// beside those it could have before.
+  virtual void set_threads(uint32_t threads) = 0;
+
   /// Leaves the process, loaded or not, which ends unless others have it; runs
   /// fail then, and no event comes any more.
   virtual void give_up() = 0;

@@ -32,6 +32,12 @@ void lane::let_go(arena& x) {
   x = arena{};
 }
 
+void lane::use_threads(uint32_t wanted) {
+  if (wanted != threads_)
+    enter_(wanted);
+  threads_ = wanted;
+}
+
 void lane::serve(const run_function& run) {
   lane_order order;
   for (auto idle = false;;) {
@@ -86,6 +92,7 @@ lane_answer lane::answer_to(const lane_order& order, const run_function& run) {
   auto taken = arena::bytes_for(*inputs);
   output_room room{memory.behind(taken)};
   auto metered = order.meter != 0;
+  use_threads(order.threads);
   auto outputs =
     run(*inputs, metered ? &out.peak : nullptr, metered ? nullptr : &room);
   if (room.kept) {

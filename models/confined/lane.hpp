@@ -21,11 +21,18 @@ public:
   using run_function = std::function<result<tensor_list>(
     const tensor_list& inputs, uint64_t* peak, output_room* room)>;
 
+  /// Has the calling thread compute with so many threads.
+  using enter_function = std::function<void(uint32_t threads)>;
+
   /// With GPUs these copy from and to the memory that inputs and outputs lie
-  /// in.
-  lane(file_descriptor node, gpu_access* gpus)
+  /// in. The thread that serves computes with `threads` so far; 0: no order
+  /// names any.
+  lane(file_descriptor node, gpu_access* gpus, enter_function enter = {},
+       uint32_t threads = 0)
     : node_(std::move(node)),
-      gpus_(gpus) {}
+      gpus_(gpus),
+      enter_(std::move(enter)),
+      threads_(threads) {}
   ~lane();
   lane(const lane&) = delete;
   lane& operator=(const lane&) = delete;
@@ -35,6 +42,7 @@ public:
 
 private:
   void let_go(arena& x);
+  void use_threads(uint32_t wanted);
   result<void> take_memory(const lane_order& order,
                            std::vector<file_descriptor>& files);
   lane_answer answer_to(const lane_order& order, const run_function& run);
@@ -43,6 +51,8 @@ private:
 
   file_descriptor node_;
   gpu_access* gpus_;
+  enter_function enter_;
+  uint32_t threads_;
   std::array<arena, arena_pool::size> arenas_; ///< by number
   tensor_list waiting_;            ///< outputs for which there was no room
   std::vector<shared_bytes> kept_; ///< where tensors lie that the model keeps

@@ -125,7 +125,8 @@ struct lane_order {
   uint8_t meter = 0;  ///< 1: the answer is to say what memory it took
   uint32_t arena = 0; ///< its number, below arena_pool::size
   uint32_t tensors = 0;
-  uint64_t room = 0; ///< bytes of a new one, which comes with this; else 0
+  uint64_t room = 0;    ///< bytes of a new one, which comes with this; else 0
+  uint32_t threads = 0; ///< of this run
 };
 
 struct lane_answer {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/confined/running_process.hpp"
 
+#include <algorithm>
 #include <array>
 #include <unistd.h>
 #include <utility>
@@ -53,6 +54,20 @@ result<running_process::entry> running_process::enter(const std::string& stage,
   ++stages_;
   threads_ += threads;
   return entry{std::move(child_.life_line)};
+}
+
+void running_process::expect_threads(uint64_t number, size_t threads) {
+  std::lock_guard guard{mutex_};
+  if (!shared_)
+    threads_ = std::max(threads_, threads);
+  for (auto& guest : guests_)
+    if (guest.number == number && threads > guest.threads) {
+      auto more = threads - guest.threads;
+      guest.threads = threads;
+      guest.memory += more * stack;
+      threads_ += more;
+      memory_ += more * stack;
+    }
 }
 
 void running_process::leave(uint64_t number) {

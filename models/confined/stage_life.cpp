@@ -302,7 +302,9 @@ private:
     for (size_t i = 0; i < ends_.size(); ++i) {
       auto& to = *threads_[i];
       auto mine = std::make_shared<lane>(
-        std::move(ends_[i]), order_.on_gpu != 0 ? runner_->gpus() : nullptr);
+        std::move(ends_[i]), order_.on_gpu != 0 ? runner_->gpus() : nullptr,
+        [this](uint32_t n) { runner_->enter_thread(static_cast<int>(n)); },
+        order_.threads);
       to.post([this, all] {
         auto done = order_.in_background == 0 ? warm_up_here() : result<void>{};
         std::lock_guard guard{all->mutex};

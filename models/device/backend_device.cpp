@@ -4,7 +4,6 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <tuple>
 
 #include "models/device/batch_run.hpp"
 #include "models/device/crash_journal.hpp"
@@ -70,7 +69,7 @@ public:
     slot->is_last = x.last_layer == x.content->info.layers.size();
     slot->skip_warm_up = x.skip_warm_up;
     slot->threads = x.threads;
-    slot->pace = pace_of(x);
+    slot->pace = paces_.of(x.content->directory, x.first_layer, x.last_layer);
     instances_[x.instance] = slot;
     // Of a GPU's errors some leave nothing usable in a process.
     auto in_threads = settings_.isolation == isolation_mode::thread
@@ -111,6 +110,15 @@ public:
     if (i->second->process != nullptr)
       reaper_.post([slot = i->second] { slot->process->give_up(); });
     instances_.erase(i);
+  }
+
+  void set_threads(instance_id x, uint32_t threads) override {
+    auto i = instances_.find(x);
+    if (i == instances_.end())
+      return;
+    i->second->threads = std::max(1u, threads);
+    if (i->second->process != nullptr)
+      i->second->process->set_threads(threads);
   }
 
   void execute(execution x, timestamp) override {
@@ -220,18 +228,6 @@ private:
         return able.failure();
     runner_ = std::move(*found);
     return {};
-  }
-
-  /// What is known of how long these layers run: it outlives the processes that
-  /// they ran in, for those that are ended would each begin knowing nothing.
-  std::shared_ptr<run_pace> pace_of(const load_request& x) {
-    constexpr size_t most = 1000; // models, versions and parts
-    if (paces_.size() > most)
-      paces_.clear();
-    auto& out = paces_[{x.content->directory, x.first_layer, x.last_layer}];
-    if (!out)
-      out = std::make_shared<run_pace>();
-    return out;
   }
 
   /// Where on its GPU, if it is one.
@@ -476,8 +472,7 @@ private:
   confined::process_source processes_;
   device_listener& listener_;
   std::map<instance_id, instance_ptr> instances_;
-  std::map<std::tuple<std::string, size_t, size_t>, std::shared_ptr<run_pace>>
-    paces_; ///< by bundle and layers
+  pace_book paces_;
   lanes<work> lanes_;
   worker_thread warmer_; ///< waits for processes that are warmed up later
   worker_thread loader_; // ends before the lanes, as the next: they post there

@@ -134,6 +134,13 @@ public:
   /// first.
   virtual void execute(execution x, timestamp now) = 0;
 
+  /// How many threads later executions of an instance use, where the device
+  /// runs them in threads. No effect on an instance that is not there.
+  virtual void set_threads(instance_id id, uint32_t threads) {
+    static_cast<void>(id);
+    static_cast<void>(threads);
+  }
+
   /// When advance wants to be called; never for devices with threads.
   virtual timestamp next_due() const { return far_future; }
 

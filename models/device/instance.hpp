@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -31,9 +32,9 @@ struct instance {
   confined::confined_stage* process = nullptr; ///< the stage, if it has one
   worker_thread* loader = nullptr;             ///< else who loads it
   std::shared_ptr<const bundle> content;
-  bool is_last = true;       ///< what it gives are the model's outputs
-  bool skip_warm_up = false; ///< as in load_request
-  uint32_t threads = 1;
+  bool is_last = true;              ///< what it gives are the model's outputs
+  bool skip_warm_up = false;        ///< as in load_request
+  std::atomic<uint32_t> threads{1}; ///< of later executions
   bool depends_on_values = true;
   short_runs alone{short_alone};
   short_runs batched{short_batch};

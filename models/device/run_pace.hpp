@@ -4,6 +4,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
 
 #include "runtime/time.hpp"
 
@@ -34,6 +38,27 @@ public:
 
 private:
   std::atomic<double> slowest_{0}; ///< nanoseconds a byte
+};
+
+/// The paces of all layers that ran on a device. A pace outlives the sandboxed
+/// processes that ran the layers: one that replaces an ended process would
+/// begin without any.
+class pace_book {
+public:
+  std::shared_ptr<run_pace> of(const std::string& bundle, size_t first_layer,
+                               size_t last_layer) {
+    constexpr size_t most = 1000; // models, versions and parts
+    if (all_.size() > most)
+      all_.clear();
+    auto& out = all_[{bundle, first_layer, last_layer}];
+    if (!out)
+      out = std::make_shared<run_pace>();
+    return out;
+  }
+
+private:
+  std::map<std::tuple<std::string, size_t, size_t>, std::shared_ptr<run_pace>>
+    all_;
 };
 
 } // namespace millrace

@@ -9,8 +9,10 @@
 #include <unistd.h>
 
 #include "models/bundle_store.hpp"
+#include "models/confined/process_state.hpp"
 #include "models/device/device.hpp"
 #include "tests/support/builders.hpp"
+#include "tests/support/children.hpp"
 
 using namespace millrace;
 using namespace millrace::test;
@@ -107,6 +109,36 @@ TEST_CASE("backend_device, IF-34: on the processors, too, an execution has as "
   auto alone = threads_with(1);
   CHECK(threads_with(1) == alone);
   CHECK(threads_with(4) >= alone + 3);
+}
+
+TEST_CASE("backend_device: the next executions of a loaded instance have the"
+          " threads that it is given, in the node and in a process") {
+  auto shared = opened("ballast");
+  auto threads_of_process = [] {
+    auto all = grandchildren_of(::getpid());
+    REQUIRE(all.size() == 1);
+    return static_cast<size_t>(confined::look_at(*all.begin()).threads);
+  };
+  for (auto where : {isolation_mode::thread, isolation_mode::process}) {
+    CAPTURE(to_string(where));
+    waiting_listener listener;
+    auto cpu = make_backend_device({"cpu0", "cpu", 1, {}}, {where}, listener);
+    REQUIRE(cpu);
+    (*cpu)->load({1, shared, 0, 1, 1, 1}, {});
+    REQUIRE(listener.loaded.get_future().get());
+    auto threads_after_run = [&] {
+      listener.executed = {};
+      (*cpu)->execute({1, 1, 0, 0, far_future, {{floats({1, 4})}}, {}}, {});
+      REQUIRE(listener.executed.get_future().get());
+      return where == isolation_mode::thread ? count_threads()
+                                             : threads_of_process();
+    };
+    auto before = threads_after_run();
+    CHECK(threads_after_run() == before);
+    (*cpu)->set_threads(1, 4);
+    CHECK(threads_after_run() >= before + 3);
+    (*cpu)->set_threads(9, 4); // not there
+  }
 }
 
 TEST_CASE("backend_device: a whole replica is loaded beside the part that it"
