@@ -113,6 +113,11 @@ using executor_actor = caf::typed_actor<
   caf::replies_to<load_stage>::with<stage_loaded>, caf::reacts_to<unload_stage>,
   // How busy the device is.
   caf::replies_to<get_load>::with<device_load>,
+  // Changes the concurrency and threads of an instance.
+  caf::reacts_to<tune_stage>,
+  // Changes which batches run at once. Fails with bad_request when the device
+  // has fewer lanes than at_once.
+  caf::replies_to<share_device>::with<device_sharing>,
   // Private: a stage's weights have come; it is loaded, or lost; an emulated
   // device is due.
   caf::reacts_to<weights_arrived>, caf::reacts_to<device_loaded>,

@@ -193,9 +193,26 @@ struct load_stage {
   bool trusted = false;
   uint64_t extends_replica = 0; ///< as in load_request
   bool skip_warm_up = false;    ///< as in load_request
+  uint32_t concurrency = 0; ///< batches of it at once; 0: no limit of its own
   MILLRACE_FIELDS(load_stage, instance, content, first_layer, last_layer,
                   max_batch, threads, share, trusted, extends_replica,
-                  skip_warm_up)
+                  skip_warm_up, concurrency)
+};
+
+/// To an executor: changes a loaded instance without a reload. An instance that
+/// is not there is ignored.
+struct tune_stage {
+  uint64_t instance = 0;
+  uint32_t concurrency = 0; ///< as in load_stage
+  uint32_t threads = 0;     ///< of its next executions; 0: as before
+  MILLRACE_FIELDS(tune_stage, instance, concurrency, threads)
+};
+
+/// To an executor: the device is shared like this from now on. Running batches
+/// end as they are. The answer is the sharing in force.
+struct share_device {
+  device_sharing sharing;
+  MILLRACE_FIELDS(share_device, sharing)
 };
 
 struct unload_stage {

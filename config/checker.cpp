@@ -142,4 +142,13 @@ void config_checker::check_emulation(const std::string& key,
   }
 }
 
+void config_checker::check_device_sharing(const std::string& key,
+                                          const device_sharing& x,
+                                          uint32_t lanes) {
+  auto at_once = key + ".sharing.at_once";
+  only_of({sharing_mode::wave, sharing_mode::cap}, x.mode, at_once);
+  if (auto fits = check_at_once(x, lanes); !fits)
+    refuse(at_once, fits.failure().text);
+}
+
 } // namespace millrace

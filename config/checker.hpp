@@ -55,6 +55,9 @@ protected:
                         const std::map<std::string, scope_settings>& scopes,
                         const std::map<std::string, node_config>& nodes);
   void check_emulation(const std::string& key, const emulation& x);
+  /// `key`: of the device, which has so many lanes.
+  void check_device_sharing(const std::string& key, const device_sharing& x,
+                            uint32_t lanes);
 
 private:
   void check_scaling_of(const std::vector<model_settings>& models,

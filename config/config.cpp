@@ -188,12 +188,13 @@ private:
       for (auto x : {"isolation", "process_memory", "load_limit", "run_limit"})
         only_of({cpu, cuda}, d.type, where + "." + x);
       check_emulation(where + ".emulate", d.emulate);
-      check_sharing(where, d);
+      check_device_sharing(where, d.sharing, d.lanes_or_default());
+      check_gpu_sharing(where, d);
     }
   }
 
   /// Streams and partitions are of one process, MPS has a process each.
-  void check_sharing(const std::string& where, const device_config& d) {
+  void check_gpu_sharing(const std::string& where, const device_config& d) {
     auto sharing = d.cuda.sharing;
     auto in_one = d.isolation == isolation_mode::thread
                   || d.isolation == isolation_mode::device;

@@ -78,8 +78,9 @@ struct device_config {
   microseconds run_limit{600'000'000};
   emulation emulate;
   cuda_config cuda;
+  device_sharing sharing;
   MILLRACE_FIELDS(device_config, type, id, kind, lanes, memory, isolation,
-                  process_memory, load_limit, run_limit, emulate, cuda)
+                  process_memory, load_limit, run_limit, emulate, cuda, sharing)
   static constexpr auto notes() {
     return std::array{
       note{"what it is"},
@@ -110,7 +111,16 @@ struct device_config {
            " waits for is ended after that long, and longer than a load takes",
            0.001, 86'400},
       note{"how an emulated device takes its time"},
-      note{"which GPU it is, and how it is used"}};
+      note{"which GPU it is, and how it is used"},
+      note{"which batches run on it at once"}};
+  }
+
+  /// As configured, or the default of its type.
+  uint32_t lanes_or_default() const {
+    constexpr uint32_t of_gpu = 3;
+    if (lanes > 0)
+      return lanes;
+    return type == device_type::cuda ? of_gpu : 1;
   }
 };
 

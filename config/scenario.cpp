@@ -158,6 +158,7 @@ private:
             known != catalogue_.kinds.end() && d.memory.value == 0)
           d.memory = known->second.memory;
         d.emulate = g.emulate;
+        d.sharing = g.sharing;
         node.devices.push_back(std::move(d));
       }
   }
@@ -184,6 +185,7 @@ private:
         auto key = at(at("hosts", i) + ".devices", k);
         named(key + ".kind", "device", d.kind);
         check_emulation(key + ".emulate", d.emulate);
+        check_device_sharing(key, d.sharing, d.lanes);
         if (d.kind != device_group{}.kind && !given(key + ".emulate")
             && !has_times(d.kind, "execute_seconds"))
           refuse(key + ".kind",

@@ -84,11 +84,12 @@ enum class variation : uint8_t {
   lanes,    ///< of devices
   disks,    ///< what a sync takes
   parts,    ///< that models of several layers are cut into, and their overlap
+  sharing,  ///< of devices: mode, batches at once, batches of a replica
 };
 
 constexpr auto names_of(variation) {
   return name_table{"link",  "network", "limits", "policies",
-                    "lanes", "disks",   "parts"};
+                    "lanes", "disks",   "parts",  "sharing"};
 }
 
 /// How seeds of a scenario are explored.

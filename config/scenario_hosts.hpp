@@ -16,14 +16,16 @@ struct device_group {
   uint32_t lanes = 1;
   byte_count memory;
   emulation emulate;
-  MILLRACE_FIELDS(device_group, kind, count, lanes, memory, emulate)
+  device_sharing sharing;
+  MILLRACE_FIELDS(device_group, kind, count, lanes, memory, emulate, sharing)
   static constexpr auto notes() {
     return std::array{
       note{"what profiles and the catalogue call it"},
       note{"so many of them", 1, 64},
       note{"batches that run at once on each", 1, 256},
       note{"what replicas may take on each in all; 0: what the catalogue says"},
-      note{"how it takes its time where no profile tells"}};
+      note{"how it takes its time where no profile tells"},
+      note{"which batches run at once on each"}};
   }
 };
 

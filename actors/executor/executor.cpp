@@ -9,9 +9,6 @@ namespace millrace {
 
 namespace {
 
-/// A batch that runs on each lane, and one that is next.
-constexpr size_t per_lane = 2;
-
 /// A device that could not be opened is tried again, each time after six times
 /// as long, for it holds up all else.
 constexpr nanoseconds made_again_first = 10s;
@@ -71,7 +68,7 @@ void executor_state::start(
     caf::actor_cast<caf::weak_actor_ptr>(self->ctrl()), host);
   make_ = std::move(make);
   info_ = std::move(info);
-  queue_.emplace(per_lane * std::max(1u, info_.lanes));
+  queue_.emplace(info_.lanes, info_.sharing);
   busy_seconds_.emplace(counts->device_busy_seconds(info_.id));
   memory_bytes_.emplace(counts->device_memory_bytes(info_.id));
   counts->device_memory_limit_bytes(info_.id).set(
@@ -107,6 +104,7 @@ caf::result<stage_loaded> executor_state::on_load(const load_stage& x) {
   }
   auto promise = self_->make_response_promise<stage_loaded>();
   ++loads_;
+  queue_->set_limit(x.instance, x.concurrency);
   loading_[x.instance] = {promise, x.extends_replica, now()};
   auto& weights = x.content->weights_file;
   auto needed = chunks_of(*x.content, x.first_layer, x.last_layer);
@@ -147,6 +145,7 @@ void executor_state::on_device_loaded(const device_loaded& x) {
   loading_.erase(i);
   if (!*x.report) {
     device_->unload(x.instance);
+    queue_->forget(x.instance);
     owners_.erase(x.instance);
     promise.deliver(to_caf(x.report->failure()));
     return;
@@ -208,11 +207,11 @@ void executor_state::set_trouble(std::string text) {
 /// When it will do so unless something comes of what runs; of confined code
 /// something does.
 timestamp executor_state::stands_still_at() const {
-  auto lanes = std::max(1u, info_.lanes);
-  if (!trouble_.empty() || given_.size() < lanes)
+  auto places = queue_->places();
+  if (!trouble_.empty() || given_.size() < places)
     return far_future;
   timestamp out{};
-  for (size_t i = 0; i < lanes; ++i) {
+  for (size_t i = 0; i < places; ++i) {
     auto& w = work_.at(given_[i]);
     auto of = memory_.find(w.what.instance);
     if (of == memory_.end() || of->second.confined || w.useless == far_future)
@@ -225,6 +224,7 @@ timestamp executor_state::stands_still_at() const {
 void executor_state::forget(instance_id x) {
   if (device_)
     device_->unload(x);
+  queue_->forget(x);
   loading_.erase(x);
   memory_.erase(x);
   owners_.erase(x);
@@ -260,12 +260,31 @@ device_load executor_state::on_get_load() const {
           queue_->waiting(),
           memory_held(),
           loads_,
-          to_us(now() - since)};
+          to_us(now() - since),
+          queue_->sharing()};
+}
+
+void executor_state::on_tune(const tune_stage& x) {
+  if (!owners_.contains(x.instance))
+    return;
+  queue_->set_limit(x.instance, x.concurrency);
+  if (x.threads != 0)
+    device_->set_threads(x.instance, x.threads);
+  feed();
+}
+
+caf::result<device_sharing> executor_state::on_share(const share_device& x) {
+  if (auto fits = check_at_once(x.sharing, info_.lanes); !fits)
+    return to_caf(std::move(fits.failure())
+                    .within("device '" + info_.id + "': sharing.at_once"));
+  queue_->set_sharing(x.sharing);
+  feed();
+  return queue_->sharing();
 }
 
 void executor_state::on_execute(execute& x) {
   auto id = ++last_;
-  queue_->push(id, x.priority);
+  queue_->push(id, x.instance, x.priority);
   work_.emplace(id, work{std::move(x), self_->current_sender(), now()});
   feed();
 }
@@ -283,6 +302,7 @@ void executor_state::feed() {
   while (auto id = queue_->next()) {
     auto& w = work_.at(*id);
     if (!memory_.contains(w.what.instance)) { // lost, or its replica ended
+      queue_->returned(w.what.instance);
       answer(std::move(work_.extract(*id).mapped()),
              {*id, 0,
               error{ec::unavailable, "what it had loaded was lost before"},
@@ -310,6 +330,7 @@ void executor_state::on_device_executed(const device_executed& x) {
   std::erase(given_, report.id);
   if (std::exchange(stands_still_, false))
     set_trouble({});
+  queue_->ended(i->second.what.instance);
   answer(std::move(work_.extract(i).mapped()), std::move(report));
   feed();
 }
@@ -324,7 +345,6 @@ void executor_state::record(const work& done, const execution_report& report) {
 }
 
 void executor_state::answer(work done, execution_report report) {
-  queue_->ended();
   if (done.what.trace != 0 && spans_->on())
     record(done, report);
   executed y;
@@ -379,6 +399,8 @@ executor(executor_actor::stateful_pointer<executor_state> self,
     [&s](const load_stage& x) { return s.on_load(x); },
     [&s](const unload_stage& x) { s.on_unload(x); },
     [&s](get_load) { return s.on_get_load(); },
+    [&s](const tune_stage& x) { s.on_tune(x); },
+    [&s](const share_device& x) { return s.on_share(x); },
     [&s](const weights_arrived& x) { s.on_weights_arrived(x); },
     [&s](const device_loaded& x) { s.on_device_loaded(x); },
     [&s](const device_lost& x) { s.on_device_lost(x); },

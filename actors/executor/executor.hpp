@@ -12,13 +12,15 @@ namespace millrace {
 using device_factory =
   std::function<result<std::unique_ptr<device>>(device_listener&)>;
 
-/// Owns one device. Batches wait here in order of priority and arrival; the
-/// device has one more for each of its lanes, so that none waits for the actor.
-/// Completions of a device's threads arrive as messages, handled by `host`
-/// (null: CAF's own workers). A device that cannot be opened, on which nothing
-/// can run any more, as it says itself, or on whose every lane trusted code has
-/// run for a minute after it was of use to nobody, is out of service until it
-/// is able again: what was loaded is lost, and the supervisor told.
+/// Owns one device. Batches wait here in order of priority and arrival, until
+/// the device's sharing and their replica's limit admit them (admission.hpp).
+/// By default the device has one more for each of its lanes, so that none waits
+/// for the actor. Completions of a device's threads arrive as messages, handled
+/// by `host` (null: CAF's own workers). A device that cannot be opened, on
+/// which nothing can run any more, as it says itself, or on whose every lane
+/// trusted code has run for a minute after it was of use to nobody, is out of
+/// service until it is able again: what was loaded is lost, and the supervisor
+/// told.
 executor_actor::behavior_type
 executor(executor_actor::stateful_pointer<struct executor_state> self,
          device_info info, device_factory make, supervisor_actor owner,

@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "actors/executor/admission.hpp"
 #include "actors/executor/executor.hpp"
-#include "actors/executor/run_queue.hpp"
 
 namespace millrace {
 
@@ -51,6 +51,8 @@ struct executor_state {
   void on_device_executed(const device_executed& x);
   void on_device_usable(const device_usable& x);
   device_load on_get_load() const;
+  void on_tune(const tune_stage& x);
+  caf::result<device_sharing> on_share(const share_device& x);
   void on_tick();
 
 private:
@@ -97,7 +99,7 @@ private:
   std::unique_ptr<device> device_;       // after its listener: ends before it
   timestamp made_again_at_ = far_future; ///< where there is none
   nanoseconds pause_{0};                 ///< before that
-  std::optional<run_queue> queue_;
+  std::optional<admission> queue_;
   std::unordered_map<uint64_t, work> work_; ///< by our own number
   std::vector<uint64_t> given_; ///< those that the device has, in order
   std::map<instance_id, load> loading_;

@@ -256,10 +256,8 @@ private:
 } // namespace
 
 device_info describe(const device_config& x) {
-  device_info out{x.id, x.kind, x.lanes, x.memory};
+  device_info out{x.id, x.kind, x.lanes_or_default(), x.memory, x.sharing};
   auto is_gpu = x.type == device_type::cuda;
-  if (out.lanes == 0)
-    out.lanes = is_gpu ? 3 : 1;
   if (is_gpu && out.memory.value == 0
       && x.cuda.parameters == gpu_parameters::device)
     if (auto all = read_gpus(); all && x.cuda.gpu < all->size())

@@ -88,7 +88,8 @@ void replica_state::load(const fetched& x) {
               load_stage{instance_, content_, layers_.first, layers_.last,
                          options_.what.policy.batch, options_.what.threads,
                          options_.what.share, options_.what.trusted,
-                         options_.extends_replica, options_.what.skip_warm_up})
+                         options_.extends_replica, options_.what.skip_warm_up,
+                         0})
     .then([this](const stage_loaded& y) { on_loaded(y); },
           [this](const caf::error& y) { fail(y, "load"); });
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "models/device/sharing.hpp"
 #include "runtime/fields.hpp"
 #include "runtime/units.hpp"
 
@@ -11,11 +12,12 @@ namespace millrace {
 
 /// What a node says of a device. The id is stable across restarts of the node.
 struct device_info {
-  std::string id;     ///< "cpu0": unique on its node
-  std::string kind;   ///< of the catalogue: what profiles are keyed by
-  uint32_t lanes = 1; ///< executions that may run at once
-  byte_count memory;  ///< what replicas may take in all; 0: unknown
-  MILLRACE_FIELDS(device_info, id, kind, lanes, memory)
+  std::string id;           ///< "cpu0": unique on its node
+  std::string kind;         ///< of the catalogue: what profiles are keyed by
+  uint32_t lanes = 1;       ///< executions that may run at once
+  byte_count memory;        ///< what replicas may take in all; 0: unknown
+  device_sharing sharing{}; ///< as configured
+  MILLRACE_FIELDS(device_info, id, kind, lanes, memory, sharing)
 };
 
 } // namespace millrace

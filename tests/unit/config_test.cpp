@@ -106,6 +106,32 @@ TEST_CASE("config: the reference page is what the declarations say") {
   CHECK(page->find(config_reference()) != std::string::npos);
 }
 
+TEST_CASE(
+  "config: batches at once beyond a device's lanes are refused by name") {
+  auto with = [](const std::string& more) {
+    return refusal("      - type: cpu\n", "      - type: cpu\n" + more);
+  };
+  CHECK(with("        lanes: 2\n        sharing: {mode: cap, at_once: 2}\n")
+        == "accepted");
+  CHECK(
+    with("        lanes: 2\n        sharing: {mode: cap, at_once: 3}\n")
+    == "c.yaml:11: nodes.n2.devices[0].sharing.at_once: found 3, expected at"
+       " most 2 (lanes of the device)");
+  CHECK(with("        sharing: {mode: wave, at_once: 2}\n")
+          .find("found 2, expected at most 1 (lanes of the device)")
+        != std::string::npos);
+  CHECK(with("        sharing: {mode: time, at_once: 1}\n")
+          .find("sharing.at_once: does nothing with time; only with wave, cap")
+        != std::string::npos);
+  CHECK(with("        sharing: {mode: some}\n")
+          .find("sharing.mode: expected one of lanes, time, space, wave, cap,"
+                " found 'some'")
+        != std::string::npos);
+  CHECK(with("        sharing: {per_replica: 1000}\n")
+          .find("sharing.per_replica: expected between 0 and 256, found '1000'")
+        != std::string::npos);
+}
+
 TEST_CASE("config: what a device of that type has no use for is refused") {
   CHECK(refusal("      - type: emulated\n",
                 "      - type: emulated\n        isolation: process\n")

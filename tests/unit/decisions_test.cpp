@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
-#include "actors/executor/run_queue.hpp"
 #include "actors/policies/select/variants.hpp"
 #include "actors/router/batch_times.hpp"
 #include "actors/router/request_queue.hpp"
@@ -271,25 +270,6 @@ TEST_CASE("router: what cannot make its deadline is dropped, by policy") {
   CHECK(run() == keys{1});
   policy.drop = drop_policy::never;
   CHECK(run().empty());
-}
-
-TEST_CASE("executor: a device has so many batches at a time") {
-  run_queue queue{2};
-  for (uint64_t id = 1; id <= 4; ++id)
-    queue.push(id, 0);
-  CHECK(queue.next() == 1);
-  CHECK(queue.next() == 2);
-  CHECK_FALSE(queue.next());
-  CHECK(queue.waiting() == 2);
-  queue.ended();
-  CHECK(queue.next() == 3);
-}
-
-TEST_CASE("executor: priority orders what waits") {
-  run_queue queue{1};
-  queue.push(1, 0);
-  queue.push(2, 9);
-  CHECK(queue.next() == 2);
 }
 
 namespace {

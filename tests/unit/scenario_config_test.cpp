@@ -50,6 +50,21 @@ TEST_CASE("scenario: a group of hosts becomes nodes in racks") {
   CHECK(nodes_of(*x, "w-2") == std::vector<std::string>{"w-2"});
 }
 
+TEST_CASE("scenario: a group's devices are shared as it says, within their"
+          " lanes") {
+  auto text = good;
+  auto at = text.find("count: 2}]");
+  text.replace(at, 9, "count: 2, lanes: 3, sharing: {mode: wave, at_once: 2}}");
+  auto x = parse_scenario(text, "s.yaml");
+  REQUIRE(x);
+  CHECK(x->cluster.nodes.at("w-1").devices[1].sharing
+        == device_sharing{sharing_mode::wave, 2, 0});
+  CHECK(error_of("count: 2}]", "count: 2, sharing: {mode: cap, at_once: 2}}]")
+          .find("hosts[1].devices[0].sharing.at_once: found 2, expected at most"
+                " 1 (lanes of the device)")
+        != std::string::npos);
+}
+
 TEST_CASE("scenario: a model like another takes its times, multiplied") {
   auto x = parse_scenario(good, "s.yaml");
   REQUIRE(x);

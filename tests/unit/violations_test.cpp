@@ -72,6 +72,7 @@ TEST_CASE("explore: every invariant that is checked has a meaning") {
   add_request_invariants(book, expect, all);
   add_cluster_invariants(book, expect, all);
   add_transfer_invariants(expect, all);
+  add_device_invariants(expect, all);
   CHECK(all.size() > 15);
   for (auto& x : all) {
     CAPTURE(x->name());

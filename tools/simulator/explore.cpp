@@ -114,6 +114,15 @@ loaded_scenario varied(const loaded_scenario& what, random_stream random) {
       m.policy.overlap = random.below(3);
       m.complete = random.below(2) == 0;
     }
+  if (varies(variation::sharing))
+    for (auto& [name, node] : c.nodes)
+      for (auto& device : node.devices) {
+        auto& sharing = device.sharing;
+        constexpr auto modes = names_of(sharing_mode{}).size();
+        sharing.mode = static_cast<sharing_mode>(random.below(modes));
+        sharing.at_once = static_cast<uint32_t>(random.below(device.lanes + 1));
+        sharing.per_replica = static_cast<uint32_t>(random.below(3));
+      }
   out.spec.models = c.models;
   return out;
 }
@@ -144,6 +153,10 @@ std::vector<std::string> options_of(variation x) {
     return {"sync"};
   case variation::parts:
     return {"models[].parts", "models[].policy.overlap", "models[].complete"};
+  case variation::sharing:
+    return {"hosts[].devices[].sharing.mode",
+            "hosts[].devices[].sharing.at_once",
+            "hosts[].devices[].sharing.per_replica"};
   }
   return {};
 }
@@ -191,6 +204,7 @@ result<seed_result> explore_seed(const loaded_scenario& what, uint64_t seed,
   add_request_invariants(book, expect, invariants);
   add_cluster_invariants(book, expect, invariants);
   add_transfer_invariants(expect, invariants);
+  add_device_invariants(expect, invariants);
   (*run)->add(book);
   (*run)->add(hash);
   (*run)->add(counts);

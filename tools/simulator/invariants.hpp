@@ -78,4 +78,7 @@ void add_cluster_invariants(const ledger& l, const expectations& x,
 /// caches. I16 to I19 are for tests of their own.
 void add_transfer_invariants(const expectations& x, invariant_list& out);
 
+/// What holds of devices: I31, with the sharing that is configured.
+void add_device_invariants(const expectations& x, invariant_list& out);
+
 } // namespace millrace::simulator

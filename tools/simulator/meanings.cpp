@@ -51,6 +51,8 @@ constexpr std::array meanings{
   meaning{"I29", "A message changes state only if the role of its sender may"
                  " send it."},
   meaning{"I30", "Two runs of one seed are the same, event by event."},
+  meaning{"I31", "No more batches of a replica run at once than its limit, nor"
+                 " more on a device than its sharing admits."},
   meaning{"P20", "A seed runs to its end and can be replayed."},
   meaning{"P21", "Every event that the scenario names as a probe happens in"
                  " some seed."},

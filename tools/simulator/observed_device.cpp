@@ -28,7 +28,7 @@ public:
   /// Its executor has ended: so has what it ran and held.
   ~observed_device() override {
     uint32_t lane = 0;
-    for (auto& [id, x] : running_)
+    for (auto& x : running_)
       if (x.started)
         place_.seen_by->on_executed(
           {x.given(where()), lane++, *x.started, now(), false});
@@ -58,7 +58,8 @@ public:
       to_.on_executed({x.id, 0, not_run(), now, now});
       return;
     }
-    auto& y = running_[x.id];
+    auto& y = running_.emplace_back();
+    y.id = x.id;
     y.instance = x.instance;
     y.model = i->second.what.content->info.name;
     y.begins = i->second.what.first_layer == 0;
@@ -74,6 +75,10 @@ public:
     inner_->on_arrival(x, std::move(there), now);
   }
 
+  void set_threads(instance_id x, uint32_t threads) override {
+    inner_->set_threads(x, threads);
+  }
+
   timestamp next_due() const override { return inner_->next_due(); }
   void advance(timestamp now) override {
     inner_->advance(now);
@@ -86,6 +91,7 @@ private:
     timestamp begun;
   };
   struct batch {
+    uint64_t id = 0; ///< the executor's
     instance_id instance = 0;
     std::string model;
     std::vector<uint64_t> requests;
@@ -95,9 +101,10 @@ private:
     std::optional<timestamp> started;
 
     given_batch given(device_name where) const {
-      return {where, model, requests, begins};
+      return {where, model, requests, begins, instance};
     }
   };
+  using batch_list = std::vector<batch>;
 
   device_name where() const { return {place_.node, place_.device}; }
   timestamp now() const { return place_.process->world().now(); }
@@ -107,8 +114,8 @@ private:
     auto left = place_.lanes;
     for (auto i = running_.begin(); i != running_.end() && left > 0;
          ++i, --left)
-      if (!i->second.started)
-        i->second.started = now();
+      if (!i->started)
+        i->started = now();
   }
 
   /// Whether it is, and was, usable.
@@ -121,7 +128,7 @@ private:
     for (auto& [instance, x] : loads_)
       lost_.insert(instance);
     while (!running_.empty())
-      end_with_process(running_.extract(running_.begin()), now);
+      end_with_process(take(running_.begin()), now);
     to_.on_usable(error{ec::unavailable, "the device is lost", {}});
   }
 
@@ -149,23 +156,28 @@ private:
   void lose(instance_id x, timestamp ended) {
     lost_.insert(x);
     to_.on_lost(x, {ec::unavailable, "the model's process ended"});
-    for (auto i = running_.begin(); i != running_.end();) {
-      auto next = std::next(i);
-      if (i->second.instance == x)
-        end_with_process(running_.extract(i), ended);
-      i = next;
+    auto is_its = [&](auto& y) { return y.instance == x; };
+    for (auto i = running_.begin();
+         (i = std::find_if(i, running_.end(), is_its)) != running_.end();) {
+      auto at = i - running_.begin();
+      end_with_process(take(i), ended);
+      i = running_.begin() + at;
     }
     note_starts();
   }
 
-  void end_with_process(std::map<uint64_t, batch>::node_type x,
-                        timestamp ended) {
-    auto& y = x.mapped();
-    execution_report report{x.key(), 0, not_run(), ended, ended};
-    auto what = y.given(where());
-    if (y.started) {
+  batch take(batch_list::iterator i) {
+    auto out = std::move(*i);
+    running_.erase(i);
+    return out;
+  }
+
+  void end_with_process(const batch& x, timestamp ended) {
+    execution_report report{x.id, 0, not_run(), ended, ended};
+    auto what = x.given(where());
+    if (x.started) {
       report.outputs = error{ec::poison, "the model's process ended"};
-      place_.seen_by->on_executed({what, 0, *y.started, now(), false});
+      place_.seen_by->on_executed({what, 0, *x.started, now(), false});
     } else {
       place_.seen_by->on_returned(what, now());
     }
@@ -173,15 +185,15 @@ private:
   }
 
   void on_executed(execution_report report) override {
-    auto found = running_.find(report.id);
+    auto found = std::find_if(running_.begin(), running_.end(),
+                              [&](auto& x) { return x.id == report.id; });
     if (found == running_.end())
       return; // ended with its process
     if (report.outputs && fails(place_.faults->ending_executions))
-      return lose(found->second.instance, report.ended);
+      return lose(found->instance, report.ended);
     if (report.outputs && fails(place_.faults->failing_executions))
       report.outputs = error{ec::internal, "the device failed", {}};
-    auto done = std::move(found->second);
-    running_.erase(found);
+    auto done = take(found);
     note_starts();
     if (report.outputs && done.joined)
       pass_tags(done.items, *report.outputs);
@@ -223,7 +235,7 @@ private:
   device_place place_;
   device_listener& to_;
   std::map<instance_id, loaded> loads_;
-  std::map<uint64_t, batch> running_; ///< or wait for a lane, in order
+  batch_list running_; ///< or wait for a lane, in the order of their execute
   std::set<instance_id> lost_;
   bool unusable_ = false;
   std::unique_ptr<device> inner_;

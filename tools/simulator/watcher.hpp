@@ -43,6 +43,7 @@ struct given_batch {
   const std::string& model;
   const std::vector<uint64_t>& requests; ///< their ids
   bool begins; ///< on the model's first layer: the others are run behind it
+  instance_id instance = 0; ///< of the replica
 };
 
 /// One that it has run, for better or worse.

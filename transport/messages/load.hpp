@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "models/device/sharing.hpp"
 #include "runtime/fields.hpp"
 #include "runtime/time.hpp"
 
@@ -27,8 +28,9 @@ struct device_load {
   uint64_t loads = 0;   ///< begun
   /// A batch that it has is of no use to anybody, for so long.
   microseconds overdue{0};
+  device_sharing sharing{}; ///< in force
   MILLRACE_FIELDS(device_load, device, lanes, busy, batches, running, waiting,
-                  memory, loads, overdue)
+                  memory, loads, overdue, sharing)
 };
 
 /// Of times that were met: their number, sum, and sum of squares, in seconds.

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "simulator/invariants.hpp"
+
+namespace millrace::simulator {
+
+namespace {
+
+/// No device runs more batches at once than its configured sharing admits,
+/// neither of all its replicas nor of one, whichever gateways send them.
+class shared_as_configured : public invariant {
+public:
+  explicit shared_as_configured(const expectations& x)
+    : invariant("I31"),
+      what_(*x.what) {}
+
+  void on_executed(const executed_batch& x) override {
+    runs_[{x.where.node, x.where.device}].push_back(
+      {x.started, x.ended, x.instance});
+  }
+
+  void at_end(simulation&) override {
+    for (auto& [place, runs] : runs_) {
+      auto& [node, id] = place;
+      for (auto& device : what_.cluster.nodes.at(node).devices)
+        if (device.id == id)
+          check(device_name{node, id}, device, runs);
+    }
+  }
+
+private:
+  struct batch_interval {
+    timestamp started;
+    timestamp ended;
+    instance_id instance;
+  };
+  /// When, how the number of running batches changes, and of which instance.
+  using change = std::tuple<timestamp, int, instance_id>;
+
+  void check(const device_name& where, const device_config& device,
+             const std::vector<batch_interval>& runs) {
+    std::vector<change> changes;
+    for (auto& x : runs) {
+      changes.emplace_back(x.started, 1, x.instance);
+      changes.emplace_back(x.ended, -1, x.instance);
+    }
+    // Where a batch begins when another ends the two do not overlap.
+    std::sort(changes.begin(), changes.end());
+    int64_t most = device.sharing.most_at_once(device.lanes_or_default());
+    int64_t most_of_replica = device.sharing.per_replica;
+    int64_t running = 0;
+    std::map<instance_id, int64_t> of_replica;
+    for (auto& [when, by, instance] : changes) {
+      running += by;
+      auto& mine = of_replica[instance] += by;
+      if (running > most)
+        broken(when, to_string(where) + " runs " + std::to_string(running)
+                       + " batches at once, of at most "
+                       + std::to_string(most));
+      if (most_of_replica > 0 && mine > most_of_replica)
+        broken(when, to_string(where) + " runs " + std::to_string(mine)
+                       + " batches of one replica at once, of at most "
+                       + std::to_string(most_of_replica));
+    }
+  }
+
+  const loaded_scenario& what_;
+  std::map<std::pair<std::string, std::string>, std::vector<batch_interval>>
+    runs_; ///< by node and device
+};
+
+} // namespace
+
+void add_device_invariants(const expectations& x, invariant_list& out) {
+  out.push_back(std::make_unique<shared_as_configured>(x));
+}
+
+} // namespace millrace::simulator
