@@ -25,6 +25,8 @@ using gateway_actor = caf::typed_actor<
   caf::reacts_to<client_describe>,
   // A replica can be used from now on.
   caf::reacts_to<replica_ready>,
+  // The limits of a replica have changed.
+  caf::reacts_to<replica_tuned>,
   // A replica takes no new batches.
   caf::reacts_to<replica_draining>,
   // The router's word on an admitted request.
@@ -56,11 +58,20 @@ using router_actor = caf::typed_actor<
   caf::reacts_to<cancel_request>,
   // Results of a batch, and the replica's credit back.
   caf::reacts_to<batch_done>,
-  // A batch is at its next stage; has left one; may be lost between two.
-  caf::reacts_to<batch_accepted>, caf::reacts_to<batch_not_found>,
+  // The next stage accepted a batch.
+  caf::reacts_to<batch_accepted>,
+  // A replica holds the output of a batch until a next stage is free.
+  caf::reacts_to<batch_ran>,
+  // A replica no longer holds a batch.
+  caf::reacts_to<batch_not_found>,
+  // A replica lost its link to the next stage.
   caf::reacts_to<next_stage_unreachable>,
   // A replica of this model can take batches.
   caf::reacts_to<replica_ready>,
+  // The limits of a replica have changed.
+  caf::reacts_to<replica_tuned>,
+  // The operator changed the model's serving policy.
+  caf::reacts_to<serving_policy>,
   // It takes no new ones.
   caf::reacts_to<replica_draining>,
   // What waits is handed back, and what comes later, if that is said.
@@ -90,6 +101,8 @@ using replica_actor = caf::typed_actor<
   caf::reacts_to<peer_up>, caf::reacts_to<peer_down>,
   // How busy it is.
   caf::replies_to<get_load>::with<replica_load>,
+  // Parameters that change without a reload.
+  caf::reacts_to<adjust>,
   // Drains, but for its own node's gateway.
   caf::reacts_to<finish_elsewhere>,
   // A gateway has nothing more for it.
@@ -227,6 +240,10 @@ using inspector_actor = caf::typed_actor<
 using supervisor_actor = caf::typed_actor<
   // Starts a replica, unless it is there.
   caf::reacts_to<deploy>,
+  // Changes parameters of a running replica.
+  caf::reacts_to<adjust>,
+  // Changes which batches run at once on a device.
+  caf::reacts_to<adjust_device>,
   // Drains and ends one.
   caf::reacts_to<evict>,
   // A replica's own word on how it is.

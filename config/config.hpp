@@ -72,6 +72,7 @@ struct device_config {
   std::string kind;
   uint32_t lanes = 0;
   byte_count memory;
+  uint64_t units = 0;
   isolation_mode isolation = isolation_mode::automatic;
   byte_count process_memory{uint64_t{4} << 30};
   microseconds load_limit{60'000'000};
@@ -79,8 +80,9 @@ struct device_config {
   emulation emulate;
   cuda_config cuda;
   device_sharing sharing;
-  MILLRACE_FIELDS(device_config, type, id, kind, lanes, memory, isolation,
-                  process_memory, load_limit, run_limit, emulate, cuda, sharing)
+  MILLRACE_FIELDS(device_config, type, id, kind, lanes, memory, units,
+                  isolation, process_memory, load_limit, run_limit, emulate,
+                  cuda, sharing)
   static constexpr auto notes() {
     return std::array{
       note{"what it is"},
@@ -91,6 +93,9 @@ struct device_config {
            0, 256},
       note{"what replicas may take in all; 0: not limited, on a GPU what it"
            " has, unless parameters stay on the host"},
+      note{"units that replicas may take in all, as models[].units counts them:"
+           " cores of a host, percent of a GPU; 0: not limited",
+           0, 1e9},
       note{"where models run: auto, on a cpu those that are trusted in threads"
            " of the node, all others each in a confined process (on a GPU that"
            " they share within a process, in one); thread; process, each"

@@ -157,6 +157,7 @@ private:
         if (auto known = catalogue_.kinds.find(g.kind);
             known != catalogue_.kinds.end() && d.memory.value == 0)
           d.memory = known->second.memory;
+        d.units = g.units;
         d.emulate = g.emulate;
         d.sharing = g.sharing;
         node.devices.push_back(std::move(d));

@@ -15,15 +15,20 @@ struct device_group {
   uint64_t count = 1;
   uint32_t lanes = 1;
   byte_count memory;
+  uint64_t units = 0;
   emulation emulate;
   device_sharing sharing;
-  MILLRACE_FIELDS(device_group, kind, count, lanes, memory, emulate, sharing)
+  MILLRACE_FIELDS(device_group, kind, count, lanes, memory, units, emulate,
+                  sharing)
   static constexpr auto notes() {
     return std::array{
       note{"what profiles and the catalogue call it"},
       note{"so many of them", 1, 64},
       note{"batches that run at once on each", 1, 256},
       note{"what replicas may take on each in all; 0: what the catalogue says"},
+      note{"units that replicas may take on each, as models[].units counts"
+           " them; 0: not limited",
+           0, 1e9},
       note{"how it takes its time where no profile tells"},
       note{"which batches run at once on each"}};
   }

@@ -101,7 +101,8 @@ struct metrics::impl {
   family<Histogram> request_seconds{
     *this, "millrace_request_seconds",
     "Time of answered requests, by model, version and phase of their life:"
-    " queue, execute, total.",
+    " queue (of which gathered: a replica was free meanwhile), execute (of"
+    " which interference: what other batches on the device cost), total.",
     by_handles};
   family<Histogram> batch_size{
     *this, "millrace_batch_size",

@@ -64,7 +64,13 @@ private:
 };
 
 /// The parts of a request's life that have a histogram each.
-enum class phase : uint8_t { queue, execute, total };
+enum class phase : uint8_t {
+  queue,
+  execute,
+  total,
+  gathered,    ///< of queue: a replica was free meanwhile
+  interference ///< of execute: what neighbours on devices cost
+};
 
 /// Where a host has models.
 enum class cache_tier : uint8_t { memory, disk };
@@ -82,7 +88,7 @@ constexpr auto names_of(process_part) {
   return name_table{"node", "confined"};
 }
 constexpr auto names_of(phase) {
-  return name_table{"queue", "execute", "total"};
+  return name_table{"queue", "execute", "total", "gathered", "interference"};
 }
 constexpr auto names_of(cache_tier) {
   return name_table{"memory", "disk"};

@@ -38,17 +38,18 @@ using nodes_say = std::tuple<
   // links
   hello, hello_rejected, heartbeat, goodbye, monitor_remote, remote_down,
   // the request path
-  replica_ready, replica_draining, router_released, run_batch, batch_accepted,
-  forward_batch, drop_batch, batch_not_found, next_stage_unreachable,
-  batch_done,
+  replica_ready, replica_tuned, replica_draining, router_released, run_batch,
+  batch_accepted, batch_ran, forward_batch, drop_batch, batch_not_found,
+  next_stage_unreachable, batch_done,
   // to controllers
   replica_status, inventory, content_report, demand_report, pressure,
   // between hosts, on endpoints of their own
   bulk_ask, bulk_head, bulk_chunk, bulk_refusal>;
 
 using controllers_say =
-  std::tuple<deploy, evict, wanted_models, report_inventory, measure,
-             set_sources, pin_content, pinned_contents, report_contents>;
+  std::tuple<deploy, adjust, adjust_device, evict, wanted_models,
+             report_inventory, measure, set_sources, pin_content,
+             pinned_contents, report_contents>;
 
 /// Gateways' answers go out on the clients' endpoints and come in nowhere.
 using nobody_says = std::tuple<infer_reply, model_list_reply>;

@@ -19,7 +19,8 @@ const std::string& policy_of(const scope_state& x) {
 
 /// Whether they differ in what the placement looks at.
 bool wants_other(const proposal& x, const proposal& y) {
-  return x.groups != y.groups || x.refused != y.refused;
+  return x.groups != y.groups || x.refused != y.refused
+         || x.devices != y.devices;
 }
 
 } // namespace

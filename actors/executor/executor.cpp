@@ -205,11 +205,13 @@ void executor_state::set_trouble(std::string text) {
 }
 
 /// When it will do so unless something comes of what runs; of confined code
-/// something does.
+/// something does. Where a limit holds up what waits, free lanes are of no use.
 timestamp executor_state::stands_still_at() const {
   auto places = queue_->places();
-  if (!trouble_.empty() || given_.size() < places)
+  auto may_begin = given_.size() < places && queue_->waiting() == 0;
+  if (!trouble_.empty() || given_.empty() || may_begin)
     return far_future;
+  places = std::min(places, static_cast<uint32_t>(given_.size()));
   timestamp out{};
   for (size_t i = 0; i < places; ++i) {
     auto& w = work_.at(given_[i]);
@@ -228,6 +230,7 @@ void executor_state::forget(instance_id x) {
   loading_.erase(x);
   memory_.erase(x);
   owners_.erase(x);
+  solo_.erase(x);
   report_memory();
 }
 
@@ -344,6 +347,27 @@ void executor_state::record(const work& done, const execution_report& report) {
               done.what.trace, std::move(lane));
 }
 
+/// Time that other batches on the device cost this one. A device that does not
+/// know it gets an estimate: the run's time beyond that of batches of as many
+/// requests that ran alone; 0 until some have.
+microseconds executor_state::interference_of(const work& done,
+                                             const execution_report& report) {
+  if (info_.lanes <= 1 || report.started == report.ended)
+    return 0us;
+  auto run = to_us(report.ended - report.started);
+  if (report.solo)
+    return std::max(0us, run - to_us(*report.solo));
+  auto& known = solo_[done.what.instance];
+  auto alone = given_.empty() && report.started >= last_end_;
+  last_end_ = std::max(last_end_, report.ended);
+  auto requests = std::max(done.what.rows.size(),
+                           report.outputs ? report.outputs->size() : size_t{0});
+  if (alone && report.outputs)
+    known.add(requests, run);
+  auto expected = known.expected(requests);
+  return alone || expected == 0us ? 0us : std::max(0us, run - expected);
+}
+
 void executor_state::answer(work done, execution_report report) {
   if (done.what.trace != 0 && spans_->on())
     record(done, report);
@@ -352,6 +376,7 @@ void executor_state::answer(work done, execution_report report) {
   y.queue = to_us(report.started - done.arrived);
   y.run = to_us(report.ended - report.started);
   y.peak = report.peak;
+  y.interference = interference_of(done, report);
   if (report.outputs) {
     y.status = ec::ok;
     y.outputs = std::move(*report.outputs);

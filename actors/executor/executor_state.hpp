@@ -8,6 +8,7 @@
 
 #include "actors/executor/admission.hpp"
 #include "actors/executor/executor.hpp"
+#include "models/batch_times.hpp"
 
 namespace millrace {
 
@@ -83,6 +84,8 @@ private:
   void forget(instance_id x);
   void feed();
   void answer(work done, execution_report report);
+  microseconds interference_of(const work& done,
+                               const execution_report& report);
   void record(const work& done, const execution_report& report);
   void arm();
   uint64_t memory_held() const;
@@ -105,6 +108,8 @@ private:
   std::map<instance_id, load> loading_;
   std::map<instance_id, held> memory_;
   std::map<instance_id, caf::strong_actor_ptr> owners_; ///< their replicas
+  std::map<instance_id, batch_times> solo_; ///< of batches that ran alone
+  timestamp last_end_{};                    ///< of a batch on the device
   uint64_t last_ = 0;
   nanoseconds busy_{0};
   uint64_t batches_ = 0;

@@ -28,7 +28,7 @@ void gateway_state::show_answers(served& x) {
     answers_of(x, i, ec::poison);
 }
 
-/// Shows the times of a version from its first answer on: three histograms are
+/// Shows the times of a version from its first answer on: five histograms are
 /// much for a model that gets no requests.
 void gateway_state::show_times(served& x) {
   if (x.total_time)
@@ -36,6 +36,9 @@ void gateway_state::show_times(served& x) {
   x.queue_time.emplace(counts_->request_seconds(x.label(), phase::queue));
   x.execute_time.emplace(counts_->request_seconds(x.label(), phase::execute));
   x.total_time.emplace(counts_->request_seconds(x.label(), phase::total));
+  x.gathered_time.emplace(counts_->request_seconds(x.label(), phase::gathered));
+  x.interference_time.emplace(
+    counts_->request_seconds(x.label(), phase::interference));
 }
 
 void gateway_state::hide_if_over(served& x) {
@@ -45,6 +48,8 @@ void gateway_state::hide_if_over(served& x) {
   x.queue_time.reset();
   x.execute_time.reset();
   x.total_time.reset();
+  x.gathered_time.reset();
+  x.interference_time.reset();
 }
 
 /// Whether requests for the model may get an answer that counts as its own.

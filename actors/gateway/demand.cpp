@@ -49,7 +49,7 @@ stage_counters& demand_count::stage_of(const layer_range& layers) {
   auto i = std::find_if(all.begin(), all.end(),
                         [&](auto& x) { return !(x.layers < layers); });
   if (i == all.end() || !(i->layers == layers))
-    i = all.insert(i, {layers, 0, {}, {}});
+    i = all.insert(i, {layers, 0, {}, {}, 0});
   return *i;
 }
 
@@ -72,6 +72,8 @@ void demand_count::executed(const requests_completed& x, uint64_t requests) {
     auto& to = stage_of(layers);
     to.requests += requests;
     to.waits.add(std::max(0us, wait));
+    to.waited +=
+      to_seconds(std::max(0us, wait)) * static_cast<double>(requests);
     to.runs.add(run);
   };
   if (visits.empty())
@@ -106,8 +108,8 @@ model_counters demand_count::report(timestamp now) const {
 void demand_count::show(metrics& in) {
   auto& x = counts_;
   if (!series_)
-    series_.emplace(in.demand_arrivals(x.model), in.slo_answers(x.model, true),
-                    in.slo_answers(x.model, false));
+    series_ = series{in.demand_arrivals(x.model), in.slo_answers(x.model, true),
+                     in.slo_answers(x.model, false)};
   auto others =
     x.ok - x.within + x.late + x.overloaded + x.unavailable + x.failed;
   auto add = [](counter& to, uint64_t is, uint64_t& shown) {

@@ -366,6 +366,8 @@ void gateway_state::settle(outcome& x, const requests_completed& with,
   y.batch = static_cast<uint32_t>(with.outcomes.size());
   y.queue = x.queue;
   y.execute = with.execute;
+  y.gathered = x.gathered;
+  y.interference = with.interference;
   if (x.status == ec::ok && time > r.due) {
     y.status = ec::deadline_exceeded;
     y.error = "the result came after the deadline";
@@ -380,6 +382,8 @@ void gateway_state::settle(outcome& x, const requests_completed& with,
     show_times(model);
     model.queue_time->observe(to_seconds(x.queue));
     model.execute_time->observe(to_seconds(with.execute));
+    model.gathered_time->observe(to_seconds(x.gathered));
+    model.interference_time->observe(to_seconds(with.interference));
   }
   finish_request(x.key, r, std::move(y), time, &with);
 }
@@ -469,6 +473,7 @@ gateway(gateway_actor::stateful_pointer<gateway_state> self,
     [&s](const client_left& x) { s.on_left(x); },
     [&s](const client_describe& x) { s.on_describe(x); },
     [&s](replica_ready& x) { s.on_ready(x); },
+    [&s](const replica_tuned& x) { s.on_tuned(x); },
     [&s](const replica_draining& x) { s.on_draining(x); },
     [&s](finish) { s.on_finish(); },
     [&s](tick) { s.on_tick(); },

@@ -33,6 +33,7 @@ struct gateway_state {
   void on_left(const client_left& x);
   void on_describe(const client_describe& x);
   void on_ready(replica_ready& x);
+  void on_tuned(const replica_tuned& x);
   void on_draining(const replica_draining& x);
   void on_completed(requests_completed& x);
   void on_returned(requests_returned& x);
@@ -69,7 +70,8 @@ private:
     bool waits = false;
     std::string obstacle{}; ///< why none can be; empty: it can
     route next;             ///< admitted, not yet on their way to the router
-    std::optional<histogram> queue_time, execute_time, total_time;
+    std::optional<histogram> queue_time, execute_time, total_time,
+      gathered_time, interference_time;
 
     model_label label() const { return {info.model, info.version}; }
   };
@@ -135,6 +137,7 @@ private:
   served* model_of(const model_info& info, const serving_policy& policy,
                    bool waits = false);
   void serve_waiting(const wanted_model& x);
+  void adopt_settings(const wanted_model& x);
   void press(const served& x);
   static error stuck(const served& x);
   served* free_place();

@@ -59,6 +59,7 @@ gateway_state::served* gateway_state::model_of(const model_info& info,
     return nullptr;
   auto& m = *place;
   m.info = info;
+  m.policy = policy;
   m.demand = &demand_for(info.model);
   by_name_[info.model].push_back(static_cast<size_t>(place - models_.data()));
   // No two routers, and no two lives of one, decide alike.
@@ -135,7 +136,9 @@ void gateway_state::on_ready(replica_ready& x) {
     return; // its node went away while this was on its way
   if (!is_assigned(x))
     return hold(x);
-  auto* place = model_of(x.info, x.policy);
+  auto* wanted = find_wanted(x.info.model);
+  auto policy = wanted != nullptr ? wanted->policy : x.policy;
+  auto* place = model_of(x.info, policy);
   if (place == nullptr) {
     log_event(log_level::error, "gateway", "too_many_models",
               {{"replica", x.name}, {"most", options_.max_models}});
@@ -143,9 +146,7 @@ void gateway_state::on_ready(replica_ready& x) {
   }
   auto& m = *place;
   m.info = x.info;
-  auto* wanted = find_wanted(x.info.model);
   m.tenants = wanted != nullptr ? wanted->tenants : x.tenants;
-  m.policy = x.policy;
   if (std::exchange(m.ended, false))
     show_answers(m);
   auto known = m.draining.erase(x.handle->id()) != 0;
@@ -170,9 +171,7 @@ void gateway_state::on_wanted(wanted_models& x) {
     if (y.waits && y.version != 0)
       serve_waiting(y);
   for (auto& y : wanted_.models)
-    if (auto versions = by_name_.find(y.model); versions != by_name_.end())
-      for (auto i : versions->second)
-        models_[i].tenants = y.tenants;
+    adopt_settings(y);
   std::erase_if(refused_, [&](auto& y) {
     auto& model = std::get<0>(y.first);
     return model != unknown_model_label && !may_answer(model);
@@ -181,6 +180,19 @@ void gateway_state::on_wanted(wanted_models& x) {
   for (auto& m : models_)
     if (m.replicas.empty())
       end_what_nobody_waits_for(m.info.model);
+}
+
+/// Tenants and policy belong to the model, whatever its version.
+void gateway_state::adopt_settings(const wanted_model& x) {
+  auto versions = by_name_.find(x.model);
+  if (versions == by_name_.end())
+    return;
+  for (auto i : versions->second) {
+    auto& m = models_[i];
+    m.tenants = x.tenants;
+    if (std::exchange(m.policy, x.policy) != x.policy)
+      self_->send(m.router, x.policy);
+  }
 }
 
 /// A model that may have no replica: requests for it wait in its router.
@@ -196,8 +208,6 @@ void gateway_state::serve_waiting(const wanted_model& x) {
   if (!m->replicas.empty())
     return;
   m->info = x.info;
-  m->tenants = x.tenants;
-  m->policy = x.policy;
   // Where no replica can be started, what the router hands back is refused.
   if (was_closed || (x.stuck && m->open > 0))
     self_->send(m->router, drain_queue{});
@@ -239,6 +249,18 @@ void gateway_state::end_what_nobody_waits_for(const std::string& model) {
       self_->send(m.router, drain_queue{true});
       hide_if_over(m);
     }
+}
+
+void gateway_state::on_tuned(const replica_tuned& x) {
+  if (!x.handle)
+    return; // its node went away while this was on its way
+  for (auto& y : unassigned_)
+    if (y.handle == x.handle)
+      y.limits = x.limits;
+  auto id = x.handle->id();
+  for (auto& m : models_)
+    if (m.replicas.contains(id) || m.draining.contains(id))
+      self_->send(m.router, x);
 }
 
 void gateway_state::on_draining(const replica_draining& x) {

@@ -256,7 +256,8 @@ private:
 } // namespace
 
 device_info describe(const device_config& x) {
-  device_info out{x.id, x.kind, x.lanes_or_default(), x.memory, x.sharing};
+  device_info out{x.id,  x.kind, x.lanes_or_default(), x.memory, x.sharing,
+                  false, x.units};
   auto is_gpu = x.type == device_type::cuda;
   if (is_gpu && out.memory.value == 0
       && x.cuda.parameters == gpu_parameters::device)

@@ -35,6 +35,8 @@ void supervisor_state::start(
   self->set_down_handler([this](caf::down_msg& x) { on_down(x); });
   self->set_exit_handler([this](caf::exit_msg& x) { on_exit(x); });
   started_ = now();
+  for (auto& device : options_.devices)
+    configured_[device.id] = device.sharing;
   for (auto& spec : options_.children)
     children_.push_back({spec, {}, restart_budget{}, 0, far_future, ""});
   for (auto& x : children_) {
@@ -101,6 +103,7 @@ void supervisor_state::on_child_down(child& x, const error& why) {
   if (x.spec.name.starts_with(executor_prefix)) {
     device_condition fresh{x.spec.name.substr(executor_prefix.size()), {}};
     on_device(fresh); // the next one has another word on it
+    set_sharing(fresh.device, std::nullopt);
   }
   if (state_ == node_condition::draining || state_ == node_condition::failed) {
     x.state = "ended";
@@ -456,6 +459,8 @@ supervisor(supervisor_actor::stateful_pointer<supervisor_state> self,
   s.start(self, std::move(options));
   return {
     [&s](const deploy& x) { s.on_deploy(x); },
+    [&s](const adjust& x) { s.on_adjust(x); },
+    [&s](const adjust_device& x) { s.on_adjust_device(x); },
     [&s](const evict& x) { s.on_evict(x); },
     [&s](const replica_status& x) { s.on_replica_status(x); },
     [&s](const peer_up& x) { s.on_peer_up(x); },

@@ -16,6 +16,8 @@ struct supervisor_state {
              supervisor_options options);
 
   void on_deploy(const deploy& x);
+  void on_adjust(const adjust& x);
+  void on_adjust_device(const adjust_device& x);
   void on_evict(const evict& x);
   caf::result<measured> on_measure(const measure& x);
   void on_replica_status(const replica_status& x);
@@ -58,6 +60,8 @@ private:
 
   timestamp now() const;
   void show_start(const replica_status& x);
+  void set_sharing(const std::string& device,
+                   const std::optional<device_sharing>& ordered);
   bool is_recent(const start_kind& kind, const start_series& x) const;
   void start_child(child& x);
   void on_exit(const caf::exit_msg& x);
@@ -86,6 +90,7 @@ private:
   supervisor_options options_;
   std::vector<child> children_;
   std::map<std::string, replica_entry> replicas_;
+  std::map<std::string, device_sharing> configured_; ///< by device
   /// The last few, and when they did.
   std::vector<std::pair<timestamp, replica_status>> failed_replicas_;
   std::map<start_kind, start_series> starts_shown_;

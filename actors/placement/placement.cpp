@@ -118,43 +118,11 @@ void placement_state::on_inventory(inventory& x) {
     return x.epoch == options_.epoch && y.sequence <= x.sequence;
   });
   for (auto& y : orders)
-    apply(known, y.result);
+    std::visit([&](auto& what) { apply(known, what); }, y.what);
   changed_.insert(node);
+  capacity_.changed.insert(node);
   tell_cluster_state();
   commit_soon();
-}
-
-void placement_state::apply(node_state& node, const replica_status& result) {
-  auto i =
-    std::find_if(node.replicas.begin(), node.replicas.end(), [&](auto& r) {
-      return r.what.replica == result.what.replica;
-    });
-  if (i == node.replicas.end())
-    node.replicas.push_back(result);
-  else
-    i->state = result.state;
-}
-
-void placement_state::give_order(node_state& node,
-                                 const replica_status& result) {
-  auto sequence = ++last_order_;
-  view_.numbers.add(result.what.replica);
-  orders_[node.node.name].push_back({sequence, result});
-  apply(node, result);
-  changed_.insert(node.node.name);
-  auto to =
-    caf::actor_cast<supervisor_actor>(links_.at(node.node.name).supervisor);
-  auto starts = result.state == replica_condition::starting;
-  log_event(log_level::info, "placement", starts ? "deploy" : "evict",
-            {{"replica", result.what.replica},
-             {"node", node.node.name},
-             {"device", result.what.device}});
-  if (starts) {
-    starts_.add(result.what, now());
-    self_->send(to, deploy{options_.epoch, sequence, result.what});
-  } else {
-    self_->send(to, evict{options_.epoch, sequence, result.what.replica});
-  }
 }
 
 void placement_state::note_failure(const replica_status& x) {
@@ -185,6 +153,7 @@ void placement_state::on_peer_down(const peer_down& x) {
   view_.nodes.erase(i);
   links_.erase(x.peer.name);
   changed_.insert(x.peer.name);
+  capacity_.changed.insert(x.peer.name);
   tell_cluster_state();
   orders_.erase(x.peer.name);
   told_.erase(x.peer.name);
@@ -248,7 +217,7 @@ void placement_state::commit() {
     return;
   }
   auto plan = std::make_shared<const placement_plan>(
-    reconcile(view_, wanted(), *policy_, *snapshot_));
+    reconcile(view_, wanted(), *policy_, *snapshot_, capacity_));
   if (options_.decision_seconds.empty())
     return carry_out(*plan);
   deciding_ = true;
@@ -309,9 +278,10 @@ void placement_state::carry_out(const placement_plan& plan) {
       continue;
     }
     if (auto node = view_.nodes.find(x.node); node != view_.nodes.end())
-      give_order(node->second,
-                 {x, replica_condition::starting, {}, 0, {}, {}, {}});
+      start_replica(node->second, x);
   }
+  adjust_replicas(plan);
+  share_devices();
   auto serve = plan.serve;
   for (auto& x : serve) {
     if (auto why = notes_.find(x.model); why != notes_.end())
@@ -326,15 +296,9 @@ void placement_state::carry_out(const placement_plan& plan) {
   for (auto& x : serve)
     x.replicas = assigned[x.model];
   tell_gateways(serve);
-  for (auto& x : plan.evict) {
-    auto node = view_.nodes.find(x.node);
-    if (node == view_.nodes.end())
-      continue;
-    assignment what;
-    what.replica = x.replica;
-    give_order(node->second,
-               {what, replica_condition::draining, {}, 0, {}, {}, {}});
-  }
+  for (auto& x : plan.evict)
+    if (auto node = view_.nodes.find(x.node); node != view_.nodes.end())
+      end_replica(node->second, x.replica);
   tell_cluster_state();
 }
 

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <set>
+#include <variant>
 
 #include "actors/placement/placement.hpp"
 #include "actors/placement/quarantine.hpp"
@@ -33,7 +34,13 @@ private:
   /// An order that its node has not confirmed yet.
   struct order {
     uint64_t sequence = 0;
-    replica_status result; ///< how the replica then is
+    std::variant<deploy, adjust, adjust_device, evict> what;
+  };
+
+  /// The last adjustment of a replica.
+  struct adjusted {
+    timestamp at;
+    placement_plan::adjustment what;
   };
 
   /// A model whose replicas failed lately.
@@ -77,8 +84,21 @@ private:
   void carry_out(const placement_plan& plan);
   void note_failure(const replica_status& x);
   void tell_gateways(const std::vector<wanted_model>& models);
-  void give_order(node_state& node, const replica_status& result);
-  static void apply(node_state& node, const replica_status& result);
+  template <class Order>
+  void give_order(node_state& node, Order x);
+  static void apply(node_state& node, const deploy& x);
+  static void apply(node_state& node, const adjust& x);
+  static void apply(node_state& node, const adjust_device& x);
+  static void apply(node_state& node, const evict& x);
+  void start_replica(node_state& node, const assignment& what);
+  void adjust_replicas(const placement_plan& plan);
+  void share_devices();
+  void share_device_of(node_state& node, const device_info& device,
+                       const std::optional<device_sharing>& sharing);
+  std::optional<device_sharing> sharing_of(const std::string& node,
+                                           const device_info& device) const;
+  result<void> check_sharing(const proposal& x) const;
+  void end_replica(node_state& node, const std::string& replica);
 
   placement_actor::stateful_pointer<placement_state> self_ = nullptr;
   placement_options options_;
@@ -89,12 +109,16 @@ private:
   std::set<std::string> awaited_; ///< nodes
   timestamp awaited_until_;
   cluster_view view_;
+  capacity_keeper capacity_;               ///< of that view
   std::map<std::string, node_link> links_; ///< by node
   cluster_state_actor cluster_state_;
   std::set<std::string> changed_; ///< nodes that this is yet to be told of
   std::shared_ptr<const cluster_snapshot> snapshot_; ///< null: no intent yet
   std::map<std::string, std::vector<order>> orders_; ///< by node
   uint64_t last_order_ = 0;
+  std::map<std::string, adjusted> adjusted_; ///< by replica
+  /// When a device was told last how it is shared, by NODE/ID.
+  std::map<std::string, timestamp> shared_;
   start_log starts_;
   std::map<std::string, proposal> proposals_; ///< by scope
   // Numbers of the snapshots in which something changed that outdates earlier

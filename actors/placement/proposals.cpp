@@ -62,7 +62,7 @@ placement_state::what_outdates(const proposal& x) const {
   return std::nullopt;
 }
 
-/// Errors: conflict for a model that another scope owns.
+/// Errors: conflict for a model that another scope owns; as check_sharing.
 result<void> placement_state::check(const proposal& x) const {
   for (auto& g : x.groups) {
     auto i = snapshot_->models.find(g.model);
@@ -73,7 +73,7 @@ result<void> placement_state::check(const proposal& x) const {
                      + shown(i->second->scope) + " owns",
                    {}};
   }
-  return {};
+  return check_sharing(x);
 }
 
 void placement_state::on_proposal(const proposal& x) {
@@ -93,8 +93,8 @@ void placement_state::on_proposal(const proposal& x) {
     return;
   }
   auto& known = proposals_[x.scope];
-  auto same =
-    known.epoch != 0 && known.groups == x.groups && known.refused == x.refused;
+  auto same = known.epoch != 0 && known.groups == x.groups
+              && known.refused == x.refused && known.devices == x.devices;
   known = x;
   if (same)
     return;

@@ -4,10 +4,14 @@
 #include <algorithm>
 
 #include "actors/policies/place/least_loaded.hpp"
+#include "actors/policies/place/pack.hpp"
+#include "actors/policies/place/two_stage.hpp"
 #include "actors/policies/scale/arrival_rate.hpp"
 #include "actors/policies/scale/fixed.hpp"
 #include "actors/policies/scale/given.hpp"
+#include "actors/policies/scale/invocations.hpp"
 #include "actors/policies/scale/queue_latency.hpp"
+#include "actors/policies/scale/utilisation.hpp"
 #include "runtime/name.hpp"
 
 namespace millrace {
@@ -91,6 +95,10 @@ const std::vector<scaling_entry>& scaling_policies() {
       "arrival_rate", "as many replicas as serve the rate of arrivals"),
     scaling<queue_latency_scaling, queue_latency_options>(
       "queue_latency", "more replicas while requests wait too long"),
+    scaling<invocations_scaling, invocations_options>(
+      "invocations", "as many replicas as share the requests at a target"),
+    scaling<utilisation_scaling, utilisation_options>(
+      "utilisation", "as many replicas as compute a target part of their time"),
   };
   return all;
 }
@@ -103,7 +111,12 @@ make_scaling_policy(const std::string& scope, const scope_settings& x) {
 const std::vector<placement_entry>& placement_policies() {
   static const std::vector<placement_entry> all{
     placing<least_loaded_placement, least_loaded_options>(
-      "least_loaded", "the device with the fewest replicas")};
+      "least_loaded", "the device with the fewest replicas"),
+    placing<pack_placement, pack_options>("pack",
+                                          "the fullest device with room"),
+    placing<two_stage_placement, two_stage_options>(
+      "two_stage",
+      "devices of hosts that have the model, then one of each other host")};
   return all;
 }
 

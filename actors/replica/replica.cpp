@@ -82,20 +82,23 @@ void replica_state::load(const fetched& x) {
                           + std::to_string(layers_.last),
                         {}}),
                 "load");
+  loading_as_ = options_.what.tuned;
   self_
-    ->request(options_.executor,
-              options_.extends_replica == 0 ? load_timeout : aside_timeout,
-              load_stage{instance_, content_, layers_.first, layers_.last,
-                         options_.what.policy.batch, options_.what.threads,
-                         options_.what.share, options_.what.trusted,
-                         options_.extends_replica, options_.what.skip_warm_up,
-                         0})
+    ->request(
+      options_.executor,
+      options_.extends_replica == 0 ? load_timeout : aside_timeout,
+      load_stage{instance_, content_, layers_.first, layers_.last,
+                 options_.what.batch_max, options_.what.tuned.threads,
+                 options_.what.share, options_.what.trusted,
+                 options_.extends_replica, options_.what.skip_warm_up,
+                 static_cast<uint32_t>(options_.what.tuned.concurrency)})
     .then([this](const stage_loaded& y) { on_loaded(y); },
           [this](const caf::error& y) { fail(y, "load"); });
 }
 
 void replica_state::on_loaded(const stage_loaded& x) {
   loaded_ = x;
+  tune_stage_if(options_.what.tuned != loading_as_);
   fetch_ += x.came;
   // What was loaded while bytes came took no time of its own.
   loaded_.load =
@@ -109,7 +112,7 @@ void replica_state::on_loaded(const stage_loaded& x) {
              {"device", options_.what.device},
              {"load_us", x.load.count()},
              {"warm_up_us", x.warm_up.count()}});
-  report(leaving_ ? replica_condition::draining : replica_condition::ready);
+  report_condition();
   announce_to(options_.node);
   bus_->subscribe(caf::actor_cast<caf::strong_actor_ptr>(self_->ctrl()),
                   "gateway");
@@ -133,6 +136,15 @@ void replica_state::report(replica_condition state, std::string reason) {
                              fetch_, excused_, from_, first_answer_});
 }
 
+/// After a loss only the reason counts, and that was reported.
+void replica_state::report_condition() {
+  if (lost_)
+    return;
+  report(!ready_                  ? replica_condition::starting
+         : leaving_ || finishing_ ? replica_condition::draining
+                                  : replica_condition::ready);
+}
+
 // -- gateways -----------------------------------------------------------------
 
 bool replica_state::serves(const std::string& node) const {
@@ -153,8 +165,7 @@ void replica_state::announce_to(const std::string& node) {
   x.layers = layers_;
   x.tenants = options_.what.tenants;
   x.policy = options_.what.policy;
-  x.credit =
-    options_.lanes + static_cast<uint32_t>(options_.what.policy.overlap);
+  x.limits = limits();
   x.handle = caf::actor_cast<caf::strong_actor_ptr>(self_->ctrl());
   auto to = caf::actor_cast<caf::actor>(gateway);
   self_->monitor(to);
@@ -304,7 +315,7 @@ void replica_state::on_executed(executed& x) {
     answer(i, x);
   if (first_answer_ < 0us && x.status == ec::ok && !finishing_) {
     first_answer_ = to_us(self_->clock().now() - ready_at_);
-    report(leaving_ ? replica_condition::draining : replica_condition::ready);
+    report_condition();
   }
 }
 
@@ -357,6 +368,7 @@ void replica_state::answer(batch_map::iterator x, executed& result,
   y.outputs = std::move(result.outputs);
   y.queue = result.queue;
   y.execute = result.run;
+  y.interference = result.interference;
   y.credit = lost_ ? 0 : 1;
   if (through)
     y.visits = std::move(through->way.visits);
@@ -453,6 +465,7 @@ replica(replica_actor::stateful_pointer<replica_state> self,
     [&s](const peer_up& x) { s.on_peer_up(x); },
     [](const peer_down&) { /* the gateway's proxy goes down itself */ },
     [&s](get_load) { return s.on_get_load(); },
+    [&s](const adjust& x) { s.on_adjust(x); },
     [&s](finish_elsewhere) { s.on_finish_elsewhere(); },
     [&s](const router_released& x) { s.on_router_released(x); },
     [&s](finish) { s.on_finish(); },

@@ -34,6 +34,7 @@ struct replica_state {
   void on_lost(const stage_lost& x);
   void on_peer_up(const peer_up& x);
   replica_load on_get_load() const;
+  void on_adjust(const adjust& x);
   void on_finish_elsewhere();
   void on_finish();
   void on_router_released(const router_released& x);
@@ -62,6 +63,9 @@ private:
   void on_loaded(const stage_loaded& x);
   void fail(const caf::error& why, const char* doing);
   void report(replica_condition state, std::string reason = {});
+  void report_condition();
+  replica_limits limits() const;
+  void tune_stage_if(bool changed);
   /// A gateway that was told of this replica, while it is there.
   struct gateway_link {
     caf::actor handle;
@@ -111,6 +115,7 @@ private:
   timestamp ready_at_;
   microseconds first_answer_{-1}; ///< since then
   stage_loaded loaded_;
+  tunables loading_as_; ///< when the executor was asked to load
   bool ready_ = false;
   bool leaving_ = false; ///< all gateways but its own node's
   bool finishing_ = false;

@@ -60,7 +60,14 @@ void replica_state::hold(batch_map::iterator x, executed& result) {
   y.held = std::move(result);
   y.since = self_->clock().now();
   if (y.way.next)
-    go_on(x);
+    return go_on(x);
+  if (options_.what.policy.held > 0) {
+    batch_extent all;
+    for (auto& outputs : y.held->outputs)
+      all.add({bytes_of(outputs), outputs.size()});
+    self_->send(caf::actor_cast<router_actor>(x->second.from),
+                batch_ran{x->second.id, all.bytes});
+  }
 }
 
 void replica_state::go_on(batch_map::iterator x) {
@@ -79,7 +86,7 @@ void replica_state::go_on(batch_map::iterator x) {
     self_->monitor(caf::actor_cast<caf::actor>(to.handle));
   y.way.visits.push_back({options_.what.replica, y.held->queue, y.held->run,
                           to_us(self_->clock().now() - y.since),
-                          options_.what.layers});
+                          options_.what.layers, y.held->interference});
   y.way.promise = to.promise;
   y.way.receipt = wants_receipt(x->second.id, to.handle->id());
   run_batch next;

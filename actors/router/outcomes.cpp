@@ -15,7 +15,7 @@ namespace millrace {
 namespace {
 
 outcome outcome_of(queued_request& x, ec status, microseconds queue) {
-  return {x.key, status, {}, {}, {}, queue, x.attempts, std::move(x.vain)};
+  return {x.key, status, {}, {}, {}, queue, x.attempts, std::move(x.vain), 0us};
 }
 
 /// What a batch waited for in its replica, or in all of them.
@@ -52,11 +52,14 @@ requests_completed router_state::results_of(flight& done, batch_done& x) {
   y.visits = std::move(x.visits);
   if (!y.visits.empty())
     y.visits.push_back({done.replica_name, x.queue, x.execute, 0us,
-                        replicas_.at(done.replica_id).layers});
+                        replicas_.at(done.replica_id).layers, x.interference});
   y.replica = done.replica_name;
   y.execute = y.visits.empty() ? x.execute : 0us;
-  for (auto& visit : y.visits)
+  y.interference = y.visits.empty() ? x.interference : 0us;
+  for (auto& visit : y.visits) {
     y.execute += visit.execute;
+    y.interference += visit.interference;
+  }
   return y;
 }
 
@@ -74,6 +77,9 @@ void router_state::settle_batch(flight& done, batch_done& x) {
     y.outcomes.push_back(
       outcome_of(request, ec::ok, to_us(done.sent - request.arrived) + waited));
     y.outcomes.back().outputs = std::move(x.outputs[i]);
+    auto able = std::max(done.able_since, request.arrived);
+    y.outcomes.back().gathered =
+      to_us(std::max(0ns, nanoseconds{done.sent - able}));
   }
   self_->send(gateway_, std::move(y));
 }

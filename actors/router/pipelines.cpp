@@ -17,6 +17,9 @@ namespace {
 /// Until a link between two stages, which broke alone, is tried again.
 constexpr auto severed_for = 3s;
 
+/// Output that a replica holds for its next stage without a credit, at most.
+constexpr uint64_t held_bytes_max = uint64_t{256} << 20;
+
 bool is_settled(const std::vector<queued_request>& xs) {
   return std::all_of(xs.begin(), xs.end(), [](auto& x) { return x.settled; });
 }
@@ -99,6 +102,64 @@ void router_state::bind_waiting() {
     }
 }
 
+/// The output of a batch waits at a stage that could run others. The run credit
+/// comes back as long as the stage may hold more output.
+void router_state::on_batch_ran(const batch_ran& x) {
+  auto i = in_flight_.find(x.id);
+  auto from = self_->current_sender();
+  if (!from || i == in_flight_.end() || i->second.replica_id != from->id()
+      || i->second.output)
+    return;
+  auto by = replicas_.find(from->id());
+  if (by == replicas_.end())
+    return;
+  i->second.output = x.bytes;
+  if (hold(by->second, i->second)) {
+    give_credit(from->id(), 1);
+    pump();
+  } else {
+    by->second.blocked.push_back(x.id);
+  }
+}
+
+/// Whether a replica may hold the output of a batch without a credit, and from
+/// now on does.
+bool router_state::hold(replica& by, flight& x) {
+  if (by.held >= options_.policy.held
+      || (by.held > 0 && by.held_bytes + *x.output > held_bytes_max))
+    return false;
+  ++by.held;
+  by.held_bytes += *x.output;
+  x.held = true;
+  return true;
+}
+
+/// A replica may hold more output than before.
+void router_state::hold_blocked(caf::actor_id id, replica& by) {
+  for (; !by.blocked.empty(); by.blocked.pop_front()) {
+    auto i = in_flight_.find(by.blocked.front());
+    if (i == in_flight_.end() || i->second.replica_id != id || !i->second.output
+        || i->second.held)
+      continue; // it has left
+    if (!hold(by, i->second))
+      return;
+    give_credit(id, 1);
+  }
+}
+
+/// A replica no longer has a batch: its credit is free, or its output is.
+void router_state::free_place(flight& x, uint32_t credit) {
+  auto bytes = std::exchange(x.output, std::nullopt);
+  if (!std::exchange(x.held, false))
+    return give_credit(x.replica_id, credit);
+  auto by = replicas_.find(x.replica_id);
+  if (by == replicas_.end())
+    return;
+  --by->second.held;
+  by->second.held_bytes -= *bytes;
+  hold_blocked(by->first, by->second);
+}
+
 void router_state::on_batch_accepted(const batch_accepted& x) {
   auto i = in_flight_.find(x.id);
   auto from = self_->current_sender();
@@ -118,7 +179,7 @@ void router_state::on_batch_accepted(const batch_accepted& x) {
     mine.next_id = from->id();
     mine.next_name = by->second.name;
   }
-  give_credit(mine.replica_id, 1);
+  free_place(mine, 1);
   mine.passed = stays_of(mine);
   mine.since = now();
   mine.replica_id = std::exchange(mine.next_id, 0);
@@ -218,7 +279,7 @@ void router_state::on_batch_not_found(const batch_not_found& x) {
   auto lost = std::move(i->second);
   in_flight_.erase(i);
   orphan(x.id, lost);
-  give_credit(lost.replica_id, 1);
+  free_place(lost, 1);
   give_back(lost,
             "what " + lost.replica_name + " handed on to " + lost.in_doubt
               + " was lost",

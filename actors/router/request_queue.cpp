@@ -8,6 +8,10 @@ namespace millrace {
 
 void request_queue::insert(position at, queued_request x) {
   rows_ += x.rows;
+  if (x.rows > 1) {
+    ++larger_[x.rows];
+    ++larger_count_;
+  }
   index_[x.key] = at;
   if (policy_.drop == drop_policy::late)
     deadlines_.push(x.due.at, x.key);
@@ -21,6 +25,11 @@ queued_request request_queue::extract(order::iterator i) {
   order_.erase(i);
   index_.erase(x.key);
   rows_ -= x.rows;
+  if (auto size = larger_.find(x.rows); size != larger_.end()) {
+    --larger_count_;
+    if (--size->second == 0)
+      larger_.erase(size);
+  }
   auto is_here = [this](uint64_t key) { return index_.contains(key); };
   deadlines_.sweep(order_.size(), is_here);
   ripe_at_.sweep(order_.size(), is_here);
@@ -47,12 +56,20 @@ void request_queue::adopt(const serving_policy& policy) {
   deadlines_ = {};
   ripe_at_ = {};
   rows_ = 0;
+  larger_.clear();
+  larger_count_ = 0;
   for (auto& [at, x] : std::exchange(order_, {}))
     insert(at, std::move(x));
 }
 
-bool request_queue::ripe(timestamp now) {
-  if (rows_ >= policy_.batch || policy_.batch_delay <= microseconds{0})
+uint64_t request_queue::rows_min() const {
+  if (larger_count_ < order_.size())
+    return 1;
+  return larger_.empty() ? 0 : larger_.begin()->first;
+}
+
+bool request_queue::ripe(timestamp now, uint64_t batch_rows) {
+  if (rows_ >= batch_rows || policy_.batch_delay <= microseconds{0})
     return true;
   std::vector<uint64_t> waited;
   ripe_at_.take_due(now, [&](uint64_t key) {
@@ -77,25 +94,37 @@ const queued_request* request_queue::find(uint64_t key) const {
 }
 
 std::vector<queued_request> request_queue::take(timestamp now,
-                                                double most_share) {
-  most_share = std::min(most_share, most_share_);
+                                                const batch_limit& limit) {
+  auto most_share = std::min(limit.share, most_share_);
   std::vector<queued_request> out;
-  if (order_.empty() || !ripe(now))
+  if (order_.empty() || rows_min() > limit.rows_max || !ripe(now, limit.rows))
     return out;
   uint64_t rows = 0;
   batch_extent all;
-  while (!order_.empty()) {
-    auto next = order_.begin();
-    auto& x = next->second;
+  for (auto next = order_.begin(); next != order_.end();) {
+    auto at = next++;
+    auto& x = at->second;
+    if (x.rows > limit.rows_max)
+      continue;
     all.add(x.extent());
     if (!out.empty()
-        && (rows + x.rows > policy_.batch || x.alone || out.front().alone
+        && (rows + x.rows > limit.rows || x.alone || out.front().alone
             || all.share_of_message() > most_share
             || !mergeable(out.front().inputs, x.inputs, batch_axis_)))
       break;
     rows += x.rows;
-    out.push_back(extract(next));
+    out.push_back(extract(at));
   }
+  return out;
+}
+
+std::vector<queued_request> request_queue::take_larger(uint64_t rows) {
+  std::vector<queued_request> out;
+  if (larger_.empty() || larger_.rbegin()->first <= rows)
+    return out;
+  for (auto next = order_.begin(); next != order_.end();)
+    if (auto at = next++; at->second.rows > rows)
+      out.push_back(extract(at));
   return out;
 }
 
@@ -116,12 +145,11 @@ std::vector<queued_request> request_queue::take_all() {
   return out;
 }
 
-timestamp request_queue::next_due(bool able) const {
+timestamp request_queue::next_due(uint64_t batch_rows) const {
   if (order_.empty())
     return far_future;
   auto due = deadlines_.next_due();
-  return able && rows_ < policy_.batch ? std::min(due, ripe_at_.next_due())
-                                       : due;
+  return rows_ < batch_rows ? std::min(due, ripe_at_.next_due()) : due;
 }
 
 timestamp request_queue::oldest() const {
@@ -131,8 +159,9 @@ timestamp request_queue::oldest() const {
   return out;
 }
 
-microseconds request_queue::time_to_drain(microseconds per_batch) const {
-  auto batches = rows_ / std::max<uint64_t>(1, policy_.batch) + 1;
+microseconds request_queue::time_to_drain(microseconds per_batch,
+                                          uint64_t batch_rows) const {
+  auto batches = rows_ / std::max<uint64_t>(1, batch_rows) + 1;
   return std::max(microseconds{1000},
                   per_batch * static_cast<int64_t>(batches) / 2);
 }

@@ -33,6 +33,13 @@ struct queued_request {
   batch_extent extent() const { return {bytes_of(inputs), inputs.size()}; }
 };
 
+/// How much the next batch may have.
+struct batch_limit {
+  uint64_t rows = 1;     ///< of several requests together
+  uint64_t rows_max = 1; ///< of one request by itself
+  double share = 1;      ///< of a message between nodes, beside limit_share
+};
+
 /// One model's bounded queue: higher priority first, then first come first
 /// served; gives out batches and drops what is too late. Pure: time is a
 /// parameter.
@@ -67,12 +74,16 @@ public:
   void limit_share(double x) { most_share_ = x; }
   double most_share() const { return most_share_; }
 
-  /// The next batch, or nothing when the queue is empty or it pays to wait for
-  /// more: while there are fewer rows than a batch takes and none has waited
-  /// for batch_delay. Requests in it agree in shape; a request of more rows
-  /// than the limit, or of a larger share of a message, travels alone.
-  /// `most_share`: of a message, beside limit_share.
-  std::vector<queued_request> take(timestamp now, double most_share = 1);
+  /// The next batch, or nothing when no waiting request fits or it pays to wait
+  /// for more: while fewer rows wait than a batch may have and no request has
+  /// waited for batch_delay. Requests of a batch agree in shape. A request of
+  /// more rows than `limit.rows`, or of a larger share of a message, travels
+  /// alone. Requests of more rows than `limit.rows_max` stay, and later ones
+  /// that fit overtake them.
+  std::vector<queued_request> take(timestamp now, const batch_limit& limit);
+
+  /// Removes and returns the waiting requests of more than `rows` rows.
+  std::vector<queued_request> take_larger(uint64_t rows);
 
   /// What can no longer be answered in time, if a batch takes `expected`: only
   /// with drop: late.
@@ -81,19 +92,23 @@ public:
   /// All that waits, in order.
   std::vector<queued_request> take_all();
 
-  /// When take (if there is somebody to give it to) or take_late may have more
-  /// to give; far_future when only a push can change that.
-  timestamp next_due(bool able) const;
+  /// When take or take_late may have more to give; far_future when only a push
+  /// can change that. `batch_rows`: rows of the next batch, at most; 0: no
+  /// replica takes one.
+  timestamp next_due(uint64_t batch_rows) const;
 
   size_t size() const { return order_.size(); }
   uint64_t rows() const { return rows_; }
+
+  /// Rows of the smallest waiting request; 0 in an empty queue.
+  uint64_t rows_min() const;
 
   /// When the one that waits longest came; far_future when none does. Looks at
   /// all: for people.
   timestamp oldest() const;
 
   /// When a full queue will have room again, as a guess for retry_after.
-  microseconds time_to_drain(microseconds per_batch) const;
+  microseconds time_to_drain(microseconds per_batch, uint64_t batch_rows) const;
 
 private:
   using position = std::pair<int64_t, uint64_t>; // -priority, sequence
@@ -101,7 +116,7 @@ private:
 
   void insert(position at, queued_request x);
   queued_request extract(order::iterator x);
-  bool ripe(timestamp now);
+  bool ripe(timestamp now, uint64_t batch_rows);
 
   serving_policy policy_;
   int batch_axis_;
@@ -110,6 +125,8 @@ private:
   deadline_queue<uint64_t> deadlines_;
   deadline_queue<uint64_t> ripe_at_; ///< when each has waited long enough
   uint64_t rows_ = 0;
+  std::map<uint64_t, size_t> larger_; ///< waiting requests of several rows
+  size_t larger_count_ = 0;           ///< all of these
   double most_share_ = 1;
   uint64_t next_ = uint64_t{1} << 32; // those put back count down from below
   uint64_t next_back_ = next_ - 1;

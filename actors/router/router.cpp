@@ -22,6 +22,7 @@ void router_state::start(router_actor::stateful_pointer<router_state> self,
   // Another router that comes in this one's place is taken for it by those who
   // know it by its address: no batch of either has a number of the other's.
   last_batch_ = uint64_t{self->id()} << 32;
+  learn_limits();
   shown();
   set_common_handlers(self);
   self->set_down_handler([this](caf::down_msg& x) { on_down(x); });
@@ -37,10 +38,8 @@ constexpr microseconds parts_soon = 100ms;
 router_state::series& router_state::shown() {
   if (!series_) {
     model_label mine{options_.model, options_.version};
-    series_ = series{counts_->queue_length(mine),
-                     counts_->replicas_ready(mine),
-                     counts_->redispatched(mine),
-                     {}};
+    series_.emplace(counts_->queue_length(mine), counts_->replicas_ready(mine),
+                    counts_->redispatched(mine));
   }
   return *series_;
 }
@@ -59,6 +58,10 @@ void router_state::on_route(route& x) {
       settle_as(request, ec::poison,
                 "these inputs have ended the process of model '"
                   + options_.model + "' before");
+      continue;
+    }
+    if (request.rows > largest_.rows_max) {
+      refuse_too_large(request);
       continue;
     }
     if (auto& past = y.past) {
@@ -81,7 +84,7 @@ void router_state::on_route(route& x) {
       settle_as(request, ec::overloaded,
                 "the queue of model '" + options_.model + "' is full ("
                   + std::to_string(queue_->size()) + " requests)",
-                queue_->time_to_drain(execution_));
+                queue_->time_to_drain(execution_, largest_.rows));
   }
   for (auto i = handed_on.rbegin(); i != handed_on.rend(); ++i)
     queue_->put_back(std::move(*i));
@@ -123,18 +126,16 @@ void router_state::on_ready(const replica_ready& x) {
     poisons_.clear();
     queue_->limit_share(1);
   }
-  if (x.policy != options_.policy) {
-    options_.policy = x.policy;
-    queue_->adopt(x.policy);
-    stages_->adopt(x.policy.dispatch);
-  }
-  set_credit(i->first, r, fresh ? x.credit : r.credit);
+  set_credit(i->first, r, r.credit + x.limits.credit - r.limits.credit);
+  r.limits = x.limits;
+  stages_->set_weight(i->first, x.limits.weight);
   if (fresh) {
     self_->monitor(r.handle);
     log_event(
       log_level::info, "router", "replica_ready",
       {{"model", options_.model}, {"replica", x.name}, {"node", x.node}});
   }
+  learn_limits();
   report();
   pump();
 }
@@ -152,6 +153,7 @@ void router_state::on_draining(const replica_draining& x) {
   } else {
     stages_->close(i->first);
   }
+  learn_limits();
   drop_stranded();
   report();
   pump();
@@ -171,7 +173,7 @@ void router_state::on_tick() {
 /// Expected time of the next batch from the queue.
 microseconds router_state::expected_of_next() const {
   return times_.expected(
-    std::clamp<uint64_t>(queue_->rows(), 1, options_.policy.batch));
+    std::clamp<uint64_t>(queue_->rows(), 1, largest_.rows));
 }
 
 /// Answers requests with a passed deadline, and requests that would miss the
@@ -191,13 +193,14 @@ void router_state::drop_late(microseconds expected) {
                 + "' is free, and with what a batch takes lately ("
                 + format_duration(expected)
                 + ") the answer would be too late for its deadline",
-              may_have_run ? 0us : queue_->time_to_drain(expected));
+              may_have_run ? 0us
+                           : queue_->time_to_drain(expected, largest_.rows));
   }
 }
 
-void router_state::set_credit(caf::actor_id id, replica& x, uint32_t credit) {
+void router_state::set_credit(caf::actor_id id, replica& x, int64_t credit) {
   x.credit = credit;
-  stages_->set_credit(id, credit);
+  stages_->set_credit(id, static_cast<uint32_t>(std::max<int64_t>(0, credit)));
 }
 
 void router_state::give_credit(caf::actor_id id, uint32_t credit) {
@@ -210,19 +213,23 @@ void router_state::pump() {
     hand_back();
   resolve_doubts();
   bind_waiting();
+  for (auto& x : queue_->take_larger(largest_.rows_max))
+    refuse_too_large(x);
   // With a replica free the next ones are tried, whatever is expected of them:
   // nothing else could correct an estimate that is too high.
-  auto able = stages_->next(0);
+  auto able = next_replica();
+  able_since_ = able ? std::min(able_since_, now()) : far_future;
   drop_late(able ? microseconds{0} : expected_of_next());
   while (able) {
     auto& to = replicas_.at(*able);
-    auto batch =
-      queue_->take(now(), to.is_remote ? wire_limits::batch_share : 1);
+    auto batch = queue_->take(now(), limit_of(to));
     if (batch.empty())
       break;
     dispatch(to, std::move(batch));
-    able = stages_->next(0);
+    able = next_replica();
   }
+  if (!able)
+    able_since_ = far_future;
   if (retired_)
     series_.reset();
   else
@@ -264,6 +271,7 @@ void router_state::dispatch(replica& to, std::vector<queued_request> batch) {
                  .emplace(id, flight{to.handle->id(), to.name, time, time,
                                      std::move(batch), x.trace, to.layers.last})
                  .first->second;
+  mine.able_since = able_since_;
   if (passes_on(mine))
     x.through = begin_passage(id, mine);
   self_->send(to.handle, std::move(x));
@@ -293,7 +301,7 @@ void router_state::on_batch_done(batch_done& x) {
     options_.spans->add("router/", options_.model, "given", done.sent, now(), 0,
                         done.trace, done.replica_name);
   drop_late(expected_of_next());
-  give_credit(done.replica_id, x.credit);
+  free_place(done, x.credit);
   if (x.status == ec::ok && x.outputs.size() == done.requests.size())
     settle_batch(done, x);
   else if (x.status == ec::unavailable && x.visits.empty())
@@ -337,6 +345,7 @@ void router_state::lose(replica_map::iterator i, const std::string& reason) {
   stages_->remove(id);
   draining_.erase(id);
   replicas_.erase(i);
+  learn_limits();
   std::vector<flight> lost;
   std::erase_if(orphans_, [&](auto& x) { return x.second == id; });
   for (auto entry = in_flight_.begin(); entry != in_flight_.end();) {
@@ -381,7 +390,11 @@ queue_status router_state::on_get_queue() const {
   out.layers = layers_;
   std::map<caf::actor_id, served_replica> by_id;
   for (auto& [id, r] : replicas_)
-    by_id[id] = {r.name, r.credit, 0, 0, r.draining, r.layers, 0};
+    by_id[id] = {
+      r.name,     static_cast<uint32_t>(std::max<int64_t>(0, r.credit)),
+      0,          0,
+      r.draining, r.layers,
+      0};
   for (auto& [id, flight] : in_flight_) {
     out.running += flight.requests.size();
     auto i = by_id.find(flight.replica_id);
@@ -409,7 +422,8 @@ void router_state::report() {
 }
 
 void router_state::arm() {
-  auto due = queue_->next_due(stages_->next(0).has_value());
+  auto able = next_replica();
+  auto due = queue_->next_due(able ? limit_of(replicas_.at(*able)).rows : 0);
   for (auto* links : {&doubts_, &severed_})
     if (!links->empty())
       due = std::min(due, links->front().due);
@@ -427,9 +441,12 @@ router(router_actor::stateful_pointer<router_state> self,
     [&s](const cancel_request& x) { s.on_cancel_request(x); },
     [&s](batch_done& x) { s.on_batch_done(x); },
     [&s](const batch_accepted& x) { s.on_batch_accepted(x); },
+    [&s](const batch_ran& x) { s.on_batch_ran(x); },
     [&s](const batch_not_found& x) { s.on_batch_not_found(x); },
     [&s](const next_stage_unreachable& x) { s.on_next_stage_unreachable(x); },
     [&s](const replica_ready& x) { s.on_ready(x); },
+    [&s](const replica_tuned& x) { s.on_tuned(x); },
+    [&s](const serving_policy& x) { s.on_policy(x); },
     [&s](const replica_draining& x) { s.on_draining(x); },
     [&s](const drain_queue& x) { s.on_drain_queue(x); },
     [&s](get_backlog) { s.on_get_backlog(); },

@@ -7,11 +7,11 @@
 #include <set>
 #include <unordered_map>
 
-#include "actors/router/batch_times.hpp"
 #include "actors/router/poison_list.hpp"
 #include "actors/router/request_queue.hpp"
 #include "actors/router/router.hpp"
 #include "actors/router/stage_map.hpp"
+#include "models/batch_times.hpp"
 
 namespace millrace {
 
@@ -30,7 +30,10 @@ struct router_state {
   void on_batch_accepted(const batch_accepted& x);
   void on_batch_not_found(const batch_not_found& x);
   void on_next_stage_unreachable(const next_stage_unreachable& x);
+  void on_batch_ran(const batch_ran& x);
   void on_ready(const replica_ready& x);
+  void on_tuned(const replica_tuned& x);
+  void on_policy(const serving_policy& x);
   void on_draining(const replica_draining& x);
   void on_drain_queue(const drain_queue& x);
   void on_get_backlog();
@@ -44,10 +47,15 @@ private:
     std::string name;
     layer_range layers;
     uint64_t promise = 0;
-    uint32_t credit = 0;
+    replica_limits limits{};
+    int64_t credit = 0; ///< left; below 0: the limit is lower than before
     bool draining = false;
     bool is_remote = false; ///< on another node
     bool confined = false;  ///< no request can end its node
+    // Batches that have run and have no next stage yet.
+    uint64_t held = 0;              ///< that occupy no credit
+    uint64_t held_bytes = 0;        ///< of their output
+    std::deque<uint64_t> blocked{}; ///< that do, in order
   };
 
   /// A batch that a replica has.
@@ -66,8 +74,11 @@ private:
     /// Who went, or is out of reach of, that it may have gone to, and so be
     /// lost; empty: nobody.
     std::string in_doubt{};
-    bool dropped = false;  ///< who has it was told to give it up
-    bool orphaned = false; ///< one that it was to go to was told to drop it
+    bool dropped = false;   ///< who has it was told to give it up
+    bool orphaned = false;  ///< one that it was to go to was told to drop it
+    timestamp able_since{}; ///< a replica had credit for it
+    std::optional<uint64_t> output{}; ///< bytes that its replica holds
+    bool held = false;                ///< and does so without a credit
   };
   /// What one replica hands on does not reach another, it says.
   struct broken_link {
@@ -76,6 +87,12 @@ private:
   };
   /// Series of the router, shown until it is retired.
   struct series {
+    // Clang 14 has no parenthesised initialisation of aggregates.
+    series(gauge length, gauge ready, counter again)
+      : queue_length(std::move(length)),
+        replicas_ready(std::move(ready)),
+        redispatched(std::move(again)) {}
+
     gauge_share queue_length, replicas_ready;
     counter redispatched;
     std::optional<histogram> batch_size; ///< from the first batch on
@@ -90,9 +107,13 @@ private:
   /// Without a result.
   void settle_as(queued_request& x, ec status, std::string text,
                  microseconds retry_after = microseconds{0});
+  batch_limit limit_of(const replica& to) const;
+  void learn_limits();
+  std::optional<caf::actor_id> next_replica() const;
+  void refuse_too_large(queued_request& x);
   microseconds expected_of_next() const;
   void drop_late(microseconds expected);
-  void set_credit(caf::actor_id id, replica& x, uint32_t credit);
+  void set_credit(caf::actor_id id, replica& x, int64_t credit);
   void give_credit(caf::actor_id id, uint32_t credit);
   void pump();
   void hand_back();
@@ -118,6 +139,9 @@ private:
   void try_again(std::vector<queued_request> xs, bool behind);
   void give_up(queued_request& x, const std::string& why);
   // pipelines.cpp
+  bool hold(replica& by, flight& x);
+  void hold_blocked(caf::actor_id id, replica& by);
+  void free_place(flight& x, uint32_t credit);
   bool passes_on(const flight& x) const { return x.next_layer < layers_; }
   std::optional<passage> begin_passage(uint64_t id, flight& x);
   std::optional<next_stage> bind(flight& x);
@@ -160,7 +184,13 @@ private:
   poison_list poisons_;
   uint64_t version_ = 0; ///< of the model, that they are poison to
   uint64_t layers_ = 1;  ///< of the model
+  /// The least of replicas of later parts: every batch passes through one.
+  batch_limit later_;
+  /// The most that any replica for new batches takes.
+  batch_limit largest_;
   uint64_t last_batch_ = 0;
+  /// Since when a replica has had credit for the next batch; far_future: none.
+  timestamp able_since_ = far_future;
   microseconds execution_{0}; ///< of a batch, a moving average
   /// From here and back, with the waits in replicas.
   batch_times times_;

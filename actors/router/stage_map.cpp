@@ -9,7 +9,9 @@ namespace millrace {
 dispatcher& stage_map::at(uint64_t layer) {
   auto& out = by_first_[layer];
   if (!out)
-    out = make_dispatcher(how_, random_.fork(std::to_string(layer)));
+    out = weighted_
+            ? make_weighted_dispatcher()
+            : make_dispatcher(how_, random_.fork(std::to_string(layer)));
   return *out;
 }
 
@@ -19,6 +21,7 @@ void stage_map::add(replica_id x, const layer_range& has, uint64_t layers) {
   r.has = has;
   r.is = condition::open;
   r.among = &at(has.first);
+  r.among->set_weight(x, r.weight);
   find_ways();
 }
 
@@ -59,9 +62,25 @@ void stage_map::set_credit(replica_id x, uint32_t credit) {
 
 void stage_map::adopt(dispatch_policy how) {
   how_ = how;
+  renew_dispatchers();
+}
+
+void stage_map::set_weight(replica_id x, double weight) {
+  auto& r = replicas_.at(x);
+  r.weight = weight;
+  r.among->set_weight(x, weight);
+  auto unlike =
+    std::any_of(replicas_.begin(), replicas_.end(),
+                [&](auto& entry) { return entry.second.weight != weight; });
+  if (std::exchange(weighted_, unlike) != unlike)
+    renew_dispatchers();
+}
+
+void stage_map::renew_dispatchers() {
   by_first_.clear();
   for (auto& [id, r] : replicas_) {
     r.among = &at(r.has.first);
+    r.among->set_weight(id, r.weight);
     r.among->set_credit(id, r.leads ? r.credit : 0);
   }
 }
@@ -77,18 +96,7 @@ std::optional<stage_map::replica_id> stage_map::next(uint64_t layer,
   auto late = layer != 0 && closed_ > 0 && !is_open(layer, from);
   if (!late && !out)
     return std::nullopt;
-  out.reset();
-  uint32_t most = 0;
-  for (auto& [id, r] : replicas_) {
-    if (r.has.first != layer || !(late ? r.leads_late : r.leads)
-        || !reaches(from, id))
-      continue;
-    if (r.credit > most || (out && r.credit == most && id < *out)) {
-      most = r.credit;
-      out = id;
-    }
-  }
-  return out;
+  return next_of(layer, from, [](auto) { return true; });
 }
 
 bool stage_map::leads_on(uint64_t layer, replica_id from) const {

@@ -43,6 +43,9 @@ public:
   /// The batches it takes at once from now on, if it takes any.
   void set_credit(replica_id x, uint32_t credit);
 
+  /// As in tunables. Replicas of unlike weights get batches in proportion.
+  void set_weight(replica_id x, double weight);
+
   /// It was given a batch.
   void given(replica_id x) { replicas_.at(x).among->given(x); }
 
@@ -53,6 +56,11 @@ public:
   /// that lead to the last layer. Here and below `from` is who hands it on.
   std::optional<replica_id> next(uint64_t layer,
                                  replica_id from = nobody) const;
+
+  /// The same, of the replicas that `fits` admits. Looks at all.
+  template <class F>
+  std::optional<replica_id> next_of(uint64_t layer, replica_id from,
+                                    F fits) const;
 
   /// Whether all layers from this one on are there, credit or not: for what is
   /// on its way.
@@ -66,6 +74,7 @@ private:
   struct replica {
     layer_range has;
     uint32_t credit = 0;
+    double weight = 1;
     condition is = condition::open;
     bool leads = false;          ///< by open ones alone to the last layer
     bool leads_late = false;     ///< by any that take what is on its way
@@ -78,8 +87,10 @@ private:
   }
   bool any_leads(uint64_t layer, replica_id from, bool replica::*how) const;
   void find_ways();
+  void renew_dispatchers();
 
   dispatch_policy how_;
+  bool weighted_ = false; ///< replicas have unlike weights
   random_stream random_;
   uint64_t layers_ = 1; ///< of the model
   size_t closed_ = 0;   ///< replicas
@@ -88,5 +99,23 @@ private:
   /// By the layer that they begin with.
   std::map<uint64_t, std::unique_ptr<dispatcher>> by_first_;
 };
+
+template <class F>
+std::optional<stage_map::replica_id>
+stage_map::next_of(uint64_t layer, replica_id from, F fits) const {
+  auto late = layer != 0 && closed_ > 0 && !is_open(layer, from);
+  std::optional<replica_id> out;
+  uint32_t most = 0;
+  for (auto& [id, r] : replicas_) {
+    if (r.has.first != layer || !(late ? r.leads_late : r.leads)
+        || !reaches(from, id) || !fits(id))
+      continue;
+    if (r.credit > most || (out && r.credit == most && id < *out)) {
+      most = r.credit;
+      out = id;
+    }
+  }
+  return out;
+}
 
 } // namespace millrace

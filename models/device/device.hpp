@@ -93,6 +93,9 @@ struct execution_report {
   /// If that was metered, where it can be: bytes of tensors that it had
   /// allocated at most at a time, the outputs' included; else 0.
   uint64_t peak = 0;
+  /// Time that the batch would have taken alone on the device; nothing: the
+  /// device does not know.
+  std::optional<nanoseconds> solo{};
 };
 
 /// Gets a device's completions; called on any thread.

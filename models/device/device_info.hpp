@@ -16,8 +16,12 @@ struct device_info {
   std::string kind;         ///< of the catalogue: what profiles are keyed by
   uint32_t lanes = 1;       ///< executions that may run at once
   byte_count memory;        ///< what replicas may take in all; 0: unknown
-  device_sharing sharing{}; ///< as configured
-  MILLRACE_FIELDS(device_info, id, kind, lanes, memory, sharing)
+  device_sharing sharing{}; ///< in force
+  bool ordered = false;     ///< by a controller: the config has another sharing
+  /// Units that replicas may take in all: cores of a host, percent of a GPU's
+  /// multiprocessors, cores of an accelerator. 0: not limited.
+  uint64_t units = 0;
+  MILLRACE_FIELDS(device_info, id, kind, lanes, memory, sharing, ordered, units)
 };
 
 } // namespace millrace

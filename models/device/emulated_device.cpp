@@ -95,8 +95,8 @@ public:
     for (auto& x : loads)
       finish_load(x.instance);
     for (auto& x : done)
-      listener_.on_executed(
-        {x.job.id, x.lane, outputs_of(x.job), x.started, now});
+      listener_.on_executed({x.job.id, x.lane, outputs_of(x.job), x.started,
+                             now, 0, now - x.started - to_time(x.lost)});
   }
 
 private:
@@ -111,6 +111,7 @@ private:
     seconds_d left;    ///< alone on the device
     double slower = 1; ///< than alone, beside those that run now
     timestamp started;
+    seconds_d lost{0}; ///< to interference so far
   };
 
   /// A loaded copy and what is known of its times here.
@@ -228,8 +229,10 @@ private:
     auto gained = seconds_d{now - at_} / pace();
     for (auto& x : loading_)
       x.left -= gained;
-    for (auto& x : running_)
+    for (auto& x : running_) {
       x.left -= gained / x.slower;
+      x.lost += seconds_d{now - at_} * (1 - 1 / x.slower);
+    }
     at_ = now;
   }
 
@@ -273,7 +276,7 @@ private:
       auto job = std::move(waiting_.front());
       waiting_.pop_front();
       auto time = time_of(job);
-      running_.push_back({std::move(job), lane, time, 1, now});
+      running_.push_back({std::move(job), lane, time, 1, now, {}});
       at_ = now;
     }
     if (info_.lanes > 1)

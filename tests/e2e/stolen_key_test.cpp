@@ -50,7 +50,7 @@ public:
     x.info.version = 1;
     x.info.signature.inputs = {{"x", dtype::f32, {-1, 4}}};
     x.info.signature.outputs = {{"y", dtype::f32, {-1, 4}}};
-    x.credit = 64;
+    x.limits.credit = 64;
     auto replica = system_.spawn([this](caf::event_based_actor*) {
       return caf::behavior{[this](run_batch&) { ++batches; }};
     });

@@ -264,7 +264,7 @@ TEST_CASE("P13: a gateway takes a replica only from the node to which a"
     x.info.model = "m";
     x.info.version = 1;
     x.info.signature.inputs = {{"x", dtype::u8, {-1, 16}}};
-    x.credit = 1;
+    x.limits.credit = 1;
     x.handle = c.actor(node + "/monitor");
     REQUIRE(x.handle);
     c.tell("./gateway", x);

@@ -79,6 +79,69 @@ TEST_CASE(
   CHECK(deploys == 4);
 }
 
+TEST_CASE("FP-25: with policy invocations or utilisation replicas follow the"
+          " burst, and end after it") {
+  struct {
+    std::string scaling;
+    uint64_t most;
+  } const table[]{
+    {"{policy: invocations, options: {target: 60}, min: 1, max: 6}", 4},
+    // 3.6 busy of 15 ms x 240; 3.6 / 0.6 = 6
+    {"{policy: utilisation, options: {target: 0.6}, min: 1, max: 6}", 6}};
+  for (auto& row : table) {
+    CAPTURE(row.scaling);
+    auto found = run_burst({"models[0].scaling=" + row.scaling});
+    check_all_ok(found);
+    auto xs = changes_in(found);
+    REQUIRE(xs.size() >= 3);
+    uint64_t most = 0;
+    for (auto& x : xs)
+      most = std::max(most, x.to);
+    CHECK(most == row.most);
+    CHECK(xs.back().to == 1);
+    CHECK(xs.back().at > 120);
+  }
+}
+
+namespace {
+
+/// The devices that replicas get, in the order of the orders.
+std::vector<std::string> devices_in(const record& x) {
+  std::vector<std::string> out;
+  for (auto& e : x.events)
+    if (e.what.starts_with("placement.deploy "))
+      out.push_back(std::string{field_of(e.what, "node")} + "/"
+                    + std::string{field_of(e.what, "device")});
+  return out;
+}
+
+} // namespace
+
+TEST_CASE("FP-32, FP-33: with policy two_stage a burst uses the host that has"
+          " the model, then one device of each other host") {
+  using names = std::vector<std::string>;
+  auto found = run_burst({"placement={policy: two_stage}"});
+  check_all_ok(found);
+  CHECK(devices_in(found)
+        == names{"worker-1/small.0", "worker-1/small.1", "worker-2/small.0",
+                 "worker-3/small.0"});
+  CHECK(devices_in(run_burst())
+        == names{"worker-1/small.0", "worker-1/small.1", "worker-2/small.0",
+                 "worker-2/small.1"});
+}
+
+TEST_CASE("placement: with policy pack replicas share devices up to their"
+          " units, and stay there") {
+  using names = std::vector<std::string>;
+  auto found =
+    run_burst({"placement={policy: pack}", "hosts[1].devices[0].units=100",
+               "models[0].units=40", "workload[1].rate=60",
+               "models[0].scaling.options={target: 0.3}"});
+  check_all_ok(found);
+  CHECK(devices_in(found)
+        == names{"worker-1/small.0", "worker-1/small.0", "worker-1/small.1"});
+}
+
 TEST_CASE(
   "scaling: a burst at random needs 4 or 5, with one change of direction"
   " per cooldown") {

@@ -138,7 +138,7 @@ TEST_CASE(
   " and the rest runs one at a time, and so the next burst") {
   auto burst = [](const char* start) {
     return requests_for("a", std::string{"arrivals: constant, rate: 10000,"
-                                         " length: 600us, start: "}
+                                         " length: 650us, start: "}
                                + start);
   };
   auto run =
@@ -184,8 +184,8 @@ TEST_CASE("device sharing: several gateways together cannot exceed a limit") {
                                  + requests_for("b", "rate: 300") + "]",
                                "5s", 3));
     CHECK(peak_of(batches_of(run)) == of_device);
-    CHECK(peak_of(batches_of(run, "a")) == of_replica);
-    CHECK(peak_of(batches_of(run, "b")) == of_replica);
+    CHECK(peak_of(batches_of(run, "a")) <= of_replica);
+    CHECK(peak_of(batches_of(run, "b")) <= of_replica);
   }
 }
 
@@ -201,4 +201,41 @@ TEST_CASE("I31: no explored seed of shared devices exceeds a limit") {
       FAIL_CHECK(x.invariant << ": " << x.what);
     CHECK(found->requests >= 1000);
   }
+}
+
+TEST_CASE("sharing: a scope makes a device of two lanes run one batch at a time"
+          " while it serves") {
+  auto text = shared_device(2, "{}",
+                            "[" + requests_for("a", "rate: 60") + ", "
+                              + requests_for("b", "rate: 60") + "]",
+                            "10s");
+  auto given = std::string{"scaling: {policy: given, options: {groups: whole,"
+                           " devices: d time}}"};
+  auto at = text.find("{model: b, policy:");
+  REQUIRE(at != std::string::npos);
+  auto run = run_shared(text.insert(at + 1, given + ", "));
+  auto batches = batches_of(run);
+  CHECK(batches.size() > 500);
+  CHECK(time_with(2, batches, 1s, 10s) == 0us);
+}
+
+TEST_CASE("times: interference is the time that neighbours cost, by device and"
+          " by request") {
+  auto text =
+    shared_device(2, "{}",
+                  "[" + requests_for("a", "arrivals: constant, rate: 20") + ", "
+                    + requests_for("b", "rate: 20") + "]");
+  auto cv = text.find("cv: 0");
+  text.replace(cv, 5, "cv: 0, interference: {model: linear, slowdown: 0.5}");
+  auto run = run_shared(text);
+  REQUIRE(run.requests.size() > 500);
+  size_t slowed = 0;
+  for (auto& x : run.requests) {
+    if (x.ended < 0us)
+      continue; // the end of the run
+    CHECK(std::abs((x.execute - x.interference - 10ms).count()) <= 1);
+    CHECK(std::abs((x.ended - x.sent - x.queue - x.execute).count()) <= 1);
+    slowed += x.interference > 0us;
+  }
+  CHECK(slowed > 100);
 }

@@ -144,7 +144,7 @@ TEST_CASE(
   old.name = "m.1.9";
   old.info.model = "m";
   old.info.version = 1;
-  old.credit = 1;
+  old.limits.credit = 1;
   old.handle = c.actor("./monitor"); // which is never asked
   c.tell("./gateway", old);
   auto x = c.ask();

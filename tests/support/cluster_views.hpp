@@ -103,6 +103,14 @@ inline void apply(cluster_view& view, const placement_plan& plan,
   for (auto& x : plan.evict)
     std::erase_if(view.nodes[x.node].replicas,
                   [&](auto& r) { return r.what.replica == x.replica; });
+  for (auto& x : plan.adjust)
+    for (auto& r : view.nodes[x.node].replicas)
+      if (r.what.replica == x.replica) {
+        r.what.tuned = x.tuned;
+        r.what.policy = x.policy;
+        r.what.tenants = x.tenants;
+        r.what.group = x.group;
+      }
   for (auto& x : plan.deploy) {
     view.nodes[x.node].replicas.push_back({x, started, {}, memory, {}, {}, {}});
   }
@@ -123,7 +131,7 @@ inline placement_plan settle(cluster_view& view,
 }
 
 inline bool is_idle(const placement_plan& x) {
-  return x.deploy.empty() && x.evict.empty();
+  return x.deploy.empty() && x.evict.empty() && x.adjust.empty();
 }
 
 inline const layer_range whole{0, 12};

@@ -28,6 +28,13 @@ inline model_settings one_by_one(uint64_t replicas, std::string version = "") {
   return out;
 }
 
+/// One replica that takes requests of up to `rows` rows.
+inline model_settings loaded_for(uint64_t rows) {
+  auto out = want(1);
+  out.policy.batch_max = rows;
+  return out;
+}
+
 /// Answers by status.
 using counts = std::map<ec, size_t>;
 
@@ -41,9 +48,13 @@ class virtual_cluster : private simulator::watcher {
 public:
   explicit virtual_cluster(size_t workers, model_settings wanted,
                            emulation how = {}, gateway_config limits = {},
-                           link_speed between_hosts = {{0}, 0us})
+                           link_speed between_hosts = {{0}, 0us},
+                           size_t gateways = 1)
     : wanted_(wanted),
       what_(describe(workers, wanted, how, limits, between_hosts)) {
+    for (size_t i = 2; i <= gateways; ++i)
+      what_.cluster.nodes["front" + std::to_string(i)].roles = {
+        node_role::gateway};
     cluster_.reset(new simulator::cluster{what_, 1, *this});
     for (auto& [name, x] : cluster_->nodes())
       if (name != spare)
@@ -52,6 +63,8 @@ public:
   }
 
   // -- time -------------------------------------------------------------------
+
+  timestamp now() const { return cluster_->world().now(); }
 
   void advance(microseconds length) { cluster_->world().run_for(length); }
 
@@ -100,6 +113,13 @@ public:
   size_t executions = 0; ///< of requests
   /// Of requests, by node: of a model in parts, of any part.
   std::map<std::string, size_t> executed_on;
+  /// A batch that ran at one stage.
+  struct stage_run {
+    uint64_t first_layer;
+    std::vector<uint64_t> requests;
+    timestamp started, ended;
+  };
+  std::vector<stage_run> runs;
 
   // -- nodes ------------------------------------------------------------------
 
@@ -247,6 +267,7 @@ private:
       return;
     executions += x.begins ? x.requests.size() : 0;
     executed_on[x.where.node] += x.requests.size();
+    runs.push_back({x.first_layer, x.requests, x.started, x.ended});
   }
 
   model_settings wanted_;

@@ -21,9 +21,11 @@ namespace {
 
 const backend_settings in_threads{isolation_mode::thread};
 
-/// A model of the tests with four numbers a row.
-std::shared_ptr<const bundle> opened(const std::string& model) {
-  auto x = bundle_store{TEST_BUNDLES}.open(model, "", verify::sizes);
+/// A model of the tests with four numbers a row. Processes need one of verified
+/// hashes: they map its weights.
+std::shared_ptr<const bundle> opened(const std::string& model,
+                                     verify how = verify::sizes) {
+  auto x = bundle_store{TEST_BUNDLES}.open(model, "", how);
   REQUIRE(x);
   return std::make_shared<const bundle>(std::move(*x));
 }
@@ -113,7 +115,7 @@ TEST_CASE("backend_device, IF-34: on the processors, too, an execution has as "
 
 TEST_CASE("backend_device: the next executions of a loaded instance have the"
           " threads that it is given, in the node and in a process") {
-  auto shared = opened("ballast");
+  auto shared = opened("ballast", verify::hashes);
   auto threads_of_process = [] {
     auto all = grandchildren_of(::getpid());
     REQUIRE(all.size() == 1);

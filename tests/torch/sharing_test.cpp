@@ -59,12 +59,13 @@ public:
   /// The intervals in which so many batches of each replica ran, all sent at
   /// once.
   std::vector<span> run(size_t each) {
+    auto rows = floats({2'000'000, 4}); // some ten milliseconds
     for (size_t i = 0; i < each; ++i)
       for (uint64_t instance : {1, 2}) {
         execute what;
         what.id = i + 1;
         what.instance = instance;
-        what.items = {{floats({2'000'000, 4})}}; // some ten milliseconds
+        what.items = {{rows}};
         what.trace = instance;
         caf::send_as(replicas_[instance - 1], executor_, std::move(what));
       }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "actors/executor/admission.hpp"
+#include "tests/support/allocation_meter.hpp"
 
 using namespace millrace;
 
@@ -231,4 +232,17 @@ TEST_CASE("admission: batches of an unloaded instance are not held up by its"
   queue.set_limit(first_replica, 0); // loaded again
   push_many(queue, 3);
   CHECK(begin_all(queue) == batches{1});
+}
+
+TEST_CASE("admission: by default a batch of a loaded instance costs one"
+          " allocation, its place in the queue") {
+  admission queue{2, {}};
+  queue.set_limit(first_replica, 0);
+  test::failing_allocation second{2};
+  queue.push(1, first_replica, 0);
+  auto begun = queue.next();
+  queue.ended(first_replica);
+  auto happened = second.happened();
+  CHECK(begun == 1);
+  CHECK_FALSE(happened);
 }

@@ -2,8 +2,8 @@
 #include <doctest/doctest.h>
 
 #include "actors/policies/select/variants.hpp"
-#include "actors/router/batch_times.hpp"
 #include "actors/router/request_queue.hpp"
+#include "models/batch_times.hpp"
 #include "tests/support/builders.hpp"
 
 using namespace millrace;
@@ -42,6 +42,10 @@ request_queue filled(const serving_policy& policy, size_t n) {
 
 using keys = std::vector<uint64_t>;
 
+batch_limit up_to(uint64_t rows = 64, uint64_t rows_max = 4096) {
+  return {rows, rows_max, 1};
+}
+
 } // namespace
 
 TEST_CASE("router: a full queue takes nothing more") {
@@ -68,8 +72,8 @@ TEST_CASE("router: what waits for a batch is not due while there is nobody to"
   auto x = make_request(1, at(0s));
   x.due.at = at(1s);
   REQUIRE(q.push(x));
-  CHECK(q.next_due(true) == at(5ms));
-  CHECK(q.next_due(false) == at(1s));
+  CHECK(q.next_due(64) == at(5ms));
+  CHECK(q.next_due(0) == at(1s));
 }
 
 TEST_CASE("router: what a lost replica had goes first, past the bound") {
@@ -78,30 +82,43 @@ TEST_CASE("router: what a lost replica had goes first, past the bound") {
   auto q = filled(policy, 2);
   q.put_back(make_request(8, at(0s)));
   q.put_back(make_request(7, at(0s)));
-  CHECK(keys_of(q.take(at(1s))) == keys{7, 8, 1, 2});
+  CHECK(keys_of(q.take(at(1s), up_to())) == keys{7, 8, 1, 2});
 }
 
-TEST_CASE("router: a batch has at most the policy's rows") {
-  serving_policy policy;
-  policy.batch = 3;
-  auto q = filled(policy, 5);
-  CHECK(keys_of(q.take(at(0s))) == keys{1, 2, 3});
-  CHECK(keys_of(q.take(at(0s))) == keys{4, 5});
-  CHECK(q.take(at(0s)).empty());
+TEST_CASE("router: a batch has at most the rows of the replica that gets it") {
+  auto q = filled({}, 5);
+  CHECK(keys_of(q.take(at(0s), up_to(3))) == keys{1, 2, 3});
+  CHECK(keys_of(q.take(at(0s), up_to(3))) == keys{4, 5});
+  CHECK(q.take(at(0s), up_to(3)).empty());
 }
 
 TEST_CASE("router: a request of more rows than a batch travels alone") {
-  serving_policy policy;
-  policy.batch = 3;
-  request_queue q{policy, 0};
+  request_queue q{{}, 0};
   for (auto rows : {2, 9, 1}) {
     auto x = make_request(static_cast<uint64_t>(rows), at(0s),
                           static_cast<uint64_t>(rows));
     q.push(x);
   }
-  CHECK(keys_of(q.take(at(0s))) == keys{2});
-  CHECK(keys_of(q.take(at(0s))) == keys{9});
-  CHECK(keys_of(q.take(at(0s))) == keys{1});
+  CHECK(keys_of(q.take(at(0s), up_to(3))) == keys{2});
+  CHECK(keys_of(q.take(at(0s), up_to(3))) == keys{9});
+  CHECK(keys_of(q.take(at(0s), up_to(3))) == keys{1});
+}
+
+TEST_CASE("router: a request that a replica is too small for stays, and later"
+          " ones overtake it") {
+  request_queue q{{}, 0};
+  for (auto rows : {9, 2, 1}) {
+    auto x = make_request(static_cast<uint64_t>(rows), at(0s),
+                          static_cast<uint64_t>(rows));
+    q.push(x);
+  }
+  CHECK(q.rows_min() == 1);
+  CHECK(keys_of(q.take(at(0s), up_to(3, 3))) == keys{2, 1});
+  CHECK(q.rows_min() == 9);
+  CHECK(q.take(at(0s), up_to(3, 8)).empty());
+  CHECK(q.take_larger(9).empty());
+  CHECK(keys_of(q.take_larger(8)) == keys{9});
+  CHECK(q.rows_min() == 0);
 }
 
 TEST_CASE("router: the time that is expected of a batch goes by its rows") {
@@ -144,26 +161,24 @@ TEST_CASE("router: a batch fits into one message between nodes, in bytes and in"
   }
   auto huge = large(4, 300); // alone, for its replica may be of this node
   q.push(huge);
-  CHECK(keys_of(q.take(at(0s))) == keys{1, 2});
-  CHECK(keys_of(q.take(at(0s))) == keys{3});
-  CHECK(keys_of(q.take(at(0s))) == keys{4});
+  CHECK(keys_of(q.take(at(0s), up_to(1000))) == keys{1, 2});
+  CHECK(keys_of(q.take(at(0s), up_to(1000))) == keys{3});
+  CHECK(keys_of(q.take(at(0s), up_to(1000))) == keys{4});
   q.limit_share(100. / 256);
   for (uint64_t key : {5, 6}) {
     auto x = large(key, 60);
     q.push(x);
   }
-  CHECK(keys_of(q.take(at(0s))) == keys{5});
-  CHECK(keys_of(q.take(at(0s))) == keys{6});
+  CHECK(keys_of(q.take(at(0s), up_to(1000))) == keys{5});
+  CHECK(keys_of(q.take(at(0s), up_to(1000))) == keys{6});
   q.limit_share(1);
-  serving_policy policy;
-  policy.batch = 1000;
-  request_queue many{policy, 0};
+  request_queue many{{}, 0};
   for (uint64_t key = 1; key <= 3; ++key) {
     auto x = make_request(key, at(0s));
     x.inputs.resize(2000, x.inputs[0]);
     many.push(x);
   }
-  CHECK(keys_of(many.take(at(0s))) == keys{1, 2});
+  CHECK(keys_of(many.take(at(0s), up_to(1000))) == keys{1, 2});
 }
 
 TEST_CASE("router: requests of different shapes do not share a batch") {
@@ -173,8 +188,8 @@ TEST_CASE("router: requests of different shapes do not share a batch") {
   b.inputs = {floats({1, 7})};
   q.push(a);
   q.push(b);
-  CHECK(keys_of(q.take(at(0s))) == keys{1});
-  CHECK(keys_of(q.take(at(0s))) == keys{2});
+  CHECK(keys_of(q.take(at(0s), up_to())) == keys{1});
+  CHECK(keys_of(q.take(at(0s), up_to())) == keys{2});
 }
 
 TEST_CASE("router: without a batch axis each request runs alone") {
@@ -183,25 +198,23 @@ TEST_CASE("router: without a batch axis each request runs alone") {
     auto x = make_request(i, at(0s));
     q.push(x);
   }
-  CHECK(keys_of(q.take(at(0s))) == keys{1});
+  CHECK(keys_of(q.take(at(0s), up_to())) == keys{1});
 }
 
 TEST_CASE("router: the oldest waits for company at most the batch delay") {
   serving_policy policy;
-  policy.batch = 3;
   policy.batch_delay = 10ms;
   auto q = filled(policy, 2);
-  CHECK(q.take(at(9ms)).empty());
-  CHECK(q.next_due(true) == at(10ms));
-  CHECK(keys_of(q.take(at(10ms))) == keys{1, 2});
+  CHECK(q.take(at(9ms), up_to(3)).empty());
+  CHECK(q.next_due(3) == at(10ms));
+  CHECK(keys_of(q.take(at(10ms), up_to(3))) == keys{1, 2});
   q = filled(policy, 3);
-  CHECK(keys_of(q.take(at(0ms))) == keys{1, 2, 3});
+  CHECK(keys_of(q.take(at(0ms), up_to(3))) == keys{1, 2, 3});
 }
 
 TEST_CASE("router: who goes first does not make others wait longer than the"
           " batch delay") {
   serving_policy policy;
-  policy.batch = 8;
   policy.batch_delay = 10ms;
   request_queue q{policy, 0};
   auto old = make_request(1, at(0s));
@@ -209,9 +222,9 @@ TEST_CASE("router: who goes first does not make others wait longer than the"
   urgent.arrived = at(9ms);
   q.push(old);
   q.push(urgent);
-  CHECK(q.take(at(9ms)).empty());
-  CHECK(q.next_due(true) == at(10ms));
-  CHECK(keys_of(q.take(at(10ms))) == keys{2, 1});
+  CHECK(q.take(at(9ms), up_to(8)).empty());
+  CHECK(q.next_due(8) == at(10ms));
+  CHECK(keys_of(q.take(at(10ms), up_to(8))) == keys{2, 1});
 }
 
 TEST_CASE("router: what shares no batch any more goes at once, by itself") {
@@ -223,23 +236,20 @@ TEST_CASE("router: what shares no batch any more goes at once, by itself") {
     x.alone = true;
     q.put_back(std::move(x));
   }
-  CHECK(keys_of(q.take(at(0s))) == keys{7});
-  CHECK(keys_of(q.take(at(0s))) == keys{8});
-  CHECK(q.take(at(0s)).empty());
-  CHECK(keys_of(q.take(at(1s))) == keys{1, 2});
+  CHECK(keys_of(q.take(at(0s), up_to())) == keys{7});
+  CHECK(keys_of(q.take(at(0s), up_to())) == keys{8});
+  CHECK(q.take(at(0s), up_to()).empty());
+  CHECK(keys_of(q.take(at(1s), up_to())) == keys{1, 2});
 }
 
 TEST_CASE("router: a new policy counts for what waits too") {
   auto q = filled({}, 5);
+  CHECK(keys_of(q.take(at(0s), up_to(2))) == keys{1, 2});
   serving_policy policy;
-  policy.batch = 2;
-  q.adopt(policy);
-  CHECK(keys_of(q.take(at(0s))) == keys{1, 2});
   policy.batch_delay = 10ms;
-  policy.batch = 9;
   q.adopt(policy);
-  CHECK(q.take(at(9ms)).empty());
-  CHECK(keys_of(q.take(at(10ms))) == keys{3, 4, 5});
+  CHECK(q.take(at(9ms), up_to(9)).empty());
+  CHECK(keys_of(q.take(at(10ms), up_to(9))) == keys{3, 4, 5});
 }
 
 TEST_CASE("router: higher priority goes first, equals in order of arrival") {
@@ -253,7 +263,7 @@ TEST_CASE("router: higher priority goes first, equals in order of arrival") {
   }
   keys order;
   while (q.size() > 0)
-    order.push_back(q.take(at(0s))[0].key);
+    order.push_back(q.take(at(0s), up_to())[0].key);
   CHECK(order == keys{2, 3, 1, 4});
 }
 

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <map>
 #include <vector>
 
 #include "actors/policies/dispatch/dispatcher.hpp"
@@ -70,4 +71,37 @@ TEST_CASE("dispatch: round_robin takes one after the other that has credit") {
       d->set_credit(1, 0);
   }
   CHECK(order == std::vector<uint64_t>{1, 2, 3, 2, 3});
+}
+
+TEST_CASE(
+  "dispatch: replicas of unlike weights share the batches in proportion,"
+  " and one without credit gains no claim") {
+  auto d = make_weighted_dispatcher();
+  std::map<uint64_t, double> weights{{1, 1}, {2, 2}, {3, 0.5}};
+  for (auto& [id, weight] : weights) {
+    d->set_weight(id, weight);
+    d->set_credit(id, 4);
+  }
+  std::map<uint64_t, int> given;
+  auto give = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      auto id = *d->next();
+      d->given(id);
+      ++given[id];
+    }
+  };
+  give(350);
+  CHECK(given == std::map<uint64_t, int>{{1, 100}, {2, 200}, {3, 50}});
+  d->set_credit(2, 0);
+  give(150);
+  CHECK(given[1] == 200);
+  given.clear();
+  d->set_credit(2, 1);
+  give(350);
+  CHECK(std::abs(given[2] - 200) <= 2);
+  d->remove(1);
+  d->remove(2);
+  CHECK(d->next() == 3u);
+  d->set_credit(3, 0);
+  CHECK_FALSE(d->next());
 }

@@ -217,8 +217,9 @@ TEST_CASE(
   " a wave") {
   executor_in_virtual_time on{3, {sharing_mode::wave, 2, 0}};
   on.load(first_copy);
+  on.send(first_copy, 1);
   on.send(first_copy, 5, {}, 99);
-  on.send(first_copy, 2);
+  on.send(first_copy, 1);
   on.advance(1s);
   CHECK(on.answered(ec::unavailable) == 5);
   CHECK(most_together(runs_of(first_copy, on.runs())) == 2);
@@ -233,6 +234,19 @@ TEST_CASE("executor: a device whose one admitted batch hangs is out of service,"
   on.advance(59s);
   CHECK(on.lost().empty());
   on.advance(2s);
+  CHECK_FALSE(on.lost().empty());
+}
+
+TEST_CASE("executor: a device where a replica at its limit hangs is out of"
+          " service while another batch of the replica waits") {
+  const emulation endless{50ms, 3600s, 1ms};
+  executor_in_virtual_time on{2, {}, endless};
+  on.load(first_copy, 1);
+  on.send(first_copy, 1, {on.now() + 100ms});
+  on.advance(2min);
+  CHECK(on.lost().empty()); // a lane is free for whatever comes
+  on.send(first_copy, 1, {on.now() + 100ms});
+  on.advance(1s);
   CHECK_FALSE(on.lost().empty());
 }
 

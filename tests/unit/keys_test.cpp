@@ -99,6 +99,7 @@ TEST_CASE("P13: each role may say its messages and no other: every cell") {
     "heartbeat",       "goodbye",
     "monitor_remote",  "remote_down",
     "replica_ready",   "replica_draining",
+    "replica_tuned",   "batch_ran",
     "run_batch",       "batch_accepted",
     "forward_batch",   "drop_batch",
     "batch_not_found", "next_stage_unreachable",
@@ -117,9 +118,10 @@ TEST_CASE("P13: each role may say its messages and no other: every cell") {
     "demand_list",     "scaling_list",
     "decision_list",   "decision_records"};
   const std::set<std::string_view> controller{
-    "deploy",           "evict",           "wanted_models",
-    "report_inventory", "measure",         "set_sources",
-    "pin_content",      "report_contents", "pinned_contents"};
+    "deploy",          "evict",          "wanted_models",
+    "adjust",          "adjust_device",  "report_inventory",
+    "measure",         "set_sources",    "pin_content",
+    "report_contents", "pinned_contents"};
   size_t cells = 0;
   for (auto type : message_names()) {
     CAPTURE(std::string{type});

@@ -22,7 +22,7 @@ wanted_groups given(const cluster_view& view, const std::string& text) {
   scope_state scope;
   scope.models = {"m"};
   snapshot.scopes["model/m"] = std::make_shared<const scope_state>(scope);
-  auto policy = given_scaling::make("model/m", {text});
+  auto policy = given_scaling::make("model/m", {text, {}});
   REQUIRE_MESSAGE(policy, text);
   policy_memory memory;
   random_stream random{1};
@@ -159,4 +159,55 @@ TEST_CASE("given: what is no group is refused, and two that are alike") {
   CHECK((*items)[0].copies == 2);
   CHECK((*items)[1].device == "v100");
   CHECK((*items)[2].cuts == std::vector<uint64_t>{4, 8});
+}
+
+TEST_CASE("given: parameters of a group are read, and what is out of bounds is"
+          " refused by its name") {
+  auto items = parse_given("whole on w1/gpu0 batch 9 share 0.5 weight 2;"
+                           " whole x3 batch 5 batch-max 8 concurrency 1"
+                           " threads 2");
+  REQUIRE(items);
+  CHECK((*items)[0].batch == 9u);
+  CHECK((*items)[0].share == 0.5);
+  CHECK((*items)[0].weight == 2.);
+  CHECK((*items)[1].batch_max == 8u);
+  CHECK((*items)[1].concurrency == 1u);
+  CHECK((*items)[1].threads == 2u);
+  CHECK((*items)[1].copies == 3);
+  auto alike = parse_given("whole batch 4; whole x2 batch 8");
+  REQUIRE(alike);
+  CHECK((*alike)[1].number == 2);
+  const std::map<std::string, std::string> refused{
+    {"whole share 1.5",
+     "share: expected a number from 0.001 to 1, found '1.5'"},
+    {"whole share 0", "share: expected a number from 0.001 to 1, found '0'"},
+    {"whole batch 0", "batch: expected a number from 1 to 4096, found '0'"},
+    {"whole concurrency 0",
+     "concurrency: expected a number from 1 to 256, found '0'"},
+    {"whole weight 0", "weight: expected a number from 0.001 to 1000, found"
+                       " '0'"},
+    {"whole batch 9 batch-max 8", "batch-max of 'whole batch 9 batch-max 8' is"
+                                  " below its batch (expected at least 9)"},
+    {"whole speed 3", "no parameter 'speed' (expected on, share, batch,"
+                      " batch-max, concurrency, threads or weight)"},
+    {"whole batch 4; whole batch 4 x2",
+     "' whole batch 4 x2' is there twice (expected one, with xN)"}};
+  for (auto& [text, why] : refused) {
+    auto found = parse_given(text);
+    REQUIRE(!found);
+    CHECK(found.failure().text == "groups: " + why);
+  }
+}
+
+TEST_CASE("given: how devices are shared is read, and an unknown mode or number"
+          " is refused") {
+  auto plans = parse_shared("w1/gpu0 wave at-once 4; cpu cap per-replica 1");
+  REQUIRE(plans);
+  REQUIRE(plans->size() == 2);
+  CHECK((*plans)[0] == device_plan{"w1/gpu0", {sharing_mode::wave, 4, 0}});
+  CHECK((*plans)[1] == device_plan{"cpu", {sharing_mode::cap, 0, 1}});
+  CHECK(parse_shared("")->empty());
+  for (auto* text : {"gpu0", "gpu0 fast", "gpu0 wave at-once 0",
+                     "gpu0 wave at-once", "gpu0 wave 4"})
+    CHECK_FALSE_MESSAGE(parse_shared(text), std::string{text});
 }

@@ -82,18 +82,27 @@ TEST_CASE("placement: a new version is ready before the old one goes") {
   CHECK(second.evict[0].replica == "m.1.1");
 }
 
-TEST_CASE("placement: what serves by another policy is replaced like another"
-          " version") {
+TEST_CASE("placement: a replica with another policy is adjusted, and one loaded"
+          " for fewer rows than a batch is replaced") {
   auto view = workers(1);
   settle(view, {want(1)});
   auto other = want(1);
   other.policy.batch = 8;
+  other.policy.queue = 9;
   auto first = settle(view, {other});
-  REQUIRE(first.deploy.size() == 1);
-  CHECK(first.deploy[0].policy.batch == 8);
+  CHECK(first.deploy.empty());
   CHECK(first.evict.empty());
+  REQUIRE(first.adjust.size() == 1);
+  CHECK(first.adjust[0].tuned.batch == 8);
+  CHECK(first.adjust[0].policy.queue == 9);
+  CHECK(is_idle(settle(view, {other})));
+  other.policy.batch = 65;
+  auto second = settle(view, {other});
+  REQUIRE(second.deploy.size() == 1);
+  CHECK(second.deploy[0].batch_max == 65);
+  CHECK(second.evict.empty());
   CHECK(settle(view, {other}).evict.size() == 1);
-  CHECK(settle(view, {other}).deploy.empty());
+  CHECK(is_idle(settle(view, {other})));
 }
 
 TEST_CASE("placement: a draining node gets nothing and counts for nothing") {
@@ -111,7 +120,8 @@ TEST_CASE("placement: a device without room gets nothing, and why is said") {
   view.nodes["w1"].devices[0].memory = {150};
   auto plan = settle(view, {want(2)});
   CHECK(plan.deploy.size() == 1);
-  CHECK(plan.notes["m"] == "no device has room");
+  CHECK(plan.notes["m"]
+        == "no device has room (asked 100 B, free 50 B at most, on w1/cpu0)");
 }
 
 TEST_CASE("I12: a replica that starts or drains takes its memory") {

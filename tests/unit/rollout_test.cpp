@@ -53,7 +53,7 @@ class careless_policy : public placement_policy {
 public:
   placement_map place(const cluster_snapshot&,
                       std::span<const placement_request> wanted,
-                      device_capacity) const override {
+                      capacity_reservation&) const override {
     placement_map out;
     for (size_t i = 0; i < wanted.size(); ++i)
       out.chosen.insert(out.chosen.end(), wanted[i].missing, {i, 0});
@@ -94,7 +94,8 @@ TEST_CASE("placement: of a cut of which one part finds no room none is placed,"
   auto view = with_memory(2, 45); // three parts of 40 bytes each
   auto plan = reconcile(view, {in_parts(3, false)});
   CHECK(plan.deploy.empty());
-  CHECK(plan.notes["m"] == "no device has room");
+  CHECK(plan.notes["m"]
+        == "no device has room (asked 40 B, free 5 B at most, on w1/cpu0)");
   auto larger = with_memory(3, 45);
   CHECK(reconcile(larger, {in_parts(3, false)}).deploy.size() == 3);
 }
@@ -104,7 +105,9 @@ TEST_CASE("placement: the refusal names the filter that no device passed") {
   auto refused_by = [&](const replica_group& g) {
     least_loaded_placement policy{{}};
     std::array wanted{placement_request{&g, 0, 1}};
-    auto map = policy.place({}, wanted, device_capacity{view, {}});
+    device_capacity room{view, {}};
+    capacity_reservation trial{room};
+    auto map = policy.place({}, wanted, trial);
     REQUIRE(map.refused.size() == 1);
     return map.refused[0].filter;
   };
@@ -158,9 +161,13 @@ TEST_CASE("placement: every registered policy keeps the contract of placement"
       for (auto& g : groups)
         wanted.push_back({&g, 0, g.count});
       device_capacity room{view, {}};
-      auto x = (*policy)->place({}, wanted, room);
+      auto place = [&] {
+        capacity_reservation trial{room};
+        return (*policy)->place({}, wanted, trial);
+      };
+      auto x = place();
       CHECK(find_fault(x, wanted, room) == std::nullopt);
-      auto again = (*policy)->place({}, wanted, room);
+      auto again = place();
       REQUIRE(again.chosen.size() == x.chosen.size());
       for (size_t i = 0; i < x.chosen.size(); ++i)
         CHECK(again.chosen[i].device == x.chosen[i].device);
@@ -172,7 +179,10 @@ TEST_CASE("placement: every registered policy keeps the contract of placement"
       for (size_t i = 0; i < wanted.size(); ++i)
         CHECK(sums[i] == wanted[i].missing);
     }
-    CHECK((*policy)->place({}, {}, device_capacity{{}, {}}).chosen.empty());
+    cluster_view nothing;
+    device_capacity room{nothing, {}};
+    capacity_reservation trial{room};
+    CHECK((*policy)->place({}, {}, trial).chosen.empty());
   }
 }
 
@@ -223,7 +233,8 @@ TEST_CASE("rollout: without room beside the old replicas the plan is refused,"
   auto stays = reconcile(view, std::vector{in_version(view, 2, "2", {1, 0})});
   CHECK(is_idle(stays));
   CHECK(stays.notes["m"]
-        == "no device has room beside the replicas that it replaces, on"
+        == "no device has room (asked 120 B, free 0 B at most, on w1/cpu0)"
+           " beside the replicas that it replaces, on"
            " w1/cpu0, w2/cpu0; rollout.unavailable of its scope is 0");
   auto one = reconcile(view, std::vector{in_version(view, 2, "2", {1, 1})});
   CHECK(one.deploy.empty());

@@ -149,7 +149,9 @@ int print_reply(const infer_options& x, const infer_reply& y,
                     {"replica", y.replica},
                     {"batch", y.batch},
                     {"queue_us", y.queue.count()},
+                    {"gathered_us", y.gathered.count()},
                     {"execute_us", y.execute.count()},
+                    {"interference_us", y.interference.count()},
                     {"total_us", y.total.count()},
                     {"outputs", json::array()}};
     for (auto& tensor : y.outputs)

@@ -177,8 +177,8 @@ int show_demand(shell& in, const arguments& args) {
                     fixed(100 * x.within, 1) + " %", fixed(x.arrival_cv, 2)});
     if (x.stages.size() > 1)
       for (auto& y : x.stages)
-        rows.push_back({"  " + shown_layers(y.layers), "", "", "", "",
-                        format_seconds(y.wait),
+        rows.push_back({"  " + shown_layers(y.layers), "", "",
+                        fixed(y.queue, 1), "", format_seconds(y.wait),
                         format_seconds(y.batch > 0 ? y.run / y.batch : 0), "",
                         ""});
   }

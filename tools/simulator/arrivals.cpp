@@ -11,6 +11,7 @@
 
 #include "runtime/text.hpp"
 #include "runtime/units.hpp"
+#include "simulator/lines.hpp"
 
 namespace millrace {
 
@@ -95,33 +96,6 @@ arrival_times functions(const workload_part& x, double rate, double end,
   return out;
 }
 
-/// The lines of a file, gzipped or not.
-result<std::vector<std::string>> read_lines(const std::string& path) {
-  auto* file = ::gzopen(path.c_str(), "rb");
-  if (file == nullptr)
-    return error{ec::bad_request, path + ": cannot be opened", {}};
-  std::vector<std::string> out;
-  bool whole = true; // the line before
-  char part[4096];
-  while (::gzgets(file, part, sizeof part) != nullptr) {
-    if (whole)
-      out.emplace_back();
-    out.back() += part;
-    whole = out.back().ends_with('\n');
-  }
-  if (!out.empty() && out.front().starts_with("\xEF\xBB\xBF"))
-    out.front().erase(0, 3); // a byte order mark
-  for (auto& line : out)
-    while (!line.empty() && std::isspace(line.back()))
-      line.pop_back();
-  while (!out.empty() && out.back().empty())
-    out.pop_back();
-  if (::gzclose(file) != Z_OK)
-    return error{
-      ec::bad_request, path + ": is damaged, or ends in the middle", {}};
-  return out;
-}
-
 /// The last column of each line, which has to be a number of at least 0. There
 /// has to be one.
 result<std::vector<double>> read_numbers(const std::string& path,
@@ -198,6 +172,32 @@ result<arrival_times> by_times(const workload_part& x, random_stream& random) {
 }
 
 } // namespace
+
+result<std::vector<std::string>> read_lines(const std::string& path) {
+  auto* file = ::gzopen(path.c_str(), "rb");
+  if (file == nullptr)
+    return error{ec::bad_request, path + ": cannot be opened", {}};
+  std::vector<std::string> out;
+  bool whole = true; // the line before
+  char part[4096];
+  while (::gzgets(file, part, sizeof part) != nullptr) {
+    if (whole)
+      out.emplace_back();
+    out.back() += part;
+    whole = out.back().ends_with('\n');
+  }
+  if (!out.empty() && out.front().starts_with("\xEF\xBB\xBF"))
+    out.front().erase(0, 3); // a byte order mark
+  for (auto& line : out)
+    while (!line.empty() && std::isspace(line.back()))
+      line.pop_back();
+  while (!out.empty() && out.back().empty())
+    out.pop_back();
+  if (::gzclose(file) != Z_OK)
+    return error{
+      ec::bad_request, path + ": is damaged, or ends in the middle", {}};
+  return out;
+}
 
 result<arrival_times> make_arrivals(const workload_part& x, microseconds length,
                                     random_stream random,

@@ -20,7 +20,7 @@ public:
 
   void on_executed(const executed_batch& x) override {
     runs_[{x.where.node, x.where.device}].push_back(
-      {x.started, x.ended, x.instance});
+      {x.started, x.ended, x.instance, concurrency_of(x.model)});
   }
 
   void at_end(simulation&) override {
@@ -37,21 +37,31 @@ private:
     timestamp started;
     timestamp ended;
     instance_id instance;
+    int64_t concurrency; ///< of its replica; 0: no limit
   };
+  /// 0: no limit.
+  int64_t concurrency_of(const std::string& model) const {
+    for (auto& x : what_.cluster.models)
+      if (x.model == model)
+        return static_cast<int64_t>(x.concurrency);
+    return 0;
+  }
+
   /// When, how the number of running batches changes, and of which instance.
   using change = std::tuple<timestamp, int, instance_id>;
 
   void check(const device_name& where, const device_config& device,
              const std::vector<batch_interval>& runs) {
     std::vector<change> changes;
+    std::map<instance_id, int64_t> concurrency;
     for (auto& x : runs) {
       changes.emplace_back(x.started, 1, x.instance);
       changes.emplace_back(x.ended, -1, x.instance);
+      concurrency[x.instance] = x.concurrency;
     }
     // Where a batch begins when another ends the two do not overlap.
     std::sort(changes.begin(), changes.end());
     int64_t most = device.sharing.most_at_once(device.lanes_or_default());
-    int64_t most_of_replica = device.sharing.per_replica;
     int64_t running = 0;
     std::map<instance_id, int64_t> of_replica;
     for (auto& [when, by, instance] : changes) {
@@ -61,6 +71,10 @@ private:
         broken(when, to_string(where) + " runs " + std::to_string(running)
                        + " batches at once, of at most "
                        + std::to_string(most));
+      auto most_of_replica = concurrency.at(instance);
+      if (auto limit = int64_t{device.sharing.per_replica}; limit > 0)
+        most_of_replica =
+          most_of_replica == 0 ? limit : std::min(limit, most_of_replica);
       if (most_of_replica > 0 && mine > most_of_replica)
         broken(when, to_string(where) + " runs " + std::to_string(mine)
                        + " batches of one replica at once, of at most "

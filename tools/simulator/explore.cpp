@@ -97,6 +97,7 @@ loaded_scenario varied(const loaded_scenario& what, random_stream random) {
         random.below(4) == 0 ? drop_policy::never : drop_policy::late;
       if (random.below(2) == 0)
         m.policy.dispatch = dispatch_policy::round_robin;
+      m.concurrency = random.below(3);
     }
   if (varies(variation::lanes))
     for (auto& [name, node] : c.nodes)
@@ -112,6 +113,7 @@ loaded_scenario varied(const loaded_scenario& what, random_stream random) {
         continue;
       m.parts = 1 + random.below(std::min(most, bundle->second.layers));
       m.policy.overlap = random.below(3);
+      m.policy.held = random.below(3);
       m.complete = random.below(2) == 0;
     }
   if (varies(variation::sharing))
@@ -146,13 +148,15 @@ std::vector<std::string> options_of(variation x) {
             "gateway.max_client_bytes", "models[].policy.queue"};
   case variation::policies:
     return {"models[].policy.batch", "models[].policy.batch_delay",
-            "models[].policy.drop", "models[].policy.dispatch"};
+            "models[].policy.drop", "models[].policy.dispatch",
+            "models[].concurrency"};
   case variation::lanes:
     return {"hosts[].devices[].lanes"};
   case variation::disks:
     return {"sync"};
   case variation::parts:
-    return {"models[].parts", "models[].policy.overlap", "models[].complete"};
+    return {"models[].parts", "models[].policy.overlap", "models[].policy.held",
+            "models[].complete"};
   case variation::sharing:
     return {"hosts[].devices[].sharing.mode",
             "hosts[].devices[].sharing.at_once",

@@ -63,6 +63,7 @@ public:
     y.instance = x.instance;
     y.model = i->second.what.content->info.name;
     y.begins = i->second.what.first_layer == 0;
+    y.layers = {i->second.what.first_layer, i->second.what.last_layer};
     y.requests = requests_of(x);
     y.joined = !x.rows.empty();
     y.items = x.items;
@@ -97,11 +98,13 @@ private:
     std::vector<uint64_t> requests;
     std::vector<tensor_list> items;
     bool begins = true;
+    std::pair<size_t, size_t> layers;
     bool joined = false; ///< before this stage, or behind it
     std::optional<timestamp> started;
 
     given_batch given(device_name where) const {
-      return {where, model, requests, begins, instance};
+      return {where,    model,        requests,     begins,
+              instance, layers.first, layers.second};
     }
   };
   using batch_list = std::vector<batch>;

@@ -50,6 +50,8 @@ void recorder::on_reply(const session&, uint64_t id, const infer_reply& x,
   row.status = x.status;
   row.queue = x.queue;
   row.execute = x.execute;
+  row.gathered = x.gathered;
+  row.interference = x.interference;
   row.batch = x.batch;
   row.replica = record_.names.number_of(x.replica);
   if (!x.model.empty())
@@ -72,7 +74,35 @@ void recorder::on_executed(const executed_batch& x) {
                                 x.requests.begin(), x.requests.end());
   row.started = since_start(x.started);
   row.ended = since_start(x.ended);
+  row.first_layer = x.first_layer;
+  row.last_layer = x.last_layer;
+  if (auto i =
+        copies_.find(to_string(x.where) + "#" + std::to_string(x.instance));
+      i != copies_.end())
+    row.replica = i->second + 1;
+  follow(row, x.requests);
   record_.batches.push_back(row);
+}
+
+/// Finds the stage before by the requests, whatever the actors count.
+void recorder::follow(batch_row& row, const std::vector<uint64_t>& requests) {
+  auto before =
+    requests.empty() ? last_batch_.end() : last_batch_.find(requests.front());
+  auto* last =
+    before == last_batch_.end() ? nullptr : &record_.batches[before->second];
+  if (last != nullptr && row.first_layer > 0 && last->ok
+      && last->last_layer == row.first_layer) {
+    row.id = last->id;
+    row.arrived = last->ended;
+  } else {
+    row.id = ++batch_ids_;
+    row.arrived = row.started;
+    for (auto id : requests)
+      if (id > 0 && id <= record_.requests.size())
+        row.arrived = std::min(row.arrived, record_.requests[id - 1].sent);
+  }
+  for (auto id : requests)
+    last_batch_[id] = record_.batches.size();
 }
 
 void recorder::on_fetched(const std::string& node, const std::string& model,

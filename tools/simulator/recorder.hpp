@@ -23,13 +23,21 @@ struct request_row {
   microseconds ended{-1}; ///< answered, or its connection broke; -1: neither
   microseconds queue{0};
   microseconds execute{0};
+  microseconds gathered{0};     ///< of queue
+  microseconds interference{0}; ///< of execute
 };
 
 /// "ok" or another status, "(connection lost)", or "(no answer)".
 std::string outcome_of(const request_row& x);
 
-/// A batch that ran.
+/// A batch that ran at one stage.
 struct batch_row {
+  uint32_t id = 0;    ///< the same at each stage
+  size_t replica = 0; ///< number of its row in replicas, from 1; 0: unknown
+  size_t first_layer = 0, last_layer = 0; ///< of the stage; one past the last
+  /// At the stage: when the stage before had run; at the first stage, when its
+  /// first request was sent.
+  microseconds arrived{0};
   uint32_t device = 0; ///< index of names: NODE/DEVICE
   uint32_t model = 0;
   uint32_t requests = 0;
@@ -112,6 +120,7 @@ public:
 private:
   microseconds since_start(timestamp x) const { return to_us(x - begin_); }
   void gone(const std::string& node, timestamp when);
+  void follow(batch_row& row, const std::vector<uint64_t>& requests);
 
   timestamp begin_;
   record record_;
@@ -119,6 +128,8 @@ private:
   std::map<std::string, timestamp> up_since_; ///< by node
   /// NODE/MODEL, opened for a copy that is not loaded yet -> from where.
   std::map<std::string, std::string> opened_;
+  std::map<uint64_t, size_t> last_batch_; ///< by request: row of its last batch
+  uint32_t batch_ids_ = 0;
 };
 
 } // namespace millrace::simulator

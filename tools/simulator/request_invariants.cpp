@@ -358,15 +358,16 @@ private:
 
   /// As many as a replica promises to have room for: "NODE/replica/MODEL.1.1".
   uint64_t most_at(const std::string& replica) const {
-    uint64_t lanes = 0, overlap = 0;
+    uint64_t lanes = 0, out = 0;
     auto node = replica.substr(0, replica.find('/'));
     for (auto& d : what_.cluster.nodes.at(node).devices)
       lanes = std::max<uint64_t>(lanes, d.lanes);
     auto name = replica.substr(replica.rfind('/') + 1);
     for (auto& m : what_.spec.models)
       if (name.starts_with(m.model + "."))
-        overlap = std::max(overlap, m.policy.overlap);
-    return lanes + overlap;
+        out = std::max(out, (m.concurrency == 0 ? lanes : m.concurrency)
+                              + m.policy.overlap + m.policy.held);
+    return out;
   }
 
   const ledger& ledger_;

@@ -44,7 +44,8 @@ result<void> write_tables(const loaded_scenario& what, const record& run,
   auto& names = run.names;
   auto requests = [&](std::ostream& out) {
     out << "id,part,function,model,sent_us,answered_us,latency_us,queue_us,"
-           "execute_us,batch,replica,status,in_slo\n";
+           "execute_us,batch,replica,status,in_slo,gathered_us,interference_us,"
+           "transfer_us\n";
     uint64_t id = 0;
     for (auto& x : run.requests) {
       auto took = x.ended - x.sent;
@@ -55,15 +56,21 @@ result<void> write_tables(const loaded_scenario& what, const record& run,
           << (x.status ? std::to_string(took.count()) : "") << ','
           << x.queue.count() << ',' << x.execute.count() << ',' << x.batch
           << ',' << names[x.replica] << ',' << outcome_of(x) << ',' << in_slo
+          << ',' << x.gathered.count() << ',' << x.interference.count() << ','
+          << (x.status == ec::ok
+                ? std::to_string((took - x.queue - x.execute).count())
+                : "")
           << '\n';
     }
   };
   auto batches = [&](std::ostream& out) {
-    out << "device,model,requests,started_us,ended_us,ok\n";
+    out << "device,model,requests,started_us,ended_us,ok,batch,replica,stage,"
+           "arrived_us\n";
     for (auto& x : run.batches)
       out << names[x.device] << ',' << names[x.model] << ',' << x.requests
           << ',' << x.started.count() << ',' << x.ended.count() << ',' << x.ok
-          << '\n';
+          << ',' << x.id << ',' << x.replica << ',' << x.first_layer << '-'
+          << x.last_layer << ',' << x.arrived.count() << '\n';
   };
   auto replicas = [&](std::ostream& out) {
     out << "device,model,source,begun_us,ready_us,ended_us\n";

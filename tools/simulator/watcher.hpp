@@ -43,7 +43,8 @@ struct given_batch {
   const std::string& model;
   const std::vector<uint64_t>& requests; ///< their ids
   bool begins; ///< on the model's first layer: the others are run behind it
-  instance_id instance = 0; ///< of the replica
+  instance_id instance = 0;               ///< of the replica
+  size_t first_layer = 0, last_layer = 0; ///< of the replica; one past the last
 };
 
 /// One that it has run, for better or worse.

@@ -32,6 +32,29 @@ struct evict {
   MILLRACE_FIELDS(evict, epoch, sequence, replica)
 };
 
+/// Controller to node: new parameters of a replica, without a reload.
+/// Idempotent. Ignored for a replica that is not there.
+struct adjust {
+  uint64_t epoch = 0;
+  uint64_t sequence = 0;
+  std::string replica;
+  tunables tuned;
+  serving_policy policy;
+  std::vector<std::string> tenants;
+  group_tag group; ///< that the replica belongs to now
+  MILLRACE_FIELDS(adjust, epoch, sequence, replica, tuned, policy, tenants,
+                  group)
+};
+
+/// Controller to node: shares a device otherwise from now on. Idempotent.
+struct adjust_device {
+  uint64_t epoch = 0;
+  uint64_t sequence = 0;
+  std::string device;                    ///< its id
+  std::optional<device_sharing> sharing; ///< none: as configured
+  MILLRACE_FIELDS(adjust_device, epoch, sequence, device, sharing)
+};
+
 /// Node to controller, at each meeting and whenever it changes: what it has.
 struct inventory {
   node_state state;

@@ -23,7 +23,8 @@ struct stage_counters {
   moments waits; ///< of batches, in seconds; the router's queue is the first
                  ///< stage's
   moments runs;  ///< of batches, in seconds
-  MILLRACE_FIELDS(stage_counters, layers, requests, waits, runs)
+  double waited = 0; ///< seconds, summed over the requests of all batches
+  MILLRACE_FIELDS(stage_counters, layers, requests, waits, runs, waited)
 };
 
 /// Arrivals in the last bins of a gateway, so that a lost report costs no

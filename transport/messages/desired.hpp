@@ -10,11 +10,23 @@
 #include <string>
 #include <vector>
 
+#include "models/device/sharing.hpp"
 #include "runtime/fields.hpp"
 #include "runtime/time.hpp"
 #include "transport/messages/model.hpp"
 
 namespace millrace {
+
+/// Parameters of one replica that change without a reload.
+struct tunables {
+  uint64_t batch = 64;      ///< rows of a batch, at most
+  uint64_t concurrency = 0; ///< batches at once; 0: one per lane of the device
+  uint64_t threads = 1;     ///< of one execution
+  /// Share of the batches, relative to other replicas of the model that have
+  /// room: a replica of weight 2 gets twice the batches of one of weight 1.
+  double weight = 1;
+  MILLRACE_FIELDS(tunables, batch, concurrency, threads, weight)
+};
 
 /// Replicas of one model, or of one part of it, that are alike. A policy
 /// chooses the id; replicas of a group stay when other groups change.
@@ -33,14 +45,17 @@ struct replica_group {
   std::string extends;
   std::string device; ///< kind, id, NODE/ID; empty: any
   double share = 0;   ///< part of a device, as in model_settings
-  uint64_t threads = 1;
   uint64_t count = 0;
   uint64_t least = 0;             ///< ready replicas that a rollout keeps
   int64_t priority = 0;           ///< a higher one is placed first
   std::vector<std::string> avoid; ///< nodes
+  /// Rows that its replicas are loaded for; 0: at least tuned.batch.
+  uint64_t batch_max = 0;
+  tunables tuned;
+  uint64_t units = 0; ///< of its device that a replica takes
   MILLRACE_FIELDS(replica_group, id, model, version, stage, layers, cut,
-                  extends, device, share, threads, count, least, priority,
-                  avoid)
+                  extends, device, share, count, least, priority, avoid,
+                  batch_max, tuned, units)
 };
 
 /// The group of a replica, as its assignment carries it: a new controller
@@ -59,6 +74,13 @@ struct group_tag {
                   least, priority)
 };
 
+/// How a device, or several, are to be shared.
+struct device_plan {
+  std::string device; ///< kind, id or NODE/ID
+  device_sharing sharing;
+  MILLRACE_FIELDS(device_plan, device, sharing)
+};
+
 /// Autoscaler to placement: the groups of one scope. Replaces the previous
 /// proposal of the scope. A model of the scope without a group in it keeps what
 /// it has; none at all is a group with count 0.
@@ -69,7 +91,11 @@ struct proposal {
   std::vector<replica_group> groups;
   std::map<std::string, std::string> reasons; ///< by model: why so many
   std::map<std::string, std::string> refused; ///< by model: why it has no plan
-  MILLRACE_FIELDS(proposal, scope, epoch, snapshot, groups, reasons, refused)
+  /// Devices without an entry, of any scope, are shared as configured. Of two
+  /// entries for a device the later counts.
+  std::vector<device_plan> devices;
+  MILLRACE_FIELDS(proposal, scope, epoch, snapshot, groups, reasons, refused,
+                  devices)
 };
 
 /// One replica that shall be, and its device. Written by the placement alone.
@@ -81,7 +107,8 @@ struct assignment {
   std::string node;
   std::string device;
   double share = 0;
-  uint64_t threads = 1;
+  uint64_t batch_max = 1; ///< rows of the largest batch that it is loaded for
+  tunables tuned;
   bool trusted = false;             ///< as in model_settings
   std::vector<std::string> tenants; ///< as in model_settings
   serving_policy policy;
@@ -93,9 +120,10 @@ struct assignment {
   uint64_t bytes = 0;        ///< of its weights, what these layers need
   bool skip_warm_up = false; ///< as in load_request
   group_tag group;
+  uint64_t units = 0; ///< of the device that the replica takes
   MILLRACE_FIELDS(assignment, replica, model, version, layers, node, device,
-                  share, threads, trusted, tenants, policy, extends_replica,
-                  content, bytes, skip_warm_up, group)
+                  share, batch_max, tuned, trusted, tenants, policy,
+                  extends_replica, content, bytes, skip_warm_up, group, units)
 };
 
 enum class replica_condition : uint8_t {
@@ -136,8 +164,8 @@ struct wanted_model {
   /// Why the model has fewer replicas than wanted; empty: it has all.
   std::string note;
   microseconds slo{0}; ///< as in model_settings
-  /// Requests wait while no replica is ready. `info` and `policy` are set then:
-  /// a gateway makes the router from them.
+  /// Requests wait while no replica is ready. `info` is set then: a gateway
+  /// makes the router from it.
   bool waits = false;
   model_info info{};
   serving_policy policy{};

@@ -53,12 +53,16 @@ struct infer_reply {
   uint64_t version = 0;
   std::string replica; ///< who computed it, or failed to
   uint32_t batch = 0;  ///< requests that were computed together
+  // Parts of the total; the rest is transfer between the gateway and devices.
   microseconds queue{0};
   microseconds execute{0};
   microseconds total{0}; ///< in the gateway, from arrival to answer
   std::vector<named_tensor> outputs;
+  microseconds gathered{0};     ///< of queue: a replica was free meanwhile
+  microseconds interference{0}; ///< of execute: what neighbours on devices cost
   MILLRACE_FIELDS(infer_reply, status, error, retry_after, model, version,
-                  replica, batch, queue, execute, total, outputs)
+                  replica, batch, queue, execute, total, outputs, gathered,
+                  interference)
 
   /// Its status is in every answer.
   static infer_reply left_out() {
@@ -254,8 +258,9 @@ struct outcome {
   microseconds queue{0};
   uint32_t attempts = 0; ///< times it was given to a replica
   std::vector<vain_attempt> vain;
+  microseconds gathered{0}; ///< as in infer_reply
   MILLRACE_FIELDS(outcome, key, status, text, retry_after, outputs, queue,
-                  attempts, vain)
+                  attempts, vain, gathered)
 };
 
 /// Router to gateway: what became of requests; those computed together in one
@@ -265,7 +270,9 @@ struct requests_completed {
   microseconds execute{0};
   std::vector<stage_visit> visits; ///< of a model in parts: all stages
   std::vector<outcome> outcomes;
-  MILLRACE_FIELDS(requests_completed, replica, execute, visits, outcomes)
+  microseconds interference{0}; ///< as in infer_reply
+  MILLRACE_FIELDS(requests_completed, replica, execute, visits, outcomes,
+                  interference)
 };
 
 } // namespace millrace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -60,8 +61,10 @@ struct serving_policy {
   microseconds deadline{30'000'000};
   dispatch_policy dispatch = dispatch_policy::pull;
   retry_policy retry = retry_policy::once;
+  uint64_t batch_max = 0;
+  uint64_t held = 0;
   MILLRACE_FIELDS(serving_policy, queue, drop, batch, overlap, batch_delay,
-                  deadline, dispatch, retry)
+                  deadline, dispatch, retry, batch_max, held)
   static constexpr auto notes() {
     return std::array{
       note{"requests that may wait; more are answered overloaded", 1, 1e6},
@@ -79,7 +82,15 @@ struct serving_policy {
       note{"which replica takes the next batch: pull, the one with the most"
            " room; round_robin, one after the other"},
       note{"whether a request is run again whose replica was lost, or whose"
-           " batch failed; never: for models that do more than compute"}};
+           " batch failed; never: for models that do more than compute"},
+      note{"rows that a replica is loaded for: the largest request, and the"
+           " largest value that batch can be changed to without a reload; 0:"
+           " batch",
+           0, 4096},
+      note{"batches of a part of a model that have run and wait for the next"
+           " part while the part runs others; 0: they block it, but for"
+           " overlap",
+           0, 4096}};
   }
 };
 
@@ -146,7 +157,9 @@ struct placement_settings {
   MILLRACE_FIELDS(placement_settings, policy, options)
   static constexpr auto notes() {
     return std::array{
-      note{"least_loaded, the default: the device with the fewest replicas"},
+      note{"least_loaded, the default: the device with the fewest replicas;"
+           " pack: the fullest device with room; two_stage: devices of hosts"
+           " that have the model, then one device of each other host"},
       note{"options of the policy, by name"}};
   }
 };
@@ -162,15 +175,17 @@ struct model_settings {
   bool complete = false;
   std::string device;
   double share = 0;
+  uint64_t units = 0;
   uint64_t threads = 1;
   bool trusted = false;
   std::vector<std::string> tenants;
   serving_policy policy;
   microseconds slo{0};
   scaling_settings scaling;
+  uint64_t concurrency = 0;
   MILLRACE_FIELDS(model_settings, model, version, replicas, parts, cuts,
-                  replicas_of_parts, complete, device, share, threads, trusted,
-                  tenants, policy, slo, scaling)
+                  replicas_of_parts, complete, device, share, units, threads,
+                  trusted, tenants, policy, slo, scaling, concurrency)
   static constexpr auto notes() {
     return std::array{
       note{"its name in the bundles"},
@@ -192,6 +207,9 @@ struct model_settings {
            " GPU partitions and mps; emulated ones take longer); where all want"
            " more than there is several have the same; 0: all of it",
            0, 1},
+      note{"units of its device that each takes, where devices[].units limits"
+           " them: cores, or percent of a GPU; 0: none",
+           0, 1e9},
       note{"threads of one execution", 1, 256},
       note{"somebody vouches for its code: it may run in threads of nodes, and"
            " saves time, but nothing protects from it; see isolation"},
@@ -201,9 +219,17 @@ struct model_settings {
       note{"the latency that answers are meant to have: gateways count those"
            " within it, and policies aim at it; 0: the deadline",
            0, 600},
-      note{"how the number of replicas is decided"}};
+      note{"how the number of replicas is decided"},
+      note{"batches that a replica runs at once, over all gateways; 0: as many"
+           " as its device has lanes",
+           0, 256}};
   }
 };
+
+/// Rows that replicas of a model are loaded for.
+inline uint64_t batch_max_of(const serving_policy& policy) {
+  return std::max(policy.batch, policy.batch_max);
+}
 
 /// Whether a policy of that name keeps the configured number of replicas; it is
 /// the policy where none is named.

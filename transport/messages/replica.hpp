@@ -15,8 +15,17 @@
 
 namespace millrace {
 
-/// Replica to gateways, when it is ready or meets a new gateway: who serves
-/// what. The sender takes `credit` batches until it says more.
+/// How much a replica takes at a time from each gateway.
+struct replica_limits {
+  uint64_t batch = 1;     ///< rows of several requests in one batch
+  uint64_t batch_max = 1; ///< rows of one request
+  uint32_t credit = 0;    ///< batches, running or waiting
+  double weight = 1;      ///< as in tunables
+  MILLRACE_FIELDS(replica_limits, batch, batch_max, credit, weight)
+};
+
+/// Replica to gateways, when it is ready or meets a new gateway. The replica
+/// takes `limits.credit` batches until it gives credit back.
 struct replica_ready {
   std::string name; ///< "digits-small.2.1": model, version, number
   std::string node;
@@ -25,14 +34,21 @@ struct replica_ready {
   layer_range layers;               ///< that it has
   std::vector<std::string> tenants; ///< as in model_settings
   serving_policy policy;
-  uint32_t credit = 0;
+  replica_limits limits;
   /// Counts its announcements: what was promised with an earlier one to the
   /// same gateway is void.
   uint64_t promise = 0;
   bool confined = false; ///< as in load_report: it ends no node
   caf::strong_actor_ptr handle;
   MILLRACE_FIELDS(replica_ready, name, node, device, info, layers, tenants,
-                  policy, credit, promise, confined, handle)
+                  policy, limits, promise, confined, handle)
+};
+
+/// Replica to gateways: its limits have changed.
+struct replica_tuned {
+  caf::strong_actor_ptr handle;
+  replica_limits limits;
+  MILLRACE_FIELDS(replica_tuned, handle, limits)
 };
 
 /// Replica to gateways: no new batches, please; running ones will be answered.
@@ -71,9 +87,11 @@ struct stage_visit {
   std::string replica;
   microseconds queue{0};
   microseconds execute{0};
-  microseconds held{0}; ///< until it was known who runs it next
-  layer_range layers{}; ///< of the replica
-  MILLRACE_FIELDS(stage_visit, replica, queue, execute, held, layers)
+  microseconds held{0};         ///< until it was known who runs it next
+  layer_range layers{};         ///< of the replica
+  microseconds interference{0}; ///< of execute, as in infer_reply
+  MILLRACE_FIELDS(stage_visit, replica, queue, execute, held, layers,
+                  interference)
 };
 
 /// What a batch takes along that passes through several stages.
@@ -104,6 +122,14 @@ struct run_batch {
 struct batch_accepted {
   uint64_t id = 0;
   MILLRACE_FIELDS(batch_accepted, id)
+};
+
+/// Replica to router: a batch that has no next stage yet has run. The router
+/// gives the replica's credit back while the replica may hold more output.
+struct batch_ran {
+  uint64_t id = 0;
+  uint64_t bytes = 0; ///< of the output that the replica holds
+  MILLRACE_FIELDS(batch_ran, id, bytes)
 };
 
 /// Router to replica: once it has run, this batch goes to that one.
@@ -147,8 +173,9 @@ struct batch_done {
   microseconds execute{0};
   uint32_t credit = 0;
   std::vector<stage_visit> visits; ///< of the stages before
+  microseconds interference{0};    ///< of execute, as in infer_reply
   MILLRACE_FIELDS(batch_done, id, status, text, outputs, share_of_message,
-                  queue, execute, credit, visits)
+                  queue, execute, credit, visits, interference)
 };
 
 // -- between a replica and its device's executor ------------------------------
@@ -196,7 +223,9 @@ struct executed {
   microseconds queue{0}; ///< in the executor and the device
   microseconds run{0};
   uint64_t peak = 0; ///< bytes that it allocated, if they were metered
-  MILLRACE_FIELDS(executed, id, status, text, outputs, queue, run, peak)
+  microseconds interference{0}; ///< of run, as in infer_reply
+  MILLRACE_FIELDS(executed, id, status, text, outputs, queue, run, peak,
+                  interference)
 };
 
 } // namespace millrace

@@ -75,7 +75,8 @@ struct stage_load {
   double wait = 0;    ///< mean seconds a batch waits
   double run = 0;     ///< mean seconds a batch runs
   double run_cv = 0;  ///< coefficient of variation of these
-  MILLRACE_FIELDS(stage_load, layers, batch, wait, run, run_cv)
+  double queue = 0;   ///< mean number of requests that wait
+  MILLRACE_FIELDS(stage_load, layers, batch, wait, run, run_cv, queue)
 };
 
 /// Demand for one model, over all gateways, and the replicas that answer it.

@@ -94,6 +94,59 @@ private:
   replica_id last_ = 0;
 };
 
+class weighted : public dispatcher {
+public:
+  void set_credit(replica_id x, uint32_t credit) override {
+    auto& at = places_[x];
+    if (at.able == (credit > 0))
+      return;
+    if (at.able)
+      able_.erase({at.pass, x});
+    at.able = credit > 0;
+    if (!at.able)
+      return;
+    at.pass = std::max(at.pass, pass_);
+    able_.emplace(at.pass, x);
+  }
+
+  void remove(replica_id x) override {
+    set_credit(x, 0);
+    places_.erase(x);
+  }
+
+  void set_weight(replica_id x, double weight) override {
+    places_[x].weight = weight;
+  }
+
+  std::optional<replica_id> next() const override {
+    if (able_.empty())
+      return std::nullopt;
+    return able_.begin()->second;
+  }
+
+  void given(replica_id x) override {
+    auto& at = places_.at(x);
+    pass_ = std::max(pass_, at.pass);
+    auto after = at.pass + 1 / at.weight;
+    if (at.able) {
+      able_.erase({at.pass, x});
+      able_.emplace(after, x);
+    }
+    at.pass = after;
+  }
+
+private:
+  struct place {
+    double weight = 1;
+    double pass = 0; ///< batches it was given, divided by its weight
+    bool able = false;
+  };
+
+  double pass_ = 0; ///< of the replica that got the last batch
+  std::unordered_map<replica_id, place> places_;
+  std::set<std::pair<double, replica_id>> able_;
+};
+
 } // namespace
 
 std::unique_ptr<dispatcher> make_dispatcher(dispatch_policy x,
@@ -101,6 +154,10 @@ std::unique_ptr<dispatcher> make_dispatcher(dispatch_policy x,
   if (x == dispatch_policy::round_robin)
     return std::make_unique<round_robin>();
   return std::make_unique<pull>(random);
+}
+
+std::unique_ptr<dispatcher> make_weighted_dispatcher() {
+  return std::make_unique<weighted>();
 }
 
 } // namespace millrace

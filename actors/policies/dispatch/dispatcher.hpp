@@ -29,6 +29,12 @@ public:
 
   /// It was given the batch. Its credit is as before until it is set.
   virtual void given(replica_id x) { static_cast<void>(x); }
+
+  /// As in tunables, above 0. Of effect on the weighted dispatcher alone.
+  virtual void set_weight(replica_id x, double weight) {
+    static_cast<void>(x);
+    static_cast<void>(weight);
+  }
 };
 
 /// pull: the one with the most credit, which has the least to do; of equals
@@ -36,5 +42,10 @@ public:
 /// round_robin: one after the other.
 std::unique_ptr<dispatcher> make_dispatcher(dispatch_policy x,
                                             random_stream random);
+
+/// For replicas of unlike weights: shares the batches among the replicas that
+/// have credit in proportion to their weights (stride scheduling). A replica
+/// without credit gains no claim meanwhile.
+std::unique_ptr<dispatcher> make_weighted_dispatcher();
 
 } // namespace millrace

@@ -17,29 +17,46 @@ enum class placement_filter : uint8_t {
   avoid,    ///< the group does not avoid its node
   bundle,   ///< its node has the bundle, or can fetch it
   cache,    ///< its node has memory for a bundle that it fetches
-  memory    ///< it has memory for the replica
+  memory,   ///< it has memory for the replica
+  units     ///< it has units for the replica
 };
 
 constexpr auto names_of(placement_filter) {
-  return name_table{"draining", "device", "avoid", "bundle", "cache", "memory"};
+  return name_table{"draining", "device", "avoid", "bundle",
+                    "cache",    "memory", "units"};
 }
 
 /// Whether a group's selector and `avoid` admit a device.
 bool is_selected(const replica_group& x, const std::string& node,
                  const device_info& device);
 
-/// Devices that pass all filters before `cache` and `memory`.
+/// Whether a device passes all filters before `cache`.
+bool is_eligible(const device_capacity& room, const replica_group& x,
+                 size_t device);
+
+/// Devices that pass all filters before `cache`.
 std::vector<size_t> eligible_devices(const device_capacity& room,
                                      const replica_group& x);
 
-/// Whether a device passes `cache` and `memory`. With `whole`, memory is needed
-/// for all layers of the model instead of the group's layers: a part that
-/// becomes a whole replica needs that much.
+/// Whether a device passes `cache`, `memory` and `units`. With `whole`, memory
+/// is needed for all layers of the model instead of the group's layers: a part
+/// that becomes a whole replica needs that much.
 bool has_room(const device_capacity& room, const replica_group& x,
               size_t device, bool whole = false);
 
+/// The first device in an order that passes all filters, and for which `pass`
+/// is true. `whole` as in has_room.
+template <class Pass>
+std::optional<size_t> pick_device(const device_capacity& room,
+                                  const replica_group& x, device_order by,
+                                  bool whole, const Pass& pass) {
+  return room.first_device(by, x, whole, [&](size_t at) {
+    return is_eligible(room, x, at) && has_room(room, x, at, whole) && pass(at);
+  });
+}
+
 /// The refusal of `count` replicas of a request, with the filter that no device
-/// passed.
+/// passed, and for memory and units with what was asked and what is free.
 placement_map::refusal refuse(const device_capacity& room,
                               const placement_request& x, size_t number,
                               uint64_t count);
@@ -48,6 +65,6 @@ placement_map::refusal refuse(const device_capacity& room,
 /// fails a filter, or more replicas than requested. Nothing: the map is valid.
 std::optional<std::string> find_fault(const placement_map& x,
                                       std::span<const placement_request> wanted,
-                                      device_capacity room);
+                                      device_capacity& room);
 
 } // namespace millrace

@@ -21,7 +21,7 @@ public:
 
   placement_map place(const cluster_snapshot& snapshot,
                       std::span<const placement_request> wanted,
-                      device_capacity room) const override;
+                      capacity_reservation& room) const override;
 };
 
 } // namespace millrace

@@ -39,12 +39,16 @@ class placement_policy {
 public:
   virtual ~placement_policy() = default;
 
-  /// `room` is a copy of the capacity index; the policy books replicas there.
-  /// The index includes outstanding orders, so its nodes are newer than those
-  /// of the snapshot.
+  /// `room` is a reservation on the capacity index, where the policy books
+  /// replicas; the caller undoes it. The index includes outstanding orders, so
+  /// its nodes are newer than those of the snapshot.
   virtual placement_map place(const cluster_snapshot& snapshot,
                               std::span<const placement_request> wanted,
-                              device_capacity room) const = 0;
+                              capacity_reservation& room) const = 0;
+
+  /// Whether a group with all replicas on one node moves one of them to another
+  /// node that has room.
+  virtual bool spreads() const { return true; }
 };
 
 } // namespace millrace

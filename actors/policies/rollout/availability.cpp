@@ -16,10 +16,9 @@ wanted_model announcement_of(const model_state& x) {
   out.tenants = x.settings.tenants;
   out.slo = x.settings.slo;
   out.waits = x.version != 0 && x.settings.replicas > 0;
-  if (out.waits) {
+  out.policy = x.settings.policy;
+  if (out.waits)
     out.info = x.bundle;
-    out.policy = x.settings.policy;
-  }
   return out;
 }
 

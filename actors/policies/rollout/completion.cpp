@@ -77,19 +77,18 @@ bool rollout_planner::load_whole(const replica_spec& whole,
     return false;
   auto& p = capacity_[at];
   auto more =
-    footprint_of(whole, p).beside(capacity_.of(*p.node, *part.status));
-  if (!p.has_room(p.held, more.bytes)) {
+    capacity_.of(p, *whole.group).beside(capacity_.of(*p.node, *part.status));
+  if (!p.has_room(p.held, more.bytes) || !p.has_units(p.units, more.units)) {
     plan_.notes[whole.group->model] =
       "no room for whole replicas where its parts are";
     return false;
   }
   auto& g = *whole.group;
-  if (!can_get(whole, p)) {
+  if (!capacity_.can_get(p, g)) {
     plan_.notes[g.model] = refuse(capacity_, {&g, 0, 1}, 0, 1).why;
     return false;
   }
-  p.take(more);
-  capacity_.add(*p.node, g.model, g.version, g.layers);
+  capacity_.extend(at, g, more);
   deploy(whole, p, part.status->what.replica);
   return true;
 }

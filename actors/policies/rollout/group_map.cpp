@@ -71,8 +71,9 @@ bool group_map::is_as_wanted(const placed_replica& r, const replica_group& g,
   auto& x = model.settings;
   auto place = capacity_.of(r);
   return is.layers == g.layers && is.version == g.version && is.share == g.share
-         && is.threads == g.threads && is.trusted == x.trusted
-         && is.tenants == x.tenants && is.policy == x.policy
+         && is.units == g.units && is.trusted == x.trusted
+         && is.batch_max >= g.tuned.batch
+         && (g.batch_max == 0 || is.batch_max == g.batch_max)
          && (place == capacity_.size()
              || is_selected(g, *r.node, *capacity_[place].device));
 }

@@ -7,22 +7,14 @@
 
 namespace millrace {
 
-bool rollout_planner::can_get(const replica_spec& what, const device_room& on,
-                              uint64_t freed) const {
-  return capacity_.can_get(*on.node, what.group->model, what.version(),
-                           what.layers(), freed);
-}
-
-footprint rollout_planner::footprint_of(const replica_spec& what,
-                                        const device_room& on) const {
-  return capacity_.of(*on.node, what.group->model, what.version(),
-                      what.layers());
-}
-
 std::vector<placement_map::refusal>
 rollout_planner::place(std::span<const replica_spec> what,
                        const std::vector<placement_request>& wanted) {
-  auto map = policy_.place(snapshot_, wanted, capacity_);
+  placement_map map;
+  {
+    capacity_reservation trial{capacity_};
+    map = policy_.place(snapshot_, wanted, trial);
+  }
   if (auto fault = find_fault(map, wanted, capacity_)) {
     map = {};
     for (size_t i = 0; i < wanted.size(); ++i)
@@ -91,24 +83,24 @@ void rollout_planner::wait_or_make_way(const replica_spec& what,
 bool rollout_planner::will_have_room(
   const replica_spec& what, const device_room& p,
   const std::vector<placed_replica>& gone) const {
-  uint64_t freed = 0;
+  footprint freed;
   for (auto& r : gone)
-    freed += p.device->id == r.status->what.device
-               ? capacity_.of(*p.node, *r.status).bytes
-               : 0;
-  return p.has_room(p.held - p.leaving - freed, footprint_of(what, p).bytes)
-         && can_get(what, p,
-                    capacity_.leaving(*p.node)
-                      + capacity_.freed_by(*p.node, gone));
+    if (p.device->id == r.status->what.device) {
+      auto its = capacity_.of(*p.node, *r.status);
+      freed.bytes += its.bytes;
+      freed.units += its.units;
+    }
+  auto takes = capacity_.of(p, *what.group);
+  return p.has_room(p.held - p.leaving - freed.bytes, takes.bytes)
+         && p.has_units(p.units - p.units_leaving - freed.units, takes.units)
+         && capacity_.can_get(p, *what.group,
+                              capacity_.leaving(p)
+                                + capacity_.freed_by(*p.node, gone));
 }
 
-void rollout_planner::wait_for_room(const replica_spec& what, device_room& p,
-                                    uint64_t freed) {
-  auto x = footprint_of(what, p);
-  p.take(x);
-  p.leaving -= std::min(p.leaving, x.bytes);
-  capacity_.wait(*p.node, what.group->model, what.version(), what.layers(),
-                 freed);
+void rollout_planner::wait_for_room(const replica_spec& what, size_t at,
+                                    uint64_t freed, bool counts_as_load) {
+  capacity_.wait(at, *what.group, freed, counts_as_load);
 }
 
 bool rollout_planner::wait_for_leaving(const replica_spec& what,
@@ -121,8 +113,7 @@ bool rollout_planner::wait_for_leaving(const replica_spec& what,
       best = at;
   if (best == capacity_.size())
     return false;
-  wait_for_room(what, capacity_[best]);
-  ++capacity_[best].load;
+  wait_for_room(what, best, 0, true);
   return true;
 }
 
@@ -147,10 +138,10 @@ bool rollout_planner::make_way(const replica_spec& what,
     }
     for (auto& r : gone) {
       if (auto its = capacity_.of(r); its != capacity_.size())
-        capacity_[its].leaving += capacity_.of(*p.node, *r.status).bytes;
+        capacity_.leave(its, capacity_.of(*p.node, *r.status));
       let_go(r);
     }
-    wait_for_room(what, p, capacity_.freed_by(*p.node, gone));
+    wait_for_room(what, at, capacity_.freed_by(*p.node, gone), false);
     return true;
   }
   return false;

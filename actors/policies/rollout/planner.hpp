@@ -22,7 +22,7 @@ public:
   rollout_planner(const cluster_view& view,
                   const std::vector<wanted_groups>& wanted,
                   const placement_policy& policy,
-                  const cluster_snapshot& snapshot);
+                  const cluster_snapshot& snapshot, device_capacity& capacity);
 
   placement_plan run();
 
@@ -113,17 +113,18 @@ private:
 
   void evict(const placed_replica& r);
 
+  /// Adjusts the replicas of a layout whose tunables, policy, tenants or group
+  /// differ from the wanted ones.
+  void adjust(const layout& all);
+
+  static group_tag tag_of(const model_state& model, const replica_group& x);
+
   void deploy(const replica_spec& what, const device_room& to,
               const std::string& extends_replica = {});
 
   /// Whether a replica of any version with these layers answers requests, or
   /// will before its warm-up.
   bool serves(const replica_spec& what) const;
-
-  bool can_get(const replica_spec& what, const device_room& on,
-               uint64_t freed = 0) const;
-
-  footprint footprint_of(const replica_spec& what, const device_room& on) const;
 
   /// Asks the policy for devices and starts the replicas there. Returns the
   /// refusals.
@@ -148,8 +149,8 @@ private:
                       const std::vector<placed_replica>& gone = {}) const;
 
   /// Reserves the room that draining replicas will free.
-  void wait_for_room(const replica_spec& what, device_room& p,
-                     uint64_t freed = 0);
+  void wait_for_room(const replica_spec& what, size_t at, uint64_t freed,
+                     bool counts_as_load);
 
   /// Reserves room for one replica on the least loaded device where draining
   /// replicas free enough. Returns false when there is no such device.
@@ -168,7 +169,8 @@ private:
   const placement_policy& policy_;
   const cluster_snapshot& snapshot_;
   const std::vector<wanted_groups>& wanted_;
-  device_capacity capacity_;
+  device_capacity& capacity_;
+  capacity_reservation booked_{capacity_}; ///< undone once the plan is made
   group_map groups_{capacity_};
   std::map<std::string, std::vector<placed_replica>> there_; ///< by model
   /// Wanted replicas without a device yet.

@@ -26,12 +26,13 @@ std::set<std::string> completed_among(const std::vector<wanted_groups>& xs) {
 rollout_planner::rollout_planner(const cluster_view& view,
                                  const std::vector<wanted_groups>& wanted,
                                  const placement_policy& policy,
-                                 const cluster_snapshot& snapshot)
+                                 const cluster_snapshot& snapshot,
+                                 device_capacity& capacity)
   : view_(view),
     policy_(policy),
     snapshot_(snapshot),
     wanted_(wanted),
-    capacity_(view, completed_among(wanted)),
+    capacity_(capacity),
     numbers_(view.numbers) {
   for (auto& [name, node] : view.nodes)
     for (auto& r : node.replicas) {
@@ -60,6 +61,8 @@ placement_plan rollout_planner::run() {
       plan_completion(x);
   for (auto& [model, all] : groups_.by_model)
     tidy_up(model, all);
+  for (auto& x : groups_.layouts)
+    adjust(x);
   for (auto& [model, replicas] : there_)
     if (!models.contains(model))
       for (auto& r : replicas)
@@ -138,10 +141,10 @@ void rollout_planner::tidy_up(const std::string& model,
 
 void rollout_planner::spread(const replica_spec& what,
                              const std::vector<placed_replica>& xs) {
-  auto crowded =
-    xs.size() > 1 && std::all_of(xs.begin(), xs.end(), [&](auto& r) {
-      return *r.node == *xs.front().node;
-    });
+  auto crowded = policy_.spreads() && xs.size() > 1
+                 && std::all_of(xs.begin(), xs.end(), [&](auto& r) {
+                      return *r.node == *xs.front().node;
+                    });
   if (!crowded)
     return;
   auto elsewhere = *what.group;
@@ -217,28 +220,42 @@ void rollout_planner::evict(const placed_replica& r) {
   plan_.evict.push_back({*r.node, r.status->what.replica});
 }
 
+void rollout_planner::adjust(const layout& all) {
+  auto& settings = all.model->settings;
+  auto compare = [&](const placed_replica& r, const replica_group& wanted) {
+    auto& is = r.status->what;
+    if (is.tuned != wanted.tuned || is.policy != settings.policy
+        || is.tenants != settings.tenants || is.group.id != wanted.id)
+      plan_.adjust.push_back({*r.node, is.replica, wanted.tuned,
+                              settings.policy, settings.tenants,
+                              tag_of(*all.model, wanted)});
+  };
+  for (size_t i = 0; i < all.there.size(); ++i)
+    for (auto& r : all.there[i])
+      compare(r, *all.parts[i]);
+  for (auto& r : all.wholes)
+    compare(r, *all.whole);
+}
+
+group_tag rollout_planner::tag_of(const model_state& model,
+                                  const replica_group& x) {
+  return {x.id,     model.scope, x.cut,   x.stage,   x.extends,
+          x.device, x.count,     x.least, x.priority};
+}
+
 void rollout_planner::deploy(const replica_spec& what, const device_room& to,
                              const std::string& extends_replica) {
   auto& x = what.settings();
   auto& g = *what.group;
   auto* its = bundle_for(view_, *to.node, g.model, g.version);
-  plan_.deploy.push_back({numbers_.fresh(g.model, g.version),
-                          g.model,
-                          g.version,
-                          g.layers,
-                          to.node->node.name,
-                          to.device->id,
-                          g.share,
-                          g.threads,
-                          x.trusted,
-                          x.tenants,
-                          x.policy,
-                          extends_replica,
-                          its == nullptr ? "" : its->content,
-                          its == nullptr ? 0 : bytes_of(*its, g.layers),
-                          extends_replica.empty() && !serves(what),
-                          {g.id, what.model->scope, g.cut, g.stage, g.extends,
-                           g.device, g.count, g.least, g.priority}});
+  plan_.deploy.push_back(
+    {numbers_.fresh(g.model, g.version), g.model, g.version, g.layers,
+     to.node->node.name, to.device->id, g.share,
+     std::max(g.batch_max, g.tuned.batch), g.tuned, x.trusted, x.tenants,
+     x.policy, extends_replica, its == nullptr ? "" : its->content,
+     its == nullptr ? 0 : bytes_of(*its, g.layers),
+     extends_replica.empty() && !serves(what), tag_of(*what.model, g),
+     g.units});
 }
 
 bool rollout_planner::serves(const replica_spec& what) const {
@@ -261,7 +278,22 @@ placement_plan reconcile(const cluster_view& view,
                          const std::vector<wanted_groups>& wanted,
                          const placement_policy& policy,
                          const cluster_snapshot& snapshot) {
-  return rollout_planner{view, wanted, policy, snapshot}.run();
+  capacity_keeper fresh;
+  return reconcile(view, wanted, policy, snapshot, fresh);
+}
+
+placement_plan reconcile(const cluster_view& view,
+                         const std::vector<wanted_groups>& wanted,
+                         const placement_policy& policy,
+                         const cluster_snapshot& snapshot,
+                         capacity_keeper& kept) {
+  auto completed = completed_among(wanted);
+  if (!kept.index)
+    kept.index.emplace(view, std::move(completed), snapshot.costs);
+  else
+    kept.index->follow(kept.changed, completed, snapshot.costs);
+  kept.changed.clear();
+  return rollout_planner{view, wanted, policy, snapshot, *kept.index}.run();
 }
 
 } // namespace millrace

@@ -26,6 +26,18 @@ struct placement_plan {
     std::string replica;
   };
   std::vector<eviction> evict;
+  /// New parameters of a replica that stays.
+  struct adjustment {
+    std::string node;
+    std::string replica;
+    tunables tuned;
+    serving_policy policy;
+    std::vector<std::string> tenants;
+    group_tag group;
+
+    friend bool operator==(const adjustment&, const adjustment&) = default;
+  };
+  std::vector<adjustment> adjust;
   std::vector<wanted_model> serve;          ///< models to announce to gateways
   std::map<std::string, std::string> notes; ///< model -> why not all can be
   /// Models that want a replica, have none running or starting, and can start
@@ -39,9 +51,13 @@ struct placement_plan {
 /// - The policy chooses a device for each missing replica.
 /// - A surplus replica ends; the node with most replicas of the group loses one
 ///   first. Replicas of models that are not wanted end too.
-/// - A replica of another version, policy, share or device ends after its
-///   replacement is ready, as `rollout` allows.
-/// - A group with all replicas on one node is spread when another node joins.
+/// - A replica of another version, share or device, or one that is loaded for
+///   fewer rows than a batch of its group has, ends after its replacement is
+///   ready, as `rollout` allows.
+/// - A replica with other tunables, serving policy, tenants or group is
+///   adjusted.
+/// - A group with all replicas on one node is spread when another node joins,
+///   where the policy spreads.
 /// - Two parts of a model do not stay on one device while a device without a
 ///   part of the model has fewer replicas.
 /// - A group that extends a cut gets a whole replica on each device with a
@@ -53,6 +69,19 @@ placement_plan reconcile(const cluster_view& view,
                          const std::vector<wanted_groups>& wanted,
                          const placement_policy& policy,
                          const cluster_snapshot& snapshot);
+
+/// A capacity index that is kept from one plan to the next.
+struct capacity_keeper {
+  std::optional<device_capacity> index;
+  std::set<std::string> changed; ///< nodes, since the last plan
+};
+
+/// The same with a capacity index of this view that takes the changes over.
+placement_plan reconcile(const cluster_view& view,
+                         const std::vector<wanted_groups>& wanted,
+                         const placement_policy& policy,
+                         const cluster_snapshot& snapshot,
+                         capacity_keeper& kept);
 
 /// How many copies of a model there are. One in parts is ready when all its
 /// parts are, and starts while one of them does. Whole ones that take the place

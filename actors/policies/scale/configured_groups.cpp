@@ -61,8 +61,11 @@ replica_group group_of(const model_state& x, const std::string& key) {
   out.version = x.version;
   out.device = settings.device;
   out.share = settings.share;
-  out.threads = settings.threads;
+  auto& policy = settings.policy;
+  out.batch_max = policy.batch_max == 0 ? 0 : batch_max_of(policy);
+  out.tuned = {policy.batch, settings.concurrency, settings.threads, 1};
   out.count = settings.replicas;
+  out.units = settings.units;
   return out;
 }
 

@@ -18,9 +18,10 @@ layer_range whole_of(const model_info& x);
 uint64_t bytes_of(const model_info& x, const layer_range& layers);
 
 /// The groups that the shorthand of a model's settings (replicas, parts, cuts,
-/// replicas_of_parts, complete, device, share, threads) stands for: one whole,
-/// or one per part, and with `complete` one that extends these. Without a
-/// bundle (version 0): one whole group without layers.
+/// replicas_of_parts, complete, device, share, units, threads, concurrency,
+/// policy.batch) stands for: one whole, or one per part, and with `complete`
+/// one that extends these. Without a bundle (version 0): one whole group
+/// without layers.
 /// Errors: bad_request when the model cannot be cut so.
 result<std::vector<replica_group>> configured_groups(const model_state& x);
 

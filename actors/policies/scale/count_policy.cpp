@@ -138,10 +138,10 @@ proposal count_policy::propose(const cluster_snapshot& snapshot,
         ? 0
         : decide(*x, load == snapshot.loads.end() ? nothing : *load->second,
                  snapshot, memory, now, out.reasons[model]);
+    auto groups = configured_groups(cut_by(pace_.cuts, *x, snapshot, memory));
     auto from = memory.values.lower_bound(model + "/");
     auto to = memory.values.lower_bound(model + "0"); // behind '/'
     kept.insert(from, to);
-    auto groups = configured_groups(*x);
     if (!groups) {
       out.refused[model] = groups.failure().text;
       continue;

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "actors/policies/scale/cut_rule.hpp"
 #include "actors/policies/scale/scaling_policy.hpp"
 
 namespace millrace {
@@ -15,7 +16,9 @@ struct pace_options {
   microseconds cooldown{5'000'000};
   microseconds window{10'000'000};
   microseconds idle{60'000'000};
-  MILLRACE_FIELDS(pace_options, up_after, down_after, cooldown, window, idle)
+  cut_rule cuts = cut_rule::bytes;
+  MILLRACE_FIELDS(pace_options, up_after, down_after, cooldown, window, idle,
+                  cuts)
   static constexpr auto notes() {
     return std::array{
       note{"more replicas are started once more have been wanted for so long",
@@ -27,7 +30,8 @@ struct pace_options {
            60},
       note{"with min 0: the last replica ends when every gateway has reported"
            " that no request came for so long",
-           0, 1e6}};
+           0, 1e6},
+      note{about_cut_rule}};
   }
 };
 

@@ -6,11 +6,12 @@
 namespace millrace {
 
 proposal fixed_scaling::propose(const cluster_snapshot& snapshot,
-                                policy_memory&, random_stream&,
+                                policy_memory& memory, random_stream&,
                                 timestamp) const {
   proposal out;
   for (auto& model : snapshot.scopes.at(scope_)->models) {
-    auto groups = configured_groups(*snapshot.models.at(model));
+    auto groups = configured_groups(
+      cut_by(options_.cuts, *snapshot.models.at(model), snapshot, memory));
     if (!groups) {
       out.refused[model] = groups.failure().text;
       continue;

@@ -2,9 +2,11 @@
 #include "actors/policies/state/costs.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "actors/policies/scale/configured_groups.hpp"
+#include "models/partition/layer_costs.hpp"
 
 namespace millrace {
 
@@ -111,6 +113,34 @@ std::optional<cost_value> slowest_execution(const cost_book* book,
   return out;
 }
 
+std::optional<std::vector<double>> layer_seconds(const cost_book* book,
+                                                 const model_state& x) {
+  auto layers = whole_of(x.bundle).last;
+  auto* p = profile_of(book, {&x.bundle, {}, {}, 0, 1});
+  std::optional<std::vector<double>> out;
+  double longest = 0;
+  if (p == nullptr)
+    return out;
+  auto kinds = devices_in(*p);
+  if (kinds.contains(x.settings.device))
+    kinds = {x.settings.device};
+  for (auto& kind : kinds) {
+    if (layers_in(*p, kind) != layers)
+      continue;
+    std::vector<double> seconds;
+    for (uint64_t i = 0; i < layers; ++i) {
+      auto known =
+        curve_of_layers(*p, "execute_seconds", kind, i, i + 1, layers);
+      seconds.push_back(known.empty() ? 0 : known.at(1));
+    }
+    auto sum = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+    if (sum > longest)
+      out = std::move(seconds);
+    longest = std::max(longest, sum);
+  }
+  return out;
+}
+
 std::optional<cost_value> memory_bytes(const cost_book* book,
                                        const cost_query& x, double batch) {
   auto* p = profile_of(book, x);
@@ -123,6 +153,17 @@ std::optional<cost_value> memory_bytes(const cost_book* book,
   return cost_value{parameters.at(batch)
                       + (activations.empty() ? 0 : activations.at(batch)),
                     origin_of(*p, x.device)};
+}
+
+std::optional<cost_value> activation_bytes(const cost_book* book,
+                                           const cost_query& x, double batch) {
+  auto* p = profile_of(book, x);
+  if (p == nullptr)
+    return std::nullopt;
+  auto known = curve_for(*p, x, "activation_bytes");
+  if (known.empty())
+    return std::nullopt;
+  return cost_value{known.at(batch), origin_of(*p, x.device)};
 }
 
 std::optional<start_cost> start_seconds(const cost_book* book,

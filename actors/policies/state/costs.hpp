@@ -38,10 +38,21 @@ std::optional<cost_value> execution_seconds(const cost_book* book,
 std::optional<cost_value> slowest_execution(const cost_book* book,
                                             const model_state& x);
 
+/// Execution time of one row in each layer, in seconds, from a profile that has
+/// all layers of the model: on the kind of device in the settings if the
+/// profile has that, else on the slowest one. Nothing without such a profile.
+std::optional<std::vector<double>> layer_seconds(const cost_book* book,
+                                                 const model_state& x);
+
 /// Memory of a replica that runs batches of `batch` rows, in bytes: parameters
 /// and activations, from a profile.
 std::optional<cost_value> memory_bytes(const cost_book* book,
                                        const cost_query& x, double batch);
+
+/// Memory that a batch of `batch` rows needs beside the parameters, in bytes,
+/// from a profile. Nothing without an entry.
+std::optional<cost_value> activation_bytes(const cost_book* book,
+                                           const cost_query& x, double batch);
 
 /// Steps of a start with the bundle at `source` (disk, memory, hosts or
 /// stores): moving averages over starts from that source, else load and warm-up

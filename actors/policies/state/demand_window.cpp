@@ -24,7 +24,8 @@ bool is_sound(const model_counters& x) {
          && x.oldest >= 0us && x.latencies.first <= duration_bins::most
          && x.latencies.counts.size() <= duration_bins::most - x.latencies.first
          && std::all_of(x.stages.begin(), x.stages.end(), [](auto& y) {
-              return is_number(y.waits) && is_number(y.runs);
+              return is_number(y.waits) && is_number(y.runs)
+                     && std::isfinite(y.waited) && y.waited >= 0;
             });
 }
 
@@ -66,7 +67,8 @@ bool falls(const model_counters& was, const model_counters& is) {
          || std::any_of(was.stages.begin(), was.stages.end(), [&](auto& x) {
               auto* y = stage_of(is, x.layers);
               return y == nullptr || y->requests < x.requests
-                     || falls(x.waits, y->waits) || falls(x.runs, y->runs);
+                     || falls(x.waits, y->waits) || falls(x.runs, y->runs)
+                     || y->waited < x.waited;
             });
 }
 
@@ -190,6 +192,8 @@ bool demand_window::learn(const model_counters& was, const model_counters& is,
     to.wait.add(x.waits.sum - before.waits.sum,
                 more(before.waits.count, x.waits.count), until);
     to.run.add(x.runs.sum - before.runs.sum, batches, until);
+    to.queue.add(x.waited - before.waited, to_seconds(until - when.from),
+                 until);
     to.squares.add(x.runs.squares - before.runs.squares, batches, until);
   }
   return true;
@@ -330,10 +334,11 @@ model_load demand_window::load_of(const std::string& name,
   out.wait = m.wait.mean(0);
   out.service = m.service.mean(0);
   out.within = m.within.mean(1);
+  auto gateways = static_cast<double>(sources_.size());
   for (auto& [layers, y] : m.stages)
-    out.stages.push_back({layers, y.batch.mean(0), y.wait.mean(0),
-                          y.run.mean(0),
-                          cv_of(y.run.mean(0), y.squares.mean(0))});
+    out.stages.push_back(
+      {layers, y.batch.mean(0), y.wait.mean(0), y.run.mean(0),
+       cv_of(y.run.mean(0), y.squares.mean(0)), y.queue.mean(0) * gateways});
   if (m.last_arrival > begun_)
     out.last_arrival = to_us(m.last_arrival - begun_);
   if (sources_.size() == 1 && m.gaps.mean(0) > 0) {

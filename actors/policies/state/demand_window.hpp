@@ -98,6 +98,7 @@ private:
 
   struct stage {
     fading batch, wait, run, squares; ///< per batch
+    fading queue; ///< request-seconds of waiting, per second and gateway
   };
 
   struct model {

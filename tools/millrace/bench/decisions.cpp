@@ -6,6 +6,7 @@
 #include "actors/policies/rollout/reconcile.hpp"
 #include "actors/policies/scale/configured_groups.hpp"
 #include "millrace/bench/large_cluster.hpp"
+#include "millrace/bench/trace_cluster.hpp"
 #include "millrace/print.hpp"
 #include "millrace/progress.hpp"
 
@@ -16,6 +17,8 @@ namespace {
 struct decision_options {
   int rounds = 11;
   bool yaml = false;
+  std::string nodes; ///< file of a trace; empty: none
+  std::string pods;
 };
 
 constexpr std::array<uint64_t, 5> sizes{1, 10, 100, 1000, 10'000};
@@ -69,6 +72,14 @@ bench_row measure(uint64_t replicas, int rounds) {
 }
 
 int run_bench(const decision_options& x, const common_options& common) {
+  if (!x.nodes.empty())
+    return report_on(
+      "decisions", common, [&](progress_bar&) -> result<bench_report> {
+        auto rows = measure_trace_cluster(x.nodes, x.pods, x.rounds);
+        if (!rows)
+          return rows.failure();
+        return bench_report{"decisions", std::move(*rows)};
+      });
   progress_bar bar{"bench decisions", !common.json};
   bench_report report{"decisions", {}};
   for (size_t i = 0; i < sizes.size(); ++i) {
@@ -99,6 +110,12 @@ void add_decisions_bench(CLI::App& bench, common_options& common,
   auto* verb = bench.add_subcommand(
     "decisions",
     "How long the controller takes to decide, by the size of its problem");
+  verb->add_option("nodes", x->nodes,
+                   "Nodes of a trace, in place of made-up clusters: CSV with"
+                   " sn, cpu_milli, memory_mib, gpu, gzipped or not");
+  verb->add_option("--pods", x->pods,
+                   "Its pods: CSV with name, cpu_milli, memory_mib, num_gpu,"
+                   " gpu_milli; default: the file next to the nodes");
   verb->add_option("--rounds", x->rounds, "Interleaved rounds")
     ->transform(whole_number(1, 1000))
     ->capture_default_str();

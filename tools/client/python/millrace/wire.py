@@ -51,6 +51,10 @@ class Answer:
     execute: float
     total: float
     """Seconds in queues, executing, and in the gateway altogether."""
+    gathered: float = 0.0
+    """Seconds in queues while a replica was free: the batch was gathered."""
+    interference: float = 0.0
+    """Seconds of executing that other batches on the device cost."""
 
     def __getitem__(self, name):
         return self.outputs[name]
@@ -252,4 +256,6 @@ def _unpack_answer(body, frames):
         queue=body.get("queue", 0) / 1e6,
         execute=body.get("execute", 0) / 1e6,
         total=body.get("total", 0) / 1e6,
+        gathered=body.get("gathered", 0) / 1e6,
+        interference=body.get("interference", 0) / 1e6,
     )

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// \file
+/// How a SUPERVISOR changes parameters of running replicas and devices.
+
+#include <algorithm>
+
+#include "actors/node/supervisor_state.hpp"
+#include "runtime/log.hpp"
+
+namespace millrace {
+
+void supervisor_state::on_adjust(const adjust& x) {
+  if (!obey(x.epoch, x.sequence))
+    return;
+  if (auto i = replicas_.find(x.replica); i != replicas_.end())
+    self_->send(i->second.handle, x);
+  else
+    log_event(log_level::info, "supervisor", "unknown_replica",
+              {{"replica", x.replica}});
+}
+
+/// The inventory shows the sharing once the executor has it in force.
+void supervisor_state::on_adjust_device(const adjust_device& x) {
+  if (!obey(x.epoch, x.sequence))
+    return;
+  auto configured = configured_.find(x.device);
+  auto executor = find_child("executor/" + x.device);
+  if (configured == configured_.end() || !executor)
+    return log_event(log_level::info, "supervisor", "unknown_device",
+                     {{"device", x.device}});
+  constexpr caf::timespan timeout = 10s;
+  self_
+    ->request(caf::actor_cast<executor_actor>(executor), timeout,
+              share_device{x.sharing.value_or(configured->second)})
+    .then(
+      [this, device = x.device,
+       ordered = x.sharing.has_value()](const device_sharing& in_force) {
+        set_sharing(device, ordered ? std::optional{in_force} : std::nullopt);
+        publish_soon();
+      },
+      [device = x.device](const caf::error& why) {
+        log_event(log_level::warning, "supervisor", "sharing_refused",
+                  {{"device", device}, {"reason", from_caf(why).text}});
+      });
+}
+
+void supervisor_state::set_sharing(
+  const std::string& device, const std::optional<device_sharing>& ordered) {
+  for (auto& known : options_.devices)
+    if (known.id == device) {
+      known.sharing = ordered.value_or(configured_.at(device));
+      known.ordered = ordered.has_value();
+    }
+}
+
+} // namespace millrace

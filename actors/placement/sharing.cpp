@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// \file
+/// How a PLACEMENT has devices shared, as scopes propose.
+
+#include <algorithm>
+
+#include "actors/placement/placement_state.hpp"
+#include "runtime/text.hpp"
+
+namespace millrace {
+
+namespace {
+
+bool names(const device_plan& x, const std::string& node,
+           const device_info& device) {
+  return x.device == device.id || x.device == device.kind
+         || x.device == node + "/" + device.id;
+}
+
+/// The last entry of a proposal for a device; null: it has none.
+const device_plan* find_plan(const proposal& x, const std::string& node,
+                             const device_info& device) {
+  auto i = std::find_if(x.devices.rbegin(), x.devices.rend(),
+                        [&](auto& plan) { return names(plan, node, device); });
+  return i == x.devices.rend() ? nullptr : &*i;
+}
+
+} // namespace
+
+/// Errors: conflict for a device whose sharing another scope decides;
+/// bad_request for more batches at once than a device has lanes.
+result<void> placement_state::check_sharing(const proposal& x) const {
+  for (auto& [name, node] : view_.nodes)
+    for (auto& device : node.devices) {
+      auto* plan = find_plan(x, name, device);
+      if (plan == nullptr)
+        continue;
+      auto place = name + "/" + device.id;
+      if (auto fits = check_at_once(plan->sharing, device.lanes); !fits)
+        return std::move(fits.failure())
+          .within("device " + shown(place) + ": sharing.at_once");
+      for (auto& [scope, other] : proposals_)
+        if (scope != x.scope && find_plan(other, name, device) != nullptr)
+          return error{ec::conflict,
+                       "scope " + shown(x.scope)
+                         + " proposes the sharing of"
+                           " device "
+                         + shown(place) + ", which scope " + shown(scope)
+                         + " decides",
+                       {}};
+    }
+  return {};
+}
+
+/// As some scope proposes; none: as configured.
+std::optional<device_sharing>
+placement_state::sharing_of(const std::string& node,
+                            const device_info& device) const {
+  for (auto& [scope, x] : proposals_)
+    if (auto* plan = find_plan(x, node, device))
+      return plan->sharing;
+  return std::nullopt;
+}
+
+void placement_state::share_devices() {
+  auto all_proposed =
+    std::all_of(snapshot_->scopes.begin(), snapshot_->scopes.end(),
+                [&](auto& x) { return proposals_.contains(x.first); });
+  for (auto& [name, node] : view_.nodes) {
+    auto devices = node.devices; // an order changes the node's
+    for (auto& device : devices) {
+      auto wanted = sharing_of(name, device);
+      auto differs =
+        wanted ? device.sharing != *wanted : device.ordered && all_proposed;
+      if (differs)
+        share_device_of(node, device, wanted);
+    }
+  }
+}
+
+} // namespace millrace

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "actors/policies/place/placement_policy.hpp"
+
+namespace millrace {
+
+struct two_stage_options {
+  MILLRACE_FIELDS(two_stage_options)
+  static constexpr auto notes() { return std::array<note, 0>{}; }
+};
+
+/// Policy `two_stage`: the receivers of Flashpoint (section 5.2.3; 3.11 of the
+/// digest). Places the replicas of a model, all of one decision together:
+///
+/// 1. on the devices of hosts that have the model in memory, host by host;
+/// 2. on those of hosts where it arrives (one download serves all of them);
+/// 3. on one device of each other host, the least loaded first;
+/// 4. on further devices of the hosts of 3, in turn;
+/// 5. beside another replica of the model, on the least loaded device.
+///
+/// Before 5 a device gets no second replica of the model, so that parts share a
+/// device only where all others lack room. The thesis leaves 2, 4 and 5 open.
+class two_stage_placement : public placement_policy {
+public:
+  explicit two_stage_placement(const two_stage_options&) {}
+
+  placement_map place(const cluster_snapshot& snapshot,
+                      std::span<const placement_request> wanted,
+                      capacity_reservation& room) const override;
+  bool spreads() const override { return false; }
+};
+
+} // namespace millrace

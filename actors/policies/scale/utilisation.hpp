@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "actors/policies/scale/count_policy.hpp"
+
+namespace millrace {
+
+struct utilisation_options {
+  double target = 0.6;
+  double tolerance = 0.1;
+  pace_options pace{};
+  MILLRACE_FIELDS(utilisation_options, target, tolerance, pace)
+  static constexpr auto notes() {
+    return std::array{
+      note{"the part of their time that replicas are to compute", 0.01, 1},
+      note{"relative distance from the target within which the number of"
+           " replicas stays",
+           0, 1},
+      note{"delays and limits"}};
+  }
+};
+
+/// Policy `utilisation`: as many replicas as compute for a target part of their
+/// time. That of OpenWhisk on Kubernetes as Flashpoint modifies it (table 3.16
+/// of the digest: target 60 %; desired = ceil(current * metric / target)).
+/// Utilisation is at most 1, so that one step multiplies the ready replicas by
+/// 1 / target at most. A replica that starts counts as idle, and no replica
+/// ends while one starts, as in Kubernetes' horizontal pod autoscaler; so does
+/// the tolerance. Requests that wait count as work of the window.
+class utilisation_scaling : public count_policy {
+public:
+  utilisation_scaling(std::string scope, const utilisation_options& x)
+    : count_policy(std::move(scope), x.pace),
+      options_(x) {}
+
+protected:
+  wanted_count wanted(const model_state& model, const model_load& load,
+                      const cluster_snapshot& in,
+                      uint64_t now_there) const override;
+
+private:
+  utilisation_options options_;
+};
+
+} // namespace millrace

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// \file
+/// How much a ROUTER gives a replica at a time. Replicas of one model can have
+/// unlike limits: each batch is sized for the replica that gets it.
+
+#include <algorithm>
+
+#include "actors/router/router_state.hpp"
+
+namespace millrace {
+
+void router_state::on_tuned(const replica_tuned& x) {
+  auto i = x.handle ? replicas_.find(x.handle->id()) : replicas_.end();
+  if (i == replicas_.end())
+    return;
+  auto& r = i->second;
+  set_credit(i->first, r,
+             r.credit + x.limits.credit - int64_t{r.limits.credit});
+  r.limits = x.limits;
+  stages_->set_weight(i->first, x.limits.weight);
+  learn_limits();
+  pump();
+}
+
+void router_state::on_policy(const serving_policy& x) {
+  if (x == options_.policy)
+    return;
+  auto dispatches_alike = x.dispatch == options_.policy.dispatch;
+  options_.policy = x;
+  queue_->adopt(x);
+  if (!dispatches_alike)
+    stages_->adopt(x.dispatch);
+  learn_limits();
+  for (auto& [id, r] : replicas_)
+    hold_blocked(id, r);
+  pump();
+}
+
+/// A batch for a part passes through the later parts as well.
+batch_limit router_state::limit_of(const replica& to) const {
+  batch_limit out{to.limits.batch, to.limits.batch_max,
+                  to.is_remote ? wire_limits::batch_share : 1};
+  if (to.layers.last < layers_) {
+    out.rows = std::min(out.rows, later_.rows);
+    out.rows_max = std::min(out.rows_max, later_.rows_max);
+  }
+  return out;
+}
+
+/// The limits of some replica have changed.
+void router_state::learn_limits() {
+  later_ = {UINT64_MAX, UINT64_MAX, 1};
+  for (auto& [id, r] : replicas_)
+    if (r.layers.first > 0 && !r.draining) {
+      later_.rows = std::min(later_.rows, r.limits.batch);
+      later_.rows_max = std::min(later_.rows_max, r.limits.batch_max);
+    }
+  largest_ = {0, 0, 1};
+  for (auto& [id, r] : replicas_)
+    if (r.layers.first == 0 && !r.draining) {
+      auto limit = limit_of(r);
+      largest_.rows = std::max(largest_.rows, limit.rows);
+      largest_.rows_max = std::max(largest_.rows_max, limit.rows_max);
+    }
+  if (largest_.rows_max == 0) // until a replica announces its limits
+    largest_ = {options_.policy.batch, batch_max_of(options_.policy), 1};
+}
+
+void router_state::refuse_too_large(queued_request& x) {
+  settle_as(x, ec::too_large,
+            "the request has " + std::to_string(x.rows)
+              + " rows, and the largest batch of a replica of model '"
+              + options_.model + "' has " + std::to_string(largest_.rows_max)
+              + " (policy.batch_max): split the request");
+}
+
+/// The replica that takes the next batch: one that is loaded for the smallest
+/// waiting request.
+std::optional<caf::actor_id> router_state::next_replica() const {
+  auto out = stages_->next(0);
+  auto rows = queue_->rows_min();
+  if (!out || rows <= limit_of(replicas_.at(*out)).rows_max)
+    return out;
+  return stages_->next_of(0, stage_map::nobody, [&](auto id) {
+    return rows <= limit_of(replicas_.at(id)).rows_max;
+  });
+}
+
+} // namespace millrace
