@@ -103,6 +103,8 @@ using replica_actor = caf::typed_actor<
   caf::replies_to<get_load>::with<replica_load>,
   // Parameters that change without a reload.
   caf::reacts_to<adjust>,
+  // The device is shared otherwise.
+  caf::reacts_to<share_device>,
   // Drains, but for its own node's gateway.
   caf::reacts_to<finish_elsewhere>,
   // A gateway has nothing more for it.

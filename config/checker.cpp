@@ -61,6 +61,8 @@ void config_checker::check_models(
     auto& x = xs[i];
     if (auto fine = check_cuts(wanted_cuts(x)); !fine)
       refuse(at("models", i), fine.failure().text);
+    if (auto fine = check_batch(x.policy); !fine)
+      refuse(at("models", i), fine.failure().text);
   }
   check_scaling_of(xs, scopes, demand);
 }
@@ -110,14 +112,32 @@ void config_checker::check_devices_of(
       refuse(key, "no node has a device " + shown(device) + " (expected one of "
                     + joined(known, ", ", std::identity{}) + ")");
   };
+  auto check_shared = [&](const std::string& key, const std::string& text) {
+    auto plans = parse_shared(text);
+    if (!plans)
+      return;
+    for (auto& plan : *plans) {
+      check(key, plan.device);
+      for (auto& [name, node] : nodes)
+        for (auto& d : node.devices)
+          if (plan.device == d.id || plan.device == d.kind
+              || plan.device == name + "/" + d.id)
+            if (auto fits = check_at_once(plan.sharing, d.lanes_or_default());
+                !fits)
+              refuse(key, shown(name + "/" + d.id) + ": at once "
+                            + fits.failure().text);
+    }
+  };
   auto check_groups = [&](const std::string& key, const std::string& policy,
                           const option_texts& options) {
-    auto groups = options.find("groups");
-    if (policy != "given" || groups == options.end())
+    if (policy != "given")
       return;
-    if (auto items = parse_given(groups->second))
-      for (auto& item : *items)
-        check(key + ".options.groups", item.device);
+    if (auto groups = options.find("groups"); groups != options.end())
+      if (auto items = parse_given(groups->second))
+        for (auto& item : *items)
+          check(key + ".options.groups", item.device);
+    if (auto devices = options.find("devices"); devices != options.end())
+      check_shared(key + ".options.devices", devices->second);
   };
   for (size_t i = 0; i < models.size(); ++i) {
     check(at("models", i) + ".device", models[i].device);

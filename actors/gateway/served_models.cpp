@@ -20,6 +20,17 @@ namespace millrace {
 
 namespace {
 
+/// Limits that a router can work with, whatever a node announces.
+replica_limits in_bounds(replica_limits x) {
+  constexpr double weight_min = 1e-3, weight_max = 1e3;
+  constexpr uint32_t credit_max = 1u << 16;
+  x.batch = std::max<uint64_t>(1, x.batch);
+  x.credit = std::min(x.credit, credit_max);
+  x.weight =
+    x.weight >= weight_min ? std::min(x.weight, weight_max) : weight_min;
+  return x;
+}
+
 std::string router_name(const model_info& x) {
   return "router/" + x.model + "." + std::to_string(x.version);
 }
@@ -134,6 +145,7 @@ void gateway_state::take_assigned() {
 void gateway_state::on_ready(replica_ready& x) {
   if (!x.handle)
     return; // its node went away while this was on its way
+  x.limits = in_bounds(x.limits);
   if (!is_assigned(x))
     return hold(x);
   auto* wanted = find_wanted(x.info.model);
@@ -254,13 +266,14 @@ void gateway_state::end_what_nobody_waits_for(const std::string& model) {
 void gateway_state::on_tuned(const replica_tuned& x) {
   if (!x.handle)
     return; // its node went away while this was on its way
+  auto limits = in_bounds(x.limits);
   for (auto& y : unassigned_)
     if (y.handle == x.handle)
-      y.limits = x.limits;
+      y.limits = limits;
   auto id = x.handle->id();
   for (auto& m : models_)
     if (m.replicas.contains(id) || m.draining.contains(id))
-      self_->send(m.router, x);
+      self_->send(m.router, replica_tuned{x.handle, limits});
 }
 
 void gateway_state::on_draining(const replica_draining& x) {

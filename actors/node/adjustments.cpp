@@ -51,6 +51,9 @@ void supervisor_state::set_sharing(
     if (known.id == device) {
       known.sharing = ordered.value_or(configured_.at(device));
       known.ordered = ordered.has_value();
+      for (auto& [replica, entry] : replicas_)
+        if (entry.status.what.device == device)
+          self_->send(entry.handle, share_device{known.sharing});
     }
 }
 

@@ -230,6 +230,7 @@ void supervisor_state::on_deploy(const deploy& x) {
                           caf::actor_cast<cache_actor>(cache),
                           supervisor_actor{self_},
                           device->lanes,
+                          device->sharing,
                           0,
                           options_.spans};
   if (auto i = replicas_.find(x.what.extends_replica); i != replicas_.end())

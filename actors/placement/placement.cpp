@@ -268,6 +268,7 @@ bool placement_state::is_on_its_way(const std::string& model) const {
 
 void placement_state::carry_out(const placement_plan& plan) {
   notes_ = plan.notes;
+  note_faults_of_proposals();
   std::set<std::string> quarantined;
   for (auto& x : plan.deploy) {
     auto t = troubles_.find(troubles_of(x));

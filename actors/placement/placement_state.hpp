@@ -93,6 +93,8 @@ private:
   void start_replica(node_state& node, const assignment& what);
   void adjust_replicas(const placement_plan& plan);
   void share_devices();
+  void note_faults_of_proposals();
+  std::vector<std::string> faults_of_devices(const proposal& x) const;
   void share_device_of(node_state& node, const device_info& device,
                        const std::optional<device_sharing>& sharing);
   std::optional<device_sharing> sharing_of(const std::string& node,
@@ -121,6 +123,8 @@ private:
   std::map<std::string, timestamp> shared_;
   start_log starts_;
   std::map<std::string, proposal> proposals_; ///< by scope
+  /// Why the latest proposal of a scope was refused; the one before stays.
+  std::map<std::string, std::string> refusals_;
   // Numbers of the snapshots in which something changed that outdates earlier
   // decisions: intent by model, and nodes that left.
   std::map<std::string, uint64_t> intent_changed_, left_;

@@ -21,6 +21,8 @@ void placement_state::on_snapshot(const snapshot_taken& x) {
     return;
   std::erase_if(proposals_,
                 [&](auto& y) { return !snapshot_->scopes.contains(y.first); });
+  std::erase_if(refusals_,
+                [&](auto& y) { return !snapshot_->scopes.contains(y.first); });
   commit_soon();
 }
 
@@ -82,8 +84,10 @@ void placement_state::on_proposal(const proposal& x) {
   if (auto fine = check(x); !fine) {
     log_event(log_level::error, "placement", "proposal_refused",
               {{"scope", x.scope}, {"error", to_string(fine.failure())}});
-    return;
+    refusals_[x.scope] = fine.failure().text;
+    return commit_soon(); // which shows it
   }
+  refusals_.erase(x.scope);
   if (auto why = what_outdates(x)) {
     log_event(log_level::info, "placement", "proposal_outdated",
               {{"scope", x.scope}, {"snapshot", x.snapshot}, {"reason", *why}});

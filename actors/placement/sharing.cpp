@@ -63,6 +63,44 @@ placement_state::sharing_of(const std::string& node,
   return std::nullopt;
 }
 
+/// Entries of a proposal that no device can follow.
+std::vector<std::string>
+placement_state::faults_of_devices(const proposal& x) const {
+  std::vector<std::string> out;
+  for (auto& plan : x.devices) {
+    auto known = false;
+    for (auto& [name, node] : view_.nodes)
+      for (auto& device : node.devices) {
+        if (!names(plan, name, device))
+          continue;
+        known = true;
+        if (auto fits = check_at_once(plan.sharing, device.lanes); !fits)
+          out.push_back("device " + shown(name + "/" + device.id)
+                        + " is not shared as its scope proposes: at once "
+                        + fits.failure().text);
+      }
+    if (!known)
+      out.push_back("its scope proposes how device " + shown(plan.device)
+                    + " is shared, and no node has it");
+  }
+  return out;
+}
+
+/// Each model of a scope with a refused proposal has a note.
+void placement_state::note_faults_of_proposals() {
+  for (auto& [model, x] : snapshot_->models) {
+    auto add = [&, &name = model](const std::string& text) {
+      auto& note = notes_[name];
+      note += (note.empty() ? "" : "; ") + text;
+    };
+    if (auto why = refusals_.find(x->scope); why != refusals_.end())
+      add("what its scope proposes is refused: " + why->second);
+    if (auto its = proposals_.find(x->scope); its != proposals_.end())
+      for (auto& fault : faults_of_devices(its->second))
+        add(fault);
+  }
+}
+
 void placement_state::share_devices() {
   auto all_proposed =
     std::all_of(snapshot_->scopes.begin(), snapshot_->scopes.end(),
@@ -71,6 +109,8 @@ void placement_state::share_devices() {
     auto devices = node.devices; // an order changes the node's
     for (auto& device : devices) {
       auto wanted = sharing_of(name, device);
+      if (wanted && !check_at_once(*wanted, device.lanes))
+        continue; // proposed before the device was known
       auto differs =
         wanted ? device.sharing != *wanted : device.ordered && all_proposed;
       if (differs)

@@ -38,6 +38,8 @@ result<void> check(const model_settings& x,
     return fine;
   if (auto fine = check_cuts(wanted_cuts(x)); !fine)
     return fine;
+  if (auto fine = check_batch(x.policy); !fine)
+    return fine;
   for (auto& trouble : check_scaling({x}, scopes)) {
     auto dot = trouble.key.find('.'); // behind models[0]
     return error{
@@ -369,12 +371,15 @@ caf::result<model_list> registry_state::on_get() {
     .then(
       [this, promise](model_list& x) mutable {
         for (auto& [name, entry] : models_) {
-          auto known = std::any_of(
+          auto& settings = entry.row.settings;
+          auto known = std::find_if(
             x.models.begin(), x.models.end(),
             [&name = name](auto& y) { return y.settings.model == name; });
-          if (!known)
-            x.models.push_back({entry.row.settings, entry.row.settings.replicas,
-                                0, 0, "not placed yet"});
+          if (known != x.models.end()) // the placement's are a moment old
+            known->settings = settings;
+          else
+            x.models.push_back(
+              {settings, settings.replicas, 0, 0, "not placed yet"});
         }
         promise.deliver(std::move(x));
       },

@@ -98,7 +98,8 @@ void replica_state::load(const fetched& x) {
 
 void replica_state::on_loaded(const stage_loaded& x) {
   loaded_ = x;
-  tune_stage_if(options_.what.tuned != loading_as_);
+  if (options_.what.tuned != loading_as_)
+    tune();
   fetch_ += x.came;
   // What was loaded while bytes came took no time of its own.
   loaded_.load =
@@ -466,6 +467,7 @@ replica(replica_actor::stateful_pointer<replica_state> self,
     [](const peer_down&) { /* the gateway's proxy goes down itself */ },
     [&s](get_load) { return s.on_get_load(); },
     [&s](const adjust& x) { s.on_adjust(x); },
+    [&s](const share_device& x) { s.on_share(x); },
     [&s](finish_elsewhere) { s.on_finish_elsewhere(); },
     [&s](const router_released& x) { s.on_router_released(x); },
     [&s](finish) { s.on_finish(); },

@@ -12,7 +12,8 @@ struct replica_options {
   executor_actor executor;
   cache_actor cache;
   supervisor_actor supervisor;
-  uint32_t lanes = 1; ///< of the device: one batch each, and one that waits
+  uint32_t lanes = 1;       ///< of the device
+  device_sharing sharing{}; ///< of the device, in force
   caf::actor_id extends_replica =
     0; ///< the replica that what.extends_replica names
   std::shared_ptr<span_recorder> spans;

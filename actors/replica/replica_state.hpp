@@ -35,6 +35,7 @@ struct replica_state {
   void on_peer_up(const peer_up& x);
   replica_load on_get_load() const;
   void on_adjust(const adjust& x);
+  void on_share(const share_device& x);
   void on_finish_elsewhere();
   void on_finish();
   void on_router_released(const router_released& x);
@@ -65,7 +66,8 @@ private:
   void report(replica_condition state, std::string reason = {});
   void report_condition();
   replica_limits limits() const;
-  void tune_stage_if(bool changed);
+  void announce_limits();
+  void tune();
   /// A gateway that was told of this replica, while it is there.
   struct gateway_link {
     caf::actor handle;

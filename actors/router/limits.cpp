@@ -10,6 +10,18 @@
 
 namespace millrace {
 
+namespace {
+
+uint64_t unlimited_if_0(uint64_t rows) {
+  return rows == 0 ? UINT64_MAX : rows;
+}
+
+uint64_t rows_max_of(const replica_limits& x) {
+  return unlimited_if_0(x.rows_max);
+}
+
+} // namespace
+
 void router_state::on_tuned(const replica_tuned& x) {
   auto i = x.handle ? replicas_.find(x.handle->id()) : replicas_.end();
   if (i == replicas_.end())
@@ -39,7 +51,7 @@ void router_state::on_policy(const serving_policy& x) {
 
 /// A batch for a part passes through the later parts as well.
 batch_limit router_state::limit_of(const replica& to) const {
-  batch_limit out{to.limits.batch, to.limits.batch_max,
+  batch_limit out{to.limits.batch, rows_max_of(to.limits),
                   to.is_remote ? wire_limits::batch_share : 1};
   if (to.layers.last < layers_) {
     out.rows = std::min(out.rows, later_.rows);
@@ -54,7 +66,7 @@ void router_state::learn_limits() {
   for (auto& [id, r] : replicas_)
     if (r.layers.first > 0 && !r.draining) {
       later_.rows = std::min(later_.rows, r.limits.batch);
-      later_.rows_max = std::min(later_.rows_max, r.limits.batch_max);
+      later_.rows_max = std::min(later_.rows_max, rows_max_of(r.limits));
     }
   largest_ = {0, 0, 1};
   for (auto& [id, r] : replicas_)
@@ -63,8 +75,10 @@ void router_state::learn_limits() {
       largest_.rows = std::max(largest_.rows, limit.rows);
       largest_.rows_max = std::max(largest_.rows_max, limit.rows_max);
     }
-  if (largest_.rows_max == 0) // until a replica announces its limits
-    largest_ = {options_.policy.batch, batch_max_of(options_.policy), 1};
+  if (largest_.rows_max == 0) { // until a replica announces its limits
+    auto& policy = options_.policy;
+    largest_ = {policy.batch, unlimited_if_0(policy.batch_max), 1};
+  }
 }
 
 void router_state::refuse_too_large(queued_request& x) {

@@ -345,7 +345,7 @@ TEST_CASE("gateway: a model that nobody serves any more makes room for another"
 TEST_CASE(
   "router: a slow spell does not keep a free replica from what it can do"
   " in time") {
-  virtual_cluster c{1, loaded_for(500), ten_ms};
+  virtual_cluster c{1, want(1), ten_ms};
   auto ask = [&](uint64_t id, int64_t rows, microseconds deadline) {
     c.request(id, c.ask(rows), deadline);
     c.advance(1s);

@@ -239,3 +239,30 @@ TEST_CASE("times: interference is the time that neighbours cost, by device and"
   }
   CHECK(slowed > 100);
 }
+
+TEST_CASE(
+  "device sharing: a replica gets as many batches as its device lets run,"
+  " and the others go to a replica that is free") {
+  auto run = run_shared(
+    "length: 20s\n"
+    "hosts:\n"
+    "  - {name: front, roles: [gateway, controller]}\n"
+    "  - {name: capped, roles: [worker], devices: [{kind: d, lanes: 4,"
+    " sharing: {mode: time}, emulate: {cv: 0}}]}\n"
+    "  - {name: plain, roles: [worker], devices: [{kind: d, lanes: 1, emulate:"
+    " {cv: 0}}]}\n"
+    "bundles: {a: {execute: {d: {1: 10ms}}}}\n"
+    "models: [{model: a, replicas: 2, policy: {batch: 1}}]\n"
+    "network: {host: {speed: 0B/s, latency: 0s}, clients: {latency: 0s}}\n"
+    "workload: [{model: a, arrivals: constant, rate: 180}]\n");
+  auto batches = batches_of(run);
+  size_t capped = 0;
+  for (auto& x : batches)
+    capped += run.names[x.device].starts_with("capped");
+  auto part = static_cast<double>(capped) / static_cast<double>(batches.size());
+  CHECK(part > 0.45);
+  CHECK(part < 0.55);
+  for (auto& x : run.requests)
+    if (x.status)
+      CHECK(x.ended - x.sent <= 20ms);
+}

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "tests/support/parts.hpp"
 
 using namespace millrace;
@@ -126,7 +128,7 @@ TEST_CASE("adjust: a thousand changes of batch, concurrency, threads and policy"
   CHECK(all.size() == 2);
   for (auto& [name, r] : all) {
     CHECK(r.state == replica_condition::ready);
-    CHECK(r.what.tuned == tunables{8, 0, 2, 1});
+    CHECK(r.what.tuned == tunables{8, 0, 2, 1, 0});
     CHECK(r.what.policy.queue == 1999);
   }
 }
@@ -160,7 +162,7 @@ TEST_CASE("adjust: a replica that has other parameters than it was given is"
   auto is = statuses_on(c, 1).begin()->second.what;
   auto name = is.replica;
   auto drifted = [&](uint64_t batch) {
-    return adjust{0, 0, name, {batch, 0, 1, 1}, is.policy, {}, is.group};
+    return adjust{0, 0, name, {batch, 0, 1, 1, 0}, is.policy, {}, is.group};
   };
   // Only the replica's own report can show that it has changed.
   c.tell("w1/replica/" + name, drifted(3));
@@ -184,6 +186,14 @@ device_info device_of(virtual_cluster& c, const std::string& node) {
   return status.devices[0];
 }
 
+/// The note on the model in the list of models.
+std::string note_of(virtual_cluster& c) {
+  auto list =
+    *c.ask_actor<model_list, registry_actor>("./registry", get_models{});
+  REQUIRE(list.models.size() == 1);
+  return list.models[0].note;
+}
+
 model_settings sharing_devices(const std::string& devices) {
   auto out = in_batches(1, 8);
   out.scaling.policy = "given";
@@ -192,6 +202,23 @@ model_settings sharing_devices(const std::string& devices) {
 }
 
 } // namespace
+
+TEST_CASE("tunables: limits outside their bounds, as a broken node may announce"
+          " them, leave the router working") {
+  virtual_cluster c{2, in_batches(2, 4), ten_ms};
+  auto names = statuses_on(c, 2);
+  auto node = names.begin()->second.what.node;
+  auto handle = c.actor(node + "/replica/" + names.begin()->first);
+  REQUIRE(handle);
+  for (auto weight : {0., -1., std::nan(""), 1e300}) {
+    c.tell("./gateway", replica_tuned{handle, {0, 0, UINT32_MAX, weight}});
+    for (uint64_t id = 1; id <= 20; ++id)
+      c.request(id);
+    c.advance(2s);
+    CHECK(c.answers() == counts{{ec::ok, 20}});
+    c.replies.clear();
+  }
+}
 
 TEST_CASE("adjust: a scope changes how a device is shared, also of an executor"
           " that restarts, until the scope no longer names the device") {
@@ -228,6 +255,18 @@ TEST_CASE(
   have(c, sharing_devices("emu0 wave at-once 4"));
   c.advance(3s);
   CHECK(device_of(c, "w1").sharing.mode == sharing_mode::time);
+  CHECK(note_of(c)
+        == "what its scope proposes is refused: device 'w1/emu0':"
+           " sharing.at_once: found 4, expected at most 1 (lanes of"
+           " the device)");
+  have(c, sharing_devices("emu9 time"));
+  c.advance(3s);
+  CHECK(note_of(c)
+        == "its scope proposes how device 'emu9' is shared, and no"
+           " node has it");
+  have(c, sharing_devices("emu0 time"));
+  c.advance(3s);
+  CHECK(note_of(c).empty());
   c.request(1);
   c.advance(1s);
   CHECK(c.answers() == counts{{ec::ok, 1}});

@@ -28,13 +28,6 @@ inline model_settings one_by_one(uint64_t replicas, std::string version = "") {
   return out;
 }
 
-/// One replica that takes requests of up to `rows` rows.
-inline model_settings loaded_for(uint64_t rows) {
-  auto out = want(1);
-  out.policy.batch_max = rows;
-  return out;
-}
-
 /// Answers by status.
 using counts = std::map<ec, size_t>;
 

@@ -190,6 +190,7 @@ TEST_CASE("given: parameters of a group are read, and what is out of bounds is"
                                   " below its batch (expected at least 9)"},
     {"whole speed 3", "no parameter 'speed' (expected on, share, batch,"
                       " batch-max, concurrency, threads or weight)"},
+    {"whole batch 9 batch 5", "batch is there twice in one item"},
     {"whole batch 4; whole batch 4 x2",
      "' whole batch 4 x2' is there twice (expected one, with xN)"}};
   for (auto& [text, why] : refused) {
@@ -207,7 +208,8 @@ TEST_CASE("given: how devices are shared is read, and an unknown mode or number"
   CHECK((*plans)[0] == device_plan{"w1/gpu0", {sharing_mode::wave, 4, 0}});
   CHECK((*plans)[1] == device_plan{"cpu", {sharing_mode::cap, 0, 1}});
   CHECK(parse_shared("")->empty());
-  for (auto* text : {"gpu0", "gpu0 fast", "gpu0 wave at-once 0",
-                     "gpu0 wave at-once", "gpu0 wave 4"})
+  for (auto* text :
+       {"gpu0", "gpu0 fast", "gpu0 wave at-once 0", "gpu0 wave at-once",
+        "gpu0 wave 4", "gpu0 time at-once 2", "gpu0 time; gpu0 lanes"})
     CHECK_FALSE_MESSAGE(parse_shared(text), std::string{text});
 }

@@ -228,31 +228,48 @@ result<void> read_pairs(std::span<const std::string> pairs,
   return {};
 }
 
-/// Refuses groups on devices that no node has now. Groups that cannot be read
-/// pass: the registry refuses them.
-result<void> check_devices(shell& in, const std::string& groups) {
+/// Refuses groups, and sharing, of devices that no node has now. A text that
+/// cannot be read passes: the registry refuses it.
+result<void> check_devices(shell& in, const std::string& groups,
+                           const std::string& shared = {}) {
   auto items = parse_given(groups);
+  auto plans = parse_shared(shared);
   auto all = ask_all(in.cluster);
-  if (!items || !all)
+  if (!all)
     return {};
+  std::vector<std::string> wanted;
+  if (items)
+    for (auto& item : *items)
+      wanted.push_back(item.device);
+  if (plans)
+    for (auto& plan : *plans)
+      wanted.push_back(plan.device);
   std::set<std::string> known;
   for (auto& n : all->nodes)
     for (auto& d : n.devices)
       known.insert({d.id, d.kind, n.node.name + "/" + d.id});
-  for (auto& item : *items)
-    if (!item.device.empty() && !known.contains(item.device))
+  for (auto& device : wanted)
+    if (!device.empty() && !known.contains(device))
       return error{ec::bad_request,
-                   "no node has a device " + shown(item.device)
+                   "no node has a device " + shown(device)
                      + " (expected one of "
                      + joined(known, ", ", std::identity{}) + ")",
                    {}};
   return {};
 }
 
-/// The option of policy given; empty without one.
-std::string groups_in(const std::map<std::string, std::string>& options) {
-  auto i = options.find("groups");
+/// An option of policy given; empty without one.
+std::string option_in(const std::map<std::string, std::string>& options,
+                      const std::string& name) {
+  auto i = options.find(name);
   return i == options.end() ? std::string{} : i->second;
+}
+
+/// As check_devices, of the options of policy given.
+result<void> check_options(shell& in,
+                           const std::map<std::string, std::string>& options) {
+  return check_devices(in, option_in(options, "groups"),
+                       option_in(options, "devices"));
 }
 
 } // namespace
@@ -269,7 +286,7 @@ int change_scope(shell& in, const arguments& args) {
     scaling.policy = args[1];
     if (auto fine = read_pairs(pairs, scaling.options, &scaling); !fine)
       return complain(in, fine.failure().text, exit_wrong_call);
-    if (auto fine = check_devices(in, groups_in(scaling.options)); !fine)
+    if (auto fine = check_options(in, scaling.options); !fine)
       return complain(in, fine.failure().text);
     return report_done(in, in.cluster.ask<ack>(found->node + "/registry", x),
                        x.settings.model + " is scaled by policy " + args[1]);
@@ -285,10 +302,18 @@ int change_scope(shell& in, const arguments& args) {
   settings.policy = args[1];
   if (auto fine = read_pairs(pairs, settings.options, nullptr); !fine)
     return complain(in, fine.failure().text, exit_wrong_call);
-  if (auto fine = check_devices(in, groups_in(settings.options)); !fine)
+  if (auto fine = check_options(in, settings.options); !fine)
     return complain(in, fine.failure().text);
-  return report_done(in, in.cluster.ask<ack>(found->node + "/registry", x),
-                     args[0] + " is scaled by policy " + args[1]);
+  auto& models = found->list.models;
+  auto owned = std::any_of(models.begin(), models.end(), [&](auto& m) {
+    return scope_of(m.settings) == args[0];
+  });
+  return report_done(
+    in, in.cluster.ask<ack>(found->node + "/registry", x),
+    args[0] + " is scaled by policy " + args[1]
+      + (owned ? ""
+               : "; no model names this scope (scaling.scope), so that it"
+                 " decides nothing yet"));
 }
 
 int pin_groups(shell& in, const arguments& args) {

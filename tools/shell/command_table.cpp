@@ -266,7 +266,8 @@ const std::vector<shell_command>& shell_commands() {
      " of a model, which stay if not given. It is kept, and replaces what the "
      "config has; of a scope of"
      " several models POLICY 'configured' goes back to that. Policy fixed has"
-     " as many replicas as 'load' was given.",
+     " as many replicas as 'load' was given. Policy given: groups='...' as in"
+     " pin, devices='NODE/DEVICE cap at-once 2' for how devices are shared.",
      false},
     {"pin",
      "MODEL GROUPS [for TIME]",
@@ -277,6 +278,9 @@ const std::vector<shell_command>& shell_commands() {
      pin_groups,
      "GROUPS: whole x2, 3 parts x1, or cuts 4/8 x1, each with 'on DEVICE' if"
      " need be, and ';' between several: pin m 'whole x2; 3 parts x1 on v100'."
+     " Parameters of a group: batch ROWS, batch-max ROWS, concurrency N,"
+     " threads N, share S, weight W (part of the batches, relative to other"
+     " replicas with room): pin m 'whole on v100 batch 9; whole x3 batch 5'."
      " TIME: 10min; if not given, until 'unpin'. It is kept over restarts.",
      false},
     {"unpin",
@@ -299,8 +303,10 @@ const std::vector<shell_command>& shell_commands() {
      "KEY, as often as need be: as under models in the config, with dots:"
      " policy.batch=8, parts=3, complete=true, device=gpu0, slo=50ms,"
      " cuts=[4,9]. Other settings stay. The change is durable, and replaces the"
-     " config has, until 'forget'. Replicas of other layers, devices or batch"
-     " sizes are replaced, new before old.",
+     " config has, until 'forget'. Batch,"
+     " concurrency, threads, tenants and policy change without a reload; for"
+     " other layers, devices, shares or a larger policy.batch_max replicas are"
+     " replaced, new before old.",
      false},
     {"trust",
      "MODEL",

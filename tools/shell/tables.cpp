@@ -153,14 +153,25 @@ std::string gpu_text(const device_usage& x) {
          + " W";
 }
 
+/// "cap 2, 1 a replica".
+std::string sharing_text(const device_sharing& x) {
+  std::string out{to_string(x.mode)};
+  if (x.at_once > 0)
+    out += " " + std::to_string(x.at_once);
+  if (x.per_replica > 0)
+    out += ", " + std::to_string(x.per_replica) + " a replica";
+  return out;
+}
+
 table device_table(const cluster_status& x) {
-  table rows{{"DEVICE", "NODE", "KIND", "LANES", "BUSY", "BATCHES/S", "WAITING",
-              "MEMORY", "GPU"}};
+  table rows{{"DEVICE", "NODE", "KIND", "LANES", "SHARING", "BUSY", "BATCHES/S",
+              "WAITING", "MEMORY", "GPU"}};
   for (auto& n : x.nodes)
     for (auto& d : n.devices) {
       auto u = usage_of(x, n.node.name, &node_load::devices,
                         &device_usage::device, d.id);
       rows.push_back({d.id, n.node.name, d.kind, std::to_string(d.lanes),
+                      sharing_text(d.sharing),
                       !is_usable(n, d.id) ? "unusable"
                       : u                 ? fixed(100 * u->busy, 0) + " %"
                                           : "-",
@@ -173,8 +184,8 @@ table device_table(const cluster_status& x) {
 }
 
 table replica_table(const cluster_status& x) {
-  table rows{{"REPLICA", "NODE", "DEVICE", "STATE", "REQ/S", "BATCH", "MEMORY",
-              "LOAD", "WARM-UP"}};
+  table rows{{"REPLICA", "NODE", "DEVICE", "STATE", "REQ/S", "BATCH", "LIMIT",
+              "AT ONCE", "MEMORY", "LOAD", "WARM-UP"}};
   for (auto& n : x.nodes)
     for (auto& r : n.replicas) {
       auto u = usage_of(x, n.node.name, &node_load::replicas,
@@ -182,8 +193,13 @@ table replica_table(const cluster_status& x) {
       rows.push_back({r.what.replica, n.node.name, r.what.device,
                       std::string{to_string(r.state)},
                       u ? fixed(u->requests_per_second, 0) : "-",
-                      u ? fixed(u->batch, 1) : "-", format_bytes(r.memory),
-                      format_duration(r.load), format_duration(r.warm_up)});
+                      u ? fixed(u->batch, 1) : "-",
+                      std::to_string(r.what.tuned.batch),
+                      r.what.tuned.concurrency == 0
+                        ? "lanes"
+                        : std::to_string(r.what.tuned.concurrency),
+                      format_bytes(r.memory), format_duration(r.load),
+                      format_duration(r.warm_up)});
     }
   return rows;
 }

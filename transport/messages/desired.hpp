@@ -25,7 +25,8 @@ struct tunables {
   /// Share of the batches, relative to other replicas of the model that have
   /// room: a replica of weight 2 gets twice the batches of one of weight 1.
   double weight = 1;
-  MILLRACE_FIELDS(tunables, batch, concurrency, threads, weight)
+  uint64_t rows_max = 0; ///< of one request, which then runs alone; 0: no limit
+  MILLRACE_FIELDS(tunables, batch, concurrency, threads, weight, rows_max)
 };
 
 /// Replicas of one model, or of one part of it, that are alike. A policy

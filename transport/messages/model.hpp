@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "models/signature.hpp"
+#include "runtime/error.hpp"
 #include "runtime/fields.hpp"
 #include "runtime/time.hpp"
 
@@ -83,10 +84,10 @@ struct serving_policy {
            " room; round_robin, one after the other"},
       note{"whether a request is run again whose replica was lost, or whose"
            " batch failed; never: for models that do more than compute"},
-      note{"rows that a replica is loaded for: the largest request, and the"
-           " largest value that batch can be changed to without a reload; 0:"
-           " batch",
-           0, 4096},
+      note{"rows that a replica is loaded for: batch can be changed up to them"
+           " without a reload, and a request of more is answered too_large; 0:"
+           " batch, and a request of more rows runs alone",
+           0, 1e6},
       note{"batches of a part of a model that have run and wait for the next"
            " part while the part runs others; 0: they block it, but for"
            " overlap",
@@ -226,9 +227,15 @@ struct model_settings {
   }
 };
 
-/// Rows that replicas of a model are loaded for.
-inline uint64_t batch_max_of(const serving_policy& policy) {
-  return std::max(policy.batch, policy.batch_max);
+/// Errors: bad_request for a batch of more rows than a replica is loaded for.
+inline result<void> check_batch(const serving_policy& x) {
+  if (x.batch_max == 0 || x.batch <= x.batch_max)
+    return {};
+  return error{ec::bad_request,
+               "policy.batch_max: found " + std::to_string(x.batch_max)
+                 + ", expected at least policy.batch, "
+                 + std::to_string(x.batch) + ", or 0",
+               {}};
 }
 
 /// Whether a policy of that name keeps the configured number of replicas; it is

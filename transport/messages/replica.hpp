@@ -17,11 +17,11 @@ namespace millrace {
 
 /// How much a replica takes at a time from each gateway.
 struct replica_limits {
-  uint64_t batch = 1;     ///< rows of several requests in one batch
-  uint64_t batch_max = 1; ///< rows of one request
-  uint32_t credit = 0;    ///< batches, running or waiting
-  double weight = 1;      ///< as in tunables
-  MILLRACE_FIELDS(replica_limits, batch, batch_max, credit, weight)
+  uint64_t batch = 1;    ///< rows of several requests in one batch
+  uint64_t rows_max = 0; ///< of one request; 0: no limit
+  uint32_t credit = 0;   ///< batches, running or waiting
+  double weight = 1;     ///< as in tunables
+  MILLRACE_FIELDS(replica_limits, batch, rows_max, credit, weight)
 };
 
 /// Replica to gateways, when it is ready or meets a new gateway. The replica

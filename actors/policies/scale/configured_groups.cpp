@@ -62,8 +62,10 @@ replica_group group_of(const model_state& x, const std::string& key) {
   out.device = settings.device;
   out.share = settings.share;
   auto& policy = settings.policy;
-  out.batch_max = policy.batch_max == 0 ? 0 : batch_max_of(policy);
-  out.tuned = {policy.batch, settings.concurrency, settings.threads, 1};
+  if (policy.batch_max > 0)
+    out.batch_max = std::max(policy.batch_max, policy.batch);
+  out.tuned = {policy.batch, settings.concurrency, settings.threads, 1,
+               out.batch_max};
   out.count = settings.replicas;
   out.units = settings.units;
   return out;

@@ -50,6 +50,9 @@ bool read_shape(std::istringstream& words, given_item& out) {
 template <class T>
 result<void> read_number(const std::string& name, const std::string& text,
                          std::optional<T>& to, T least, T most) {
+  if (to)
+    return error{
+      ec::bad_request, "groups: " + name + " is there twice in one item", {}};
   auto n = number_in<T>(text);
   if (!n || !(*n >= least) || !(*n <= most))
     return error{ec::bad_request,
@@ -65,14 +68,15 @@ result<void> read_number(const std::string& name, const std::string& text,
 /// Reads a parameter: a name, and a value in the next word.
 result<void> read_parameter(const std::string& name, const std::string& value,
                             given_item& out) {
-  constexpr uint64_t rows_max = 4096, at_once_max = 256;
+  constexpr uint64_t batch_limit = 4096, rows_limit = 1'000'000;
+  constexpr uint64_t at_once_max = 256;
   constexpr double share_min = 1e-3, weight_min = 1e-3, weight_max = 1e3;
   if (name == "share")
     return read_number(name, value, out.share, share_min, 1.);
   if (name == "batch")
-    return read_number<uint64_t>(name, value, out.batch, 1, rows_max);
+    return read_number<uint64_t>(name, value, out.batch, 1, batch_limit);
   if (name == "batch-max")
-    return read_number<uint64_t>(name, value, out.batch_max, 1, rows_max);
+    return read_number<uint64_t>(name, value, out.batch_max, 1, rows_limit);
   if (name == "concurrency")
     return read_number<uint64_t>(name, value, out.concurrency, 1, at_once_max);
   if (name == "threads")
@@ -144,6 +148,7 @@ void set_parameters(const given_item& x, replica_group& out) {
   tuned.weight = x.weight.value_or(tuned.weight);
   if (out.batch_max != 0)
     out.batch_max = std::max(out.batch_max, tuned.batch);
+  tuned.rows_max = out.batch_max;
 }
 
 } // namespace

@@ -36,6 +36,10 @@ result<device_plan> parse_device(const std::string& text) {
     (word == "at-once" ? out.sharing.at_once : out.sharing.per_replica) = *n;
     value.clear();
   }
+  auto limits = *found == sharing_mode::wave || *found == sharing_mode::cap;
+  if (out.sharing.at_once > 0 && !limits)
+    return not_a_device(text,
+                        "no at-once with " + mode + " (only with wave or cap)");
   return out;
 }
 
@@ -48,6 +52,9 @@ result<std::vector<device_plan>> parse_shared(const std::string& text) {
     auto x = parse_device(item);
     if (!x)
       return x.failure();
+    for (auto& other : out)
+      if (other.device == x->device)
+        return not_a_device(item, "each device once");
     out.push_back(std::move(*x));
   }
   return out;
