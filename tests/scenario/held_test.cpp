@@ -110,7 +110,8 @@ TEST_CASE(
       auto slow_layer = 2 * slow;
       double others = 0;
       for (auto& [layer, x] : found) {
-        CAPTURE(layer);
+        auto first_layer = layer;
+        CAPTURE(first_layer);
         auto& y = expected.at(layer);
         CHECK(x.wait == doctest::Approx(y.wait).epsilon(0.05));
         CHECK(x.queue == doctest::Approx(y.queue).epsilon(0.05));

@@ -177,7 +177,8 @@ TEST_CASE("device sharing: several gateways together cannot exceed a limit") {
                        {"{mode: wave, at_once: 3}", 3, 3},
                        {"{per_replica: 1}", 2, 1}};
   for (auto& [sharing, of_device, of_replica] : table) {
-    CAPTURE(sharing);
+    auto& text = sharing; // no lambda captures a structured binding
+    CAPTURE(text);
     auto run =
       run_shared(shared_device(4, sharing,
                                "[" + requests_for("a", "rate: 300") + ", "

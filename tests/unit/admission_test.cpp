@@ -64,8 +64,9 @@ TEST_CASE("admission: each mode lets its number of batches begin on an idle"
     {{cap, 9, 0}, 4, 4, 4}, // no more than there are lanes
   };
   for (auto& [sharing, lane_count, begun, places] : table) {
-    CAPTURE(to_string(sharing.mode));
-    CAPTURE(sharing.at_once);
+    auto& how = sharing; // no lambda captures a structured binding
+    CAPTURE(to_string(how.mode));
+    CAPTURE(how.at_once);
     admission queue{lane_count, sharing};
     push_many(queue, 12);
     CHECK(queue.places() == places);
@@ -160,8 +161,9 @@ TEST_CASE("admission: a batch whose replica is at its limit is passed over by"
     {1, 2, {1, 3, 4}},    // the second replica has the device's alone
   };
   for (auto& [of_replica, of_device, begun] : table) {
-    CAPTURE(of_replica);
-    CAPTURE(of_device);
+    auto limits = std::pair{of_replica, of_device};
+    CAPTURE(limits.first);
+    CAPTURE(limits.second);
     admission queue{2, {sharing_mode::lanes, 0, of_device}};
     queue.set_limit(first_replica, of_replica);
     queue.set_limit(second_replica, 0);
