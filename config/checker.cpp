@@ -148,9 +148,10 @@ void config_checker::check_devices_of(
     check_groups("scopes." + name, x.policy, x.options);
 }
 
-void config_checker::check_emulation(const std::string& key,
-                                     const emulation& x) {
+void config_checker::check_emulation(const std::string& key, const emulation& x,
+                                     uint32_t lanes) {
   constexpr double most = 100; // as of a linear slowdown
+  check_contention(key + ".interference", x.interference, lanes);
   for (auto& [pair, slowdown] : x.interference.pairs) {
     auto where = key + ".interference.pairs." + pair;
     auto plus = pair.find('+');
@@ -160,6 +161,29 @@ void config_checker::check_emulation(const std::string& key,
       refuse(where,
              "expected between 0 and 100, found " + format_number(slowdown));
   }
+}
+
+void config_checker::check_contention(const std::string& key,
+                                      const contention_settings& x,
+                                      uint32_t lanes) {
+  using enum contention_kind;
+  only_of({power}, x.model, key + ".factor");
+  only_of({wsm}, x.model, key + ".kappa");
+  only_of({table}, x.model, key + ".slowdowns");
+  only_of({drawn}, x.model, key + ".extra_min");
+  only_of({drawn}, x.model, key + ".extra_max");
+  if (x.extra_min > x.extra_max)
+    refuse(key + ".extra_min",
+           "is above extra_max (" + format_number(x.extra_max) + ")");
+  if (x.model == table && x.slowdowns.size() < std::max(1u, lanes))
+    refuse(key + ".slowdowns", "expected at least "
+                                 + std::to_string(std::max(1u, lanes))
+                                 + " (lanes of the device), found "
+                                 + std::to_string(x.slowdowns.size()));
+  for (size_t i = 0; i < x.slowdowns.size(); ++i)
+    if (!(x.slowdowns[i] >= 1 && x.slowdowns[i] <= 100))
+      refuse(at(key + ".slowdowns", i), "expected between 1 and 100, found "
+                                          + format_number(x.slowdowns[i]));
 }
 
 void config_checker::check_device_sharing(const std::string& key,

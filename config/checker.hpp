@@ -54,12 +54,17 @@ protected:
   void check_devices_of(const std::vector<model_settings>& models,
                         const std::map<std::string, scope_settings>& scopes,
                         const std::map<std::string, node_config>& nodes);
-  void check_emulation(const std::string& key, const emulation& x);
+  /// `key`: of the emulation; `lanes`: of the device.
+  void check_emulation(const std::string& key, const emulation& x,
+                       uint32_t lanes);
   /// `key`: of the device, which has so many lanes.
   void check_device_sharing(const std::string& key, const device_sharing& x,
                             uint32_t lanes);
 
 private:
+  /// `key`: of the law; `lanes`: of the device.
+  void check_contention(const std::string& key, const contention_settings& x,
+                        uint32_t lanes);
   void check_scaling_of(const std::vector<model_settings>& models,
                         const std::map<std::string, scope_settings>& scopes,
                         const demand_settings& demand);

@@ -187,7 +187,7 @@ private:
       only_of({cuda}, d.type, where + ".cuda");
       for (auto x : {"isolation", "process_memory", "load_limit", "run_limit"})
         only_of({cpu, cuda}, d.type, where + "." + x);
-      check_emulation(where + ".emulate", d.emulate);
+      check_emulation(where + ".emulate", d.emulate, d.lanes_or_default());
       check_device_sharing(where, d.sharing, d.lanes_or_default());
       check_gpu_sharing(where, d);
     }

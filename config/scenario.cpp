@@ -175,8 +175,8 @@ private:
   }
 
   /// Whether anything is known of how long models take on that kind.
-  bool has_times(const std::string& kind, const char* metric) const {
-    return x_.profiles->tells(metric, kind);
+  bool has_times(const std::string& kind, std::string_view metric) const {
+    return x_.profiles->tells(std::string{metric}, kind);
   }
 
   void check_devices() {
@@ -185,7 +185,7 @@ private:
         auto& d = spec_.hosts[i].devices[k];
         auto key = at(at("hosts", i) + ".devices", k);
         named(key + ".kind", "device", d.kind);
-        check_emulation(key + ".emulate", d.emulate);
+        check_emulation(key + ".emulate", d.emulate, d.lanes);
         check_device_sharing(key, d.sharing, d.lanes);
         if (d.kind != device_group{}.kind && !given(key + ".emulate")
             && !has_times(d.kind, "execute_seconds"))
@@ -193,11 +193,11 @@ private:
                  "no model has times for " + shown(d.kind)
                    + " (expected some in a profile or 'execute', a catalogue"
                      " that says what it is like, or 'emulate' here)");
-        if (d.emulate.interference.model == interference_kind::bandwidth
-            && !has_times(d.kind, "bandwidth_share"))
+        if (auto metric = metric_of(d.emulate.interference.model);
+            !metric.empty() && !has_times(d.kind, metric))
           refuse(key + ".emulate.interference.model",
-                 "no model's profile says what it needs of the bandwidth of "
-                   + shown(d.kind) + " (metric bandwidth_share)");
+                 "no model's profile has the metric " + std::string{metric}
+                   + " on " + shown(d.kind));
       }
   }
 

@@ -16,7 +16,8 @@ const std::set<std::string> known_metrics{
   "warm_up_seconds",     "memory_bytes",      "activation_bytes",
   "parameter_bytes",     "attach_seconds",    "send_seconds",
   "output_bytes",        "deadline_seconds",  "bandwidth_share",
-  "part_attach_seconds", "part_send_seconds", "part_parameter_bytes"};
+  "part_attach_seconds", "part_send_seconds", "part_parameter_bytes",
+  "wsm_percent"};
 
 std::string place_of(const profile_point& p) {
   std::string out = shown(p.device) + " with batch " + format_number(p.batch);

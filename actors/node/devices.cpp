@@ -27,8 +27,12 @@ result<device_maker> make_devices_of(const cluster_config& config,
   return device_maker{
     [times, crashes](const device_config& d,
                      device_listener& to) -> result<std::unique_ptr<device>> {
-      if (d.type == device_type::emulated)
-        return make_emulated_device(describe(d), d.emulate, to, times);
+      if (d.type == device_type::emulated) {
+        auto of_device = times;
+        of_device.contention_seed =
+          times.random->fork("contention on " + d.id).next();
+        return make_emulated_device(describe(d), d.emulate, to, of_device);
+      }
       backend_settings settings{
         d.isolation, d.process_memory, d.load_limit, d.run_limit, {}, crashes};
       if (d.type == device_type::cuda)

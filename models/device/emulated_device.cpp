@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "models/crossing.hpp"
+#include "models/device/measured_times.hpp"
 #include "models/partition/layer_costs.hpp"
 
 namespace millrace {
@@ -40,7 +41,8 @@ public:
       how_(std::move(how)),
       listener_(listener),
       environment_(std::move(environment)),
-      interference_(make_interference(how_.interference)) {
+      law_(
+        make_contention_law(how_.interference, environment_.contention_seed)) {
     info_.lanes = std::max(1u, info_.lanes);
   }
 
@@ -71,6 +73,11 @@ public:
   }
 
   void unload(instance_id x) override { loaded_.erase(x); }
+
+  void set_threads(instance_id x, uint32_t threads) override {
+    if (auto i = loaded_.find(x); i != loaded_.end())
+      i->second.what.threads = std::max(1u, threads);
+  }
 
   void execute(execution x, timestamp now) override {
     move_on(now);
@@ -108,6 +115,7 @@ private:
   struct work {
     execution job;
     uint32_t lane;
+    double rows;
     seconds_d left;    ///< alone on the device
     double slower = 1; ///< than alone, beside those that run now
     timestamp started;
@@ -118,10 +126,9 @@ private:
   struct copy {
     load_request what;
     curve execute;
-    std::map<double, curve> on_share; ///< where that was measured
-    seconds_d load{0};                ///< of all of it, on the average
+    measured_times whole; ///< of all of its layers
+    seconds_d load{0};    ///< of all of it, on the average
     seconds_d took{0};
-    double demand = 0;
     std::optional<error> flaw; ///< why it cannot be emulated
     bool attached = false;     ///< and waits for its weights
   };
@@ -176,22 +183,8 @@ private:
       return;
     }
     x.execute = metric(*known, "execute_seconds", x.what);
-    if (part_of(x.what) == 1)
-      learn_shares(x, *known);
-    if (auto demand = curve_of(*known, "bandwidth_share", info_.kind);
-        !demand.empty())
-      x.demand = demand.at(1);
+    x.whole = {*known, info_.kind};
     x.load = load_time(*known, x.what);
-  }
-
-  void learn_shares(copy& x, const profile& known) const {
-    for (auto& p : known.points) {
-      auto share = p.dimensions.find("share");
-      if (p.device == info_.kind && p.dimensions.size() == 1
-          && share != p.dimensions.end())
-        x.on_share[share->second] =
-          curve_of(known, "execute_seconds", info_.kind, p.dimensions);
-    }
   }
 
   /// With nothing of it there, on the average.
@@ -211,14 +204,32 @@ private:
     auto rows = static_cast<double>(rows_of(x));
     auto i = loaded_.find(x.instance);
     seconds_d out = how_.per_batch + how_.per_row * rows;
-    if (i != loaded_.end() && i->second.on_share.contains(x.share))
-      return varied(seconds_d{i->second.on_share.at(x.share).at(rows)});
-    if (i != loaded_.end())
-      out = i->second.execute.empty() ? out * part_of(i->second.what)
-                                      : seconds_d{i->second.execute.at(rows)};
+    if (i != loaded_.end()) {
+      if (auto* known = times_at_share(i->second, x.share))
+        return varied(seconds_d{known->at(rows)});
+      auto* known = times_with_threads(i->second);
+      out = known->empty() ? out * part_of(i->second.what)
+                           : seconds_d{known->at(rows)};
+    }
     if (x.share > 0 && x.share < 1)
       out *= std::pow(x.share, -how_.share_penalty);
     return varied(out);
+  }
+
+  /// Null: the share was not measured.
+  static const curve* times_at_share(const copy& of, double share) {
+    if (share <= 0 || part_of(of.what) < 1)
+      return nullptr;
+    auto* both = of.whole.execute(share, of.what.threads);
+    return both != nullptr ? both : of.whole.execute(share, 1);
+  }
+
+  /// Of the whole device; empty: nothing is known.
+  static const curve* times_with_threads(const copy& of) {
+    auto* measured = of.what.threads > 1 && part_of(of.what) == 1
+                       ? of.whole.execute(0, of.what.threads)
+                       : nullptr;
+    return measured != nullptr ? measured : &of.execute;
   }
 
   /// Lets loads, and what runs, get on from at_ to now, batches slowed by their
@@ -239,15 +250,40 @@ private:
   /// The neighbours have changed.
   void work_out_slowdown() {
     std::vector<running_batch> all;
-    for (auto& x : running_) {
-      auto i = loaded_.find(x.job.instance);
-      if (i == loaded_.end())
-        all.emplace_back();
-      else
-        all.push_back({i->second.what.content->info.name, i->second.demand});
-    }
+    for (auto& x : running_)
+      all.push_back(as_law_sees(x));
     for (size_t i = 0; i < running_.size(); ++i)
-      running_[i].slower = interference_->slowdown(all, i);
+      running_[i].slower = law_->slowdown(all, i);
+    take_measured_slowdowns(all);
+  }
+
+  /// In place of the law's, where all batches are of one model of which several
+  /// were measured at once.
+  void take_measured_slowdowns(const std::vector<running_batch>& all) {
+    auto unlike = [&](const running_batch& x) {
+      return x.model.empty() || x.model != all.front().model;
+    };
+    if (std::any_of(all.begin(), all.end(), unlike))
+      return;
+    for (auto& x : running_) {
+      auto& of = loaded_.at(x.job.instance);
+      if (of.whole.at_once().known() && part_of(of.what) == 1)
+        x.slower =
+          of.whole.at_once().slowdown(x.rows, static_cast<double>(all.size()));
+    }
+  }
+
+  /// Valid until a copy is loaded or unloaded.
+  running_batch as_law_sees(const work& x) const {
+    auto i = loaded_.find(x.job.instance);
+    if (i == loaded_.end())
+      return {};
+    auto& of = i->second;
+    auto rows = x.rows;
+    return {of.what.content->info.name, rows, x.job.share > 0 ? x.job.share : 1,
+            [known = &of.whole, rows](std::string_view name) {
+              return known->metric(name, rows);
+            }};
   }
 
   bool lane_is_free(uint32_t lane) const {
@@ -276,7 +312,8 @@ private:
       auto job = std::move(waiting_.front());
       waiting_.pop_front();
       auto time = time_of(job);
-      running_.push_back({std::move(job), lane, time, 1, now, {}});
+      auto rows = static_cast<double>(rows_of(job));
+      running_.push_back({std::move(job), lane, rows, time, 1, now, {}});
       at_ = now;
     }
     if (info_.lanes > 1)
@@ -345,7 +382,7 @@ private:
   emulation how_;
   device_listener& listener_;
   emulated_environment environment_;
-  std::unique_ptr<interference_model> interference_;
+  std::unique_ptr<contention_law> law_;
   std::map<instance_id, copy> loaded_;
   std::vector<loading> loading_;
   std::deque<execution> waiting_;

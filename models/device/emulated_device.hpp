@@ -5,8 +5,8 @@
 #include <memory>
 #include <optional>
 
+#include "models/contention/law.hpp"
 #include "models/device/device.hpp"
-#include "models/interference.hpp"
 #include "models/profile_book.hpp"
 #include "runtime/random.hpp"
 
@@ -19,7 +19,7 @@ struct emulation {
   microseconds per_row{100};
   double cv = 0;
   double share_penalty = 1;
-  interference_settings interference{};
+  contention_settings interference{};
   MILLRACE_FIELDS(emulation, load, per_batch, per_row, cv, share_penalty,
                   interference)
   static constexpr auto notes() {
@@ -48,15 +48,20 @@ struct emulated_environment {
   std::shared_ptr<const profile_book> profiles;
   std::shared_ptr<const device_pace> pace;
   std::optional<random_stream> random; ///< with a cv
+  uint64_t contention_seed = 0;        ///< of the device's drawn slowdowns
 };
 
 /// A device that computes nothing: it answers with zeros of the signature's
 /// shape after the time that the model's profile on this kind of device gives
-/// (metrics execute_seconds, of a share where that was measured, load_seconds
-/// and, for interference, bandwidth_share), or the emulation. What is left of
-/// running work is worked out anew whenever its neighbours change. Lives on the
-/// actor clock, so it does in a simulation what it does here. When its pace
-/// changes it wants to be called at once.
+/// (metrics execute_seconds, at the replica's share and threads where these
+/// were measured, and load_seconds), or the emulation. Batches that run at once
+/// slow each other down as measured (dimension at_once) where all are of one
+/// model, else by the law of `interference`, which sees each batch's model,
+/// rows, share and profile metrics at these rows: with one measured size its
+/// value, with several ones straight lines between them, prolonged as curve::at
+/// has it. The rest of running work is computed anew whenever its neighbours
+/// change. Lives on the actor clock, so it does in a simulation what it does
+/// here. When its pace changes it wants to be called at once.
 std::unique_ptr<device>
 make_emulated_device(device_info info, emulation how, device_listener& listener,
                      emulated_environment environment = {});

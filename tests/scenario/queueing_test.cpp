@@ -79,25 +79,6 @@ TEST_CASE("device: neighbours slow each other down as their model says") {
   CHECK(slowed > run.requests.size() * 9 / 10);
 }
 
-TEST_CASE("interference: each model slows as it should") {
-  std::vector<running_batch> all{{"a", 0.5}, {"b", 0.8}, {"a", 0.2}};
-  auto of = [&](interference_settings x, size_t which) {
-    return make_interference(x)->slowdown(all, which);
-  };
-  CHECK(of({interference_kind::none, 1, 0, {}}, 0) == 1);
-  CHECK(of({interference_kind::linear, 0.25, 0, {}}, 0) == 1.5);
-  CHECK(of({interference_kind::bandwidth, 0, 0, {}}, 1)
-        == doctest::Approx(1.5));
-  CHECK(of({interference_kind::bandwidth, 0, 1, {}}, 1)
-        == doctest::Approx(4.5));
-  interference_settings pairs{
-    interference_kind::pairwise, 0, 0, {{"a+b", 0.3}, {"b+a", 0.1}}};
-  CHECK(of(pairs, 0) == doctest::Approx(1.3));
-  CHECK(of(pairs, 1) == doctest::Approx(1.2));
-  all.resize(1);
-  CHECK(of({interference_kind::bandwidth, 0, 1, {}}, 0) == 1);
-}
-
 TEST_CASE("I27: three times the load a cluster can take leaves goodput at its"
           " peak, however long batches are") {
   // What is begun must be done in time, after what its replica has before it:

@@ -161,7 +161,25 @@ TEST_CASE("scenario: what would be passed over in silence is refused") {
        "hosts[1].devices[0].kind: no model has times for 'v99'");
   says("kind: v100,",
        "kind: v100, emulate: {interference: {model: bandwidth}},",
-       "no model's profile says what it needs of the bandwidth");
+       "no model's profile has the metric bandwidth_share on 'v100'");
+  says("kind: v100,", "kind: v100, emulate: {interference: {model: wsm}},",
+       "no model's profile has the metric wsm_percent on 'v100'");
+  auto interference = [&](const std::string& law, const std::string& what) {
+    says("kind: v100,",
+         "kind: v100, lanes: 2, emulate: {interference: {" + law + "}},",
+         "hosts[1].devices[0].emulate.interference." + what);
+  };
+  interference("factor: 2",
+               "factor: does nothing with linear; only with power");
+  interference("model: power, kappa: 1", "kappa: does nothing with power");
+  interference("model: power, factor: 101",
+               "factor: expected between 0 and 100, found '101'");
+  interference("model: table", "slowdowns: expected at least 2 (lanes of the"
+                               " device), found 0");
+  interference("model: table, slowdowns: [1, 0.9]",
+               "slowdowns[1]: expected between 1 and 100, found 0.9");
+  interference("model: drawn, extra_min: 0.6",
+               "extra_min: is above extra_max (0.5)");
   says("kind: v100,",
        "kind: v100, emulate: {interference: {pairs: {a+b: -0.5}}},",
        "interference.pairs.a+b: expected between 0 and 100, found -0.5");

@@ -266,6 +266,8 @@ result<std::unique_ptr<device>> node::make_device(const device_config& x,
   environment.profiles = plan_.profiles;
   environment.pace = pace_;
   auto random = random_.fork(x.id + " of start " + std::to_string(starts_));
+  // The same after each start of the node.
+  environment.contention_seed = random_.fork("contention on " + x.id).next();
   if (x.emulate.cv > 0)
     environment.random = random.fork("times");
   return observe_device(
