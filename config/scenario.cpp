@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <set>
 
-#include "config/checker.hpp"
+#include "config/fault_checker.hpp"
 #include "config/scenario_profiles.hpp"
 #include "runtime/bytes.hpp"
 #include "runtime/text.hpp"
@@ -22,14 +22,13 @@ constexpr size_t max_scenario = 4u << 20;
 constexpr size_t max_hosts = 100'000;
 constexpr uint64_t most_real_bytes = 1u << 30; ///< of a model, in memory
 constexpr uint64_t most_chunks = 1'000'000;
-constexpr int64_t most_faults = 100'000;
 
 /// Checks what takes more than one value, and spreads groups out into nodes.
-class scenario_builder : private config_checker {
+class scenario_builder : private fault_checker {
 public:
   scenario_builder(loaded_scenario& x, const yaml_reader& reader,
                    std::filesystem::path base)
-    : config_checker(reader),
+    : fault_checker(reader, x),
       x_(x),
       spec_(x.spec),
       base_(std::move(base)) {}
@@ -239,13 +238,6 @@ private:
     }
   }
 
-  void known_bundle(const std::string& key, const std::string& name) {
-    if (!spec_.bundles.contains(name))
-      refuse(key,
-             "no model " + shown(name) + " under 'bundles'; there are "
-               + joined(spec_.bundles, ", ", [](auto& x) { return x.first; }));
-  }
-
   void check_bundles() {
     for (auto& [name, x] : spec_.bundles) {
       auto key = "bundles." + name;
@@ -382,75 +374,6 @@ private:
     only_of({rates, times}, x, key + "file");
     for (auto* option : {"functions", "tail"})
       only_of({functions}, x, key + option);
-  }
-
-  void check_faults() {
-    for (size_t i = 0; i < spec_.faults.size(); ++i) {
-      auto& x = spec_.faults[i];
-      auto key = at("faults", i);
-      if (x.at.has_value() == (x.every > 0us))
-        refuse(key, "expected one of 'at' and 'every'");
-      if (x.at && *x.at >= spec_.length)
-        refuse(key + ".at", "is after the end of the run");
-      if (x.every > 0us && spec_.length / x.every > most_faults)
-        refuse(key + ".every", "makes more than 100,000 faults");
-      check_actor(key, x);
-      using enum fault_kind;
-      only_of({kill, hang, slow, partition, one_way, loss, delay, device, load,
-               store, disk, wipe, process, gpu},
-              x.kind, key + ".lasts");
-      only_of({loss, device, load, store, disk, process}, x.kind,
-              key + ".part");
-      only_of({slow}, x.kind, key + ".factor");
-      only_of({delay}, x.kind, key + ".by");
-      only_of({crash}, x.kind, key + ".actor");
-      check_places(key + ".nodes", x);
-    }
-  }
-
-  /// Who crashes has to be somebody, and to be there.
-  void check_actor(const std::string& key, const fault_spec& x) {
-    using enum node_role;
-    constexpr std::array actors{
-      std::pair{"gateway", gateway},      std::pair{"router", gateway},
-      std::pair{"executor", worker},      std::pair{"cache", worker},
-      std::pair{"replica", worker},       std::pair{"registry", controller},
-      std::pair{"placement", controller}, std::pair{"autoscaler", controller}};
-    if (x.actor.empty() || x.actor == "monitor")
-      return; // every node has one
-    auto i = std::find_if(actors.begin(), actors.end(), [&](auto& a) {
-      return x.actor == a.first || x.actor.starts_with(a.first + "/"s);
-    });
-    if (i == actors.end())
-      return refuse(
-        key + ".actor",
-        "expected monitor, "
-          + joined(actors, ", ", [](auto& a) { return std::string{a.first}; })
-          + ", or such as executor/DEVICE, found " + shown(x.actor));
-    if (x.nodes.empty() && i->second != worker)
-      return refuse(key + ".nodes", "expected who has a " + x.actor
-                                      + ": without, it is the workers");
-    for (auto& name : x.nodes)
-      for (auto& node : nodes_of(x_, name)) {
-        auto& roles = x_.cluster.nodes.at(node).roles;
-        if (std::count(roles.begin(), roles.end(), i->second) == 0)
-          return refuse(key + ".nodes", shown(name) + " has no " + x.actor
-                                          + ": it is no "
-                                          + std::string{to_string(i->second)});
-      }
-  }
-
-  void check_places(const std::string& key, const fault_spec& x) {
-    for (size_t k = 0; k < x.nodes.size(); ++k) {
-      auto where = nodes_of(x_, x.nodes[k]);
-      if (where.empty())
-        refuse(at(key, k),
-               "no node or host group is called " + shown(x.nodes[k]));
-      else if (needs_devices(x.kind)
-               && x_.cluster.nodes.at(where.front()).devices.empty())
-        refuse(at(key, k), shown(x.nodes[k]) + " has no device, so no "
-                             + std::string{to_string(x.kind)} + " fails there");
-    }
   }
 
   loaded_scenario& x_;

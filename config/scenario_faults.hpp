@@ -48,20 +48,25 @@ struct fault_spec {
   std::vector<std::string> nodes;
   std::optional<microseconds> at;
   microseconds every{0};
+  microseconds each{0};
   microseconds lasts{0};
   std::optional<double> part;
   double factor = 10;
   microseconds by{20'000};
   std::string actor;
-  MILLRACE_FIELDS(fault_spec, kind, nodes, at, every, lasts, part, factor, by,
-                  actor)
+  MILLRACE_FIELDS(fault_spec, kind, nodes, at, every, each, lasts, part, factor,
+                  by, actor)
   static constexpr auto notes() {
     return std::array{
       note{"what happens"},
-      note{"to which nodes, by name or host group; default: with 'at' all"
-           " workers, with 'every' any"},
+      note{"to which nodes, by name or host group, or in-use:MODEL: a node that"
+           " has a ready replica of the model then, drawn by chance; default:"
+           " with 'at' all workers, with 'every' and 'each' any"},
       note{"when"},
       note{"or how often on average, each time to one of the nodes", 0, 3.2e7},
+      note{"or the period between two, the first one after a period, each time"
+           " to one of the nodes",
+           0, 3.2e7},
       note{"how long; 0: for good, and a hang, wipe or device fault 1 s", 0,
            3.2e7},
       note{
@@ -74,6 +79,13 @@ struct fault_spec {
            " several; default: any but the supervisor"}};
   }
 };
+
+/// The model of a place "in-use:MODEL"; empty: the place is a name.
+inline std::string model_in_use(std::string_view place) {
+  constexpr std::string_view prefix = "in-use:";
+  return std::string{place.starts_with(prefix) ? place.substr(prefix.size())
+                                               : ""};
+}
 
 /// What exploring draws anew for each seed.
 enum class variation : uint8_t {

@@ -111,7 +111,7 @@ TEST_CASE("scenario: what is wrong is named with file, line and key") {
         == "s.yaml:12: bundles.a.execute.v100: expected numbers of rows, found"
            " 'one'");
   CHECK(error_of("length: 10s", "length: 10s\nfaults: [{kind: kill}]")
-        == "s.yaml:2: faults[0]: expected one of 'at' and 'every'");
+        == "s.yaml:2: faults[0]: expected one of 'at', 'every' and 'each'");
   CHECK(error_of("length: 10s", "length: 10s\nfaults: [{at: 1s, nodes: [x]}]")
         == "s.yaml:2: faults[0].nodes[0]: no node or host group is called 'x'");
   CHECK(error_of("[gateway, controller]", "[controller]")
@@ -138,6 +138,14 @@ TEST_CASE("scenario: what would be passed over in silence is refused") {
   line("network: {host: {speed: 1bit/s}}",
        "network.host.speed: expected 0 or at least 1 kbit/s");
   line("faults: [{at: 11s}]", "faults[0].at: is after the end of the run");
+  line("faults: [{each: 1us}]", "faults[0].each: makes more than 100,000");
+  line("faults: [{each: 11s}]", "faults[0].each: is longer than the run");
+  line("faults: [{each: 2s, at: 1s}]",
+       "faults[0]: expected one of 'at', 'every' and 'each'");
+  line("faults: [{each: 2s, nodes: ['in-use:z']}]",
+       "faults[0].nodes[0]: no model 'z' under 'bundles'");
+  line("faults: [{each: 2s, nodes: ['in-use:']}]",
+       "faults[0].nodes[0]: no node or host group is called 'in-use:'");
   line("faults: [{every: 1us}]", "faults[0].every: makes more than 100,000");
   line("faults: [{kind: crash, at: 1s, actor: nosuch}]",
        "faults[0].actor: expected monitor, gateway, router,");

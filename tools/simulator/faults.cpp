@@ -60,8 +60,11 @@ std::vector<fault> plan_faults(const loaded_scenario& what,
     auto draw = random.fork("fault " + std::to_string(i));
     std::vector<std::string> where;
     for (auto& name : x.nodes)
-      for (auto& node : nodes_of(what, name))
-        where.push_back(node);
+      if (!model_in_use(name).empty())
+        where.push_back(name);
+      else
+        for (auto& node : nodes_of(what, name))
+          where.push_back(node);
     if (x.nodes.empty())
       where = workers(what);
     std::sort(where.begin(), where.end());
@@ -72,6 +75,9 @@ std::vector<fault> plan_faults(const loaded_scenario& what,
     if (x.at)
       for (auto& node : where)
         out.push_back(make_fault(x, *x.at, node));
+    else if (x.each > 0us)
+      for (auto at = x.each; at < what.spec.length; at += x.each)
+        out.push_back(make_fault(x, at, where[draw.below(where.size())]));
     else
       for (auto at = x.every * draw.exponential();
            at < std::chrono::duration<double, std::micro>{what.spec.length};
@@ -136,7 +142,23 @@ std::vector<fault> draw_storm(const loaded_scenario& what, const storm& how,
 
 // -- doing it -----------------------------------------------------------------
 
-void fault_injector::inject(const fault& x) {
+/// Empty: no running node has a ready replica of the model.
+std::string fault_injector::node_of(const fault& x) const {
+  auto model = model_in_use(x.node);
+  if (model.empty())
+    return x.node;
+  auto nodes = ready_.nodes_with(model);
+  std::erase_if(nodes,
+                [&](auto& name) { return !cluster_.at(name).running(); });
+  return nodes.empty() ? std::string{} : nodes[x.lot % nodes.size()];
+}
+
+void fault_injector::inject(const fault& planned) {
+  auto x = planned;
+  x.node = node_of(planned);
+  if (x.node.empty())
+    return log_event(log_level::info, "fault", "no_place",
+                     {{"kind", x.kind}, {"node", planned.node}});
   auto& where = cluster_.at(x.node);
   log_event(log_level::info, "fault", to_string(x.kind),
             {{"node", x.node}, {"lasts_us", x.lasts.count()}});

@@ -7,6 +7,7 @@
 
 #include "config/scenario.hpp"
 #include "simulator/cluster.hpp"
+#include "simulator/ready_replicas.hpp"
 
 namespace millrace::simulator {
 
@@ -14,13 +15,13 @@ namespace millrace::simulator {
 struct fault {
   microseconds at{0}; ///< since the start of the workload
   fault_kind kind = fault_kind::kill;
-  std::string node;
+  std::string node;      ///< by name, or "in-use:MODEL" until it is injected
   microseconds lasts{0}; ///< 0: for good
   double part = 0;
   double factor = 1;
   microseconds by{0};
   std::string actor; ///< a crash's: what its name begins with
-  uint64_t lot = 0;  ///< and which of those
+  uint64_t lot = 0;  ///< draws one of several actors or nodes
 };
 
 /// "kill w-1 at 2.31 s for 500 ms".
@@ -47,15 +48,19 @@ std::vector<fault> draw_storm(const loaded_scenario& what, const storm& how,
 /// has the worst of each kind, and is started again when nothing keeps it down.
 class fault_injector {
 public:
-  explicit fault_injector(cluster& x) : cluster_(x) {}
+  fault_injector(cluster& x, const ready_replicas& ready)
+    : cluster_(x),
+      ready_(ready) {}
 
-  /// Begins a fault; its end is scheduled.
-  void inject(const fault& x);
+  /// Begins a fault; its end is scheduled. A fault at "in-use:MODEL" has no
+  /// effect while no running node has a ready replica of the model.
+  void inject(const fault& planned);
 
   /// Undoes all there is: every node runs and reaches every other.
   void heal();
 
 private:
+  std::string node_of(const fault& x) const;
   void strike(const fault& x, node& where);
   void end(uint64_t number);
   void adjust(const fault& x, node& where);
@@ -65,6 +70,7 @@ private:
   double worst(const fault& like, double none, F of) const;
 
   cluster& cluster_;
+  const ready_replicas& ready_;
   std::map<uint64_t, fault> on_; ///< in the order in which they began
   uint64_t last_ = 0;
   std::map<std::pair<host_number, host_number>, int> cuts_;

@@ -27,6 +27,7 @@ simulation::simulation(const loaded_scenario& what, options how, workload asked)
     if (std::count(config.roles.begin(), config.roles.end(), node_role::gateway)
         != 0)
       gateways_.push_back(name);
+  add(ready_);
 }
 
 simulation::~simulation() {
@@ -51,7 +52,7 @@ simulation::prepare(const loaded_scenario& what, options how) {
 void simulation::run(const std::function<void(double)>& progress,
                      const std::function<bool()>& stop) {
   cluster_.reset(new cluster{what_, how_.seed, *this});
-  injector_ = std::make_unique<fault_injector>(*cluster_);
+  injector_ = std::make_unique<fault_injector>(*cluster_, ready_);
   world_ = &cluster_->world();
   auto& world = *world_;
   cluster_->plant(how_.bug);

@@ -116,6 +116,7 @@ private:
   uint64_t before_moment_ = 0; ///< messages
   bool stuck_ = false;
   virtual_world* world_ = nullptr;
+  ready_replicas ready_;
   std::unique_ptr<cluster> cluster_;
   std::unique_ptr<fault_injector> injector_;
 };

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/fault_checker.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace millrace {
+
+using namespace std::string_literals;
+
+void fault_checker::known_bundle(const std::string& key,
+                                 const std::string& name) {
+  auto& bundles = x_.spec.bundles;
+  if (!bundles.contains(name))
+    refuse(key, "no model " + shown(name) + " under 'bundles'; there are "
+                  + joined(bundles, ", ", [](auto& x) { return x.first; }));
+}
+
+void fault_checker::check_faults() {
+  for (size_t i = 0; i < x_.spec.faults.size(); ++i) {
+    auto& x = x_.spec.faults[i];
+    auto key = at("faults", i);
+    check_times(key, x);
+    check_actor(key, x);
+    using enum fault_kind;
+    only_of({kill, hang, slow, partition, one_way, loss, delay, device, load,
+             store, disk, wipe, process, gpu},
+            x.kind, key + ".lasts");
+    only_of({loss, device, load, store, disk, process}, x.kind, key + ".part");
+    only_of({slow}, x.kind, key + ".factor");
+    only_of({delay}, x.kind, key + ".by");
+    only_of({crash}, x.kind, key + ".actor");
+    check_places(key + ".nodes", x);
+  }
+}
+
+void fault_checker::check_times(const std::string& key, const fault_spec& x) {
+  constexpr int64_t faults_max = 100'000;
+  auto length = x_.spec.length;
+  auto too_often = [&](microseconds period) {
+    return period > 0us && length / period > faults_max;
+  };
+  if (x.at.has_value() + (x.every > 0us) + (x.each > 0us) != 1)
+    refuse(key, "expected one of 'at', 'every' and 'each'");
+  if (x.at && *x.at >= length)
+    refuse(key + ".at", "is after the end of the run");
+  if (too_often(x.every))
+    refuse(key + ".every", "makes more than 100,000 faults");
+  if (too_often(x.each))
+    refuse(key + ".each", "makes more than 100,000 faults");
+  if (x.each >= length)
+    refuse(key + ".each", "is longer than the run, so no fault happens");
+}
+
+/// Only a node with the actor's role has the actor.
+void fault_checker::check_actor(const std::string& key, const fault_spec& x) {
+  using enum node_role;
+  constexpr std::array actors{
+    std::pair{"gateway", gateway},      std::pair{"router", gateway},
+    std::pair{"executor", worker},      std::pair{"cache", worker},
+    std::pair{"replica", worker},       std::pair{"registry", controller},
+    std::pair{"placement", controller}, std::pair{"autoscaler", controller}};
+  if (x.actor.empty() || x.actor == "monitor")
+    return; // every node has one
+  auto i = std::find_if(actors.begin(), actors.end(), [&](auto& a) {
+    return x.actor == a.first || x.actor.starts_with(a.first + "/"s);
+  });
+  if (i == actors.end())
+    return refuse(
+      key + ".actor",
+      "expected monitor, "
+        + joined(actors, ", ", [](auto& a) { return std::string{a.first}; })
+        + ", or such as executor/DEVICE, found " + shown(x.actor));
+  if (x.nodes.empty() && i->second != worker)
+    return refuse(key + ".nodes", "expected nodes that have a " + x.actor
+                                    + ": the default is the workers");
+  for (auto& name : x.nodes)
+    for (auto& node : nodes_of(x_, name)) {
+      auto& roles = x_.cluster.nodes.at(node).roles;
+      if (std::count(roles.begin(), roles.end(), i->second) == 0)
+        return refuse(key + ".nodes", shown(name) + " has no " + x.actor
+                                        + ": it is no "
+                                        + std::string{to_string(i->second)});
+    }
+}
+
+void fault_checker::check_places(const std::string& key, const fault_spec& x) {
+  for (size_t k = 0; k < x.nodes.size(); ++k)
+    if (auto model = model_in_use(x.nodes[k]); !model.empty())
+      known_bundle(at(key, k), model);
+    else
+      check_place(at(key, k), x.nodes[k], x.kind);
+}
+
+void fault_checker::check_place(const std::string& key, const std::string& name,
+                                fault_kind kind) {
+  auto where = nodes_of(x_, name);
+  if (where.empty())
+    refuse(key, "no node or host group is called " + shown(name));
+  else if (needs_devices(kind)
+           && x_.cluster.nodes.at(where.front()).devices.empty())
+    refuse(key, shown(name) + " has no device, so no "
+                  + std::string{to_string(kind)} + " fails there");
+}
+
+} // namespace millrace
