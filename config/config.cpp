@@ -185,6 +185,7 @@ private:
       using enum device_type;
       only_of({emulated}, d.type, where + ".emulate");
       only_of({cuda}, d.type, where + ".cuda");
+      only_of({cpu}, d.type, where + ".pace");
       for (auto x : {"isolation", "process_memory", "load_limit", "run_limit"})
         only_of({cpu, cuda}, d.type, where + "." + x);
       check_emulation(where + ".emulate", d.emulate, d.lanes_or_default());

@@ -77,12 +77,13 @@ struct device_config {
   byte_count process_memory{uint64_t{4} << 30};
   microseconds load_limit{60'000'000};
   microseconds run_limit{600'000'000};
+  double pace = 1;
   emulation emulate;
   cuda_config cuda;
   device_sharing sharing;
   MILLRACE_FIELDS(device_config, type, id, kind, lanes, memory, units,
-                  isolation, process_memory, load_limit, run_limit, emulate,
-                  cuda, sharing)
+                  isolation, process_memory, load_limit, run_limit, pace,
+                  emulate, cuda, sharing)
   static constexpr auto notes() {
     return std::array{
       note{"what it is"},
@@ -115,6 +116,9 @@ struct device_config {
            " late, by their size, or is later than a load takes. What nobody"
            " waits for is ended after that long, and longer than a load takes",
            0.001, 86'400},
+      note{"cpu: how many times slower than the host's processors the device"
+           " is: it computes, and its lane then waits for the rest of the time",
+           1, 1000},
       note{"how an emulated device takes its time"},
       note{"which GPU it is, and how it is used"},
       note{"which batches run on it at once"}};

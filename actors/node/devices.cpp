@@ -34,7 +34,8 @@ result<device_maker> make_devices_of(const cluster_config& config,
         return make_emulated_device(describe(d), d.emulate, to, of_device);
       }
       backend_settings settings{
-        d.isolation, d.process_memory, d.load_limit, d.run_limit, {}, crashes};
+        d.isolation, d.process_memory, d.load_limit, d.run_limit,
+        {},          crashes,          d.pace};
       if (d.type == device_type::cuda)
         settings.gpu = place_of(d.cuda);
       return make_backend_device(describe(d), settings, to);

@@ -8,6 +8,7 @@
 #include "models/device/batch_run.hpp"
 #include "models/device/crash_journal.hpp"
 #include "models/device/instance.hpp"
+#include "models/device/lane_slowdown.hpp"
 #include "models/device/lanes.hpp"
 #include "models/device/warm_up.hpp"
 #include "runtime/worker_thread.hpp"
@@ -24,12 +25,6 @@ constexpr milliseconds look_for_time = 250ms;
 /// where it was ended for that, each first pass would be.
 constexpr nanoseconds first_pass = 2s;
 
-bool has_one_process(const backend_settings& x) {
-  return x.isolation == isolation_mode::device
-         || (x.isolation == isolation_mode::automatic && x.gpu
-             && is_within_process(x.gpu->sharing));
-}
-
 class backend_device : public device {
 public:
   backend_device(device_info info, backend_settings settings,
@@ -37,8 +32,9 @@ public:
     : info_(std::move(info)),
       settings_(settings),
       template_(settings.gpu.has_value()),
-      processes_(template_, has_one_process(settings)),
+      processes_(template_, settings.has_one_process()),
       listener_(listener),
+      slowdown_(settings.pace),
       lanes_(info_.id, info_.lanes,
              [this](work x, uint32_t on) { run(std::move(x), on); }),
       warmer_(info_.id + ".warm"),
@@ -53,6 +49,7 @@ public:
   }
 
   ~backend_device() override {
+    slowdown_.stop();
     {
       std::lock_guard guard{gate_->mutex};
       gate_->open = false;
@@ -131,7 +128,7 @@ public:
     }
     auto& slot = *i->second;
     auto idle = lanes_.without_work();
-    if (idle && !slot.depends_on_values
+    if (idle && !slowdown_.active() && !slot.depends_on_values
         && slot.of(x.requests()).expected(bytes_of(x.items)))
       return run({std::move(x), i->second}, *idle);
     lanes_.add({std::move(x), i->second});
@@ -161,6 +158,7 @@ private:
                                  *slot->pace, slot->fits, slot->is_last,
                                  slot->skip_warm_up ? first_pass : 0ns},
                                 x, peak);
+    slowdown_.hold(steady_now() - started);
     auto ended = steady_now();
     if (outputs) {
       slot->of(x.requests()).learn(ended - started, bytes);
@@ -473,6 +471,7 @@ private:
   device_listener& listener_;
   std::map<instance_id, instance_ptr> instances_;
   pace_book paces_;
+  lane_slowdown slowdown_;
   lanes<work> lanes_;
   worker_thread warmer_; ///< waits for processes that are warmed up later
   worker_thread loader_; // ends before the lanes, as the next: they post there

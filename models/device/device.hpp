@@ -182,6 +182,14 @@ struct backend_settings {
   nanoseconds run_limit{10min};
   std::optional<gpu_place> gpu{}; ///< which that device is; else processors
   crash_counts crashes{};         ///< when the node started
+  double pace = 1; ///< times slower than the processors, at least 1
+
+  /// Whether one process has all replicas of the device.
+  bool has_one_process() const {
+    return isolation == isolation_mode::device
+           || (isolation == isolation_mode::automatic && gpu
+               && is_within_process(gpu->sharing));
+  }
 };
 
 /// Runs models by the LibTorch backend, on the host's processors or on a GPU.
@@ -190,7 +198,9 @@ struct backend_settings {
 /// so that with two or more lanes one batch is copied while another computes.
 /// What is sure to take less time than waking a thread does is run on the
 /// caller's, if a lane is idle: no hand-off that the work does not need. A
-/// model in a process has a lane's thread wait for it, see confined/. Errors:
+/// model in a process has a lane's thread wait for it, see confined/. With a
+/// pace above 1 a lane waits after each batch, which ends that much later;
+/// loads take their own time. Errors:
 /// unavailable when there is no backend, or no process can be made.
 result<std::unique_ptr<device>> make_backend_device(device_info info,
                                                     backend_settings settings,

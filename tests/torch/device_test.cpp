@@ -81,10 +81,12 @@ public:
   void on_executed(execution_report x) override {
     status = x.outputs ? ec::ok : x.outputs.failure().code;
     thread = ::gettid();
+    took = x.ended - x.started;
     waiting_listener::on_executed(std::move(x));
   }
   ec status = ec::internal;
   pid_t thread = 0;
+  nanoseconds took{0};
 };
 
 size_t count_threads() {
@@ -222,4 +224,59 @@ TEST_CASE(
   run({}, far_future); // far longer than what is run by the caller
   CHECK(listener.status == ec::ok);
   CHECK(listener.thread != ::gettid());
+}
+
+TEST_CASE("backend_device: with a pace of 40 a batch takes forty times as long"
+          " as its computation, on the lane") {
+  auto shared = opened("affine");
+  struct quickest {
+    nanoseconds took;
+    bool on_caller;
+  };
+  auto run_with = [&](double pace) {
+    noting_listener listener;
+    auto how = in_threads;
+    how.pace = pace;
+    auto cpu = make_backend_device({"cpu0", "cpu", 1, {}}, how, listener);
+    REQUIRE(cpu);
+    (*cpu)->load({1, shared, 0, 1, 1, 1}, {});
+    REQUIRE(listener.loaded.get_future().get());
+    quickest out{1h, false};
+    for (int i = 0; i < 10; ++i) {
+      listener.executed = {};
+      (*cpu)->execute({1, 1, 0, 0, far_future, {{floats({50'000, 4})}}, {}},
+                      {});
+      REQUIRE(listener.executed.get_future().get());
+      out.took = std::min(out.took, listener.took);
+      out.on_caller = out.on_caller || listener.thread == ::gettid();
+    }
+    return out;
+  };
+  auto alone = run_with(1), paced = run_with(40);
+  MESSAGE("alone " << alone.took.count() << " ns, paced " << paced.took.count()
+                   << " ns");
+  CHECK(paced.took > 20 * alone.took);
+  CHECK(paced.took < 80 * alone.took);
+  CHECK_FALSE(paced.on_caller);
+}
+
+TEST_CASE("backend_device: the end of a paced device ends the waits of its"
+          " lanes") {
+  auto shared = opened("affine");
+  noting_listener listener;
+  auto how = in_threads;
+  how.pace = 1e6; // hours for any batch
+  timestamp begin;
+  {
+    auto cpu = make_backend_device({"cpu0", "cpu", 1, {}}, how, listener);
+    REQUIRE(cpu);
+    (*cpu)->load({1, shared, 0, 1, 1, 1}, {});
+    REQUIRE(listener.loaded.get_future().get());
+    (*cpu)->execute({1, 1, 0, 0, far_future, {{floats({1'000'000, 4})}}, {}},
+                    {});
+    auto done = listener.executed.get_future();
+    REQUIRE(done.wait_for(1s) == std::future_status::timeout);
+    begin = steady_now();
+  }
+  CHECK(steady_now() - begin < 60s);
 }
