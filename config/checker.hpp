@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "config/config.hpp"
+#include "config/scenario_workload.hpp"
 #include "runtime/names.hpp"
 #include "runtime/text.hpp"
 #include "runtime/yaml_record.hpp"
@@ -57,6 +58,10 @@ protected:
   /// `key`: of the emulation; `lanes`: of the device.
   void check_emulation(const std::string& key, const emulation& x,
                        uint32_t lanes);
+  /// Refuses options that the part's arrivals do not have. `key`: of the part,
+  /// with its dot; `length`: of the run.
+  void check_arrivals(const std::string& key, const workload_part& part,
+                      microseconds length);
   /// `key`: of the device, which has so many lanes.
   void check_device_sharing(const std::string& key, const device_sharing& x,
                             uint32_t lanes);

@@ -348,32 +348,18 @@ private:
                                        + shown(x.application));
       check_mix(key + ".mix", x);
       check_rows(key + ".rows", x);
-      auto files = x.arrivals == arrival_process::rates
-                   || x.arrivals == arrival_process::times;
+      auto files = is_from_file(x.arrivals);
       if (files && x.file.empty())
         refuse(key,
                "expected a 'file' of " + std::string{to_string(x.arrivals)});
       else if (files)
         existing_file(key + ".file", x.file);
-      check_arrivals(key + ".", x.arrivals);
+      check_arrivals(key + ".", x, spec_.length);
       if (x.start >= spec_.length)
         refuse(key + ".start", "is after the end of the run");
     }
     if (!spec_.workload.empty() && !has_role(node_role::gateway))
       refuse("workload", "no host is a gateway, so nobody can ask anything");
-  }
-
-  void check_arrivals(const std::string& key, arrival_process x) {
-    using enum arrival_process;
-    only_of({poisson, constant, gamma, bursts, ramp, functions}, x,
-            key + "rate");
-    only_of({ramp}, x, key + "to_rate");
-    only_of({gamma}, x, key + "cv");
-    for (auto* option : {"burst", "burst_part", "burst_length"})
-      only_of({bursts}, x, key + option);
-    only_of({rates, times}, x, key + "file");
-    for (auto* option : {"functions", "tail"})
-      only_of({functions}, x, key + option);
   }
 
   loaded_scenario& x_;

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "runtime/fields.hpp"
 #include "runtime/names.hpp"
@@ -20,12 +21,61 @@ enum class arrival_process : uint8_t {
   rates,     ///< a file of requests per second
   times,     ///< a file of single arrivals
   functions, ///< many functions with heavy-tailed rates, as in Azure's traces
+  refit,     ///< gamma gaps at the rates of a file
 };
 
 constexpr auto names_of(arrival_process) {
-  return name_table{"poisson", "constant", "gamma", "bursts",
-                    "ramp",    "rates",    "times", "functions"};
+  return name_table{"poisson", "constant", "gamma",     "bursts", "ramp",
+                    "rates",   "times",    "functions", "refit"};
 }
+
+/// Whether a process needs a file.
+constexpr bool is_from_file(arrival_process x) {
+  using enum arrival_process;
+  return x == rates || x == times || x == refit;
+}
+
+/// The arrival process of each function.
+enum class function_process : uint8_t {
+  poisson,
+  gamma,  ///< independent gaps with coefficient of variation `cv`
+  on_off, ///< Poisson during bursts, silent between bursts
+};
+
+constexpr auto names_of(function_process) {
+  return name_table{"poisson", "gamma", "on_off"};
+}
+
+/// A time during which the rate is multiplied.
+struct rate_surge {
+  microseconds at{0};
+  microseconds lasts{10'000'000};
+  double times = 2;
+  microseconds every{0};
+  MILLRACE_FIELDS(rate_surge, at, lasts, times, every)
+  static constexpr auto notes() {
+    return std::array{
+      note{"start of the first surge, from the start of the part", 0, 3.2e7},
+      note{"length of a surge", 1e-3, 3.2e7},
+      note{"factor of the rate during a surge", 0, 1e4},
+      note{"time from one surge's start to the next; 0: one surge", 0, 3.2e7}};
+  }
+};
+
+/// A rate that follows a cosine.
+struct diurnal_cycle {
+  double depth = 0;
+  microseconds period{86'400'000'000};
+  microseconds peak_at{0};
+  MILLRACE_FIELDS(diurnal_cycle, depth, period, peak_at)
+  static constexpr auto notes() {
+    return std::array{
+      note{"the rate swings between 1 - depth and 1 + depth times its mean", 0,
+           0.99},
+      note{"length of a cycle", 1e-3, 3.2e7},
+      note{"time of the highest rate, from the start of the part", 0, 3.2e7}};
+  }
+};
 
 /// One stream of requests.
 struct workload_part {
@@ -41,8 +91,15 @@ struct workload_part {
   microseconds burst_length{10'000'000};
   std::string file;
   double scale = 1;
+  double peak = 0;
+  microseconds offset{0};
   uint64_t functions = 100;
   double tail = 1.2;
+  function_process each = function_process::poisson;
+  std::vector<rate_surge> surges;
+  diurnal_cycle diurnal;
+  microseconds granularity{0};
+  uint64_t requests = 0;
   microseconds start{0};
   microseconds length{0};
   uint64_t rows = 1;
@@ -50,7 +107,8 @@ struct workload_part {
   microseconds slo{0};
   MILLRACE_FIELDS(workload_part, model, application, mix, arrivals, rate,
                   to_rate, cv, burst, burst_part, burst_length, file, scale,
-                  functions, tail, start, length, rows, deadline, slo)
+                  peak, offset, functions, tail, each, surges, diurnal,
+                  granularity, requests, start, length, rows, deadline, slo)
   static constexpr auto notes() {
     return std::array{
       note{"who is asked"},
@@ -59,21 +117,38 @@ struct workload_part {
       note{"how requests arrive"},
       note{"requests per second, on average (ramp: at first)", 1e-6, 1e7},
       note{"of a ramp, at its end", 0, 1e7},
-      note{"coefficient of variation of a gamma process's gaps", 0.01, 100},
+      note{"coefficient of variation of gamma gaps", 0.01, 100},
       note{"how many times the usual rate a burst has", 1, 1e4},
       note{"part of the time that is burst", 0.001, 0.999},
       note{"mean length of a burst", 1e-3, 86'400},
       note{"of rates or times; gzipped ones too"},
       note{"multiplies every rate", 1e-6, 1e6},
+      note{"requests per second in the file's busiest second, in place of"
+           " scale; 0: scale decides",
+           0, 1e7},
+      note{"point of the file at which the part begins; what the file has"
+           " before that point follows its end",
+           0, 3.2e7},
       note{"how many functions, spread over the models by chance", 1, 1e6},
       note{"exponent of the functions' rates: the n-th busiest has a rate like"
            " n to the power of minus this",
            0.1, 5},
+      note{"how the requests of one function arrive; gamma takes cv, on_off"
+           " takes burst_part and burst_length"},
+      note{"times at which the rate is multiplied; surges that overlap multiply"
+           " each other"},
+      note{"a daily swing of the rate"},
+      note{"all requests of a period of this length come at its start; 0:"
+           " smooth",
+           0, 3600},
+      note{"the exact number of requests of the part, in place of a rate; 0:"
+           " the rate decides",
+           0, 1e8},
       note{"when it begins", 0, 3.2e7},
       note{"how long it lasts; 0: to the end", 0, 3.2e7},
       note{"in one request", 1, 4096},
-      note{"of each request; 0: the model's", 0, 600},
-      note{"what counts as goodput; 0: the deadline", 0, 600}};
+      note{"of each request; 0: the model's", 0, 86'400},
+      note{"what counts as goodput; 0: the deadline", 0, 86'400}};
   }
 };
 

@@ -205,6 +205,40 @@ TEST_CASE("scenario: what would be passed over in silence is refused") {
        "workload[0].mix: expected a weight of more than 0");
 }
 
+TEST_CASE("scenario: an option of arrivals that the process does not have is"
+          " refused") {
+  auto part = [](const std::string& more, const std::string& what) {
+    auto found = error_of("workload: [{model: a}]",
+                          "workload: [{model: a, " + more + "}]");
+    CAPTURE(found);
+    CHECK(found.find("workload[0]." + what) != std::string::npos);
+  };
+  part("each: gamma", "each: does nothing with poisson; only with functions");
+  part("arrivals: functions, cv: 2",
+       "cv: does nothing with poisson; only with gamma");
+  part("arrivals: functions, each: gamma, burst_part: 0.5",
+       "burst_part: does nothing with gamma; only with on_off");
+  part("peak: 3", "peak: does nothing with poisson; only with rates, times,");
+  part("offset: 3s", "offset: does nothing with poisson");
+  part("arrivals: times, file: s.csv, surges: [{at: 1s}]",
+       "surges: does nothing with times");
+  part("arrivals: rates, file: s.csv, diurnal: {depth: 0.5}",
+       "diurnal: does nothing with rates");
+  part("arrivals: rates, file: s.csv, peak: 3, scale: 2",
+       "scale: stands beside peak; expected one of them");
+  part("requests: 10, rate: 3",
+       "rate: stands beside requests; expected one of them");
+  part("surges: [{every: 1us}]",
+       "surges[0].every: makes more than 100,000 surges");
+  part("surges: [{times: -1}]",
+       "surges[0].times: expected between 0 and 10000, found '-1'");
+  part("diurnal: {depth: 1}",
+       "diurnal.depth: expected between 0 and 0.99, found '1'");
+  part("granularity: 2h", "granularity: expected between 0 us and 60 min");
+  part("requests: 100000001", "requests: expected between 0 and 100000000");
+  part("deadline: 25h", "deadline: expected between 0 us and 24 h");
+}
+
 TEST_CASE("scenario: what no machine could work off is refused") {
   CHECK(error_of("a: {execute", "a: {bytes: 10TiB, execute")
           .find("bundles.a.bytes: travels in more than a million chunks")

@@ -7,197 +7,300 @@
 #include <numeric>
 #include <utility>
 
-#include <zlib.h>
-
-#include "runtime/text.hpp"
 #include "runtime/units.hpp"
-#include "simulator/lines.hpp"
+#include "simulator/arrival_files.hpp"
+#include "simulator/rate_shape.hpp"
 
 namespace millrace {
 
 namespace {
 
-/// In a file: of requests in a second, or of seconds.
-constexpr double highest_number = 1e9;
-
 /// Changes of level, of bursts.
 constexpr double most_bursts = 1e7;
 
-error too_many() {
-  return {ec::bad_request,
-          "there would be more than " + std::to_string(max_arrivals)
-            + " requests",
-          {}};
-}
+/// Attempts to draw at least the exact number of requests.
+constexpr int most_attempts = 30;
 
-microseconds from_seconds(double x) {
-  return microseconds{std::llround(x * 1e6)};
-}
+/// Operational seconds, in order; see rate_shape.
+using points = std::vector<double>;
 
-/// Arrivals one gap after the other.
-arrival_times by_gaps(double end, const std::function<double()>& gap) {
-  arrival_times out;
+/// Points one gap after the other.
+points by_gaps(double end, const std::function<double()>& gap) {
+  points out;
   for (auto at = gap(); at < end && out.size() < max_arrivals; at += gap())
-    out.push_back(from_seconds(at));
+    out.push_back(at);
   return out;
 }
 
-/// A Poisson process of a changing rate, by thinning one of the highest (Lewis
-/// and Shedler, 1979).
-arrival_times thinned(double end, double highest, random_stream& random,
-                      const std::function<double(double)>& rate_at) {
-  arrival_times out;
-  for (auto at = random.exponential() / highest;
-       at < end && out.size() < max_arrivals;
-       at += random.exponential() / highest)
-    if (random.uniform() * highest < rate_at(at))
-      out.push_back(from_seconds(at));
-  return out;
+/// Gamma gaps as they are in the middle of a process that has long gone on: the
+/// first gap is a long one rather than a short one, and partly over.
+points gamma_points(double cv, double rate, double end, random_stream& random) {
+  auto shape = 1 / (cv * cv);
+  auto first = random.uniform() * random.gamma(shape + 1) / shape / rate;
+  return by_gaps(end, [&] {
+    return first >= 0 ? std::exchange(first, -1)
+                      : random.gamma(shape) / shape / rate;
+  });
 }
 
-arrival_times bursts(const workload_part& x, double rate, double end,
-                     random_stream& random) {
-  // The mean over both levels is the rate.
-  auto low = rate / (1 + x.burst_part * (x.burst - 1));
+/// A Poisson process whose rate is `low` and, for a part of the time that comes
+/// in exponential lengths, `high`.
+points two_levels(const workload_part& x, double low, double high, double end,
+                  random_stream& random) {
   auto in_burst = to_seconds(x.burst_length);
   auto between = in_burst * (1 - x.burst_part) / x.burst_part;
   auto bursting = random.uniform() < x.burst_part;
-  arrival_times out;
+  points out;
   for (double from = 0; from < end; bursting = !bursting) {
     auto until = from + random.exponential() * (bursting ? in_burst : between);
-    auto level = bursting ? low * x.burst : low;
+    auto level = bursting ? high : low;
     // A Poisson process may begin anew at any point.
-    auto at = from + random.exponential() / level;
+    auto at = level > 0 ? from + random.exponential() / level : end;
     for (; at < std::min(until, end) && out.size() < max_arrivals;
          at += random.exponential() / level)
-      out.push_back(from_seconds(at));
+      out.push_back(at);
     from = until;
   }
   return out;
 }
 
-arrival_times functions(const workload_part& x, double rate, double end,
-                        random_stream& random,
-                        std::vector<uint32_t>* function) {
-  std::vector<double> weight(x.functions);
-  for (size_t i = 0; i < weight.size(); ++i)
-    weight[i] = std::pow(static_cast<double>(i + 1), -x.tail);
-  std::partial_sum(weight.begin(), weight.end(), weight.begin());
+points bursts(const workload_part& x, double rate, double end,
+              random_stream& random) {
+  // The mean over both levels is the rate.
+  auto low = rate / (1 + x.burst_part * (x.burst - 1));
+  return two_levels(x, low, low * x.burst, end, random);
+}
+
+/// The functions' shares of the rate, added up.
+std::vector<double> shares_of_functions(const workload_part& x) {
+  std::vector<double> out(x.functions);
+  for (size_t i = 0; i < out.size(); ++i)
+    out[i] = std::pow(static_cast<double>(i + 1), -x.tail);
+  std::partial_sum(out.begin(), out.end(), out.begin());
+  return out;
+}
+
+/// Each function has a process of its own.
+points separate_functions(const workload_part& x, double rate, double end,
+                          const random_stream& random,
+                          std::vector<uint32_t>* function) {
+  auto shares = shares_of_functions(x);
+  std::vector<std::pair<double, uint32_t>> all;
+  for (size_t i = 0; i < shares.size(); ++i) {
+    auto share = (shares[i] - (i > 0 ? shares[i - 1] : 0)) / shares.back();
+    auto own = random.fork("function " + std::to_string(i));
+    auto its = x.each == function_process::gamma
+                 ? gamma_points(x.cv, rate * share, end, own)
+                 : two_levels(x, 0, rate * share / x.burst_part, end, own);
+    for (auto at : its)
+      all.emplace_back(at, static_cast<uint32_t>(i));
+  }
+  std::sort(all.begin(), all.end());
+  points out;
+  for (auto& [at, i] : all) {
+    out.push_back(at);
+    if (function != nullptr)
+      function->push_back(i);
+  }
+  return out;
+}
+
+points functions(const workload_part& x, double rate, double end,
+                 random_stream& random, std::vector<uint32_t>* function) {
+  if (x.each != function_process::poisson)
+    return separate_functions(x, rate, end, random, function);
+  auto shares = shares_of_functions(x);
   // Poisson processes together are one, whose points each belong to one of
   // them by chance.
   auto out = by_gaps(end, [&] { return random.exponential() / rate; });
   if (function == nullptr)
     return out;
   for (size_t i = 0; i < out.size(); ++i) {
-    auto at = random.uniform() * weight.back();
-    auto found = std::upper_bound(weight.begin(), weight.end(), at);
-    function->push_back(static_cast<uint32_t>(found - weight.begin()));
+    auto at = random.uniform() * shares.back();
+    auto found = std::upper_bound(shares.begin(), shares.end(), at);
+    function->push_back(static_cast<uint32_t>(found - shares.begin()));
   }
   return out;
 }
 
-/// The last column of each line, which has to be a number of at least 0. There
-/// has to be one.
-result<std::vector<double>> read_numbers(const std::string& path,
-                                         const char* what) {
-  auto lines = read_lines(path);
-  if (!lines)
-    return lines.failure();
-  std::vector<double> out;
-  for (size_t i = 0; i < lines->size(); ++i) {
-    auto& line = (*lines)[i];
-    std::string_view last = split(line, ',').back();
-    auto found = number_in<double>(last);
-    if (found && *found >= 0 && *found <= highest_number) {
-      out.push_back(*found);
-      continue;
-    }
-    auto heading =
-      i == 0 && !found && !last.empty()
-      && (std::isalpha(static_cast<unsigned char>(last.front())) != 0
-          || last.front() == '"');
-    if (heading || line.starts_with('#'))
-      continue;
+/// Exactly that many points of a process with independent gaps: the gaps are
+/// stretched so that they fill the time. With exponential gaps that is a
+/// Poisson process, given its number of points.
+points exactly(uint64_t requests, double end, bool even,
+               const std::function<double()>& gap) {
+  points out;
+  double at = 0;
+  for (uint64_t i = 0; i < requests; ++i) {
+    at += even && i == 0 ? gap() / 2 : gap();
+    out.push_back(at);
+  }
+  auto whole = at + (even ? gap() / 2 : gap());
+  for (auto& point : out)
+    point *= end / whole;
+  return out;
+}
+
+/// The points of a process that does not come from single arrivals of a file.
+points draw_points(const workload_part& x, double rate, double end,
+                   random_stream& random, std::vector<uint32_t>* function) {
+  auto shape = 1 / (x.cv * x.cv);
+  auto exact = x.requests > 0;
+  switch (x.arrivals) {
+  case arrival_process::constant: {
+    auto gap = [&] { return 1 / rate; };
+    return exact ? exactly(x.requests, end, true, gap) : by_gaps(end, gap);
+  }
+  case arrival_process::gamma:
+    return exact ? exactly(x.requests, end, false,
+                           [&] { return random.gamma(shape); })
+                 : gamma_points(x.cv, rate, end, random);
+  case arrival_process::refit:
+    return gamma_points(x.cv, rate, end, random);
+  case arrival_process::bursts:
+    return bursts(x, rate, end, random);
+  case arrival_process::functions:
+    return functions(x, rate, end, random, function);
+  default: {
+    auto gap = [&] { return random.exponential() / rate; };
+    return exact && x.arrivals == arrival_process::poisson
+             ? exactly(x.requests, end, false, gap)
+             : by_gaps(end, gap);
+  }
+  }
+}
+
+/// A Poisson process of a changing rate, by thinning one of the highest rate
+/// (Lewis and Shedler, 1979).
+void thin_to_ramp(points& all, double rate, double to_rate, double end,
+                  random_stream& random) {
+  auto most = std::max(rate, to_rate);
+  std::erase_if(all, [&](double at) {
+    return random.uniform() * most >= rate + (to_rate - rate) * at / end;
+  });
+}
+
+result<void> check(const workload_part& x, double area, double most) {
+  if (!is_from_file(x.arrivals)
+      && most * area > static_cast<double>(max_arrivals))
+    return too_many_arrivals();
+  auto separate = x.arrivals == arrival_process::functions
+                  && x.each == function_process::on_off;
+  auto processes = separate ? static_cast<double>(x.functions) : 1.0;
+  if ((separate || x.arrivals == arrival_process::bursts)
+      && processes * area * x.burst_part / to_seconds(x.burst_length)
+           > most_bursts)
     return error{ec::bad_request,
-                 path + ":" + std::to_string(i + 1) + ": expected " + what
-                   + ", at most 1e9, found " + shown(line),
+                 "burst_length: there would be more than ten million bursts",
                  {}};
+  return {};
+}
+
+/// The arrivals as the rate, or the file, has them.
+result<arrival_times> draw(const workload_part& x, microseconds length,
+                           random_stream& random,
+                           std::vector<uint32_t>* function) {
+  if (x.arrivals == arrival_process::rates)
+    return by_rates(x, length, random);
+  if (x.arrivals == arrival_process::times)
+    return by_times(x, random);
+  auto end = to_seconds(length);
+  auto rate = x.rate * x.scale;
+  std::vector<double> per_second;
+  if (x.arrivals == arrival_process::refit) {
+    auto rates = rates_of_file(x);
+    if (!rates)
+      return rates.failure();
+    per_second = std::move(*rates);
+    rate = 1;
   }
-  if (out.empty())
-    return error{ec::bad_request, path + ": has no " + std::string{what}, {}};
-  return out;
-}
-
-/// A whole number near x: the fraction is settled by chance.
-size_t rounded(double x, random_stream& random) {
-  return static_cast<size_t>(x)
-         + (random.uniform() < x - std::floor(x) ? 1 : 0);
-}
-
-result<arrival_times> by_rates(const workload_part& x, microseconds length,
-                               random_stream& random) {
-  auto rates = read_numbers(x.file, "requests per second");
-  if (!rates)
-    return rates.failure();
+  rate_shape shape{x, end, per_second};
+  auto to_rate = x.to_rate * x.scale;
+  auto ramp = x.arrivals == arrival_process::ramp;
+  auto most = ramp ? std::max(rate, to_rate) : rate;
+  if (auto fine = check(x, shape.area(), most); !fine)
+    return fine.failure();
+  if (x.arrivals == arrival_process::refit
+      && shape.area() > static_cast<double>(max_arrivals))
+    return too_many_arrivals();
+  auto all = draw_points(x, most, shape.area(), random, function);
+  shape.to_real_time(all);
+  if (ramp)
+    thin_to_ramp(all, rate, to_rate, end, random);
   arrival_times out;
-  microseconds second{0};
-  for (auto rate : *rates) {
-    if (second >= length)
-      break;
-    auto wanted = rate * x.scale;
-    if (wanted > static_cast<double>(max_arrivals - out.size()))
-      return too_many();
-    for (auto n = rounded(wanted, random); n > 0; --n)
-      out.push_back(
-        second + microseconds{static_cast<int64_t>(random.below(1'000'000))});
-    second += 1s;
-  }
-  std::sort(out.begin(), out.end());
+  out.reserve(all.size());
+  for (auto at : all)
+    out.push_back(microseconds{std::llround(at * 1e6)});
+  if (x.requests > 0) // rounding makes no arrival too late
+    for (auto& at : out)
+      at = std::min(at, length - 1us);
   return out;
 }
 
-result<arrival_times> by_times(const workload_part& x, random_stream& random) {
-  auto times = read_numbers(x.file, "seconds");
-  if (!times)
-    return times.failure();
-  std::sort(times->begin(), times->end());
-  arrival_times out;
-  for (auto t : *times) {
-    auto n = rounded(x.scale, random);
-    if (n > max_arrivals - out.size())
-      return too_many();
-    out.insert(out.end(), n, from_seconds(t - times->front()));
+/// Whether exactly() makes its points.
+bool has_exact_gaps(const workload_part& x) {
+  using enum arrival_process;
+  return x.arrivals == poisson || x.arrivals == constant || x.arrivals == gamma;
+}
+
+/// Takes away arrivals by chance until `wanted` are left.
+void thin_to(size_t wanted, arrival_times& all, std::vector<uint32_t>* function,
+             random_stream& random) {
+  auto left = all.size();
+  size_t kept = 0;
+  for (size_t i = 0; i < all.size(); ++i, --left) {
+    if (random.below(left) >= wanted - kept)
+      continue;
+    all[kept] = all[i];
+    if (function != nullptr && !function->empty())
+      (*function)[kept] = (*function)[i];
+    ++kept;
   }
-  return out;
+  all.resize(kept);
+  if (function != nullptr && !function->empty())
+    function->resize(kept);
+}
+
+/// Arrivals from `length` on do not count.
+void cut(arrival_times& all, microseconds length,
+         std::vector<uint32_t>* function) {
+  while (!all.empty() && all.back() >= length)
+    all.pop_back();
+  if (function != nullptr && function->size() > all.size())
+    function->resize(all.size());
+}
+
+/// Exactly as many arrivals as the part wants: more are drawn at a higher rate,
+/// and then chance takes the superfluous ones away.
+result<arrival_times> draw_exactly(workload_part x, microseconds length,
+                                   random_stream& random,
+                                   std::vector<uint32_t>* function) {
+  if (x.requests > max_arrivals)
+    return too_many_arrivals();
+  auto wanted = static_cast<size_t>(x.requests);
+  x.requests = 0;
+  x.peak = 0;
+  for (int i = 0; i < most_attempts; ++i) {
+    if (function != nullptr)
+      function->clear();
+    auto out = draw(x, length, random, function);
+    if (!out)
+      return out;
+    cut(*out, length, function);
+    if (out->size() >= wanted) {
+      thin_to(wanted, *out, function, random);
+      return out;
+    }
+    auto missing = static_cast<double>(wanted)
+                   / static_cast<double>(std::max<size_t>(1, out->size()));
+    x.scale *= std::min(1e6, 1.05 * missing + 0.01);
+  }
+  return error{ec::bad_request,
+               "requests " + std::to_string(wanted)
+                 + ": the arrivals have none, or too few, at every rate tried",
+               {}};
 }
 
 } // namespace
-
-result<std::vector<std::string>> read_lines(const std::string& path) {
-  auto* file = ::gzopen(path.c_str(), "rb");
-  if (file == nullptr)
-    return error{ec::bad_request, path + ": cannot be opened", {}};
-  std::vector<std::string> out;
-  bool whole = true; // the line before
-  char part[4096];
-  while (::gzgets(file, part, sizeof part) != nullptr) {
-    if (whole)
-      out.emplace_back();
-    out.back() += part;
-    whole = out.back().ends_with('\n');
-  }
-  if (!out.empty() && out.front().starts_with("\xEF\xBB\xBF"))
-    out.front().erase(0, 3); // a byte order mark
-  for (auto& line : out)
-    while (!line.empty() && std::isspace(line.back()))
-      line.pop_back();
-  while (!out.empty() && out.back().empty())
-    out.pop_back();
-  if (::gzclose(file) != Z_OK)
-    return error{
-      ec::bad_request, path + ": is damaged, or ends in the middle", {}};
-  return out;
-}
 
 result<arrival_times> make_arrivals(const workload_part& x, microseconds length,
                                     random_stream random,
@@ -213,56 +316,15 @@ result<arrival_times> make_arrivals(const workload_part& x, microseconds length,
                  "rate " + format_number(x.rate)
                    + ": expected requests per second, more than 0",
                  {}};
-  auto from_file = x.arrivals == arrival_process::rates
-                   || x.arrivals == arrival_process::times;
-  auto end = to_seconds(length);
-  auto most = std::max(rate, x.to_rate * x.scale);
-  if (!from_file && most * end > static_cast<double>(max_arrivals))
-    return too_many();
-  if (x.arrivals == arrival_process::bursts
-      && end * x.burst_part / to_seconds(x.burst_length) > most_bursts)
-    return error{ec::bad_request,
-                 "burst_length: there would be more than ten million bursts",
-                 {}};
-  result<arrival_times> out = arrival_times{};
-  switch (x.arrivals) {
-  case arrival_process::poisson:
-    out = by_gaps(end, [&] { return random.exponential() / rate; });
-    break;
-  case arrival_process::constant:
-    out = by_gaps(end, [&] { return 1 / rate; });
-    break;
-  case arrival_process::gamma: {
-    auto shape = 1 / (x.cv * x.cv);
-    // At a point in the middle of a process that has long gone on: the gap
-    // there is one of those that long ones are more of, and partly over.
-    auto first = random.uniform() * random.gamma(shape + 1) / shape / rate;
-    out = by_gaps(end, [&] {
-      return first >= 0 ? std::exchange(first, -1)
-                        : random.gamma(shape) / shape / rate;
-    });
-    break;
-  }
-  case arrival_process::bursts:
-    out = bursts(x, rate, end, random);
-    break;
-  case arrival_process::ramp:
-    out = thinned(end, most, random, [&](double at) {
-      return rate + (x.to_rate * x.scale - rate) * at / end;
-    });
-    break;
-  case arrival_process::functions:
-    out = functions(x, rate, end, random, function);
-    break;
-  case arrival_process::rates:
-    out = by_rates(x, length, random);
-    break;
-  case arrival_process::times:
-    out = by_times(x, random);
-    break;
-  }
-  while (out && !out->empty() && out->back() >= length)
-    out->pop_back();
+  auto out = x.requests > 0 && !has_exact_gaps(x)
+               ? draw_exactly(x, length, random, function)
+               : draw(x, length, random, function);
+  if (!out)
+    return out;
+  cut(*out, length, function);
+  if (x.granularity > 0us)
+    for (auto& at : *out)
+      at -= at % x.granularity;
   return out;
 }
 

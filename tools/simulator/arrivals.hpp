@@ -31,9 +31,16 @@ constexpr size_t max_arrivals = 100'000'000;
 ///   columns before the last, are passed over); each second's requests are
 ///   spread evenly at random over it
 /// - times: a file of seconds, one a line as above, from the first on
-/// - functions: Poisson processes whose rates fall with a power of their rank,
-///   together of the rate
+/// - functions: Poisson, gamma or on-off processes whose rates fall with a
+///   power of their rank, together of the rate
+/// - refit: a gamma process of the wished cv at the rates of such a file
 ///
+/// Surges and the daily swing multiply the rate by changing time, so that a
+/// gamma process keeps the cv of its gaps in operational time (rate_shape).
+/// Files begin at the part's offset and go on at their start after their end,
+/// until each arrival was there once. `requests` gives exactly that many:
+/// independent gaps are stretched, other processes are drawn at a higher rate
+/// and thinned. `granularity` moves each arrival to the start of its period.
 /// `scale` multiplies every rate; where it does not give whole numbers, chance
 /// decides. Errors: bad_request with file and line, for what is out of range,
 /// and over max_arrivals.
