@@ -9,10 +9,10 @@
 namespace millrace {
 
 struct gateway_options {
-  uint64_t max_requests = 65'536;          ///< admitted at once
-  byte_count max_bytes{512u << 20};        ///< of their inputs
-  byte_count max_client_bytes{256u << 20}; ///< of one connection's inputs
-  microseconds max_deadline{600'000'000};  ///< longer ones are cut to this
+  uint64_t max_requests = 65'536;            ///< admitted at once
+  byte_count max_bytes{512u << 20};          ///< of their inputs
+  byte_count max_client_bytes{256u << 20};   ///< of one connection's inputs
+  microseconds max_deadline{86'400'000'000}; ///< longer ones are cut to this
   size_t max_models = 1024; ///< versions with a router; idle ones make room
   microseconds latency_valid{10'000'000}; ///< then a model is tried anew
   /// Whose clients come in at each endpoint, by its number.

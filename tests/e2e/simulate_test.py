@@ -65,6 +65,7 @@ class Simulate(unittest.TestCase):
             self.assertEqual(
                 set(runs[0][1]),
                 {"requests.csv", "batches.csv", "replicas.csv", "events.csv"}
+                | {"hosts.csv", "devices.csv"}
                 | {"summary.json", "trace.json", "plots.gp", "decisions.record"}
                 | {f"{p}.svg" for p in ("latency", "replicas", "queues", "requests")},
             )
@@ -174,7 +175,8 @@ class Simulate(unittest.TestCase):
         )
         self.assertEqual(len(y), 4)
         self.assertGreater(
-            y[0]["result"]["all"]["p50_ms"], y[2]["result"]["all"]["p50_ms"]
+            y[0]["result"]["all"]["latency_ok"]["p50_ms"],
+            y[2]["result"]["all"]["latency_ok"]["p50_ms"],
         )
 
     def test_policies_can_be_replaced(self):

@@ -72,28 +72,65 @@ std::string percent(double x) {
   return fixed(100 * x, x < 0.001 && x > 0 ? 3 : 1) + " %";
 }
 
+/// Calls f(what, name) for each model and, where there is not just one, for
+/// all together.
+template <class F>
+void for_each_served(const run_summary& x, F f) {
+  for (auto& y : x.models)
+    f(y, y.model.empty() ? std::string{"(any)"} : y.model);
+  if (x.models.size() != 1)
+    f(x.all, std::string{"all"});
+}
+
 void print_models(const run_summary& x) {
-  std::vector<std::vector<std::string>> rows{{"model", "requests", "in time/s",
-                                              "missed", "p50 ms", "p90", "p99",
-                                              "p99.9", "max", "batch"}};
-  auto add = [&](const served_summary& y, std::string name) {
-    auto any = y.statuses.contains("ok");
-    auto of_ok = [&](double z, int digits) {
-      return any ? fixed(z, digits) : std::string{"-"};
-    };
+  std::vector<std::vector<std::string>> rows{
+    {"model", "requests", "in time/s", "missed", "batch"}};
+  for_each_served(x, [&](const served_summary& y, std::string name) {
     rows.push_back({std::move(name), std::to_string(y.requests),
                     fixed(y.goodput, 1), percent(y.slo_violations),
-                    of_ok(y.p50_ms, 2), of_ok(y.p90_ms, 2), of_ok(y.p99_ms, 2),
-                    of_ok(y.p999_ms, 2), of_ok(y.max_ms, 2),
-                    of_ok(y.batch, 1)});
-  };
-  for (auto& y : x.models)
-    add(y, y.model.empty() ? "(any)" : y.model);
-  if (x.models.size() != 1)
-    add(x.all, "all");
+                    y.batch > 0 ? fixed(y.batch, 1) : "-"});
+  });
   print_table(rows);
-  if (x.all.statuses.size() > 1)
-    std::printf("(latencies are those of requests that were answered ok)\n");
+}
+
+/// Of all requests; where some were not answered ok, of the others as well.
+void print_latencies(const run_summary& x) {
+  std::vector<std::vector<std::string>> rows{{"latency, ms", "of", "mean",
+                                              "p50", "p75", "p90", "p95", "p99",
+                                              "p99.9", "max"}};
+  auto add = [&](const std::string& name, const char* of,
+                 const latency_summary& y) {
+    rows.push_back({name, of});
+    for (auto z : {y.mean_ms, y.p50_ms, y.p75_ms, y.p90_ms, y.p95_ms, y.p99_ms,
+                   y.p999_ms, y.max_ms})
+      rows.back().push_back(y.requests == 0 ? "-" : fixed(z, 2));
+  };
+  for_each_served(x, [&](const served_summary& y, const std::string& name) {
+    add(name, "all", y.latency);
+    if (y.latency_ok.requests != y.requests)
+      add(name, "ok", y.latency_ok);
+  });
+  std::printf("\n");
+  print_table(rows);
+}
+
+void print_use(const run_summary& x) {
+  for (auto& y : x.starts)
+    std::printf("  %-10s %llu from decision to ready: mean %.2f s (%.2f until"
+                " the load begins, %.2f to load), p50 %.2f, p99 %.2f, max"
+                " %.2f\n",
+                y.source.c_str(), static_cast<unsigned long long>(y.count),
+                y.mean, y.until_load_mean, y.load_mean, y.p50, y.p99, y.max);
+  std::printf("replicas     %.0f replica-seconds reserved, %.0f ready, %.0f"
+              " busy\n",
+              x.reserved_replica_seconds, x.replica_seconds,
+              x.busy_replica_seconds);
+  for (auto& y : x.devices)
+    std::printf("  %-10s %llu devices: %.0f device-seconds, %.0f reserved, %.0f"
+                " busy (%s)\n",
+                y.kind.c_str(), static_cast<unsigned long long>(y.devices),
+                y.available_seconds, y.reserved_seconds, y.busy_seconds,
+                percent(y.utilisation).c_str());
 }
 
 void print_summary(const run_summary& x) {
@@ -103,16 +140,20 @@ void print_summary(const run_summary& x) {
     format_duration(microseconds{static_cast<int64_t>(x.seconds * 1e6)})
       .c_str());
   print_models(x);
-  std::printf("\nanswers      %s\n", listed(x.all.statuses).c_str());
+  print_latencies(x);
+  std::printf("\nanswers      %s%s\n", listed(x.all.statuses).c_str(),
+              x.all_ok ? "; all ok" : "");
+  auto& goodput = x.all.goodput_at_slo_times;
+  std::printf("goodput      per second within 1, 1.5, 2, 3 times the SLO: %s\n",
+              joined(std::array{"1", "1.5", "2", "3"}, ", ", [&](auto* k) {
+                return fixed(goodput.at(k), 1);
+              }).c_str());
   std::printf("cold starts  %s%s\n",
               x.cold_starts.empty() ? "none" : listed(x.cold_starts).c_str(),
               x.failed_starts == 0
                 ? ""
                 : (", failed " + std::to_string(x.failed_starts)).c_str());
-  std::printf("replicas     %.0f replica-seconds ready; devices busy %s of"
-              " %.0f device-seconds\n",
-              x.replica_seconds, percent(x.utilisation).c_str(),
-              x.device_seconds);
+  print_use(x);
   if (!x.never_ready.empty())
     std::printf("never ready  %s: no replica was ever loaded\n",
                 joined(x.never_ready, ", ", [](auto& m) { return m; }).c_str());

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simulator/recorder.hpp"
-#include "simulator/model.hpp"
 
 #include <algorithm>
+
+#include "simulator/log_line.hpp"
+#include "simulator/model.hpp"
 
 namespace millrace::simulator {
 
@@ -118,6 +120,7 @@ void recorder::on_loaded(const device_name& where, const load_request& x,
   row.device = record_.names.number_of(place);
   row.model = record_.names.number_of(x.content->info.name);
   row.begun = since_start(begun);
+  row.decided = take_decision(place, x.content->info.name);
   if (auto i = opened_.find(where.node + "/" + x.content->info.name);
       i != opened_.end()) {
     row.source = i->second;
@@ -153,10 +156,40 @@ void recorder::gone(const std::string& node, timestamp when) {
   auto since = std::max(up_since_[node], begin_);
   record_.reserved[node] += to_us(std::max(when, since) - since);
   up_since_.erase(node);
+  auto d = decided_.lower_bound(node + "/");
+  while (d != decided_.end() && d->first.starts_with(node + "/"))
+    d = decided_.erase(d);
   auto i = copies_.lower_bound(node + "/");
   for (; i != copies_.end() && i->first.starts_with(node + "/");
        i = copies_.erase(i))
     record_.replicas[i->second].ended = since_start(when);
+}
+
+void recorder::on_decision(std::string_view event, timestamp when) {
+  auto field = [&](std::string_view key) {
+    return std::string{field_of(event, key)};
+  };
+  decided_[field("node") + "/" + field("device")].push_back(
+    {field("replica"), since_start(when)});
+}
+
+/// For a replica that failed, or was evicted, before its load ended.
+void recorder::forget_decision(std::string_view replica) {
+  for (auto& [device, pending] : decided_)
+    std::erase_if(pending, [&](auto& x) { return x.replica == replica; });
+}
+
+std::optional<microseconds> recorder::take_decision(const std::string& device,
+                                                    const std::string& model) {
+  auto& pending = decided_[device];
+  auto i = std::find_if(pending.begin(), pending.end(), [&](auto& x) {
+    return x.replica.starts_with(model + ".");
+  });
+  if (i == pending.end())
+    return std::nullopt;
+  auto at = i->at;
+  pending.erase(i);
+  return at;
 }
 
 void recorder::on_log(log_level level, std::string_view line, timestamp when) {
@@ -164,6 +197,10 @@ void recorder::on_log(log_level level, std::string_view line, timestamp when) {
   auto name = line.substr(0, line.find(' '));
   if (name.starts_with("fault.") && name != "fault.over")
     ++record_.faults[std::string{name.substr(6)}];
+  if (name == "placement.deploy")
+    on_decision(line, when);
+  else if (name == "placement.evict" || name == "replica.failed")
+    forget_decision(field_of(line, "replica"));
   record_.events.push_back({since_start(when), std::string{line}, level});
 }
 

@@ -54,7 +54,10 @@ struct replica_row {
   uint32_t model = 0;
   /// Where its bytes were: memory (of another copy on the host), host, store.
   std::string source = "memory";
-  microseconds begun{0};
+  /// When placement decided to start the replica; none: the node began the
+  /// load without a decision, as after a restart.
+  std::optional<microseconds> decided;
+  microseconds begun{0};             ///< the device began to load
   std::optional<microseconds> ready; ///< never
   std::optional<microseconds> ended; ///< was there at the end
 };
@@ -120,6 +123,10 @@ public:
 private:
   microseconds since_start(timestamp x) const { return to_us(x - begin_); }
   void gone(const std::string& node, timestamp when);
+  void on_decision(std::string_view event, timestamp when);
+  void forget_decision(std::string_view replica);
+  std::optional<microseconds> take_decision(const std::string& device,
+                                            const std::string& model);
   void follow(batch_row& row, const std::vector<uint64_t>& requests);
 
   timestamp begin_;
@@ -128,6 +135,12 @@ private:
   std::map<std::string, timestamp> up_since_; ///< by node
   /// NODE/MODEL, opened for a copy that is not loaded yet -> from where.
   std::map<std::string, std::string> opened_;
+  /// Decisions to start a replica whose load has not ended yet.
+  struct decision {
+    std::string replica; ///< MODEL.VERSION.NUMBER
+    microseconds at{0};
+  };
+  std::map<std::string, std::vector<decision>> decided_; ///< by NODE/DEVICE
   std::map<uint64_t, size_t> last_batch_; ///< by request: row of its last batch
   uint32_t batch_ids_ = 0;
 };

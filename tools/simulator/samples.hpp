@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 namespace millrace {
@@ -21,6 +22,14 @@ public:
     auto i =
       static_cast<size_t>(q * static_cast<double>(values_.size() - 1) + 0.5);
     return sorted()[i];
+  }
+
+  /// 0 without samples.
+  double mean() const {
+    return values_.empty()
+             ? 0
+             : std::accumulate(values_.begin(), values_.end(), 0.0)
+                 / static_cast<double>(values_.size());
   }
 
   /// All of them, the smallest first.

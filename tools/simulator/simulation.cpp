@@ -11,8 +11,18 @@ namespace {
 /// How often progress is told of.
 constexpr int progress_steps = 1000;
 
-/// Longer than any request may take (gateway_options::max_deadline).
-constexpr auto last_answers = 20min;
+/// Time for answers after the last deadline.
+constexpr auto grace = 10min;
+
+/// The longest time a request of the scenario may take.
+microseconds longest_deadline(const loaded_scenario& what) {
+  microseconds out{serving_policy{}.deadline};
+  for (auto& part : what.spec.workload)
+    out = std::max(out, part.deadline);
+  for (auto& model : what.spec.models)
+    out = std::max(out, model.policy.deadline);
+  return out;
+}
 
 } // namespace
 
@@ -77,7 +87,8 @@ void simulation::run(const std::function<void(double)>& progress,
       progress(static_cast<double>(i) / progress_steps);
   }
   // What is still open is answered by its deadline, or never.
-  world.run_until(end + last_answers, [&] { return open_.empty() || over(); });
+  world.run_until(end + longest_deadline(what_) + grace,
+                  [&] { return open_.empty() || over(); });
 }
 
 /// Something goes round in circles and waits for nothing.

@@ -2,6 +2,7 @@
 #include "simulator/summary.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "simulator/samples.hpp"
 
@@ -15,43 +16,65 @@ double ms(microseconds x) {
   return 1e3 * to_seconds(x);
 }
 
+/// Multiples of the SLO for which goodput is given.
+constexpr std::array slo_times{std::pair{"1", 1.0}, std::pair{"1.5", 1.5},
+                               std::pair{"2", 2.0}, std::pair{"3", 3.0}};
+
+latency_summary summary_of(samples& latencies) {
+  latency_summary out;
+  out.requests = latencies.size();
+  out.mean_ms = latencies.mean();
+  out.p50_ms = latencies.quantile(.5);
+  out.p75_ms = latencies.quantile(.75);
+  out.p90_ms = latencies.quantile(.9);
+  out.p95_ms = latencies.quantile(.95);
+  out.p99_ms = latencies.quantile(.99);
+  out.p999_ms = latencies.quantile(.999);
+  out.max_ms = latencies.quantile(1);
+  return out;
+}
+
 /// Adds requests up.
 class tally {
 public:
-  void add(const request_row& x, microseconds slo) {
+  /// `end`: of the run.
+  void add(const request_row& x, microseconds slo, microseconds end) {
     ++out_.requests;
     ++out_.statuses[outcome_of(x)];
+    latency_.add(ms((x.status ? x.ended : end) - x.sent));
     if (x.status != ec::ok)
       return;
     auto took = x.ended - x.sent;
-    latency_.add(ms(took));
+    latency_ok_.add(ms(took));
     queue_.add(ms(x.queue));
-    in_time_ += took <= slo;
+    for (size_t i = 0; i < slo_times.size(); ++i)
+      in_time_[i] += static_cast<double>(took.count())
+                     <= slo_times[i].second * static_cast<double>(slo.count());
     parts_of_batches_ += 1.0 / std::max(1u, x.batch);
   }
 
   served_summary take(std::string model, double seconds) {
     out_.model = std::move(model);
-    auto n = static_cast<double>(in_time_);
+    for (size_t i = 0; i < slo_times.size(); ++i)
+      out_.goodput_at_slo_times[slo_times[i].first] =
+        static_cast<double>(in_time_[i]) / seconds;
+    auto n = static_cast<double>(in_time_[0]);
     out_.goodput = n / seconds;
     if (out_.requests > 0)
       out_.slo_violations = 1 - n / static_cast<double>(out_.requests);
-    out_.p50_ms = latency_.quantile(.5);
-    out_.p90_ms = latency_.quantile(.9);
-    out_.p99_ms = latency_.quantile(.99);
-    out_.p999_ms = latency_.quantile(.999);
-    out_.max_ms = latency_.quantile(1);
+    out_.latency = summary_of(latency_);
+    out_.latency_ok = summary_of(latency_ok_);
     out_.queue_p50_ms = queue_.quantile(.5);
     out_.queue_p99_ms = queue_.quantile(.99);
     if (parts_of_batches_ > 0)
-      out_.batch = static_cast<double>(latency_.size()) / parts_of_batches_;
+      out_.batch = static_cast<double>(latency_ok_.size()) / parts_of_batches_;
     return std::move(out_);
   }
 
 private:
   served_summary out_;
-  samples latency_, queue_;
-  uint64_t in_time_ = 0;
+  samples latency_, latency_ok_, queue_;
+  std::array<uint64_t, slo_times.size()> in_time_{};
   double parts_of_batches_ = 0;
 };
 
@@ -62,9 +85,32 @@ double within(microseconds from, microseconds to, microseconds length) {
   return std::max(0.0, to_seconds(end - begin));
 }
 
-void add_devices(const loaded_scenario& what, const record& run,
-                 run_summary& out) {
+using interval = std::pair<microseconds, microseconds>;
+
+/// Seconds of the workload within at least one of the intervals.
+double covered(std::vector<interval> all, microseconds length) {
+  std::sort(all.begin(), all.end());
+  double out = 0;
+  auto until = microseconds{0};
+  for (auto& [from, to] : all) {
+    out += within(std::max(until, from), to, length);
+    until = std::max(until, to);
+  }
+  return out;
+}
+
+interval reserved_time(const replica_row& x, const record& run) {
+  return {x.decided.value_or(x.begun), x.ended.value_or(run.length)};
+}
+
+void add_replicas(const record& run, run_summary& out) {
+  struct steps {
+    samples until_load, load, whole;
+  };
+  std::map<std::string, steps> by_source;
   for (auto& x : run.replicas) {
+    auto [from, to] = reserved_time(x, run);
+    out.reserved_replica_seconds += within(from, to, run.length);
     if (!x.ready) {
       ++out.failed_starts;
       continue;
@@ -72,34 +118,71 @@ void add_devices(const loaded_scenario& what, const record& run,
     ++out.cold_starts[x.source];
     out.replica_seconds +=
       within(*x.ready, x.ended.value_or(run.length), run.length);
+    if (!x.decided)
+      continue;
+    auto& start = by_source[x.source];
+    start.until_load.add(to_seconds(x.begun - *x.decided));
+    start.load.add(to_seconds(*x.ready - x.begun));
+    start.whole.add(to_seconds(*x.ready - *x.decided));
   }
-  for (auto& [node, time] : run.reserved) {
-    auto& config = what.cluster.nodes.at(node);
-    out.device_seconds +=
-      to_seconds(time) * static_cast<double>(config.devices.size());
-    auto price = what.price.find(node);
-    if (price != what.price.end())
-      out.cost += to_seconds(time) / hour * price->second;
-  }
-  // Batches that overlap on one device make it no busier.
-  std::map<uint32_t, std::vector<const batch_row*>> by_device;
+  for (auto& [source, x] : by_source)
+    out.starts.push_back({source, x.whole.size(), x.until_load.mean(),
+                          x.load.mean(), x.whole.mean(), x.whole.quantile(.5),
+                          x.whole.quantile(.99), x.whole.quantile(1)});
+  std::map<size_t, std::vector<interval>> batches;
   for (auto& x : run.batches)
-    by_device[x.device].push_back(&x);
+    if (x.replica > 0)
+      batches[x.replica].emplace_back(x.started, x.ended);
+  for (auto& [replica, x] : batches)
+    out.busy_replica_seconds += covered(std::move(x), run.length);
+}
+
+void add_devices(const loaded_scenario& what, const record& run,
+                 run_summary& out) {
+  auto kinds = device_kinds(what);
+  std::map<std::string, device_summary> by_kind;
+  std::map<std::string, std::vector<interval>> batches, replicas;
+  for (auto& x : run.batches)
+    batches[run.names[x.device]].emplace_back(x.started, x.ended);
+  for (auto& x : run.replicas)
+    replicas[run.names[x.device]].push_back(reserved_time(x, run));
   double busy = 0;
-  for (auto& [device, batches] : by_device) {
-    std::sort(batches.begin(), batches.end(),
-              [](auto* a, auto* b) { return a->started < b->started; });
-    auto until = microseconds{0};
-    for (auto* x : batches) {
-      busy += within(std::max(until, x->started), x->ended, run.length);
-      until = std::max(until, x->ended);
-    }
+  for (auto& [device, kind] : kinds) {
+    auto& use = by_kind[kind];
+    use.kind = kind;
+    ++use.devices;
+    auto up = run.reserved.find(device.substr(0, device.find('/')));
+    if (up != run.reserved.end())
+      use.available_seconds += to_seconds(up->second);
+    use.reserved_seconds += covered(replicas[device], run.length);
+    // Batches that overlap on one device make it no busier.
+    auto worked = covered(batches[device], run.length);
+    use.busy_seconds += worked;
+    busy += worked;
+  }
+  for (auto& [kind, use] : by_kind) {
+    if (use.available_seconds > 0)
+      use.utilisation = use.busy_seconds / use.available_seconds;
+    out.device_seconds += use.available_seconds;
+    out.devices.push_back(use);
   }
   if (out.device_seconds > 0)
     out.utilisation = busy / out.device_seconds;
+  for (auto& [node, time] : run.reserved)
+    if (auto price = what.price.find(node); price != what.price.end())
+      out.cost += to_seconds(time) / hour * price->second;
 }
 
 } // namespace
+
+std::map<std::string, std::string> device_kinds(const loaded_scenario& what) {
+  std::map<std::string, std::string> out;
+  for (auto& [node, config] : what.cluster.nodes)
+    for (auto& x : config.devices)
+      out[to_string(device_name{node, x.id})] =
+        x.kind.empty() ? std::string{to_string(x.type)} : x.kind;
+  return out;
+}
 
 microseconds slo_of(const loaded_scenario& what, const record& run,
                     const request_row& x) {
@@ -120,18 +203,24 @@ run_summary summarise(const loaded_scenario& what, uint64_t seed,
   out.scenario = what.spec.name;
   out.seed = seed;
   out.seconds = to_seconds(run.length);
+  auto end = run.length;
+  for (auto& x : run.requests)
+    end = std::max(end, x.ended);
+  out.end_seconds = to_seconds(end);
   tally all;
   std::map<uint32_t, tally> by_model;
   for (auto& x : run.requests) {
     auto slo = slo_of(what, run, x);
-    all.add(x, slo);
-    by_model[x.model].add(x, slo);
+    all.add(x, slo, end);
+    by_model[x.model].add(x, slo, end);
   }
   out.all = all.take("", out.seconds);
+  out.all_ok = out.all.latency_ok.requests == out.all.requests;
   for (auto& [model, x] : by_model)
     out.models.push_back(x.take(run.names[model], out.seconds));
   std::sort(out.models.begin(), out.models.end(),
             [](auto& a, auto& b) { return a.model < b.model; });
+  add_replicas(run, out);
   add_devices(what, run, out);
   for (auto& m : what.spec.models)
     if (m.replicas > 0

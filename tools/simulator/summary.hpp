@@ -9,45 +9,94 @@
 
 namespace millrace::simulator {
 
-/// What became of the requests of one model, or of all.
+/// The distribution of latencies, in milliseconds.
+struct latency_summary {
+  uint64_t requests = 0;
+  double mean_ms = 0, p50_ms = 0, p75_ms = 0, p90_ms = 0, p95_ms = 0;
+  double p99_ms = 0, p999_ms = 0, max_ms = 0;
+  MILLRACE_FIELDS(latency_summary, requests, mean_ms, p50_ms, p75_ms, p90_ms,
+                  p95_ms, p99_ms, p999_ms, max_ms)
+};
+
+/// Results of the requests of one model, or of all models.
 struct served_summary {
   std::string model; ///< empty: all
   uint64_t requests = 0;
   std::map<std::string, uint64_t> statuses; ///< see outcome_of
   double goodput = 0;        ///< answers within the SLO, per second
   double slo_violations = 0; ///< part of the requests
-  /// Of what was answered ok.
-  double p50_ms = 0, p90_ms = 0, p99_ms = 0, p999_ms = 0, max_ms = 0;
-  double queue_p50_ms = 0, queue_p99_ms = 0;
+  /// Answers per second within 1, 1.5, 2 and 3 times the SLO.
+  std::map<std::string, double> goodput_at_slo_times;
+  /// Of every request: until its answer, ok or not; without an answer, until
+  /// the end of the run.
+  latency_summary latency;
+  latency_summary latency_ok;                ///< of requests answered ok
+  double queue_p50_ms = 0, queue_p99_ms = 0; ///< of requests answered ok
   double batch = 0; ///< requests executed together, on average
   MILLRACE_FIELDS(served_summary, model, requests, statuses, goodput,
-                  slo_violations, p50_ms, p90_ms, p99_ms, p999_ms, max_ms,
+                  slo_violations, goodput_at_slo_times, latency, latency_ok,
                   queue_p50_ms, queue_p99_ms, batch)
+};
+
+/// Starts of replicas from one source that placement decided on and that became
+/// ready, in seconds.
+struct start_summary {
+  std::string source; ///< see replica_row
+  uint64_t count = 0;
+  double until_load_mean = 0; ///< from the decision to the begin of the load
+  double load_mean = 0;       ///< from there until the replica is ready
+  /// From the decision until the replica is ready.
+  double mean = 0, p50 = 0, p99 = 0, max = 0;
+  MILLRACE_FIELDS(start_summary, source, count, until_load_mean, load_mean,
+                  mean, p50, p99, max)
+};
+
+/// Device-seconds of one kind during the workload.
+struct device_summary {
+  std::string kind;
+  uint64_t devices = 0;
+  double available_seconds = 0; ///< the host of the device ran
+  double reserved_seconds = 0;  ///< at least one replica held the device
+  double busy_seconds = 0;      ///< at least one batch ran
+  double utilisation = 0;       ///< busy part of the available seconds
+  MILLRACE_FIELDS(device_summary, kind, devices, available_seconds,
+                  reserved_seconds, busy_seconds, utilisation)
 };
 
 /// A run on a page.
 struct run_summary {
   std::string scenario;
   uint64_t seed = 0;
-  double seconds = 0; ///< virtual, of the workload
+  double seconds = 0;     ///< virtual, of the workload
+  double end_seconds = 0; ///< the last answer, or the end of the workload
+  bool all_ok = false;    ///< every request was answered ok
   served_summary all;
   std::vector<served_summary> models;
   std::map<std::string, uint64_t> cold_starts; ///< by where the bytes were
+  std::vector<start_summary> starts;           ///< by source
   uint64_t failed_starts = 0;
   std::vector<std::string> never_ready; ///< models without a replica, ever
   double replica_seconds = 0;           ///< ready, during the workload
-  double device_seconds = 0;            ///< of devices, whether used or not
-  double utilisation = 0;               ///< part of those that something ran
-  double cost = 0;                      ///< of the hosts reserved
+  /// From the decision, or else the begin of the load, to the replica's end.
+  double reserved_replica_seconds = 0;
+  double busy_replica_seconds = 0;     ///< the replica ran at least one batch
+  std::vector<device_summary> devices; ///< by kind
+  double device_seconds = 0;           ///< of devices, whether used or not
+  double utilisation = 0;              ///< part of those that something ran
+  double cost = 0;                     ///< of the hosts reserved
   std::map<std::string, uint64_t> faults;
   uint64_t errors = 0;   ///< events at which a person must act
   uint64_t messages = 0; ///< that actors handled
   uint64_t actions = 0;  ///< of network, devices, disks, clients
-  MILLRACE_FIELDS(run_summary, scenario, seed, seconds, all, models,
-                  cold_starts, failed_starts, never_ready, replica_seconds,
-                  device_seconds, utilisation, cost, faults, errors, messages,
-                  actions)
+  MILLRACE_FIELDS(run_summary, scenario, seed, seconds, end_seconds, all_ok,
+                  all, models, cold_starts, starts, failed_starts, never_ready,
+                  replica_seconds, reserved_replica_seconds,
+                  busy_replica_seconds, devices, device_seconds, utilisation,
+                  cost, faults, errors, messages, actions)
 };
+
+/// The kind of each device, by NODE/DEVICE.
+std::map<std::string, std::string> device_kinds(const loaded_scenario& what);
 
 /// What counts as in time for a request of that part of the workload.
 microseconds slo_of(const loaded_scenario& what, const record& run,

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <fstream>
 
+#include "runtime/units.hpp"
+
 namespace millrace::simulator {
 
 namespace {
@@ -37,65 +39,99 @@ std::string time_or_none(std::optional<microseconds> x) {
   return x ? std::to_string(x->count()) : "";
 }
 
+void write_requests(const loaded_scenario& what, const record& run,
+                    std::ostream& out) {
+  auto& names = run.names;
+  out << "id,part,function,model,sent_us,answered_us,latency_us,queue_us,"
+         "execute_us,batch,replica,status,in_slo,gathered_us,interference_us,"
+         "transfer_us,slo_us\n";
+  uint64_t id = 0;
+  for (auto& x : run.requests) {
+    auto took = x.ended - x.sent;
+    auto slo = slo_of(what, run, x);
+    auto in_slo = x.status == ec::ok && took <= slo;
+    out << ++id << ',' << x.part << ',' << x.function << ',' << names[x.model]
+        << ',' << x.sent.count() << ','
+        << (x.status ? std::to_string(x.ended.count()) : "") << ','
+        << (x.status ? std::to_string(took.count()) : "") << ','
+        << x.queue.count() << ',' << x.execute.count() << ',' << x.batch << ','
+        << names[x.replica] << ',' << outcome_of(x) << ',' << in_slo << ','
+        << x.gathered.count() << ',' << x.interference.count() << ','
+        << (x.status == ec::ok
+              ? std::to_string((took - x.queue - x.execute).count())
+              : "")
+        << ',' << slo.count() << '\n';
+  }
+}
+
+void write_batches(const loaded_scenario&, const record& run,
+                   std::ostream& out) {
+  auto& names = run.names;
+  out << "device,model,requests,started_us,ended_us,ok,batch,replica,stage,"
+         "arrived_us,lane\n";
+  for (auto& x : run.batches)
+    out << names[x.device] << ',' << names[x.model] << ',' << x.requests << ','
+        << x.started.count() << ',' << x.ended.count() << ',' << x.ok << ','
+        << x.id << ',' << x.replica << ',' << x.first_layer << '-'
+        << x.last_layer << ',' << x.arrived.count() << ',' << x.lane << '\n';
+}
+
+void write_replicas(const loaded_scenario&, const record& run,
+                    std::ostream& out) {
+  auto& names = run.names;
+  out << "device,model,source,begun_us,ready_us,ended_us,decided_us\n";
+  for (auto& x : run.replicas)
+    out << names[x.device] << ',' << names[x.model] << ',' << x.source << ','
+        << x.begun.count() << ',' << time_or_none(x.ready) << ','
+        << time_or_none(x.ended) << ',' << time_or_none(x.decided) << '\n';
+}
+
+void write_hosts(const loaded_scenario& what, const record& run,
+                 std::ostream& out) {
+  out << "node,up_us,price\n";
+  for (auto& [node, up] : run.reserved) {
+    auto price = what.price.find(node);
+    out << node << ',' << up.count() << ','
+        << format_number(price == what.price.end() ? 0 : price->second) << '\n';
+  }
+}
+
+void write_devices(const loaded_scenario& what, const record&,
+                   std::ostream& out) {
+  out << "device,kind\n";
+  for (auto& [device, kind] : device_kinds(what))
+    out << device << ',' << quoted(kind) << '\n';
+}
+
+void write_events(const loaded_scenario&, const record& run,
+                  std::ostream& out) {
+  out << "at_us,level,event\n";
+  for (auto& x : run.events)
+    out << x.at.count() << ',' << to_string(x.level) << ',' << quoted(x.what)
+        << '\n';
+}
+
 } // namespace
 
 result<void> write_tables(const loaded_scenario& what, const record& run,
                           const std::string& directory) {
-  auto& names = run.names;
-  auto requests = [&](std::ostream& out) {
-    out << "id,part,function,model,sent_us,answered_us,latency_us,queue_us,"
-           "execute_us,batch,replica,status,in_slo,gathered_us,interference_us,"
-           "transfer_us\n";
-    uint64_t id = 0;
-    for (auto& x : run.requests) {
-      auto took = x.ended - x.sent;
-      auto in_slo = x.status == ec::ok && took <= slo_of(what, run, x);
-      out << ++id << ',' << x.part << ',' << x.function << ',' << names[x.model]
-          << ',' << x.sent.count() << ','
-          << (x.status ? std::to_string(x.ended.count()) : "") << ','
-          << (x.status ? std::to_string(took.count()) : "") << ','
-          << x.queue.count() << ',' << x.execute.count() << ',' << x.batch
-          << ',' << names[x.replica] << ',' << outcome_of(x) << ',' << in_slo
-          << ',' << x.gathered.count() << ',' << x.interference.count() << ','
-          << (x.status == ec::ok
-                ? std::to_string((took - x.queue - x.execute).count())
-                : "")
-          << '\n';
-    }
-  };
-  auto batches = [&](std::ostream& out) {
-    out << "device,model,requests,started_us,ended_us,ok,batch,replica,stage,"
-           "arrived_us\n";
-    for (auto& x : run.batches)
-      out << names[x.device] << ',' << names[x.model] << ',' << x.requests
-          << ',' << x.started.count() << ',' << x.ended.count() << ',' << x.ok
-          << ',' << x.id << ',' << x.replica << ',' << x.first_layer << '-'
-          << x.last_layer << ',' << x.arrived.count() << '\n';
-  };
-  auto replicas = [&](std::ostream& out) {
-    out << "device,model,source,begun_us,ready_us,ended_us\n";
-    for (auto& x : run.replicas)
-      out << names[x.device] << ',' << names[x.model] << ',' << x.source << ','
-          << x.begun.count() << ',' << time_or_none(x.ready) << ','
-          << time_or_none(x.ended) << '\n';
-  };
-  auto events = [&](std::ostream& out) {
-    out << "at_us,level,event\n";
-    for (auto& x : run.events)
-      out << x.at.count() << ',' << to_string(x.level) << ',' << quoted(x.what)
-          << '\n';
-  };
-  auto file = [&](const char* name) { return directory + "/" + name; };
+  using writer = void (*)(const loaded_scenario&, const record&, std::ostream&);
+  std::vector<std::pair<const char*, writer>> tables{
+    {"batches.csv", write_batches},
+    {"replicas.csv", write_replicas},
+    {"hosts.csv", write_hosts},
+    {"devices.csv", write_devices}};
   if (what.spec.record.requests)
-    if (auto done = write_file(file("requests.csv"), requests); !done)
-      return done;
-  if (auto done = write_file(file("batches.csv"), batches); !done)
-    return done;
-  if (auto done = write_file(file("replicas.csv"), replicas); !done)
-    return done;
+    tables.emplace_back("requests.csv", write_requests);
   if (what.spec.record.events)
-    if (auto done = write_file(file("events.csv"), events); !done)
+    tables.emplace_back("events.csv", write_events);
+  for (auto& [name, write] : tables) {
+    auto fill = [&, write = write](std::ostream& out) {
+      write(what, run, out);
+    };
+    if (auto done = write_file(directory + "/" + name, fill); !done)
       return done;
+  }
   return {};
 }
 

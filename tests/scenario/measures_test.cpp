@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/runs.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+
+namespace {
+
+/// One device and one model; `bundle`: options of the model.
+std::string one_device(const std::string& bundle, const std::string& workload) {
+  return "length: 20s\n"
+         "hosts:\n"
+         "  - {name: front, roles: [gateway, controller]}\n"
+         "  - {name: w, roles: [worker], devices: [{kind: d}]}\n"
+         "bundles: {m: {"
+         + bundle
+         + "}}\n"
+           "models: [{model: m, policy: {batch: 1}}]\n"
+           "workload: [{model: m, "
+         + workload + "}]\n";
+}
+
+} // namespace
+
+TEST_CASE(
+  "measures: a request with a deadline of 24 h is answered after hours") {
+  auto found = summary_of(
+    one_device("execute: {d: {1: 50min}}",
+               "arrivals: constant, requests: 3, deadline: 24h, slo: 2h"));
+  CHECK(found.all_ok);
+  CHECK(found.all.requests == 3);
+  CHECK(found.all.latency.max_ms > 2.4 * 3600e3);
+  CHECK(found.end_seconds > 9000);
+  CHECK(found.all.goodput_at_slo_times.at("1") == doctest::Approx(2.0 / 20));
+  CHECK(found.all.goodput_at_slo_times.at("1.5") == doctest::Approx(3.0 / 20));
+}
+
+TEST_CASE("measures: a start from the store is timed from placement's decision"
+          " and split at the begin of the load") {
+  auto text =
+    one_device(
+      "at: store, bytes: 125MB, execute: {d: {1: 10ms}}, load: {d: 2s}",
+      "rate: 1")
+    + "network: {host: {speed: 100Gbit/s}, store: {speed: 1Gbit/s}}\n";
+  auto found = summary_of(text);
+  REQUIRE(found.starts.size() == 1);
+  auto& start = found.starts[0];
+  CHECK(start.source == "store");
+  CHECK(start.count == 1);
+  CHECK(start.until_load_mean == doctest::Approx(1).epsilon(0.1));
+  CHECK(start.load_mean == doctest::Approx(2).epsilon(0.02));
+  CHECK(start.mean == doctest::Approx(start.until_load_mean + start.load_mean));
+}
+
+TEST_CASE("measures: a replica that a restarted node loads again is timed from"
+          " its own decision") {
+  auto text = one_device("execute: {d: {1: 10ms}}, load: {d: 500ms}", "rate: 1")
+              + "faults: [{kind: kill, nodes: [w], at: 5s, lasts: 1s}]\n";
+  auto run = run_of(scenario_of(text));
+  REQUIRE(run.replicas.size() == 2);
+  for (auto& x : run.replicas) {
+    REQUIRE(x.decided);
+    REQUIRE(x.ready);
+    CHECK(*x.decided <= x.begun);
+    CHECK(*x.ready - *x.decided < 1s);
+  }
+}
+
+TEST_CASE("measures: gaps of a gamma process stay in the run as asked, and the"
+          " part asks its exact number") {
+  auto run = run_of(scenario_of(
+    one_device("execute: {d: {1: 1ms}}",
+               "arrivals: gamma, cv: 4, requests: 777, granularity: 200ms")));
+  CHECK(run.requests.size() == 777);
+  for (auto& x : run.requests)
+    CHECK(x.sent % 200ms == 0us);
+}
