@@ -105,6 +105,32 @@ class Cluster(ThreeNodes):
                 self.assertEqual(found["statuses"], {"ok": found["submitted"]})
                 self.assertLess(found["seconds"], 10)
 
+    def test_an_open_load_keeps_its_rate_and_shows_when_it_sent(self):
+        load = [MILLRACE, "load", "--gateway", f"ipc://{self.folder.name}/clients",
+                "--model", "affine", "--json"]
+        sends = f"{self.folder.name}/sends.csv"
+        begun = time.time() * 1e6
+        found = json.loads(call(*load, "--rate", "200", "--cv", "3", "--time", "4s",
+                                "--sends", sends).stdout)
+        ended = time.time() * 1e6
+        self.assertEqual(found["statuses"], {"ok": found["submitted"]})
+        self.assertAlmostEqual(found["target_rate"], found["submitted"] / 4, 6)
+        self.assertAlmostEqual(found["achieved_rate"] / found["target_rate"], 1, 1)
+        lines = open(sends).read().splitlines()
+        self.assertEqual(lines[0], "intended_us,sent_us")
+        rows = [tuple(map(int, line.split(","))) for line in lines[1:]]
+        self.assertEqual(len(rows), found["submitted"])
+        for intended, sent in rows:
+            self.assertTrue(begun <= intended <= sent <= ended)
+        gaps = [b[0] - a[0] for a, b in zip(rows, rows[1:])]
+        mean = sum(gaps) / len(gaps)
+        cv = (sum(g * g for g in gaps) / len(gaps) - mean ** 2) ** 0.5 / mean
+        self.assertGreater(cv, 1.8)  # of a few hundred gaps; 1 without --cv
+        delays = max(sent - intended for intended, sent in rows) / 1000
+        self.assertLess(abs(delays - found["send_delay_max_ms"]), 1)
+        self.assertEqual(call(*load, "--cv", "3", "--closed", "2").returncode, 2)
+        self.assertEqual(call(*load, "--rate", "5", "--cv", "0").returncode, 2)
+
     def test_load_that_is_not_answered_fails_and_does_not_spin(self):
         load = [MILLRACE, "load", "--gateway", f"ipc://{self.folder.name}/clients", "--json"]
         affine = [*load, "--model", "affine"]

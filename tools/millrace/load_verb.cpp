@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <ctime>
+#include <fstream>
 #include <iostream>
 #include <map>
 #include <unordered_map>
@@ -25,6 +27,8 @@ struct load_options {
   std::optional<double> rate;
   std::string trace;
   double scale = 1;
+  std::optional<double> cv;
+  std::string sends;
   std::string length = "10s";
   std::string deadline = "1s";
   std::string slo;
@@ -32,9 +36,18 @@ struct load_options {
   uint64_t seed = 1;
 };
 
+/// A request of an open loop, in microseconds of the steady clock.
+struct send_time {
+  timestamp intended;
+  timestamp sent;
+};
+
 /// What a load run found.
 struct load_result {
   samples latency; ///< ms, of ok answers
+  samples delay;   ///< ms, from the intended time to the send, of an open loop
+  std::vector<send_time> sends; ///< of an open loop, in order
+  double sending = 0; ///< seconds until the last send of an open loop was due
   std::map<ec, size_t> by_status;
   size_t in_slo = 0;
   size_t submitted = 0;
@@ -157,6 +170,10 @@ public:
       if (ctrl_c_.happened())
         break;
       submit(begin + at);
+      auto sent = steady_now();
+      result_.delay.add(1e3 * to_seconds(sent - (begin + at)));
+      result_.sends.push_back({begin + at, sent});
+      result_.sending = to_seconds(sent - begin);
       bar_.show(to_seconds(at) / to_seconds(length));
     }
     return finish(begin);
@@ -213,7 +230,14 @@ private:
   load_result result_;
 };
 
-int print_load(load_result& x, microseconds slo, const common_options& common) {
+/// The rates of an open loop, in requests per second.
+struct load_rates {
+  double target = 0;   ///< of the planned arrivals, over the planned time
+  double achieved = 0; ///< of the sends, over the time that they took
+};
+
+int print_load(load_result& x, std::optional<load_rates> rates,
+               microseconds slo, const common_options& common) {
   auto answered = x.by_status.contains(ec::ok) ? exit_ok : exit_failed;
   auto per_second = [&](size_t n) {
     return static_cast<double>(n) / std::max(x.seconds, 1e-9);
@@ -222,24 +246,36 @@ int print_load(load_result& x, microseconds slo, const common_options& common) {
     auto statuses = json::object();
     for (auto& [status, n] : x.by_status)
       statuses[std::string{to_string(status)}] = n;
-    std::cout << json_text(json{{"submitted", x.submitted},
-                                {"seconds", x.seconds},
-                                {"statuses", statuses},
-                                {"throughput", per_second(x.latency.size())},
-                                {"goodput", per_second(x.in_slo)},
-                                {"slo_us", slo.count()},
-                                {"p50_ms", x.latency.quantile(.5)},
-                                {"p90_ms", x.latency.quantile(.9)},
-                                {"p99_ms", x.latency.quantile(.99)},
-                                {"p999_ms", x.latency.quantile(.999)},
-                                {"max_ms", x.latency.quantile(1)}})
-              << std::endl;
+    json out{{"submitted", x.submitted},
+             {"seconds", x.seconds},
+             {"statuses", statuses},
+             {"throughput", per_second(x.latency.size())},
+             {"goodput", per_second(x.in_slo)},
+             {"slo_us", slo.count()},
+             {"p50_ms", x.latency.quantile(.5)},
+             {"p90_ms", x.latency.quantile(.9)},
+             {"p99_ms", x.latency.quantile(.99)},
+             {"p999_ms", x.latency.quantile(.999)},
+             {"mean_ms", x.latency.mean()},
+             {"max_ms", x.latency.quantile(1)}};
+    if (rates) {
+      out["target_rate"] = rates->target;
+      out["achieved_rate"] = rates->achieved;
+      out["send_delay_p99_ms"] = x.delay.quantile(.99);
+      out["send_delay_max_ms"] = x.delay.quantile(1);
+    }
+    std::cout << json_text(out) << std::endl;
     return answered;
   }
   std::printf("%zu requests in %.1f s: %.0f answered/s, goodput %.0f/s within"
               " %s\n",
               x.submitted, x.seconds, per_second(x.latency.size()),
               per_second(x.in_slo), format_duration(slo).c_str());
+  if (rates)
+    std::printf("  sent %.1f/s, target %.1f/s; after the intended time: p99"
+                " %.2f ms, max %.2f\n",
+                rates->achieved, rates->target, x.delay.quantile(.99),
+                x.delay.quantile(1));
   for (auto& [status, n] : x.by_status)
     std::printf("  %-18s %zu\n", std::string{to_string(status)}.c_str(), n);
   std::printf("  latency p50 %.2f ms, p90 %.2f, p99 %.2f, p99.9 %.2f, max"
@@ -255,14 +291,56 @@ result<arrival_times> plan_arrivals(const load_options& x,
                                     microseconds length) {
   workload_part how;
   if (!x.trace.empty()) {
-    how.arrivals = arrival_process::rates;
+    how.arrivals = x.cv ? arrival_process::refit : arrival_process::rates;
     how.file = x.trace;
   } else if (!x.rate) {
     return arrival_times{};
+  } else if (x.cv) {
+    how.arrivals = arrival_process::gamma;
   }
+  how.cv = x.cv.value_or(1);
   how.rate = x.rate.value_or(1);
   how.scale = x.scale;
   return make_arrivals(how, length, random_stream{x.seed});
+}
+
+/// The rates of an open loop whose arrivals were planned for `length`, or for
+/// less where the last sends were given up.
+load_rates rates_of(const arrival_times& planned, microseconds length,
+                    const load_result& found) {
+  load_rates out;
+  auto seconds = to_seconds(length);
+  out.target = static_cast<double>(planned.size()) / seconds;
+  // A loop that keeps up sends its last request before the time is over.
+  auto whole = found.sends.size() == planned.size();
+  auto took = whole ? std::max(seconds, found.sending) : found.sending;
+  if (took > 0)
+    out.achieved = static_cast<double>(found.sends.size()) / took;
+  return out;
+}
+
+/// Microseconds since 1970 when the steady clock was at 0, as of now.
+int64_t unix_offset() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return int64_t{now.tv_sec} * 1'000'000 + now.tv_nsec / 1000
+         - to_us(steady_now().time_since_epoch()).count();
+}
+
+/// Writes "intended_us,sent_us", microseconds since 1970, a line per send.
+result<void> write_sends(const std::string& path,
+                         const std::vector<send_time>& sends, int64_t to_unix) {
+  std::ofstream out{path};
+  out << "intended_us,sent_us\n";
+  auto us = [&](timestamp x) {
+    return to_us(x.time_since_epoch()).count() + to_unix;
+  };
+  for (auto& x : sends)
+    out << us(x.intended) << ',' << us(x.sent) << '\n';
+  out.close();
+  if (!out)
+    return error{ec::unavailable, path + ": cannot be written", {}};
+  return {};
 }
 
 int run_load(const load_options& x, const common_options& common) {
@@ -291,7 +369,13 @@ int run_load(const load_options& x, const common_options& common) {
   auto open_loop = x.rate || !x.trace.empty();
   auto found = open_loop ? run.open(*arrivals) : run.closed(x.window, *length);
   bar.done();
-  return print_load(found, *slo, common);
+  std::optional<load_rates> rates;
+  if (open_loop)
+    rates = rates_of(*arrivals, *length, found);
+  if (!x.sends.empty())
+    if (auto done = write_sends(x.sends, found.sends, unix_offset()); !done)
+      return fail(common, done.failure());
+  return print_load(found, rates, *slo, common);
 }
 
 } // namespace
@@ -323,6 +407,17 @@ void add_load_verb(CLI::App& app, common_options& common, verb_action& run) {
     ->excludes(rate);
   verb->add_option("--scale", x->scale, "Multiplies the trace's rates")
     ->capture_default_str();
+  verb
+    ->add_option("--cv", x->cv,
+                 "Gamma gaps of this coefficient of variation, at --rate or at"
+                 " the rates of --trace")
+    ->check(CLI::Range(0.01, 100.0))
+    ->excludes(closed);
+  verb
+    ->add_option("--sends", x->sends,
+                 "A CSV file for the intended and the actual time of each send"
+                 " of an open loop, in microseconds since 1970")
+    ->excludes(closed);
   verb->add_option("--time", x->length, "How long")->capture_default_str();
   verb->add_option("--deadline", x->deadline, "Of each request")
     ->capture_default_str();
