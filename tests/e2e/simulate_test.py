@@ -235,12 +235,12 @@ class Simulate(unittest.TestCase):
     def test_exploring_varies_all_but_what_was_set(self):
         storm = f"{SCENARIOS}/storm.yaml"
         for words, varied in [
-            (("--set", "models[0].replicas=2"), "link, network, limits, policies, lanes, disks, parts"),
-            (("--set", "models[0].policy.queue=64"), "link, network, policies, lanes, disks, parts"),
-            (("--set", "network.jitter=1ms"), "link, limits, policies, lanes, disks, parts"),
-            (("--set", "sync=1ms"), "link, network, limits, policies, lanes, parts"),
-            (("--policy", "batch=4"), "link, network, limits, lanes, disks, parts"),
-            (("--set", "models[0].parts=2"), "link, network, limits, policies, lanes, disks"),
+            (("--set", "models[0].replicas=2"), "link, network, limits, policies, lanes, disks, parts, sharing"),
+            (("--set", "models[0].policy.queue=64"), "link, network, policies, lanes, disks, parts, sharing"),
+            (("--set", "network.jitter=1ms"), "link, limits, policies, lanes, disks, parts, sharing"),
+            (("--set", "sync=1ms"), "link, network, limits, policies, lanes, parts, sharing"),
+            (("--policy", "batch=4"), "link, network, limits, lanes, disks, parts, sharing"),
+            (("--set", "models[0].parts=2"), "link, network, limits, policies, lanes, disks, sharing"),
         ]:
             x = call(storm, "--explore", 1, "--faults", 0, *words)
             self.assertIn(f"varied     {varied}\n", x.stdout)

@@ -10,7 +10,7 @@ using namespace millrace;
 
 namespace {
 
-using batches = std::vector<running_batch>;
+using running_batches = std::vector<running_batch>;
 
 /// A batch of a model with one metric measured.
 running_batch batch_of(std::string_view model, std::string_view metric = "",
@@ -20,7 +20,8 @@ running_batch batch_of(std::string_view model, std::string_view metric = "",
           }};
 }
 
-batches alike(size_t count, std::string_view metric = "", double value = 0) {
+running_batches alike(size_t count, std::string_view metric = "",
+                      double value = 0) {
   return {count, batch_of("m", metric, value)};
 }
 
@@ -30,14 +31,14 @@ contention_settings law_of(contention_kind x) {
   return out;
 }
 
-double slowdown(const contention_settings& law, const batches& all,
+double slowdown(const contention_settings& law, const running_batches& all,
                 size_t which = 0, uint64_t seed = 0) {
   return make_contention_law(law, seed)->slowdown(all, which);
 }
 
 } // namespace
 
-TEST_CASE("contention: none leaves every number of batches at 1") {
+TEST_CASE("contention: none leaves every number of running_batches at 1") {
   for (size_t k = 1; k <= 8; ++k)
     CHECK(slowdown(law_of(contention_kind::none), alike(k)) == 1);
 }
@@ -52,8 +53,9 @@ TEST_CASE("contention: linear adds the slowdown once per neighbour") {
 
 TEST_CASE("contention: bandwidth with exponent 0 is the interference term of"
           " PALDIA's equation 1") {
-  // The digest's vectors, 3.2: batches of 128 rows in 60 ms, 600 requests are
-  // 4.6875 batches, their interference term divided by the 60 ms.
+  // The digest's vectors, 3.2: running_batches of 128 rows in 60 ms, 600
+  // requests are 4.6875 running_batches, their interference term divided by the
+  // 60 ms.
   auto law = law_of(contention_kind::bandwidth);
   struct row {
     double share, seconds;
@@ -68,13 +70,14 @@ TEST_CASE("contention: bandwidth with exponent 0 is the interference term of"
   CHECK(slowdown(law, alike(3, "bandwidth_share", 0.3)) == 1);
 }
 
-TEST_CASE("contention: bandwidth grows with the number of batches to the"
-          " exponent") {
+TEST_CASE(
+  "contention: bandwidth grows with the number of running_batches to the"
+  " exponent") {
   auto law = law_of(contention_kind::bandwidth);
   law.exponent = 1;
-  batches all{batch_of("a", "bandwidth_share", 0.5),
-              batch_of("b", "bandwidth_share", 0.8),
-              batch_of("a", "bandwidth_share", 0.2)};
+  running_batches all{batch_of("a", "bandwidth_share", 0.5),
+                      batch_of("b", "bandwidth_share", 0.8),
+                      batch_of("a", "bandwidth_share", 0.2)};
   CHECK(slowdown(law, all, 1) == doctest::Approx(4.5));
   all.resize(1);
   CHECK(slowdown(law, all) == 1);
@@ -84,7 +87,7 @@ TEST_CASE("contention: bandwidth grows with the number of batches to the"
 TEST_CASE("contention: pairwise adds what each neighbour costs the model") {
   auto law = law_of(contention_kind::pairwise);
   law.pairs = {{"a+b", 0.3}, {"b+a", 0.1}};
-  batches all{batch_of("a"), batch_of("b"), batch_of("a")};
+  running_batches all{batch_of("a"), batch_of("b"), batch_of("a")};
   CHECK(slowdown(law, all, 0) == doctest::Approx(1.3));
   CHECK(slowdown(law, all, 1) == doctest::Approx(1.2));
 }
@@ -114,11 +117,11 @@ TEST_CASE("contention: power is factor * k^exponent, and never below 1") {
 
 TEST_CASE("contention: wsm gives the thesis's 8 ms for resnet50 beside"
           " alexnet") {
-  // Interference framework, 5.4, observation 4: 6.8 ms alone, batches of 4,
-  // 36.26 % and 47.07 % of the multiprocessors: together less than all.
+  // Interference framework, 5.4, observation 4: 6.8 ms alone, running_batches
+  // of 4, 36.26 % and 47.07 % of the multiprocessors: together less than all.
   auto law = law_of(contention_kind::wsm);
-  batches all{batch_of("resnet50", "wsm_percent", 36.26),
-              batch_of("alexnet", "wsm_percent", 47.07)};
+  running_batches all{batch_of("resnet50", "wsm_percent", 36.26),
+                      batch_of("alexnet", "wsm_percent", 47.07)};
   CHECK(slowdown(law, all, 0) == doctest::Approx(1.178866));
   CHECK(0.0068 * slowdown(law, all, 0) == doctest::Approx(0.008).epsilon(0.01));
   CHECK(slowdown(law, all, 1) == doctest::Approx(1.137788));
@@ -128,16 +131,17 @@ TEST_CASE("contention: wsm gives the thesis's 8 ms for resnet50 beside"
 
 TEST_CASE("contention: wsm beyond all multiprocessors multiplies by the sum") {
   auto law = law_of(contention_kind::wsm);
-  batches all{batch_of("bert", "wsm_percent", 96.82),
-              batch_of("gpt2", "wsm_percent", 97.73)};
+  running_batches all{batch_of("bert", "wsm_percent", 96.82),
+                      batch_of("gpt2", "wsm_percent", 97.73)};
   CHECK(slowdown(law, all, 0) == doctest::Approx(1.9455 * 1.371374));
   CHECK(slowdown(law, all, 1) == doctest::Approx(1.9455 * 1.367916));
   law.kappa = 0;
   CHECK(slowdown(law, all, 0) == doctest::Approx(1.9455));
 }
 
-TEST_CASE("contention: a table has a slowdown per number of batches, its last"
-          " one beyond") {
+TEST_CASE(
+  "contention: a table has a slowdown per number of running_batches, its last"
+  " one beyond") {
   auto law = law_of(contention_kind::table);
   CHECK(slowdown(law, alike(3)) == 1); // an empty table
   law.slowdowns = {1, 1.2, 1.9};
@@ -151,13 +155,14 @@ TEST_CASE("contention: drawn pairs depend on the seed and both models, and not"
   auto law = law_of(contention_kind::drawn);
   law.extra_min = 0.2;
   law.extra_max = 0.7;
-  batches a_b{batch_of("a"), batch_of("b")}, b_a{batch_of("b"), batch_of("a")};
+  running_batches a_b{batch_of("a"), batch_of("b")},
+    b_a{batch_of("b"), batch_of("a")};
   auto of_a = slowdown(law, a_b, 0, 1), of_b = slowdown(law, a_b, 1, 1);
   CHECK(of_a == slowdown(law, b_a, 1, 1));
   CHECK(of_b == slowdown(law, b_a, 0, 1));
   CHECK(of_a != of_b);
   CHECK(of_a != slowdown(law, a_b, 0, 2));
-  batches three{batch_of("a"), batch_of("b"), batch_of("b")};
+  running_batches three{batch_of("a"), batch_of("b"), batch_of("b")};
   CHECK(slowdown(law, three, 0, 1) == doctest::Approx(2 * of_a - 1));
 }
 
@@ -165,7 +170,7 @@ TEST_CASE("contention: drawn slowdowns are uniform within their bounds") {
   auto law = law_of(contention_kind::drawn);
   law.extra_min = 0.2;
   law.extra_max = 0.7;
-  batches pair{batch_of("a"), batch_of("b")};
+  running_batches pair{batch_of("a"), batch_of("b")};
   double sum = 0, least = 9, most = 0;
   constexpr size_t draws = 2000;
   for (uint64_t seed = 0; seed < draws; ++seed) {
@@ -181,8 +186,9 @@ TEST_CASE("contention: drawn slowdowns are uniform within their bounds") {
   CHECK(sum / draws == doctest::Approx(1.45).epsilon(0.01));
 }
 
-TEST_CASE("contention: slowdowns measured with several batches at once are"
-          " straight lines between the measured numbers") {
+TEST_CASE(
+  "contention: slowdowns measured with several running_batches at once are"
+  " straight lines between the measured numbers") {
   auto seconds = [](double one_row, double ten_rows) {
     curve out;
     out.add(1, one_row);

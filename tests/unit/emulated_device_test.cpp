@@ -93,7 +93,7 @@ private:
   std::map<uint64_t, times> ended_;
 };
 
-contention_settings law_of(contention_kind x) {
+contention_settings chosen_law(contention_kind x) {
   contention_settings out;
   out.model = x;
   return out;
@@ -103,7 +103,7 @@ contention_settings law_of(contention_kind x) {
 
 TEST_CASE("emulated device: k batches with the power law take factor *"
           " k^exponent times as long") {
-  auto law = law_of(contention_kind::power);
+  auto law = chosen_law(contention_kind::power);
   law.factor = 0.9;
   law.exponent = 1.5;
   const double slowdowns[] = {1, 2.545584, 4.676537, 7.2}; // 0.9 k^1.5
@@ -127,7 +127,7 @@ TEST_CASE("emulated device: the law sees a metric at the rows of each batch") {
   // Straight between 20 % and 60 %: 6 rows need 40 %.
   known.points[0].metrics["wsm_percent"] = 20;
   known.points[1].metrics["wsm_percent"] = 60;
-  auto law = law_of(contention_kind::wsm);
+  auto law = chosen_law(contention_kind::wsm);
   law.kappa = 1;
   device_on_a_clock on{{known}, 2, law};
   on.load(1, "m");
@@ -142,7 +142,7 @@ TEST_CASE("emulated device: a metric measured at one size counts for all"
           " sizes") {
   auto known = profile_of("m");
   known.points[0].metrics["bandwidth_share"] = 0.8;
-  device_on_a_clock on{{known}, 2, law_of(contention_kind::bandwidth)};
+  device_on_a_clock on{{known}, 2, chosen_law(contention_kind::bandwidth)};
   on.load(1, "m");
   on.begin(1, 1, 11);
   on.begin(2, 1, 11);
@@ -152,7 +152,7 @@ TEST_CASE("emulated device: a metric measured at one size counts for all"
 
 TEST_CASE("emulated device: drawn slowdowns follow the device's seed, and are"
           " the same in each run") {
-  auto law = law_of(contention_kind::drawn);
+  auto law = chosen_law(contention_kind::drawn);
   auto slowed = [&](uint64_t seed) {
     device_on_a_clock on{{profile_of("a"), profile_of("b")}, 2, law, seed};
     on.load(1, "a");
@@ -176,7 +176,7 @@ TEST_CASE("emulated device: batches of one model slow down as measured with"
   };
   measured(2, 0.013);
   measured(4, 0.025);
-  auto law = law_of(contention_kind::linear);
+  auto law = chosen_law(contention_kind::linear);
   law.slowdown = 1;
   const double expected[] = {0.010, 0.013, 0.019, 0.025};
   for (size_t k = 1; k <= 4; ++k) {
