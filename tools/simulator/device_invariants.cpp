@@ -48,30 +48,31 @@ private:
   }
 
   /// When, how the number of running batches changes, and of which instance.
-  using change = std::tuple<timestamp, int, instance_id>;
+  using replica_key = std::pair<instance_id, int64_t>; ///< and its concurrency
+  using change = std::tuple<timestamp, int, replica_key>;
 
   void check(const device_name& where, const device_config& device,
              const std::vector<batch_interval>& runs) {
     std::vector<change> changes;
-    std::map<instance_id, int64_t> concurrency;
     for (auto& x : runs) {
-      changes.emplace_back(x.started, 1, x.instance);
-      changes.emplace_back(x.ended, -1, x.instance);
-      concurrency[x.instance] = x.concurrency;
+      // A node that starts anew gives instance numbers to other models.
+      replica_key key{x.instance, x.concurrency};
+      changes.emplace_back(x.started, 1, key);
+      changes.emplace_back(x.ended, -1, key);
     }
     // Where a batch begins when another ends the two do not overlap.
     std::sort(changes.begin(), changes.end());
     int64_t most = device.sharing.most_at_once(device.lanes_or_default());
     int64_t running = 0;
-    std::map<instance_id, int64_t> of_replica;
-    for (auto& [when, by, instance] : changes) {
+    std::map<replica_key, int64_t> of_replica;
+    for (auto& [when, by, replica] : changes) {
       running += by;
-      auto& mine = of_replica[instance] += by;
+      auto& mine = of_replica[replica] += by;
       if (running > most)
         broken(when, to_string(where) + " runs " + std::to_string(running)
                        + " batches at once, of at most "
                        + std::to_string(most));
-      auto most_of_replica = concurrency.at(instance);
+      auto most_of_replica = replica.second;
       if (auto limit = int64_t{device.sharing.per_replica}; limit > 0)
         most_of_replica =
           most_of_replica == 0 ? limit : std::min(limit, most_of_replica);
