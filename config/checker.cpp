@@ -120,8 +120,7 @@ void config_checker::check_devices_of(
       check(key, plan.device);
       for (auto& [name, node] : nodes)
         for (auto& d : node.devices)
-          if (plan.device == d.id || plan.device == d.kind
-              || plan.device == name + "/" + d.id)
+          if (selects_device(plan.device, name, d.id, d.kind))
             if (auto fits = check_at_once(plan.sharing, d.lanes_or_default());
                 !fits)
               refuse(key, shown(name + "/" + d.id) + ": at once "

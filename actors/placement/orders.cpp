@@ -22,6 +22,14 @@ replica_status* find_replica(node_state& node, const std::string& replica) {
   return i == node.replicas.end() ? nullptr : &*i;
 }
 
+/// Drops orders that were sent too long ago to be sent again.
+template <class Orders>
+void forget_old(Orders& sent, timestamp now) {
+  std::erase_if(sent, [&](auto& entry) {
+    return entry.second.at + 10 * adjusted_again < now;
+  });
+}
+
 } // namespace
 
 void placement_state::apply(node_state& node, const deploy& x) {
@@ -88,9 +96,7 @@ void placement_state::start_replica(node_state& node, const assignment& what) {
 /// Sends new parameters to replicas. A replica that still has others after a
 /// second gets them again, and its model a note.
 void placement_state::adjust_replicas(const placement_plan& plan) {
-  std::erase_if(adjusted_, [&](auto& entry) {
-    return entry.second.at + 10 * adjusted_again < now();
-  });
+  forget_old(adjusted_, now());
   for (auto& x : plan.adjust) {
     auto node = view_.nodes.find(x.node);
     if (node == view_.nodes.end())
@@ -122,11 +128,13 @@ void placement_state::adjust_replicas(const placement_plan& plan) {
 void placement_state::share_device_of(
   node_state& node, const device_info& device,
   const std::optional<device_sharing>& sharing) {
+  forget_old(shared_, now());
   auto place = node.node.name + "/" + device.id;
-  if (auto last = shared_.find(place);
-      last != shared_.end() && now() < last->second + adjusted_again)
-    return send_at(self_, last->second + adjusted_again, tick::value);
-  shared_[place] = now();
+  auto last = shared_.find(place);
+  auto again = last != shared_.end() && last->second.what == sharing;
+  if (again && now() < last->second.at + adjusted_again)
+    return send_at(self_, last->second.at + adjusted_again, tick::value);
+  shared_.insert_or_assign(place, shared_device{now(), sharing});
   log_event(log_level::info, "placement", "share",
             {{"device", place},
              {"sharing", sharing ? std::string{to_string(sharing->mode)}

@@ -43,6 +43,12 @@ private:
     placement_plan::adjustment what;
   };
 
+  /// The last order on the sharing of a device.
+  struct shared_device {
+    timestamp at;
+    std::optional<device_sharing> what;
+  };
+
   /// A model whose replicas failed lately.
   struct trouble {
     quarantine rules;
@@ -111,16 +117,15 @@ private:
   std::set<std::string> awaited_; ///< nodes
   timestamp awaited_until_;
   cluster_view view_;
-  capacity_keeper capacity_;               ///< of that view
+  capacity_keeper capacity_;               ///< the index of view_
   std::map<std::string, node_link> links_; ///< by node
   cluster_state_actor cluster_state_;
   std::set<std::string> changed_; ///< nodes that this is yet to be told of
   std::shared_ptr<const cluster_snapshot> snapshot_; ///< null: no intent yet
   std::map<std::string, std::vector<order>> orders_; ///< by node
   uint64_t last_order_ = 0;
-  std::map<std::string, adjusted> adjusted_; ///< by replica
-  /// When a device was told last how it is shared, by NODE/ID.
-  std::map<std::string, timestamp> shared_;
+  std::map<std::string, adjusted> adjusted_;    ///< by replica
+  std::map<std::string, shared_device> shared_; ///< by NODE/ID
   start_log starts_;
   std::map<std::string, proposal> proposals_; ///< by scope
   /// Why the latest proposal of a scope was refused; the one before stays.

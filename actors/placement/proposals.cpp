@@ -87,7 +87,7 @@ void placement_state::on_proposal(const proposal& x) {
     refusals_[x.scope] = fine.failure().text;
     return commit_soon(); // which shows it
   }
-  refusals_.erase(x.scope);
+  auto was_refused = refusals_.erase(x.scope) > 0;
   if (auto why = what_outdates(x)) {
     log_event(log_level::info, "placement", "proposal_outdated",
               {{"scope", x.scope}, {"snapshot", x.snapshot}, {"reason", *why}});
@@ -100,6 +100,8 @@ void placement_state::on_proposal(const proposal& x) {
   auto same = known.epoch != 0 && known.groups == x.groups
               && known.refused == x.refused && known.devices == x.devices;
   known = x;
+  if (same && was_refused)
+    commit_soon(); // the note of the refusal goes
   if (same)
     return;
   std::set<std::string> models;

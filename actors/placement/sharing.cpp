@@ -12,24 +12,19 @@ namespace millrace {
 
 namespace {
 
-bool names(const device_plan& x, const std::string& node,
-           const device_info& device) {
-  return x.device == device.id || x.device == device.kind
-         || x.device == node + "/" + device.id;
-}
-
 /// The last entry of a proposal for a device; null: it has none.
 const device_plan* find_plan(const proposal& x, const std::string& node,
                              const device_info& device) {
-  auto i = std::find_if(x.devices.rbegin(), x.devices.rend(),
-                        [&](auto& plan) { return names(plan, node, device); });
+  auto i = std::find_if(x.devices.rbegin(), x.devices.rend(), [&](auto& plan) {
+    return selects_device(plan.device, node, device);
+  });
   return i == x.devices.rend() ? nullptr : &*i;
 }
 
 } // namespace
 
-/// Errors: conflict for a device whose sharing another scope decides;
-/// bad_request for more batches at once than a device has lanes.
+/// Errors: conflict for a device that another scope shares; bad_request for
+/// more batches at once than a device has lanes.
 result<void> placement_state::check_sharing(const proposal& x) const {
   for (auto& [name, node] : view_.nodes)
     for (auto& device : node.devices) {
@@ -71,7 +66,7 @@ placement_state::faults_of_devices(const proposal& x) const {
     auto known = false;
     for (auto& [name, node] : view_.nodes)
       for (auto& device : node.devices) {
-        if (!names(plan, name, device))
+        if (!selects_device(plan.device, name, device))
           continue;
         known = true;
         if (auto fits = check_at_once(plan.sharing, device.lanes); !fits)

@@ -118,8 +118,7 @@ profiler_state::site_for(const measure_model& x) const {
   std::optional<site> shared; // the first device that has replicas
   for (auto& [name, node] : view_.nodes)
     for (auto& d : node.devices) {
-      auto right = x.device.empty() || d.kind == x.device || d.id == x.device
-                   || name + "/" + d.id == x.device;
+      auto right = x.device.empty() || selects_device(x.device, name, d);
       if (!right || node.draining
           || bundle_on(node, x.model, version) == nullptr)
         continue;

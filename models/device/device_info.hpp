@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "models/device/sharing.hpp"
 #include "runtime/fields.hpp"
@@ -23,5 +24,19 @@ struct device_info {
   uint64_t units = 0;
   MILLRACE_FIELDS(device_info, id, kind, lanes, memory, sharing, ordered, units)
 };
+
+/// Whether a selector (an id, a kind or NODE/ID) names a device of a node.
+inline bool selects_device(std::string_view selector, std::string_view node,
+                           std::string_view id, std::string_view kind) {
+  return selector == id || selector == kind
+         || (selector.size() == node.size() + 1 + id.size()
+             && selector.starts_with(node) && selector[node.size()] == '/'
+             && selector.ends_with(id));
+}
+
+inline bool selects_device(std::string_view selector, std::string_view node,
+                           const device_info& device) {
+  return selects_device(selector, node, device.id, device.kind);
+}
 
 } // namespace millrace

@@ -259,6 +259,9 @@ TEST_CASE(
         == "what its scope proposes is refused: device 'w1/emu0':"
            " sharing.at_once: found 4, expected at most 1 (lanes of"
            " the device)");
+  have(c, sharing_devices("emu0 time"));
+  c.advance(3s);
+  CHECK(note_of(c).empty());
   have(c, sharing_devices("emu9 time"));
   c.advance(3s);
   CHECK(note_of(c)

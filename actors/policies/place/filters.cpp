@@ -17,9 +17,7 @@ bool is_avoided(const replica_group& x, const std::string& node) {
 
 bool is_named(const replica_group& x, const std::string& node,
               const device_info& device) {
-  return x.device.empty() || x.device == device.id || x.device == device.kind
-         || (x.device.size() == node.size() + 1 + device.id.size()
-             && x.device == node + "/" + device.id);
+  return x.device.empty() || selects_device(x.device, node, device);
 }
 
 /// The first filter that a device fails. Leaves out `cache` and `memory`.

@@ -37,19 +37,14 @@ struct arrival_rate_options {
 /// 1 in the thesis. While no request has been executed yet and `capacity` is
 /// not given, the cost book counts, with the slowest kind of device that it
 /// knows; without an entry there one replica is taken to serve any rate.
-class arrival_rate_scaling : public count_policy {
+class arrival_rate_scaling : public count_policy_with<arrival_rate_options> {
 public:
-  arrival_rate_scaling(std::string scope, const arrival_rate_options& x)
-    : count_policy(std::move(scope), x.pace),
-      options_(x) {}
+  using count_policy_with::count_policy_with;
 
 protected:
   wanted_count wanted(const model_state& model, const model_load& load,
                       const cluster_snapshot& in,
                       uint64_t now_there) const override;
-
-private:
-  arrival_rate_options options_;
 };
 
 } // namespace millrace

@@ -84,4 +84,16 @@ private:
   pace_options pace_;
 };
 
+/// A count policy with options of its own, among them `pace`.
+template <class Options>
+class count_policy_with : public count_policy {
+public:
+  count_policy_with(std::string scope, const Options& options)
+    : count_policy(std::move(scope), options.pace),
+      options_(options) {}
+
+protected:
+  const Options options_;
+};
+
 } // namespace millrace

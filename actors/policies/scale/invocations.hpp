@@ -29,19 +29,14 @@ struct invocations_options {
 /// the default is half of what one replica can serve, the safety factor 2 that
 /// the thesis cites. Without a target and without a known cost the policy keeps
 /// the present replicas.
-class invocations_scaling : public count_policy {
+class invocations_scaling : public count_policy_with<invocations_options> {
 public:
-  invocations_scaling(std::string scope, const invocations_options& x)
-    : count_policy(std::move(scope), x.pace),
-      options_(x) {}
+  using count_policy_with::count_policy_with;
 
 protected:
   wanted_count wanted(const model_state& model, const model_load& load,
                       const cluster_snapshot& in,
                       uint64_t now_there) const override;
-
-private:
-  invocations_options options_;
 };
 
 } // namespace millrace

@@ -28,19 +28,14 @@ struct queue_latency_options {
 /// part is the middle row of eq. 4.12, for as printed its rows contradict each
 /// other, and without it replicas that keep the queue empty would all end.
 /// A request that waits still counts with its age so far.
-class queue_latency_scaling : public count_policy {
+class queue_latency_scaling : public count_policy_with<queue_latency_options> {
 public:
-  queue_latency_scaling(std::string scope, const queue_latency_options& x)
-    : count_policy(std::move(scope), x.pace),
-      options_(x) {}
+  using count_policy_with::count_policy_with;
 
 protected:
   wanted_count wanted(const model_state& model, const model_load& load,
                       const cluster_snapshot& in,
                       uint64_t now_there) const override;
-
-private:
-  queue_latency_options options_;
 };
 
 } // namespace millrace

@@ -27,19 +27,14 @@ struct utilisation_options {
 /// 1 / target at most. A replica that starts counts as idle, and no replica
 /// ends while one starts, as in Kubernetes' horizontal pod autoscaler; so does
 /// the tolerance. Requests that wait count as work of the window.
-class utilisation_scaling : public count_policy {
+class utilisation_scaling : public count_policy_with<utilisation_options> {
 public:
-  utilisation_scaling(std::string scope, const utilisation_options& x)
-    : count_policy(std::move(scope), x.pace),
-      options_(x) {}
+  using count_policy_with::count_policy_with;
 
 protected:
   wanted_count wanted(const model_state& model, const model_load& load,
                       const cluster_snapshot& in,
                       uint64_t now_there) const override;
-
-private:
-  utilisation_options options_;
 };
 
 } // namespace millrace
