@@ -193,7 +193,7 @@ struct load_stage {
   bool trusted = false;
   uint64_t extends_replica = 0; ///< as in load_request
   bool skip_warm_up = false;    ///< as in load_request
-  uint32_t concurrency = 0; ///< batches of it at once; 0: no limit of its own
+  uint32_t concurrency = 0;     ///< of its batches at once; 0: no own limit
   MILLRACE_FIELDS(load_stage, instance, content, first_layer, last_layer,
                   max_batch, threads, share, trusted, extends_replica,
                   skip_warm_up, concurrency)

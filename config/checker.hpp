@@ -62,7 +62,7 @@ protected:
   /// with its dot; `length`: of the run.
   void check_arrivals(const std::string& key, const workload_part& part,
                       microseconds length);
-  /// `key`: of the device, which has so many lanes.
+  /// `key`: of the device; `lanes`: its number of lanes.
   void check_device_sharing(const std::string& key, const device_sharing& x,
                             uint32_t lanes);
 

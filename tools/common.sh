@@ -90,7 +90,7 @@ install_packages() {
   fi
 }
 
-# build PRESET FOLDER TESTS [TARGET...]: all of them, if none is named; TESTS: ON,
+# build PRESET FOLDER TESTS [TARGET...]: all, if none is named; TESTS: ON,
 # or OFF, which needs none of test_packages
 build() {
   preset=$1

@@ -11,7 +11,7 @@
 namespace millrace {
 
 /// Decides which batch a device begins next, and when. Batches wait in order of
-/// priority, then of arrival. A batch whose replica is at its limit is passed
+/// priority, then of arrival. A batch of a replica at its limit is passed
 /// over by later batches of other replicas, until one of its replica ends. The
 /// limits hold for the device, whichever gateways send the batches. Pure.
 ///
@@ -35,10 +35,10 @@ public:
   /// call of ended or returned.
   std::optional<uint64_t> next();
 
-  /// A batch of that instance, which the device had, has run or failed.
+  /// A batch of the instance has run or failed on the device.
   void ended(uint64_t instance);
 
-  /// A batch of that instance came out of next and was not given to the device.
+  /// `next` returned a batch of the instance, and the device did not get it.
   void returned(uint64_t instance);
 
   /// Batches that the device has stay there.

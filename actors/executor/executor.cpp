@@ -204,8 +204,9 @@ void executor_state::set_trouble(std::string text) {
     lose(id, why);
 }
 
-/// When it will do so unless something comes of what runs; of confined code
-/// something does. Where a limit holds up what waits, free lanes are of no use.
+/// When the device counts as hung, unless a running batch ends before. Confined
+/// code never makes a device hang: its process is ended. Free lanes do not
+/// count where a limit keeps waiting batches from them.
 timestamp executor_state::stands_still_at() const {
   auto places = queue_->places();
   auto may_begin = given_.size() < places && queue_->waiting() == 0;

@@ -16,11 +16,14 @@ using device_factory =
 /// the device's sharing and their replica's limit admit them (admission.hpp).
 /// By default the device has one more for each of its lanes, so that none waits
 /// for the actor. Completions of a device's threads arrive as messages, handled
-/// by `host` (null: CAF's own workers). A device that cannot be opened, on
-/// which nothing can run any more, as it says itself, or on whose every lane
-/// trusted code has run for a minute after it was of use to nobody, is out of
-/// service until it is able again: what was loaded is lost, and the supervisor
-/// told.
+/// by `host` (null: CAF's own workers).
+///
+/// A device is out of service, its replicas are lost and the supervisor gets a
+/// message in three cases, each until the device works again:
+/// - it cannot be opened;
+/// - it reports that it cannot run anything;
+/// - it is hung: trusted code has run on every lane for a minute after its
+///   deadline.
 executor_actor::behavior_type
 executor(executor_actor::stateful_pointer<struct executor_state> self,
          device_info info, device_factory make, supervisor_actor owner,

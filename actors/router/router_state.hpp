@@ -74,7 +74,7 @@ private:
     /// Who went, or is out of reach of, that it may have gone to, and so be
     /// lost; empty: nobody.
     std::string in_doubt{};
-    bool dropped = false;   ///< who has it was told to give it up
+    bool dropped = false;   ///< its replica was told to give it up
     bool orphaned = false;  ///< one that it was to go to was told to drop it
     timestamp able_since{}; ///< a replica had credit for it
     std::optional<uint64_t> output{}; ///< bytes that its replica holds

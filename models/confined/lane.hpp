@@ -21,7 +21,7 @@ public:
   using run_function = std::function<result<tensor_list>(
     const tensor_list& inputs, uint64_t* peak, output_room* room)>;
 
-  /// Has the calling thread compute with so many threads.
+  /// Sets the number of threads that the calling thread computes with.
   using enter_function = std::function<void(uint32_t threads)>;
 
   /// With GPUs these copy from and to the memory that inputs and outputs lie

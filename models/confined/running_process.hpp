@@ -51,7 +51,7 @@ public:
   result<entry> enter(const std::string& stage, const life_order& how,
                       size_t threads);
 
-  /// A stage that has entered may have so many threads from now on. Its limit
+  /// A stage that has entered may have `threads` threads from now on. Its limit
   /// does not fall: LibTorch keeps threads that it has started.
   void expect_threads(uint64_t number, size_t threads);
 

@@ -10,7 +10,7 @@
 namespace millrace {
 
 /// Slowdown of batches of one model that run at once, from execution times
-/// measured with 1, 2 and more of them (PALDIA, the "profiled" contention of
+/// measured with 1, 2 and more batches (PALDIA, the "profiled" contention of
 /// its digest, 3.3).
 class measured_contention {
 public:

@@ -126,8 +126,8 @@ private:
   struct copy {
     load_request what;
     curve execute;
-    measured_times whole; ///< of all of its layers
-    seconds_d load{0};    ///< of all of it, on the average
+    measured_times whole; ///< of all its layers
+    seconds_d load{0};    ///< of all its layers, on average
     seconds_d took{0};
     std::optional<error> flaw; ///< why it cannot be emulated
     bool attached = false;     ///< and waits for its weights

@@ -60,8 +60,8 @@ struct emulated_environment {
 /// rows, share and profile metrics at these rows: with one measured size its
 /// value, with several ones straight lines between them, prolonged as curve::at
 /// has it. The rest of running work is computed anew whenever its neighbours
-/// change. Lives on the actor clock, so it does in a simulation what it does
-/// here. When its pace changes it wants to be called at once.
+/// change. Lives on the actor clock, so that it behaves alike in a simulation.
+/// The caller calls `advance` when the pace changes.
 std::unique_ptr<device>
 make_emulated_device(device_info info, emulation how, device_listener& listener,
                      emulated_environment environment = {});

@@ -32,7 +32,7 @@ struct instance {
   confined::confined_stage* process = nullptr; ///< the stage, if it has one
   worker_thread* loader = nullptr;             ///< else who loads it
   std::shared_ptr<const bundle> content;
-  bool is_last = true;              ///< what it gives are the model's outputs
+  bool is_last = true;              ///< its outputs are the model's
   bool skip_warm_up = false;        ///< as in load_request
   std::atomic<uint32_t> threads{1}; ///< of later executions
   bool depends_on_values = true;

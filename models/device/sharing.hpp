@@ -33,11 +33,12 @@ struct device_sharing {
   MILLRACE_FIELDS(device_sharing, mode, at_once, per_replica)
   static constexpr auto notes() {
     return std::array{
-      note{"which batches run at once: lanes, one on each lane, and the device"
-           " has the next one of each lane already; time, one at a time; space,"
-           " one on each lane; wave, from an idle device on at_once together,"
-           " then what waits one at a time until nothing waits; cap, at most"
-           " at_once, the next one when one ends"},
+      note{
+        "which batches run at once: lanes, one on each lane, and the device"
+        " has the next one of each lane already; time, one at a time; space,"
+        " one on each lane; wave, from an idle device on at_once together,"
+        " then the waiting batches one at a time until none waits; cap, at most"
+        " at_once, the next one when one ends"},
       note{"with wave or cap: batches at once, at most as many as the device"
            " has lanes; 0: as many as lanes",
            0, 256},
@@ -46,7 +47,7 @@ struct device_sharing {
            0, 256}};
   }
 
-  /// Batches that this mode lets run together on so many lanes, at most.
+  /// Batches that this mode lets run together on a number of lanes, at most.
   constexpr uint32_t most_at_once(uint32_t lanes) const {
     lanes = std::max(1u, lanes);
     switch (mode) {

@@ -8,7 +8,7 @@ using namespace millrace::test;
 
 namespace {
 
-/// One device of four lanes whose batches take ten milliseconds alone; `law` is
+/// One device of four lanes; a batch takes ten milliseconds alone; `law` is
 /// the YAML of its interference, `at_once` how many batches it gets.
 std::string four_lanes(const std::string& law, size_t at_once) {
   return "length: 10s\n"

@@ -152,7 +152,7 @@ TEST_CASE("held: no more output is held than policy.held, and none is lost with"
   SUBCASE("more may be held") {
     wanted.policy.held = 50;
     have(c, wanted);
-    c.advance(60ms); // the last part takes 15 of them
+    c.advance(60ms); // the last part runs 15 batches
     status =
       *c.ask_actor<queue_status, router_actor>("./router/m.1", get_queue{});
     CHECK(status.waiting + 20 < waited);

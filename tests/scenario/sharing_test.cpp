@@ -12,9 +12,8 @@ namespace {
 
 using simulator::batch_row;
 
-/// One device whose batches take ten milliseconds each, on a network that takes
-/// no time. `sharing` is its YAML, `workload` that of requests for models "a"
-/// and "b".
+/// One device; each batch takes ten milliseconds, and the network no time.
+/// `sharing` is its YAML, `workload` that of requests for models "a" and "b".
 std::string shared_device(uint64_t lanes, const std::string& sharing,
                           const std::string& workload,
                           const std::string& length = "20s",

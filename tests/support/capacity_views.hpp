@@ -55,7 +55,7 @@ inline replica_status replica_on(const replica_group& x, const node_state& node,
   return out;
 }
 
-/// Hosts with devices of 1,000 bytes and 100 units each; all of them can fetch
+/// Hosts with devices of 1,000 bytes and 100 units each; all can fetch
 /// the bundles of models m and n, which h1 has on its disk.
 inline cluster_view hosts_with_devices(size_t hosts, size_t devices) {
   cluster_view out;

@@ -37,7 +37,7 @@ struct one_model {
     return out;
   }
 
-  /// The counts of so many seconds, one after the other.
+  /// The counts of `n` seconds, one after the other.
   std::vector<uint64_t> counts(int n) {
     std::vector<uint64_t> out;
     for (int i = 0; i < n; ++i) {

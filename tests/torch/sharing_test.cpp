@@ -56,7 +56,7 @@ public:
     caf::anon_send_exit(executor_, caf::exit_reason::user_shutdown);
   }
 
-  /// The intervals in which so many batches of each replica ran, all sent at
+  /// The intervals in which `each` batches of each replica ran, all sent at
   /// once.
   std::vector<span> run(size_t each) {
     auto rows = floats({2'000'000, 4}); // some ten milliseconds

@@ -29,7 +29,7 @@ void push_many(admission& queue, uint64_t count) {
     queue.push(id, first_replica, 0);
 }
 
-/// So many batches begin, one after the other, when one ends each time.
+/// Batches that begin, one each time that a running one ends.
 batches begun_as_each_ends(admission& queue, size_t times) {
   batches out;
   for (size_t i = 0; i < times; ++i) {
@@ -88,8 +88,8 @@ TEST_CASE("admission: in modes lanes, time, space and cap one batch begins when"
   }
 }
 
-TEST_CASE("PA-41, PA-42: in mode wave what waits behind the wave runs one at a"
-          " time in order of arrival") {
+TEST_CASE("PA-41, PA-42: in mode wave batches behind the wave run one at a time"
+          " in order of arrival") {
   admission queue{4, {sharing_mode::wave, 3, 0}};
   push_many(queue, 6);
   CHECK(begin_all(queue) == batches{1, 2, 3});
@@ -138,7 +138,8 @@ TEST_CASE("admission: a batch that the device was not given leaves its place in"
   CHECK(begin_all(queue) == batches{2, 3});
 }
 
-TEST_CASE("admission: priority orders what waits, then arrival") {
+TEST_CASE(
+  "admission: waiting batches are ordered by priority, then by arrival") {
   admission queue{1, {sharing_mode::time, 0, 0}};
   queue.push(1, first_replica, 0);
   queue.push(2, first_replica, 9);
@@ -147,7 +148,7 @@ TEST_CASE("admission: priority orders what waits, then arrival") {
   CHECK(begun_as_each_ends(queue, 2) == batches{3, 1});
 }
 
-TEST_CASE("admission: a batch whose replica is at its limit is passed over by"
+TEST_CASE("admission: a batch of a replica at its limit is passed over by"
           " batches of other replicas") {
   struct row {
     uint32_t of_replica, of_device;

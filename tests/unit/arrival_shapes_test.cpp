@@ -108,7 +108,7 @@ TEST_CASE("arrivals: an on-off function is silent between its bursts and has"
   auto all = arrivals_of(x, length, &function);
   CHECK(rate_within(all, 0s, length) == doctest::Approx(100).epsilon(0.02));
   // The busier function: 2/3 of the rate, 4 times as high during a burst. A gap
-  // of more than 0.2 s is a pause, whose mean is 3 s (a gap within a burst has
+  // of more than 0.2 s is a pause, of 3 s on average (a gap within a burst has
   // a mean of 3.75 ms, a pause of less is one of 15).
   auto own = only(all, function, 0);
   double silent = 0;
@@ -210,7 +210,8 @@ TEST_CASE("arrivals: peak is the rate of the file's busiest second") {
   CHECK(arrivals_of(x, 10s).size() == 8);
 }
 
-TEST_CASE("arrivals: an offset begins inside the file, whose start follows its"
+TEST_CASE("arrivals: an offset begins inside the file, and the skipped start "
+          "follows its"
           " end") {
   temporary_directory folder;
   auto x = part_of(arrival_process::rates, 1);

@@ -97,8 +97,8 @@ private:
   int number_ = 0;
 };
 
-/// A cost book that knows the activations of model m on a v100: so many bytes
-/// for each row.
+/// A cost book that knows the activations of model m on a v100: `per_row`
+/// bytes for each row.
 std::shared_ptr<const cost_book> activations_of_m(double per_row) {
   profile known;
   known.model = "m";
@@ -132,7 +132,7 @@ TEST_CASE("capacity: after each of 10,000 random steps the index equals one"
     kept.follow(cluster.take_changed(), completed, costs);
     device_capacity fresh{cluster.view(), completed, costs};
     differ += !(kept == fresh);
-    { // What is booked and undone leaves no trace, and is the same on both.
+    { // A booking that is undone leaves no trace, and is the same on both.
       capacity_reservation outer{kept}, other{fresh};
       for (auto n = cluster.chance().below(4); n-- > 0; ++booked) {
         auto group = cluster.draw_group();
@@ -213,8 +213,8 @@ TEST_CASE("capacity: memory of a replica is its weights and the activations of"
   CHECK(used[0].held == 210 + 8 * 50);
 }
 
-TEST_CASE("capacity: a device whose units would be exceeded is refused with"
-          " what was asked and what is free") {
+TEST_CASE("capacity: a replica with more units than are free is refused with"
+          " the amounts asked and free") {
   auto view = hosts_with_devices(2, 1); // 100 units each
   auto group = group_of("m", {0, 2}, 60);
   for (auto& policy : placement_policies()) {

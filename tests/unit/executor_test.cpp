@@ -63,7 +63,7 @@ public:
     advance(50ms);
   }
 
-  /// Sends so many batches of one row, for its own copy or another.
+  /// Sends `count` batches of one row, for its own copy or another.
   void send(uint64_t instance, size_t count, deadline until = {},
             uint64_t other = 0) {
     soon([this, instance, count, until, other] {
@@ -103,7 +103,7 @@ public:
   void advance(microseconds length) { world_.run_for(length); }
   timestamp now() { return process_.local(world_.now()); }
 
-  /// What runs of a batch recorded: its replica in `batch`.
+  /// Spans of batches that ran; `batch` of a span is the replica.
   std::vector<span> runs() const {
     auto out = spans_->kept(0, 1000);
     std::erase_if(out, [](auto& x) { return x.name != "runs"; });
@@ -225,8 +225,9 @@ TEST_CASE(
   CHECK(most_together(runs_of(first_copy, on.runs())) == 2);
 }
 
-TEST_CASE("executor: a device whose one admitted batch hangs is out of service,"
-          " however many lanes it has") {
+TEST_CASE(
+  "executor: a device with one admitted batch that hangs is out of service,"
+  " however many lanes it has") {
   const emulation endless{50ms, 3600s, 1ms};
   executor_in_virtual_time on{2, {sharing_mode::time, 0, 0}, endless};
   on.load(first_copy);
@@ -261,7 +262,7 @@ TEST_CASE("emulated device: a batch gets slower when a neighbour comes, and"
   on.send(first_copy, 1);
   on.advance(1s);
   // Half of the first batch is done alone, its other half takes 10 ms: so does
-  // half of the second batch, whose rest is alone again.
+  // half of the second batch, and the rest runs alone again.
   auto runs = on.runs();
   REQUIRE(runs.size() == 2);
   CHECK(runs[0].length == 15ms);

@@ -161,8 +161,9 @@ TEST_CASE("given: what is no group is refused, and two that are alike") {
   CHECK((*items)[2].cuts == std::vector<uint64_t>{4, 8});
 }
 
-TEST_CASE("given: parameters of a group are read, and what is out of bounds is"
-          " refused by its name") {
+TEST_CASE(
+  "given: parameters of a group are read, and one out of bounds is refused"
+  " by its name") {
   auto items = parse_given("whole on w1/gpu0 batch 9 share 0.5 weight 2;"
                            " whole x3 batch 5 batch-max 8 concurrency 1"
                            " threads 2");

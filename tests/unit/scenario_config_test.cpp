@@ -50,7 +50,7 @@ TEST_CASE("scenario: a group of hosts becomes nodes in racks") {
   CHECK(nodes_of(*x, "w-2") == std::vector<std::string>{"w-2"});
 }
 
-TEST_CASE("scenario: a group's devices are shared as it says, within their"
+TEST_CASE("scenario: the sharing of a group's devices is read, within their"
           " lanes") {
   auto text = good;
   auto at = text.find("count: 2}]");
@@ -225,9 +225,9 @@ TEST_CASE("scenario: an option of arrivals that the process does not have is"
   part("arrivals: rates, file: s.csv, diurnal: {depth: 0.5}",
        "diurnal: does nothing with rates");
   part("arrivals: rates, file: s.csv, peak: 3, scale: 2",
-       "scale: stands beside peak; expected one of them");
+       "scale: stands beside peak; expected one or the other");
   part("requests: 10, rate: 3",
-       "rate: stands beside requests; expected one of them");
+       "rate: stands beside requests; expected one or the other");
   part("surges: [{every: 1us}]",
        "surges[0].every: makes more than 100,000 surges");
   part("surges: [{times: -1}]",

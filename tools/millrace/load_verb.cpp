@@ -304,7 +304,7 @@ result<arrival_times> plan_arrivals(const load_options& x,
   return make_arrivals(how, length, random_stream{x.seed});
 }
 
-/// The rates of an open loop whose arrivals were planned for `length`, or for
+/// The rates of an open loop with arrivals planned for `length`, or for
 /// less where the last sends were given up.
 load_rates rates_of(const arrival_times& planned, microseconds length,
                     const load_result& found) {

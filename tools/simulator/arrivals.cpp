@@ -43,7 +43,7 @@ points gamma_points(double cv, double rate, double end, random_stream& random) {
   });
 }
 
-/// A Poisson process whose rate is `low` and, for a part of the time that comes
+/// A Poisson process of rate `low` and, for a part of the time that comes
 /// in exponential lengths, `high`.
 points two_levels(const workload_part& x, double low, double high, double end,
                   random_stream& random) {

@@ -31,7 +31,7 @@ constexpr size_t max_arrivals = 100'000'000;
 ///   columns before the last, are passed over); each second's requests are
 ///   spread evenly at random over it
 /// - times: a file of seconds, one a line as above, from the first on
-/// - functions: Poisson, gamma or on-off processes whose rates fall with a
+/// - functions: Poisson, gamma or on-off processes; their rates fall with a
 ///   power of their rank, together of the rate
 /// - refit: a gamma process of the wished cv at the rates of such a file
 ///

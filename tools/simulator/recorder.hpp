@@ -135,7 +135,7 @@ private:
   std::map<std::string, timestamp> up_since_; ///< by node
   /// NODE/MODEL, opened for a copy that is not loaded yet -> from where.
   std::map<std::string, std::string> opened_;
-  /// Decisions to start a replica whose load has not ended yet.
+  /// Decisions to start a replica that has not loaded yet.
   struct decision {
     std::string replica; ///< MODEL.VERSION.NUMBER
     microseconds at{0};

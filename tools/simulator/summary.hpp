@@ -82,7 +82,7 @@ struct run_summary {
   double busy_replica_seconds = 0;     ///< the replica ran at least one batch
   std::vector<device_summary> devices; ///< by kind
   double device_seconds = 0;           ///< of devices, whether used or not
-  double utilisation = 0;              ///< part of those that something ran
+  double utilisation = 0;              ///< part of these with a running batch
   double cost = 0;                     ///< of the hosts reserved
   std::map<std::string, uint64_t> faults;
   uint64_t errors = 0;   ///< events at which a person must act

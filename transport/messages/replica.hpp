@@ -87,7 +87,7 @@ struct stage_visit {
   std::string replica;
   microseconds queue{0};
   microseconds execute{0};
-  microseconds held{0};         ///< until it was known who runs it next
+  microseconds held{0};         ///< until the next stage was known
   layer_range layers{};         ///< of the replica
   microseconds interference{0}; ///< of execute, as in infer_reply
   MILLRACE_FIELDS(stage_visit, replica, queue, execute, held, layers,

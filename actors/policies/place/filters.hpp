@@ -56,7 +56,7 @@ std::optional<size_t> pick_device(const device_capacity& room,
 }
 
 /// The refusal of `count` replicas of a request, with the filter that no device
-/// passed, and for memory and units with what was asked and what is free.
+/// passed, and for memory and units with the amounts asked and free.
 placement_map::refusal refuse(const device_capacity& room,
                               const placement_request& x, size_t number,
                               uint64_t count);

@@ -13,7 +13,7 @@ struct pack_options {
 /// Policy `pack`: places each replica on the fullest device on which it fits
 /// (best fit): the smallest unused part of what limits the device, memory or
 /// units; of several the one with most replicas. Keeps devices free for large
-/// replicas. A part of a model goes to a device without another part of it
+/// replicas. A part of a model goes to a device without another of its parts
 /// while such a device has room: parts of one copy run at the same time.
 class pack_placement : public placement_policy {
 public:

@@ -46,7 +46,7 @@ public:
                               std::span<const placement_request> wanted,
                               capacity_reservation& room) const = 0;
 
-  /// Whether a group with all replicas on one node moves one of them to another
+  /// Whether a group with all replicas on one node moves a replica to another
   /// node that has room.
   virtual bool spreads() const { return true; }
 };

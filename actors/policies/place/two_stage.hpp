@@ -14,7 +14,7 @@ struct two_stage_options {
 /// digest). Places the replicas of a model, all of one decision together:
 ///
 /// 1. on the devices of hosts that have the model in memory, host by host;
-/// 2. on those of hosts where it arrives (one download serves all of them);
+/// 2. on those of hosts where it arrives (one download serves the host);
 /// 3. on one device of each other host, the least loaded first;
 /// 4. on further devices of the hosts of 3, in turn;
 /// 5. beside another replica of the model, on the least loaded device.

@@ -113,8 +113,8 @@ private:
 
   void evict(const placed_replica& r);
 
-  /// Adjusts the replicas of a layout whose tunables, policy, tenants or group
-  /// differ from the wanted ones.
+  /// Adjusts the replicas of a layout that have other tunables, policy, tenants
+  /// or group than wanted.
   void adjust(const layout& all);
 
   static group_tag tag_of(const model_state& model, const replica_group& x);

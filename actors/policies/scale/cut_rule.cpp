@@ -16,8 +16,8 @@ std::string key_of_cut(const std::string& model, size_t i) {
   return model + "/cut " + std::to_string(i);
 }
 
-/// The cuts in a memory; none unless there are as many as the parts need, and
-/// they are cuts of so many layers.
+/// The cuts in a memory; none unless their number fits the parts, and they are
+/// cuts of `layers` layers.
 std::vector<uint64_t> remembered(const policy_memory& memory,
                                  const std::string& model, uint64_t parts,
                                  uint64_t layers) {

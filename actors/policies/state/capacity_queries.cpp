@@ -71,7 +71,7 @@ footprint device_capacity::of(const device_room& on,
   return footprint_on(on.host, *on.device, x);
 }
 
-/// Where other layers of it are there, or will be, all of it comes.
+/// A host that has or gets other layers of the bundle fetches the whole bundle.
 uint64_t device_capacity::memory::more_for(const model_info& its,
                                            const layer_range& layers) const {
   auto bytes = millrace::bytes_of(its, layers);

@@ -290,8 +290,8 @@ footprint device_capacity::of(const node_state& node,
   for (auto& y : node.devices)
     if (y.id == x.what.device)
       device = &y;
-  // One that starts does not know yet what it takes, one that drains has it
-  // still. What it reports are its parameters.
+  // A replica that starts reports no memory yet, one that drains has its memory
+  // still. The reported memory is that of the parameters.
   auto like = group_like(x.what);
   auto out = footprint_on(host, *device, like);
   if (auto* its = bundles_.for_node(host, node, like.model, like.version)) {
@@ -336,8 +336,8 @@ void device_capacity::note_memory(size_t host, const std::string& content) {
 }
 
 /// A replica of these layers will be there. Returns the bytes of the node's
-/// memory for bundles that it takes beside what is. What is on its own disk is
-/// read into memory if there is room for it.
+/// memory for bundles that it takes more. A bundle on the node's own disk is
+/// read into memory if there is room.
 uint64_t device_capacity::add(size_t host, const std::string& model,
                               uint64_t version, const layer_range& layers) {
   auto& node = *hosts_[host].node;

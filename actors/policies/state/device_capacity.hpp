@@ -48,7 +48,7 @@ struct device_room {
     return limit == 0 || taken + bytes <= limit;
   }
 
-  /// Whether so many units are free beside those that are taken.
+  /// Whether `more` units are free when `taken` units are taken.
   bool has_units(uint64_t taken, uint64_t more) const {
     return device->units == 0 || taken + more <= device->units;
   }
@@ -62,10 +62,10 @@ struct device_room {
   friend bool operator==(const device_room&, const device_room&) = default;
 };
 
-/// The capacity index: the devices of a cluster by number, what they have, and
+/// The capacity index: the devices of a cluster by number, their load, and
 /// trees that find a device for a replica in O(log n) steps. Derived from a
 /// cluster view; `follow` takes changes of some nodes over. A
-/// capacity_reservation undoes what was booked.
+/// capacity_reservation undoes bookings.
 class device_capacity {
 public:
   /// The view outlives the index. Models in `completed` have parts that become
@@ -88,8 +88,8 @@ public:
   /// Its device, by number; size() when its node does not say it has that.
   size_t of(const placed_replica& x) const;
 
-  /// What a replica of a group takes on a device whose node has the bundle, or
-  /// can get it.
+  /// Memory and units that a replica of a group takes on a device of a node
+  /// that has the bundle or can fetch it.
   footprint of(const device_room& on, const replica_group& x) const;
 
   /// What a replica takes that is there. One that completes another is as large
@@ -122,8 +122,8 @@ public:
   /// Books a replica of the group on a device.
   void book(size_t device, const replica_group& x);
 
-  /// Books a whole replica beside the part that it completes: `more` is what it
-  /// takes beside that.
+  /// Books a whole replica beside the part that it completes: `more` is the
+  /// room that it takes beside the part.
   void extend(size_t device, const replica_group& x, const footprint& more);
 
   /// Books a replica that starts once what drains has left, and the replicas
@@ -307,10 +307,10 @@ public:
   const device_capacity& room() const { return room_; }
   void book(size_t device, const replica_group& x) { room_.book(device, x); }
 
-  /// Undoes what was booked since the reservation began.
+  /// Undoes the bookings since the reservation began.
   void undo() { room_.undo_to(mark_); }
 
-  /// Keeps what was booked.
+  /// Keeps the bookings.
   void commit() { mark_ = room_.journal_.size(); }
 
 private:

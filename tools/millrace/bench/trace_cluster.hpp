@@ -16,7 +16,7 @@ namespace millrace {
 /// The files are those of Alibaba's GPU trace of 2023, gzipped or not: nodes
 /// with columns sn, cpu_milli, memory_mib, gpu, model; pods with name,
 /// cpu_milli, memory_mib, num_gpu, gpu_milli. Without a pods file the one next
-/// to the nodes counts, whose name has "pods" in place of "nodes". Errors:
+/// to the nodes counts, with "pods" in place of "nodes" in its name. Errors:
 /// bad_request with file and line.
 result<std::vector<bench_row>>
 measure_trace_cluster(const std::string& nodes, std::string pods, int rounds);
