@@ -2,6 +2,7 @@
 #include "config/scenario.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <set>
 
@@ -20,7 +21,6 @@ using namespace std::string_literals;
 
 constexpr size_t max_scenario = 4u << 20;
 constexpr size_t max_hosts = 100'000;
-constexpr uint64_t most_real_bytes = 1u << 30; ///< of a model, in memory
 constexpr uint64_t most_chunks = 1'000'000;
 
 /// Checks what takes more than one value, and spreads groups out into nodes.
@@ -65,7 +65,7 @@ public:
 private:
   void take_cluster() {
     for (auto* key : {"models", "link", "gateway", "scopes", "placement",
-                      "demand", "monitor"})
+                      "demand", "monitor", "bulk"})
       if (given(key))
         refuse(key, "stands beside 'cluster', whose config says it");
     auto path = (base_ / spec_.cluster).lexically_normal().string();
@@ -81,6 +81,41 @@ private:
     if (!found)
       return fail(found.failure());
     x_.profiles = std::make_shared<const profile_book>(std::move(*found));
+    for (auto& [name, x] : spec_.bundles)
+      x.layer_bytes = layer_bytes_of(name, x);
+  }
+
+  /// Empty: its profile has no bytes of that many layers.
+  std::vector<uint64_t> layer_bytes_of(const std::string& name,
+                                       const simulated_model& x) const {
+    std::vector<double> parts(x.layers);
+    double sum = 0;
+    for (auto& all : x_.profiles->all())
+      for (auto& point : all.points) {
+        auto layer = point.dimensions.find("layer");
+        auto bytes = point.metrics.find("parameter_bytes");
+        if (all.model != name || layer == point.dimensions.end()
+            || bytes == point.metrics.end() || layer->second < 0
+            || layer->second >= static_cast<double>(x.layers))
+          continue;
+        auto& part = parts[static_cast<size_t>(layer->second)];
+        sum += bytes->second - part;
+        part = bytes->second;
+      }
+    if (x.layers < 2 || sum <= 0)
+      return {};
+    // Rounded so that they add up.
+    std::vector<uint64_t> out;
+    double until = 0;
+    uint64_t given = 0;
+    for (auto part : parts) {
+      until += part;
+      auto end = static_cast<uint64_t>(
+        std::llround(static_cast<double>(x.bytes.value) * (until / sum)));
+      out.push_back(end - given);
+      given = end;
+    }
+    return out;
   }
 
   void spread_hosts() {
@@ -94,6 +129,7 @@ private:
     check_placement(out.placement);
     out.demand = spec_.demand;
     out.monitor = spec_.monitor;
+    out.bulk = spec_.bulk;
     for (size_t i = 0; i < spec_.hosts.size(); ++i)
       spread(at("hosts", i), spec_.hosts[i]);
     check_link(out.link);
@@ -133,6 +169,10 @@ private:
           group.rack_size == 0
             ? group.rack
             : group.rack + "-" + std::to_string(1 + (n - 1) / group.rack_size);
+      node.cache.memory = group.memory;
+      node.cache.disk = group.disk.keeps;
+      if (group.disk.speed.bytes_per_second > 0)
+        x_.disk_speed[name] = group.disk.speed;
       add_devices(node, group);
       if (x_.cluster.nodes.size() >= max_hosts)
         return refuse(key + ".count", "makes more than 100,000 hosts");
@@ -200,25 +240,37 @@ private:
       }
   }
 
-  void check_speed(const std::string& key, const link_speed& x) {
+  void check_speed(const std::string& key, bandwidth x) {
     constexpr double least = 125; // bytes per second: hours per message
-    if (x.speed.bytes_per_second > 0 && x.speed.bytes_per_second < least)
-      refuse(key + ".speed", "expected 0 or at least 1 kbit/s, found "
-                               + format_bandwidth(x.speed));
+    if (x.bytes_per_second > 0 && x.bytes_per_second < least)
+      refuse(key,
+             "expected 0 or at least 1 kbit/s, found " + format_bandwidth(x));
+  }
+
+  void check_link_speed(const std::string& key, const link_speed& x) {
+    check_speed(key + ".speed", x.speed);
+    check_speed(key + ".per_flow", x.per_flow);
+    check_speed(key + ".per_host", x.per_host);
   }
 
   void check_network() {
     auto& net = spec_.network;
-    check_speed("network.host", net.host);
-    check_speed("network.rack", net.rack);
-    check_speed("network.store", net.store);
-    check_speed("network.clients", net.clients);
+    check_link_speed("network.host", net.host);
+    check_link_speed("network.rack", net.rack);
+    check_link_speed("network.store", net.store);
+    check_link_speed("network.clients", net.clients);
+    if (net.rack.per_flow.bytes_per_second > 0
+        || net.rack.per_host.bytes_per_second > 0)
+      refuse("network.rack", "limits flows (expected per_flow and per_host at"
+                             " network.host, .store or .clients)");
+    for (size_t i = 0; i < spec_.hosts.size(); ++i)
+      check_speed(at("hosts", i) + ".disk.speed", spec_.hosts[i].disk.speed);
     std::set<std::string> racks;
     for (auto& [name, node] : x_.cluster.nodes)
       racks.insert(node.rack);
     for (auto& [name, x] : net.links) {
       auto key = "network.links." + name;
-      check_speed(key, x);
+      check_link_speed(key, x);
       if (!x_.cluster.nodes.contains(name) && !racks.contains(name))
         refuse(key, "no host or rack has that name");
     }
@@ -238,7 +290,17 @@ private:
     }
   }
 
+  /// Where models are in the object store there is one.
+  void add_object_store() {
+    if (std::any_of(
+          spec_.bundles.begin(), spec_.bundles.end(),
+          [](auto& x) { return x.second.at == bundle_place::store; }))
+      x_.cluster.object_stores.try_emplace("store").first->second.url =
+        "simulated:";
+  }
+
   void check_bundles() {
+    add_object_store();
     for (auto& [name, x] : spec_.bundles) {
       auto key = "bundles." + name;
       named(key, "model", name);
@@ -257,9 +319,8 @@ private:
       for (auto& host : x.on)
         if (!x_.cluster.nodes.contains(host))
           refuse(key + ".on", "there is no host " + shown(host));
-      if (!x.on.empty() && x.bytes.value > most_real_bytes)
-        refuse(key + ".bytes", "a model that travels byte for byte has at most "
-                                 + format_bytes(most_real_bytes));
+      if (!x.on.empty() && x.at == bundle_place::store)
+        refuse(key + ".on", "stands beside 'at: store'; expected one of them");
       if (!x.profile.empty())
         existing_file(key + ".profile", x.profile);
       else if (!x.profile_layers.empty())

@@ -36,6 +36,7 @@ struct simulated_model {
   std::string profile_layers;
   std::map<std::string, std::map<std::string, microseconds>> execute;
   std::map<std::string, microseconds> load;
+  std::map<std::string, microseconds> send;
   std::string like;
   double times = 1;
   bundle_place at = bundle_place::host;
@@ -43,9 +44,12 @@ struct simulated_model {
   bool broken = false;
   uint64_t versions = 1;
   bool alike = true;
+  /// Bytes of each layer, from parameter_bytes of its profile; empty: all
+  /// layers have as many.
+  std::vector<uint64_t> layer_bytes{};
   MILLRACE_FIELDS(simulated_model, application, accuracy, bytes, input, output,
-                  layers, passed, profile, profile_layers, execute, load, like,
-                  times, at, on, broken, versions, alike)
+                  layers, passed, profile, profile_layers, execute, load, send,
+                  like, times, at, on, broken, versions, alike)
   static constexpr auto notes() {
     return std::array{
       note{"what it is a variant of"},
@@ -53,19 +57,24 @@ struct simulated_model {
       note{"of its weights"},
       note{"of one row of its input", 1, 1e9},
       note{"of one row of its output", 1, 1e9},
-      note{"that it can be cut into, of as many bytes each", 1, 1024},
+      note{"that it can be cut into, of as many bytes each, or in the"
+           " proportion of its profile's parameter_bytes",
+           1, 1024},
       note{"of one row, from each layer to the next; 0: as its input", 0, 1e9},
       note{"file with its measured times"},
       note{"which layers' of that file, where it has several"},
       note{"its times as a table: device kind, rows, time of a batch; between"
            " two sizes on a straight line, beyond them on the last one"},
       note{"time to load it, by device kind"},
+      note{"the part of that which each replica takes whatever the host's"
+           " process has attached (see emulate.attach): from the host's memory"
+           " to the device, by device kind"},
       note{"a model of this file whose times it takes"},
       note{"and what these are multiplied by", 1e-6, 1e6},
       note{"where its bytes are at first: on every host's disk, or only in the"
-           " object store, over whose link each host then fetches them once"},
+           " object store, from which hosts get them in chains"},
       note{"hosts that have it on their disks, in place of all; the others get"
-           " it from these, byte for byte, in chains"},
+           " it from these in chains"},
       note{"true: nodes list it, and find on opening that its bytes are"
            " wrong"},
       note{"how many there are of it; the first is the default", 1, 1000},
@@ -108,6 +117,7 @@ struct scenario {
   monitor_config monitor{microseconds{0}};
   network_settings network;
   byte_count chunk{4u << 20};
+  bulk_config bulk;
   microseconds sync{500};
   std::map<std::string, std::map<std::string, microseconds>> decisions;
   std::vector<workload_part> workload;
@@ -116,7 +126,7 @@ struct scenario {
   exploration_config explore;
   MILLRACE_FIELDS(scenario, name, seed, length, warm_up, catalogue, cluster,
                   hosts, bundles, models, link, gateway, scopes, placement,
-                  demand, monitor, network, chunk, sync, decisions, workload,
+                  demand, monitor, network, chunk, bulk, sync, decisions, workload,
                   faults, record, explore)
   static constexpr auto notes() {
     return std::array{
@@ -140,6 +150,7 @@ struct scenario {
       note{"parts in which large files travel: larger ones are cheaper to"
            " simulate and share links less finely",
            1024, 1e12},
+      note{"how hosts give each other models"},
       note{"what a host takes until what it writes is on its disk", 0, 60},
       note{"how long decisions take before they have effect: name, size of the"
            " problem (placement: replicas; scaling: models of the scope), time;"
@@ -160,6 +171,8 @@ struct loaded_scenario {
   /// Of each host group its nodes.
   std::map<std::string, std::vector<std::string>> groups;
   std::map<std::string, double> price; ///< of an hour, by node
+  /// What a node's disk reads in a second; of the others it takes no time.
+  std::map<std::string, bandwidth> disk_speed;
   std::shared_ptr<const profile_book> profiles;
 };
 

@@ -34,6 +34,21 @@ struct device_group {
   }
 };
 
+/// A host's disk, as models use it.
+struct disk_group {
+  byte_count keeps;
+  bandwidth speed;
+  MILLRACE_FIELDS(disk_group, keeps, speed)
+  static constexpr auto notes() {
+    return std::array{
+      note{"bytes of models that came from elsewhere, which are found there"
+           " again after a restart; 0: none are kept"},
+      note{"bytes that it reads or writes in a second, which loads at one time"
+           " share; 0: that takes no time",
+           0}};
+  }
+};
+
 /// Hosts that are alike; each runs one node.
 struct host_group {
   std::string name;
@@ -41,10 +56,12 @@ struct host_group {
   std::vector<node_role> roles;
   uint64_t rack_size = 0;
   std::string rack;
+  byte_count memory;
+  disk_group disk;
   std::vector<device_group> devices;
   double price = 0;
-  MILLRACE_FIELDS(host_group, name, count, roles, rack_size, rack, devices,
-                  price)
+  MILLRACE_FIELDS(host_group, name, count, roles, rack_size, rack, memory, disk,
+                  devices, price)
   static constexpr auto notes() {
     return std::array{
       note{"of the node; with a count, NAME-1, NAME-2 and so on"},
@@ -53,6 +70,8 @@ struct host_group {
       note{"hosts that share a rack, named RACK-1 and so on; 0: all of them", 0,
            100'000},
       note{"name of their rack, or racks; default: none, on the spine itself"},
+      note{"bytes of memory that models may take on each; 0: not limited"},
+      note{"their disks"},
       note{"what their nodes compute with"},
       note{"an hour of one host, in whatever currency; 0: what the catalogue"
            " says of its devices",

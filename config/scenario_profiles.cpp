@@ -53,6 +53,8 @@ result<profile> profile_of(const scenario& what, const std::string& name) {
       add(kind, number_in<double>(rows).value_or(1), "execute_seconds", time);
   for (auto& [kind, time] : x.load)
     add(kind, 1, "load_seconds", time);
+  for (auto& [kind, time] : x.send)
+    add(kind, 1, "send_seconds", time);
   if (x.like.empty())
     return out;
   auto like = profile_of(what, x.like);

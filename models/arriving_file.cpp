@@ -52,6 +52,11 @@ bool write_at(const file_descriptor& to, uint64_t at, const_bytes content) {
 result<std::shared_ptr<arriving_file>>
 arriving_file::make(std::string path, uint64_t bytes, chunk_list chunks,
                     file_descriptor from) {
+  if (chunks.bytes_of_chunk() != chunk_bytes)
+    return error{ec::bad_config, path + ": has chunks of "
+                                   + std::to_string(chunks.bytes_of_chunk())
+                                   + " bytes, expected "
+                                   + std::to_string(chunk_bytes)};
   MILLRACE_ASSERT(chunks.size() == chunks_in(bytes));
   file_descriptor file{
     ::memfd_create(memory_name, MFD_CLOEXEC | MFD_ALLOW_SEALING)};
@@ -98,6 +103,23 @@ arriving_file::sealed(std::string path, mapped_file x, chunk_list chunks) {
   return out;
 }
 
+std::shared_ptr<arriving_file>
+arriving_file::reserved(std::string path, shared_bytes content,
+                        chunk_list chunks, where place, bool whole) {
+  MILLRACE_ASSERT(chunks.size()
+                  == chunks_in(content.size(), chunks.bytes_of_chunk()));
+  std::shared_ptr<arriving_file> out{
+    new arriving_file{std::move(path), std::move(chunks),
+                      {file_descriptor{}, std::move(content)}}};
+  out->in_memory_ = place == where::memory;
+  out->is_reserved_ = true;
+  if (whole) {
+    out->there_ = out->chunks();
+    std::fill(out->states_.begin(), out->states_.end(), state::there);
+  }
+  return out;
+}
+
 arriving_file::arriving_file(std::string path, chunk_list chunks, mapped_file x)
   : path_(std::move(path)),
     chunks_(std::move(chunks)),
@@ -107,7 +129,8 @@ arriving_file::arriving_file(std::string path, chunk_list chunks, mapped_file x)
 }
 
 size_t arriving_file::bytes_of(size_t chunk) const {
-  return std::min<uint64_t>(chunk_bytes, bytes() - chunk * chunk_bytes);
+  auto begin = chunk * bytes_of_chunk();
+  return std::min<uint64_t>(bytes_of_chunk(), bytes() - begin);
 }
 
 bool arriving_file::claim(size_t chunk) {
@@ -142,11 +165,11 @@ result<void> arriving_file::verify(size_t chunk) {
 }
 
 const_bytes arriving_file::mapped(size_t chunk) const {
-  return content_.view().subspan(chunk * chunk_bytes, bytes_of(chunk));
+  return content_.view().subspan(chunk * bytes_of_chunk(), bytes_of(chunk));
 }
 
 result<void> arriving_file::look_again(size_t chunk) const {
-  if (in_memory_ || chunks_.matches(chunk, mapped(chunk)))
+  if (in_memory_ || is_reserved_ || chunks_.matches(chunk, mapped(chunk)))
     return {};
   return wrong(chunk, mapped(chunk));
 }
@@ -156,7 +179,7 @@ result<void> arriving_file::look_again(size_t chunk) const {
 result<const_bytes> arriving_file::find(size_t chunk) const {
   auto begin = chunk * chunk_bytes;
   auto n = bytes_of(chunk);
-  if (!in_memory_)
+  if (!in_memory_ || is_reserved_)
     return mapped(chunk);
   thread_local std::vector<std::byte> part;
   part.resize(chunk_bytes);
@@ -177,7 +200,11 @@ result<const_bytes> arriving_file::find(size_t chunk) const {
 }
 
 error arriving_file::wrong(size_t chunk, const_bytes content) const {
-  auto begin = chunk * chunk_bytes;
+  auto begin = chunk * bytes_of_chunk();
+  if (is_reserved_)
+    return {ec::bad_config, path_ + ": its bytes " + std::to_string(begin)
+                              + " to " + std::to_string(begin + content.size())
+                              + " are not those of this content"};
   return {ec::bad_config, path_ + ": its bytes " + std::to_string(begin)
                             + " to " + std::to_string(begin + content.size())
                             + " have the SHA-256 " + short_hex(sha256(content))
@@ -187,12 +214,14 @@ error arriving_file::wrong(size_t chunk, const_bytes content) const {
 
 /// What a chunk that was claimed is said to be: if that is right, it is there.
 result<void> arriving_file::take(size_t chunk, const_bytes content) {
-  auto begin = chunk * chunk_bytes;
-  if (!chunks_.matches(chunk, content)) {
+  auto begin = chunk * bytes_of_chunk();
+  auto is_right = is_reserved_ ? content.data() == mapped(chunk).data()
+                               : chunks_.matches(chunk, content);
+  if (!is_right) {
     miss(chunk);
     return wrong(chunk, content);
   }
-  if (in_memory_ && !write_at(written_, begin, content)) {
+  if (in_memory_ && !is_reserved_ && !write_at(written_, begin, content)) {
     auto why = no_memory(path_, "get memory for it");
     miss(chunk);
     return why;
@@ -213,7 +242,7 @@ result<void> arriving_file::settle(size_t chunk) {
   {
     std::lock_guard guard{mutex_};
     whole = there_ + 1 == chunks();
-    if (whole && in_memory_)
+    if (whole && in_memory_ && !is_reserved_)
       if (auto sealed = seal(); !sealed) {
         states_[chunk] = state::absent;
         return sealed;

@@ -41,6 +41,17 @@ public:
   static std::shared_ptr<arriving_file> sealed(std::string path, mapped_file x,
                                                chunk_list chunks);
 
+  /// Where a content without bytes is said to be.
+  enum class where : uint8_t { memory, disk };
+
+  /// A content without bytes, in address space that is reserved for it; see
+  /// reserved_content.hpp. A chunk is right if it is that part of `content`, by
+  /// its address. No chunk is there at first, or all are.
+  static std::shared_ptr<arriving_file> reserved(std::string path,
+                                                 shared_bytes content,
+                                                 chunk_list chunks, where place,
+                                                 bool whole);
+
   /// Takes a chunk, unless it is there or somebody else is bringing it.
   /// Errors: bad_config when it is not the right one: then it is not there, and
   /// may come again; or when this is over a file on the disk; overloaded when
@@ -84,6 +95,8 @@ public:
   bool has(size_t chunk) const;
   bool has(chunk_range x) const;
   size_t chunks() const { return chunks_.size(); }
+  /// Of each chunk but the last.
+  uint64_t bytes_of_chunk() const { return chunks_.bytes_of_chunk(); }
   size_t chunks_there() const;
   uint64_t bytes() const { return content_.size(); }
 
@@ -124,6 +137,7 @@ private:
   file_descriptor file_;
   shared_bytes content_;
   bool in_memory_ = false;
+  bool is_reserved_ = false; ///< has no bytes
   file_descriptor written_; ///< the same, to be written; none once whole
   file_descriptor from_;    ///< what it is a copy of, if it is
   mutable std::mutex mutex_;

@@ -64,8 +64,13 @@ result<bundle> open_without_weights(const std::string& directory, verify how) {
 
 /// The hashes by which the chunks of a bundle's weights are known.
 result<chunk_list> read_chunk_list(const bundle& x, const_bytes weights) {
-  auto& [file, bytes, sha256] = x.info.weights;
+  auto& [file, bytes, sha256, chunk] = x.info.weights;
   auto path = x.directory + "/" + file;
+  if (chunk && *chunk != chunk_bytes)
+    return error{ec::bad_config,
+                 path + ": has chunks of " + std::to_string(*chunk)
+                   + " bytes, expected " + std::to_string(chunk_bytes)
+                   + ": other sizes are for simulated models"};
   if (x.info.format == 1) // had none: to be believed is only all of it
     return is_right(x.info, weights, sha256)
              ? result<chunk_list>{chunk_list::of(weights)}
@@ -174,7 +179,7 @@ bool is_right(const manifest& x, const_bytes content,
 result<std::vector<named_tensor>> open_samples(const bundle& x) {
   if (!x.info.samples)
     return std::vector<named_tensor>{};
-  auto& [file, bytes, sha256] = *x.info.samples;
+  auto& [file, bytes, sha256, unused] = *x.info.samples;
   if (bytes > max_samples)
     return error{ec::too_large, x.directory + ": more than 1 GiB of samples"};
   auto part = open_part(x.directory, file, bytes);
@@ -211,7 +216,7 @@ result<bundle> open_bundle(const std::string& directory, verify how,
   auto out = open_without_weights(directory, how);
   if (!out)
     return out;
-  auto& [file, bytes, sha256] = out->info.weights;
+  auto& [file, bytes, sha256, unused] = out->info.weights;
   if (!file.empty()) {
     auto part = open_part(directory, file, bytes);
     if (!part)
@@ -291,7 +296,7 @@ chunk_range chunks_of(const bundle& x, size_t first, size_t last) {
     begin = std::min<uint64_t>(begin, at);
     end = std::max<uint64_t>(end, at + bytes.size());
   }
-  return chunks_over(begin, end);
+  return chunks_over(begin, end, x.weights_file->bytes_of_chunk());
 }
 
 void hand_on_weights(const bundle& x, size_t first, size_t last,
@@ -300,7 +305,8 @@ void hand_on_weights(const bundle& x, size_t first, size_t last,
   auto all = chunks_of(x, first, last);
   auto beginning_of = [&](uint64_t chunk) { // no further than the file goes
     auto whole = x.weights_file->content().size();
-    return std::min<size_t>(product(chunk, chunk_bytes).value_or(whole), whole);
+    return std::min<size_t>(
+      product(chunk, x.weights_file->bytes_of_chunk()).value_or(whole), whole);
   };
   for (auto at = all.first; at < all.last; at += at_a_time) {
     chunk_range some{at, std::min(at + at_a_time, all.last)};

@@ -21,14 +21,27 @@ chunk_list chunk_list::of(const_bytes file) {
   return out;
 }
 
+chunk_list chunk_list::of_identity(const std::string& content, uint64_t bytes,
+                                   uint64_t chunk) {
+  chunk_list out;
+  out.chunk_ = chunk;
+  for (uint64_t i = 0; i < chunks_in(bytes, chunk); ++i) {
+    auto identity = content + " " + std::to_string(i) + " "
+                    + std::to_string(std::min(chunk, bytes - i * chunk));
+    out.hashes_.push_back(sha256(std::as_bytes(std::span{identity})));
+  }
+  return out;
+}
+
 result<chunk_list> chunk_list::read(std::string_view text, uint64_t bytes,
-                                    const std::string& hash) {
-  auto n = chunks_in(bytes);
+                                    const std::string& hash, uint64_t chunk) {
+  auto n = chunks_in(bytes, chunk);
   if (text.size() % line != 0 || text.size() / line != n)
     return error{ec::bad_config, "expected " + std::to_string(n)
                                    + " lines of 64 hexadecimal digits, found "
                                    + std::to_string(text.size()) + " bytes"};
   chunk_list out;
+  out.chunk_ = chunk;
   out.hashes_.reserve(n);
   for (; !text.empty(); text.remove_prefix(line)) {
     auto digest = sha256_from_hex(text.substr(0, line - 1));
@@ -44,13 +57,15 @@ result<chunk_list> chunk_list::read(std::string_view text, uint64_t bytes,
 }
 
 result<chunk_list> chunk_list::of_short_file(uint64_t bytes,
-                                             const std::string& hash) {
-  MILLRACE_ASSERT(bytes <= chunk_bytes);
+                                             const std::string& hash,
+                                             uint64_t chunk) {
+  MILLRACE_ASSERT(bytes <= chunk);
   auto digest = sha256_from_hex(hash);
   if (!digest)
     return error{ec::bad_config,
                  "expected 64 hexadecimal digits, found " + shown(hash)};
   chunk_list out;
+  out.chunk_ = chunk;
   if (bytes > 0)
     out.hashes_.push_back(*digest);
   return out;

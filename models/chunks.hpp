@@ -10,16 +10,17 @@
 
 namespace millrace {
 
-/// Files of a bundle are verified, and travel, in chunks of so many bytes; the
-/// last one of a file may be shorter.
+/// Bytes of a chunk, in which files of a bundle are verified and travel. The
+/// last chunk of a file may be shorter. Contents without bytes, which only the
+/// simulator has, may have chunks of another size.
 inline constexpr uint64_t chunk_bytes = uint64_t{1} << 20;
 
 /// FILE's list lies beside it in FILE.chunks.
 inline constexpr auto chunk_list_suffix = ".chunks";
 
 /// How many chunks a file has.
-constexpr uint64_t chunks_in(uint64_t bytes) {
-  return bytes / chunk_bytes + (bytes % chunk_bytes != 0);
+constexpr uint64_t chunks_in(uint64_t bytes, uint64_t chunk = chunk_bytes) {
+  return bytes / chunk + (bytes % chunk != 0);
 }
 
 /// Chunks [first, last) of a file.
@@ -32,9 +33,10 @@ struct chunk_range {
 };
 
 /// Those that bytes [begin, end) lie in; none where there are no bytes.
-constexpr chunk_range chunks_over(uint64_t begin, uint64_t end) {
+constexpr chunk_range chunks_over(uint64_t begin, uint64_t end,
+                                  uint64_t chunk = chunk_bytes) {
   return begin >= end ? chunk_range{}
-                      : chunk_range{begin / chunk_bytes, chunks_in(end)};
+                      : chunk_range{begin / chunk, chunks_in(end, chunk)};
 }
 
 /// The SHA-256 of each chunk of a file, in order, so that a part of the file
@@ -50,25 +52,35 @@ public:
 
   static chunk_list of(const_bytes file);
 
+  /// The list of a content without bytes (see reserved_content.hpp): the hash
+  /// of each chunk is the SHA-256 of the content's name, the chunk's number and
+  /// its length.
+  static chunk_list of_identity(const std::string& content, uint64_t bytes,
+                                uint64_t chunk);
+
   /// Reads the text of a file's list. `hash` is the file's.
   /// Errors: bad_config, unless it is the list that the hash stands for, and
   /// that of a file of so many bytes.
   static result<chunk_list> read(std::string_view text, uint64_t bytes,
-                                 const std::string& hash);
+                                 const std::string& hash,
+                                 uint64_t chunk = chunk_bytes);
 
   /// Of a file of one chunk or none, which needs no list. Errors: bad_config
   /// where the hash is none.
   static result<chunk_list> of_short_file(uint64_t bytes,
-                                          const std::string& hash);
+                                          const std::string& hash,
+                                          uint64_t chunk = chunk_bytes);
 
   std::string text() const;
   /// Of a file of so many bytes.
-  static uint64_t text_bytes(uint64_t bytes) {
-    return chunks_in(bytes) * (2 * sizeof(sha256_digest) + 1);
+  static uint64_t text_bytes(uint64_t bytes, uint64_t chunk = chunk_bytes) {
+    return chunks_in(bytes, chunk) * (2 * sizeof(sha256_digest) + 1);
   }
   std::string file_hash() const;
 
   size_t size() const { return hashes_.size(); }
+  /// Bytes of each chunk but the last.
+  uint64_t bytes_of_chunk() const { return chunk_; }
 
   /// Whether that chunk holds these bytes.
   bool matches(size_t chunk, const_bytes content) const {
@@ -78,6 +90,7 @@ public:
 
 private:
   std::vector<sha256_digest> hashes_;
+  uint64_t chunk_ = chunk_bytes;
 };
 
 } // namespace millrace

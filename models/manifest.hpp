@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "models/chunks.hpp"
 #include "models/signature.hpp"
 
 namespace millrace {
@@ -64,7 +65,10 @@ struct tensors_info {
   std::string file;
   uint64_t bytes = 0;
   std::string sha256;
-  MILLRACE_FIELDS(tensors_info, file, bytes, sha256)
+  /// Bytes of a chunk of a content without bytes; none: chunk_bytes.
+  std::optional<uint64_t> chunk{};
+  MILLRACE_FIELDS(tensors_info, file, bytes, sha256, chunk)
+  uint64_t bytes_of_chunk() const { return chunk.value_or(chunk_bytes); }
 };
 
 /// What model.yaml says: everything about a model but its bytes. What it calls

@@ -313,18 +313,17 @@ read_safetensors(const shared_bytes& file,
   return out;
 }
 
-result<std::string> write_safetensors(const std::vector<named_tensor>& xs) {
+result<std::string>
+write_safetensors_head(const std::vector<tensor_entry>& xs) {
   auto header = nlohmann::ordered_json::object();
-  size_t at = 0;
+  uint64_t at = 0;
   for (auto& x : xs) {
     if (header.contains(x.name))
       return refused("two tensors are named " + shown(x.name));
-    auto n = x.value.data.size();
-    header[x.name] = {{"dtype", std::string{to_string(x.value.type)}},
-                      {"shape", std::vector<int64_t>(x.value.extents.begin(),
-                                                     x.value.extents.end())},
-                      {"data_offsets", {at, at + n}}};
-    at += n;
+    header[x.name] = {{"dtype", std::string{to_string(x.type)}},
+                      {"shape", x.extents},
+                      {"data_offsets", {at, at + x.bytes}}};
+    at += x.bytes;
   }
   auto text = header.dump();
   text.resize(rounded_up(text.size() + 8, alignment) - 8, ' ');
@@ -332,9 +331,22 @@ result<std::string> write_safetensors(const std::vector<named_tensor>& xs) {
   std::string out(sizeof size, '\0');
   std::memcpy(out.data(), &size, sizeof size);
   out += text;
-  out.reserve(out.size() + at);
+  return out;
+}
+
+result<std::string> write_safetensors(const std::vector<named_tensor>& xs) {
+  std::vector<tensor_entry> entries;
   for (auto& x : xs)
-    out += x.value.data.text();
+    entries.push_back({x.name,
+                       x.value.type,
+                       {x.value.extents.begin(), x.value.extents.end()},
+                       x.value.data.size()});
+  auto out = write_safetensors_head(entries);
+  if (!out)
+    return out;
+  out->reserve(out->size() + bytes_of(xs));
+  for (auto& x : xs)
+    *out += x.value.data.text();
   return out;
 }
 

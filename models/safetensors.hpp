@@ -40,6 +40,18 @@ result<std::vector<named_tensor>> read_safetensors(
 /// Errors: bad_request, as above.
 result<uint64_t> safetensors_head(const_bytes first, uint64_t file_bytes);
 
+/// A tensor of a file, without its bytes.
+struct tensor_entry {
+  std::string name;
+  dtype type = dtype::u8;
+  std::vector<int64_t> extents;
+  uint64_t bytes = 0;
+};
+
+/// What a safetensors file with these tensors begins with: all but their bytes,
+/// which begin at the next multiple of 64. Errors: as write_safetensors.
+result<std::string> write_safetensors_head(const std::vector<tensor_entry>& xs);
+
 /// The bytes of a safetensors file with the tensors in the given order, data
 /// aligned to 64 bytes by spaces at the header's end. Each tensor's own bytes
 /// are padded never: the format allows no holes.

@@ -54,12 +54,14 @@ result<bundle> begin(const std::string& id,
       return refuse("the code of layer " + shown(layer.name) + " is another");
     out.code.push_back(code);
   }
-  auto& [file, bytes, sha256] = out.info.weights;
+  auto& weights = out.info.weights;
+  auto& [file, bytes, sha256, unused] = weights;
   if (file.empty())
     return out;
-  auto chunks = bytes <= chunk_bytes
-                  ? chunk_list::of_short_file(bytes, sha256)
-                  : chunk_list::read(pieces[1].text(), bytes, sha256);
+  auto chunk = weights.bytes_of_chunk();
+  auto chunks = bytes <= chunk
+                  ? chunk_list::of_short_file(bytes, sha256, chunk)
+                  : chunk_list::read(pieces[1].text(), bytes, sha256, chunk);
   if (!chunks)
     return refuse(chunks.failure().text);
   auto room = memory(out.directory + "/" + file, bytes, std::move(*chunks),
@@ -73,24 +75,25 @@ result<bundle> begin(const std::string& id,
 chunk_range chunks_by_manifest(const manifest& x, size_t first, size_t last) {
   MILLRACE_ASSERT(first <= last && last <= x.layers.size());
   if (x.layers.size() == 1)
-    return {0, chunks_in(x.weights.bytes)};
+    return {0, chunks_in(x.weights.bytes, x.weights.bytes_of_chunk())};
   auto end = x.weights.bytes;
   for (auto i = x.layers.size(); i > last; --i)
     end -= x.layers[i - 1].parameter_bytes;
   auto begin = end;
   for (auto i = last; i > first_needed(x, first, last); --i)
     begin -= x.layers[i - 1].parameter_bytes;
-  return chunks_over(begin, end);
+  return chunks_over(begin, end, x.weights.bytes_of_chunk());
 }
 
 chunk_range first_chunks(const bundle& x) {
   auto& all = x.info.weights.bytes;
+  auto chunk = x.info.weights.bytes_of_chunk();
   if (x.info.layers.size() == 1)
-    return chunks_over(0, all);
+    return chunks_over(0, all, chunk);
   auto head = all;
   for (auto& layer : x.info.layers)
     head -= layer.parameter_bytes;
-  return chunks_over(0, head);
+  return chunks_over(0, head, chunk);
 }
 
 namespace {
@@ -134,7 +137,8 @@ void find_when_there(const std::shared_ptr<bundle>& x, chunk_range needed,
 std::vector<chunk_range> chunks_for(const bundle& x, size_t first,
                                     size_t last) {
   if (is_all(x, first, last))
-    return {{0, chunks_in(x.info.weights.bytes)}};
+    return {{0, chunks_in(x.info.weights.bytes,
+                          x.info.weights.bytes_of_chunk())}};
   auto all = x.info.layers.size();
   auto end = last == 0 ? all : std::min(last, all);
   return {first_chunks(x),

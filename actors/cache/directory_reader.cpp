@@ -26,6 +26,7 @@ model_info describe(const manifest& x, std::vector<std::string> aliases) {
   if (x.accuracy)
     out.accuracy = x.accuracy->value;
   out.bytes = x.weights.bytes;
+  out.chunk = x.weights.bytes_of_chunk();
   for (auto& layer : x.layers)
     out.layer_bytes.push_back(layer.parameter_bytes);
   out.labels = x.labels;

@@ -37,6 +37,11 @@ bool covers(const std::vector<chunk_range>& all,
   });
 }
 
+/// Of each chunk but the last, rounded up.
+uint64_t bytes_of_chunk(const content_state& x) {
+  return x.chunks == 0 ? chunk_bytes : (x.bytes + x.chunks - 1) / x.chunks;
+}
+
 bool is_store(const std::string& node) {
   return node.starts_with(store_prefix);
 }
@@ -126,6 +131,17 @@ void chain_controller_state::plan_at(timestamp when) {
   alarm_.set(self_, when);
 }
 
+/// The patience in the options is for chunks of a real bundle.
+nanoseconds
+chain_controller_state::patience_for(const std::string& content) const {
+  uint64_t chunk = chunk_bytes;
+  for (auto& [node, host] : hosts_)
+    if (auto* x = find(node, content))
+      chunk = std::max(chunk, bytes_of_chunk(*x));
+  return options_.patience
+         * static_cast<int64_t>((chunk + chunk_bytes - 1) / chunk_bytes);
+}
+
 /// Brings the books of a content up to date: one for each part that somebody
 /// wants, for who relays a part has to have it. An object store is a source
 /// where no host is.
@@ -140,8 +156,9 @@ void chain_controller_state::note(const std::string& content) {
   std::erase_if(books_, is_done);
   std::erase_if(sharing_, is_done);
   for (auto& key : wanted) {
-    auto& book = books_.try_emplace(key, options_.patience, options_.topology)
-                   .first->second;
+    auto& book =
+      books_.try_emplace(key, patience_for(content), options_.topology)
+        .first->second;
     for (auto& node : book.hosts())
       if (!stands_in(node, key))
         book.lose(node);
@@ -390,15 +407,17 @@ void chain_controller_state::show(const std::string& node,
     hop.chunks = 0;
     for (auto& range : x->only)
       hop.chunks += range.size();
-    hop.bytes = std::min(x->bytes, hop.chunks * chunk_bytes);
+    hop.bytes = std::min(x->bytes, hop.chunks * bytes_of_chunk(*x));
   }
   if (auto i = rates_.find({node, in.content});
       i != rates_.end() && x->trouble.empty()) {
     // None where nothing has come for several times as long as that takes.
     auto& r = i->second;
     auto idle = to_seconds(now() - r.since);
-    hop.rate =
-      idle * r.per_second > 3 * chunk_bytes && idle > 1 ? 0 : r.per_second;
+    hop.rate = idle * r.per_second > static_cast<double>(3 * bytes_of_chunk(*x))
+                   && idle > 1
+                 ? 0
+                 : r.per_second;
   }
   in.hops.push_back(std::move(hop));
 }
@@ -436,7 +455,8 @@ void chain_controller_state::measure(const content_report& before,
     }
     if (x.missing >= i->missing || now() <= r.since)
       continue;
-    auto bytes = static_cast<double>((i->missing - x.missing) * chunk_bytes);
+    auto bytes =
+      static_cast<double>((i->missing - x.missing) * bytes_of_chunk(x));
     r = {bytes / to_seconds(now() - r.since), now()};
   }
 }

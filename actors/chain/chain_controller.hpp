@@ -9,7 +9,7 @@ namespace millrace {
 struct chain_options {
   bus* net = nullptr;
   /// A relay that gets nothing for so long, although it could, is not to hold
-  /// up others.
+  /// up others; for larger chunks than a real bundle's, longer in proportion.
   microseconds patience{500'000};
   bulk_topology topology = bulk_topology::chain;
   std::shared_ptr<metrics> counts;

@@ -61,6 +61,7 @@ private:
   timestamp now() const;
   void measure(const content_report& before, const content_report& after);
   void note(const std::string& content);
+  nanoseconds patience_for(const std::string& content) const;
   void plan(const part& what, chain_book& book);
   void share(const part& what, sharing& x) const;
   void say(const std::string& node, const set_sources& x);

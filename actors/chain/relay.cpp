@@ -434,7 +434,7 @@ content_state relay_state::content_state_of(const std::string& id,
   out.model = c.info.model;
   out.version = c.info.version;
   out.bytes = c.info.bytes;
-  out.chunks = chunks_in(c.info.bytes);
+  out.chunks = chunks_of(c.info);
   out.missing = !c.wants ? 0 : c.bytes ? c.missing : out.chunks;
   if (c.bytes && !c.here)
     out.only = travelling::chunks_for(*c.bytes, c.layers.first, c.layers.last);

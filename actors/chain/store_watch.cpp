@@ -67,7 +67,7 @@ void store_watch_state::report() {
     y.model = x.model;
     y.version = x.version;
     y.bytes = x.bytes;
-    y.chunks = chunks_in(x.bytes);
+    y.chunks = chunks_of(x);
     y.token = folder_of(x);
     y.lasts = error_.empty();
     out.contents.push_back(std::move(y));

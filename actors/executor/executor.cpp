@@ -128,6 +128,7 @@ void executor_state::on_weights_arrived(const weights_arrived& x) {
   i->second.came = now() - i->second.begun;
   device_->on_arrival(
     x.instance, x.failure ? result<void>{*x.failure} : result<void>{}, now());
+  arm();
 }
 
 void executor_state::on_unload(const unload_stage& x) {

@@ -18,6 +18,7 @@ result<device_maker> make_devices_of(const cluster_config& config,
                                      const crash_counts& crashes) {
   emulated_environment times;
   times.random = random_stream{entropy()};
+  times.process = std::make_shared<host_process>();
   if (!config.profiles.empty()) {
     auto book = read_book(config.profiles);
     if (!book)

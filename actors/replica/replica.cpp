@@ -111,6 +111,8 @@ void replica_state::on_loaded(const stage_loaded& x) {
   log_event(log_level::info, "replica", "ready",
             {{"replica", options_.what.replica},
              {"device", options_.what.device},
+             {"from", from_},
+             {"fetch_us", fetch_.count()},
              {"load_us", x.load.count()},
              {"warm_up_us", x.warm_up.count()}});
   report_condition();

@@ -44,6 +44,8 @@ public:
       law_(
         make_contention_law(how_.interference, environment_.contention_seed)) {
     info_.lanes = std::max(1u, info_.lanes);
+    if (!environment_.process)
+      environment_.process = std::make_shared<host_process>();
   }
 
   void load(load_request x, timestamp now) override {
@@ -51,16 +53,12 @@ public:
     auto& y = loaded_[id];
     y.what = std::move(x);
     learn(y);
-    auto left = y.load;
-    // The layers of the one that it completes are there.
-    if (auto part = loaded_.find(y.what.extends_replica); part != loaded_.end())
-      left -= std::min(left, part->second.load);
-    y.took = varied(left);
     move_on(now);
-    loading_.push_back({id, y.took});
+    if (how_.steps == load_steps::streamed || !y.what.arriving)
+      begin_load(id, y);
   }
 
-  void on_arrival(instance_id x, result<void> there, timestamp) override {
+  void on_arrival(instance_id x, result<void> there, timestamp now) override {
     auto i = loaded_.find(x);
     if (i == loaded_.end())
       return;
@@ -68,11 +66,19 @@ public:
     if (!there)
       y.flaw = there.failure();
     y.what.arriving = false;
-    if (y.attached)
-      finish_load(x);
+    auto sequential = how_.steps == load_steps::sequential;
+    if (y.loaded || (sequential && y.flaw))
+      return finish_load(x);
+    move_on(now);
+    if (sequential)
+      begin_load(x, y);
   }
 
-  void unload(instance_id x) override { loaded_.erase(x); }
+  void unload(instance_id x) override {
+    if (auto i = loaded_.find(x); i != loaded_.end())
+      environment_.process->give_up(i->second.loader);
+    loaded_.erase(x);
+  }
 
   void set_threads(instance_id x, uint32_t threads) override {
     if (auto i = loaded_.find(x); i != loaded_.end())
@@ -88,7 +94,7 @@ public:
   timestamp next_due() const override {
     auto due = far_future;
     for (auto& x : loading_)
-      due = std::min(due, at_ + to_time(x.left * pace()));
+      due = std::min(due, due_of(x));
     for (auto& x : running_)
       due = std::min(due, at_ + to_time(x.left * x.slower * pace()));
     return due;
@@ -100,16 +106,22 @@ public:
     auto done = take_done(running_);
     start_waiting(now);
     for (auto& x : loads)
-      finish_load(x.instance);
+      finish_step(x);
     for (auto& x : done)
       listener_.on_executed({x.job.id, x.lane, outputs_of(x.job), x.started,
                              now, 0, now - x.started - to_time(x.lost)});
   }
 
 private:
+  /// What a load does: its own attachment, then it waits for layers that other
+  /// loads attach, then it sends all of its layers to the device.
+  enum class step : uint8_t { attach, wait, send };
+
   struct loading {
     instance_id instance;
-    seconds_d left;
+    seconds_d left; ///< without meaning while it waits
+    step doing = step::send;
+    timestamp until{}; ///< it waits, at least
   };
 
   struct work {
@@ -128,9 +140,13 @@ private:
     curve execute;
     measured_times whole; ///< of all its layers
     seconds_d load{0};    ///< of all its layers, on average
+    seconds_d send{0};    ///< of that, without attaching
     seconds_d took{0};
+    timestamp begun{};    ///< when its load began
+    host_process::loader loader = 0;
+    bool is_forked = false; ///< other loads had attached all of its layers
     std::optional<error> flaw; ///< why it cannot be emulated
-    bool attached = false;     ///< and waits for its weights
+    bool loaded = false;       ///< and waits for its weights
   };
 
   template <class T>
@@ -185,6 +201,99 @@ private:
     x.execute = metric(*known, "execute_seconds", x.what);
     x.whole = {*known, info_.kind};
     x.load = load_time(*known, x.what);
+    x.send = std::min(x.load, send_time(*known, x.what));
+  }
+
+  /// The part of load_time that begins once all is attached; as far as is
+  /// known.
+  seconds_d send_time(const profile& of, const load_request& x) const {
+    if (auto known = metric(of, "send_seconds", x);
+        !known.empty() && part_of(x) == 1)
+      return seconds_d{known.at(1)};
+    auto layers = layers_in(of, info_.kind);
+    auto some =
+      part_of(x) == 1
+        ? send_seconds_of_part(of, info_.kind, 0, layers)
+        : send_seconds_of_part(of, info_.kind, x.first_layer, x.last_layer);
+    return seconds_d{some.value_or(0)};
+  }
+
+  // -- loads ------------------------------------------------------------------
+
+  timestamp due_of(const loading& x) const {
+    return x.doing == step::wait ? std::max(x.until, at_ + nanoseconds{1us})
+                                 : at_ + to_time(x.left * pace());
+  }
+
+  void begin_load(instance_id id, copy& x) {
+    x.begun = at_;
+    auto part = loaded_.find(x.what.extends_replica);
+    // The layers of the one that it completes are there.
+    auto there = [&](seconds_d copy::*time) {
+      return part == loaded_.end() ? seconds_d{0} : part->second.*time;
+    };
+    if (how_.attach == attach_mode::replica) {
+      auto left = x.load - std::min(x.load, there(&copy::load));
+      x.took = varied(left);
+      return loading_.push_back({id, x.took});
+    }
+    x.send = varied(x.send - std::min(x.send, there(&copy::send)));
+    if (how_.attach == attach_mode::never)
+      return send(id, x);
+    auto& process = *environment_.process;
+    x.loader = process.add_loader();
+    auto mine = process.claim(x.what.content, x.what.first_layer,
+                              x.what.last_layer, x.loader);
+    x.is_forked = mine.empty();
+    if (mine.empty())
+      return wait_for_others(id, x);
+    attach(id, x, mine);
+  }
+
+  /// Some of its layers, in the proportion of their bytes.
+  void attach(instance_id id, const copy& x, const std::vector<size_t>& layers) {
+    auto& all = x.what.content->info.layers;
+    double bytes = 0, some = 0;
+    for (auto i = x.what.first_layer; i < x.what.last_layer; ++i)
+      bytes += static_cast<double>(all[i].parameter_bytes);
+    for (auto i : layers)
+      some += static_cast<double>(all[i].parameter_bytes);
+    auto part = bytes > 0 ? some / bytes : 1;
+    loading_.push_back({id, varied((x.load - x.send) * part), step::attach});
+    environment_.process->expect(x.loader, due_of(loading_.back()));
+  }
+
+  void wait_for_others(instance_id id, copy& x) {
+    auto due =
+      environment_.process->due(x.what.content, x.what.first_layer,
+                                x.what.last_layer, x.loader);
+    if (!due)
+      return send(id, x);
+    loading_.push_back({id, seconds_d{1}, step::wait, *due});
+  }
+
+  void send(instance_id id, const copy& x) {
+    auto fork = x.is_forked ? seconds_d{how_.fork} : seconds_d{0};
+    loading_.push_back({id, fork + x.send, step::send});
+  }
+
+  void finish_step(const loading& x) {
+    auto i = loaded_.find(x.instance);
+    if (i == loaded_.end() || x.doing == step::send) {
+      if (i != loaded_.end() && how_.attach != attach_mode::replica)
+        i->second.took = at_ - i->second.begun;
+      return finish_load(x.instance);
+    }
+    auto& y = i->second;
+    if (x.doing == step::attach)
+      environment_.process->attached(y.loader);
+    // Another load may have given up layers that this one waits for.
+    auto mine = environment_.process->claim(y.what.content, y.what.first_layer,
+                                            y.what.last_layer, y.loader);
+    if (mine.empty())
+      wait_for_others(x.instance, y);
+    else
+      attach(x.instance, y, mine);
   }
 
   /// With nothing of it there, on the average.
@@ -239,7 +348,10 @@ private:
       return;
     auto gained = seconds_d{now - at_} / pace();
     for (auto& x : loading_)
-      x.left -= gained;
+      if (x.doing == step::wait)
+        x.left = seconds_d{now >= x.until ? 0 : 1};
+      else
+        x.left -= gained;
     for (auto& x : running_) {
       x.left -= gained / x.slower;
       x.lost += seconds_d{now - at_} * (1 - 1 / x.slower);
@@ -369,7 +481,7 @@ private:
     }
     if (auto& flaw = i->second.flaw)
       return listener_.on_loaded(x, *flaw);
-    i->second.attached = true;
+    i->second.loaded = true;
     if (i->second.what.arriving)
       return;
     load_report report;

@@ -7,10 +7,18 @@
 
 #include "models/contention/law.hpp"
 #include "models/device/device.hpp"
+#include "models/device/host_process.hpp"
 #include "models/profile_book.hpp"
 #include "runtime/random.hpp"
 
 namespace millrace {
+
+/// In which order a start gets bytes and loads them.
+enum class load_steps : uint8_t { streamed, sequential };
+
+constexpr auto names_of(load_steps) {
+  return name_table{"streamed", "sequential"};
+}
 
 /// How an emulated device takes its time.
 struct emulation {
@@ -20,8 +28,11 @@ struct emulation {
   double cv = 0;
   double share_penalty = 1;
   contention_settings interference{};
+  load_steps steps = load_steps::streamed;
+  attach_mode attach = attach_mode::replica;
+  microseconds fork{0};
   MILLRACE_FIELDS(emulation, load, per_batch, per_row, cv, share_penalty,
-                  interference)
+                  interference, steps, attach, fork)
   static constexpr auto notes() {
     return std::array{
       note{"time to load a model, where no profile tells", 0, 3600},
@@ -33,7 +44,15 @@ struct emulation {
       note{"a share s of the device makes work longer by s to the power of"
            " minus this",
            0, 4},
-      note{"how neighbours slow each other down"}};
+      note{"how neighbours slow each other down"},
+      note{"whether a load proceeds while its bytes come (streamed: a start"
+           " takes as long as the slower of the two) or begins once all of"
+           " them are there (sequential)"},
+      note{"replica: each replica attaches parameters to a model of its own;"
+           " host: the host's process does it once for each layer, and later"
+           " replicas are forked from it; never: they are used where they lie."
+           " The rest of a load, its send_seconds, each replica takes"},
+      note{"what a replica takes to be forked, with attach: host", 0, 3600}};
   }
 };
 
@@ -48,7 +67,9 @@ struct emulated_environment {
   std::shared_ptr<const profile_book> profiles;
   std::shared_ptr<const device_pace> pace;
   std::optional<random_stream> random; ///< with a cv
-  uint64_t contention_seed = 0;        ///< of the device's drawn slowdowns
+  /// Shared by all devices of a host; null: of this device alone.
+  std::shared_ptr<host_process> process;
+  uint64_t contention_seed = 0; ///< of the device's drawn slowdowns
 };
 
 /// A device that computes nothing: it answers with zeros of the signature's

@@ -34,19 +34,40 @@ size_t layers_in(const profile& x, const std::string& device) {
   return static_cast<size_t>(out);
 }
 
-std::optional<double> load_seconds_of_part(const profile& x,
-                                           const std::string& device,
-                                           size_t first, size_t last) {
+namespace {
+
+/// The sum of some metrics over layers [first, last), with what each part
+/// takes.
+std::optional<double> sum_of_layers(const profile& x, const std::string& device,
+                                    size_t first, size_t last,
+                                    std::initializer_list<const char*> names) {
   auto metric = metrics_at(x, device, 1);
-  auto out =
-    metric("part_attach_seconds", {}) + metric("part_send_seconds", {});
+  double out = 0;
+  for (std::string name : names)
+    out += metric(("part_" + name).c_str(), {});
   for (auto i = first; i < last; ++i) {
     dimensions layer{{"layer", static_cast<double>(i)}};
     if (curve_of(x, "execute_seconds", device, layer).empty())
       return std::nullopt;
-    out += metric("attach_seconds", layer) + metric("send_seconds", layer);
+    for (auto* name : names)
+      out += metric(name, layer);
   }
   return out;
+}
+
+} // namespace
+
+std::optional<double> load_seconds_of_part(const profile& x,
+                                           const std::string& device,
+                                           size_t first, size_t last) {
+  return sum_of_layers(x, device, first, last,
+                       {"attach_seconds", "send_seconds"});
+}
+
+std::optional<double> send_seconds_of_part(const profile& x,
+                                           const std::string& device,
+                                           size_t first, size_t last) {
+  return sum_of_layers(x, device, first, last, {"send_seconds"});
 }
 
 result<layer_costs> layer_costs_of(const profile& x, const std::string& device,

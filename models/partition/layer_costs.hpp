@@ -55,4 +55,10 @@ std::optional<double> load_seconds_of_part(const profile& x,
                                            const std::string& device,
                                            size_t first, size_t last);
 
+/// The part of that which layers take whose parameters are attached already:
+/// send_seconds.
+std::optional<double> send_seconds_of_part(const profile& x,
+                                           const std::string& device,
+                                           size_t first, size_t last);
+
 } // namespace millrace

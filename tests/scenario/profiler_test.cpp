@@ -276,8 +276,8 @@ TEST_CASE("FP-08: what it takes to fetch a model is averaged") {
   virtual_cluster c{2, wanted, ten_ms};
   auto live = known(c, "far").live;
   REQUIRE(live.size() == 1);
-  // A mebibyte for each of two hosts, which share a link of one a second.
-  CHECK(live[0].fetch == doctest::Approx(2).epsilon(0.01));
+  // A mebibyte over a link of one a second, in a chain of two hosts.
+  CHECK(live[0].fetch == doctest::Approx(1).epsilon(0.01));
   CHECK(live[0].loads == 2);
 }
 

@@ -225,6 +225,7 @@ private:
     small.alike = wanted.model != "grows";
     if (wanted.model == "far") {
       small.at = bundle_place::store;
+      config.object_stores["store"].url = "simulated:";
       out.spec.network.store = {{1 << 20}, 0us};
     }
     if (wanted.model.starts_with("travels")) {
@@ -232,6 +233,7 @@ private:
       small.bytes.value = (chunks << 20) - 4096; // and what says where it lies
       small.on = {"w1"};
       small.versions = 1;
+      out.spec.chunk = {chunk_bytes};
       if (wanted.model == "travels-shared")
         config.nodes["w3"].host = config.nodes["w5"].host = "shared";
     }

@@ -197,8 +197,8 @@ TEST_CASE("scenario: what would be passed over in silence is refused") {
        "models: no host is a controller, so nothing is ever loaded");
   says("a: {execute", "a: {on: [nowhere], execute",
        "bundles.a.on: there is no host 'nowhere'");
-  says("a: {execute", "a: {on: [front], bytes: 2GiB, execute",
-       "bundles.a.bytes: a model that travels byte for byte has at most 1 GiB");
+  says("a: {execute", "a: {on: [front], at: store, execute",
+       "bundles.a.on: stands beside 'at: store'; expected one of them");
   says("workload: [{model: a}]", "workload: [{application: x}]",
        "workload[0].application: no model under 'bundles' is a variant of 'x'");
   says("workload: [{model: a}]", "workload: [{mix: {a: 0, b: 0}}]",

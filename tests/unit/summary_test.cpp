@@ -151,8 +151,8 @@ TEST_CASE("summary: starts are timed from the decision, by source") {
   CHECK(x.cold_starts
         == std::map<std::string, uint64_t>{{"host", 2}, {"store", 2}});
   REQUIRE(x.starts.size() == 2);
-  CHECK(x.starts[0] == start_summary{"host", 1, 1, 1, 2, 2, 2, 2});
-  CHECK(x.starts[1] == start_summary{"store", 2, 30, 10, 40, 45, 45, 45});
+  CHECK(x.starts[0] == start_summary{"host", 1, 0, 1, 1, 2, 2, 2, 2});
+  CHECK(x.starts[1] == start_summary{"store", 2, 0, 30, 10, 40, 45, 45, 45});
 }
 
 TEST_CASE("summary: replicas are reserved from the decision, ready from the end"

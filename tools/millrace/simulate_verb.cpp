@@ -116,11 +116,11 @@ void print_latencies(const run_summary& x) {
 
 void print_use(const run_summary& x) {
   for (auto& y : x.starts)
-    std::printf("  %-10s %llu from decision to ready: mean %.2f s (%.2f until"
-                " the load begins, %.2f to load), p50 %.2f, p99 %.2f, max"
+    std::printf("  %-10s %llu from decision to ready: mean %.2f s (bytes %.2f,"
+                " %.2f until the load begins, %.2f to load), p50 %.2f, p99 %.2f, max"
                 " %.2f\n",
                 y.source.c_str(), static_cast<unsigned long long>(y.count),
-                y.mean, y.until_load_mean, y.load_mean, y.p50, y.p99, y.max);
+                y.mean, y.fetch_mean, y.until_load_mean, y.load_mean, y.p50, y.p99, y.max);
   std::printf("replicas     %.0f replica-seconds reserved, %.0f ready, %.0f"
               " busy\n",
               x.reserved_replica_seconds, x.replica_seconds,
@@ -157,6 +157,9 @@ void print_summary(const run_summary& x) {
   if (!x.never_ready.empty())
     std::printf("never ready  %s: no replica was ever loaded\n",
                 joined(x.never_ready, ", ", [](auto& m) { return m; }).c_str());
+  if (x.store_bytes > 0)
+    std::printf("store        sent %s\n",
+                format_bytes(x.store_bytes).c_str());
   if (x.cost > 0)
     std::printf("cost         %.2f\n", x.cost);
   if (!x.faults.empty())

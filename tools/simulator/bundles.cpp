@@ -4,123 +4,200 @@
 #include <algorithm>
 #include <map>
 
+#include "models/travelling_bundle.hpp"
 #include "simulator/model.hpp"
 
 namespace millrace::simulator {
 
 namespace {
 
-std::vector<std::string> aliases_of(const manifest& x) {
-  return x.version == 1 ? std::vector<std::string>{"default"}
-                        : std::vector<std::string>{};
-}
+/// Reads weights from a disk, chunk by chunk, for as long as they are used.
+class disk_reads {
+public:
+  disk_reads(virtual_process& process, host_disk& disk)
+    : process_(process),
+      disk_(disk) {}
 
-model_info info_of(const manifest& x) {
-  return describe(x, aliases_of(x));
-}
+  /// The weights of these layers are to come, after those that were asked for
+  /// before.
+  void bring(const std::shared_ptr<const bundle>& x, layer_range layers) {
+    auto& file = x->weights_file;
+    if (!file || file->has({0, file->chunks()}))
+      return;
+    std::erase_if(reads_, [](auto& y) { return y.second.file.expired(); });
+    auto& read = reads_[file.get()];
+    if (!read.from) {
+      read.file = file;
+      read.asked.resize(file->chunks());
+      read.from = disk_.open();
+    }
+    for (auto range : travelling::chunks_for(*x, layers.first, layers.last))
+      for (auto i = range.first; i < range.last; ++i)
+        if (!read.asked[i]) {
+          read.asked[i] = true;
+          bring(read, i);
+        }
+  }
 
-model_info info_of(const bundle& x) {
-  return describe(x, aliases_of(x.info));
-}
+private:
+  struct read {
+    std::weak_ptr<arriving_file> file;
+    std::vector<bool> asked;
+    std::unique_ptr<simulated_network::stream> from; ///< null: takes no time
+  };
 
-std::string label_of(const std::string& model, uint64_t version) {
-  return model + "." + std::to_string(version);
+  void bring(read& x, size_t chunk) {
+    auto there = [file = x.file, chunk] {
+      if (auto y = file.lock())
+        static_cast<void>(y->verify(chunk)); // cannot be wrong
+    };
+    if (!x.from)
+      return there();
+    auto file = x.file.lock();
+    auto begin = chunk * file->bytes_of_chunk();
+    x.from->send(std::min(file->bytes_of_chunk(), file->bytes() - begin),
+                 &process_, std::move(there));
+  }
+
+  virtual_process& process_;
+  host_disk& disk_;
+  std::map<const arriving_file*, read> reads_;
+};
+
+arriving_file::where place_for(verify how) {
+  return how == verify::into_memory ? arriving_file::where::memory
+                                    : arriving_file::where::disk;
 }
 
 class simulated_reader : public bundle_reader {
 public:
   explicit simulated_reader(bundle_environment environment)
-    : environment_(std::move(environment)) {}
+    : environment_(std::move(environment)),
+      reads_(environment_.process, environment_.disk) {}
 
-  void open(const std::string& model, uint64_t version, verify,
+  void open(const std::string& model, uint64_t version, verify how,
             opened done) override {
     environment_.process.world().soon(environment_.process, [=, this] {
       auto i = environment_.what.bundles.find(model);
       if (i == environment_.what.bundles.end() || version == 0
-          || version > i->second.versions)
+          || version > i->second.versions || !is_here(i->second))
         return done(error{ec::unknown_model, "no bundle of " + model, {}});
       if (i->second.broken)
         return done(error{ec::bad_config, "a byte of it is wrong", {}});
-      if (!i->second.on.empty())
-        return open_real(model, version, i->second, done);
-      auto there = i->second.at == bundle_place::host
-                   || environment_.here->contains(label_of(model, version));
-      if (!there)
-        return fetch(model, version, i->second, done);
-      environment_.seen_by.on_fetched(environment_.node, model, "host");
-      give(model, version, i->second, done);
+      done(fetched{find(model, version, i->second, how),
+                   info_of(model, version, i->second), "disk"});
     });
   }
 
-  void bring(std::shared_ptr<const bundle>, layer_range,
+  void bring(std::shared_ptr<const bundle> x, layer_range layers,
              transfer_rank) override {
-    // It was opened when all of it was there.
+    environment_.process.world().soon(
+      environment_.process, [=, this] { reads_.bring(x, layers); });
   }
 
   void watch(changed tell, broken) override {
     environment_.process.world().soon(environment_.process, [this, tell] {
       std::vector<model_info> out;
       for (auto& [name, x] : environment_.what.bundles)
-        for (uint64_t version = 1; version <= x.versions; ++version) {
-          if (x.on.empty())
-            out.push_back(info_of(manifest_of(name, version, x)));
-          else if (has(x))
-            out.push_back(info_of(*environment_.real.get(name, version, x)));
-        }
+        for (uint64_t version = 1; is_here(x) && version <= x.versions;
+             ++version)
+          out.push_back(info_of(name, version, x));
       tell({std::move(out)});
     });
   }
 
 private:
-  /// Whether it is on this host's disk, of a model that is not on all.
-  bool has(const simulated_model& x) const {
-    return std::count(x.on.begin(), x.on.end(), environment_.node) != 0;
+  bool is_here(const simulated_model& x) const {
+    return x.on.empty()
+             ? x.at == bundle_place::host
+             : std::count(x.on.begin(), x.on.end(), environment_.node) != 0;
   }
 
-  /// What is not here, others have.
-  void open_real(const std::string& model, uint64_t version,
-                 const simulated_model& x, const opened& done) {
-    auto is_here = has(x);
-    environment_.seen_by.on_fetched(environment_.node, model,
-                                    is_here ? "host" : "hosts");
-    if (!is_here)
-      return done(error{ec::unknown_model, "no bundle of " + model, {}});
-    auto content = environment_.real.get(model, version, x);
-    auto info = info_of(*content);
-    done(fetched{std::move(content), std::move(info), "disk"});
+  /// Whether its chunks matter: else it is there as soon as it is opened.
+  bool has_weights(const simulated_model& x) const {
+    return !x.on.empty() || environment_.disk.is_limited();
   }
 
-  static void give(const std::string& model, uint64_t version,
-                   const simulated_model& x, const opened& done) {
-    auto content = std::make_shared<bundle>();
-    content->info = manifest_of(model, version, x);
-    auto info = info_of(content->info);
-    done(fetched{std::move(content), std::move(info), "disk"});
+  model_info info_of(const std::string& model, uint64_t version,
+                     const simulated_model& x) const {
+    return has_weights(x)
+             ? describe(*environment_.all.whole(model, version),
+                        aliases_of(version))
+             : describe(manifest_of(model, version, x), aliases_of(version));
   }
 
-  /// Chunk after chunk; the last one completes it.
-  void fetch(const std::string& model, uint64_t version,
-             const simulated_model& x, const opened& done) {
-    auto part = environment_.faults->failing_fetches;
-    if (part > 0 && environment_.random.uniform() < part)
-      return done(error{ec::unavailable, "the object store gives nothing", {}});
-    auto& from = streams_[model];
-    if (!from)
-      from = environment_.network.open(environment_.network.store(),
-                                       environment_.host);
-    auto left = x.bytes.value;
-    for (auto chunk = environment_.what.chunk.value; left > chunk;
-         left -= chunk)
-      from->send(chunk, &environment_.process, [] {});
-    from->send(left, &environment_.process, [=, this] {
-      environment_.here->insert(label_of(model, version));
-      environment_.seen_by.on_fetched(environment_.node, model, "store");
-      give(model, version, x, done);
-    });
+  std::shared_ptr<const bundle> find(const std::string& model, uint64_t version,
+                                     const simulated_model& x,
+                                     verify how) const {
+    if (!has_weights(x)) {
+      auto out = std::make_shared<bundle>();
+      out->info = manifest_of(model, version, x);
+      return out;
+    }
+    if (!environment_.disk.is_limited())
+      return environment_.all.whole(model, version);
+    return environment_.all.absent(model, version, place_for(how));
   }
 
   bundle_environment environment_;
-  std::map<std::string, std::unique_ptr<simulated_network::stream>> streams_;
+  disk_reads reads_;
+};
+
+class simulated_keeper : public bundle_keeper {
+public:
+  explicit simulated_keeper(bundle_environment environment)
+    : environment_(std::move(environment)),
+      writes_(environment_.disk.open()) {}
+
+  void list(listed done) override {
+    soon([this, done] {
+      kept_list out;
+      for (auto& [content, x] : environment_.disk.kept())
+        out.bundles.push_back({describe(*x, {}), microseconds{0}});
+      done(std::move(out));
+    });
+  }
+
+  void open(const std::string& content, verify how,
+            bundle_reader::opened done) override {
+    soon([=, this] {
+      auto i = environment_.disk.kept().find(content);
+      if (i == environment_.disk.kept().end())
+        return done(error{ec::unknown_model, content + " is not kept", {}});
+      auto& info = i->second->info;
+      auto x =
+        environment_.all.absent(info.name, info.version, place_for(how));
+      done(fetched{x, describe(*x, {}), "disk"});
+    });
+  }
+
+  void keep(std::shared_ptr<const bundle> x, kept done) override {
+    auto written = [=, this] {
+      auto& info = x->info;
+      environment_.disk.kept()[describe(*x, {}).content] =
+        environment_.all.whole(info.name, info.version);
+      done({});
+    };
+    if (writes_)
+      writes_->send(x->info.weights.bytes, &environment_.process, written);
+    else
+      soon(written);
+  }
+
+  void drop(const std::string& content) override {
+    soon([=, this] { environment_.disk.kept().erase(content); });
+  }
+
+  bool is_its_own(const std::string&) const override { return false; }
+
+private:
+  template <class F>
+  void soon(F f) {
+    environment_.process.world().soon(environment_.process, std::move(f));
+  }
+
+  bundle_environment environment_;
+  std::unique_ptr<simulated_network::stream> writes_; ///< null: take no time
 };
 
 } // namespace
@@ -128,6 +205,11 @@ private:
 std::shared_ptr<bundle_reader>
 make_simulated_reader(bundle_environment environment) {
   return std::make_shared<simulated_reader>(std::move(environment));
+}
+
+std::shared_ptr<bundle_keeper>
+make_simulated_keeper(bundle_environment environment) {
+  return std::make_shared<simulated_keeper>(std::move(environment));
 }
 
 } // namespace millrace::simulator

@@ -2,15 +2,12 @@
 #pragma once
 
 #include <memory>
-#include <set>
 #include <string>
 
 #include "actors/cache/cache.hpp"
 #include "config/scenario.hpp"
-#include "simulator/host_faults.hpp"
-#include "simulator/real_bundles.hpp"
-#include "simulator/watcher.hpp"
-#include "transport/simulated/network.hpp"
+#include "simulator/contents.hpp"
+#include "simulator/host_disk.hpp"
 
 namespace millrace::simulator {
 
@@ -19,20 +16,18 @@ struct bundle_environment {
   std::string node;
   const scenario& what;
   virtual_process& process;
-  simulated_network& network;
-  host_number host = 0;
-  /// Versions whose bytes this host has fetched: outlives the process.
-  std::shared_ptr<std::set<std::string>> here;
-  std::shared_ptr<const host_faults> faults;
-  real_bundles& real;
-  random_stream random;
-  watcher& seen_by;
+  contents& all;
+  host_disk& disk;
 };
 
-/// A reader of bundles that have no bytes, but for those that hosts give each
-/// other. Of the former, what is not on the host's disk is fetched from the
-/// object store, in chunks over the network, and is there from then on.
+/// A reader of the models on a host's disk. Where that has a speed, or a model
+/// travels, its weights come chunk by chunk; else a model has none, and is
+/// there when it is opened.
 std::shared_ptr<bundle_reader>
 make_simulated_reader(bundle_environment environment);
+
+/// What a host keeps on its disk of models that came from elsewhere.
+std::shared_ptr<bundle_keeper>
+make_simulated_keeper(bundle_environment environment);
 
 } // namespace millrace::simulator

@@ -10,16 +10,20 @@ cluster::cluster(const loaded_scenario& what, uint64_t seed, watcher& seen_by)
     links_(network_,
            {what.cluster.link.beat, what.cluster.link.timeout,
             what.cluster.link.max_nodes},
-           random_stream{seed}.fork("links")) {
+           random_stream{seed}.fork("links")),
+    contents_(what.spec) {
   plan_.what = &what;
   plan_.profiles = what.profiles;
   plan_.random = random_stream{seed}.fork("nodes");
   plan_.world = &world_;
   plan_.links = &links_;
   plan_.seen_by = &seen_by;
-  plan_.real = &real_;
+  plan_.models = &contents_;
   if (std::any_of(what.spec.bundles.begin(), what.spec.bundles.end(),
-                  [](auto& x) { return !x.second.on.empty(); }))
+                  [](auto& x) {
+                    return !x.second.on.empty()
+                           || x.second.at == bundle_place::store;
+                  }))
     plan_.bulk = &bulk_;
   for (auto& [name, config] : what.cluster.nodes)
     nodes_[name] = std::make_unique<node>(plan_, name);

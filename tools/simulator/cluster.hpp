@@ -46,7 +46,7 @@ private:
   simulated_network network_;
   simulated_links links_;
   simulated_bulk_hosts bulk_;
-  real_bundles real_;
+  contents contents_;
   node_environment_plan plan_;
   std::map<std::string, std::unique_ptr<node>> nodes_; // end first
 };

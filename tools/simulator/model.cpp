@@ -16,7 +16,10 @@ void add_layers(manifest& to, const simulated_model& x) {
     layer_info layer;
     layer.name = n == 1 ? "model" : "layer" + std::to_string(i);
     layer.code = layer.name + ".pt";
-    layer.parameter_bytes = x.bytes.value * (i + 1) / n - x.bytes.value * i / n;
+    layer.parameter_bytes =
+      x.layer_bytes.size() == n
+        ? x.layer_bytes[i]
+        : x.bytes.value * (i + 1) / n - x.bytes.value * i / n;
     if (n > 1)
       layer.takes.push_back(before);
     if (n > 1 && i + 1 == n)

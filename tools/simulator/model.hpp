@@ -19,6 +19,12 @@ inline bool is_tagged(const simulated_model& x) {
   return x.input.value > marked_bytes || x.layers > 1;
 }
 
+/// What points at a version.
+inline std::vector<std::string> aliases_of(uint64_t version) {
+  return version == 1 ? std::vector<std::string>{"default"}
+                      : std::vector<std::string>{};
+}
+
 /// What a bundle of the model would say, had it any bytes.
 manifest manifest_of(const std::string& name, uint64_t version,
                      simulated_model x);

@@ -3,9 +3,10 @@
 
 #include "actors/node/supervisor_state.hpp"
 #include "runtime/virtual/store.hpp"
-#include "simulator/bundles.hpp"
+#include "simulator/objects.hpp"
 #include "simulator/observed_device.hpp"
 #include "simulator/observed_store.hpp"
+#include "transport/objects/stored_bundles.hpp"
 
 namespace millrace::simulator {
 
@@ -18,6 +19,11 @@ constexpr microseconds restart_pause = 200ms;
 const std::string starts_table = "starts";
 const std::string starts_key = "incarnation";
 
+bandwidth disk_speed_of(const loaded_scenario& what, const std::string& node) {
+  auto i = what.disk_speed.find(node);
+  return i == what.disk_speed.end() ? bandwidth{} : i->second;
+}
+
 /// Origins of processes' clocks lie within so many hours.
 constexpr uint64_t clock_hours = 10'000;
 
@@ -29,7 +35,8 @@ node::node(const node_environment_plan& plan, std::string name)
     host_(plan.links->network().add_host(
       name_, plan.what->cluster.nodes.at(name_).rack)),
     random_(plan.random.fork("node " + name_)),
-    disk_(std::make_shared<virtual_disk>(random_.fork("disk"))) {
+    disk_(std::make_shared<virtual_disk>(random_.fork("disk"))),
+    models_(plan_.links->network(), host_, disk_speed_of(*plan_.what, name_)) {
   disk_->fail([faults = faults_,
                random = random_.fork("disk faults")](disk_step x) mutable {
     return x != disk_step::read && faults->failing_writes > 0
@@ -88,18 +95,26 @@ void node::start() {
   environment.facts = observe_store(
     make_virtual_store(*process_, std::move(facts), plan_.what->spec.sync),
     name_, *plan_.seen_by);
-  environment.read_bundles = [this] { return read_bundles(); };
+  environment.read_bundles = [this] {
+    return make_simulated_reader(bundles());
+  };
+  environment.memory = plan_.models->memory();
   if (plan_.bulk != nullptr) {
     environment.bulk = bulk_ = simulated_bulk::make(
-      *process_, plan_.links->network(), host_, name_, *plan_.bulk);
+      *process_, plan_.links->network(), host_, name_, *plan_.bulk,
+      open_stores());
     environment.draw_token =
       [random =
          random_.fork("tokens of start " + std::to_string(starts_))]() mutable {
         return std::to_string(random.next());
       };
   }
-  environment.open_store = nullptr;
-  environment.keep_bundles = nullptr;
+  environment.open_store = [this](const object_store_config& x)
+    -> result<std::unique_ptr<object_store>> { return open_objects(x.parallel); };
+  environment.keep_bundles = [this](const std::string&, const memory_maker&) {
+    return make_simulated_keeper(bundles());
+  };
+  attached_ = std::make_shared<host_process>();
   environment.make_device = [this](const device_config& d,
                                    device_listener& to) {
     return make_device(d, to);
@@ -161,7 +176,7 @@ void node::kill() {
 
 void node::wipe() {
   disk_->wipe();
-  here_->clear();
+  models_.kept().clear();
   tell("wiped");
 }
 
@@ -252,12 +267,24 @@ void node::set_usable(bool x) {
     plan_.world->soon(*process_, [this] { tell_executors(); });
 }
 
-std::shared_ptr<bundle_reader> node::read_bundles() {
-  return make_simulated_reader(
-    {name_, plan_.what->spec, *process_, plan_.links->network(), host_, here_,
-     faults_, *plan_.real,
+bundle_environment node::bundles() {
+  return {name_, plan_.what->spec, *process_, *plan_.models, models_};
+}
+
+std::unique_ptr<object_store> node::open_objects(uint64_t parallel) {
+  return make_simulated_objects(
+    {name_, host_, *process_, plan_.links->network(), *plan_.models, faults_,
      random_.fork("fetches of start " + std::to_string(starts_)),
-     *plan_.seen_by});
+     *plan_.seen_by},
+    parallel);
+}
+
+store_sources::stores node::open_stores() {
+  store_sources::stores out;
+  for (auto& [name, x] : plan_.what->cluster.object_stores)
+    out[std::string{store_prefix} + name] =
+      std::make_shared<stored_bundles>(open_objects(x.parallel), x.parallel);
+  return out;
 }
 
 result<std::unique_ptr<device>> node::make_device(const device_config& x,
@@ -265,6 +292,7 @@ result<std::unique_ptr<device>> node::make_device(const device_config& x,
   emulated_environment environment;
   environment.profiles = plan_.profiles;
   environment.pace = pace_;
+  environment.process = attached_;
   auto random = random_.fork(x.id + " of start " + std::to_string(starts_));
   // The same after each start of the node.
   environment.contention_seed = random_.fork("contention on " + x.id).next();

@@ -9,8 +9,11 @@
 #include "config/scenario.hpp"
 #include "models/device/emulated_device.hpp"
 #include "runtime/virtual/disk.hpp"
+#include "simulator/contents.hpp"
+#include "simulator/bundles.hpp"
+#include "simulator/host_disk.hpp"
+#include "transport/objects/object_store.hpp"
 #include "simulator/host_faults.hpp"
-#include "simulator/real_bundles.hpp"
 #include "simulator/watcher.hpp"
 #include "transport/simulated/bulk.hpp"
 #include "transport/simulated/links.hpp"
@@ -25,7 +28,7 @@ struct node_environment_plan {
   virtual_world* world = nullptr;
   simulated_links* links = nullptr;
   simulated_bulk_hosts* bulk = nullptr; ///< null: hosts give each other none
-  real_bundles* real = nullptr;
+  contents* models = nullptr;
   watcher* seen_by = nullptr;
   planted_bug bug = planted_bug::none;
 };
@@ -81,7 +84,9 @@ private:
   void tell(std::string_view what);
   result<std::unique_ptr<device>> make_device(const device_config& x,
                                               device_listener& to);
-  std::shared_ptr<bundle_reader> read_bundles();
+  bundle_environment bundles();
+  std::unique_ptr<object_store> open_objects(uint64_t parallel);
+  store_sources::stores open_stores();
   void vanish();
 
   const node_environment_plan& plan_;
@@ -91,9 +96,8 @@ private:
   std::shared_ptr<virtual_disk> disk_;
   std::shared_ptr<device_pace> pace_ = std::make_shared<device_pace>();
   std::shared_ptr<host_faults> faults_ = std::make_shared<host_faults>();
-  /// Models fetched from the object store.
-  std::shared_ptr<std::set<std::string>> here_ =
-    std::make_shared<std::set<std::string>>();
+  host_disk models_; ///< as its disk is used for models
+  std::shared_ptr<host_process> attached_; ///< of the running process
   std::shared_ptr<health> state_;
   virtual_process* process_ = nullptr;
   std::unique_ptr<simulated_bus> bus_;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simulator/recorder.hpp"
 
+#include "actors/local_messages.hpp"
+#include "runtime/text.hpp"
+
 #include <algorithm>
 
 #include "simulator/log_line.hpp"
@@ -107,9 +110,9 @@ void recorder::follow(batch_row& row, const std::vector<uint64_t>& requests) {
     last_batch_[id] = record_.batches.size();
 }
 
-void recorder::on_fetched(const std::string& node, const std::string& model,
-                          std::string_view from) {
-  opened_[node + "/" + model] = from;
+void recorder::on_object_sent(const std::string&, const std::string&,
+                              uint64_t bytes) {
+  record_.store_bytes += bytes;
 }
 
 void recorder::on_loaded(const device_name& where, const load_request& x,
@@ -120,15 +123,16 @@ void recorder::on_loaded(const device_name& where, const load_request& x,
   row.device = record_.names.number_of(place);
   row.model = record_.names.number_of(x.content->info.name);
   row.begun = since_start(begun);
-  row.decided = take_decision(place, x.content->info.name);
-  if (auto i = opened_.find(where.node + "/" + x.content->info.name);
-      i != opened_.end()) {
-    row.source = i->second;
-    opened_.erase(i);
+  std::string replica;
+  if (auto decision = take_decision(place, x.content->info.name)) {
+    row.decided = decision->at;
+    replica = decision->replica;
   }
   if (how) {
     row.ready = since_start(when);
     copies_[place + "#" + std::to_string(x.instance)] = record_.replicas.size();
+    if (!replica.empty())
+      loaded_[replica] = record_.replicas.size();
   } else {
     row.ended = since_start(when);
   }
@@ -179,17 +183,41 @@ void recorder::forget_decision(std::string_view replica) {
     std::erase_if(pending, [&](auto& x) { return x.replica == replica; });
 }
 
-std::optional<microseconds> recorder::take_decision(const std::string& device,
-                                                    const std::string& model) {
+std::optional<recorder::decision>
+recorder::take_decision(const std::string& device, const std::string& model) {
   auto& pending = decided_[device];
   auto i = std::find_if(pending.begin(), pending.end(), [&](auto& x) {
     return x.replica.starts_with(model + ".");
   });
   if (i == pending.end())
     return std::nullopt;
-  auto at = i->at;
+  auto out = std::move(*i);
   pending.erase(i);
-  return at;
+  return out;
+}
+
+/// A replica tells where its bytes were and how long they took.
+void recorder::on_ready(std::string_view event) {
+  auto i = loaded_.find(std::string{field_of(event, "replica")});
+  if (i == loaded_.end())
+    return;
+  auto& row = record_.replicas[i->second];
+  loaded_.erase(i);
+  row.fetch = microseconds{
+    number_in<int64_t>(field_of(event, "fetch_us")).value_or(0)};
+  switch (where_found(std::string{field_of(event, "from")})) {
+    case found_in::disk:
+      row.source = "host";
+      break;
+    case found_in::stores:
+      row.source = "store";
+      break;
+    case found_in::hosts:
+      row.source = "hosts";
+      break;
+    default:
+      break;
+  }
 }
 
 void recorder::on_log(log_level level, std::string_view line, timestamp when) {
@@ -199,6 +227,8 @@ void recorder::on_log(log_level level, std::string_view line, timestamp when) {
     ++record_.faults[std::string{name.substr(6)}];
   if (name == "placement.deploy")
     on_decision(line, when);
+  else if (name == "replica.ready")
+    on_ready(line);
   else if (name == "placement.evict" || name == "replica.failed")
     forget_decision(field_of(line, "replica"));
   record_.events.push_back({since_start(when), std::string{line}, level});

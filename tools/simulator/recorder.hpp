@@ -52,7 +52,8 @@ struct batch_row {
 struct replica_row {
   uint32_t device = 0;
   uint32_t model = 0;
-  /// Where its bytes were: memory (of another copy on the host), host, store.
+  /// Where its bytes were: memory (of its host), host (its disk), hosts
+  /// (another one), store.
   std::string source = "memory";
   /// When placement decided to start the replica; none: the node began the
   /// load without a decision, as after a restart.
@@ -60,6 +61,9 @@ struct replica_row {
   microseconds begun{0};             ///< the device began to load
   std::optional<microseconds> ready; ///< never
   std::optional<microseconds> ended; ///< was there at the end
+  /// Until its bytes were in its host's memory; with emulate.steps: streamed
+  /// the device loads meanwhile.
+  microseconds fetch{0};
 };
 
 /// Something else that happened.
@@ -92,6 +96,7 @@ struct record {
   std::vector<event_row> events;
   std::map<std::string, microseconds> reserved; ///< time there, by node
   std::map<std::string, uint64_t> faults;       ///< that began, by kind
+  uint64_t store_bytes = 0; ///< that left the object store
   uint64_t errors = 0; ///< events at which a person must act
 };
 
@@ -108,8 +113,8 @@ public:
   void on_reply(const session& to, uint64_t id, const infer_reply& x,
                 timestamp when) override;
   void on_cut_short(uint64_t id, timestamp when) override;
-  void on_fetched(const std::string& node, const std::string& model,
-                  std::string_view from) override;
+  void on_object_sent(const std::string& node, const std::string& path,
+                      uint64_t bytes) override;
   void on_executed(const executed_batch& x) override;
   void on_loaded(const device_name& where, const load_request& x,
                  timestamp begun, const result<load_report>& how,
@@ -121,25 +126,26 @@ public:
   void on_log(log_level level, std::string_view line, timestamp when) override;
 
 private:
+  struct decision {
+    std::string replica; ///< MODEL.VERSION.NUMBER
+    microseconds at{0};
+  };
+
   microseconds since_start(timestamp x) const { return to_us(x - begin_); }
   void gone(const std::string& node, timestamp when);
   void on_decision(std::string_view event, timestamp when);
   void forget_decision(std::string_view replica);
-  std::optional<microseconds> take_decision(const std::string& device,
-                                            const std::string& model);
+  std::optional<decision> take_decision(const std::string& device,
+                                        const std::string& model);
+  void on_ready(std::string_view event);
   void follow(batch_row& row, const std::vector<uint64_t>& requests);
 
   timestamp begin_;
   record record_;
   std::map<std::string, size_t> copies_;      ///< NODE/DEVICE#INSTANCE -> row
   std::map<std::string, timestamp> up_since_; ///< by node
-  /// NODE/MODEL, opened for a copy that is not loaded yet -> from where.
-  std::map<std::string, std::string> opened_;
+  std::map<std::string, size_t> loaded_; ///< by replica, until it is ready
   /// Decisions to start a replica that has not loaded yet.
-  struct decision {
-    std::string replica; ///< MODEL.VERSION.NUMBER
-    microseconds at{0};
-  };
   std::map<std::string, std::vector<decision>> decided_; ///< by NODE/DEVICE
   std::map<uint64_t, size_t> last_batch_; ///< by request: row of its last batch
   uint32_t batch_ids_ = 0;

@@ -105,7 +105,7 @@ interval reserved_time(const replica_row& x, const record& run) {
 
 void add_replicas(const record& run, run_summary& out) {
   struct steps {
-    samples until_load, load, whole;
+    samples fetch, until_load, load, whole;
   };
   std::map<std::string, steps> by_source;
   for (auto& x : run.replicas) {
@@ -121,12 +121,13 @@ void add_replicas(const record& run, run_summary& out) {
     if (!x.decided)
       continue;
     auto& start = by_source[x.source];
+    start.fetch.add(to_seconds(x.fetch));
     start.until_load.add(to_seconds(x.begun - *x.decided));
     start.load.add(to_seconds(*x.ready - x.begun));
     start.whole.add(to_seconds(*x.ready - *x.decided));
   }
   for (auto& [source, x] : by_source)
-    out.starts.push_back({source, x.whole.size(), x.until_load.mean(),
+    out.starts.push_back({source, x.whole.size(), x.fetch.mean(), x.until_load.mean(),
                           x.load.mean(), x.whole.mean(), x.whole.quantile(.5),
                           x.whole.quantile(.99), x.whole.quantile(1)});
   std::map<size_t, std::vector<interval>> batches;
@@ -228,6 +229,7 @@ run_summary summarise(const loaded_scenario& what, uint64_t seed,
              return r.ready && run.names[r.model] == m.model;
            }))
       out.never_ready.push_back(m.model);
+  out.store_bytes = run.store_bytes;
   out.faults = run.faults;
   out.errors = run.errors;
   return out;

@@ -43,12 +43,13 @@ struct served_summary {
 struct start_summary {
   std::string source; ///< see replica_row
   uint64_t count = 0;
+  double fetch_mean = 0; ///< until the bytes were in the host's memory
   double until_load_mean = 0; ///< from the decision to the begin of the load
   double load_mean = 0;       ///< from there until the replica is ready
   /// From the decision until the replica is ready.
   double mean = 0, p50 = 0, p99 = 0, max = 0;
-  MILLRACE_FIELDS(start_summary, source, count, until_load_mean, load_mean,
-                  mean, p50, p99, max)
+  MILLRACE_FIELDS(start_summary, source, count, fetch_mean, until_load_mean,
+                  load_mean, mean, p50, p99, max)
 };
 
 /// Device-seconds of one kind during the workload.
@@ -84,6 +85,7 @@ struct run_summary {
   double device_seconds = 0;           ///< of devices, whether used or not
   double utilisation = 0;              ///< part of these with a running batch
   double cost = 0;                     ///< of the hosts reserved
+  uint64_t store_bytes = 0;            ///< that left the object store
   std::map<std::string, uint64_t> faults;
   uint64_t errors = 0;   ///< events at which a person must act
   uint64_t messages = 0; ///< that actors handled
@@ -92,7 +94,7 @@ struct run_summary {
                   all, models, cold_starts, starts, failed_starts, never_ready,
                   replica_seconds, reserved_replica_seconds,
                   busy_replica_seconds, devices, device_seconds, utilisation,
-                  cost, faults, errors, messages, actions)
+                  cost, store_bytes, faults, errors, messages, actions)
 };
 
 /// The kind of each device, by NODE/DEVICE.

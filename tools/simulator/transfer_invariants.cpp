@@ -53,7 +53,8 @@ private:
                       + show(said[node]) + "], it has [" + show(contents)
                       + "]");
     for (auto& [node, contents] : said)
-      if (!contents.empty() && !has.contains(node))
+      if (!contents.empty() && !has.contains(node)
+          && !node.starts_with(store_prefix))
         broken(now, controller + " says that " + node + " has ["
                       + show(contents) + "], it has nothing");
   }

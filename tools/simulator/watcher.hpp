@@ -87,11 +87,10 @@ public:
   /// A node's process was started, ended, paused or went on.
   virtual void on_node(const std::string& /*node*/, std::string_view /*what*/,
                        timestamp /*when*/) {}
-  /// A host opened a model's bundle, whose bytes were there ("host"), came from
-  /// the object store ("store") or are to come from other hosts ("hosts").
-  virtual void on_fetched(const std::string& /*node*/,
-                          const std::string& /*model*/,
-                          std::string_view /*from*/) {}
+  /// The object store begins to send a part of a file to a host.
+  virtual void on_object_sent(const std::string& /*node*/,
+                              const std::string& /*path*/,
+                              uint64_t /*bytes*/) {}
   /// A device was told to load a model: from now on it needs the room.
   virtual void on_load_begun(const device_name&, const load_request&,
                              timestamp /*when*/) {}
@@ -167,9 +166,9 @@ public:
                timestamp when) override {
     tell(&watcher::on_node, node, what, when);
   }
-  void on_fetched(const std::string& node, const std::string& model,
-                  std::string_view from) override {
-    tell(&watcher::on_fetched, node, model, from);
+  void on_object_sent(const std::string& node, const std::string& path,
+                      uint64_t bytes) override {
+    tell(&watcher::on_object_sent, node, path, bytes);
   }
   void on_load_begun(const device_name& where, const load_request& x,
                      timestamp when) override {

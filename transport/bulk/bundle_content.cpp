@@ -28,9 +28,9 @@ public:
       tell_broken_(right.failure());
       return right.failure();
     }
-    auto begin = chunk * chunk_bytes;
+    auto size = file()->bytes_of_chunk();
     auto& all = file()->content();
-    return all.slice(begin, std::min(chunk_bytes, all.size() - begin));
+    return all.slice(chunk * size, std::min(size, all.size() - chunk * size));
   }
 
   result<void> put(size_t chunk, const shared_bytes& content) override {

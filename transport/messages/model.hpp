@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "models/chunks.hpp"
 #include "models/signature.hpp"
 #include "runtime/error.hpp"
 #include "runtime/fields.hpp"
@@ -272,8 +273,15 @@ struct model_info {
   /// What the bundle is known by, the SHA-256 of its manifest; empty: it cannot
   /// travel.
   std::string content;
+  uint64_t chunk = chunk_bytes; ///< bytes of each chunk of its weights
   MILLRACE_FIELDS(model_info, model, version, application, accuracy, bytes,
-                  layer_bytes, labels, aliases, signature, layers_key, content)
+                  layer_bytes, labels, aliases, signature, layers_key, content,
+                  chunk)
 };
+
+/// How many chunks its weights have.
+constexpr uint64_t chunks_of(const model_info& x) {
+  return chunks_in(x.bytes, x.chunk);
+}
 
 } // namespace millrace

@@ -82,10 +82,10 @@ void stored_bundles::give_head(place x, pieces done) {
       store_->get({x.folder + "/" + file, 0, 0, most},
                   [all, i](const result<shared_bytes>& z) { all->take(i, z); });
     };
-    if (weights.bytes > chunk_bytes) {
+    if (weights.bytes > weights.bytes_of_chunk()) {
       ++all->missing;
       get(1, weights.file + std::string{chunk_list_suffix},
-          chunk_list::text_bytes(weights.bytes));
+          chunk_list::text_bytes(weights.bytes, weights.bytes_of_chunk()));
     }
     for (size_t i = 0; i < info.layers.size(); ++i)
       get(2 + i, info.layers[i].code, info.layers[i].code_bytes);
@@ -95,13 +95,14 @@ void stored_bundles::give_head(place x, pieces done) {
 void stored_bundles::give_chunk(place x, uint64_t chunk, bytes done) {
   auto give = [this, x, chunk](const manifest& info, bytes then) {
     auto& weights = info.weights;
-    auto first = chunk * chunk_bytes;
+    auto size = weights.bytes_of_chunk();
+    auto first = chunk * size;
     if (first >= weights.bytes)
       return then(error{ec::bad_request,
                         x.folder + ": has no chunk " + std::to_string(chunk),
                         {}});
     store_->get({x.folder + "/" + weights.file, first,
-                 std::min(chunk_bytes, weights.bytes - first), 0},
+                 std::min(size, weights.bytes - first), 0},
                 std::move(then));
   };
   if (auto y = find(x.content))

@@ -14,21 +14,25 @@ constexpr size_t words = 200;
 
 simulated_bulk::simulated_bulk(virtual_process& process, simulated_network& net,
                                host_number host, std::string node,
-                               simulated_bulk_hosts& hosts)
+                               simulated_bulk_hosts& hosts,
+                               store_sources::stores stores)
   : process_(process),
     net_(net),
     host_(host),
     node_(std::move(node)),
     hosts_(hosts),
-    engine_(*this, {}) {
+    engine_(*this, {}),
+    stores_(std::move(stores), engine_) {
 }
 
 std::shared_ptr<simulated_bulk>
 simulated_bulk::make(virtual_process& process, simulated_network& net,
                      host_number host, std::string node,
-                     simulated_bulk_hosts& hosts) {
+                     simulated_bulk_hosts& hosts,
+                     store_sources::stores stores) {
   std::shared_ptr<simulated_bulk> out{
-    new simulated_bulk{process, net, host, std::move(node), hosts}};
+    new simulated_bulk{process, net, host, std::move(node), hosts,
+                       std::move(stores)}};
   hosts.by_address_[out->address()] = out.get();
   return out;
 }
@@ -165,6 +169,8 @@ bulk_carrier::poster simulated_bulk::to_thread() {
 }
 
 void simulated_bulk::ask(const bulk_source& whom, const bulk_ask& x) {
+  if (stores_.has(whom.node))
+    return stores_.ask(whom, x, to_thread(), [this] { return now(); });
   auto& mine = sources_[whom.node];
   if (!mine) {
     auto i = hosts_.by_address_.find(whom.address);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "transport/bulk/engine.hpp"
+#include "transport/bulk/store_sources.hpp"
 #include "transport/simulated/network.hpp"
 
 namespace millrace {
@@ -38,10 +39,12 @@ class simulated_bulk : public bulk_port,
                        private bulk_carrier,
                        public std::enable_shared_from_this<simulated_bulk> {
 public:
-  /// Process, network and hosts outlive it.
+  /// Process, network and hosts outlive it. `stores` are what may be named as
+  /// sources beside hosts.
   static std::shared_ptr<simulated_bulk>
   make(virtual_process& process, simulated_network& net, host_number host,
-       std::string node, simulated_bulk_hosts& hosts);
+       std::string node, simulated_bulk_hosts& hosts,
+       store_sources::stores stores = {});
 
   std::string address() const override { return "simulated://" + node_; }
   void offer(const std::string& content, const std::string& token,
@@ -61,7 +64,7 @@ public:
 private:
   simulated_bulk(virtual_process& process, simulated_network& net,
                  host_number host, std::string node,
-                 simulated_bulk_hosts& hosts);
+                 simulated_bulk_hosts& hosts, store_sources::stores stores);
 
   /// From who asks to who is asked, until either is gone.
   struct connection {
@@ -72,7 +75,9 @@ private:
   using shared_connection = std::shared_ptr<connection>;
 
   void ask(const bulk_source& whom, const bulk_ask& x) override;
-  size_t window_of(const std::string&) const override { return window_of_host; }
+  size_t window_of(const std::string& node) const override {
+    return stores_.window_of(node);
+  }
   void leave(const std::string& node) override;
   void give(const std::string& link, const bulk_chunk& what,
             shared_bytes content) override;
@@ -97,6 +102,7 @@ private:
   std::string node_;
   simulated_bulk_hosts& hosts_;
   bulk_engine engine_;
+  store_sources stores_;
   bool vanished_ = false;
   uint64_t connections_ = 0;
   std::map<std::string, shared_connection> sources_; ///< by node

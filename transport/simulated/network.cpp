@@ -39,6 +39,8 @@ simulated_network::edge simulated_network::make_edge(const std::string& name,
   out.latency = x.latency;
   out.limited = x.speed.bytes_per_second > 0;
   out.speed = out.limited ? x.speed.bytes_per_second : unlimited;
+  out.per_flow = x.per_flow.bytes_per_second;
+  out.per_host = x.per_host.bytes_per_second;
   if (out.limited) {
     out.up = fabric_.add_link(out.speed);
     out.down = fabric_.add_link(out.speed);
@@ -73,6 +75,39 @@ std::vector<link_number> simulated_network::path(host_number from,
     add(racks_.at(b.rack), racks_.at(b.rack).down);
   add(b.link, b.link.down);
   return out;
+}
+
+namespace {
+
+/// The smaller of two limits, where 0 is none.
+double tighter(double x, double y) {
+  return x == 0 ? y : y == 0 ? x : std::min(x, y);
+}
+
+} // namespace
+
+std::optional<link_number>
+simulated_network::take_flow_link(host_number from, host_number to) {
+  auto limit = tighter(hosts_[from].link.per_flow, hosts_[to].link.per_flow);
+  if (limit == 0 || from == to)
+    return std::nullopt;
+  if (auto i = free_flow_links_.find(limit); i != free_flow_links_.end()) {
+    auto out = i->second;
+    free_flow_links_.erase(i);
+    return out;
+  }
+  return fabric_.add_link(limit);
+}
+
+std::optional<link_number>
+simulated_network::find_pair_link(host_number from, host_number to) {
+  auto limit = tighter(hosts_[from].link.per_host, hosts_[to].link.per_host);
+  if (limit == 0 || from == to)
+    return std::nullopt;
+  auto [i, fresh] = pair_links_.try_emplace({from, to});
+  if (fresh)
+    i->second = fabric_.add_link(limit);
+  return i->second;
 }
 
 double simulated_network::slowest(host_number from, host_number to) const {
@@ -134,13 +169,18 @@ void simulated_network::set_speed(host_number x, double part) {
   fabric_.set_capacity(e.down, part * e.speed, world_.now());
   for (auto& [number, s] : streams_)
     if (s->from_ == x || s->to_ == x)
-      s->slowest_ = slowest(s->from_, s->to_);
+      s->measure_path();
   arm();
 }
 
 std::unique_ptr<simulated_network::stream>
 simulated_network::open(host_number from, host_number to) {
   return std::make_unique<stream>(*this, from, to);
+}
+
+std::unique_ptr<simulated_network::stream>
+simulated_network::open_disk(host_number of, link_number disk) {
+  return std::make_unique<stream>(*this, of, of, disk);
 }
 
 // -- large messages -----------------------------------------------------------
@@ -169,19 +209,36 @@ void simulated_network::pump() {
 // -- a stream -----------------------------------------------------------------
 
 simulated_network::stream::stream(simulated_network& net, host_number from,
-                                  host_number to)
+                                  host_number to,
+                                  std::optional<link_number> disk)
   : net_(net),
     number_(++net.last_stream_),
     from_(from),
     to_(to),
-    slowest_(net.slowest(from, to)),
-    latency_(net.latency(from, to)) {
+    flow_link_(net.take_flow_link(from, to)),
+    latency_(disk ? 0us : net.latency(from, to)) {
+  if (disk)
+    own_.push_back(*disk);
+  if (flow_link_)
+    own_.push_back(*flow_link_);
+  if (auto both = net.find_pair_link(from, to))
+    own_.push_back(*both);
+  measure_path();
   net_.streams_.emplace(number_, this);
 }
 
 simulated_network::stream::~stream() {
   reset();
   net_.streams_.erase(number_);
+  if (flow_link_)
+    net_.free_flow_links_.emplace(net_.fabric_.capacity(*flow_link_),
+                                  *flow_link_);
+}
+
+void simulated_network::stream::measure_path() {
+  slowest_ = net_.slowest(from_, to_);
+  for (auto link : own_)
+    slowest_ = std::min(slowest_, net_.fabric_.capacity(link));
 }
 
 void simulated_network::stream::reset() {
@@ -203,7 +260,9 @@ void simulated_network::stream::push(parcel x) {
 }
 
 void simulated_network::stream::transmit(double bytes) {
-  flow_ = net_.fabric_.start(net_.path(from_, to_), bytes, net_.world_.now());
+  auto path = net_.path(from_, to_);
+  path.insert(path.end(), own_.begin(), own_.end());
+  flow_ = net_.fabric_.start(path, bytes, net_.world_.now());
   net_.sending_[flow_] = this;
   net_.arm();
 }
@@ -230,8 +289,7 @@ void simulated_network::stream::go_on() {
 
 void simulated_network::stream::begin(parcel x) {
   auto now = net_.world_.now();
-  if (x.bytes >= net_.settings_.contend_from.value && from_ != to_
-      && std::isfinite(slowest_)) {
+  if (x.bytes >= net_.settings_.contend_from.value && std::isfinite(slowest_)) {
     now_sending_ = std::move(x);
     transmit(static_cast<double>(now_sending_.bytes));
     return;

@@ -19,10 +19,19 @@ namespace millrace {
 struct link_speed {
   bandwidth speed;
   microseconds latency{0};
-  MILLRACE_FIELDS(link_speed, speed, latency)
+  bandwidth per_flow{};
+  bandwidth per_host{};
+  MILLRACE_FIELDS(link_speed, speed, latency, per_flow, per_host)
   static constexpr auto notes() {
-    return std::array{note{"what it carries; 0: not limited", 0},
-                      note{"from one end to the other", 0, 60}};
+    return std::array{
+      note{"what it carries; 0: not limited", 0},
+      note{"from one end to the other", 0, 60},
+      note{"what each connection that ends here gets at most, as a TCP flow"
+           " of one thread does; 0: not limited; not for racks",
+           0},
+      note{"what all connections between this end and any one host get at"
+           " most together; 0: not limited; not for racks",
+           0}};
   }
 };
 
@@ -86,6 +95,12 @@ public:
   class stream;
   std::unique_ptr<stream> open(host_number from, host_number to);
 
+  /// A host's disk: its streams share what it reads in a second.
+  link_number add_disk(bandwidth speed) {
+    return fabric_.add_link(speed.bytes_per_second);
+  }
+  std::unique_ptr<stream> open_disk(host_number of, link_number disk);
+
   /// What a host's link carries; 0: it is not limited.
   bandwidth speed(host_number x) const {
     auto& link = hosts_[x].link;
@@ -122,6 +137,8 @@ private:
     bool limited = false;
     double speed = 0;
     microseconds latency{0};
+    double per_flow = 0; ///< 0: not limited
+    double per_host = 0; ///< 0: not limited
   };
   struct host {
     edge link;
@@ -132,6 +149,8 @@ private:
 
   edge make_edge(const std::string& name, const link_speed& usual);
   std::vector<link_number> path(host_number from, host_number to) const;
+  std::optional<link_number> take_flow_link(host_number from, host_number to);
+  std::optional<link_number> find_pair_link(host_number from, host_number to);
   double slowest(host_number from, host_number to) const;
   microseconds extra(host_number from, host_number to);
   void pump();
@@ -146,6 +165,10 @@ private:
   std::set<std::pair<host_number, host_number>> blocked_;
   std::map<uint64_t, stream*> streams_; ///< in order of opening
   uint64_t last_stream_ = 0;
+  /// Links of single flows that have ended, by what they carry.
+  std::multimap<double, link_number> free_flow_links_;
+  /// Links of all flows from one host to another, where these are limited.
+  std::map<std::pair<host_number, host_number>, link_number> pair_links_;
   std::unordered_map<flow_number, stream*> sending_;
   std::vector<timestamp> armed_; ///< the next one last
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
@@ -165,7 +188,9 @@ class simulated_network::stream {
   };
 
 public:
-  stream(simulated_network& net, host_number from, host_number to);
+  /// `disk`: a host's own, which is all of the path.
+  stream(simulated_network& net, host_number from, host_number to,
+         std::optional<link_number> disk = std::nullopt);
   stream(const stream&) = delete;
   stream& operator=(const stream&) = delete;
   ~stream();
@@ -190,6 +215,7 @@ private:
   friend class simulated_network;
 
   void push(parcel x);
+  void measure_path();
   void go_on();
   void transmit(double bytes);
   void halt();
@@ -200,6 +226,8 @@ private:
   simulated_network& net_;
   uint64_t number_;
   host_number from_, to_;
+  std::optional<link_number> flow_link_; ///< of this stream alone
+  std::vector<link_number> own_;         ///< beyond the path between hosts
   double slowest_ = 0;
   microseconds latency_;
   std::deque<parcel> waiting_;

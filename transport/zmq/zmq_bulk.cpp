@@ -39,7 +39,8 @@ public:
       authenticator_(
         context_, std::move(settings_.keys), traffic_,
         [](auto, auto&, auto&) { /* is counted, and in the log */ }),
-      engine_(*this, settings_.limits) {}
+      engine_(*this, settings_.limits),
+      stores_(std::move(settings_.stores), engine_) {}
 
   ~bulk_threads() override {
     stopping_ = true;
@@ -148,9 +149,12 @@ private:
   void post(std::function<void()> job) { to_thread()(std::move(job)); }
 
   void ask(const bulk_source& whom, const bulk_ask& x) override {
-    if (auto store = settings_.stores.find(whom.node);
-        store != settings_.stores.end())
-      return ask_store(*store->second, whom.node, x);
+    if (stores_.has(whom.node))
+      return stores_.ask(
+        whom, x, to_thread(), [] { return steady_now(); },
+        [this](auto& bytes) {
+          got_.add(static_cast<double>(bytes.size()));
+        });
     auto i = sources_.find(whom.node);
     if (i == sources_.end()) {
       if (auto done = connect(whom); !done)
@@ -165,39 +169,8 @@ private:
       lose_soon(whom.node, {ec::unavailable, whom.node + " takes nothing", {}});
   }
 
-  /// What a store may call on any thread: what it found is taken on ours.
-  auto answering(const std::string& name, const bulk_chunk& what, auto take) {
-    return [=, this, post = to_thread()](const auto& found) {
-      post([=, this] {
-        if (found)
-          take(*found);
-        else
-          engine_.on_refusal(name, {what.content, found.failure().text});
-      });
-    };
-  }
-
-  /// Where the token is the folder.
-  void ask_store(bulk_store& store, const std::string& name,
-                 const bulk_ask& x) {
-    bulk_store::place where{x.content, x.token};
-    bulk_chunk what{x.content, x.chunk};
-    if (x.head)
-      store.give_head(where, answering(name, what, [=, this](auto& pieces) {
-                        engine_.on_head(name, {what.content}, pieces);
-                      }));
-    else
-      store.give_chunk(where, x.chunk,
-                       answering(name, what, [=, this](auto& bytes) {
-                         got_.add(static_cast<double>(bytes.size()));
-                         engine_.on_chunk(name, what, bytes, now());
-                       }));
-  }
-
   size_t window_of(const std::string& node) const override {
-    auto store = settings_.stores.find(node);
-    return store == settings_.stores.end() ? window_of_host
-                                           : store->second->parallel();
+    return stores_.window_of(node);
   }
 
   void leave(const std::string& node) override { sources_.erase(node); }
@@ -421,6 +394,7 @@ private:
   std::map<std::string, source> sources_;    ///< by node
   uint64_t connections_ = 0;
   bulk_engine engine_;
+  store_sources stores_;
   wait_list list_;
   std::atomic<bool> stopping_{false};
   std::thread thread_;

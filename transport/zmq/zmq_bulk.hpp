@@ -7,7 +7,7 @@
 #include <string>
 
 #include "runtime/metrics.hpp"
-#include "transport/bulk/bulk_store.hpp"
+#include "transport/bulk/store_sources.hpp"
 #include "transport/bulk/engine.hpp"
 #include "transport/keys/node_keys.hpp"
 #include "transport/peers.hpp"
@@ -23,7 +23,7 @@ struct zmq_bulk_settings {
   bool encrypt = true;
   serve_queue::limits limits{};
   /// Object stores that may be named as sources, by that name.
-  std::map<std::string, std::shared_ptr<bulk_store>> stores{};
+  store_sources::stores stores{};
 };
 
 /// The bulk port over ZeroMQ: a thread and sockets of its own, so that no

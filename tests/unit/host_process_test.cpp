@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <map>
+
+#include "models/device/emulated_device.hpp"
+#include "simulator/contents.hpp"
+#include "tests/support/builders.hpp"
+#include "transport/simulated/network.hpp"
+
+using namespace millrace;
+using namespace millrace::test;
+
+namespace {
+
+/// Two emulated devices of one host on a clock that the test moves. A model of
+/// 4 layers takes 4 s to attach and 1 s to send.
+class devices_of_a_host : private device_listener {
+public:
+  explicit devices_of_a_host(attach_mode attach, microseconds fork = 0us) {
+    what_.chunk = {1u << 20};
+    what_.bundles["m"].bytes = {8u << 20};
+    what_.bundles["m"].layers = 4;
+    emulation how;
+    how.attach = attach;
+    how.fork = fork;
+    emulated_environment environment;
+    environment.process = std::make_shared<host_process>();
+    profile known{"m", {}};
+    known.points.push_back({"d", 1, {}, {{"execute_seconds", 0.4}}});
+    for (double i = 0; i < 4; ++i)
+      known.points.push_back({"d",
+                              1,
+                              {{"layer", i}},
+                              {{"execute_seconds", 0.1},
+                               {"attach_seconds", 1},
+                               {"send_seconds", 0.25}}});
+    environment.profiles =
+      std::make_shared<profile_book>(std::vector{std::move(known)});
+    for (auto& device : devices_)
+      device = make_emulated_device({"emu0", "d", 1, {}}, how, *this,
+                                    environment);
+    content_ = all_.whole("m", 1);
+  }
+
+  void load(size_t device, instance_id id, size_t first = 0, size_t last = 4) {
+    load_request x;
+    x.instance = id;
+    x.content = content_;
+    x.first_layer = first;
+    x.last_layer = last;
+    devices_[device]->load(std::move(x), now_);
+  }
+
+  void unload(size_t device, instance_id id) { devices_[device]->unload(id); }
+
+  void run_until(double seconds) {
+    auto end = timestamp{} + microseconds{static_cast<int64_t>(seconds * 1e6)};
+    for (;;) {
+      auto due = std::min(devices_[0]->next_due(), devices_[1]->next_due());
+      if (due > end)
+        break;
+      now_ = due;
+      for (auto& device : devices_)
+        device->advance(now_);
+    }
+    now_ = end;
+  }
+
+  /// When an instance was loaded, in seconds.
+  double loaded(instance_id x) const {
+    auto i = loaded_.find(x);
+    return i == loaded_.end() ? -1 : i->second;
+  }
+
+private:
+  void on_loaded(instance_id id, result<load_report> x) override {
+    if (x)
+      loaded_[id] = to_seconds(now_.time_since_epoch());
+  }
+  void on_lost(instance_id, error) override {}
+  void on_executed(execution_report) override {}
+
+  scenario what_;
+  simulator::contents all_{what_};
+  std::shared_ptr<const bundle> content_;
+  timestamp now_{};
+  std::unique_ptr<device> devices_[2];
+  std::map<instance_id, double> loaded_;
+};
+
+auto about(double x) {
+  return doctest::Approx(x).epsilon(1e-4);
+}
+
+} // namespace
+
+TEST_CASE("host process: with attach per replica each load takes all of its"
+          " time") {
+  devices_of_a_host on{attach_mode::replica, 1s};
+  on.load(0, 1);
+  on.load(1, 2);
+  on.run_until(20);
+  CHECK(on.loaded(1) == about(5));
+  CHECK(on.loaded(2) == about(5));
+}
+
+TEST_CASE("host process: without attachment a load only sends") {
+  devices_of_a_host on{attach_mode::never, 1s};
+  on.load(0, 1);
+  on.run_until(20);
+  CHECK(on.loaded(1) == about(1));
+}
+
+TEST_CASE("host process: a second replica waits for the first one's attachment,"
+          " is forked and sends, and later ones wait for nothing") {
+  devices_of_a_host on{attach_mode::host, 200ms};
+  on.load(0, 1);
+  on.run_until(3);
+  on.load(1, 2);
+  on.run_until(10);
+  CHECK(on.loaded(1) == about(5));
+  CHECK(on.loaded(2) == about(5.2));
+  on.unload(0, 1);
+  on.load(0, 3);
+  on.run_until(20);
+  CHECK(on.loaded(3) == about(11.2));
+}
+
+TEST_CASE("host process: a replica attaches the layers that are missing") {
+  devices_of_a_host on{attach_mode::host};
+  on.load(0, 1, 0, 1);
+  on.run_until(10);
+  CHECK(on.loaded(1) == about(1.25));
+  on.load(1, 2);
+  on.run_until(20);
+  CHECK(on.loaded(2) == about(14)); // 3 of 4 layers, then all are sent
+}
+
+TEST_CASE("host process: a load that ends early leaves its layers to the"
+          " next one") {
+  devices_of_a_host on{attach_mode::host};
+  on.load(0, 1);
+  on.load(1, 2);
+  on.run_until(2);
+  on.unload(0, 1);
+  on.run_until(20);
+  CHECK(on.loaded(1) == -1);
+  CHECK(on.loaded(2) == about(9)); // noticed when the first was due, at 4 s
+}
+
+TEST_CASE("network: a flow gets at most per_flow, flows between two hosts at"
+          " most per_host, and a limit that a flow leaves is used again") {
+  virtual_world world;
+  network_settings settings;
+  settings.host = {{100e6}, 0us, {10e6}};
+  settings.rack = settings.clients = {{0}, 0us};
+  settings.store = {{100e6}, 0us, {}, {30e6}};
+  simulated_network net{world, settings, random_stream{1}};
+  auto a = net.add_host("a", ""), b = net.add_host("b", "");
+  std::map<std::string, double> ended;
+  std::vector<std::unique_ptr<simulated_network::stream>> open;
+  auto send = [&](const std::string& name, host_number from, host_number to) {
+    open.push_back(net.open(from, to));
+    open.back()->send(10'000'000, nullptr, [&, name] {
+      ended[name] = to_seconds(world.elapsed());
+    });
+  };
+  send("one", a, b);
+  send("two", a, b);
+  world.run_for(10s);
+  CHECK(ended["one"] == about(1)); // each at 10 MB/s, the link at 100
+  CHECK(ended["two"] == about(1));
+  open.clear();
+  // Of the store each host has 30 MB/s, and each flow of a host 10 MB/s.
+  for (auto* name : {"1", "2", "3", "4"})
+    send(name, net.store(), a);
+  send("b", net.store(), b);
+  world.run_for(10s);
+  for (auto* name : {"1", "2", "3", "4"})
+    CHECK(ended[name] == about(10 + 4 * 10 / 30.0));
+  CHECK(ended["b"] == about(11));
+}
+
+TEST_CASE("network: transfers of one disk share its speed and wait for no"
+          " link") {
+  virtual_world world;
+  network_settings settings;
+  settings.host = {{1e6}, 0us};
+  simulated_network net{world, settings, random_stream{1}};
+  auto a = net.add_host("a", "");
+  auto disk = net.add_disk({100e6});
+  std::vector<double> ended;
+  auto one = net.open_disk(a, disk), two = net.open_disk(a, disk);
+  for (auto* x : {one.get(), two.get()})
+    x->send(50'000'000, nullptr, [&] {
+      ended.push_back(to_seconds(world.elapsed()));
+    });
+  world.run_for(10s);
+  REQUIRE(ended.size() == 2);
+  CHECK(ended[0] == about(1));
+  CHECK(ended[1] == about(1));
+}
