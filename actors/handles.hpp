@@ -7,6 +7,7 @@
 /// same process or on another node.
 
 #include "actors/local_messages.hpp"
+#include "actors/provider/machine_source.hpp"
 #include "models/device/nvml.hpp"
 
 namespace millrace {
@@ -357,6 +358,14 @@ struct snapshot_taken {
   MILLRACE_FIELDS(snapshot_taken, content)
 };
 
+/// Provider to cluster state: pools and machines that have changed; null: a
+/// machine is released.
+struct machines_changed {
+  std::map<std::string, std::shared_ptr<const pool_state>> pools;
+  std::map<std::string, std::shared_ptr<const machine_state>> machines;
+  MILLRACE_FIELDS(machines_changed, pools, machines)
+};
+
 /// CLUSTER STATE makes the snapshots that policies decide on.
 using cluster_state_actor = caf::typed_actor<
   // The registry's: what operators and the config want.
@@ -365,6 +374,8 @@ using cluster_state_actor = caf::typed_actor<
   caf::reacts_to<nodes_changed>,
   // A new cost book of the profiler.
   caf::reacts_to<costs_changed>,
+  // The provider's: pools, and machines that come and go.
+  caf::reacts_to<machines_changed>,
   // A gateway's: what clients ask for.
   caf::reacts_to<demand_report>,
   // A gateway's: requests wait for a model without a replica.
@@ -378,6 +389,13 @@ using cluster_state_actor = caf::typed_actor<
 struct observe_nodes {
   cluster_state_actor by;
   MILLRACE_FIELDS(observe_nodes, by)
+};
+
+/// Cluster state to provider, when it begins: send it all pools and machines,
+/// and changes.
+struct observe_machines {
+  cluster_state_actor by;
+  MILLRACE_FIELDS(observe_machines, by)
 };
 
 /// Placement to autoscaler: the proposal of a scope was rejected, because what
@@ -400,6 +418,39 @@ using autoscaler_actor = caf::typed_actor<
   caf::replies_to<get_decisions>::with<decision_list>,
   caf::replies_to<get_decision_records>::with<decision_records>,
   // Private: a policy is due.
+  caf::reacts_to<tick>>;
+
+/// Ledger store to provider: the result of a write.
+struct machine_written {
+  std::string machine;
+  std::shared_ptr<result<uint64_t>> version;
+  MILLRACE_FIELDS(machine_written, machine, version)
+};
+
+/// Source of machines to provider: all machines; one machine.
+struct machines_listed {
+  std::shared_ptr<const std::vector<sourced_machine>> machines;
+  MILLRACE_FIELDS(machines_listed, machines)
+};
+struct machine_answered {
+  sourced_machine machine;
+  MILLRACE_FIELDS(machine_answered, machine)
+};
+
+/// The PROVIDER requests and releases machines, and keeps their ledger.
+using provider_actor = caf::typed_actor<
+  // A cluster state begins.
+  caf::reacts_to<observe_machines>,
+  // The cluster as it is now: which machines have joined, what runs on them.
+  caf::reacts_to<snapshot_taken>,
+  // How many machines a scope wants.
+  caf::reacts_to<proposal>,
+  // For people: the machines, and both bills.
+  caf::replies_to<get_machines>::with<machine_list>,
+  // Private: the ledger as read at the start; a row was written; what the
+  // source has; something is due.
+  caf::reacts_to<registry_rows>, caf::reacts_to<machine_written>,
+  caf::reacts_to<machines_listed>, caf::reacts_to<machine_answered>,
   caf::reacts_to<tick>>;
 
 struct placement_plan;

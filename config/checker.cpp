@@ -147,6 +147,16 @@ void config_checker::check_devices_of(
     check_groups("scopes." + name, x.policy, x.options);
 }
 
+void config_checker::check_no_pools(
+  const std::map<std::string, scope_settings>& scopes) {
+  for (auto& [name, x] : scopes)
+    if (!x.pool.empty())
+      refuse("scopes." + name + ".pool",
+             "there is no pool " + shown(x.pool)
+               + ": machines are simulated only (expected no pool here, or a"
+                 " scenario with 'pools')");
+}
+
 void config_checker::check_emulation(const std::string& key, const emulation& x,
                                      uint32_t lanes) {
   constexpr double most = 100; // as of a linear slowdown

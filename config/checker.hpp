@@ -55,6 +55,8 @@ protected:
   void check_devices_of(const std::vector<model_settings>& models,
                         const std::map<std::string, scope_settings>& scopes,
                         const std::map<std::string, node_config>& nodes);
+  /// Refuses the pools of scopes: people start the nodes of a live cluster.
+  void check_no_pools(const std::map<std::string, scope_settings>& scopes);
   /// `key`: of the emulation; `lanes`: of the device.
   void check_emulation(const std::string& key, const emulation& x,
                        uint32_t lanes);

@@ -36,6 +36,7 @@ public:
       check_object_store(name, store);
     check_models(x_.models, x_.scopes, x_.demand);
     check_placement(x_.placement);
+    check_no_pools(x_.scopes);
     check_devices_of(x_.models, x_.scopes, x_.nodes);
     check_link(x_.link);
     return outcome();
@@ -259,6 +260,13 @@ result<cluster_config> load_config(const std::string& path,
     for (auto* directory : {&node.data, &node.models})
       *directory = (base / *directory).lexically_normal();
   return out;
+}
+
+const pool_config* cluster_config::pool_of(const std::string& node) const {
+  for (auto& [name, x] : pools)
+    if (std::count(x.machines.begin(), x.machines.end(), node) != 0)
+      return &x;
+  return nullptr;
 }
 
 std::vector<tenant_address> clients_of(const node_config& x) {

@@ -11,6 +11,7 @@
 #include "runtime/log.hpp"
 #include "transport/messages/chain.hpp"
 #include "transport/messages/demand.hpp"
+#include "transport/messages/machine.hpp"
 #include "transport/messages/model.hpp"
 #include "transport/objects/settings.hpp"
 #include "transport/peers.hpp"
@@ -281,6 +282,13 @@ struct bulk_config {
   }
 };
 
+/// Hosts that run only while they are requested: of a scenario.
+struct pool_config {
+  pool_settings settings;            ///< with price and most in force
+  std::string type;                  ///< the host group
+  std::vector<std::string> machines; ///< nodes of the config
+};
+
 /// One file for all nodes of a cluster.
 struct cluster_config {
   std::string cluster = "millrace";
@@ -301,6 +309,11 @@ struct cluster_config {
   /// By name and size of the problem; only a simulation's decisions take time
   /// that they did not really take.
   std::map<std::string, curve> decision_seconds;
+  /// By name. Only a simulation has pools.
+  std::map<std::string, pool_config> pools;
+
+  /// The pool that a node is a machine of; null: it runs from the start.
+  const pool_config* pool_of(const std::string& node) const;
   MILLRACE_FIELDS(cluster_config, cluster, keys, seeds, nodes, models, link,
                   gateway, bulk, object_stores, scopes, placement, demand,
                   monitor, profiles, log)

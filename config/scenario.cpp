@@ -7,6 +7,7 @@
 #include <set>
 
 #include "config/fault_checker.hpp"
+#include "config/pools.hpp"
 #include "config/scenario_profiles.hpp"
 #include "runtime/bytes.hpp"
 #include "runtime/text.hpp"
@@ -64,8 +65,8 @@ public:
 
 private:
   void take_cluster() {
-    for (auto* key : {"models", "link", "gateway", "scopes", "placement",
-                      "demand", "monitor", "bulk"})
+    for (auto* key : {"models", "link", "gateway", "scopes", "pools",
+                      "placement", "demand", "monitor", "bulk"})
       if (given(key))
         refuse(key, "stands beside 'cluster', whose config says it");
     auto path = (base_ / spec_.cluster).lexically_normal().string();
@@ -132,7 +133,31 @@ private:
     out.bulk = spec_.bulk;
     for (size_t i = 0; i < spec_.hosts.size(); ++i)
       spread(at("hosts", i), spec_.hosts[i]);
+    add_pools();
     check_link(out.link);
+  }
+
+  void add_pools() {
+    for (auto& [name, x] : spec_.pools)
+      named("pools." + name, "pool", name);
+    for (auto& x : check_pools(spec_.pools, spec_.hosts, spec_.scopes))
+      refuse(x.key, x.why);
+    if (refused())
+      return;
+    for (auto& group : spec_.hosts) {
+      if (group.pool.empty())
+        continue;
+      auto& pool = x_.cluster.pools[group.pool];
+      pool.settings = spec_.pools.at(group.pool);
+      pool.type = group.name;
+      pool.machines = x_.groups[group.name];
+      if (pool.settings.most == 0)
+        pool.settings.most = pool.machines.size();
+      for (auto& machine : pool.machines)
+        if (pool.settings.price > 0)
+          x_.price[machine] = pool.settings.price;
+      pool.settings.price = x_.price[pool.machines.front()];
+    }
   }
 
   double price_of(const host_group& group) const {

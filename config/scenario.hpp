@@ -112,6 +112,7 @@ struct scenario {
   link_config link;
   gateway_config gateway;
   std::map<std::string, scope_settings> scopes;
+  std::map<std::string, pool_settings> pools;
   placement_settings placement;
   demand_settings demand;
   monitor_config monitor{microseconds{0}};
@@ -125,9 +126,9 @@ struct scenario {
   record_config record;
   exploration_config explore;
   MILLRACE_FIELDS(scenario, name, seed, length, warm_up, catalogue, cluster,
-                  hosts, bundles, models, link, gateway, scopes, placement,
-                  demand, monitor, network, chunk, bulk, sync, decisions, workload,
-                  faults, record, explore)
+                  hosts, bundles, models, link, gateway, scopes, pools,
+                  placement, demand, monitor, network, chunk, bulk, sync,
+                  decisions, workload, faults, record, explore)
   static constexpr auto notes() {
     return std::array{
       note{"of the run"},
@@ -143,6 +144,8 @@ struct scenario {
       note{"how nodes notice each other's end"},
       note{"what a gateway holds at most"},
       note{"how models are scaled together, by scope"},
+      note{"machines that are requested while they are needed, by pool; see"
+           " hosts[].pool and scopes.NAME.pool"},
       note{"which device each replica goes to"},
       note{"how demand is reported"},
       note{"how nodes are watched; by default not at all"},

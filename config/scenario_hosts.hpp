@@ -60,8 +60,9 @@ struct host_group {
   disk_group disk;
   std::vector<device_group> devices;
   double price = 0;
+  std::string pool;
   MILLRACE_FIELDS(host_group, name, count, roles, rack_size, rack, memory, disk,
-                  devices, price)
+                  devices, price, pool)
   static constexpr auto notes() {
     return std::array{
       note{"of the node; with a count, NAME-1, NAME-2 and so on"},
@@ -75,7 +76,10 @@ struct host_group {
       note{"what their nodes compute with"},
       note{"an hour of one host, in whatever currency; 0: what the catalogue"
            " says of its devices",
-           0, 1e6}};
+           0, 1e6},
+      note{"the pool that they are machines of: they run, and are billed, only"
+           " while they are requested; default: none, they run from the"
+           " start"}};
   }
 };
 

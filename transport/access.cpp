@@ -21,7 +21,8 @@ using viewers_say =
   std::tuple<get_members, get_status, get_load, get_models, get_starts,
              get_clock, get_events, examine, get_spans, get_queue, get_requests,
              get_profiles, get_plans, get_chains, get_store, get_cache,
-             get_demand, get_scaling, get_decisions, get_decision_records>;
+             get_demand, get_scaling, get_decisions, get_decision_records,
+             get_machines>;
 
 using operators_say =
   std::tuple<set_model, forget_model, pin_model, unpin_model, set_scope, drain,
@@ -34,7 +35,7 @@ using nodes_say = std::tuple<
   device_load, replica_load, node_load, clock_reading, event_list, examination,
   span_list, queue_status, request_list, profile_list, plan_list, measured,
   chain_list, store_status, cache_status, demand_list, scaling_list,
-  decision_list, decision_records,
+  decision_list, decision_records, machine_list,
   // links
   hello, hello_rejected, heartbeat, goodbye, monitor_remote, remote_down,
   // the request path

@@ -4,6 +4,7 @@
 #include "actors/autoscaler/autoscaler_state.hpp"
 #include "actors/policies/registry.hpp"
 #include "actors/policies/scale/configured_groups.hpp"
+#include "actors/policies/scale/machines.hpp"
 #include "actors/policies/state/deltas.hpp"
 #include "runtime/log.hpp"
 
@@ -28,12 +29,13 @@ bool wants_other(const proposal& x, const proposal& y) {
 void autoscaler_state::start(
   autoscaler_actor::stateful_pointer<autoscaler_state> self,
   autoscaler_options options, placement_actor placement,
-  std::shared_ptr<metrics> counts) {
+  provider_actor provider, std::shared_ptr<metrics> counts) {
   self_ = self;
   counts_ = std::move(counts);
   shown_at_ = now();
   options_ = options;
   placement_ = std::move(placement);
+  provider_ = std::move(provider);
   set_common_handlers(self);
 }
 
@@ -135,12 +137,12 @@ void autoscaler_state::run(const std::string& scope, scope_loop& x, bool send) {
                 .next();
   random_stream random{seed};
   auto before = x.memory;
-  auto is = x.policy->propose(*snapshot_, x.memory, random, begun);
+  auto is = propose_with_machines(*x.policy, scope, *snapshot_, x.memory,
+                                  random, begun);
   auto takes = time_of_decision(*x.scope);
   counts_->decision_seconds(policy_of(*x.scope))
     .observe(to_seconds(takes > 0ns ? takes : now() - begun));
-  x.due = x.policy->next_due(x.memory, now());
-  is.scope = scope;
+  x.due = next_due_with_machines(*x.policy, x.scope->settings, x.memory, now());
   is.epoch = options_.epoch;
   is.snapshot = snapshot_->number;
   if (auto made = note_changes(x, is); !made.empty())
@@ -153,10 +155,15 @@ void autoscaler_state::run(const std::string& scope, scope_loop& x, bool send) {
   x.last = std::move(is);
   if (!other)
     return;
-  if (takes > 0ns)
-    self_->delayed_send(placement_, takes, x.last);
-  else
-    self_->send(placement_, x.last);
+  auto send_to = [&](auto& actor) {
+    if (takes > 0ns)
+      self_->delayed_send(actor, takes, x.last);
+    else
+      self_->send(actor, x.last);
+  };
+  send_to(placement_);
+  if (provider_ && !x.last.machines.empty())
+    send_to(provider_);
 }
 
 /// Simulated time from a decision to its effect; 0 outside simulations.
@@ -310,9 +317,10 @@ autoscaler_state::on_get_records(const get_decision_records& x) const {
 autoscaler_actor::behavior_type
 autoscaler(autoscaler_actor::stateful_pointer<autoscaler_state> self,
            autoscaler_options options, placement_actor placement,
-           std::shared_ptr<metrics> counts) {
+           provider_actor provider, std::shared_ptr<metrics> counts) {
   auto& s = self->state;
-  s.start(self, options, std::move(placement), std::move(counts));
+  s.start(self, options, std::move(placement), std::move(provider),
+          std::move(counts));
   return {
     [&s](const snapshot_taken& x) { s.on_snapshot(x); },
     [&s](const proposal_outdated& x) { s.on_outdated(x); },

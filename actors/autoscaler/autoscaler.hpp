@@ -17,11 +17,11 @@ struct autoscaler_options {
 
 /// Asks the policy of each scope for its groups: when a setting or a bundle of
 /// one of its models has changed, and when the policy is due. Knows no policy
-/// by name. Sends the placement what has changed, and remembers the last
-/// decisions.
+/// by name. Sends the placement what has changed, and the provider (which may
+/// be null) how many machines there shall be; remembers the last decisions.
 autoscaler_actor::behavior_type
 autoscaler(autoscaler_actor::stateful_pointer<struct autoscaler_state> self,
            autoscaler_options options, placement_actor placement,
-           std::shared_ptr<metrics> counts);
+           provider_actor provider, std::shared_ptr<metrics> counts);
 
 } // namespace millrace

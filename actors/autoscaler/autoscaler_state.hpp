@@ -18,7 +18,7 @@ struct autoscaler_state {
 
   void start(autoscaler_actor::stateful_pointer<autoscaler_state> self,
              autoscaler_options options, placement_actor placement,
-             std::shared_ptr<metrics> counts);
+             provider_actor provider, std::shared_ptr<metrics> counts);
 
   void on_snapshot(const snapshot_taken& x);
   void on_outdated(const proposal_outdated& x);
@@ -68,6 +68,7 @@ private:
   autoscaler_actor::stateful_pointer<autoscaler_state> self_ = nullptr;
   autoscaler_options options_;
   placement_actor placement_;
+  provider_actor provider_; ///< null: there are no pools
   std::shared_ptr<const cluster_snapshot> snapshot_;
   std::map<std::string, scope_loop> loops_;                    ///< by scope
   std::map<std::string, std::deque<past_decision>> decisions_; ///< by model

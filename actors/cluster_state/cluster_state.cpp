@@ -7,14 +7,17 @@ namespace millrace {
 void observer_state::start(
   cluster_state_actor::stateful_pointer<observer_state> self,
   cluster_state_options options, placement_actor placement,
-  autoscaler_actor autoscaler) {
+  autoscaler_actor autoscaler, provider_actor provider) {
   self_ = self;
   options_ = options;
   placement_ = std::move(placement);
   autoscaler_ = std::move(autoscaler);
+  provider_ = std::move(provider);
   set_common_handlers(self);
   next_.emplace(options_.epoch, options_.demand_period, now());
   self->send(placement_, observe_nodes{cluster_state_actor{self}});
+  if (provider_)
+    self->send(provider_, observe_machines{cluster_state_actor{self}});
 }
 
 timestamp observer_state::now() const {
@@ -34,6 +37,11 @@ void observer_state::on_nodes(const nodes_changed& x) {
 
 void observer_state::on_costs(const costs_changed& x) {
   next_->set_costs(x.content);
+  publish_soon();
+}
+
+void observer_state::on_machines(const machines_changed& x) {
+  next_->set_machines(x.pools, x.machines);
   publish_soon();
 }
 
@@ -79,6 +87,8 @@ void observer_state::publish() {
   published_ = now();
   auto content = next_->take(published_);
   self_->send(placement_, snapshot_taken{content});
+  if (provider_)
+    self_->send(provider_, snapshot_taken{content});
   self_->send(autoscaler_, snapshot_taken{std::move(content)});
 }
 
@@ -89,13 +99,15 @@ demand_list observer_state::on_get_demand() const {
 cluster_state_actor::behavior_type
 cluster_state(cluster_state_actor::stateful_pointer<observer_state> self,
               cluster_state_options options, placement_actor placement,
-              autoscaler_actor autoscaler) {
+              autoscaler_actor autoscaler, provider_actor provider) {
   auto& s = self->state;
-  s.start(self, options, std::move(placement), std::move(autoscaler));
+  s.start(self, options, std::move(placement), std::move(autoscaler),
+          std::move(provider));
   return {
     [&s](const registered& x) { s.on_registered(x); },
     [&s](const nodes_changed& x) { s.on_nodes(x); },
     [&s](const costs_changed& x) { s.on_costs(x); },
+    [&s](const machines_changed& x) { s.on_machines(x); },
     [&s](const demand_report& x) { s.on_demand(x); },
     [&s](const pressure& x) { s.on_pressure(x); },
     [&s](get_demand) { return s.on_get_demand(); },

@@ -13,11 +13,12 @@ struct cluster_state_options {
 };
 
 /// Puts together what registry, placement and gateways report, and gives it to
-/// placement and autoscaler as numbered snapshots: the first at once, others at
-/// most every `pause`. Before the registry has sent the intent there is none.
+/// placement, autoscaler and provider (which may be null) as numbered
+/// snapshots: the first at once, others at most every `pause`. Before the
+/// registry has sent the intent there is none.
 cluster_state_actor::behavior_type
 cluster_state(cluster_state_actor::stateful_pointer<struct observer_state> self,
               cluster_state_options options, placement_actor placement,
-              autoscaler_actor autoscaler);
+              autoscaler_actor autoscaler, provider_actor provider);
 
 } // namespace millrace

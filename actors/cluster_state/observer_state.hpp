@@ -15,11 +15,12 @@ struct observer_state {
 
   void start(cluster_state_actor::stateful_pointer<observer_state> self,
              cluster_state_options options, placement_actor placement,
-             autoscaler_actor autoscaler);
+             autoscaler_actor autoscaler, provider_actor provider);
 
   void on_registered(const registered& x);
   void on_nodes(const nodes_changed& x);
   void on_costs(const costs_changed& x);
+  void on_machines(const machines_changed& x);
   void on_demand(const demand_report& x);
   void on_pressure(const pressure& x);
   demand_list on_get_demand() const;
@@ -35,6 +36,7 @@ private:
   cluster_state_options options_;
   placement_actor placement_;
   autoscaler_actor autoscaler_;
+  provider_actor provider_; ///< null: there are no pools
   std::optional<snapshot_builder> next_;
   std::set<std::string> stale_; ///< gateways whose reports are overdue
   timestamp published_;

@@ -15,6 +15,7 @@
 #include "actors/monitor/monitor_state.hpp"
 #include "actors/placement/placement_state.hpp"
 #include "actors/profiler/profiler_state.hpp"
+#include "actors/provider/provider_state.hpp"
 #include "actors/registry/registry_state.hpp"
 #include "models/device/nvml.hpp"
 
@@ -40,7 +41,8 @@ public:
     out_.state = environment_.state;
     out_.spans = environment_.spans;
     for (auto& [name, x] : config_.nodes)
-      out_.configured.insert(name);
+      if (!config_.pool_of(name))
+        out_.configured.insert(name);
     out_.worker = has(node_role::worker);
     out_.drain_timeout = mine_.drain_timeout;
     out_.ended = environment_.ended;
@@ -136,13 +138,29 @@ private:
     }
   }
 
-  /// Registry, cluster state, autoscaler and placement know each other, so they
-  /// are started in one go and fall together.
+  /// Of the config, with the devices that machines will have.
+  std::map<std::string, machine_pool> pools() const {
+    std::map<std::string, machine_pool> out;
+    for (auto& [name, x] : config_.pools) {
+      auto& pool = out[name];
+      pool.what.settings = x.settings;
+      pool.what.type = x.type;
+      pool.machines = x.machines;
+      if (!x.machines.empty())
+        for (auto& d : config_.nodes.at(x.machines.front()).devices)
+          pool.what.devices.push_back(describe(d));
+    }
+    return out;
+  }
+
+  /// Registry, cluster state, autoscaler, placement and provider know each
+  /// other, so they are started in one go and fall together.
   void add_controller() {
     struct handles {
       uint64_t starts = 0; ///< of placement
       uint64_t epoch = 0;  ///< with that
       placement_actor placement;
+      provider_actor provider; ///< null: there are no pools
       autoscaler_actor autoscaler;
       cluster_state_actor cluster_state;
     };
@@ -154,7 +172,7 @@ private:
     settings.epoch = environment_.net->self().incarnation * starts_of_actor;
     settings.settle = 2 * config_.link.timeout;
     for (auto& [name, x] : config_.nodes)
-      if (!x.devices.empty())
+      if (!x.devices.empty() && !config_.pool_of(name))
         settings.expected.insert(name);
     if (auto i = config_.decision_seconds.find("placement");
         i != config_.decision_seconds.end())
@@ -167,6 +185,15 @@ private:
           made->epoch = mine.epoch += ++made->starts;
           return made->placement = self->spawn(placement, mine, counts);
         });
+    if (environment_.machines && !config_.pools.empty())
+      add("provider", "controller",
+          [made, options = provider_options{
+                   0, pools(), environment_.machines, environment_.facts,
+                   environment_.wall_clock}](supervisor_actor::pointer self) {
+            auto mine = options;
+            mine.epoch = made->epoch;
+            return made->provider = self->spawn(provider, mine);
+          });
     curve scaling_seconds;
     if (auto i = config_.decision_seconds.find("scaling");
         i != config_.decision_seconds.end())
@@ -178,13 +205,13 @@ private:
                    self->spawn(autoscaler,
                                autoscaler_options{made->epoch, made->epoch,
                                                   scaling_seconds},
-                               made->placement, counts);
+                               made->placement, made->provider, counts);
         });
     add("cluster_state", "controller",
         [made, period = config_.demand.period](supervisor_actor::pointer self) {
           return made->cluster_state = self->spawn(
                    cluster_state, cluster_state_options{made->epoch, period},
-                   made->placement, made->autoscaler);
+                   made->placement, made->autoscaler, made->provider);
         });
     add("chains", "",
         [options = chain_options{environment_.net, config_.bulk.patience,

@@ -4,6 +4,7 @@
 #include "actors/cache/cache.hpp"
 #include "actors/monitor/monitor.hpp"
 #include "actors/node/supervisor.hpp"
+#include "actors/provider/machine_source.hpp"
 #include "config/config.hpp"
 #include "runtime/host_probe.hpp"
 #include "transport/bulk/bulk.hpp"
@@ -33,6 +34,8 @@ struct node_environment {
   std::function<result<std::unique_ptr<object_store>>(
     const object_store_config&)>
     open_store = open_object_store;
+  /// Of the machines of pools; null: there are none.
+  std::shared_ptr<machine_source> machines;
   device_maker make_device;
   host_probe probe;
   children_probe children; ///< empty: the node has none

@@ -106,6 +106,11 @@ void placement_state::on_inventory(inventory& x) {
       note_failure(r);
   }
   known = std::move(x.state);
+  leaving_.erase(name);
+  if (!known.draining && is_leaving(name)) {
+    known.draining = true;
+    leaving_.insert(name);
+  }
   auto& node = known.node.name;
   links_[node] = {x.epoch, x.sequence, x.supervisor, x.gateway};
   starts_.on_inventory(known, now());
@@ -150,6 +155,7 @@ void placement_state::on_peer_down(const peer_down& x) {
       || i->second.node.incarnation != x.peer.incarnation)
     return;
   starts_.on_lost(x.peer.name);
+  leaving_.erase(x.peer.name);
   view_.nodes.erase(i);
   links_.erase(x.peer.name);
   changed_.insert(x.peer.name);

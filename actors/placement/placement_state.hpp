@@ -72,6 +72,8 @@ private:
   result<void> check(const proposal& x) const;
   std::optional<std::string> what_outdates(const proposal& x) const;
   void note_changes(const cluster_snapshot* was);
+  bool is_leaving(const std::string& node) const;
+  void note_leaving_machines();
   void await_decisions(const node_state& fresh);
   void tell_cluster_state();
   void commit_soon();
@@ -120,6 +122,8 @@ private:
   capacity_keeper capacity_;               ///< the index of view_
   std::map<std::string, node_link> links_; ///< by node
   cluster_state_actor cluster_state_;
+  /// Nodes that count as draining because their machines are to be released.
+  std::set<std::string> leaving_;
   std::set<std::string> changed_; ///< nodes that this is yet to be told of
   std::shared_ptr<const cluster_snapshot> snapshot_; ///< null: no intent yet
   std::map<std::string, std::vector<order>> orders_; ///< by node

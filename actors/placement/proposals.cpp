@@ -16,6 +16,7 @@ namespace millrace {
 void placement_state::on_snapshot(const snapshot_taken& x) {
   auto was = std::exchange(snapshot_, x.content);
   note_changes(was.get());
+  note_leaving_machines();
   if (was && was->models == snapshot_->models
       && was->scopes == snapshot_->scopes)
     return;
@@ -23,6 +24,44 @@ void placement_state::on_snapshot(const snapshot_taken& x) {
                 [&](auto& y) { return !snapshot_->scopes.contains(y.first); });
   std::erase_if(refusals_,
                 [&](auto& y) { return !snapshot_->scopes.contains(y.first); });
+  commit_soon();
+}
+
+/// Whether a node is a machine that is to be released.
+bool placement_state::is_leaving(const std::string& node) const {
+  if (!snapshot_)
+    return false;
+  auto i = snapshot_->machines.find(node);
+  return i != snapshot_->machines.end()
+         && i->second->condition == machine_condition::draining;
+}
+
+/// Marks nodes of machines that are to be released: their replicas are replaced
+/// elsewhere before the nodes are asked to drain. A machine that was requested
+/// again is an ordinary node.
+void placement_state::note_leaving_machines() {
+  auto any = false;
+  auto mark = [&](const std::string& name, bool draining) {
+    any = true;
+    view_.nodes.at(name).draining = draining;
+    changed_.insert(name);
+    capacity_.changed.insert(name);
+  };
+  for (auto& name : std::set{leaving_})
+    if (!is_leaving(name)) {
+      mark(name, false);
+      leaving_.erase(name);
+    }
+  for (auto& [name, machine] : snapshot_->machines) {
+    auto node = view_.nodes.find(name);
+    if (node == view_.nodes.end() || node->second.draining || !is_leaving(name))
+      continue;
+    mark(name, true);
+    leaving_.insert(name);
+  }
+  if (!any)
+    return;
+  tell_cluster_state();
   commit_soon();
 }
 

@@ -206,12 +206,16 @@ registry_state::scopes(const set_scope* change) const {
   auto out = default_scopes_;
   for (auto& [scope, entry] : scopes_)
     out[scope] = entry.row.settings;
-  if (change == nullptr)
-    return out;
-  if (change->settings)
+  if (change != nullptr && change->settings)
     out[change->scope] = *change->settings;
-  else if (auto i = default_scopes_.find(change->scope);
-           i != default_scopes_.end())
+  // The pool of a scope is a matter of the config alone.
+  for (auto& [scope, x] : out) {
+    auto i = default_scopes_.find(scope);
+    x.pool = i == default_scopes_.end() ? std::string{} : i->second.pool;
+  }
+  if (change == nullptr || change->settings)
+    return out;
+  if (auto i = default_scopes_.find(change->scope); i != default_scopes_.end())
     out[change->scope] = i->second;
   else
     out.erase(change->scope);

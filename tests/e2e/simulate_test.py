@@ -65,7 +65,7 @@ class Simulate(unittest.TestCase):
             self.assertEqual(
                 set(runs[0][1]),
                 {"requests.csv", "batches.csv", "replicas.csv", "events.csv"}
-                | {"hosts.csv", "devices.csv"}
+                | {"hosts.csv", "machines.csv", "devices.csv"}
                 | {"summary.json", "trace.json", "plots.gp", "decisions.record"}
                 | {f"{p}.svg" for p in ("latency", "replicas", "queues", "requests")},
             )
@@ -210,6 +210,10 @@ class Simulate(unittest.TestCase):
             (
                 (storm, "--explore", 1, "--set", "faults=[{at: 1s}]"),
                 "draws faults of its own",
+            ),
+            (
+                (f"{SCENARIOS}/machines.yaml", "--real"),
+                "machines are simulated only",
             ),
             (
                 (f"{SCENARIOS}/gpus-1600.yaml", "--real"),

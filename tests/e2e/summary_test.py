@@ -122,6 +122,28 @@ def device_use(devices, hosts, held, ran, length):
     ]
 
 
+def bills(machines, length):
+    """Both bills, by pool and in all."""
+    pools = {}
+    for m in machines:
+        begin, end = int(m["requested_us"]), int(m["released_us"] or length)
+        if clipped(begin, end, length) == 0:
+            continue
+        pool = pools.setdefault(m["pool"], collections.Counter())
+        pool["machines"] += 1
+        for bill in ("reserved", "used"):
+            hours = int(m[f"{bill}_us"]) / 3.6e9
+            pool[f"hours_{bill}"] += hours
+            pool[f"cost_{bill}"] += hours * float(m["price"])
+    rows = [{"pool": name, "hours_used": 0, "cost_used": 0, **pools[name]}
+            for name in sorted(pools)]
+    return {
+        "pools": rows,
+        "cost": sum(x["cost_reserved"] for x in rows),
+        "cost_used": sum(x["cost_used"] for x in rows),
+    }
+
+
 def starts(replicas):
     by_source = collections.defaultdict(list)
     for r in replicas:
@@ -143,10 +165,10 @@ def starts(replicas):
 
 def recompute(folder, length):
     """The figures of summary.json that tables can show."""
-    requests, batches, replicas, hosts, devices, events = (
+    requests, batches, replicas, hosts, machines, devices, events = (
         read(folder / f"{name}.csv")
-        for name in ("requests", "batches", "replicas", "hosts", "devices",
-                     "events"))
+        for name in ("requests", "batches", "replicas", "hosts", "machines",
+                     "devices", "events"))
     # A broken connection ends a request without an answer: its latency counts
     # until the end of the run. The end is that of the workload or, where it is
     # later, the last answer.
@@ -191,7 +213,7 @@ def recompute(folder, length):
         "devices": use,
         "device_seconds": available,
         "utilisation": sum(x["busy_seconds"] for x in use) / available,
-        "cost": sum(int(h["up_us"]) / 3.6e9 * float(h["price"]) for h in hosts),
+        **bills(machines, length),
         "faults": dict(faults),
         "errors": sum(e["level"] == "error" for e in events),
     }
@@ -266,6 +288,11 @@ class Summary(unittest.TestCase):
             "--set", "hosts[1].devices[0].lanes=2")
         lanes = {b["lane"] for b in read(self.folder / "out/batches.csv")}
         self.assertEqual(lanes, {"0", "1"})
+
+    def test_every_figure_is_that_of_the_tables_where_machines_come_and_go(self):
+        found = self.run_and_compare("machines.yaml")
+        self.assertEqual([x["pool"] for x in found["pools"]], ["", "burst"])
+        self.assertLess(found["cost_used"], found["cost"])
 
     def test_starts_from_the_store_are_timed_from_the_decision(self):
         found = self.run_and_compare(

@@ -101,7 +101,9 @@ TEST_CASE("tiers: a load proceeds while its bytes come, or begins after them") {
   auto sequential = times_of(one_start("", "steps: sequential", "at: store"));
   REQUIRE(streamed.size() == 1);
   REQUIRE(sequential.size() == 1);
-  CHECK(is_about(streamed[0], 1.5));
+  // The load begins once the first chunks say where weights are.
+  CHECK(streamed[0] > 1.5);
+  CHECK(streamed[0] < 1.8);
   CHECK(is_about(sequential[0], 2.5));
 }
 

@@ -85,7 +85,8 @@ TEST_CASE("P13: each role may say its messages and no other: every cell") {
     "get_starts",  "get_clock",   "get_events",    "examine",
     "get_spans",   "get_queue",   "get_requests",  "get_profiles",
     "get_plans",   "get_chains",  "get_store",     "get_cache",
-    "get_demand",  "get_scaling", "get_decisions", "get_decision_records"};
+    "get_demand",  "get_scaling", "get_decisions", "get_decision_records",
+    "get_machines"};
   const std::set<std::string_view> orders{
     "set_model",    "forget_model",  "drain",        "set_log",
     "record_spans", "measure_model", "keep_profile", "forget_profiles",

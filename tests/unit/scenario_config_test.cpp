@@ -290,8 +290,8 @@ TEST_CASE("scenario: the catalogue gives memory, price and the times of a kind"
 }
 
 TEST_CASE("scenario: every example is right") {
-  for (auto name :
-       {"small", "quickstart", "cold-starts", "gpus-1600", "storm", "truth"}) {
+  for (auto name : {"small", "quickstart", "cold-starts", "gpus-1600", "storm",
+                    "truth", "machines"}) {
     auto path =
       std::string{MILLRACE_SOURCE} + "/config/scenarios/" + name + ".yaml";
     auto x = load_scenario(path);

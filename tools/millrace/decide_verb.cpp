@@ -9,6 +9,7 @@
 
 #include "actors/policies/registry.hpp"
 #include "actors/policies/scale/configured_groups.hpp"
+#include "actors/policies/scale/machines.hpp"
 #include "actors/policies/state/deltas.hpp"
 #include "millrace/decision_file.hpp"
 #include "millrace/print.hpp"
@@ -87,14 +88,17 @@ result<replayed_decision> replay(const decision_record& x,
   auto memory = how.policy.empty() ? x.memory : policy_memory{};
   random_stream random{x.seed};
   auto now = timestamp{nanoseconds{x.now}};
-  auto is = how.policy.empty()
-              ? (*policy)->propose(snapshot, memory, random, now)
-              : (*policy)->propose(under_policy(snapshot, scope, how.policy),
-                                   memory, random, now);
+  auto is =
+    how.policy.empty()
+      ? propose_with_machines(**policy, scope, snapshot, memory, random, now)
+      : propose_with_machines(**policy, scope,
+                              under_policy(snapshot, scope, how.policy), memory,
+                              random, now);
   auto why = is.reasons.find(x.what.model);
   auto to = copies_in(is, x.what.model).value_or(0);
   auto same = how.policy.empty() ? is.groups == x.proposed.groups
                                      && is.refused == x.proposed.refused
+                                     && is.machines == x.proposed.machines
                                  : to == x.what.to;
   return replayed_decision{
     x.what, settings.policy.empty() ? "fixed" : settings.policy, to,

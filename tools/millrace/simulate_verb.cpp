@@ -161,7 +161,13 @@ void print_summary(const run_summary& x) {
     std::printf("store        sent %s\n",
                 format_bytes(x.store_bytes).c_str());
   if (x.cost > 0)
-    std::printf("cost         %.2f\n", x.cost);
+    std::printf("cost         %.2f reserved, %.2f used\n", x.cost, x.cost_used);
+  for (auto& y : x.pools)
+    if (!y.pool.empty())
+      std::printf("  pool %-10s %llu machines: %.2f hours reserved, %.2f used;"
+                  " cost %.2f and %.2f\n",
+                  y.pool.c_str(), static_cast<unsigned long long>(y.machines),
+                  y.hours_reserved, y.hours_used, y.cost_reserved, y.cost_used);
   if (!x.faults.empty())
     std::printf("faults       %s\n", listed(x.faults).c_str());
   if (x.errors > 0)
@@ -281,6 +287,9 @@ std::optional<error> called_wrongly(const loaded_scenario& what,
   if (x.real && faults)
     return no("--real: the scenario has faults, which a real run leaves out;"
               " take them away (--set 'faults=[]')");
+  if (x.real && !what.cluster.pools.empty())
+    return no("--real: the scenario has pools, and machines are simulated only;"
+              " take them away (hosts[].pool and pools)");
   if (auto nodes = what.cluster.nodes.size(); x.real && nodes > most_real_nodes)
     return no("--real: the scenario has " + std::to_string(nodes)
               + " nodes, each a process; at most "

@@ -164,6 +164,17 @@ const std::vector<shell_command>& shell_commands() {
      " time until execution; COST: device time of one request; IN TIME: part of"
      " the answers within the SLO; CV: coefficient of variation of the times"
      " between arrivals; these four over the last ten seconds or so."},
+    {"machines",
+     "",
+     0,
+     0,
+     {},
+     "machines of pools: state, and both bills",
+     show_machines,
+     "STATE: requested, booting (or lost), ready, draining, released. LEASES:"
+     " how often it was requested. RESERVED: from each request to its release,"
+     " boot and failures included. USED: the part with a replica on it, as the"
+     " controller saw it."},
     {"stores",
      "",
      0,

@@ -34,6 +34,10 @@ int show_decisions(shell& in, const arguments& args);
 int show_placement(shell& in, const arguments& args);
 int show_demand(shell& in, const arguments& args);
 
+// machines.cpp: machines of pools, and their bills
+table machine_rows(const machine_list& x);
+int show_machines(shell& in, const arguments& args);
+
 // profiles.cpp: what models cost
 int show_profiles(shell& in, const arguments& args);
 int measure_costs(shell& in, const arguments& args);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "config/scenario.hpp"
+#include "simulator/machines.hpp"
 #include "simulator/node.hpp"
 #include "transport/simulated/links.hpp"
 
@@ -32,8 +33,16 @@ public:
     plan_.bug = x;
   }
 
-  /// Starts every node, in order of their names.
+  /// Starts every node outside pools, in order of their names.
   void start();
+
+  /// Whether a node is a machine of a pool.
+  bool is_machine(const std::string& name) const { return yard_.has(name); }
+
+  /// Kills a node, or the boot of a machine.
+  void kill(const std::string& name);
+  /// Starts a node; of a machine only one that is reserved and has booted.
+  void start(const std::string& name);
 
   node& at(const std::string& name) { return *nodes_.at(name); }
   /// By name.
@@ -47,6 +56,7 @@ private:
   simulated_links links_;
   simulated_bulk_hosts bulk_;
   contents contents_;
+  machine_yard yard_;
   node_environment_plan plan_;
   std::map<std::string, std::unique_ptr<node>> nodes_; // end first
 };

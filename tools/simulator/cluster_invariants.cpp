@@ -384,6 +384,8 @@ public:
   void at_end(simulation& x) override {
     auto& nodes = x.inside().nodes();
     for (auto& [name, node] : nodes) {
+      if (is_away(x, name))
+        continue;
       if (!node->running()) {
         broken(x.inside().world().now(), name + " does not run");
         continue;
@@ -392,9 +394,15 @@ public:
       for (auto& m : node->bus()->members().peers)
         seen.insert(m.name);
       for (auto& [other, y] : nodes)
-        if (!seen.contains(other))
+        if (!seen.contains(other) && !is_away(x, other))
           broken(x.inside().world().now(), name + " does not see " + other);
     }
+  }
+
+private:
+  /// A machine that is released, or boots.
+  static bool is_away(simulation& x, const std::string& node) {
+    return x.inside().is_machine(node) && !x.inside().at(node).running();
   }
 };
 

@@ -209,6 +209,7 @@ result<seed_result> explore_seed(const loaded_scenario& what, uint64_t seed,
   add_cluster_invariants(book, expect, invariants);
   add_transfer_invariants(expect, invariants);
   add_device_invariants(expect, invariants);
+  add_machine_invariants(expect, invariants);
   (*run)->add(book);
   (*run)->add(hash);
   (*run)->add(counts);

@@ -174,7 +174,7 @@ void fault_injector::inject(const fault& planned) {
 /// What it does once, at its beginning.
 void fault_injector::strike(const fault& x, node& where) {
   if (x.kind == fault_kind::kill || x.kind == fault_kind::wipe)
-    where.kill();
+    cluster_.kill(x.node);
   if (x.kind == fault_kind::wipe)
     where.wipe();
   if (x.kind == fault_kind::hang)
@@ -203,7 +203,7 @@ void fault_injector::end(uint64_t number) {
   };
   if (x.kind == fault_kind::kill || x.kind == fault_kind::wipe)
     if (!is_on({fault_kind::kill, fault_kind::wipe}))
-      where.start();
+      cluster_.start(x.node);
   if (x.kind == fault_kind::hang && !is_on({fault_kind::hang}))
     where.resume();
   if (x.kind == fault_kind::partition || x.kind == fault_kind::one_way)
@@ -299,7 +299,7 @@ void fault_injector::heal() {
     // A node that crashed too often wants somebody to look, and start it.
     if (x->running() && x->state().get().first == node_condition::failed)
       x->kill();
-    x->start();
+    cluster_.start(name);
   }
 }
 

@@ -81,4 +81,7 @@ void add_transfer_invariants(const expectations& x, invariant_list& out);
 /// What holds of devices: I31, with the sharing that is configured.
 void add_device_invariants(const expectations& x, invariant_list& out);
 
+/// What holds of machines and bills: I32; nothing where there are no pools.
+void add_machine_invariants(const expectations& x, invariant_list& out);
+
 } // namespace millrace::simulator

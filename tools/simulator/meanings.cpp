@@ -53,6 +53,9 @@ constexpr std::array meanings{
   meaning{"I30", "Two runs of one seed are the same, event by event."},
   meaning{"I31", "No more batches of a replica run at once than its limit, nor"
                  " more on a device than its sharing admits."},
+  meaning{"I32",
+          "Machines are billed from request to release, boot and failures"
+          " included, and none is leaked or requested twice."},
   meaning{"P20", "A seed runs to its end and can be replayed."},
   meaning{"P21", "Every event that the scenario names as a probe happens in"
                  " some seed."},

@@ -3,6 +3,7 @@
 
 #include "actors/node/supervisor_state.hpp"
 #include "runtime/virtual/store.hpp"
+#include "simulator/machines.hpp"
 #include "simulator/objects.hpp"
 #include "simulator/observed_device.hpp"
 #include "simulator/observed_store.hpp"
@@ -119,6 +120,8 @@ void node::start() {
                                    device_listener& to) {
     return make_device(d, to);
   };
+  if (plan_.machines != nullptr)
+    environment.machines = plan_.machines->source_for(*process_);
   environment.probe = [] { return host_reading{}; };
   environment.aside = [](const std::function<void()>& job) { job(); };
   environment.wall_clock = [this] {

@@ -20,6 +20,8 @@
 
 namespace millrace::simulator {
 
+class machine_yard;
+
 /// What all nodes of a simulated cluster have in common.
 struct node_environment_plan {
   const loaded_scenario* what = nullptr;
@@ -31,6 +33,7 @@ struct node_environment_plan {
   contents* models = nullptr;
   watcher* seen_by = nullptr;
   planted_bug bug = planted_bug::none;
+  machine_yard* machines = nullptr; ///< null: there are no pools
 };
 
 /// A host of the simulated world with its disk, and the process that runs on

@@ -25,7 +25,9 @@ uint32_t name_list::number_of(const std::string& x) {
   return i->second;
 }
 
-recorder::recorder(timestamp begin, microseconds length) : begin_(begin) {
+recorder::recorder(timestamp begin, microseconds length)
+  : begin_(begin),
+    book_(begin) {
   record_.length = length;
 }
 
@@ -34,6 +36,7 @@ record recorder::take() {
   for (auto& [name, since] : up_since_)
     record_.reserved[name] +=
       to_us(std::max(end, since) - std::max(since, begin_));
+  record_.leases = book_.leases();
   return std::move(record_);
 }
 
@@ -150,10 +153,16 @@ void recorder::on_unloaded(const device_name& where, instance_id x,
 
 void recorder::on_node(const std::string& node, std::string_view what,
                        timestamp when) {
+  book_.note(node, what, when);
   if (what == "started")
     up_since_[node] = when;
   else if (what != "paused" && what != "resumed")
     gone(node, when);
+}
+
+void recorder::on_machine(const std::string& machine, std::string_view what,
+                          timestamp when) {
+  book_.note(machine, what, when);
 }
 
 void recorder::gone(const std::string& node, timestamp when) {
@@ -229,6 +238,8 @@ void recorder::on_log(log_level level, std::string_view line, timestamp when) {
     on_decision(line, when);
   else if (name == "replica.ready")
     on_ready(line);
+  else if (name == "provider.ready")
+    book_.note(std::string{field_of(line, "machine")}, "ready", when);
   else if (name == "placement.evict" || name == "replica.failed")
     forget_decision(field_of(line, "replica"));
   record_.events.push_back({since_start(when), std::string{line}, level});

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "config/scenario.hpp"
+#include "simulator/machines.hpp"
 #include "simulator/watcher.hpp"
 
 namespace millrace::simulator {
@@ -97,7 +98,8 @@ struct record {
   std::map<std::string, microseconds> reserved; ///< time there, by node
   std::map<std::string, uint64_t> faults;       ///< that began, by kind
   uint64_t store_bytes = 0; ///< that left the object store
-  uint64_t errors = 0; ///< events at which a person must act
+  uint64_t errors = 0;      ///< events at which a person must act
+  std::vector<machine_lease> leases; ///< of machines and other hosts
 };
 
 /// Writes a run down.
@@ -123,6 +125,8 @@ public:
                    timestamp when) override;
   void on_node(const std::string& node, std::string_view what,
                timestamp when) override;
+  void on_machine(const std::string& machine, std::string_view what,
+                  timestamp when) override;
   void on_log(log_level level, std::string_view line, timestamp when) override;
 
 private:
@@ -142,6 +146,7 @@ private:
 
   timestamp begin_;
   record record_;
+  lease_book book_;
   std::map<std::string, size_t> copies_;      ///< NODE/DEVICE#INSTANCE -> row
   std::map<std::string, timestamp> up_since_; ///< by node
   std::map<std::string, size_t> loaded_; ///< by replica, until it is ready

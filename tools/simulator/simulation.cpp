@@ -38,6 +38,7 @@ simulation::simulation(const loaded_scenario& what, options how, workload asked)
         != 0)
       gateways_.push_back(name);
   add(ready_);
+  add(use_);
 }
 
 simulation::~simulation() {
@@ -237,6 +238,12 @@ void simulation::register_something() {
 }
 
 // -- nodes and devices --------------------------------------------------------
+
+void simulation::on_machine(const std::string& machine, std::string_view what,
+                            timestamp when) {
+  log_event(log_level::info, "machine", what, {{"node", machine}});
+  broadcast::on_machine(machine, what, when);
+}
 
 void simulation::on_node(const std::string& node, std::string_view what,
                          timestamp when) {

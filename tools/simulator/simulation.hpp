@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "simulator/faults.hpp"
+#include "simulator/machines.hpp"
 #include "simulator/watcher.hpp"
 #include "simulator/workload.hpp"
 
@@ -98,6 +99,8 @@ private:
                           const caf::message& x) override;
   void on_node(const std::string& node, std::string_view what,
                timestamp when) override;
+  void on_machine(const std::string& machine, std::string_view what,
+                  timestamp when) override;
   timestamp now() const { return world_->now(); }
 
   const loaded_scenario& what_;
@@ -117,6 +120,7 @@ private:
   bool stuck_ = false;
   virtual_world* world_ = nullptr;
   ready_replicas ready_;
+  use_meter use_{*this};
   std::unique_ptr<cluster> cluster_;
   std::unique_ptr<fault_injector> injector_;
 };

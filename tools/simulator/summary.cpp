@@ -10,8 +10,6 @@ namespace millrace::simulator {
 
 namespace {
 
-constexpr double hour = 3600;
-
 double ms(microseconds x) {
   return 1e3 * to_seconds(x);
 }
@@ -169,9 +167,11 @@ void add_devices(const loaded_scenario& what, const record& run,
   }
   if (out.device_seconds > 0)
     out.utilisation = busy / out.device_seconds;
-  for (auto& [node, time] : run.reserved)
-    if (auto price = what.price.find(node); price != what.price.end())
-      out.cost += to_seconds(time) / hour * price->second;
+  out.pools = bills_of(what, run.leases, run.length);
+  for (auto& x : out.pools) {
+    out.cost += x.cost_reserved;
+    out.cost_used += x.cost_used;
+  }
 }
 
 } // namespace

@@ -84,8 +84,12 @@ struct run_summary {
   std::vector<device_summary> devices; ///< by kind
   double device_seconds = 0;           ///< of devices, whether used or not
   double utilisation = 0;              ///< part of these with a running batch
-  double cost = 0;                     ///< of the hosts reserved
-  uint64_t store_bytes = 0;            ///< that left the object store
+  /// Of all hosts: machines from request to release, others to the end of the
+  /// run; boots and time after a kill included.
+  double cost = 0;
+  double cost_used = 0;         ///< the part with at least one replica on them
+  std::vector<pool_bill> pools; ///< by pool
+  uint64_t store_bytes = 0;     ///< that left the object store
   std::map<std::string, uint64_t> faults;
   uint64_t errors = 0;   ///< events at which a person must act
   uint64_t messages = 0; ///< that actors handled
@@ -94,7 +98,8 @@ struct run_summary {
                   all, models, cold_starts, starts, failed_starts, never_ready,
                   replica_seconds, reserved_replica_seconds,
                   busy_replica_seconds, devices, device_seconds, utilisation,
-                  cost, store_bytes, faults, errors, messages, actions)
+                  cost, cost_used, pools, store_bytes, faults, errors, messages,
+                  actions)
 };
 
 /// The kind of each device, by NODE/DEVICE.

@@ -97,6 +97,22 @@ void write_hosts(const loaded_scenario& what, const record& run,
   }
 }
 
+void write_machines(const loaded_scenario& what, const record& run,
+                    std::ostream& out) {
+  out << "machine,pool,price,requested_us,started_us,ready_us,draining_us,"
+         "released_us,reserved_us,used_us\n";
+  for (auto& x : run.leases) {
+    auto price = what.price.find(x.machine);
+    auto [reserved, used] = billed(x, run.length);
+    out << x.machine << ',' << pool_of(what, x.machine) << ','
+        << format_number(price == what.price.end() ? 0 : price->second) << ','
+        << x.requested.count() << ',' << time_or_none(x.started) << ','
+        << time_or_none(x.ready) << ',' << time_or_none(x.draining) << ','
+        << time_or_none(x.released) << ',' << reserved.count() << ','
+        << used.count() << '\n';
+  }
+}
+
 void write_devices(const loaded_scenario& what, const record&,
                    std::ostream& out) {
   out << "device,kind\n";
@@ -121,6 +137,7 @@ result<void> write_tables(const loaded_scenario& what, const record& run,
     {"batches.csv", write_batches},
     {"replicas.csv", write_replicas},
     {"hosts.csv", write_hosts},
+    {"machines.csv", write_machines},
     {"devices.csv", write_devices}};
   if (what.spec.record.requests)
     tables.emplace_back("requests.csv", write_requests);

@@ -8,8 +8,8 @@
 namespace millrace::simulator {
 
 /// Writes a run's tables into a directory: requests.csv, batches.csv,
-/// replicas.csv, hosts.csv, devices.csv, events.csv. Errors: unavailable with
-/// the path.
+/// replicas.csv, hosts.csv, machines.csv, devices.csv, events.csv. Errors:
+/// unavailable with the path.
 result<void> write_tables(const loaded_scenario& what, const record& run,
                           const std::string& directory);
 

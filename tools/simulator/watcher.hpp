@@ -87,6 +87,11 @@ public:
   /// A node's process was started, ended, paused or went on.
   virtual void on_node(const std::string& /*node*/, std::string_view /*what*/,
                        timestamp /*when*/) {}
+  /// A machine of a pool was `requested`, told to drain (`draining`) or
+  /// `released`, or its boot was `killed`; a host got its first replica
+  /// (`in_use`) or lost its last one (`idle`).
+  virtual void on_machine(const std::string& /*machine*/,
+                          std::string_view /*what*/, timestamp /*when*/) {}
   /// The object store begins to send a part of a file to a host.
   virtual void on_object_sent(const std::string& /*node*/,
                               const std::string& /*path*/,
@@ -165,6 +170,10 @@ public:
   void on_node(const std::string& node, std::string_view what,
                timestamp when) override {
     tell(&watcher::on_node, node, what, when);
+  }
+  void on_machine(const std::string& machine, std::string_view what,
+                  timestamp when) override {
+    tell(&watcher::on_machine, machine, what, when);
   }
   void on_object_sent(const std::string& node, const std::string& path,
                       uint64_t bytes) override {

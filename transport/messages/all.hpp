@@ -16,6 +16,7 @@
 #include "transport/messages/infer.hpp"
 #include "transport/messages/inside.hpp"
 #include "transport/messages/load.hpp"
+#include "transport/messages/machine.hpp"
 #include "transport/messages/model.hpp"
 #include "transport/messages/peer.hpp"
 #include "transport/messages/profile.hpp"
@@ -43,6 +44,7 @@ using all_messages = std::tuple<
   // demand and decisions
   demand_report, pressure, get_demand, demand_list, get_scaling, scaling_list,
   get_decisions, decision_list, get_decision_records, decision_records,
+  get_machines, machine_list,
   // load
   get_load, device_load, replica_load, node_load,
   // profile

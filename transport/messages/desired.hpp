@@ -13,6 +13,7 @@
 #include "models/device/sharing.hpp"
 #include "runtime/fields.hpp"
 #include "runtime/time.hpp"
+#include "transport/messages/machine.hpp"
 #include "transport/messages/model.hpp"
 
 namespace millrace {
@@ -95,8 +96,11 @@ struct proposal {
   /// Devices without an entry, of any scope, are shared as configured. Of two
   /// entries for a device the later counts.
   std::vector<device_plan> devices;
+  /// Machines of pools that the scope owns. A pool without an entry keeps the
+  /// machines that it has.
+  std::vector<machine_count> machines;
   MILLRACE_FIELDS(proposal, scope, epoch, snapshot, groups, reasons, refused,
-                  devices)
+                  devices, machines)
 };
 
 /// One replica that shall be, and its device. Written by the placement alone.

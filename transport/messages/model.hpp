@@ -142,13 +142,16 @@ struct scope_settings {
   std::map<std::string, std::string> options;
   microseconds every{1'000'000};
   rollout_settings rollout;
-  MILLRACE_FIELDS(scope_settings, policy, options, every, rollout)
+  std::string pool;
+  MILLRACE_FIELDS(scope_settings, policy, options, every, rollout, pool)
   static constexpr auto notes() {
     return std::array{
       note{"the policy, as in models[].scaling; default: fixed"},
       note{"options of the policy, by name"},
       note{"how often the policy looks at the load", 0.01, 3600},
-      note{"how replicas are replaced"}};
+      note{"how replicas are replaced"},
+      note{"the pool whose machines the scope requests and releases; default:"
+           " none (pools are in scenarios only)"}};
   }
 };
 

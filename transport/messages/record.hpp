@@ -32,9 +32,11 @@ struct snapshot_delta {
   uint64_t costs_version = 0; ///< of the cost book; 0: there is none
   std::map<std::string, std::optional<model_profiles>> profiles;
   std::map<std::string, std::optional<model_averages>> averages;
+  std::map<std::string, std::optional<pool_state>> pools;
+  std::map<std::string, std::optional<machine_state>> machines;
   MILLRACE_FIELDS(snapshot_delta, base, number, epoch, at, covered, counted,
                   nodes, models, loads, scopes, costs_version, profiles,
-                  averages)
+                  averages, pools, machines)
 };
 
 /// Input and output of a policy for one decision.

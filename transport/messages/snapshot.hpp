@@ -128,6 +128,9 @@ struct cluster_snapshot {
   std::map<std::string, std::shared_ptr<const model_load>> loads; ///< by model
   std::map<std::string, std::shared_ptr<const scope_state>> scopes;
   std::shared_ptr<const cost_book> costs; ///< null: the profiler is silent
+  std::map<std::string, std::shared_ptr<const pool_state>> pools;
+  /// Machines that are not released, by name.
+  std::map<std::string, std::shared_ptr<const machine_state>> machines;
 };
 
 } // namespace millrace

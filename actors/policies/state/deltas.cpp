@@ -62,7 +62,9 @@ snapshot_delta difference(const cluster_snapshot* before,
           changes_between(was.scopes, after.scopes),
           costs_of(after).version,
           changes_between(costs_of(was).profiles, costs_of(after).profiles),
-          changes_between(costs_of(was).averages, costs_of(after).averages)};
+          changes_between(costs_of(was).averages, costs_of(after).averages),
+          changes_between(was.pools, after.pools),
+          changes_between(was.machines, after.machines)};
 }
 
 result<cluster_snapshot> apply(const cluster_snapshot* before,
@@ -85,6 +87,8 @@ result<cluster_snapshot> apply(const cluster_snapshot* before,
   apply(out.models, x.models);
   apply(out.loads, x.loads);
   apply(out.scopes, x.scopes);
+  apply(out.pools, x.pools);
+  apply(out.machines, x.machines);
   if (x.costs_version == 0)
     return out;
   if (costs_of(out).version == x.costs_version)

@@ -45,6 +45,18 @@ snapshot_builder::snapshot_builder(uint64_t epoch, microseconds period,
   next_.epoch = epoch;
 }
 
+void snapshot_builder::set_machines(
+  const std::map<std::string, std::shared_ptr<const pool_state>>& pools,
+  const std::map<std::string, std::shared_ptr<const machine_state>>& machines) {
+  for (auto& [name, x] : pools)
+    next_.pools[name] = x;
+  for (auto& [name, x] : machines)
+    if (x)
+      next_.machines[name] = x;
+    else
+      next_.machines.erase(name);
+}
+
 void snapshot_builder::set_intent(registered x) {
   intent_ = std::move(x);
   has_intent_ = scopes_due_ = true;
@@ -131,7 +143,7 @@ void snapshot_builder::renew_scopes() {
     if (pin == intent_.pins.end())
       y.settings = settings_of_scope(scope, intent_.scopes, x);
     else
-      y.settings = {pinning_policy, {{"groups", pin->second}}, 1s, {}};
+      y.settings = {pinning_policy, {{"groups", pin->second}}, 1s, {}, {}};
     y.models.push_back(x.model);
   }
   std::erase_if(next_.scopes, [&](auto& x) { return !all.contains(x.first); });

@@ -24,6 +24,12 @@ public:
   set_nodes(const std::map<std::string, std::shared_ptr<const node_state>>& xs,
             timestamp now);
 
+  /// Pools and machines that have changed; null: a machine is released.
+  void set_machines(
+    const std::map<std::string, std::shared_ptr<const pool_state>>& pools,
+    const std::map<std::string, std::shared_ptr<const machine_state>>&
+      machines);
+
   void set_costs(std::shared_ptr<const cost_book> x) {
     next_.costs = std::move(x);
   }
