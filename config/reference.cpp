@@ -2,6 +2,7 @@
 #include <map>
 #include <memory>
 
+#include "config/experiment.hpp"
 #include "config/scenario.hpp"
 #include "runtime/limits.hpp"
 #include "runtime/text.hpp"
@@ -123,6 +124,12 @@ std::string scenario_reference() {
   reference_writer out;
   const auto plain = std::make_unique<const scenario>(); // large
   out.record("", *plain);
+  return out.take();
+}
+
+std::string experiment_reference() {
+  reference_writer out;
+  out.record("", experiment{});
   return out.take();
 }
 

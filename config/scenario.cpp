@@ -317,9 +317,8 @@ private:
 
   /// Where models are in the object store there is one.
   void add_object_store() {
-    if (std::any_of(
-          spec_.bundles.begin(), spec_.bundles.end(),
-          [](auto& x) { return x.second.at == bundle_place::store; }))
+    if (std::any_of(spec_.bundles.begin(), spec_.bundles.end(),
+                    [](auto& x) { return x.second.at == bundle_place::store; }))
       x_.cluster.object_stores.try_emplace("store").first->second.url =
         "simulated:";
   }
@@ -432,6 +431,9 @@ private:
             [&](auto& b) { return b.second.application == x.application; }))
         refuse(key + ".application", "no model under 'bundles' is a variant of "
                                        + shown(x.application));
+      if (x.application.empty() && given(key + ".goal"))
+        refuse(key + ".goal", "does nothing without 'application', which has"
+                              " variants to choose from");
       check_mix(key + ".mix", x);
       check_rows(key + ".rows", x);
       auto files = is_from_file(x.arrivals);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -77,10 +78,23 @@ struct diurnal_cycle {
   }
 };
 
+/// What a request for an application demands of the variant that answers.
+struct request_goal {
+  std::optional<double> accuracy;
+  std::optional<microseconds> latency;
+  MILLRACE_FIELDS(request_goal, accuracy, latency)
+  static constexpr auto notes() {
+    return std::array{
+      note{"accuracy of the variant, at least; default: any", 0, 1},
+      note{"latency of the variant, at most; default: any", 1e-6, 86'400}};
+  }
+};
+
 /// One stream of requests.
 struct workload_part {
   std::string model;
   std::string application;
+  request_goal goal;
   std::map<std::string, double> mix;
   arrival_process arrivals = arrival_process::poisson;
   double rate = 1;
@@ -105,7 +119,7 @@ struct workload_part {
   uint64_t rows = 1;
   microseconds deadline{0};
   microseconds slo{0};
-  MILLRACE_FIELDS(workload_part, model, application, mix, arrivals, rate,
+  MILLRACE_FIELDS(workload_part, model, application, goal, mix, arrivals, rate,
                   to_rate, cv, burst, burst_part, burst_length, file, scale,
                   peak, offset, functions, tail, each, surges, diurnal,
                   granularity, requests, start, length, rows, deadline, slo)
@@ -113,6 +127,7 @@ struct workload_part {
     return std::array{
       note{"who is asked"},
       note{"or which application, whose quickest variant then answers"},
+      note{"what requests for an application demand of the variant"},
       note{"or several models, each with its weight"},
       note{"how requests arrive"},
       note{"requests per second, on average (ramp: at first)", 1e-6, 1e7},

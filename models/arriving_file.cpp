@@ -109,7 +109,8 @@ arriving_file::reserved(std::string path, shared_bytes content,
   MILLRACE_ASSERT(chunks.size()
                   == chunks_in(content.size(), chunks.bytes_of_chunk()));
   std::shared_ptr<arriving_file> out{
-    new arriving_file{std::move(path), std::move(chunks),
+    new arriving_file{std::move(path),
+                      std::move(chunks),
                       {file_descriptor{}, std::move(content)}}};
   out->in_memory_ = place == where::memory;
   out->is_reserved_ = true;

@@ -138,8 +138,8 @@ private:
   shared_bytes content_;
   bool in_memory_ = false;
   bool is_reserved_ = false; ///< has no bytes
-  file_descriptor written_; ///< the same, to be written; none once whole
-  file_descriptor from_;    ///< what it is a copy of, if it is
+  file_descriptor written_;  ///< the same, to be written; none once whole
+  file_descriptor from_;     ///< what it is a copy of, if it is
   mutable std::mutex mutex_;
   std::vector<state> states_;    ///< guarded, as all that follows
   size_t there_ = 0;             ///< chunks

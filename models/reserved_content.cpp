@@ -21,9 +21,8 @@ result<shared_bytes> reserve_content(std::string_view head, uint64_t bytes) {
       {}};
   std::memcpy(at, head.data(), head.size());
   ::mprotect(at, bytes, PROT_READ); // what is written there is a defect
-  std::shared_ptr<const void> owner{at, [bytes](const void* x) {
-                                      ::munmap(const_cast<void*>(x), bytes);
-                                    }};
+  std::shared_ptr<const void> owner{
+    at, [bytes](const void* x) { ::munmap(const_cast<void*>(x), bytes); }};
   return shared_bytes{{static_cast<const std::byte*>(at), bytes}, owner};
 }
 

@@ -137,8 +137,8 @@ void find_when_there(const std::shared_ptr<bundle>& x, chunk_range needed,
 std::vector<chunk_range> chunks_for(const bundle& x, size_t first,
                                     size_t last) {
   if (is_all(x, first, last))
-    return {{0, chunks_in(x.info.weights.bytes,
-                          x.info.weights.bytes_of_chunk())}};
+    return {
+      {0, chunks_in(x.info.weights.bytes, x.info.weights.bytes_of_chunk())}};
   auto all = x.info.layers.size();
   auto end = last == 0 ? all : std::min(last, all);
   return {first_chunks(x),

@@ -158,8 +158,8 @@ bool cache_state::is_there(const arrival& x) {
 /// Of its weights, those that are verified.
 uint64_t cache_state::bytes_there(const bundle& x) {
   auto& file = x.weights_file;
-  return file ? std::min<uint64_t>(file->bytes(),
-                                   file->chunks_there() * file->bytes_of_chunk())
+  return file ? std::min<uint64_t>(file->bytes(), file->chunks_there()
+                                                    * file->bytes_of_chunk())
               : 0;
 }
 

@@ -113,12 +113,21 @@ void replica_state::on_loaded(const stage_loaded& x) {
              {"device", options_.what.device},
              {"from", from_},
              {"fetch_us", fetch_.count()},
+             {"bytes", bytes_of_weights()},
              {"load_us", x.load.count()},
              {"warm_up_us", x.warm_up.count()}});
   report_condition();
   announce_to(options_.node);
   bus_->subscribe(caf::actor_cast<caf::strong_actor_ptr>(self_->ctrl()),
                   "gateway");
+}
+
+/// Of its layers, by the manifest.
+uint64_t replica_state::bytes_of_weights() const {
+  uint64_t out = 0;
+  for (auto i = layers_.first; i < layers_.last; ++i)
+    out += content_->info.layers[i].parameter_bytes;
+  return out;
 }
 
 void replica_state::fail(const caf::error& why, const char* doing) {

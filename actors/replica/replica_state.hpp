@@ -63,6 +63,7 @@ private:
   void load(const fetched& x);
   void on_loaded(const stage_loaded& x);
   void fail(const caf::error& why, const char* doing);
+  uint64_t bytes_of_weights() const;
   void report(replica_condition state, std::string reason = {});
   void report_condition();
   replica_limits limits() const;

@@ -8,8 +8,8 @@
 #include <numeric>
 
 #include "models/crossing.hpp"
+#include "models/device/load_times.hpp"
 #include "models/device/measured_times.hpp"
-#include "models/partition/layer_costs.hpp"
 
 namespace millrace {
 
@@ -142,9 +142,9 @@ private:
     seconds_d load{0};    ///< of all its layers, on average
     seconds_d send{0};    ///< of that, without attaching
     seconds_d took{0};
-    timestamp begun{};    ///< when its load began
+    timestamp begun{}; ///< when its load began
     host_process::loader loader = 0;
-    bool is_forked = false; ///< other loads had attached all of its layers
+    bool is_forked = false;    ///< other loads had attached all of its layers
     std::optional<error> flaw; ///< why it cannot be emulated
     bool loaded = false;       ///< and waits for its weights
   };
@@ -200,22 +200,12 @@ private:
     }
     x.execute = metric(*known, "execute_seconds", x.what);
     x.whole = {*known, info_.kind};
-    x.load = load_time(*known, x.what);
-    x.send = std::min(x.load, send_time(*known, x.what));
-  }
-
-  /// The part of load_time that begins once all is attached; as far as is
-  /// known.
-  seconds_d send_time(const profile& of, const load_request& x) const {
-    if (auto known = metric(of, "send_seconds", x);
-        !known.empty() && part_of(x) == 1)
-      return seconds_d{known.at(1)};
-    auto layers = layers_in(of, info_.kind);
-    auto some =
-      part_of(x) == 1
-        ? send_seconds_of_part(of, info_.kind, 0, layers)
-        : send_seconds_of_part(of, info_.kind, x.first_layer, x.last_layer);
-    return seconds_d{some.value_or(0)};
+    auto times =
+      load_times_of(*known, info_.kind, x.what.first_layer, x.what.last_layer,
+                    x.what.content->info.layers.size());
+    x.load = times.load ? seconds_d{*times.load}
+                        : seconds_d{how_.load} * part_of(x.what);
+    x.send = std::min(x.load, seconds_d{times.send.value_or(0)});
   }
 
   // -- loads ------------------------------------------------------------------
@@ -251,7 +241,8 @@ private:
   }
 
   /// Some of its layers, in the proportion of their bytes.
-  void attach(instance_id id, const copy& x, const std::vector<size_t>& layers) {
+  void attach(instance_id id, const copy& x,
+              const std::vector<size_t>& layers) {
     auto& all = x.what.content->info.layers;
     double bytes = 0, some = 0;
     for (auto i = x.what.first_layer; i < x.what.last_layer; ++i)
@@ -264,9 +255,8 @@ private:
   }
 
   void wait_for_others(instance_id id, copy& x) {
-    auto due =
-      environment_.process->due(x.what.content, x.what.first_layer,
-                                x.what.last_layer, x.loader);
+    auto due = environment_.process->due(x.what.content, x.what.first_layer,
+                                         x.what.last_layer, x.loader);
     if (!due)
       return send(id, x);
     loading_.push_back({id, seconds_d{1}, step::wait, *due});
@@ -294,19 +284,6 @@ private:
       wait_for_others(x.instance, y);
     else
       attach(x.instance, y, mine);
-  }
-
-  /// With nothing of it there, on the average.
-  seconds_d load_time(const profile& of, const load_request& x) const {
-    auto known = metric(of, "load_seconds", x);
-    if (!known.empty() && part_of(x) == 1)
-      return seconds_d{known.at(1)};
-    if (layers_in(of, info_.kind) == x.content->info.layers.size())
-      if (auto part =
-            load_seconds_of_part(of, info_.kind, x.first_layer, x.last_layer))
-        return seconds_d{*part};
-    return known.empty() ? seconds_d{how_.load} * part_of(x)
-                         : seconds_d{known.at(1)};
   }
 
   seconds_d time_of(const execution& x) {

@@ -7,8 +7,7 @@ namespace millrace {
 
 /// What lives as long as the content is in the host's memory. One without
 /// weights, in the simulator, has none: it lives as long as its replicas.
-std::shared_ptr<const void>
-host_process::memory_of(const content_pointer& x) {
+std::shared_ptr<const void> host_process::memory_of(const content_pointer& x) {
   if (x->weights_file)
     return x->weights_file;
   return x;
@@ -54,8 +53,9 @@ void host_process::give_up(loader by) {
     std::erase_if(x.known, [&](auto& y) { return y.second == by; });
 }
 
-std::optional<timestamp> host_process::due(const content_pointer& x, size_t first,
-                                           size_t last, loader by) {
+std::optional<timestamp> host_process::due(const content_pointer& x,
+                                           size_t first, size_t last,
+                                           loader by) {
   std::lock_guard guard{mutex_};
   std::optional<timestamp> out;
   for (auto& [layer, loader] : find(x))

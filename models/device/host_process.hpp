@@ -54,8 +54,8 @@ public:
 
   /// When all of layers [first, last) are going to be attached, as far as is
   /// known; nothing: no other loader attaches any.
-  std::optional<timestamp> due(const content_pointer& x, size_t first, size_t last,
-                               loader by);
+  std::optional<timestamp> due(const content_pointer& x, size_t first,
+                               size_t last, loader by);
 
 private:
   /// The loader that attaches a layer; 0: it is attached.

@@ -65,7 +65,8 @@ class Simulate(unittest.TestCase):
             self.assertEqual(
                 set(runs[0][1]),
                 {"requests.csv", "batches.csv", "replicas.csv", "events.csv"}
-                | {"hosts.csv", "machines.csv", "devices.csv"}
+                | {"hosts.csv", "machines.csv", "devices.csv", "links.csv",
+                   "replica_counts.csv"}
                 | {"summary.json", "trace.json", "plots.gp", "decisions.record"}
                 | {f"{p}.svg" for p in ("latency", "replicas", "queues", "requests")},
             )

@@ -163,6 +163,32 @@ def starts(replicas):
     return out
 
 
+def links(rows):
+    used = [
+        {"link": r["link"], "bytes": float(r["bytes"]),
+         "utilisation": min(1.0, float(r["bytes"]) / float(r["room_bytes"]))}
+        for r in rows if float(r["bytes"]) > 0
+    ]
+    return sorted(used, key=lambda x: (-x["utilisation"], x["link"]))[:10]
+
+
+def counts_over_time(replicas):
+    """Reserved and ready replicas after each moment at which one changed."""
+    changes = collections.defaultdict(lambda: [0, 0])
+    for r in replicas:
+        changes[int(r["decided_us"] or r["begun_us"]), r["model"]][0] += 1
+        if r["ready_us"]:
+            changes[int(r["ready_us"]), r["model"]][1] += 1
+        if r["ended_us"]:
+            end = changes[int(r["ended_us"]), r["model"]]
+            end[0] -= 1
+            end[1] -= bool(r["ready_us"])
+    now = collections.defaultdict(lambda: (0, 0))
+    for (at, model), (reserved, ready) in sorted(changes.items()):
+        now[model] = (now[model][0] + reserved, now[model][1] + ready)
+        yield (at, model), now[model]
+
+
 def recompute(folder, length):
     """The figures of summary.json that tables can show."""
     requests, batches, replicas, hosts, machines, devices, events = (
@@ -213,6 +239,7 @@ def recompute(folder, length):
         "devices": use,
         "device_seconds": available,
         "utilisation": sum(x["busy_seconds"] for x in use) / available,
+        "links": links(read(folder / "links.csv")),
         **bills(machines, length),
         "faults": dict(faults),
         "errors": sum(e["level"] == "error" for e in events),
@@ -258,6 +285,16 @@ class Summary(unittest.TestCase):
         self.assertEqual(set(found), set(again) | self.NOT_IN_TABLES)
         for key in again:
             self.same(found[key], again[key], key)
+        counts = {
+            (int(r["at_us"]), r["model"]): (int(r["reserved"]), int(r["ready"]))
+            for r in read(out / "replica_counts.csv")
+        }
+        last = {}
+        for (at, model), both in counts_over_time(read(out / "replicas.csv")):
+            # No row where nothing changes in sum, as a start beside an end.
+            if both != last.get(model, (0, 0)):
+                self.assertEqual(counts[at, model], both, (at, model))
+            last[model] = both
         up = up_times(read(out / "events.csv"), length)
         for host in read(out / "hosts.csv"):
             self.assertEqual(int(host["up_us"]), up[host["node"]], host["node"])

@@ -84,7 +84,11 @@ TEST_CASE("provider: a surge requests machines in the background, and all of"
         CHECK(*y.started - y.requested == waits);
         ready += y.ready.has_value();
       }
-    CHECK(ready >= 2);
+    // A surge of 8 s is over before a machine that boots for 30 s is there.
+    if (waits < 8s)
+      CHECK(ready >= 2);
+    else
+      CHECK(ready == 0);
   }
 }
 

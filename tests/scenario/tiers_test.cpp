@@ -26,8 +26,7 @@ starts_in(const simulator::record& run) {
   std::map<std::string, std::vector<double>> out;
   for (auto& x : run.replicas) {
     REQUIRE(x.ready);
-    out[x.source].push_back(
-      to_seconds(*x.ready - x.decided.value_or(x.begun)));
+    out[x.source].push_back(to_seconds(*x.ready - x.decided.value_or(x.begun)));
   }
   return out;
 }
@@ -124,9 +123,8 @@ TEST_CASE("tiers: loads from a host's disk share its speed") {
 }
 
 TEST_CASE("tiers: the second replica on a host has its model in memory") {
-  auto found = starts_in(run_of(
-    scenario_of(one_start("disk: {speed: 100MB/s}, ", "steps: sequential",
-                          "at: host", 2))));
+  auto found = starts_in(run_of(scenario_of(one_start(
+    "disk: {speed: 100MB/s}, ", "steps: sequential", "at: host", 2))));
   // Both are begun at once and wait for the same bytes.
   for (auto& [source, times] : found)
     for (auto x : times)

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "simulator/invariants.hpp"
 #include "simulator/simulation.hpp"
 #include "simulator/summary.hpp"
 
@@ -18,16 +19,23 @@ inline loaded_scenario scenario_of(const std::string& text) {
   return std::move(*out);
 }
 
-/// Runs it and returns what was written down.
+/// Runs it and returns what was written down. Bytes have to add up.
 inline simulator::record run_of(const loaded_scenario& what,
                                 simulator::simulation::options how = {}) {
   auto run = simulator::simulation::prepare(what, std::move(how));
   REQUIRE(run);
   simulator::recorder notes{(*run)->begin(), what.spec.length};
   (*run)->add(notes);
+  auto conservation = simulator::make_conservation(what);
+  (*run)->add(*conservation);
   (*run)->run();
+  conservation->at_end(**run);
+  for (auto& x : conservation->found())
+    FAIL_CHECK(x.invariant << ": " << x.what);
+  auto out = notes.take();
+  out.links = (*run)->links();
   (*run)->finish();
-  return notes.take();
+  return out;
 }
 
 inline simulator::run_summary

@@ -169,3 +169,15 @@ TEST_CASE("fabric: chunks one after the other are one long flow") {
   }
   CHECK(finished(net)[f] == doctest::Approx(20));
 }
+
+TEST_CASE("fabric: the room of a link is its capacity over time, at each of its"
+          " capacities") {
+  fabric net;
+  auto link = net.add_link(100);
+  auto before = net.room(link, at(10s));
+  net.set_capacity(link, 30, at(20s));
+  CHECK(net.room(link, at(20s)) - before == doctest::Approx(1000));
+  CHECK(net.room(link, at(24s)) - before == doctest::Approx(1120));
+  net.set_capacity(link, 0, at(24s));
+  CHECK(net.room(link, at(100s)) - before == doctest::Approx(1120));
+}

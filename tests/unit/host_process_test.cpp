@@ -38,8 +38,8 @@ public:
     environment.profiles =
       std::make_shared<profile_book>(std::vector{std::move(known)});
     for (auto& device : devices_)
-      device = make_emulated_device({"emu0", "d", 1, {}}, how, *this,
-                                    environment);
+      device =
+        make_emulated_device({"emu0", "d", 1, {}}, how, *this, environment);
     content_ = all_.whole("m", 1);
   }
 
@@ -162,9 +162,8 @@ TEST_CASE("network: a flow gets at most per_flow, flows between two hosts at"
   std::vector<std::unique_ptr<simulated_network::stream>> open;
   auto send = [&](const std::string& name, host_number from, host_number to) {
     open.push_back(net.open(from, to));
-    open.back()->send(10'000'000, nullptr, [&, name] {
-      ended[name] = to_seconds(world.elapsed());
-    });
+    open.back()->send(10'000'000, nullptr,
+                      [&, name] { ended[name] = to_seconds(world.elapsed()); });
   };
   send("one", a, b);
   send("two", a, b);
@@ -189,13 +188,12 @@ TEST_CASE("network: transfers of one disk share its speed and wait for no"
   settings.host = {{1e6}, 0us};
   simulated_network net{world, settings, random_stream{1}};
   auto a = net.add_host("a", "");
-  auto disk = net.add_disk({100e6});
+  auto disk = net.add_disk(a, {100e6});
   std::vector<double> ended;
   auto one = net.open_disk(a, disk), two = net.open_disk(a, disk);
   for (auto* x : {one.get(), two.get()})
-    x->send(50'000'000, nullptr, [&] {
-      ended.push_back(to_seconds(world.elapsed()));
-    });
+    x->send(50'000'000, nullptr,
+            [&] { ended.push_back(to_seconds(world.elapsed())); });
   world.run_for(10s);
   REQUIRE(ended.size() == 2);
   CHECK(ended[0] == about(1));

@@ -117,7 +117,8 @@ TEST_CASE("P13: each role may say its messages and no other: every cell") {
     "cache_status",    "start_list",
     "pressure",        "demand_report",
     "demand_list",     "scaling_list",
-    "decision_list",   "decision_records"};
+    "decision_list",   "decision_records",
+    "machine_list"};
   const std::set<std::string_view> controller{
     "deploy",          "evict",          "wanted_models",
     "adjust",          "adjust_device",  "report_inventory",

@@ -26,8 +26,7 @@ scenario large_model() {
 bundle begin_on_a_host(simulator::contents& all, const bundle& from) {
   auto pieces = travelling::pieces_of(from);
   REQUIRE(pieces);
-  auto out =
-    travelling::begin(travelling::id_of(from), *pieces, all.memory());
+  auto out = travelling::begin(travelling::id_of(from), *pieces, all.memory());
   if (!out)
     FAIL(to_string(out.failure()));
   return std::move(*out);

@@ -290,8 +290,9 @@ TEST_CASE("scenario: the catalogue gives memory, price and the times of a kind"
 }
 
 TEST_CASE("scenario: every example is right") {
-  for (auto name : {"small", "quickstart", "cold-starts", "gpus-1600", "storm",
-                    "truth", "machines"}) {
+  for (auto name :
+       {"small", "quickstart", "cold-starts", "gpus-1600", "gpus-64-dense",
+        "storm", "truth", "machines", "flashpoint-starts", "t5-burst"}) {
     auto path =
       std::string{MILLRACE_SOURCE} + "/config/scenarios/" + name + ".yaml";
     auto x = load_scenario(path);
@@ -303,5 +304,31 @@ TEST_CASE("scenario: every example is right") {
 TEST_CASE("scenario: models that are like each other in a circle are refused") {
   CHECK(error_of("{execute: {v100: {1: 10ms, 8: 24ms}}}", "{like: b}")
           .find("goes round in a circle")
+        != std::string::npos);
+}
+
+TEST_CASE("scenario: a model's deadline and SLO are at most a day") {
+  auto with = [](const std::string& more) {
+    return error_of("models: [{model: a", "models: [{model: a, " + more);
+  };
+  CHECK(with("policy: {deadline: 25h}")
+          .find("models[0].policy.deadline: expected between 1 ms and 24 h")
+        != std::string::npos);
+  CHECK(with("slo: 25h").find("models[0].slo: expected between 0 us and 24 h")
+        != std::string::npos);
+  auto x = parse_scenario(
+    good, "s.yaml", {"models[0].policy.deadline=24h", "models[0].slo=24h"});
+  REQUIRE(x);
+  CHECK(x->cluster.models[0].policy.deadline == 24h);
+}
+
+TEST_CASE("scenario: a goal is for requests of an application") {
+  auto found = error_of("workload: [{model: a}]",
+                        "workload: [{model: a, goal: {accuracy: 0.9}}]");
+  CHECK(found.find("workload[0].goal: does nothing without 'application'")
+        != std::string::npos);
+  found = error_of("workload: [{model: a}]",
+                   "workload: [{application: x, goal: {accuracy: 1.5}}]");
+  CHECK(found.find("workload[0].goal.accuracy: expected between 0 and 1")
         != std::string::npos);
 }

@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
   add_infer_verb(app, common, run);
   add_load_verb(app, common, run);
   add_simulate_verb(app, common, run);
+  add_reproduce_verb(app, common, run);
   add_store_verb(app, common, run);
   add_decide_verb(app, common, run);
   add_keys_verb(app, common, run);

@@ -11,6 +11,7 @@
 #include "millrace/sweep.hpp"
 #include "millrace/truth.hpp"
 #include "runtime/text.hpp"
+#include "simulator/invariants.hpp"
 #include "simulator/simulation.hpp"
 
 namespace millrace {
@@ -116,11 +117,12 @@ void print_latencies(const run_summary& x) {
 
 void print_use(const run_summary& x) {
   for (auto& y : x.starts)
-    std::printf("  %-10s %llu from decision to ready: mean %.2f s (bytes %.2f,"
-                " %.2f until the load begins, %.2f to load), p50 %.2f, p99 %.2f, max"
-                " %.2f\n",
-                y.source.c_str(), static_cast<unsigned long long>(y.count),
-                y.mean, y.fetch_mean, y.until_load_mean, y.load_mean, y.p50, y.p99, y.max);
+    std::printf(
+      "  %-10s %llu from decision to ready: mean %.2f s (bytes %.2f,"
+      " %.2f until the load begins, %.2f to load), p50 %.2f, p99 %.2f, max"
+      " %.2f\n",
+      y.source.c_str(), static_cast<unsigned long long>(y.count), y.mean,
+      y.fetch_mean, y.until_load_mean, y.load_mean, y.p50, y.p99, y.max);
   std::printf("replicas     %.0f replica-seconds reserved, %.0f ready, %.0f"
               " busy\n",
               x.reserved_replica_seconds, x.replica_seconds,
@@ -131,6 +133,13 @@ void print_use(const run_summary& x) {
                 y.kind.c_str(), static_cast<unsigned long long>(y.devices),
                 y.available_seconds, y.reserved_seconds, y.busy_seconds,
                 percent(y.utilisation).c_str());
+  constexpr size_t links_printed = 3;
+  for (size_t i = 0; i < std::min(links_printed, x.links.size()); ++i)
+    std::printf("%s%s: %s carried (%s)\n",
+                i == 0 ? "links        " : "             ",
+                x.links[i].link.c_str(),
+                format_bytes(static_cast<uint64_t>(x.links[i].bytes)).c_str(),
+                percent(x.links[i].utilisation).c_str());
 }
 
 void print_summary(const run_summary& x) {
@@ -158,8 +167,7 @@ void print_summary(const run_summary& x) {
     std::printf("never ready  %s: no replica was ever loaded\n",
                 joined(x.never_ready, ", ", [](auto& m) { return m; }).c_str());
   if (x.store_bytes > 0)
-    std::printf("store        sent %s\n",
-                format_bytes(x.store_bytes).c_str());
+    std::printf("store        sent %s\n", format_bytes(x.store_bytes).c_str());
   if (x.cost > 0)
     std::printf("cost         %.2f reserved, %.2f used\n", x.cost, x.cost_used);
   for (auto& y : x.pools)
@@ -195,6 +203,8 @@ int run_one(const loaded_scenario& what, const simulate_options& x,
     return refuse(common, run.failure());
   recorder notes{(*run)->begin(), what.spec.length};
   (*run)->add(notes);
+  auto conservation = make_conservation(what);
+  (*run)->add(*conservation);
   progress_bar bar{"simulate", !common.json};
   auto begun = steady_now();
   auto took = [&] { return to_seconds(steady_now() - begun); };
@@ -212,10 +222,16 @@ int run_one(const loaded_scenario& what, const simulate_options& x,
                          "time stands still: actors send each other messages"
                          " without end",
                          {}});
+  conservation->at_end(**run);
+  if (auto broken = conservation->found(); !broken.empty())
+    return fail(
+      common,
+      {ec::internal, "the simulator is wrong: " + broken.front().what, {}});
   auto decided = decisions_of(what, **run);
   (*run)->finish();
   auto real = took();
   auto kept = notes.take();
+  kept.links = (*run)->links();
   auto found = summarise(what, how.seed, kept);
   found.messages = messages;
   found.actions = actions;

@@ -9,6 +9,7 @@
 #include "millrace/child.hpp"
 #include "millrace/print.hpp"
 #include "millrace/progress.hpp"
+#include "millrace/simulate_child.hpp"
 #include "runtime/text.hpp"
 
 namespace millrace {
@@ -21,8 +22,7 @@ constexpr size_t most_variants = 10'000;
 /// One combination of values.
 struct variant {
   std::vector<std::string> values; ///< per sweep
-  json found;
-  std::string error;
+  child_result got;
 };
 
 struct axis {
@@ -111,11 +111,9 @@ result<void> check_keys(const std::vector<axis>& axes, const std::string& file,
 
 std::vector<std::string> arguments_of(const variant& x,
                                       const std::vector<axis>& axes,
-                                      const std::string& file,
                                       const std::vector<std::string>& same,
                                       const std::string& out) {
-  std::vector<std::string> args{"simulate", file, "--json"};
-  args.insert(args.end(), same.begin(), same.end());
+  auto args = same;
   std::string name;
   for (size_t i = 0; i < axes.size(); ++i) {
     auto seed = axes[i].key == "seed";
@@ -128,17 +126,6 @@ std::vector<std::string> arguments_of(const variant& x,
   if (!out.empty())
     args.insert(args.end(), {"--out", out + "/" + name});
   return args;
-}
-
-void take(variant& x, const std::string& text) {
-  auto y = json::parse(text, nullptr, false);
-  if (y.is_object() && y.contains("all"))
-    x.found = std::move(y);
-  else if (y.is_object() && y.contains("error"))
-    x.error = y["error"].is_string() ? y["error"].get<std::string>()
-                                     : y["error"].dump();
-  else
-    x.error = "it printed no result";
 }
 
 int print_sweep(const std::vector<axis>& axes,
@@ -157,8 +144,8 @@ int print_sweep(const std::vector<axis>& axes,
     auto values = json::object();
     for (size_t i = 0; i < axes.size(); ++i)
       values[axes[i].key] = x.values[i];
-    if (x.error.empty()) {
-      auto& all = x.found["all"];
+    if (x.got.error.empty()) {
+      auto& all = x.got.found["all"];
       auto number = [](const json& from, const char* key, double times,
                        int digits) {
         return fixed(times * from[key].get<double>(), digits);
@@ -169,15 +156,15 @@ int print_sweep(const std::vector<axis>& axes,
                   number(all["latency_ok"], "p50_ms", 1, 2),
                   number(all["latency_ok"], "p99_ms", 1, 2),
                   number(all, "batch", 1, 1),
-                  number(x.found, "utilisation", 100, 1),
-                  number(x.found, "cost", 1, 2)});
-      list.push_back({{"variant", values}, {"result", x.found}});
+                  number(x.got.found, "utilisation", 100, 1),
+                  number(x.got.found, "cost", 1, 2)});
+      list.push_back({{"variant", values}, {"result", x.got.found}});
     } else {
       row.resize(rows[0].size(), "-");
       errors.push_back(joined(x.values, ", ", std::identity{}) + ": "
-                       + x.error);
+                       + x.got.error);
       status = exit_failed;
-      list.push_back({{"variant", values}, {"error", x.error}});
+      list.push_back({{"variant", values}, {"error", x.got.error}});
     }
     rows.push_back(std::move(row));
   }
@@ -214,7 +201,7 @@ int run_sweep(const std::string& file, const std::vector<std::string>& sweeps,
     n,
     [&](size_t i) {
       auto& x = (*variants)[i];
-      take(x, child{arguments_of(x, *axes, file, same, out)}.wait());
+      x.got = simulate_in_child(file, arguments_of(x, *axes, same, out));
     },
     [&](size_t done) {
       bar.show(static_cast<double>(done) / static_cast<double>(n),

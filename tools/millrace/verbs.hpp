@@ -46,6 +46,8 @@ void add_plan_verb(CLI::App& model, common_options& common, verb_action& run);
 void add_infer_verb(CLI::App& app, common_options& common, verb_action& run);
 void add_load_verb(CLI::App& app, common_options& common, verb_action& run);
 void add_simulate_verb(CLI::App& app, common_options& common, verb_action& run);
+void add_reproduce_verb(CLI::App& app, common_options& common,
+                        verb_action& run);
 void add_decide_verb(CLI::App& app, common_options& common, verb_action& run);
 void add_store_verb(CLI::App& app, common_options& common, verb_action& run);
 void add_keys_verb(CLI::App& app, common_options& common, verb_action& run);

@@ -91,8 +91,8 @@ public:
 
   void bring(std::shared_ptr<const bundle> x, layer_range layers,
              transfer_rank) override {
-    environment_.process.world().soon(
-      environment_.process, [=, this] { reads_.bring(x, layers); });
+    environment_.process.world().soon(environment_.process,
+                                      [=, this] { reads_.bring(x, layers); });
   }
 
   void watch(changed tell, broken) override {
@@ -165,8 +165,7 @@ public:
       if (i == environment_.disk.kept().end())
         return done(error{ec::unknown_model, content + " is not kept", {}});
       auto& info = i->second->info;
-      auto x =
-        environment_.all.absent(info.name, info.version, place_for(how));
+      auto x = environment_.all.absent(info.name, info.version, place_for(how));
       done(fetched{x, describe(*x, {}), "disk"});
     });
   }

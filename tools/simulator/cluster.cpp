@@ -20,11 +20,10 @@ cluster::cluster(const loaded_scenario& what, uint64_t seed, watcher& seen_by)
   plan_.links = &links_;
   plan_.seen_by = &seen_by;
   plan_.models = &contents_;
-  if (std::any_of(what.spec.bundles.begin(), what.spec.bundles.end(),
-                  [](auto& x) {
-                    return !x.second.on.empty()
-                           || x.second.at == bundle_place::store;
-                  }))
+  if (std::any_of(
+        what.spec.bundles.begin(), what.spec.bundles.end(), [](auto& x) {
+          return !x.second.on.empty() || x.second.at == bundle_place::store;
+        }))
     plan_.bulk = &bulk_;
   if (!what.cluster.pools.empty())
     plan_.machines = &yard_;

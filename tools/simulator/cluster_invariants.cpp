@@ -163,6 +163,8 @@ public:
 
   void at_end(simulation& x) override {
     for (auto& [name, node] : x.inside().nodes()) {
+      if (x.inside().is_machine(name) && !node->running())
+        continue; // released, or not requested
       auto status = x.ask<node_status>(name, "supervisor", get_status{});
       if (!status) {
         broken(x.inside().world().now(), name + " does not say how it is");

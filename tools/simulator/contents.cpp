@@ -104,7 +104,8 @@ memory_maker contents::memory() {
     auto i = by_chunks_.find(chunks.file_hash());
     if (i == by_chunks_.end())
       return error{ec::bad_config,
-                   path + ": no model of the scenario has these chunks", {}};
+                   path + ": no model of the scenario has these chunks",
+                   {}};
     return arriving_file::reserved(std::move(path), i->second->bytes,
                                    std::move(chunks),
                                    arriving_file::where::memory, false);
@@ -119,8 +120,8 @@ std::shared_ptr<const bundle> contents::find(const std::string& id) {
 }
 
 result<shared_bytes> contents::stored_file(const std::string& path) {
-  error none{ec::unknown_model, path + ": the object store has no such file",
-             {}};
+  error none{
+    ec::unknown_model, path + ": the object store has no such file", {}};
   if (path == index_file) {
     bundle_index all;
     for (auto& [name, x] : what_.bundles)

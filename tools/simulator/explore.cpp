@@ -210,6 +210,7 @@ result<seed_result> explore_seed(const loaded_scenario& what, uint64_t seed,
   add_transfer_invariants(expect, invariants);
   add_device_invariants(expect, invariants);
   add_machine_invariants(expect, invariants);
+  invariants.push_back(make_conservation(mine));
   (*run)->add(book);
   (*run)->add(hash);
   (*run)->add(counts);

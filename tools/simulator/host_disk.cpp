@@ -7,7 +7,7 @@ host_disk::host_disk(simulated_network& net, host_number host, bandwidth speed)
   : net_(net),
     host_(host) {
   if (speed.bytes_per_second > 0)
-    link_ = net.add_disk(speed);
+    link_ = net.add_disk(host, speed);
 }
 
 std::unique_ptr<simulated_network::stream> host_disk::open() {

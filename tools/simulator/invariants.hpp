@@ -84,4 +84,7 @@ void add_device_invariants(const expectations& x, invariant_list& out);
 /// What holds of machines and bills: I32; nothing where there are no pools.
 void add_machine_invariants(const expectations& x, invariant_list& out);
 
+/// What holds of bytes in every run, explored or not: I33.
+std::unique_ptr<invariant> make_conservation(const loaded_scenario& what);
+
 } // namespace millrace::simulator

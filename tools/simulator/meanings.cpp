@@ -56,6 +56,9 @@ constexpr std::array meanings{
   meaning{"I32",
           "Machines are billed from request to release, boot and failures"
           " included, and none is leaked or requested twice."},
+  meaning{"I33", "No link carries more bytes than its capacity allows, and no"
+                 " replica is ready before its bytes can have come from their"
+                 " source."},
   meaning{"P20", "A seed runs to its end and can be replayed."},
   meaning{"P21", "Every event that the scenario names as a probe happens in"
                  " some seed."},

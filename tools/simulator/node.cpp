@@ -101,17 +101,20 @@ void node::start() {
   };
   environment.memory = plan_.models->memory();
   if (plan_.bulk != nullptr) {
-    environment.bulk = bulk_ = simulated_bulk::make(
-      *process_, plan_.links->network(), host_, name_, *plan_.bulk,
-      open_stores());
+    environment.bulk = bulk_ =
+      simulated_bulk::make(*process_, plan_.links->network(), host_, name_,
+                           *plan_.bulk, open_stores());
     environment.draw_token =
       [random =
          random_.fork("tokens of start " + std::to_string(starts_))]() mutable {
         return std::to_string(random.next());
       };
   }
-  environment.open_store = [this](const object_store_config& x)
-    -> result<std::unique_ptr<object_store>> { return open_objects(x.parallel); };
+  environment.open_store =
+    [this](
+      const object_store_config& x) -> result<std::unique_ptr<object_store>> {
+    return open_objects(x.parallel);
+  };
   environment.keep_bundles = [this](const std::string&, const memory_maker&) {
     return make_simulated_keeper(bundles());
   };

@@ -9,12 +9,12 @@
 #include "config/scenario.hpp"
 #include "models/device/emulated_device.hpp"
 #include "runtime/virtual/disk.hpp"
-#include "simulator/contents.hpp"
 #include "simulator/bundles.hpp"
+#include "simulator/contents.hpp"
 #include "simulator/host_disk.hpp"
-#include "transport/objects/object_store.hpp"
 #include "simulator/host_faults.hpp"
 #include "simulator/watcher.hpp"
+#include "transport/objects/object_store.hpp"
 #include "transport/simulated/bulk.hpp"
 #include "transport/simulated/links.hpp"
 
@@ -99,7 +99,7 @@ private:
   std::shared_ptr<virtual_disk> disk_;
   std::shared_ptr<device_pace> pace_ = std::make_shared<device_pace>();
   std::shared_ptr<host_faults> faults_ = std::make_shared<host_faults>();
-  host_disk models_; ///< as its disk is used for models
+  host_disk models_;                       ///< as its disk is used for models
   std::shared_ptr<host_process> attached_; ///< of the running process
   std::shared_ptr<health> state_;
   virtual_process* process_ = nullptr;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "runtime/text.hpp"
 #include "simulator/gnuplot.hpp"
-#include "simulator/log_line.hpp"
+#include "simulator/replica_counts.hpp"
 #include "simulator/tables.hpp"
 
 namespace millrace::simulator {
@@ -105,22 +106,15 @@ private:
   std::string replicas() {
     plot out{"replicas.svg", "replicas", "s", "replicas"};
     step_line wanted, reserved, ready;
-    std::map<std::string, double> of;
-    for (auto& x : run_.events) {
-      if (!x.what.starts_with("registry.changed"))
-        continue;
-      auto& known = of[std::string{field_of(x.what, "model")}];
-      auto now = number_in<double>(field_of(x.what, "replicas")).value_or(0);
-      wanted.add(x.at, now - std::exchange(known, now));
-    }
-    for (auto& x : run_.replicas) {
-      auto end = x.ended.value_or(microseconds::max());
-      reserved.during(x.begun, end);
-      if (x.ready)
-        ready.during(*x.ready, end);
+    std::map<std::string, replica_count> of;
+    for (auto& x : replica_counts(run_)) {
+      auto before = std::exchange(of[x.model], x);
+      wanted.add(x.at, static_cast<double>(x.wanted - before.wanted));
+      reserved.add(x.at, static_cast<double>(x.reserved - before.reserved));
+      ready.add(x.at, static_cast<double>(x.ready - before.ready));
     }
     out.line("wanted", seconds_, wanted.at(times_), "steps");
-    out.line("on a device", seconds_, reserved.at(times_), "steps");
+    out.line("reserved", seconds_, reserved.at(times_), "steps");
     out.line("ready", seconds_, ready.at(times_), "steps");
     return out.text();
   }

@@ -212,20 +212,20 @@ void recorder::on_ready(std::string_view event) {
     return;
   auto& row = record_.replicas[i->second];
   loaded_.erase(i);
-  row.fetch = microseconds{
-    number_in<int64_t>(field_of(event, "fetch_us")).value_or(0)};
+  row.fetch =
+    microseconds{number_in<int64_t>(field_of(event, "fetch_us")).value_or(0)};
   switch (where_found(std::string{field_of(event, "from")})) {
-    case found_in::disk:
-      row.source = "host";
-      break;
-    case found_in::stores:
-      row.source = "store";
-      break;
-    case found_in::hosts:
-      row.source = "hosts";
-      break;
-    default:
-      break;
+  case found_in::disk:
+    row.source = "host";
+    break;
+  case found_in::stores:
+    row.source = "store";
+    break;
+  case found_in::hosts:
+    row.source = "hosts";
+    break;
+  default:
+    break;
   }
 }
 

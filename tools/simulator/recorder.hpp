@@ -97,8 +97,9 @@ struct record {
   std::vector<event_row> events;
   std::map<std::string, microseconds> reserved; ///< time there, by node
   std::map<std::string, uint64_t> faults;       ///< that began, by kind
-  uint64_t store_bytes = 0; ///< that left the object store
-  uint64_t errors = 0;      ///< events at which a person must act
+  uint64_t store_bytes = 0;                     ///< that left the object store
+  std::vector<link_use> links;       ///< during the workload; empty: not known
+  uint64_t errors = 0;               ///< events at which a person must act
   std::vector<machine_lease> leases; ///< of machines and other hosts
 };
 
@@ -149,7 +150,7 @@ private:
   lease_book book_;
   std::map<std::string, size_t> copies_;      ///< NODE/DEVICE#INSTANCE -> row
   std::map<std::string, timestamp> up_since_; ///< by node
-  std::map<std::string, size_t> loaded_; ///< by replica, until it is ready
+  std::map<std::string, size_t> loaded_;      ///< by replica, until it is ready
   /// Decisions to start a replica that has not loaded yet.
   std::map<std::string, std::vector<decision>> decided_; ///< by NODE/DEVICE
   std::map<uint64_t, size_t> last_batch_; ///< by request: row of its last batch

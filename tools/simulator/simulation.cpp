@@ -24,6 +24,17 @@ microseconds longest_deadline(const loaded_scenario& what) {
   return out;
 }
 
+/// What links carried between two moments.
+std::vector<link_use> difference(std::vector<link_use> later,
+                                 const std::vector<link_use>& earlier) {
+  for (size_t l = 0; l < earlier.size(); ++l) {
+    later[l].bytes -= earlier[l].bytes;
+    later[l].shared_bytes -= earlier[l].shared_bytes;
+    later[l].room -= earlier[l].room;
+  }
+  return later;
+}
+
 } // namespace
 
 simulation::simulation(const loaded_scenario& what, options how, workload asked)
@@ -45,6 +56,10 @@ simulation::~simulation() {
   finish();
 }
 
+std::vector<link_use> simulation::all_links() const {
+  return difference(cluster_->network().use(), unused_links_);
+}
+
 void simulation::finish() {
   clear();
   cluster_.reset();
@@ -63,6 +78,7 @@ simulation::prepare(const loaded_scenario& what, options how) {
 void simulation::run(const std::function<void(double)>& progress,
                      const std::function<bool()>& stop) {
   cluster_.reset(new cluster{what_, how_.seed, *this});
+  unused_links_ = cluster_->network().use();
   injector_ = std::make_unique<fault_injector>(*cluster_, ready_);
   world_ = &cluster_->world();
   auto& world = *world_;
@@ -78,15 +94,20 @@ void simulation::run(const std::function<void(double)>& progress,
   schedule_faults();
   auto end = begin_ + what_.spec.length;
   auto over = [&] { return stands_still() || (stop && stop()); };
+  world.run_until(begin_, over);
+  if (over())
+    return;
+  auto before = cluster_->network().use();
   for (int i = 1; i <= progress_steps; ++i) {
-    world.run_until(
-      i == progress_steps ? end : from + (end - from) / progress_steps * i,
-      over);
+    auto until =
+      i == progress_steps ? end : from + (end - from) / progress_steps * i;
+    world.run_until(std::max(begin_, until), over);
     if (over())
       return;
     if (progress)
       progress(static_cast<double>(i) / progress_steps);
   }
+  links_ = difference(cluster_->network().use(), before);
   // What is still open is answered by its deadline, or never.
   world.run_until(end + longest_deadline(what_) + grace,
                   [&] { return open_.empty() || over(); });

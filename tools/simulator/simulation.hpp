@@ -56,6 +56,10 @@ public:
   /// While it runs, and until finish(): for who wants to look at the end.
   cluster& inside() { return *cluster_; }
   timestamp begin() const { return begin_; }
+  /// What each limited link carried during the workload.
+  const std::vector<link_use>& links() const { return links_; }
+  /// And since the cluster started. Until finish().
+  std::vector<link_use> all_links() const;
   /// Requests without an answer.
   size_t open() const { return open_.size(); }
 
@@ -118,6 +122,8 @@ private:
   timestamp moment_;
   uint64_t before_moment_ = 0; ///< messages
   bool stuck_ = false;
+  std::vector<link_use> unused_links_; ///< before the cluster started
+  std::vector<link_use> links_;
   virtual_world* world_ = nullptr;
   ready_replicas ready_;
   use_meter use_{*this};

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 
 #include "simulator/samples.hpp"
 
@@ -125,9 +126,10 @@ void add_replicas(const record& run, run_summary& out) {
     start.whole.add(to_seconds(*x.ready - *x.decided));
   }
   for (auto& [source, x] : by_source)
-    out.starts.push_back({source, x.whole.size(), x.fetch.mean(), x.until_load.mean(),
-                          x.load.mean(), x.whole.mean(), x.whole.quantile(.5),
-                          x.whole.quantile(.99), x.whole.quantile(1)});
+    out.starts.push_back({source, x.whole.size(), x.fetch.mean(),
+                          x.until_load.mean(), x.load.mean(), x.whole.mean(),
+                          x.whole.quantile(.5), x.whole.quantile(.99),
+                          x.whole.quantile(1)});
   std::map<size_t, std::vector<interval>> batches;
   for (auto& x : run.batches)
     if (x.replica > 0)
@@ -198,6 +200,20 @@ microseconds slo_of(const loaded_scenario& what, const record& run,
   return serving_policy{}.deadline;
 }
 
+std::vector<link_summary> busiest_links(const std::vector<link_use>& all) {
+  constexpr size_t links_shown = 10;
+  std::vector<link_summary> out;
+  for (auto& x : all)
+    if (x.bytes > 0 && x.room > 0)
+      out.push_back({x.name, x.bytes, std::min(1.0, x.bytes / x.room)});
+  std::stable_sort(out.begin(), out.end(), [](auto& a, auto& b) {
+    return std::tie(b.utilisation, a.link) < std::tie(a.utilisation, b.link);
+  });
+  if (out.size() > links_shown)
+    out.resize(links_shown);
+  return out;
+}
+
 run_summary summarise(const loaded_scenario& what, uint64_t seed,
                       const record& run) {
   run_summary out;
@@ -230,6 +246,7 @@ run_summary summarise(const loaded_scenario& what, uint64_t seed,
            }))
       out.never_ready.push_back(m.model);
   out.store_bytes = run.store_bytes;
+  out.links = busiest_links(run.links);
   out.faults = run.faults;
   out.errors = run.errors;
   return out;

@@ -43,7 +43,7 @@ struct served_summary {
 struct start_summary {
   std::string source; ///< see replica_row
   uint64_t count = 0;
-  double fetch_mean = 0; ///< until the bytes were in the host's memory
+  double fetch_mean = 0;      ///< until the bytes were in the host's memory
   double until_load_mean = 0; ///< from the decision to the begin of the load
   double load_mean = 0;       ///< from there until the replica is ready
   /// From the decision until the replica is ready.
@@ -62,6 +62,14 @@ struct device_summary {
   double utilisation = 0;       ///< busy part of the available seconds
   MILLRACE_FIELDS(device_summary, kind, devices, available_seconds,
                   reserved_seconds, busy_seconds, utilisation)
+};
+
+/// One direction of a link during the workload.
+struct link_summary {
+  std::string link;       ///< "HOST up", to the switch, or "HOST down"
+  double bytes = 0;       ///< of messages that were sent whole
+  double utilisation = 0; ///< part of the bytes that it could have carried
+  MILLRACE_FIELDS(link_summary, link, bytes, utilisation)
 };
 
 /// A run on a page.
@@ -84,6 +92,7 @@ struct run_summary {
   std::vector<device_summary> devices; ///< by kind
   double device_seconds = 0;           ///< of devices, whether used or not
   double utilisation = 0;              ///< part of these with a running batch
+  std::vector<link_summary> links;     ///< the busiest ones, busiest first
   /// Of all hosts: machines from request to release, others to the end of the
   /// run; boots and time after a kill included.
   double cost = 0;
@@ -98,8 +107,8 @@ struct run_summary {
                   all, models, cold_starts, starts, failed_starts, never_ready,
                   replica_seconds, reserved_replica_seconds,
                   busy_replica_seconds, devices, device_seconds, utilisation,
-                  cost, cost_used, pools, store_bytes, faults, errors, messages,
-                  actions)
+                  links, cost, cost_used, pools, store_bytes, faults, errors,
+                  messages, actions)
 };
 
 /// The kind of each device, by NODE/DEVICE.
@@ -108,6 +117,9 @@ std::map<std::string, std::string> device_kinds(const loaded_scenario& what);
 /// What counts as in time for a request of that part of the workload.
 microseconds slo_of(const loaded_scenario& what, const record& run,
                     const request_row& x);
+
+/// The busiest links, at most ten, that carried something.
+std::vector<link_summary> busiest_links(const std::vector<link_use>& all);
 
 run_summary summarise(const loaded_scenario& what, uint64_t seed,
                       const record& run);

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "runtime/units.hpp"
+#include "simulator/replica_counts.hpp"
 
 namespace millrace::simulator {
 
@@ -120,6 +121,21 @@ void write_devices(const loaded_scenario& what, const record&,
     out << device << ',' << quoted(kind) << '\n';
 }
 
+void write_links(const loaded_scenario&, const record& run, std::ostream& out) {
+  out << "link,bytes,room_bytes\n";
+  for (auto& x : run.links)
+    out << quoted(x.name) << ',' << format_number(x.bytes) << ','
+        << format_number(x.room) << '\n';
+}
+
+void write_counts(const loaded_scenario&, const record& run,
+                  std::ostream& out) {
+  out << "at_us,model,wanted,reserved,ready\n";
+  for (auto& x : replica_counts(run))
+    out << x.at.count() << ',' << x.model << ',' << x.wanted << ','
+        << x.reserved << ',' << x.ready << '\n';
+}
+
 void write_events(const loaded_scenario&, const record& run,
                   std::ostream& out) {
   out << "at_us,level,event\n";
@@ -134,10 +150,9 @@ result<void> write_tables(const loaded_scenario& what, const record& run,
                           const std::string& directory) {
   using writer = void (*)(const loaded_scenario&, const record&, std::ostream&);
   std::vector<std::pair<const char*, writer>> tables{
-    {"batches.csv", write_batches},
-    {"replicas.csv", write_replicas},
-    {"hosts.csv", write_hosts},
-    {"machines.csv", write_machines},
+    {"batches.csv", write_batches},       {"replicas.csv", write_replicas},
+    {"replica_counts.csv", write_counts}, {"hosts.csv", write_hosts},
+    {"machines.csv", write_machines},     {"links.csv", write_links},
     {"devices.csv", write_devices}};
   if (what.spec.record.requests)
     tables.emplace_back("requests.csv", write_requests);

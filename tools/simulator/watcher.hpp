@@ -94,8 +94,8 @@ public:
                           std::string_view /*what*/, timestamp /*when*/) {}
   /// The object store begins to send a part of a file to a host.
   virtual void on_object_sent(const std::string& /*node*/,
-                              const std::string& /*path*/,
-                              uint64_t /*bytes*/) {}
+                              const std::string& /*path*/, uint64_t /*bytes*/) {
+  }
   /// A device was told to load a model: from now on it needs the room.
   virtual void on_load_begun(const device_name&, const load_request&,
                              timestamp /*when*/) {}

@@ -66,6 +66,8 @@ infer workload::make_request(const request& x, const std::string& model,
   infer out;
   out.model = model;
   out.application = p.application;
+  out.accuracy = p.goal.accuracy;
+  out.latency = p.goal.latency;
   auto& bundles = what_->spec.bundles;
   auto known = std::find_if(bundles.begin(), bundles.end(), [&](auto& b) {
     return b.first == model

@@ -80,7 +80,7 @@ struct serving_policy {
       note{"how long the oldest request waits for others to share a batch; 0: a"
            " batch is what has queued up by the time a replica is free",
            0, 10},
-      note{"of requests that bring none", 0.001, 600},
+      note{"of requests that bring none", 0.001, 86'400},
       note{"which replica takes the next batch: pull, the one with the most"
            " room; round_robin, one after the other"},
       note{"whether a request is run again whose replica was lost, or whose"
@@ -223,7 +223,7 @@ struct model_settings {
       note{"how requests queue up and are put together"},
       note{"the latency that answers are meant to have: gateways count those"
            " within it, and policies aim at it; 0: the deadline",
-           0, 600},
+           0, 86'400},
       note{"how the number of replicas is decided"},
       note{"batches that a replica runs at once, over all gateways; 0: as many"
            " as its device has lanes",

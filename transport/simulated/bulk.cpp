@@ -25,14 +25,11 @@ simulated_bulk::simulated_bulk(virtual_process& process, simulated_network& net,
     stores_(std::move(stores), engine_) {
 }
 
-std::shared_ptr<simulated_bulk>
-simulated_bulk::make(virtual_process& process, simulated_network& net,
-                     host_number host, std::string node,
-                     simulated_bulk_hosts& hosts,
-                     store_sources::stores stores) {
-  std::shared_ptr<simulated_bulk> out{
-    new simulated_bulk{process, net, host, std::move(node), hosts,
-                       std::move(stores)}};
+std::shared_ptr<simulated_bulk> simulated_bulk::make(
+  virtual_process& process, simulated_network& net, host_number host,
+  std::string node, simulated_bulk_hosts& hosts, store_sources::stores stores) {
+  std::shared_ptr<simulated_bulk> out{new simulated_bulk{
+    process, net, host, std::move(node), hosts, std::move(stores)}};
   hosts.by_address_[out->address()] = out.get();
   return out;
 }

@@ -19,13 +19,18 @@ constexpr double nothing = 1e-3;
 } // namespace
 
 link_number fabric::add_link(double bytes_per_second) {
-  links_.push_back({bytes_per_second, {}, 0, 0, false});
+  link x;
+  x.capacity = bytes_per_second;
+  links_.push_back(std::move(x));
   return static_cast<link_number>(links_.size() - 1);
 }
 
 void fabric::set_capacity(link_number x, double bytes_per_second,
                           timestamp now) {
-  links_[x].capacity = bytes_per_second;
+  auto& y = links_[x];
+  y.room = room(x, now);
+  y.since = now;
+  y.capacity = bytes_per_second;
   share({&x, 1}, now);
 }
 

@@ -29,6 +29,12 @@ public:
   void set_capacity(link_number x, double bytes_per_second, timestamp now);
   double capacity(link_number x) const { return links_[x].capacity; }
 
+  /// Bytes that the link could have carried until now.
+  double room(link_number x, timestamp now) const {
+    auto& y = links_[x];
+    return y.room + y.capacity * to_seconds(now - y.since);
+  }
+
   /// Begins to send over all links of a path; without links it takes no time.
   flow_number start(std::span<const link_number> path, double bytes,
                     timestamp now);
@@ -55,6 +61,8 @@ private:
   struct link {
     double capacity = 0;
     std::vector<flow_number> flows;
+    double room = 0; ///< bytes that it could have carried until `since`
+    timestamp since; ///< of this capacity
     // While shares are worked out:
     double left = 0;
     size_t waiting = 0;

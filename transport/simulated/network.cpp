@@ -23,16 +23,26 @@ simulated_network::simulated_network(virtual_world& world,
   : world_(world),
     settings_(std::move(settings)),
     random_(std::move(random)) {
-  hosts_.push_back({make_edge("", settings_.clients), {}, 0, {}});
-  hosts_.push_back({make_edge("", settings_.store), {}, 0, {}});
+  hosts_.push_back(
+    {"clients", make_edge("", settings_.clients, "clients"), {}, 0, {}});
+  hosts_.push_back(
+    {"store", make_edge("", settings_.store, "store"), {}, 0, {}});
 }
 
 simulated_network::~simulated_network() {
   *alive_ = false;
 }
 
-simulated_network::edge simulated_network::make_edge(const std::string& name,
-                                                     const link_speed& usual) {
+/// Without a name it is not among those that are shown.
+link_number simulated_network::add_link(const std::string& shown_as,
+                                        double bytes_per_second) {
+  use_.push_back({shown_as, 0, 0, 0});
+  return fabric_.add_link(bytes_per_second);
+}
+
+simulated_network::edge
+simulated_network::make_edge(const std::string& name, const link_speed& usual,
+                             const std::string& shown_as) {
   auto i = settings_.links.find(name);
   auto& x = i == settings_.links.end() ? usual : i->second;
   edge out;
@@ -42,8 +52,8 @@ simulated_network::edge simulated_network::make_edge(const std::string& name,
   out.per_flow = x.per_flow.bytes_per_second;
   out.per_host = x.per_host.bytes_per_second;
   if (out.limited) {
-    out.up = fabric_.add_link(out.speed);
-    out.down = fabric_.add_link(out.speed);
+    out.up = add_link(shown_as + " up", out.speed);
+    out.down = add_link(shown_as + " down", out.speed);
   }
   return out;
 }
@@ -51,8 +61,8 @@ simulated_network::edge simulated_network::make_edge(const std::string& name,
 host_number simulated_network::add_host(const std::string& name,
                                         const std::string& rack) {
   if (!rack.empty() && !racks_.contains(rack))
-    racks_[rack] = make_edge(rack, settings_.rack);
-  hosts_.push_back({make_edge(name, settings_.host), rack, 0, {}});
+    racks_[rack] = make_edge(rack, settings_.rack, rack);
+  hosts_.push_back({name, make_edge(name, settings_.host, name), rack, 0, {}});
   return static_cast<host_number>(hosts_.size() - 1);
 }
 
@@ -86,8 +96,8 @@ double tighter(double x, double y) {
 
 } // namespace
 
-std::optional<link_number>
-simulated_network::take_flow_link(host_number from, host_number to) {
+std::optional<link_number> simulated_network::take_flow_link(host_number from,
+                                                             host_number to) {
   auto limit = tighter(hosts_[from].link.per_flow, hosts_[to].link.per_flow);
   if (limit == 0 || from == to)
     return std::nullopt;
@@ -96,25 +106,18 @@ simulated_network::take_flow_link(host_number from, host_number to) {
     free_flow_links_.erase(i);
     return out;
   }
-  return fabric_.add_link(limit);
+  return add_link("", limit);
 }
 
-std::optional<link_number>
-simulated_network::find_pair_link(host_number from, host_number to) {
+std::optional<link_number> simulated_network::find_pair_link(host_number from,
+                                                             host_number to) {
   auto limit = tighter(hosts_[from].link.per_host, hosts_[to].link.per_host);
   if (limit == 0 || from == to)
     return std::nullopt;
   auto [i, fresh] = pair_links_.try_emplace({from, to});
   if (fresh)
-    i->second = fabric_.add_link(limit);
+    i->second = add_link(hosts_[from].name + " to " + hosts_[to].name, limit);
   return i->second;
-}
-
-double simulated_network::slowest(host_number from, host_number to) const {
-  auto out = unlimited;
-  for (auto l : path(from, to))
-    out = std::min(out, fabric_.capacity(l));
-  return out;
 }
 
 microseconds simulated_network::latency(host_number from,
@@ -173,6 +176,16 @@ void simulated_network::set_speed(host_number x, double part) {
   arm();
 }
 
+std::vector<link_use> simulated_network::use() const {
+  std::vector<link_use> out;
+  for (link_number l = 0; l < use_.size(); ++l)
+    if (!use_[l].name.empty()) {
+      out.push_back(use_[l]);
+      out.back().room = fabric_.room(l, world_.now());
+    }
+  return out;
+}
+
 std::unique_ptr<simulated_network::stream>
 simulated_network::open(host_number from, host_number to) {
   return std::make_unique<stream>(*this, from, to);
@@ -215,14 +228,15 @@ simulated_network::stream::stream(simulated_network& net, host_number from,
     number_(++net.last_stream_),
     from_(from),
     to_(to),
+    path_(net.path(from, to)),
     flow_link_(net.take_flow_link(from, to)),
     latency_(disk ? 0us : net.latency(from, to)) {
   if (disk)
-    own_.push_back(*disk);
+    path_.push_back(*disk);
   if (flow_link_)
-    own_.push_back(*flow_link_);
+    path_.push_back(*flow_link_);
   if (auto both = net.find_pair_link(from, to))
-    own_.push_back(*both);
+    path_.push_back(*both);
   measure_path();
   net_.streams_.emplace(number_, this);
 }
@@ -236,8 +250,8 @@ simulated_network::stream::~stream() {
 }
 
 void simulated_network::stream::measure_path() {
-  slowest_ = net_.slowest(from_, to_);
-  for (auto link : own_)
+  slowest_ = unlimited;
+  for (auto link : path_)
     slowest_ = std::min(slowest_, net_.fabric_.capacity(link));
 }
 
@@ -260,9 +274,7 @@ void simulated_network::stream::push(parcel x) {
 }
 
 void simulated_network::stream::transmit(double bytes) {
-  auto path = net_.path(from_, to_);
-  path.insert(path.end(), own_.begin(), own_.end());
-  flow_ = net_.fabric_.start(path, bytes, net_.world_.now());
+  flow_ = net_.fabric_.start(path_, bytes, net_.world_.now());
   net_.sending_[flow_] = this;
   net_.arm();
 }
@@ -294,6 +306,7 @@ void simulated_network::stream::begin(parcel x) {
     transmit(static_cast<double>(now_sending_.bytes));
     return;
   }
+  count(x.bytes, false);
   auto took =
     std::chrono::duration<double>{static_cast<double>(x.bytes) / slowest_};
   free_at_ =
@@ -301,7 +314,16 @@ void simulated_network::stream::begin(parcel x) {
   arrive(std::move(x), free_at_);
 }
 
+void simulated_network::stream::count(size_t bytes, bool shared) {
+  for (auto l : path_) {
+    net_.use_[l].bytes += static_cast<double>(bytes);
+    if (shared)
+      net_.use_[l].shared_bytes += static_cast<double>(bytes);
+  }
+}
+
 void simulated_network::stream::sent(timestamp when) {
+  count(now_sending_.bytes, true);
   arrive(std::move(now_sending_), when);
   if (!waiting_.empty() && !net_.blocked(from_, to_)
       && waiting_.front().bytes >= net_.settings_.contend_from.value) {

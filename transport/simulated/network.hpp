@@ -73,6 +73,17 @@ struct network_settings {
 
 using host_number = uint32_t;
 
+/// What one direction of a link has carried.
+struct link_use {
+  /// "HOST up", to the switch, "HOST down", "HOST disk", or "HOST to HOST" of a
+  /// limit between two.
+  std::string name;
+  double bytes = 0; ///< of messages that were sent whole
+  /// Of these, of messages that share the link: not more than its room.
+  double shared_bytes = 0;
+  double room = 0; ///< bytes that it could have carried
+};
+
 /// Carries bytes between hosts in the simulated world: in order on each stream,
 /// after the path's latencies, at the rate the fabric gives. What TCP would
 /// hide is hidden: loss is delay, and a cut is delay too until a stream is
@@ -96,8 +107,8 @@ public:
   std::unique_ptr<stream> open(host_number from, host_number to);
 
   /// A host's disk: its streams share what it reads in a second.
-  link_number add_disk(bandwidth speed) {
-    return fabric_.add_link(speed.bytes_per_second);
+  link_number add_disk(host_number of, bandwidth speed) {
+    return add_link(hosts_[of].name + " disk", speed.bytes_per_second);
   }
   std::unique_ptr<stream> open_disk(host_number of, link_number disk);
 
@@ -129,6 +140,10 @@ public:
   void set_speed(host_number x, double part);
 
   const network_settings& settings() const { return settings_; }
+
+  /// Since the world began, of each link that is limited.
+  std::vector<link_use> use() const;
+
   virtual_world& world() { return world_; }
 
 private:
@@ -141,17 +156,19 @@ private:
     double per_host = 0; ///< 0: not limited
   };
   struct host {
+    std::string name;
     edge link;
     std::string rack;
     double loss = 0;
     microseconds delay{0};
   };
 
-  edge make_edge(const std::string& name, const link_speed& usual);
+  link_number add_link(const std::string& shown_as, double bytes_per_second);
+  edge make_edge(const std::string& name, const link_speed& usual,
+                 const std::string& shown_as);
   std::vector<link_number> path(host_number from, host_number to) const;
   std::optional<link_number> take_flow_link(host_number from, host_number to);
   std::optional<link_number> find_pair_link(host_number from, host_number to);
-  double slowest(host_number from, host_number to) const;
   microseconds extra(host_number from, host_number to);
   void pump();
   void arm();
@@ -160,6 +177,7 @@ private:
   network_settings settings_;
   random_stream random_;
   fabric fabric_;
+  std::vector<link_use> use_; ///< by link number; `room` is not kept here
   std::vector<host> hosts_;
   std::map<std::string, edge> racks_;
   std::set<std::pair<host_number, host_number>> blocked_;
@@ -221,13 +239,14 @@ private:
   void halt();
   void begin(parcel x);
   void sent(timestamp when);
+  void count(size_t bytes, bool shared);
   void arrive(parcel x, timestamp when);
 
   simulated_network& net_;
   uint64_t number_;
   host_number from_, to_;
-  std::optional<link_number> flow_link_; ///< of this stream alone
-  std::vector<link_number> own_;         ///< beyond the path between hosts
+  std::vector<link_number> path_;        ///< with limits of flows, or a disk
+  std::optional<link_number> flow_link_; ///< in the path of this stream alone
   double slowest_ = 0;
   microseconds latency_;
   std::deque<parcel> waiting_;

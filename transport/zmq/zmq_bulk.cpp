@@ -152,9 +152,7 @@ private:
     if (stores_.has(whom.node))
       return stores_.ask(
         whom, x, to_thread(), [] { return steady_now(); },
-        [this](auto& bytes) {
-          got_.add(static_cast<double>(bytes.size()));
-        });
+        [this](auto& bytes) { got_.add(static_cast<double>(bytes.size())); });
     auto i = sources_.find(whom.node);
     if (i == sources_.end()) {
       if (auto done = connect(whom); !done)

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "runtime/metrics.hpp"
-#include "transport/bulk/store_sources.hpp"
 #include "transport/bulk/engine.hpp"
+#include "transport/bulk/store_sources.hpp"
 #include "transport/keys/node_keys.hpp"
 #include "transport/peers.hpp"
 

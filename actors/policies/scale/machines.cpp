@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "actors/policies/scale/configured_groups.hpp"
 
@@ -133,22 +134,36 @@ uint64_t machines_needed(const cluster_snapshot& in, const std::string& pool,
     std::ceil(wanted / static_cast<double>(devices.size()) - tolerance));
 }
 
+namespace {
+
+void add_machines(proposal& to, const std::string& pool,
+                  const pool_settings& limits, const cluster_snapshot& in,
+                  policy_memory& memory, timestamp now) {
+  auto needed = std::clamp(machines_needed(in, pool, to),
+                           std::min(limits.least, limits.most), limits.most);
+  to.machines.push_back({pool, held_back(needed, machines_there(in, pool),
+                                         limits.idle, memory, now)});
+}
+
+} // namespace
+
 proposal propose_with_machines(const scaling_policy& policy,
                                const std::string& scope,
                                const cluster_snapshot& in,
                                policy_memory& memory, random_stream& random,
                                timestamp now) {
+  // A policy keeps no entries in the memory but its own.
+  policy_memory mine;
+  for (auto& name : {less_since, needed_since})
+    if (auto value = memory.values.extract(name); !value.empty())
+      mine.values.insert(std::move(value));
   auto out = policy.propose(in, memory, random, now);
   out.scope = scope;
   auto& pool = in.scopes.at(scope)->settings.pool;
   auto its = in.pools.find(pool);
-  if (its == in.pools.end() || !out.machines.empty() || in.at < settle)
-    return out;
-  auto& limits = its->second->settings;
-  auto needed = std::clamp(machines_needed(in, pool, out),
-                           std::min(limits.least, limits.most), limits.most);
-  out.machines.push_back({pool, held_back(needed, machines_there(in, pool),
-                                          limits.idle, memory, now)});
+  if (its != in.pools.end() && out.machines.empty() && in.at >= settle)
+    add_machines(out, pool, its->second->settings, in, mine, now);
+  memory.values.merge(mine.values);
   return out;
 }
 
