@@ -41,7 +41,7 @@ class Simulate(unittest.TestCase):
         self.assertEqual(x.returncode, 0, x.stderr)
         self.assertIn("small, seed 1: 5 s of requests", x.stdout)
         self.assertRegex(x.stdout, r"resnet50 +\d+ ")
-        self.assertRegex(x.stdout, r"cold starts +host 3, memory 3")
+        self.assertRegex(x.stdout, r"cold starts +host 6")
 
     def test_json_says_the_same(self):
         x = json.loads(call(SMALL, "--set", "length=5s", "--json").stdout)
