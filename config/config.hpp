@@ -305,6 +305,7 @@ struct cluster_config {
   demand_settings demand;
   monitor_config monitor;
   std::string profiles;
+  bool known_profiles = false;
   log_config log;
   /// By name and size of the problem; only a simulation's decisions take time
   /// that they did not really take.
@@ -316,7 +317,7 @@ struct cluster_config {
   const pool_config* pool_of(const std::string& node) const;
   MILLRACE_FIELDS(cluster_config, cluster, keys, seeds, nodes, models, link,
                   gateway, bulk, object_stores, scopes, placement, demand,
-                  monitor, profiles, log)
+                  monitor, profiles, known_profiles, log)
   static constexpr auto notes() {
     return std::array{
       note{"name; nodes of another cluster are not listened to"},
@@ -336,6 +337,8 @@ struct cluster_config {
       note{"how nodes are watched"},
       note{"file with models' measured times, which emulated devices take;"
            " default: none"},
+      note{"whether controllers know these times from the start, as if they had"
+           " been measured"},
       note{"the log, on standard error"}};
   }
 };

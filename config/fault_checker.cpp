@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 namespace millrace {
 
@@ -86,8 +87,8 @@ void fault_checker::check_actor(const std::string& key, const fault_spec& x) {
 
 void fault_checker::check_places(const std::string& key, const fault_spec& x) {
   for (size_t k = 0; k < x.nodes.size(); ++k)
-    if (auto model = model_in_use(x.nodes[k]); !model.empty())
-      known_bundle(at(key, k), model);
+    if (auto in_use = parse_place_in_use(x.nodes[k]))
+      known_bundle(at(key, k), in_use->model);
     else
       check_place(at(key, k), x.nodes[k], x.kind);
 }
@@ -101,6 +102,25 @@ void fault_checker::check_place(const std::string& key, const std::string& name,
            && x_.cluster.nodes.at(where.front()).devices.empty())
     refuse(key, shown(name) + " has no device, so no "
                   + std::string{to_string(kind)} + " fails there");
+}
+
+std::optional<place_in_use> parse_place_in_use(std::string_view place) {
+  constexpr std::string_view prefix = "in-use:";
+  if (!place.starts_with(prefix) || place.size() == prefix.size())
+    return std::nullopt;
+  place.remove_prefix(prefix.size());
+  auto slash = place.find('/');
+  place_in_use out{std::string{place.substr(0, slash)}, std::nullopt};
+  if (slash == std::string_view::npos)
+    return out;
+  auto digits = place.substr(slash + 1);
+  uint64_t layer = 0;
+  auto [end, failed] =
+    std::from_chars(digits.data(), digits.data() + digits.size(), layer);
+  if (failed != std::errc{} || end != digits.data() + digits.size())
+    return std::nullopt;
+  out.first_layer = layer;
+  return out;
 }
 
 } // namespace millrace

@@ -65,8 +65,9 @@ public:
 
 private:
   void take_cluster() {
-    for (auto* key : {"models", "link", "gateway", "scopes", "pools",
-                      "placement", "demand", "monitor", "bulk"})
+    for (auto* key :
+         {"models", "link", "gateway", "scopes", "pools", "placement", "demand",
+          "monitor", "bulk", "known_profiles"})
       if (given(key))
         refuse(key, "stands beside 'cluster', whose config says it");
     auto path = (base_ / spec_.cluster).lexically_normal().string();
@@ -131,6 +132,7 @@ private:
     out.demand = spec_.demand;
     out.monitor = spec_.monitor;
     out.bulk = spec_.bulk;
+    out.known_profiles = spec_.known_profiles;
     for (size_t i = 0; i < spec_.hosts.size(); ++i)
       spread(at("hosts", i), spec_.hosts[i]);
     add_pools();

@@ -119,6 +119,7 @@ struct scenario {
   network_settings network;
   byte_count chunk{4u << 20};
   bulk_config bulk;
+  bool known_profiles = false;
   microseconds sync{500};
   std::map<std::string, std::map<std::string, microseconds>> decisions;
   std::vector<workload_part> workload;
@@ -127,8 +128,9 @@ struct scenario {
   exploration_config explore;
   MILLRACE_FIELDS(scenario, name, seed, length, warm_up, catalogue, cluster,
                   hosts, bundles, models, link, gateway, scopes, pools,
-                  placement, demand, monitor, network, chunk, bulk, sync,
-                  decisions, workload, faults, record, explore)
+                  placement, demand, monitor, network, chunk, bulk,
+                  known_profiles, sync, decisions, workload, faults, record,
+                  explore)
   static constexpr auto notes() {
     return std::array{
       note{"of the run"},
@@ -154,6 +156,9 @@ struct scenario {
            " simulate and share links less finely",
            1024, 1e12},
       note{"how hosts give each other models"},
+      note{
+        "whether the controllers know the times of all bundles from the start,"
+        " as if they had been measured; else they learn from requests"},
       note{"what a host takes until what it writes is on its disk", 0, 60},
       note{"how long decisions take before they have effect: name, size of the"
            " problem (placement: replicas; scaling: models of the scope), time;"

@@ -60,8 +60,9 @@ struct fault_spec {
     return std::array{
       note{"what happens"},
       note{"to which nodes, by name or host group, or in-use:MODEL: a node that"
-           " has a ready replica of the model then, drawn by chance; default:"
-           " with 'at' all workers, with 'every' and 'each' any"},
+           " has a ready replica of the model then, drawn by chance;"
+           " in-use:MODEL/N: of a part that begins at layer N; default: with"
+           " 'at' all workers, with 'every' and 'each' any"},
       note{"when"},
       note{"or how often on average, each time to one of the nodes", 0, 3.2e7},
       note{"or the period between two, the first one after a period, each time"
@@ -80,12 +81,14 @@ struct fault_spec {
   }
 };
 
-/// The model of a place "in-use:MODEL"; empty: the place is a name.
-inline std::string model_in_use(std::string_view place) {
-  constexpr std::string_view prefix = "in-use:";
-  return std::string{place.starts_with(prefix) ? place.substr(prefix.size())
-                                               : ""};
-}
+/// A place "in-use:MODEL" or "in-use:MODEL/N" of a fault.
+struct place_in_use {
+  std::string model;
+  std::optional<uint64_t> first_layer; ///< of the replica
+};
+
+/// Nothing: the place is a name, or N is not a number.
+std::optional<place_in_use> parse_place_in_use(std::string_view place);
 
 /// What exploring draws anew for each seed.
 enum class variation : uint8_t {

@@ -7,6 +7,7 @@
 #include "actors/policies/scale/machines.hpp"
 #include "actors/policies/state/deltas.hpp"
 #include "runtime/log.hpp"
+#include "runtime/text.hpp"
 
 namespace millrace {
 
@@ -16,6 +17,22 @@ namespace {
 const std::string& policy_of(const scope_state& x) {
   auto& name = x.settings.policy;
   return name.empty() ? scaling_policies().front().name : name;
+}
+
+/// Replicas of a model that a proposal wants, by the key of the group.
+std::map<std::string, uint64_t> counts_of(const proposal& x,
+                                          const std::string& model) {
+  std::map<std::string, uint64_t> out;
+  for (auto& g : x.groups)
+    if (g.model == model)
+      out[g.id.substr(g.id.rfind('/') + 1)] = g.count;
+  return out;
+}
+
+std::string shown_counts(const std::map<std::string, uint64_t>& xs) {
+  return joined(xs, ", ", [](auto& x) {
+    return x.first + " x" + std::to_string(x.second);
+  });
 }
 
 /// Whether they differ in what the placement looks at.
@@ -192,7 +209,9 @@ std::vector<decision> autoscaler_state::note_changes(const scope_loop& of,
     auto from = before                           ? *before
                 : load == snapshot_->loads.end() ? 0
                                                  : copies_there(*load->second);
-    if (from == *to)
+    auto groups = counts_of(is, model);
+    auto known = of.last.epoch > 0;
+    if (from == *to && (!known || groups == counts_of(of.last, model)))
       continue;
     auto why = is.reasons.find(model);
     decision made{model,
@@ -203,12 +222,14 @@ std::vector<decision> autoscaler_state::note_changes(const scope_loop& of,
                   {},
                   from,
                   *to,
-                  why == is.reasons.end() ? "" : why->second};
+                  why == is.reasons.end() ? "" : why->second,
+                  std::move(groups)};
     counts_->scaling_decisions(made.policy, *to > from).add();
     log_event(log_level::info, "autoscaler", "scaled",
               {{"model", model},
                {"from", from},
                {"to", *to},
+               {"groups", shown_counts(made.groups)},
                {"policy", made.policy},
                {"reason", made.reason}});
     out.push_back(made);
@@ -260,6 +281,9 @@ scaling_list autoscaler_state::on_get_scaling() const {
       if (auto why = loop.last.reasons.find(model);
           why != loop.last.reasons.end())
         x.reason = why->second;
+      if (auto stages = loop.last.stages.find(model);
+          stages != loop.last.stages.end())
+        x.stages = stages->second;
       if (auto why = loop.last.refused.find(model);
           why != loop.last.refused.end())
         x.reason = why->second;

@@ -144,6 +144,8 @@ private:
   static bool is_ready(const served& x);
   bool is_waited_for(const served& x) const;
   void end_what_nobody_waits_for(const std::string& model);
+  void choose_anew(const served& x);
+  bool move_to(size_t to, routed& x, request& r);
   result<void> pass_on(routed& x, request& r);
   void hand_to_router(size_t model, routed x);
   void send_routes();

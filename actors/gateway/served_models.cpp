@@ -263,6 +263,19 @@ void gateway_state::end_what_nobody_waits_for(const std::string& model) {
     }
 }
 
+/// Has the routers of an application hand back requests that wait, for a new
+/// choice of the variant: when a variant becomes ready, the other ones; when a
+/// variant has lost its last replica, its own.
+void gateway_state::choose_anew(const served& x) {
+  auto& application = x.info.application;
+  if (application.empty())
+    return;
+  for (auto& m : models_)
+    if (m.info.application == application && m.open > 0 && !m.ended
+        && (&m != &x) == is_ready(x))
+      self_->send(m.router, drain_queue{});
+}
+
 void gateway_state::on_tuned(const replica_tuned& x) {
   if (!x.handle)
     return; // its node went away while this was on its way
@@ -285,6 +298,8 @@ void gateway_state::on_draining(const replica_draining& x) {
       m.draining.insert(id);
     if (m.draining.contains(id)) {
       self_->send(m.router, x);
+      if (m.replicas.empty())
+        choose_anew(m);
       return end_what_nobody_waits_for(m.info.model);
     }
   }
@@ -295,8 +310,11 @@ void gateway_state::on_draining(const replica_draining& x) {
 void gateway_state::on_down(const caf::down_msg& x) {
   for (auto& m : models_) {
     m.draining.erase(x.source.id());
-    if (m.replicas.erase(x.source.id()) != 0)
+    if (m.replicas.erase(x.source.id()) != 0) {
+      if (m.replicas.empty())
+        choose_anew(m);
       end_what_nobody_waits_for(m.info.model);
+    }
   }
 }
 
@@ -304,6 +322,8 @@ void gateway_state::on_model_availability(const model_availability& x) {
   for (auto& m : models_)
     if (m.router == self_->current_sender()) {
       m.through = x.open;
+      if (is_ready(m))
+        choose_anew(m);
       return end_what_nobody_waits_for(m.info.model);
     }
 }
@@ -332,10 +352,36 @@ void gateway_state::on_returned(requests_returned& x) {
   send_routes();
 }
 
+/// Hands a request to another model or version. False: the inputs do not fit
+/// the signature of that one.
+bool gateway_state::move_to(size_t to, routed& x, request& r) {
+  auto& before = models_[r.model];
+  auto& after = models_[to];
+  auto& theirs = after.info.signature.inputs;
+  auto& ours = before.info.signature.inputs; // whose order the inputs have
+  auto alike =
+    std::equal(ours.begin(), ours.end(), theirs.begin(), theirs.end(),
+               [](auto& a, auto& b) { return a.name == b.name; });
+  auto rows = check_inputs(after.info.signature, x.inputs);
+  if (!alike || !rows)
+    return false;
+  x.rows = *rows;
+  --before.open;
+  ++after.open;
+  r.model = to;
+  hand_to_router(to, std::move(x));
+  return true;
+}
+
 /// To another version of its model, or another variant, if one will do for who
 /// asked.
 result<void> gateway_state::pass_on(routed& x, request& r) {
   auto& before = models_[r.model];
+  if (!before.ended && r.asked && r.asked->model.empty())
+    if (auto chosen = choose(*r.asked, r.from->first);
+        chosen && *chosen != r.model && is_ready(models_[*chosen])
+        && move_to(*chosen, x, r))
+      return {};
   if (!before.ended && before.replicas.empty() && !before.obstacle.empty())
     return stuck(before);
   if (!before.ended) { // it has come back meanwhile
@@ -351,22 +397,8 @@ result<void> gateway_state::pass_on(routed& x, request& r) {
   infer any;
   any.model = before.info.model;
   auto chosen = choose(r.asked ? *r.asked : any, r.from->first);
-  if (!chosen)
+  if (!chosen || !move_to(*chosen, x, r))
     return ended;
-  auto& after = models_[*chosen];
-  auto& theirs = after.info.signature.inputs;
-  auto& ours = before.info.signature.inputs; // whose order the inputs have
-  auto alike =
-    std::equal(ours.begin(), ours.end(), theirs.begin(), theirs.end(),
-               [](auto& a, auto& b) { return a.name == b.name; });
-  auto rows = check_inputs(after.info.signature, x.inputs);
-  if (!alike || !rows)
-    return ended;
-  x.rows = *rows;
-  --before.open;
-  ++after.open;
-  r.model = *chosen;
-  hand_to_router(*chosen, std::move(x));
   return {};
 }
 

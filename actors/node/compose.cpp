@@ -224,11 +224,16 @@ private:
         add_store_watch(name, x);
     add("profiler", "",
         [made, net = environment_.net, facts = environment_.facts,
-         aside = environment_.aside](supervisor_actor::pointer self) {
+         aside = environment_.aside,
+         known = environment_.known_profiles](supervisor_actor::pointer self) {
           return self->spawn(
-            profiler, profiler_options{net, facts, 5s, {}, aside, [made] {
-                                         return made->cluster_state;
-                                       }});
+            profiler, profiler_options{net,
+                                       facts,
+                                       5s,
+                                       {},
+                                       aside,
+                                       [made] { return made->cluster_state; },
+                                       known});
         });
     add("registry", "controller",
         [made, facts = environment_.facts, wall = environment_.wall_clock,

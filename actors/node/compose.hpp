@@ -6,6 +6,7 @@
 #include "actors/node/supervisor.hpp"
 #include "actors/provider/machine_source.hpp"
 #include "config/config.hpp"
+#include "models/profile_book.hpp"
 #include "runtime/host_probe.hpp"
 #include "transport/bulk/bulk.hpp"
 #include "transport/objects/object_store.hpp"
@@ -43,7 +44,9 @@ struct node_environment {
   std::shared_ptr<span_recorder> spans = std::make_shared<span_recorder>();
   std::function<std::vector<finding>()> examine; ///< its host; may be empty
   std::function<microseconds()> wall_clock;      ///< may be empty
-  std::function<void()> ended;                   ///< the node has drained
+  /// Profiles that a PROFILER begins with; null: none.
+  std::shared_ptr<const profile_book> known_profiles;
+  std::function<void()> ended; ///< the node has drained
   /// Has done elsewhere what would hold up the actors: one after the other.
   std::function<void(std::function<void()>)> aside;
 };

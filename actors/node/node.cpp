@@ -369,6 +369,13 @@ private:
     if (!make)
       return make.failure();
     environment.make_device = std::move(*make);
+    if (config_.known_profiles && !config_.profiles.empty()) {
+      auto known = read_book(config_.profiles);
+      if (!known)
+        return known.failure();
+      environment.known_profiles =
+        std::make_shared<const profile_book>(std::move(*known));
+    }
     environment.probe = read_host;
     environment.children = read_children;
     environment.gpus = [this](auto tell) {

@@ -9,8 +9,12 @@
 #include "actors/policies/scale/arrival_rate.hpp"
 #include "actors/policies/scale/fixed.hpp"
 #include "actors/policies/scale/given.hpp"
+#include "actors/policies/scale/infaas.hpp"
 #include "actors/policies/scale/invocations.hpp"
+#include "actors/policies/scale/paldia.hpp"
+#include "actors/policies/scale/quart.hpp"
 #include "actors/policies/scale/queue_latency.hpp"
+#include "actors/policies/scale/usher.hpp"
 #include "actors/policies/scale/utilisation.hpp"
 #include "runtime/name.hpp"
 
@@ -99,6 +103,18 @@ const std::vector<scaling_entry>& scaling_policies() {
       "invocations", "as many replicas as share the requests at a target"),
     scaling<utilisation_scaling, utilisation_options>(
       "utilisation", "as many replicas as compute a target part of their time"),
+    scaling<paldia_scaling, paldia_options>(
+      "paldia", "a kind of device by its price, and how batches share it"),
+    scaling<quart_scaling, quart_options>(
+      "quart", "more replicas of the pipeline stages where requests wait"),
+    scaling<usher_scaling, usher_options>(
+      "usher",
+      "replicas of several models side by side on fixed devices, by occupancy"),
+    scaling<wao_usher_scaling, usher_options>(
+      "wao-usher", "as usher, by weighted average achieved occupancy"),
+    scaling<infaas_scaling, infaas_options>(
+      "infaas",
+      "the cheapest variants of an application that serve the arrivals"),
   };
   return all;
 }

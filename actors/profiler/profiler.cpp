@@ -66,6 +66,10 @@ void profiler_state::on_rows(const stored_profiles& x) {
                 {{"row", row.key}, {"error", to_string(taken.failure())}});
     }
   loaded_ = true;
+  if (options_.known)
+    for (auto& profile : options_.known->all())
+      if (profiles_.size() < most_profiles)
+        profiles_.try_emplace(key_of(profile), entry{profile, 0});
   for (auto& [of, known] : profiles_)
     costs_due_.insert(of.first);
   publish_costs();

@@ -5,6 +5,7 @@
 
 #include "actors/handles.hpp"
 #include "models/partition/layer_costs.hpp"
+#include "models/profile_book.hpp"
 
 namespace millrace {
 
@@ -18,6 +19,9 @@ struct profiler_options {
   std::function<void(std::function<void()>)> aside;
   /// The current CLUSTER STATE, the receiver of the cost book; may be empty.
   std::function<cluster_state_actor()> cluster_state{};
+  /// Profiles to begin with, beside the stored ones, which take precedence; may
+  /// be null.
+  std::shared_ptr<const profile_book> known{};
 };
 
 /// Knows what models cost: keeps on disk what was measured or brought, has

@@ -214,7 +214,8 @@ TEST_CASE("scaling: options are read by name, and what is wrong with one names"
     {"arival_rate",
      {},
      "policy: expected one of fixed, given, arrival_rate, queue_latency,"
-     " invocations, utilisation, found 'arival_rate'"},
+     " invocations, utilisation, paldia, quart, usher, wao-usher, infaas,"
+     " found 'arival_rate'"},
     {"arrival_rate",
      {{"target", "0"}},
      "options: target: expected between 0.01 and 1, found '0'"},
@@ -291,6 +292,10 @@ cluster_snapshot draw_snapshot(random_stream& chance, const std::string& policy,
   scope_state scope;
   scope.settings.policy = policy;
   scope.settings.options = options;
+  cost_book costs;
+  node_state node;
+  node.devices = {{"cpu0", "cpu", 8, {}, {}, false, chance.below(9)},
+                  {"gpu:0", "gpu", 2, {}, {}, false, chance.below(5)}};
   auto models = chance.below(5);
   for (uint64_t i = 0; i < models; ++i) {
     model_state x;
@@ -305,6 +310,20 @@ cluster_snapshot draw_snapshot(random_stream& chance, const std::string& policy,
     if (x.version != 0)
       x.bundle.layer_bytes.assign(12, 100);
     x.elastic = policy != "fixed" && x.settings.replicas > 0;
+    if (policy == "infaas") {
+      x.settings.parts = 1;
+      x.settings.device = chance.below(2) == 0 ? "cpu" : "gpu";
+      x.settings.units = chance.below(3);
+      profile p;
+      p.points.push_back({x.settings.device,
+                          1,
+                          {},
+                          {{"execute_seconds", 0.01 + chance.uniform()},
+                           {"load_seconds", 10 * chance.uniform()}}});
+      if (chance.below(4) != 0)
+        costs.profiles[name] =
+          std::make_shared<const model_profiles>(model_profiles{{p}});
+    }
     model_load load;
     load.rate = 100 * chance.uniform();
     load.seconds.assign(chance.below(61), load.rate);
@@ -319,6 +338,10 @@ cluster_snapshot draw_snapshot(random_stream& chance, const std::string& policy,
     out.loads[name] = std::make_shared<const model_load>(std::move(load));
     scope.models.push_back(name);
   }
+  if (policy == "infaas") {
+    out.costs = std::make_shared<const cost_book>(std::move(costs));
+    out.nodes["w"] = std::make_shared<const node_state>(std::move(node));
+  }
   out.scopes["cluster"] = std::make_shared<const scope_state>(std::move(scope));
   return out;
 }
@@ -327,7 +350,8 @@ cluster_snapshot draw_snapshot(random_stream& chance, const std::string& policy,
 
 TEST_CASE("scaling: every registered policy keeps the contract of policies") {
   const std::map<std::string, option_texts> options{
-    {"given", {{"groups", "whole x2; 3 parts x1"}}}};
+    {"given", {{"groups", "whole x2; 3 parts x1"}}},
+    {"infaas", {{"prices", "cpu 1; gpu 5"}}}};
   for (auto& entry : scaling_policies()) {
     CAPTURE(entry.name);
     auto i = options.find(entry.name);

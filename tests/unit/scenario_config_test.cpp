@@ -292,7 +292,9 @@ TEST_CASE("scenario: the catalogue gives memory, price and the times of a kind"
 TEST_CASE("scenario: every example is right") {
   for (auto name :
        {"small", "quickstart", "cold-starts", "gpus-1600", "gpus-64-dense",
-        "storm", "truth", "machines", "flashpoint-starts", "t5-burst"}) {
+        "storm", "truth", "machines", "flashpoint-starts", "t5-burst",
+        "quart-key-stage", "paldia-exhaustion", "paldia-surge",
+        "infaas-fluctuating", "e1-usher-6", "e1-ao-6", "e1-wsm-5"}) {
     auto path =
       std::string{MILLRACE_SOURCE} + "/config/scenarios/" + name + ".yaml";
     auto x = load_scenario(path);

@@ -40,6 +40,19 @@ std::string shown_layers(const layer_range& x) {
            : "layers " + std::to_string(x.first) + "-" + std::to_string(x.last);
 }
 
+/// Stages of the models whose policy looks at stages.
+void print_stages(const std::vector<scaling_status>& models) {
+  table rows{{"MODEL", "STAGE", "DELAY", "TARGET", "KEY"}};
+  for (auto& x : models)
+    for (auto& s : x.stages)
+      rows.push_back({x.model, shown_layers(s.layers), format_seconds(s.delay),
+                      format_seconds(s.target), s.key ? "key" : "-"});
+  if (rows.size() == 1)
+    return;
+  std::cout << "\n";
+  print_table(rows);
+}
+
 } // namespace
 
 int show_scaling(shell& in, const arguments& args) {
@@ -64,6 +77,7 @@ int show_scaling(shell& in, const arguments& args) {
        x.changed < 0us ? "-" : format_duration(x.changed) + " ago", x.reason});
   }
   print_table(rows);
+  print_stages(list->models);
   for (auto& x : list->models)
     if (x.scope == pin_scope(x.model))
       std::cout << x.model << " is pinned, until 'unpin " << x.model << "'"
@@ -88,10 +102,15 @@ int show_decisions(shell& in, const arguments& args) {
               << " has changed since the controller began" << std::endl;
     return exit_ok;
   }
-  table rows{{"AGO", "MODEL", "POLICY", "FROM", "TO", "SNAPSHOT", "REASON"}};
+  table rows{
+    {"AGO", "MODEL", "POLICY", "FROM", "TO", "GROUPS", "SNAPSHOT", "REASON"}};
   for (auto& x : list->decisions)
     rows.push_back({format_duration(x.ago), x.model, x.policy,
                     std::to_string(x.from), std::to_string(x.to),
+                    joined(x.groups, ", ",
+                           [](auto& g) {
+                             return g.first + " x" + std::to_string(g.second);
+                           }),
                     std::to_string(x.snapshot), x.reason});
   print_table(rows);
   return exit_ok;

@@ -60,7 +60,7 @@ std::vector<fault> plan_faults(const loaded_scenario& what,
     auto draw = random.fork("fault " + std::to_string(i));
     std::vector<std::string> where;
     for (auto& name : x.nodes)
-      if (!model_in_use(name).empty())
+      if (parse_place_in_use(name))
         where.push_back(name);
       else
         for (auto& node : nodes_of(what, name))
@@ -144,10 +144,10 @@ std::vector<fault> draw_storm(const loaded_scenario& what, const storm& how,
 
 /// Empty: no running node has a ready replica of the model.
 std::string fault_injector::node_of(const fault& x) const {
-  auto model = model_in_use(x.node);
-  if (model.empty())
+  auto in_use = parse_place_in_use(x.node);
+  if (!in_use)
     return x.node;
-  auto nodes = ready_.nodes_with(model);
+  auto nodes = ready_.nodes_with(*in_use);
   std::erase_if(nodes,
                 [&](auto& name) { return !cluster_.at(name).running(); });
   return nodes.empty() ? std::string{} : nodes[x.lot % nodes.size()];

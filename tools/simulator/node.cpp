@@ -123,6 +123,8 @@ void node::start() {
                                    device_listener& to) {
     return make_device(d, to);
   };
+  if (plan_.what->cluster.known_profiles)
+    environment.known_profiles = plan_.profiles;
   if (plan_.machines != nullptr)
     environment.machines = plan_.machines->source_for(*process_);
   environment.probe = [] { return host_reading{}; };

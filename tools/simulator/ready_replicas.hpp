@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "config/scenario_faults.hpp"
 #include "simulator/watcher.hpp"
 
 namespace millrace::simulator {
@@ -16,28 +17,35 @@ namespace millrace::simulator {
 class ready_replicas : public watcher {
 public:
   /// In order of their names.
-  std::vector<std::string> nodes_with(const std::string& model) const {
+  std::vector<std::string> nodes_with(const place_in_use& x) const {
     std::set<std::string> out;
-    for (auto& [replica, name] : models_)
-      if (name == model)
-        out.insert(std::get<0>(replica));
+    for (auto& [place, what] : replicas_)
+      if (what.model == x.model
+          && what.first_layer == x.first_layer.value_or(what.first_layer))
+        out.insert(std::get<0>(place));
     return {out.begin(), out.end()};
   }
 
   void on_loaded(const device_name& where, const load_request& x, timestamp,
                  const result<load_report>& how, timestamp) override {
     if (how)
-      models_[{where.node, where.device, x.instance}] = x.content->info.name;
+      replicas_[{where.node, where.device, x.instance}] = {x.content->info.name,
+                                                           x.first_layer};
   }
   void on_unloaded(const device_name& where, instance_id x,
                    timestamp) override {
-    models_.erase({where.node, where.device, x});
+    replicas_.erase({where.node, where.device, x});
   }
 
 private:
   using replica_place = std::tuple<std::string, std::string, instance_id>;
 
-  std::map<replica_place, std::string> models_;
+  struct loaded {
+    std::string model;
+    uint64_t first_layer = 0;
+  };
+
+  std::map<replica_place, loaded> replicas_;
 };
 
 } // namespace millrace::simulator

@@ -22,7 +22,7 @@ struct policy_memory {
   MILLRACE_FIELDS(policy_memory, values)
 };
 
-/// A change of the number of replicas of one model.
+/// A change of the replica counts of one model.
 struct decision {
   std::string model;
   std::string scope;
@@ -30,11 +30,13 @@ struct decision {
   uint64_t number = 0;   ///< counts the decisions of this controller
   uint64_t snapshot = 0; ///< that it was decided on
   microseconds ago{0};   ///< when it is shown
-  uint64_t from = 0;     ///< replicas, over all groups
+  uint64_t from = 0;     ///< copies of the model
   uint64_t to = 0;
   std::string reason;
+  /// Replicas after the decision, by the last part of the group's id.
+  std::map<std::string, uint64_t> groups;
   MILLRACE_FIELDS(decision, model, scope, policy, number, snapshot, ago, from,
-                  to, reason)
+                  to, reason, groups)
 };
 
 /// For people: the latest decisions of one model, or of all.
@@ -62,10 +64,11 @@ struct scaling_status {
   uint64_t starting = 0;
   double rate = 0; ///< as in model_load
   uint64_t waiting = 0;
-  std::string reason;       ///< of the last proposal
-  microseconds changed{-1}; ///< since the last change; below 0: none yet
+  std::string reason;              ///< of the last proposal
+  microseconds changed{-1};        ///< since the last change; below 0: none yet
+  std::vector<stage_delay> stages; ///< as in proposal
   MILLRACE_FIELDS(scaling_status, model, scope, policy, min, max, wanted, ready,
-                  starting, rate, waiting, reason, changed)
+                  starting, rate, waiting, reason, changed, stages)
 };
 struct scaling_list {
   std::vector<scaling_status> models;

@@ -83,6 +83,15 @@ struct device_plan {
   MILLRACE_FIELDS(device_plan, device, sharing)
 };
 
+/// The delay of one stage of a model as a policy sees it.
+struct stage_delay {
+  layer_range layers;
+  double delay = 0;  ///< seconds that a request waits and runs there
+  double target = 0; ///< seconds that it may
+  bool key = false;  ///< the policy adds replicas, or did so lately
+  MILLRACE_FIELDS(stage_delay, layers, delay, target, key)
+};
+
 /// Autoscaler to placement: the groups of one scope. Replaces the previous
 /// proposal of the scope. A model of the scope without a group in it keeps what
 /// it has; none at all is a group with count 0.
@@ -99,8 +108,10 @@ struct proposal {
   /// Machines of pools that the scope owns. A pool without an entry keeps the
   /// machines that it has.
   std::vector<machine_count> machines;
+  /// By model: the stages of its pipelines, where the policy looks at them.
+  std::map<std::string, std::vector<stage_delay>> stages;
   MILLRACE_FIELDS(proposal, scope, epoch, snapshot, groups, reasons, refused,
-                  devices, machines)
+                  devices, machines, stages)
 };
 
 /// One replica that shall be, and its device. Written by the placement alone.

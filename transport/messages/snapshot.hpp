@@ -68,15 +68,18 @@ struct group_state {
   MILLRACE_FIELDS(group_state, group, layers, version, ready, starting)
 };
 
-/// What batches need at one stage lately, over all gateways.
+/// What batches need at one stage, over all gateways: the mean over the batches
+/// of the last 2 s, and of the time before as far as 30 batches reach, at most
+/// a minute.
 struct stage_load {
-  layer_range layers; ///< {0, 0}: whole replicas
-  double batch = 0;   ///< requests in a batch, on average
-  double wait = 0;    ///< mean seconds a batch waits
-  double run = 0;     ///< mean seconds a batch runs
-  double run_cv = 0;  ///< coefficient of variation of these
-  double queue = 0;   ///< mean number of requests that wait
-  MILLRACE_FIELDS(stage_load, layers, batch, wait, run, run_cv, queue)
+  layer_range layers;   ///< {0, 0}: whole replicas
+  double batch = 0;     ///< requests in a batch, on average
+  double wait = 0;      ///< mean seconds a batch waits
+  double run = 0;       ///< mean seconds a batch runs
+  double run_cv = 0;    ///< coefficient of variation of these
+  double queue = 0;     ///< mean number of requests that wait
+  uint64_t batches = 0; ///< in the last 2 s
+  MILLRACE_FIELDS(stage_load, layers, batch, wait, run, run_cv, queue, batches)
 };
 
 /// Demand for one model, over all gateways, and the replicas that answer it.

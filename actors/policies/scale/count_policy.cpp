@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "actors/policies/scale/configured_groups.hpp"
+#include "actors/policies/scale/policy_timer.hpp"
 #include "runtime/units.hpp"
 
 namespace millrace {
@@ -152,21 +153,14 @@ proposal count_policy::propose(const cluster_snapshot& snapshot,
       out.groups.push_back(std::move(g));
     }
   }
-  kept["due"] = seconds_of(now) + to_seconds(scope.settings.every);
+  set_due(kept, now, scope.settings.every);
   memory.values = std::move(kept);
   return out;
 }
 
 timestamp count_policy::next_due(const policy_memory& memory,
                                  timestamp now) const {
-  auto i = memory.values.find("due");
-  if (i == memory.values.end())
-    return now;
-  auto left = i->second - seconds_of(now);
-  return left <= 0 ? now
-                   : now
-                       + std::chrono::duration_cast<nanoseconds>(
-                         std::chrono::duration<double>(left));
+  return due_in(memory, now);
 }
 
 } // namespace millrace

@@ -90,6 +90,12 @@ std::optional<cost_value> execution_seconds(const cost_book* book,
 
 std::optional<cost_value> slowest_execution(const cost_book* book,
                                             const model_state& x) {
+  return slowest_execution(book, x, whole_of(x.bundle));
+}
+
+std::optional<cost_value> slowest_execution(const cost_book* book,
+                                            const model_state& x,
+                                            const layer_range& layers) {
   if (book == nullptr || x.version == 0)
     return std::nullopt;
   std::set<std::string> kinds;
@@ -103,10 +109,8 @@ std::optional<cost_value> slowest_execution(const cost_book* book,
     kinds = {x.settings.device};
   std::optional<cost_value> out;
   for (auto& kind : kinds) {
-    auto found = execution_seconds(book,
-                                   {&x.bundle, whole_of(x.bundle), kind,
-                                    x.settings.share, x.settings.threads},
-                                   1);
+    auto found = execution_seconds(
+      book, {&x.bundle, layers, kind, x.settings.share, x.settings.threads}, 1);
     if (found && (!out || found->value > out->value))
       out = found;
   }
@@ -141,6 +145,26 @@ std::optional<std::vector<double>> layer_seconds(const cost_book* book,
   return out;
 }
 
+std::optional<cost_value> profiled(const cost_book* book, const cost_query& x,
+                                   const std::string& metric, double batch) {
+  auto* p = profile_of(book, x);
+  auto known = p == nullptr ? curve{} : curve_for(*p, x, metric);
+  if (known.empty())
+    return std::nullopt;
+  return cost_value{known.at(batch), origin_of(*p, x.device)};
+}
+
+std::vector<double> profiled_batches(const cost_book* book, const cost_query& x,
+                                     const std::string& metric) {
+  std::set<double> out;
+  if (auto* p = profile_of(book, x))
+    for (auto& y : p->points)
+      if (y.device == x.device && y.dimensions.empty()
+          && y.metrics.contains(metric))
+        out.insert(y.batch);
+  return {out.begin(), out.end()};
+}
+
 std::optional<cost_value> memory_bytes(const cost_book* book,
                                        const cost_query& x, double batch) {
   auto* p = profile_of(book, x);
@@ -164,6 +188,25 @@ std::optional<cost_value> activation_bytes(const cost_book* book,
   if (known.empty())
     return std::nullopt;
   return cost_value{known.at(batch), origin_of(*p, x.device)};
+}
+
+std::optional<measured_contention> contention_of(const cost_book* book,
+                                                 const cost_query& x) {
+  auto* p = profile_of(book, x);
+  if (p == nullptr)
+    return std::nullopt;
+  measured_contention out;
+  if (auto alone = curve_of(*p, "execute_seconds", x.device); !alone.empty())
+    out.add(1, std::move(alone));
+  for (auto& point : p->points)
+    if (auto i = point.dimensions.find("at_once");
+        i != point.dimensions.end() && point.dimensions.size() == 1
+        && point.device == x.device)
+      out.add(i->second,
+              curve_of(*p, "execute_seconds", x.device, point.dimensions));
+  if (!out.known())
+    return std::nullopt;
+  return out;
 }
 
 std::optional<start_cost> start_seconds(const cost_book* book,

@@ -3,7 +3,9 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "models/contention/measured.hpp"
 #include "transport/messages/snapshot.hpp"
 
 namespace millrace {
@@ -32,9 +34,14 @@ struct cost_query {
 std::optional<cost_value> execution_seconds(const cost_book* book,
                                             const cost_query& x, double batch);
 
-/// Execution time of one row in a whole replica, in seconds, on the slowest
-/// kind of device in the book. Only the kind in the settings counts when the
-/// settings name one. Nothing without an entry.
+/// Execution time of one row in some layers, in seconds, on the slowest kind of
+/// device in the book. Only the kind in the settings counts when the settings
+/// name one. Nothing without an entry.
+std::optional<cost_value> slowest_execution(const cost_book* book,
+                                            const model_state& x,
+                                            const layer_range& layers);
+
+/// The same in a whole replica.
 std::optional<cost_value> slowest_execution(const cost_book* book,
                                             const model_state& x);
 
@@ -43,6 +50,17 @@ std::optional<cost_value> slowest_execution(const cost_book* book,
 /// profile has that, else on the slowest one. Nothing without such a profile.
 std::optional<std::vector<double>> layer_seconds(const cost_book* book,
                                                  const model_state& x);
+
+/// A metric as a profile has it, by its name: for policies that model
+/// interference themselves, so without the correction by moving averages.
+/// Nothing without an entry.
+std::optional<cost_value> profiled(const cost_book* book, const cost_query& x,
+                                   const std::string& metric, double batch);
+
+/// The batch sizes that a profile has a metric of, for a whole model on the
+/// whole device, in rising order.
+std::vector<double> profiled_batches(const cost_book* book, const cost_query& x,
+                                     const std::string& metric);
 
 /// Memory of a replica that runs batches of `batch` rows, in bytes: parameters
 /// and activations, from a profile.
@@ -53,6 +71,12 @@ std::optional<cost_value> memory_bytes(const cost_book* book,
 /// from a profile. Nothing without an entry.
 std::optional<cost_value> activation_bytes(const cost_book* book,
                                            const cost_query& x, double batch);
+
+/// How batches of a model slow each other down on a kind of device, from
+/// execution times of a profile with several batches at once (dimension
+/// `at_once`). Nothing where only single batches were measured.
+std::optional<measured_contention> contention_of(const cost_book* book,
+                                                 const cost_query& x);
 
 /// Steps of a start with the bundle at `source` (disk, memory, hosts or
 /// stores): moving averages over starts from that source, else load and warm-up

@@ -157,6 +157,55 @@ void demand_window::spread_arrivals(model& to, const model_counters& was,
   spread(to, static_cast<double>(left), when.from, oldest);
 }
 
+void demand_window::stage::add(const stage_sample& x) {
+  auto later =
+    std::upper_bound(samples_.begin(), samples_.end(), x.until,
+                     [](timestamp t, auto& y) { return t < y.until; });
+  samples_.insert(later, x);
+  auto newest = samples_.back().until;
+  double batches = 0;
+  for (auto& y : samples_)
+    batches += y.batches;
+  while (samples_.size() > 1) {
+    auto& oldest = samples_.front();
+    auto age = newest - oldest.until;
+    if (age < window
+        || (age < window_max && batches - oldest.batches < batches_min))
+      break;
+    batches -= oldest.batches;
+    samples_.pop_front();
+  }
+}
+
+stage_load demand_window::stage::load_at(const layer_range& layers,
+                                         timestamp now) const {
+  stage_sample sum;
+  double waited = 0, recent = 0; // in the window alone
+  auto from = now;
+  for (auto& x : samples_) {
+    sum.batches += x.batches;
+    sum.requests += x.requests;
+    sum.wait += x.wait;
+    sum.run += x.run;
+    sum.squares += x.squares;
+    if (now - x.until >= window)
+      continue;
+    waited += x.waited;
+    recent += x.batches;
+    from = std::min(from, x.from);
+  }
+  stage_load out;
+  out.layers = layers;
+  out.batches = static_cast<uint64_t>(recent);
+  out.batch = sum.requests / sum.batches;
+  out.wait = sum.wait / sum.batches;
+  out.run = sum.run / sum.batches;
+  out.run_cv = cv_of(out.run, sum.squares / sum.batches);
+  if (from < now)
+    out.queue = waited / to_seconds(now - from);
+  return out;
+}
+
 bool demand_window::learn(const model_counters& was, const model_counters& is,
                           const interval& when) {
   if (!is_sound(is) || falls(was, is))
@@ -186,15 +235,11 @@ bool demand_window::learn(const model_counters& was, const model_counters& is,
   for (auto& x : is.stages) {
     auto* known = stage_of(was, x.layers);
     auto& before = known != nullptr ? *known : none;
-    auto& to = m.stages[x.layers];
-    auto batches = more(before.runs.count, x.runs.count);
-    to.batch.add(more(before.requests, x.requests), batches, until);
-    to.wait.add(x.waits.sum - before.waits.sum,
-                more(before.waits.count, x.waits.count), until);
-    to.run.add(x.runs.sum - before.runs.sum, batches, until);
-    to.queue.add(x.waited - before.waited, to_seconds(until - when.from),
-                 until);
-    to.squares.add(x.runs.squares - before.runs.squares, batches, until);
+    if (auto batches = more(before.runs.count, x.runs.count); batches > 0)
+      m.stages[x.layers].add(
+        {when.from, until, batches, more(before.requests, x.requests),
+         x.waits.sum - before.waits.sum, x.runs.sum - before.runs.sum,
+         x.runs.squares - before.runs.squares, x.waited - before.waited});
   }
   return true;
 }
@@ -334,11 +379,8 @@ model_load demand_window::load_of(const std::string& name,
   out.wait = m.wait.mean(0);
   out.service = m.service.mean(0);
   out.within = m.within.mean(1);
-  auto gateways = static_cast<double>(sources_.size());
   for (auto& [layers, y] : m.stages)
-    out.stages.push_back(
-      {layers, y.batch.mean(0), y.wait.mean(0), y.run.mean(0),
-       cv_of(y.run.mean(0), y.squares.mean(0)), y.queue.mean(0) * gateways});
+    out.stages.push_back(y.load_at(layers, until));
   if (m.last_arrival > begun_)
     out.last_arrival = to_us(m.last_arrival - begun_);
   if (sources_.size() == 1 && m.gaps.mean(0) > 0) {

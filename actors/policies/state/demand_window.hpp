@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -96,9 +97,27 @@ private:
     }
   };
 
-  struct stage {
-    fading batch, wait, run, squares; ///< per batch
-    fading queue; ///< request-seconds of waiting, per second and gateway
+  /// Batches of one report that passed a stage.
+  struct stage_sample {
+    timestamp from, until; ///< of the report
+    double batches = 0, requests = 0;
+    double wait = 0, run = 0, squares = 0; ///< sums over the batches
+    double waited = 0; ///< seconds, summed over the requests
+  };
+
+  /// The latest samples, oldest first: those of the last 2 s, and before these
+  /// as many as make up 30 batches, at most a minute old.
+  class stage {
+  public:
+    static constexpr microseconds window{2'000'000};
+    static constexpr microseconds window_max{60'000'000};
+    static constexpr double batches_min = 30;
+
+    void add(const stage_sample& x);
+    stage_load load_at(const layer_range& layers, timestamp now) const;
+
+  private:
+    std::deque<stage_sample> samples_;
   };
 
   struct model {

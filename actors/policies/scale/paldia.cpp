@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "actors/policies/scale/paldia.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "actors/policies/scale/configured_groups.hpp"
+#include "actors/policies/scale/policy_timer.hpp"
+#include "actors/policies/state/costs.hpp"
+#include "models/contention/law.hpp"
+#include "runtime/limits.hpp"
+#include "runtime/text.hpp"
+#include "runtime/units.hpp"
+
+namespace millrace {
+
+namespace {
+
+/// Used where a model has no SLO (PALDIA: 200 ms for every workload).
+constexpr double standard_slo = 0.2;
+
+/// Lanes of a kind of device, of a node or of the machines of a pool; nothing
+/// where the cluster has none.
+std::optional<uint64_t> lanes_of(const cluster_snapshot& in,
+                                 const std::string& kind) {
+  std::optional<uint64_t> out;
+  auto look_at = [&](const std::vector<device_info>& devices) {
+    for (auto& d : devices)
+      if (d.kind == kind)
+        out = std::max<uint64_t>({1, d.lanes, out.value_or(1)});
+  };
+  for (auto& [name, node] : in.nodes)
+    look_at(node->devices);
+  for (auto& [name, pool] : in.pools)
+    look_at(pool->devices);
+  return out;
+}
+
+/// The law of `bandwidth` contention for batches of one model.
+std::function<double(double)> by_bandwidth(double part, double exponent) {
+  contention_settings how;
+  how.model = contention_kind::bandwidth;
+  how.exponent = exponent;
+  std::shared_ptr<const contention_law> law = make_contention_law(how);
+  return [law, part](double batches) {
+    running_batch one;
+    one.metric = [part](std::string_view) { return part; };
+    std::vector<running_batch> all(
+      std::max<size_t>(1, static_cast<size_t>(std::llround(batches))), one);
+    return law->slowdown(all, 0);
+  };
+}
+
+std::string in_ms(double seconds) {
+  return format_number(std::round(1000 * seconds)) + " ms";
+}
+
+} // namespace
+
+result<std::shared_ptr<const scaling_policy>>
+paldia_scaling::make(const std::string& scope, const paldia_options& x) {
+  std::vector<priced_kind> kinds;
+  auto texts = split(x.prices, ',');
+  if (x.prices.empty())
+    texts.clear(); // the model's own kind then
+  for (auto& text : texts) {
+    auto equals = text.find('=');
+    auto price = equals == std::string_view::npos
+                   ? std::nullopt
+                   : number_in<double>(text.substr(equals + 1));
+    if (!price || equals == 0 || *price < 0)
+      return error{ec::bad_request,
+                   "prices: expected KIND=PRICE with commas between them, such"
+                   " as m60=0.75,v100=3.06, found "
+                     + shown(x.prices),
+                   {}};
+    kinds.push_back({std::string{text.substr(0, equals)}, *price});
+  }
+  std::stable_sort(kinds.begin(), kinds.end(),
+                   [](auto& a, auto& b) { return a.price < b.price; });
+  return std::shared_ptr<const scaling_policy>{
+    std::make_shared<paldia_scaling>(scope, x, std::move(kinds))};
+}
+
+std::vector<paldia_scaling::candidate>
+paldia_scaling::candidates_for(const cluster_snapshot& in,
+                               const model_state& model,
+                               uint64_t requests) const {
+  std::vector<candidate> out;
+  auto& settings = model.settings;
+  for (size_t i = 0; i < kinds_.size(); ++i) {
+    auto& kind = kinds_[i].kind;
+    auto lanes = lanes_of(in, kind);
+    const cost_query what{&model.bundle, whole_of(model.bundle), kind};
+    shared_load x;
+    x.requests = std::max<uint64_t>(1, requests);
+    x.batch = std::max<uint64_t>(1, settings.policy.batch);
+    auto solo =
+      execution_seconds(in.costs.get(), what, static_cast<double>(x.batch));
+    if (!lanes || !solo)
+      continue;
+    x.solo = solo->value;
+    x.slo = settings.slo > 0us ? to_seconds(settings.slo) : standard_slo;
+    x.at_once_max = *lanes;
+    auto measured = options_.law == paldia_law::profiled
+                      ? contention_of(in.costs.get(), what)
+                      : std::nullopt;
+    auto part = profiled(in.costs.get(), what, "bandwidth_share",
+                         static_cast<double>(x.batch));
+    if (measured)
+      x.slowdown = [m = *measured, rows = static_cast<double>(x.batch)](
+                     double batches) { return m.slowdown(rows, batches); };
+    else if (part)
+      x.slowdown = by_bandwidth(
+        part->value,
+        options_.law == paldia_law::superlinear ? options_.exponent : 0);
+    else
+      x.at_once_max = 1; // such as a CPU
+    candidate found;
+    found.kind = i;
+    found.split = options_.sharing == sharing_mode::time
+                    ? split_of(x, x.requests - std::min(x.requests, x.batch))
+                  : options_.sharing == sharing_mode::space
+                    ? split_of(x, 0)
+                    : best_split(x, options_.objective);
+    found.cap = best_cap(x);
+    found.able = found.split.longest <= x.slo;
+    out.push_back(found);
+  }
+  return out;
+}
+
+/// Null: no kind is known.
+const paldia_scaling::candidate*
+paldia_scaling::choose(const std::vector<candidate>& from) const {
+  if (from.empty())
+    return nullptr;
+  auto fastest =
+    std::min_element(from.begin(), from.end(), [](auto& a, auto& b) {
+      return a.split.longest < b.split.longest;
+    });
+  auto cheapest_with = [&](auto&& fits) {
+    auto i = std::find_if(from.begin(), from.end(), fits);
+    return i == from.end() ? &*fastest : &*i;
+  };
+  if (options_.choose == paldia_choice::escalate)
+    return cheapest_with([](auto& x) { return x.able; });
+  auto limit = fastest->split.longest + to_seconds(options_.slack);
+  auto any =
+    std::any_of(from.begin(), from.end(), [](auto& x) { return x.able; });
+  return cheapest_with(
+    [&](auto& x) { return (x.able || !any) && x.split.longest <= limit; });
+}
+
+device_sharing paldia_scaling::sharing_of(const candidate& x) const {
+  device_sharing out;
+  out.mode = options_.sharing;
+  if (out.mode == sharing_mode::wave)
+    out.at_once = static_cast<uint32_t>(std::max<uint64_t>(1, x.split.at_once));
+  if (out.mode == sharing_mode::cap)
+    out.at_once = static_cast<uint32_t>(x.cap);
+  return out;
+}
+
+std::string paldia_scaling::explain(const candidate& x, uint64_t requests,
+                                    size_t served_by) const {
+  auto out = std::to_string(requests) + " requests in "
+             + format_duration(options_.gather) + " on " + kinds_[x.kind].kind
+             + ": " + std::to_string(x.split.at_once) + " batches at once, "
+             + std::to_string(x.split.queued)
+             + " requests wait, the last takes " + in_ms(x.split.longest);
+  if (!x.able)
+    out += ", more than the SLO";
+  if (served_by != x.kind)
+    out += "; until that is wanted " + std::to_string(options_.wait)
+           + " times, " + kinds_[served_by].kind;
+  return out;
+}
+
+void paldia_scaling::decide(const cluster_snapshot& in,
+                            const model_state& model, policy_memory& memory,
+                            proposal& out) const {
+  auto& name = model.settings.model;
+  auto groups = configured_groups(model);
+  if (groups && groups->size() != 1)
+    groups = error{ec::bad_request,
+                   "parts: policy paldia places whole replicas (expected"
+                   " neither parts nor cuts)",
+                   {}};
+  if (!groups) {
+    out.refused[name] = groups.failure().text;
+    return;
+  }
+  auto& group = groups->front();
+  group.count =
+    model.elastic ? std::max<uint64_t>(1, model.settings.scaling.min) : 0;
+  group.least = std::min(group.count, model.settings.scaling.min);
+  std::vector<double> rates; // of seconds, oldest first
+  if (auto load = in.loads.find(name); load != in.loads.end())
+    rates.assign(load->second->seconds.rbegin(), load->second->seconds.rend());
+  auto requests = static_cast<uint64_t>(std::llround(
+    forecast(rates, options_.forecast) * to_seconds(options_.gather)));
+  auto candidates = candidates_for(in, model, requests);
+  auto* chosen = choose(candidates);
+  auto& values = memory.values;
+  auto key = name + "/kind", count = name + "/mismatches";
+  if (chosen == nullptr) {
+    out.reasons[name] = "no execution time is known on any priced kind";
+    if (auto i = values.find(key); i != values.end())
+      group.device = kinds_.at(static_cast<size_t>(i->second)).kind;
+    out.groups.push_back(std::move(group));
+    return;
+  }
+  auto is = values.try_emplace(key, static_cast<double>(chosen->kind)).first;
+  auto differs = static_cast<size_t>(is->second) != chosen->kind;
+  auto& mismatches = values[count];
+  if (differs && mismatches >= static_cast<double>(options_.wait)) {
+    is->second = static_cast<double>(chosen->kind);
+    differs = false;
+  }
+  mismatches = differs ? mismatches + 1 : 0;
+  auto serving = static_cast<size_t>(is->second);
+  group.device = kinds_.at(serving).kind;
+  out.reasons[name] = explain(*chosen, requests, serving);
+  for (auto& x : candidates)
+    if (options_.sharing != sharing_mode::lanes)
+      out.devices.push_back({kinds_[x.kind].kind, sharing_of(x)});
+  out.groups.push_back(std::move(group));
+}
+
+proposal paldia_scaling::propose(const cluster_snapshot& snapshot,
+                                 policy_memory& memory, random_stream&,
+                                 timestamp now) const {
+  proposal out;
+  auto& scope = *snapshot.scopes.at(scope_);
+  std::map<std::string, double> kept; // models that have gone are forgotten
+  for (auto& name : scope.models) {
+    decide(snapshot, *snapshot.models.at(name), memory, out);
+    kept.insert(memory.values.lower_bound(name + "/"),
+                memory.values.lower_bound(name + "0")); // behind '/'
+  }
+  set_due(kept, now, scope.settings.every);
+  memory.values = std::move(kept);
+  return out;
+}
+
+timestamp paldia_scaling::next_due(const policy_memory& memory,
+                                   timestamp now) const {
+  return due_in(memory, now);
+}
+
+} // namespace millrace

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "actors/policies/predict/forecast.hpp"
+#include "actors/policies/predict/sharing_model.hpp"
+#include "actors/policies/scale/scaling_policy.hpp"
+#include "models/device/sharing.hpp"
+
+namespace millrace {
+
+/// How a kind of device is chosen among those that are able to serve the load.
+enum class paldia_choice : uint8_t {
+  escalate, ///< the cheapest that meets the SLO (section III)
+  slack     ///< the cheapest within `slack` of the fastest (algorithm 1)
+};
+
+constexpr auto names_of(paldia_choice) {
+  return name_table{"escalate", "slack"};
+}
+
+/// The law of contention that the policy plans with.
+enum class paldia_law : uint8_t {
+  profiled,   ///< measured with 1, 2 and more batches at once, else linear
+  linear,     ///< by the measured part of the memory bandwidth
+  superlinear ///< the same, with `exponent`
+};
+
+constexpr auto names_of(paldia_law) {
+  return name_table{"profiled", "linear", "superlinear"};
+}
+
+struct paldia_options {
+  std::string prices;
+  paldia_choice choose = paldia_choice::escalate;
+  microseconds slack{50'000};
+  uint64_t wait = 3;
+  sharing_mode sharing = sharing_mode::wave;
+  split_objective objective = split_objective::max_on_time;
+  paldia_law law = paldia_law::profiled;
+  double exponent = 1;
+  microseconds gather{1'000'000};
+  forecast_options forecast{};
+  MILLRACE_FIELDS(paldia_options, prices, choose, slack, wait, sharing,
+                  objective, law, exponent, gather, forecast)
+  static constexpr auto notes() {
+    return std::array{
+      note{"the kinds of devices to choose from, with the price of an hour:"
+           " m60=0.75,v100=3.06"},
+      note{"escalate: the cheapest kind whose last request is within the SLO;"
+           " slack: the cheapest kind within slack of the fastest"},
+      note{"slack: seconds by which the chosen kind may be slower than the"
+           " fastest",
+           0, 60},
+      note{"mismatches in a row before the kind changes", 0, 1000},
+      note{"how a device is shared: wave, as the split has it; cap, at most as"
+           " many batches as have the highest throughput; space, all; time, one"
+           " at a time; lanes, as configured"},
+      note{"of the split: min_tmax, the last request as early as possible;"
+           " max_on_time, as many requests within the SLO as possible"},
+      note{"of contention: profiled, as measured with several batches at once;"
+           " linear and superlinear, by the measured part of the memory"
+           " bandwidth"},
+      note{"superlinear: the power of the number of batches beyond 1", 0, 4},
+      note{"the time whose requests come together (N): the rate of arrivals"
+           " times this is planned for",
+           0.001, 60},
+      note{"of the requests of the next second, by those of the last ones"}};
+  }
+};
+
+/// Policy `paldia`: a kind of device for each model by its forecast rate of
+/// arrivals, and how the batches share it (PALDIA, section IV and algorithm 1).
+/// Execution times, contention and memory bandwidth come from the cost book.
+/// The model has as many replicas on that kind as its `min`, at least 1; the
+/// split becomes the sharing of all devices of the kind. When the kind changes,
+/// the group keeps its id, so that the old replica serves until the new one is
+/// ready; machines of the scope's pool are requested for it.
+///
+/// The paper leaves open or gets wrong, and this decides: the period and the
+/// smoothing factor (`every` of the scope, `alpha`); the time whose requests
+/// count as N (`gather`); that a load without contention is no reason to
+/// escalate (C2); both rules of choice. A kind without measured contention and
+/// bandwidth, such as a CPU, runs one batch after the other, and a capable one
+/// that is cheaper than all others is the choice, as in algorithm 1. With no
+/// kind able, the fastest one is taken (section V-C, exhaustion).
+///
+/// Remembers, by model: `kind` (number in the order of prices), `mismatches`;
+/// and `due`.
+class paldia_scaling : public scaling_policy {
+public:
+  static result<std::shared_ptr<const scaling_policy>>
+  make(const std::string& scope, const paldia_options& x);
+
+  struct priced_kind {
+    std::string kind;
+    double price = 0; ///< of an hour
+  };
+
+  paldia_scaling(std::string scope, paldia_options options,
+                 std::vector<priced_kind> kinds)
+    : scope_(std::move(scope)),
+      options_(std::move(options)),
+      kinds_(std::move(kinds)) {}
+
+  proposal propose(const cluster_snapshot& snapshot, policy_memory& memory,
+                   random_stream& random, timestamp now) const override;
+  timestamp next_due(const policy_memory& memory, timestamp now) const override;
+
+private:
+  /// A kind of device, and what the model predicts there.
+  struct candidate {
+    size_t kind = 0; ///< of kinds_
+    device_split split;
+    uint64_t cap = 1;  ///< batches at once with the highest throughput
+    bool able = false; ///< the last request is within the SLO
+  };
+
+  std::vector<candidate> candidates_for(const cluster_snapshot& in,
+                                        const model_state& model,
+                                        uint64_t requests) const;
+  const candidate* choose(const std::vector<candidate>& from) const;
+  device_sharing sharing_of(const candidate& x) const;
+  std::string explain(const candidate& x, uint64_t requests,
+                      size_t served_by) const;
+  void decide(const cluster_snapshot& in, const model_state& model,
+              policy_memory& memory, proposal& out) const;
+
+  std::string scope_;
+  paldia_options options_;
+  std::vector<priced_kind> kinds_; ///< by rising price
+};
+
+} // namespace millrace

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "tests/support/runs.hpp"
+
+/// \file
+/// Experiments of the interference framework (thesis 505, 2024, sections 5.4
+/// and 6.2) in the simulator.
+
+using namespace millrace;
+using namespace millrace::test;
+
+namespace {
+
+simulator::record run_scenario(const std::string& name,
+                               const std::vector<std::string>& changes = {}) {
+  auto what =
+    load_scenario(MILLRACE_SOURCE "/config/scenarios/" + name, changes);
+  if (!what)
+    FAIL(to_string(what.failure()));
+  return run_of(*what);
+}
+
+/// Of one model, over a whole run.
+struct model_figures {
+  double requests = 0;
+  double in_time = 0;
+  double throughput = 0; ///< answers/s from the first request to the last
+                         ///< answer
+  double goodput = 0;    ///< the same of those within the SLO
+  double batch = 0;      ///< requests in a batch, on average
+};
+
+model_figures figures_of(const simulator::record& run, const std::string& model,
+                         microseconds slo) {
+  model_figures out;
+  auto first = microseconds::max(), last = 0us;
+  double answers = 0, batches = 0;
+  for (auto& x : run.requests) {
+    if (run.names[x.model] != model)
+      continue;
+    ++out.requests;
+    first = std::min(first, x.sent);
+    last = std::max(last, x.ended);
+    answers += x.status == ec::ok;
+    out.in_time += x.status == ec::ok && x.ended - x.sent <= slo;
+  }
+  for (auto& x : run.batches)
+    if (run.names[x.model] == model) {
+      ++batches;
+      out.batch += x.requests;
+    }
+  REQUIRE(batches > 0);
+  out.batch /= batches;
+  out.throughput = answers / to_seconds(last - first);
+  out.goodput = out.in_time / to_seconds(last - first);
+  return out;
+}
+
+/// Milliseconds of each whole batch of a model that ran within a time.
+std::vector<double> batch_times(const simulator::record& run,
+                                const std::string& model, microseconds from,
+                                microseconds to) {
+  std::vector<double> out;
+  for (auto& x : run.batches)
+    if (run.names[x.model] == model && x.requests == 4 && x.started >= from
+        && x.ended <= to)
+      out.push_back(to_seconds(x.ended - x.started) * 1000);
+  return out;
+}
+
+std::set<std::string> devices_of(const simulator::record& run,
+                                 const std::string& model) {
+  std::set<std::string> out;
+  for (auto& x : run.replicas)
+    if (model.empty() || run.names[x.model] == model)
+      out.insert(run.names[x.device]);
+  return out;
+}
+
+} // namespace
+
+TEST_CASE("IF-68: efficientnet_b7 on two GPUs has the same throughput with"
+          " batches of 64 as with 8, and far less goodput") {
+  auto usher =
+    figures_of(run_scenario("e1-usher-6.yaml"), "efficientnet_b7", 200ms);
+  auto ao = figures_of(run_scenario("e1-ao-6.yaml"), "efficientnet_b7", 200ms);
+  CHECK(usher.in_time >= 0.98 * usher.requests);
+  CHECK(usher.batch == doctest::Approx(8).epsilon(0.01));
+  CHECK(ao.throughput == doctest::Approx(usher.throughput).epsilon(0.02));
+  CHECK(ao.goodput <= 0.65 * usher.goodput);
+  CHECK(ao.batch > 42);
+  CHECK(ao.batch < 46);
+}
+
+TEST_CASE("IF-70: with the law wsm a batch of resnet50 takes 6.8 ms alone and"
+          " 8.0 ms beside alexnet") {
+  auto run = run_scenario("e1-wsm-5.yaml");
+  auto alone = batch_times(run, "resnet50", 0us, 10s);
+  auto beside = batch_times(run, "resnet50", 10'100ms, 20s);
+  REQUIRE(alone.size() > 500);
+  REQUIRE(beside.size() > 500);
+  for (auto* all : {&alone, &beside}) {
+    auto expected = all == &alone ? 6.8 : 8.0;
+    CHECK(std::abs(*std::min_element(all->begin(), all->end()) - expected)
+          < 0.1);
+    CHECK(std::abs(*std::max_element(all->begin(), all->end()) - expected)
+          < 0.1);
+  }
+}
+
+TEST_CASE("IF-60: wao-usher loads bert and gpt2 side by side on three of four"
+          " GPUs, which serve both worse than usher's four") {
+  auto wao = run_scenario("e2-wao-4.yaml");
+  CHECK(devices_of(wao, "").size() == 3);
+  CHECK(devices_of(wao, "bert").size() == 3);
+  CHECK(devices_of(wao, "gpt2").size() == 3);
+  auto usher = run_scenario("e2-wao-4.yaml", {"scopes.cluster.policy=usher"});
+  CHECK(devices_of(usher, "").size() == 4);
+  double in_time_wao = 0, in_time_usher = 0;
+  for (auto* model : {"bert", "gpt2"}) {
+    in_time_wao += figures_of(wao, model, 300ms).in_time;
+    if (!devices_of(usher, model).empty())
+      in_time_usher += figures_of(usher, model, 300ms).in_time;
+  }
+  CAPTURE(in_time_wao);
+  CHECK(in_time_wao < in_time_usher);
+}

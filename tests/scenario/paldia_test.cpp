@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "tests/support/runs.hpp"
+
+using namespace millrace;
+using namespace millrace::simulator;
+using namespace millrace::test;
+
+namespace {
+
+record run_exhaustion(std::vector<std::string> changes) {
+  auto what = load_scenario(
+    MILLRACE_SOURCE "/config/scenarios/paldia-exhaustion.yaml", changes);
+  REQUIRE_MESSAGE(what, what.failure().text);
+  return run_of(*what);
+}
+
+/// Percent of the requests within 200 ms.
+double within_slo(const std::string& sharing, const std::string& objective,
+                  const std::string& law) {
+  std::vector<std::string> changes{
+    "scopes.model/googlenet.options.sharing=" + sharing,
+    "scopes.model/googlenet.options.objective=" + objective,
+    "bundles.googlenet.like=" + law};
+  if (law.ends_with("128"))
+    changes.push_back("models[0].policy.batch=128");
+  auto x = run_exhaustion(changes);
+  double within = 0;
+  for (auto& r : x.requests)
+    within += r.status == ec::ok && r.ended - r.sent <= 200ms;
+  return 100 * within / static_cast<double>(x.requests.size());
+}
+
+} // namespace
+
+TEST_CASE("PA-57: in exhaustion each way to share a device serves what the"
+          " model of bursts predicts") {
+  // Monte Carlo of the design page: space, time, wave by min_tmax and by
+  // max_on_time, cap.
+  struct {
+    const char* law;
+    double space, time, min_tmax, max_on_time, cap;
+  } const table[]{{"googlenet-linear", 31.7, 61.7, 31.7, 97.4, 92.9},
+                  {"googlenet-power-1.5", 31.7, 61.7, 97.1, 97.8, 100},
+                  {"googlenet-square", 32.8, 61.7, 95.8, 99, 100},
+                  {"googlenet-square-128", 32.8, 54.8, 96.7, 99, 100}};
+  for (auto& row : table) {
+    CAPTURE(row.law);
+    CHECK(std::abs(within_slo("time", "max_on_time", row.law) - row.time) < 2);
+    CHECK(within_slo("wave", "max_on_time", row.law) > row.time + 20);
+  }
+}
+
+TEST_CASE("PA-40, PA-41: of each burst as many batches overlap as the split has"
+          " it, then the rest runs one at a time") {
+  // 700 requests: 6 batches of 108 take 188 ms; the 52 that are left wait.
+  auto x = run_exhaustion({"workload[0].arrivals=constant", "length=20s"});
+  std::map<int64_t, std::vector<std::pair<microseconds, microseconds>>> bursts;
+  for (auto& b : x.batches)
+    if (b.started > 3s)
+      bursts[b.started / 1s].push_back({b.started, b.ended});
+  CHECK(bursts.size() >= 15);
+  for (auto& [second, runs] : bursts) {
+    std::sort(runs.begin(), runs.end());
+    CHECK(runs.size() == 7);
+    auto first_end = runs.front().second;
+    for (auto& r : runs)
+      first_end = std::min(first_end, r.second);
+    size_t together = 0;
+    for (auto& r : runs)
+      together += r.first < first_end;
+    CHECK(together == 6);
+    for (size_t i = together + 1; i < runs.size(); ++i)
+      CHECK(runs[i].first >= runs[i - 1].second);
+  }
+}
+
+TEST_CASE(
+  "PA-31, PA-33, PA-61, PA-62: the switch to a faster machine happens in"
+  " the background, and no request is lost, with each boot time") {
+  for (auto* boot : {"0s", "4s", "30s"}) {
+    CAPTURE(boot);
+    auto what =
+      load_scenario(MILLRACE_SOURCE "/config/scenarios/paldia-surge.yaml",
+                    {"pools.v100.boot=" + std::string{boot}});
+    REQUIRE(what);
+    auto x = run_of(*what);
+    for (auto& r : x.requests)
+      CHECK(r.status == ec::ok);
+    // Both bills, from the leases alone.
+    double reserved = 0, fast = 0;
+    for (auto& lease : x.leases)
+      if (lease.machine.starts_with("fast")) {
+        REQUIRE(lease.released);
+        reserved += to_seconds(*lease.released - lease.requested) / 3600 * 3.06;
+      }
+    for (auto& r : x.batches)
+      fast += x.names[r.device].starts_with("fast");
+    CHECK((fast > 0) == (boot != std::string{"30s"}));
+    auto all = summarise(*what, 1, x);
+    auto bill = std::find_if(all.pools.begin(), all.pools.end(),
+                             [](auto& y) { return y.pool == "v100"; });
+    REQUIRE(bill != all.pools.end());
+    CHECK(bill->cost_reserved == doctest::Approx(reserved));
+    CHECK(bill->cost_used < bill->cost_reserved);
+  }
+}
