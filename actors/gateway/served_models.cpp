@@ -353,12 +353,12 @@ void gateway_state::on_returned(requests_returned& x) {
 }
 
 /// Hands a request to another model or version. False: the inputs do not fit
-/// the signature of that one.
+/// its signature.
 bool gateway_state::move_to(size_t to, routed& x, request& r) {
   auto& before = models_[r.model];
   auto& after = models_[to];
   auto& theirs = after.info.signature.inputs;
-  auto& ours = before.info.signature.inputs; // whose order the inputs have
+  auto& ours = before.info.signature.inputs; // in the order of the inputs
   auto alike =
     std::equal(ours.begin(), ours.end(), theirs.begin(), theirs.end(),
                [](auto& a, auto& b) { return a.name == b.name; });

@@ -16,7 +16,7 @@ LAWS = [
 KINDS = [("v100", 1), ("m60", 3)]
 AT_ONCE = range(2, 13)
 
-print("# Made by make_paldia.py, which says where the figures come from.")
+print("# Made by make_paldia.py, which names the sources of the figures.")
 print("models:")
 for model, rows, solo, factor, exponent in LAWS:
     print(f"  - model: {model}")

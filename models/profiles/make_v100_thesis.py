@@ -118,8 +118,8 @@ def points(row):
 
 
 def main():
-    text = ("# Made by make_v100_thesis.py, which says where the figures come"
-            " from.\nmodels:\n")
+    text = ("# Made by make_v100_thesis.py, which names the sources of the figures."
+            "\nmodels:\n")
     for row in TABLE.strip().split("\n"):
         if row.startswith(" "):
             text += points(row)

@@ -15,12 +15,9 @@ namespace {
 /// config/scenarios/infaas-fluctuating.yaml with options replaced.
 record run_fluctuating(const std::vector<std::string>& changes = {},
                        uint64_t seed = 1) {
-  auto what = load_scenario(
-    MILLRACE_SOURCE "/config/scenarios/infaas-fluctuating.yaml", changes);
-  REQUIRE_MESSAGE(what, what.failure().text);
   simulation::options how;
   how.seed = seed;
-  return run_of(*what, how);
+  return run_of(example("infaas-fluctuating.yaml", changes), how);
 }
 
 /// The variants that have a ready replica at a moment.

@@ -14,15 +14,6 @@ using namespace millrace::test;
 
 namespace {
 
-simulator::record run_scenario(const std::string& name,
-                               const std::vector<std::string>& changes = {}) {
-  auto what =
-    load_scenario(MILLRACE_SOURCE "/config/scenarios/" + name, changes);
-  if (!what)
-    FAIL(to_string(what.failure()));
-  return run_of(*what);
-}
-
 /// Of one model, over a whole run.
 struct model_figures {
   double requests = 0;
@@ -85,8 +76,8 @@ std::set<std::string> devices_of(const simulator::record& run,
 TEST_CASE("IF-68: efficientnet_b7 on two GPUs has the same throughput with"
           " batches of 64 as with 8, and far less goodput") {
   auto usher =
-    figures_of(run_scenario("e1-usher-6.yaml"), "efficientnet_b7", 200ms);
-  auto ao = figures_of(run_scenario("e1-ao-6.yaml"), "efficientnet_b7", 200ms);
+    figures_of(run_example("e1-usher-6.yaml"), "efficientnet_b7", 200ms);
+  auto ao = figures_of(run_example("e1-ao-6.yaml"), "efficientnet_b7", 200ms);
   CHECK(usher.in_time >= 0.98 * usher.requests);
   CHECK(usher.batch == doctest::Approx(8).epsilon(0.01));
   CHECK(ao.throughput == doctest::Approx(usher.throughput).epsilon(0.02));
@@ -97,7 +88,7 @@ TEST_CASE("IF-68: efficientnet_b7 on two GPUs has the same throughput with"
 
 TEST_CASE("IF-70: with the law wsm a batch of resnet50 takes 6.8 ms alone and"
           " 8.0 ms beside alexnet") {
-  auto run = run_scenario("e1-wsm-5.yaml");
+  auto run = run_example("e1-wsm-5.yaml");
   auto alone = batch_times(run, "resnet50", 0us, 10s);
   auto beside = batch_times(run, "resnet50", 10'100ms, 20s);
   REQUIRE(alone.size() > 500);
@@ -113,11 +104,11 @@ TEST_CASE("IF-70: with the law wsm a batch of resnet50 takes 6.8 ms alone and"
 
 TEST_CASE("IF-60: wao-usher loads bert and gpt2 side by side on three of four"
           " GPUs, which serve both worse than usher's four") {
-  auto wao = run_scenario("e2-wao-4.yaml");
+  auto wao = run_example("e2-wao-4.yaml");
   CHECK(devices_of(wao, "").size() == 3);
   CHECK(devices_of(wao, "bert").size() == 3);
   CHECK(devices_of(wao, "gpt2").size() == 3);
-  auto usher = run_scenario("e2-wao-4.yaml", {"scopes.cluster.policy=usher"});
+  auto usher = run_example("e2-wao-4.yaml", {"scopes.cluster.policy=usher"});
   CHECK(devices_of(usher, "").size() == 4);
   double in_time_wao = 0, in_time_usher = 0;
   for (auto* model : {"bert", "gpt2"}) {

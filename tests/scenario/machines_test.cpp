@@ -19,10 +19,7 @@ namespace {
 
 /// config/scenarios/machines.yaml with options replaced.
 loaded_scenario machines_with(const std::vector<std::string>& changes = {}) {
-  auto out =
-    load_scenario(MILLRACE_SOURCE "/config/scenarios/machines.yaml", changes);
-  REQUIRE_MESSAGE(out, out.failure().text);
-  return std::move(*out);
+  return example("machines.yaml", changes);
 }
 
 /// The leases of the pool.

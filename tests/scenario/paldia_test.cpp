@@ -12,13 +12,6 @@ using namespace millrace::test;
 
 namespace {
 
-record run_exhaustion(std::vector<std::string> changes) {
-  auto what = load_scenario(
-    MILLRACE_SOURCE "/config/scenarios/paldia-exhaustion.yaml", changes);
-  REQUIRE_MESSAGE(what, what.failure().text);
-  return run_of(*what);
-}
-
 /// Percent of the requests within 200 ms.
 double within_slo(const std::string& sharing, const std::string& objective,
                   const std::string& law) {
@@ -28,7 +21,7 @@ double within_slo(const std::string& sharing, const std::string& objective,
     "bundles.googlenet.like=" + law};
   if (law.ends_with("128"))
     changes.push_back("models[0].policy.batch=128");
-  auto x = run_exhaustion(changes);
+  auto x = run_example("paldia-exhaustion.yaml", changes);
   double within = 0;
   for (auto& r : x.requests)
     within += r.status == ec::ok && r.ended - r.sent <= 200ms;
@@ -58,7 +51,8 @@ TEST_CASE("PA-57: in exhaustion each way to share a device serves what the"
 TEST_CASE("PA-40, PA-41: of each burst as many batches overlap as the split has"
           " it, then the rest runs one at a time") {
   // 700 requests: 6 batches of 108 take 188 ms; the 52 that are left wait.
-  auto x = run_exhaustion({"workload[0].arrivals=constant", "length=20s"});
+  auto x = run_example("paldia-exhaustion.yaml",
+                       {"workload[0].arrivals=constant", "length=20s"});
   std::map<int64_t, std::vector<std::pair<microseconds, microseconds>>> bursts;
   for (auto& b : x.batches)
     if (b.started > 3s)
@@ -85,10 +79,8 @@ TEST_CASE(
   for (auto* boot : {"0s", "4s", "30s"}) {
     CAPTURE(boot);
     auto what =
-      load_scenario(MILLRACE_SOURCE "/config/scenarios/paldia-surge.yaml",
-                    {"pools.v100.boot=" + std::string{boot}});
-    REQUIRE(what);
-    auto x = run_of(*what);
+      example("paldia-surge.yaml", {"pools.v100.boot=" + std::string{boot}});
+    auto x = run_of(what);
     for (auto& r : x.requests)
       CHECK(r.status == ec::ok);
     // Both bills, from the leases alone.
@@ -101,7 +93,7 @@ TEST_CASE(
     for (auto& r : x.batches)
       fast += x.names[r.device].starts_with("fast");
     CHECK((fast > 0) == (boot != std::string{"30s"}));
-    auto all = summarise(*what, 1, x);
+    auto all = summarise(what, 1, x);
     auto bill = std::find_if(all.pools.begin(), all.pools.end(),
                              [](auto& y) { return y.pool == "v100"; });
     REQUIRE(bill != all.pools.end());

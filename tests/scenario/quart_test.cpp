@@ -19,10 +19,7 @@ using namespace millrace::test;
 namespace {
 
 record run_key_stage(const std::vector<std::string>& changes = {}) {
-  auto what = load_scenario(
-    MILLRACE_SOURCE "/config/scenarios/quart-key-stage.yaml", changes);
-  REQUIRE_MESSAGE(what, what.failure().text);
-  return run_of(*what);
+  return run_example("quart-key-stage.yaml", changes);
 }
 
 struct change {

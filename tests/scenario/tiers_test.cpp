@@ -11,15 +11,6 @@ using namespace millrace::test;
 
 namespace {
 
-simulator::record run_scenario(const std::string& name,
-                               const std::vector<std::string>& changes = {}) {
-  auto what =
-    load_scenario(MILLRACE_SOURCE "/config/scenarios/" + name, changes);
-  if (!what)
-    FAIL(to_string(what.failure()));
-  return run_of(*what);
-}
-
 /// From the decision until the replica is ready, in seconds; by source.
 std::map<std::string, std::vector<double>>
 starts_in(const simulator::record& run) {
@@ -66,7 +57,7 @@ bool is_about(double found, double expected) {
 
 TEST_CASE("tiers: a start of T5-3B takes 56.8 s from the object store, 27.5 s"
           " from another host and 1.2 s from the process of its host") {
-  auto found = starts_in(run_scenario("t5-starts.yaml"));
+  auto found = starts_in(run_example("t5-starts.yaml"));
   auto took = [&](const char* source) {
     REQUIRE(found[source].size() == 1);
     return found[source][0];
@@ -79,7 +70,7 @@ TEST_CASE("tiers: a start of T5-3B takes 56.8 s from the object store, 27.5 s"
 TEST_CASE("tiers: 40 starts at once take one copy from the object store in a"
           " chain, and 40 copies without chains") {
   constexpr double one_copy = 11.408e9;
-  auto chain = run_scenario("t5-burst.yaml");
+  auto chain = run_example("t5-burst.yaml");
   CHECK(std::abs(static_cast<double>(chain.store_bytes) / one_copy - 1)
         < 0.001);
   auto times = starts_in(chain);
@@ -88,7 +79,7 @@ TEST_CASE("tiers: 40 starts at once take one copy from the object store in a"
   // One chunk of 64 MiB takes 72 ms from host to host.
   for (auto x : times["hosts"])
     CHECK(x < times["store"][0] + 39 * 0.08);
-  auto alone = run_scenario(
+  auto alone = run_example(
     "t5-burst.yaml", {"bulk.topology=unicast", "length=2000s",
                       "workload=[{model: t5-3b, rate: 0.1, deadline: 1h}]"});
   CHECK(std::abs(static_cast<double>(alone.store_bytes) / (40 * one_copy) - 1)

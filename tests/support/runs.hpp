@@ -19,6 +19,16 @@ inline loaded_scenario scenario_of(const std::string& text) {
   return std::move(*out);
 }
 
+/// A scenario of config/scenarios/ with options replaced.
+inline loaded_scenario example(const std::string& name,
+                               const std::vector<std::string>& changes = {}) {
+  auto out =
+    load_scenario(MILLRACE_SOURCE "/config/scenarios/" + name, changes);
+  if (!out)
+    FAIL(to_string(out.failure()));
+  return std::move(*out);
+}
+
 /// Runs it and returns what was written down. Bytes have to add up.
 inline simulator::record run_of(const loaded_scenario& what,
                                 simulator::simulation::options how = {}) {
@@ -36,6 +46,12 @@ inline simulator::record run_of(const loaded_scenario& what,
   out.links = (*run)->links();
   (*run)->finish();
   return out;
+}
+
+inline simulator::record
+run_example(const std::string& name,
+            const std::vector<std::string>& changes = {}) {
+  return run_of(example(name, changes));
 }
 
 inline simulator::run_summary

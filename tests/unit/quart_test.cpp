@@ -202,7 +202,7 @@ TEST_CASE("QU-24: a stage keeps the mean of its count and its neighbours',"
   CHECK(smoothed_count(stages, 2, 0) == doctest::Approx(8));
 }
 
-TEST_CASE("QU-26: no replica goes whose removal makes the predicted delay"
+TEST_CASE("QU-26: no replica goes if its removal makes the predicted delay"
           " exceed the target") {
   for (auto rate : {10., 40., 70., 100.})
     for (auto* smoother : {"safe", "laplace"}) {

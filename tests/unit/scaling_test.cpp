@@ -351,7 +351,8 @@ cluster_snapshot draw_snapshot(random_stream& chance, const std::string& policy,
 TEST_CASE("scaling: every registered policy keeps the contract of policies") {
   const std::map<std::string, option_texts> options{
     {"given", {{"groups", "whole x2; 3 parts x1"}}},
-    {"infaas", {{"prices", "cpu 1; gpu 5"}}}};
+    {"infaas", {{"prices", "cpu 1; gpu 5"}}},
+    {"paldia", {{"prices", "cpu 1; gpu 5"}}}};
   for (auto& entry : scaling_policies()) {
     CAPTURE(entry.name);
     auto i = options.find(entry.name);

@@ -40,7 +40,7 @@ std::string shown_layers(const layer_range& x) {
            : "layers " + std::to_string(x.first) + "-" + std::to_string(x.last);
 }
 
-/// Stages of the models whose policy looks at stages.
+/// Stages of the models, where the policy looks at stages.
 void print_stages(const std::vector<scaling_status>& models) {
   table rows{{"MODEL", "STAGE", "DELAY", "TARGET", "KEY"}};
   for (auto& x : models)

@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "actors/policies/scale/configured_groups.hpp"
-#include "actors/policies/scale/policy_timer.hpp"
 #include "runtime/units.hpp"
 
 namespace millrace {
@@ -129,9 +128,7 @@ proposal count_policy::propose(const cluster_snapshot& snapshot,
                                timestamp now) const {
   static const model_load nothing;
   proposal out;
-  auto& scope = *snapshot.scopes.at(scope_);
-  std::map<std::string, double> kept; // models that have gone are forgotten
-  for (auto& model : scope.models) {
+  for (auto& model : snapshot.scopes.at(scope())->models) {
     auto& x = snapshot.models.at(model);
     auto load = snapshot.loads.find(model);
     auto count =
@@ -140,9 +137,6 @@ proposal count_policy::propose(const cluster_snapshot& snapshot,
         : decide(*x, load == snapshot.loads.end() ? nothing : *load->second,
                  snapshot, memory, now, out.reasons[model]);
     auto groups = configured_groups(cut_by(pace_.cuts, *x, snapshot, memory));
-    auto from = memory.values.lower_bound(model + "/");
-    auto to = memory.values.lower_bound(model + "0"); // behind '/'
-    kept.insert(from, to);
     if (!groups) {
       out.refused[model] = groups.failure().text;
       continue;
@@ -153,14 +147,8 @@ proposal count_policy::propose(const cluster_snapshot& snapshot,
       out.groups.push_back(std::move(g));
     }
   }
-  set_due(kept, now, scope.settings.every);
-  memory.values = std::move(kept);
+  end_period(snapshot, memory, now);
   return out;
-}
-
-timestamp count_policy::next_due(const policy_memory& memory,
-                                 timestamp now) const {
-  return due_in(memory, now);
 }
 
 } // namespace millrace

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "actors/policies/scale/cut_rule.hpp"
-#include "actors/policies/scale/scaling_policy.hpp"
+#include "actors/policies/scale/periodic_policy.hpp"
 
 namespace millrace {
 
@@ -50,15 +50,14 @@ double mean_rate(const std::vector<double>& seconds, size_t n);
 ///
 /// Remembers, by model: `count` (the last proposal), `up_since` and
 /// `down_since` (seconds), `changed`, `direction`; and `due` for the scope.
-class count_policy : public scaling_policy {
+class count_policy : public periodic_policy {
 public:
   count_policy(std::string scope, pace_options pace)
-    : scope_(std::move(scope)),
+    : periodic_policy(std::move(scope)),
       pace_(pace) {}
 
   proposal propose(const cluster_snapshot& snapshot, policy_memory& memory,
                    random_stream& random, timestamp now) const final;
-  timestamp next_due(const policy_memory& memory, timestamp now) const final;
 
 protected:
   /// How many replicas the load asks for; `now_there` are there or on their
@@ -80,7 +79,6 @@ private:
                          bool covered) const;
   bool is_idle(const model_load& load, const cluster_snapshot& in) const;
 
-  std::string scope_;
   pace_options pace_;
 };
 

@@ -3,11 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 
 #include "actors/policies/scale/configured_groups.hpp"
 #include "actors/policies/scale/count_policy.hpp"
-#include "actors/policies/scale/policy_timer.hpp"
+#include "actors/policies/scale/named_numbers.hpp"
 #include "actors/policies/scale/variant_plan.hpp"
 #include "actors/policies/state/costs.hpp"
 #include "runtime/text.hpp"
@@ -107,22 +106,11 @@ struct infaas_scaling::decision_on {
 
 result<std::shared_ptr<const scaling_policy>>
 infaas_scaling::make(const std::string& scope, const infaas_options& x) {
-  price_map prices;
-  for (auto& item : split(x.prices, ';')) {
-    std::istringstream words{std::string{item}};
-    std::string kind, price, more;
-    words >> kind >> price;
-    auto number = number_in<double>(price);
-    if (!number || !(*number > 0) || words >> more)
-      return error{ec::bad_request,
-                   "prices: expected 'KIND PRICE' with ; between them and"
-                   " prices above 0, found "
-                     + shown(x.prices),
-                   {}};
-    prices[kind] = *number;
-  }
+  auto prices = parse_prices(x.prices);
+  if (!prices)
+    return prices.failure();
   return std::shared_ptr<const scaling_policy>{
-    std::make_shared<infaas_scaling>(scope, x, std::move(prices))};
+    std::make_shared<infaas_scaling>(scope, x, std::move(*prices))};
 }
 
 /// Times by the profile alone, which contention does not change; without a
@@ -346,9 +334,8 @@ proposal infaas_scaling::propose(const cluster_snapshot& snapshot,
                                  policy_memory& memory, random_stream&,
                                  timestamp now) const {
   proposal out;
-  auto& scope = *snapshot.scopes.at(scope_);
   decision_on x{snapshot, memory, seconds_of(now)};
-  for (auto& name : scope.models) {
+  for (auto& name : snapshot.scopes.at(scope())->models) {
     auto observed = observe(*snapshot.models.at(name), x);
     if (observed)
       x.variants.push_back(std::move(*observed));
@@ -357,18 +344,8 @@ proposal infaas_scaling::propose(const cluster_snapshot& snapshot,
   }
   decide(x);
   write(x, out);
-  std::map<std::string, double> kept; // models that have gone are forgotten
-  for (auto& name : scope.models)
-    kept.insert(memory.values.lower_bound(name + "/"),
-                memory.values.lower_bound(name + "0")); // behind '/'
-  set_due(kept, now, scope.settings.every);
-  memory.values = std::move(kept);
+  end_period(snapshot, memory, now);
   return out;
-}
-
-timestamp infaas_scaling::next_due(const policy_memory& memory,
-                                   timestamp now) const {
-  return due_in(memory, now);
 }
 
 } // namespace millrace

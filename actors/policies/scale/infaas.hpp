@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "actors/policies/scale/scaling_policy.hpp"
+#include "actors/policies/scale/periodic_policy.hpp"
 #include "runtime/names.hpp"
 
 namespace millrace {
@@ -68,14 +68,14 @@ struct infaas_options {
 /// capacity falls below `slack` times the load, the cheaper of more replicas of
 /// the running variant and replicas of a faster variant is started. When less
 /// capacity or a cheaper variant would do, and has done for the loading time of
-/// the variant that gives way, the replicas of that variant end.
+/// the present variant, the replicas of the present variant end.
 ///
 /// The paper leaves open, and this decides: one plan for the application, not
 /// one per worker; the load is the arrivals of all variants; a replica that was
 /// replaced stays until its successors are ready; the last replica stays; the
 /// saturation throughput of a variant is (batches at once) x (rows of a batch)
 /// / (time of a batch), by the profile; an interfered variant counts with its
-/// observed time; a variant whose requests wait while it has no replica gets
+/// observed time; a variant with waiting requests and without a replica gets
 /// one.
 ///
 /// `min` and `max` of each model hold. Models in parts are refused, as are
@@ -83,7 +83,7 @@ struct infaas_options {
 ///
 /// Remembers, by model: `count`, and `cheaper_since` (seconds, while a cheaper
 /// plan without the variant would do); and `due`.
-class infaas_scaling : public scaling_policy {
+class infaas_scaling : public periodic_policy {
 public:
   using price_map = std::map<std::string, double>; ///< by device kind
 
@@ -92,13 +92,12 @@ public:
   make(const std::string& scope, const infaas_options& x);
 
   infaas_scaling(std::string scope, infaas_options options, price_map prices)
-    : scope_(std::move(scope)),
+    : periodic_policy(std::move(scope)),
       options_(std::move(options)),
       prices_(std::move(prices)) {}
 
   proposal propose(const cluster_snapshot& snapshot, policy_memory& memory,
                    random_stream& random, timestamp now) const override;
-  timestamp next_due(const policy_memory& memory, timestamp now) const override;
 
 private:
   struct variant;
@@ -112,7 +111,6 @@ private:
   void reduce(decision_on& x) const;
   void write(decision_on& x, proposal& out) const;
 
-  std::string scope_;
   infaas_options options_;
   price_map prices_;
 };

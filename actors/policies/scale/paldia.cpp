@@ -6,11 +6,9 @@
 #include <optional>
 
 #include "actors/policies/scale/configured_groups.hpp"
-#include "actors/policies/scale/policy_timer.hpp"
+#include "actors/policies/scale/named_numbers.hpp"
 #include "actors/policies/state/costs.hpp"
 #include "models/contention/law.hpp"
-#include "runtime/limits.hpp"
-#include "runtime/text.hpp"
 #include "runtime/units.hpp"
 
 namespace millrace {
@@ -60,23 +58,12 @@ std::string in_ms(double seconds) {
 
 result<std::shared_ptr<const scaling_policy>>
 paldia_scaling::make(const std::string& scope, const paldia_options& x) {
+  auto prices = parse_prices(x.prices);
+  if (!prices)
+    return prices.failure();
   std::vector<priced_kind> kinds;
-  auto texts = split(x.prices, ',');
-  if (x.prices.empty())
-    texts.clear(); // the model's own kind then
-  for (auto& text : texts) {
-    auto equals = text.find('=');
-    auto price = equals == std::string_view::npos
-                   ? std::nullopt
-                   : number_in<double>(text.substr(equals + 1));
-    if (!price || equals == 0 || *price < 0)
-      return error{ec::bad_request,
-                   "prices: expected KIND=PRICE with commas between them, such"
-                   " as m60=0.75,v100=3.06, found "
-                     + shown(x.prices),
-                   {}};
-    kinds.push_back({std::string{text.substr(0, equals)}, *price});
-  }
+  for (auto& [kind, price] : *prices)
+    kinds.push_back({kind, price});
   std::stable_sort(kinds.begin(), kinds.end(),
                    [](auto& a, auto& b) { return a.price < b.price; });
   return std::shared_ptr<const scaling_policy>{
@@ -233,21 +220,10 @@ proposal paldia_scaling::propose(const cluster_snapshot& snapshot,
                                  policy_memory& memory, random_stream&,
                                  timestamp now) const {
   proposal out;
-  auto& scope = *snapshot.scopes.at(scope_);
-  std::map<std::string, double> kept; // models that have gone are forgotten
-  for (auto& name : scope.models) {
+  for (auto& name : snapshot.scopes.at(scope())->models)
     decide(snapshot, *snapshot.models.at(name), memory, out);
-    kept.insert(memory.values.lower_bound(name + "/"),
-                memory.values.lower_bound(name + "0")); // behind '/'
-  }
-  set_due(kept, now, scope.settings.every);
-  memory.values = std::move(kept);
+  end_period(snapshot, memory, now);
   return out;
-}
-
-timestamp paldia_scaling::next_due(const policy_memory& memory,
-                                   timestamp now) const {
-  return due_in(memory, now);
 }
 
 } // namespace millrace

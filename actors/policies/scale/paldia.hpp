@@ -6,7 +6,7 @@
 
 #include "actors/policies/predict/forecast.hpp"
 #include "actors/policies/predict/sharing_model.hpp"
-#include "actors/policies/scale/scaling_policy.hpp"
+#include "actors/policies/scale/periodic_policy.hpp"
 #include "models/device/sharing.hpp"
 
 namespace millrace {
@@ -48,8 +48,8 @@ struct paldia_options {
   static constexpr auto notes() {
     return std::array{
       note{"the kinds of devices to choose from, with the price of an hour:"
-           " m60=0.75,v100=3.06"},
-      note{"escalate: the cheapest kind whose last request is within the SLO;"
+           " m60 0.75; v100 3.06"},
+      note{"escalate: the cheapest kind with the last request within the SLO;"
            " slack: the cheapest kind within slack of the fastest"},
       note{"slack: seconds by which the chosen kind may be slower than the"
            " fastest",
@@ -64,8 +64,8 @@ struct paldia_options {
            " linear and superlinear, by the measured part of the memory"
            " bandwidth"},
       note{"superlinear: the power of the number of batches beyond 1", 0, 4},
-      note{"the time whose requests come together (N): the rate of arrivals"
-           " times this is planned for",
+      note{"planned requests (N): the arrivals of a time of this length, which"
+           " come together",
            0.001, 60},
       note{"of the requests of the next second, by those of the last ones"}};
   }
@@ -80,8 +80,8 @@ struct paldia_options {
 /// ready; machines of the scope's pool are requested for it.
 ///
 /// The paper leaves open or gets wrong, and this decides: the period and the
-/// smoothing factor (`every` of the scope, `alpha`); the time whose requests
-/// count as N (`gather`); that a load without contention is no reason to
+/// smoothing factor (`every` of the scope, `alpha`); that N is the requests of
+/// the time `gather`; that a load without contention is no reason to
 /// escalate (C2); both rules of choice. A kind without measured contention and
 /// bandwidth, such as a CPU, runs one batch after the other, and a capable one
 /// that is cheaper than all others is the choice, as in algorithm 1. With no
@@ -89,7 +89,7 @@ struct paldia_options {
 ///
 /// Remembers, by model: `kind` (number in the order of prices), `mismatches`;
 /// and `due`.
-class paldia_scaling : public scaling_policy {
+class paldia_scaling : public periodic_policy {
 public:
   static result<std::shared_ptr<const scaling_policy>>
   make(const std::string& scope, const paldia_options& x);
@@ -101,13 +101,12 @@ public:
 
   paldia_scaling(std::string scope, paldia_options options,
                  std::vector<priced_kind> kinds)
-    : scope_(std::move(scope)),
+    : periodic_policy(std::move(scope)),
       options_(std::move(options)),
       kinds_(std::move(kinds)) {}
 
   proposal propose(const cluster_snapshot& snapshot, policy_memory& memory,
                    random_stream& random, timestamp now) const override;
-  timestamp next_due(const policy_memory& memory, timestamp now) const override;
 
 private:
   /// A kind of device, and what the model predicts there.
@@ -128,7 +127,6 @@ private:
   void decide(const cluster_snapshot& in, const model_state& model,
               policy_memory& memory, proposal& out) const;
 
-  std::string scope_;
   paldia_options options_;
   std::vector<priced_kind> kinds_; ///< by rising price
 };

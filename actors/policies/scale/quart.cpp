@@ -8,7 +8,6 @@
 #include "actors/policies/predict/variation.hpp"
 #include "actors/policies/scale/configured_groups.hpp"
 #include "actors/policies/scale/count_policy.hpp"
-#include "actors/policies/scale/policy_timer.hpp"
 #include "actors/policies/state/costs.hpp"
 #include "runtime/text.hpp"
 #include "runtime/units.hpp"
@@ -78,9 +77,6 @@ struct quart_scaling::decision_on {
   double seconds;                    ///< since the last decision
   std::vector<replica_group> groups; ///< one per stage
   std::vector<quart_stage> stages{};
-  std::vector<bool> is_measured{}; ///< by enough batches
-  std::vector<bool> is_key{};
-  std::vector<double> cvs{}; ///< predicted, of arrivals
   std::string reason{};
 
   stage_memory at(size_t stage) {
@@ -155,8 +151,7 @@ bool quart_scaling::observe(decision_on& x) const {
       station.waiting = std::max(station.waiting, x.load.waiting);
     station.arrival_cv = x.load.arrival_cv > 0 ? x.load.arrival_cv : 1;
     known = known && station.service > 0;
-    x.is_measured.push_back(load != nullptr
-                            && load->batches >= options_.samples);
+    out.measured = load != nullptr && load->batches >= options_.samples;
     x.stages.push_back(out);
   }
   return known;
@@ -179,13 +174,13 @@ void quart_scaling::find_delays(decision_on& x) const {
   std::vector<queueing_station> stations;
   for (auto& s : x.stages)
     stations.push_back(s.station);
-  x.cvs = predicted_cvs(stations);
+  auto cvs = predicted_cvs(stations);
   for (size_t i = 0; i < x.stages.size(); ++i) {
     auto& s = x.stages[i];
-    s.station.arrival_cv = x.cvs[i];
+    s.station.arrival_cv = cvs[i];
     s.station.saturated = saturated_excess * s.target;
     auto load = s.station.offered() / static_cast<double>(s.station.servers);
-    if (options_.delay != quart_delay::measured || !x.is_measured[i])
+    if (options_.delay != quart_delay::measured || !s.measured)
       s.delay = mean_delay(s.station, formula_of(options_.delay));
     else if (load >= 1)
       s.delay = std::max(s.delay, s.station.saturated);
@@ -263,8 +258,9 @@ void quart_scaling::smooth(decision_on& x) const {
     least = std::max(least, servers_for(station, delay_formula::allen_cunneen,
                                         s.target, s.count));
     if (options_.smoother == quart_smoother::laplace)
-      least = std::max(least, static_cast<uint64_t>(std::ceil(
-                                smoothed_count(before, i, x.cvs[i]) - 1e-9)));
+      least = std::max(
+        least, static_cast<uint64_t>(std::ceil(
+                 smoothed_count(before, i, s.station.arrival_cv) - 1e-9)));
     s.wanted = std::min(s.count, least);
   }
 }
@@ -275,10 +271,9 @@ void quart_scaling::explain(decision_on& x) const {
   for (size_t i = 0; i < x.stages.size(); ++i) {
     auto& s = x.stages[i];
     auto quiet = x.now - x.at(i).get("congested", x.now - 1e9);
-    auto key = quiet == 0 || quiet < to_seconds(options_.quiet);
-    x.is_key.push_back(key);
+    s.key = quiet == 0 || quiet < to_seconds(options_.quiet);
     auto& g = x.groups[i];
-    if (key)
+    if (s.key)
       keys += (keys.empty() ? "" : ", ") + std::to_string(g.layers.first) + "-"
               + std::to_string(g.layers.last) + " (" + format_seconds(s.delay)
               + " of " + format_seconds(s.target) + ")";
@@ -291,7 +286,6 @@ void quart_scaling::explain(decision_on& x) const {
 void quart_scaling::decide(decision_on& x) const {
   if (!observe(x)) {
     x.reason = "no load, or an execution time that is not known yet";
-    x.is_key.assign(x.stages.size(), false);
   } else {
     set_targets(x);
     find_delays(x);
@@ -308,12 +302,10 @@ proposal quart_scaling::propose(const cluster_snapshot& snapshot,
                                 timestamp now) const {
   static const model_load nothing;
   proposal out;
-  auto& scope = *snapshot.scopes.at(scope_);
   auto at = seconds_of(now);
   auto before = memory.values.find("ticked");
   auto seconds = before == memory.values.end() ? 0 : at - before->second;
-  std::map<std::string, double> kept; // models that have gone are forgotten
-  for (auto& name : scope.models) {
+  for (auto& name : snapshot.scopes.at(scope())->models) {
     auto& model = *snapshot.models.at(name);
     auto groups = configured_groups(model);
     if (groups && model.settings.complete && groups->size() > 1)
@@ -340,21 +332,13 @@ proposal quart_scaling::propose(const cluster_snapshot& snapshot,
       auto& g = x.groups[i];
       g.count = model.elastic ? s.wanted : 0;
       g.least = std::min(g.count, model.settings.scaling.min);
-      out.stages[name].push_back({g.layers, s.delay, s.target, x.is_key[i]});
+      out.stages[name].push_back({g.layers, s.delay, s.target, s.key});
       out.groups.push_back(std::move(g));
     }
-    kept.insert(memory.values.lower_bound(name + "/"),
-                memory.values.lower_bound(name + "0")); // behind '/'
   }
-  kept["ticked"] = at;
-  set_due(kept, now, scope.settings.every);
-  memory.values = std::move(kept);
+  memory.values["ticked"] = at;
+  end_period(snapshot, memory, now);
   return out;
-}
-
-timestamp quart_scaling::next_due(const policy_memory& memory,
-                                  timestamp now) const {
-  return due_in(memory, now);
 }
 
 } // namespace millrace

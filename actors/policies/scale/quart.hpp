@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "actors/policies/scale/periodic_policy.hpp"
 #include "actors/policies/scale/quart_control.hpp"
-#include "actors/policies/scale/scaling_policy.hpp"
 #include "runtime/names.hpp"
 
 namespace millrace {
@@ -22,7 +22,7 @@ constexpr auto names_of(quart_delay) {
   return name_table{"measured", "erlang_c", "allen_cunneen", "printed"};
 }
 
-/// How stages share what is added.
+/// How added replicas are spread over the stages.
 enum class quart_sizing : uint8_t {
   joint,        ///< all stages from the first congested one on
   largest_error ///< each stage by itself
@@ -103,17 +103,18 @@ struct quart_options {
            1, 60},
       note{"a backlog is to be worked off within that time", 0.01, 3600},
       note{"how long a change takes to show in measured delays", 0, 3600},
-      note{"a stage that got replicas loses none for so long", 0, 86'400},
+      note{"the time for which a stage that got replicas loses none", 0,
+           86'400},
       note{
-        "a stage whose delay was within its target for so long is no longer a"
-        " key stage",
+        "a stage is no longer a key stage after this time with its delay within"
+        " the target",
         0, 86'400}};
   }
 };
 
-/// Policy `quart`: replicas of each stage of a pipeline by the delay of that
-/// stage (QUART, sections 5.1 and 5.2). A stage whose delay exceeds its target
-/// is a key stage and gets replicas; the others may lose some, but never so
+/// Policy `quart`: replicas of each stage of a pipeline by its delay (QUART,
+/// sections 5.1 and 5.2). A stage with a delay above its target is a key stage
+/// and gets replicas; the others may lose some, but never so
 /// many that the predicted delay exceeds the target. Replica counts start from
 /// the rate of arrivals.
 ///
@@ -132,20 +133,19 @@ struct quart_options {
 /// Remembers, by model and stage number: `count`, `integral`, `error`, `raised`
 /// and `congested` (seconds), `small` (a count that was too small) and
 /// `offered` (the load at that time, in replicas); `ticked`; and `due`.
-class quart_scaling : public scaling_policy {
+class quart_scaling : public periodic_policy {
 public:
   static result<std::shared_ptr<const scaling_policy>>
   make(const std::string& scope, const quart_options& x);
 
   quart_scaling(std::string scope, quart_options options,
                 std::vector<double> targets)
-    : scope_(std::move(scope)),
+    : periodic_policy(std::move(scope)),
       options_(std::move(options)),
       targets_(std::move(targets)) {}
 
   proposal propose(const cluster_snapshot& snapshot, policy_memory& memory,
                    random_stream& random, timestamp now) const override;
-  timestamp next_due(const policy_memory& memory, timestamp now) const override;
 
 private:
   /// The decision on one model.
@@ -159,7 +159,6 @@ private:
   void smooth(decision_on& x) const;
   void explain(decision_on& x) const;
 
-  std::string scope_;
   quart_options options_;
   std::vector<double> targets_; ///< seconds; empty: from the SLO
 };

@@ -16,6 +16,7 @@ namespace millrace {
 struct quart_stage {
   queueing_station station; ///< with the ready replicas as servers
   double delay = 0;         ///< T_i, seconds
+  bool measured = false;    ///< enough batches for a measured delay
   double target = 0;        ///< T_target, seconds
   double error = 0;         ///< (delay - target) / target, clipped
   uint64_t count = 1;       ///< replicas wanted before the decision
@@ -24,6 +25,7 @@ struct quart_stage {
   bool may_step = true;   ///< the last change has had its effect
   uint64_t step = 1;      ///< replicas that the PID controller adds
   uint64_t wanted = 1;    ///< replicas after the decision
+  bool key = false;       ///< congested now or lately
 };
 
 struct pid_gains {

@@ -8,7 +8,7 @@
 
 #include "actors/policies/scale/configured_groups.hpp"
 #include "actors/policies/scale/count_policy.hpp"
-#include "actors/policies/scale/policy_timer.hpp"
+#include "actors/policies/scale/named_numbers.hpp"
 #include "actors/policies/state/costs.hpp"
 #include "runtime/text.hpp"
 #include "runtime/units.hpp"
@@ -21,25 +21,6 @@ constexpr auto execute_seconds = "execute_seconds";
 
 error not_as_expected(const std::string& expected, const std::string& found) {
   return {ec::bad_request, expected + ", found " + shown(found), {}};
-}
-
-/// Reads 'bert 300; gpt2 150'.
-result<std::map<std::string, double>> parse_rates(const std::string& text) {
-  std::map<std::string, double> out;
-  if (text.empty())
-    return out;
-  for (auto item : split(text, ';')) {
-    std::istringstream words{std::string{item}};
-    std::string model, number, more;
-    words >> model >> number;
-    auto rate = number_in<double>(number);
-    if (!rate || !(*rate > 0) || !std::isfinite(*rate) || words >> more
-        || !out.emplace(model, *rate).second)
-      return not_as_expected("rates: expected each model once, with a rate"
-                             " above 0 ('bert 300; gpt2 150')",
-                             std::string{item});
-  }
-  return out;
 }
 
 /// Reads 'bert resnet50; vgg19'.
@@ -110,7 +91,7 @@ result<std::shared_ptr<const scaling_policy>>
 usher_scaling::make(const std::string& scope, usher_options x) {
   if (x.metric.empty())
     x.metric = "ao_percent";
-  auto rates = parse_rates(x.rates);
+  auto rates = parse_named_numbers("rates", x.rates);
   if (!rates)
     return rates.failure();
   auto groups = parse_groups(x.groups, x.group_size);
@@ -275,9 +256,8 @@ void usher_scaling::write(problem& x, const usher_plan& plan) const {
 proposal usher_scaling::propose(const cluster_snapshot& snapshot,
                                 policy_memory& memory, random_stream&,
                                 timestamp now) const {
-  auto& scope = *snapshot.scopes.at(scope_);
   problem x{snapshot};
-  for (auto& name : scope.models)
+  for (auto& name : snapshot.scopes.at(scope())->models)
     x.models.push_back(snapshot.models.at(name).get());
   find_kind(x);
   find_rates(x, memory, seconds_of(now));
@@ -289,13 +269,8 @@ proposal usher_scaling::propose(const cluster_snapshot& snapshot,
                               {options_.group_size, options_.factors,
                                options_.heavy, options_.placements});
   write(x, plan);
-  set_due(memory.values, now, scope.settings.every);
+  end_period(snapshot, memory, now);
   return std::move(x.out);
-}
-
-timestamp usher_scaling::next_due(const policy_memory& memory,
-                                  timestamp now) const {
-  return due_in(memory, now);
 }
 
 } // namespace millrace

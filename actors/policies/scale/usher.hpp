@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/policies/scale/scaling_policy.hpp"
+#include "actors/policies/scale/periodic_policy.hpp"
 #include "actors/policies/scale/usher_plan.hpp"
 
 namespace millrace {
@@ -48,7 +48,7 @@ struct usher_options {
            " its binary logarithm",
            1, 64},
       note{"multiples of a model's least replica count to try, at most", 1, 64},
-      note{"a model is compute heavy when its compute demand is so many times"
+      note{"a model is compute heavy when its compute demand is this many times"
            " its memory demand, and memory heavy the other way round",
            1, 100},
       note{"whether a replica is limited to its compute demand as its share of"
@@ -82,7 +82,7 @@ struct usher_options {
 ///
 /// Remembers, by model: `rate` (requests/s, where measured); `renewed` (the
 /// time in seconds of these); and `due`.
-class usher_scaling : public scaling_policy {
+class usher_scaling : public periodic_policy {
 public:
   /// Errors: bad_request with the option for a text of another form, or a model
   /// that is there twice.
@@ -92,14 +92,13 @@ public:
   usher_scaling(std::string scope, usher_options options,
                 std::map<std::string, double> rates,
                 std::vector<std::vector<std::string>> groups)
-    : scope_(std::move(scope)),
+    : periodic_policy(std::move(scope)),
       options_(std::move(options)),
       rates_(std::move(rates)),
       groups_(std::move(groups)) {}
 
   proposal propose(const cluster_snapshot& snapshot, policy_memory& memory,
                    random_stream& random, timestamp now) const override;
-  timestamp next_due(const policy_memory& memory, timestamp now) const override;
 
 private:
   /// The inputs of a plan.
@@ -111,7 +110,6 @@ private:
   usher_groups groups_of(problem& x) const;
   void write(problem& x, const usher_plan& plan) const;
 
-  std::string scope_;
   usher_options options_;
   std::map<std::string, double> rates_; ///< given, requests/s, by model
   std::vector<std::vector<std::string>> groups_; ///< given; empty: by demand

@@ -122,7 +122,7 @@ bool fits(const device_use& x, const usher_batch& batch) {
   return x.compute + batch.compute <= all && x.memory + batch.memory <= all;
 }
 
-/// The device for a replica of a model whose other replicas are on the devices
+/// The device for a replica of a model with other replicas on the devices
 /// `taken`: one of the group, else one of other groups, else an unused one.
 std::optional<size_t> device_for(const std::vector<device_use>& devices,
                                  const usher_batch& batch,

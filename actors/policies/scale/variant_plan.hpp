@@ -74,8 +74,8 @@ double capacity_of(const std::vector<variant_facts>& all);
 /// variant with most capacity, or to add a variant of higher throughput. With
 /// no instance every variant may be added. New instances meet the SLO; if no
 /// variant does, the SLO does not count. Running instances stay. If no single
-/// variant has room for all of the rate, the one that serves most of it is
-/// added. Nothing: the rate is served already, or no variant has room.
+/// variant has room for the whole rate, the variant with the largest served
+/// part is added. Nothing: the rate is served already, or no variant has room.
 /// `upgrade`: whether variants other than the running one count.
 std::optional<variant_plan>
 cheapest_addition(const std::vector<variant_facts>& all,

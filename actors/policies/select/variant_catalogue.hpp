@@ -56,9 +56,9 @@ struct variant_choice {
 
 /// Variants, workers and their replicas. Choices, in this order:
 /// 1. an active variant, the one of least cost; its least loaded worker;
-/// 2. a variant without replicas, the one of least loading time plus latency,
-///    for whose kind of device a worker has room; the worker with the lowest
-///    utilisation of that kind;
+/// 2. a variant without replicas, the one of least loading time plus latency
+///    with a kind of device that has room on a worker; the worker with the
+///    lowest utilisation of the kind;
 /// 3. a variant with overloaded or interfered replicas alone, the one of least
 ///    cost; its least loaded worker.
 /// The paper leaves the choice among active variants open, and does not mention
