@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+
+#include "simulator/tables.hpp"
 #include "tests/support/runs.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 using namespace millrace;
 using namespace millrace::test;
@@ -74,4 +78,15 @@ TEST_CASE("measures: gaps of a gamma process stay in the run as asked, and the"
   CHECK(run.requests.size() == 777);
   for (auto& x : run.requests)
     CHECK(x.sent % 200ms == 0us);
+}
+
+TEST_CASE(
+  "measures: a run shorter than the period of its series has pictures") {
+  auto what =
+    scenario_of("length: 200ms\n"
+                + one_device("execute: {d: {1: 1ms}}", "rate: 100").substr(12));
+  temporary_directory directory;
+  auto drawn = simulator::draw_plots(what, run_of(what), directory.path());
+  REQUIRE(drawn);
+  CHECK(std::filesystem::exists(directory.path() + "/requests.svg"));
 }

@@ -72,6 +72,7 @@ public:
       run_(run) {
     auto step = std::max<microseconds>(
       what.spec.record.every, run.length / static_cast<int64_t>(most_points));
+    step = std::min(step, run.length); // at least one point
     for (auto t = step; t <= run.length; t += step)
       times_.push_back(t);
     for (auto t : times_)
