@@ -33,6 +33,9 @@ void replica_state::start(replica_actor::stateful_pointer<replica_state> self,
   self->set_down_handler([this](caf::down_msg& x) { on_down(x); });
   self->monitor(options_.executor);
   self->monitor(options_.cache);
+  log_event(
+    log_level::info, "replica", "starting",
+    {{"replica", options_.what.replica}, {"device", options_.what.device}});
   report(replica_condition::starting);
   begun_ = self->clock().now();
   self

@@ -233,7 +233,7 @@ def recompute(folder, length):
         "cold_starts": dict(collections.Counter(
             r["source"] for r in replicas if r["ready_us"])),
         "starts": starts(replicas),
-        "failed_starts": sum(not r["ready_us"] for r in replicas),
+        "failed_starts": sum(not r["ready_us"] and bool(r["ended_us"]) for r in replicas),
         "replica_seconds": ready / 1e6,
         "reserved_replica_seconds": reserved / 1e6,
         "busy_replica_seconds":

@@ -90,3 +90,14 @@ TEST_CASE(
   REQUIRE(drawn);
   CHECK(std::filesystem::exists(directory.path() + "/requests.svg"));
 }
+
+TEST_CASE("measures: a replica that is not loaded when the run ends is reserved"
+          " from the decision on, and is no failed start") {
+  auto found = summary_of(
+    one_device("execute: {d: {1: 1ms}}, load: {d: 100s}", "rate: 1"));
+  CHECK(found.reserved_replica_seconds == doctest::Approx(20));
+  CHECK(found.devices.at(0).reserved_seconds == doctest::Approx(20));
+  CHECK(found.replica_seconds == 0);
+  CHECK(found.failed_starts == 0);
+  CHECK(found.never_ready.size() == 1);
+}

@@ -37,7 +37,25 @@ record recorder::take() {
     record_.reserved[name] +=
       to_us(std::max(end, since) - std::max(since, begin_));
   record_.leases = book_.leases();
+  add_starting();
   return std::move(record_);
+}
+
+/// Adds the replicas that were decided on and are not loaded when the run ends:
+/// their devices are reserved.
+void recorder::add_starting() {
+  for (auto& [device, pending] : decided_)
+    for (auto& x : pending) {
+      if (!x.starts || x.at > record_.length)
+        continue;
+      replica_row row;
+      row.device = record_.names.number_of(device);
+      auto version = x.replica.rfind('.', x.replica.rfind('.') - 1);
+      row.model = record_.names.number_of(x.replica.substr(0, version));
+      row.source.clear();
+      row.decided = x.at;
+      record_.replicas.push_back(row);
+    }
 }
 
 void recorder::on_sent(const sent_request& x) {
@@ -183,13 +201,19 @@ void recorder::on_decision(std::string_view event, timestamp when) {
     return std::string{field_of(event, key)};
   };
   decided_[field("node") + "/" + field("device")].push_back(
-    {field("replica"), since_start(when)});
+    {field("replica"), since_start(when), false});
 }
 
 /// For a replica that failed, or was evicted, before its load ended.
 void recorder::forget_decision(std::string_view replica) {
   for (auto& [device, pending] : decided_)
     std::erase_if(pending, [&](auto& x) { return x.replica == replica; });
+}
+
+void recorder::on_starting(std::string_view replica) {
+  for (auto& [device, pending] : decided_)
+    for (auto& x : pending)
+      x.starts |= x.replica == replica;
 }
 
 std::optional<recorder::decision>
@@ -236,6 +260,8 @@ void recorder::on_log(log_level level, std::string_view line, timestamp when) {
     ++record_.faults[std::string{name.substr(6)}];
   if (name == "placement.deploy")
     on_decision(line, when);
+  else if (name == "replica.starting")
+    on_starting(field_of(line, "replica"));
   else if (name == "replica.ready")
     on_ready(line);
   else if (name == "provider.ready")

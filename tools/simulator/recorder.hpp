@@ -62,6 +62,8 @@ struct replica_row {
   microseconds begun{0};             ///< the device began to load
   std::optional<microseconds> ready; ///< never
   std::optional<microseconds> ended; ///< was there at the end
+  /// Decided on, and not loaded when the run ended: `begun` means nothing.
+  bool starts() const { return !ready && !ended; }
   /// Until its bytes were in its host's memory; with emulate.steps: streamed
   /// the device loads meanwhile.
   microseconds fetch{0};
@@ -134,14 +136,17 @@ private:
   struct decision {
     std::string replica; ///< MODEL.VERSION.NUMBER
     microseconds at{0};
+    bool starts = false; ///< the node obeys; else the order may be stale
   };
 
   microseconds since_start(timestamp x) const { return to_us(x - begin_); }
   void gone(const std::string& node, timestamp when);
   void on_decision(std::string_view event, timestamp when);
   void forget_decision(std::string_view replica);
+  void add_starting();
   std::optional<decision> take_decision(const std::string& device,
                                         const std::string& model);
+  void on_starting(std::string_view replica);
   void on_ready(std::string_view event);
   void follow(batch_row& row, const std::vector<uint64_t>& requests);
 

@@ -22,7 +22,7 @@ struct replica_count {
 
 /// A row for each moment at which a count of a model changed, in order of time
 /// and of the models' names. With models in parts, replicas of parts count as
-/// replicas. A replica whose load has not ended with the run is not counted.
+/// replicas.
 std::vector<replica_count> replica_counts(const record& run);
 
 } // namespace millrace::simulator

@@ -111,7 +111,7 @@ void add_replicas(const record& run, run_summary& out) {
     auto [from, to] = reserved_time(x, run);
     out.reserved_replica_seconds += within(from, to, run.length);
     if (!x.ready) {
-      ++out.failed_starts;
+      out.failed_starts += !x.starts();
       continue;
     }
     ++out.cold_starts[x.source];

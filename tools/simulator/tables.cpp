@@ -83,9 +83,9 @@ void write_replicas(const loaded_scenario&, const record& run,
   out << "device,model,source,begun_us,ready_us,ended_us,decided_us,fetch_us\n";
   for (auto& x : run.replicas)
     out << names[x.device] << ',' << names[x.model] << ',' << x.source << ','
-        << x.begun.count() << ',' << time_or_none(x.ready) << ','
-        << time_or_none(x.ended) << ',' << time_or_none(x.decided) << ','
-        << x.fetch.count() << '\n';
+        << time_or_none(x.starts() ? std::nullopt : std::optional{x.begun})
+        << ',' << time_or_none(x.ready) << ',' << time_or_none(x.ended) << ','
+        << time_or_none(x.decided) << ',' << x.fetch.count() << '\n';
 }
 
 void write_hosts(const loaded_scenario& what, const record& run,
