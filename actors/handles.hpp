@@ -134,6 +134,8 @@ using executor_actor = caf::typed_actor<
   // Changes which batches run at once. Fails with bad_request when the device
   // has fewer lanes than at_once.
   caf::replies_to<share_device>::with<device_sharing>,
+  // Changes the speed of the device, if it is emulated.
+  caf::replies_to<slow_device>::with<ack>,
   // Private: a stage's weights have come; it is loaded, or lost; an emulated
   // device is due.
   caf::reacts_to<weights_arrived>, caf::reacts_to<device_loaded>,
@@ -247,6 +249,8 @@ using supervisor_actor = caf::typed_actor<
   caf::reacts_to<adjust>,
   // Changes which batches run at once on a device.
   caf::reacts_to<adjust_device>,
+  // Changes the speed of an emulated device.
+  caf::replies_to<slow_device>::with<ack>,
   // Drains and ends one.
   caf::reacts_to<evict>,
   // A replica's own word on how it is.

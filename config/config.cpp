@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config/config.hpp"
+#include "config/preset.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -234,7 +235,9 @@ result<cluster_config> parse_config(const std::string& text,
                                     const std::vector<std::string>& overrides) {
   cluster_config out;
   yaml_reader reader{file};
-  if (auto done = reader.read(text, out, overrides); !done)
+  auto base = std::filesystem::absolute(file).parent_path().string();
+  auto preset = [&](auto& name) { return preset_values(name, base); };
+  if (auto done = reader.read(text, out, overrides, preset); !done)
     return done.failure();
   if (auto fine = checker{out, reader}.run(); !fine)
     return fine.failure();

@@ -146,7 +146,9 @@ struct cache_config {
       note{"bytes of the disk below data, at most, for what other hosts gave,"
            " which is found there again after a restart; 0: nothing is kept"},
       note{"what makes room: cost, what is got again soonest for its size and"
-           " was not used for long; lru, what was not used for longest"}};
+           " was not used for long; lru, what was not used for longest;"
+           " unused, the same, and what no replica uses does not stay in memory"
+           " even where there is room"}};
   }
 };
 
@@ -278,7 +280,8 @@ struct bulk_config {
            " up others any more",
            0.05, 60},
       note{"chain: each gets a model from the one before it; unicast: all from"
-           " those that have all of it, to compare with"}};
+           " those that have all of it, to compare with; stores: all from the"
+           " object stores, where these have it"}};
   }
 };
 
@@ -292,6 +295,7 @@ struct pool_config {
 /// One file for all nodes of a cluster.
 struct cluster_config {
   std::string cluster = "millrace";
+  std::string preset;
   std::string keys;
   std::vector<std::string> seeds;
   std::map<std::string, node_config> nodes;
@@ -302,6 +306,7 @@ struct cluster_config {
   std::map<std::string, object_store_config> object_stores;
   std::map<std::string, scope_settings> scopes;
   placement_settings placement;
+  selection_settings selection;
   demand_settings demand;
   monitor_config monitor;
   std::string profiles;
@@ -315,12 +320,15 @@ struct cluster_config {
 
   /// The pool that a node is a machine of; null: it runs from the start.
   const pool_config* pool_of(const std::string& node) const;
-  MILLRACE_FIELDS(cluster_config, cluster, keys, seeds, nodes, models, link,
-                  gateway, bulk, object_stores, scopes, placement, demand,
-                  monitor, profiles, known_profiles, log)
+  MILLRACE_FIELDS(cluster_config, cluster, preset, keys, seeds, nodes, models,
+                  link, gateway, bulk, object_stores, scopes, placement,
+                  selection, demand, monitor, profiles, known_profiles, log)
   static constexpr auto notes() {
     return std::array{
       note{"name; nodes of another cluster are not listened to"},
+      note{"options of a system of the literature, which stand where this file"
+           " sets none: bl, gpu-faas, flashpoint, or a file like those of"
+           " config/policies"},
       note{"folder of keys that `millrace keys` makes: who may connect, and as"
            " what; default: none, and then only this host can"},
       note{"addresses (peers) of nodes to meet first"},
@@ -333,6 +341,7 @@ struct cluster_config {
       note{"how models are scaled together, by scope: application/NAME,"
            " pool/NAME, cluster; or model/NAME for one alone"},
       note{"which device each replica goes to"},
+      note{"which variant of an application answers a request"},
       note{"how demand is reported"},
       note{"how nodes are watched"},
       note{"file with models' measured times, which emulated devices take;"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config/scenario.hpp"
+#include "config/preset.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -66,8 +67,8 @@ public:
 private:
   void take_cluster() {
     for (auto* key :
-         {"models", "link", "gateway", "scopes", "pools", "placement", "demand",
-          "monitor", "bulk", "known_profiles"})
+         {"models", "link", "gateway", "scopes", "pools", "placement",
+          "selection", "demand", "monitor", "bulk", "known_profiles"})
       if (given(key))
         refuse(key, "stands beside 'cluster', whose config says it");
     auto path = (base_ / spec_.cluster).lexically_normal().string();
@@ -129,6 +130,7 @@ private:
     out.scopes = spec_.scopes;
     out.placement = spec_.placement;
     check_placement(out.placement);
+    out.selection = spec_.selection;
     out.demand = spec_.demand;
     out.monitor = spec_.monitor;
     out.bulk = spec_.bulk;
@@ -197,6 +199,7 @@ private:
             ? group.rack
             : group.rack + "-" + std::to_string(1 + (n - 1) / group.rack_size);
       node.cache.memory = group.memory;
+      node.cache.evict = group.evict;
       node.cache.disk = group.disk.keeps;
       if (group.disk.speed.bytes_per_second > 0)
         x_.disk_speed[name] = group.disk.speed;
@@ -475,9 +478,10 @@ parse_scenario(const std::string& text, const std::string& file,
   loaded_scenario out;
   out.file = file;
   yaml_reader reader{file};
-  if (auto done = reader.read(text, out.spec, overrides); !done)
-    return done.failure();
   auto base = std::filesystem::absolute(file).parent_path();
+  auto preset = [&](auto& name) { return preset_values(name, base.string()); };
+  if (auto done = reader.read(text, out.spec, overrides, preset); !done)
+    return done.failure();
   if (auto done = scenario_builder{out, reader, base}.run(); !done)
     return done.failure();
   return out;

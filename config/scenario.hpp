@@ -101,6 +101,7 @@ struct record_config {
 /// A simulated run: a cluster, what it is asked, and what goes wrong.
 struct scenario {
   std::string name = "scenario";
+  std::string preset;
   uint64_t seed = 1;
   microseconds length{60'000'000};
   microseconds warm_up{10'000'000};
@@ -114,6 +115,7 @@ struct scenario {
   std::map<std::string, scope_settings> scopes;
   std::map<std::string, pool_settings> pools;
   placement_settings placement;
+  selection_settings selection;
   demand_settings demand;
   monitor_config monitor{microseconds{0}};
   network_settings network;
@@ -126,14 +128,17 @@ struct scenario {
   std::vector<fault_spec> faults;
   record_config record;
   exploration_config explore;
-  MILLRACE_FIELDS(scenario, name, seed, length, warm_up, catalogue, cluster,
-                  hosts, bundles, models, link, gateway, scopes, pools,
-                  placement, demand, monitor, network, chunk, bulk,
+  MILLRACE_FIELDS(scenario, name, preset, seed, length, warm_up, catalogue,
+                  cluster, hosts, bundles, models, link, gateway, scopes, pools,
+                  placement, selection, demand, monitor, network, chunk, bulk,
                   known_profiles, sync, decisions, workload, faults, record,
                   explore)
   static constexpr auto notes() {
     return std::array{
       note{"of the run"},
+      note{"options of a system of the literature, which stand where this file"
+           " sets none: bl, gpu-faas, flashpoint, or a file like those of"
+           " config/policies"},
       note{"of everything that is left to chance"},
       note{"how long requests arrive", 1e-3, 3.2e7},
       note{"time before that, for the cluster to form and to load", 0, 86'400},
@@ -149,6 +154,7 @@ struct scenario {
       note{"machines that are requested while they are needed, by pool; see"
            " hosts[].pool and scopes.NAME.pool"},
       note{"which device each replica goes to"},
+      note{"which variant of an application answers a request"},
       note{"how demand is reported"},
       note{"how nodes are watched; by default not at all"},
       note{"what is between them"},

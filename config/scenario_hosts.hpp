@@ -57,12 +57,13 @@ struct host_group {
   uint64_t rack_size = 0;
   std::string rack;
   byte_count memory;
+  eviction evict = eviction::cost;
   disk_group disk;
   std::vector<device_group> devices;
   double price = 0;
   std::string pool;
-  MILLRACE_FIELDS(host_group, name, count, roles, rack_size, rack, memory, disk,
-                  devices, price, pool)
+  MILLRACE_FIELDS(host_group, name, count, roles, rack_size, rack, memory,
+                  evict, disk, devices, price, pool)
   static constexpr auto notes() {
     return std::array{
       note{"of the node; with a count, NAME-1, NAME-2 and so on"},
@@ -72,6 +73,7 @@ struct host_group {
            100'000},
       note{"name of their rack, or racks; default: none, on the spine itself"},
       note{"bytes of memory that models may take on each; 0: not limited"},
+      note{"which of them make room, as nodes.NAME.cache.evict"},
       note{"their disks"},
       note{"what their nodes compute with"},
       note{"an hour of one host, in whatever currency; 0: what the catalogue"

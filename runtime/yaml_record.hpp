@@ -23,26 +23,37 @@
 #include "runtime/nearest.hpp"
 #include "runtime/text.hpp"
 #include "runtime/units.hpp"
+#include "runtime/yaml_fill.hpp"
 
 namespace millrace {
 
 /// Reads records out of one YAML document; stops at the first thing wrong.
 class yaml_reader {
 public:
+  /// "KEY=VALUE" texts of a preset, by its name.
+  using preset_reader =
+    std::function<result<std::vector<std::string>>(const std::string& name)>;
+
   /// `file` is how errors name the document.
   explicit yaml_reader(std::string file) : file_(std::move(file)) {}
 
   /// Parses the text and reads it into x, whose values are the defaults. Each
-  /// override, "a.b[0].c=VALUE", first replaces a value of the document.
-  /// Errors: bad_config "FILE:LINE: KEY: what was expected and found".
+  /// override, "a.b[0].c=VALUE", first replaces a value of the document. When
+  /// the document then has the key `preset`, `preset` gives values in the same
+  /// form for that name, which stand where the document has none: "[]" in a key
+  /// stands for each element of a list, and a list that is not there is left
+  /// out. Errors: bad_config "FILE:LINE: KEY: what was expected and found".
   template <declared T>
   result<void> read(const std::string& text, T& x,
-                    const std::vector<std::string>& overrides = {}) {
+                    const std::vector<std::string>& overrides = {},
+                    const preset_reader& preset = {}) {
     room_ = 2 * text.size() + room_for_aliases;
     try {
       auto node = YAML::Load(text);
       for (auto& o : overrides)
         try_replace(node, o);
+      if (!error_ && preset && node.IsMap() && node["preset"])
+        fill_in_preset(node, preset);
       if (!error_)
         value(node, x);
     } catch (const YAML::DeepRecursion& e) {
@@ -59,6 +70,8 @@ public:
   /// without the line when the document does not have it.
   std::string where(const std::string& key) const {
     auto i = lines_.find(key);
+    if (is_in(preset_keys_, key))
+      return "preset " + preset_ + ": " + key + ": ";
     if (was_overridden(key) || (i != lines_.end() && i->second == no_line))
       return "--set " + key + ": ";
     auto line = i == lines_.end() ? "" : ":" + std::to_string(i->second);
@@ -120,6 +133,16 @@ private:
     }
     at = YAML::Load(assignment.substr(equals + 1));
     overridden_.push_back(path);
+  }
+
+  /// Puts the values of a preset where the document has none.
+  void fill_in_preset(const YAML::Node& root, const preset_reader& preset) {
+    preset_ = root["preset"].Scalar();
+    if (auto values = preset(preset_))
+      preset_keys_ = fill_in(root, *values);
+    else
+      fail_at(root["preset"].Mark(), "preset: " + values.failure().text,
+              "preset");
   }
 
   template <declared T>
@@ -314,8 +337,9 @@ private:
     auto line = mark.line + 1;
     auto replaced =
       was_overridden(blamed) || (line == no_line && !overridden_.empty());
-    auto at = replaced          ? std::string{"--set "}
-              : line == no_line ? file_ + ": " // it is empty
+    auto at = is_in(preset_keys_, blamed) ? "preset " + preset_ + ": "
+              : replaced                  ? std::string{"--set "}
+              : line == no_line           ? file_ + ": " // it is empty
                                 : file_ + ":" + std::to_string(line) + ": ";
     if (!path_.empty())
       at += path + ": ";
@@ -323,7 +347,13 @@ private:
   }
 
   bool was_overridden(const std::string& key) const {
-    return std::any_of(overridden_.begin(), overridden_.end(), [&](auto& o) {
+    return is_in(overridden_, key);
+  }
+
+  /// Whether a key is one of some, or within one.
+  static bool is_in(const std::vector<std::string>& some,
+                    const std::string& key) {
+    return std::any_of(some.begin(), some.end(), [&](auto& o) {
       return key.starts_with(o)
              && (key.size() == o.size() || key[o.size()] == '.'
                  || key[o.size()] == '[');
@@ -350,6 +380,8 @@ private:
   std::vector<std::string> path_;
   std::map<std::string, int> lines_;
   std::vector<std::string> overridden_;
+  std::string preset_;
+  std::vector<std::string> preset_keys_; ///< that a preset has filled in
   std::optional<error> error_;
   size_t room_ = 0;
 };

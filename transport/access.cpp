@@ -26,7 +26,7 @@ using viewers_say =
 
 using operators_say =
   std::tuple<set_model, forget_model, pin_model, unpin_model, set_scope, drain,
-             set_log, record_spans, measure_model, keep_profile,
+             slow_device, set_log, record_spans, measure_model, keep_profile,
              forget_profiles>;
 
 using nodes_say = std::tuple<

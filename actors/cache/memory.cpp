@@ -287,8 +287,10 @@ void cache_state::on_down(const caf::down_msg& x) {
     if (i == arrivals_.end())
       continue;
     i->second.used = now();
-    if (i->second.bytes && !is_good(*i->second.bytes))
-      forget(content); // it serves nobody any more
+    auto serves = !i->second.bytes || is_good(*i->second.bytes);
+    if (!serves
+        || (options_.evict == eviction::unused && !memory_->is_last(content)))
+      forget(content);
     else
       self_->delayed_send(self_, left_alone, content_unused{content});
   }

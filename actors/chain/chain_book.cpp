@@ -288,6 +288,15 @@ void chain_book::pass_over_slow_ones(timestamp now) {
   }
 }
 
+/// Object stores that have all of it.
+std::vector<std::string> chain_book::complete_stores() const {
+  std::vector<std::string> out;
+  for (auto& [node, h] : hosts_)
+    if (h.is.remote && h.is.gives && h.is.missing == 0)
+      out.push_back(node);
+  return out;
+}
+
 chain_book::orders chain_book::plan(timestamp now) {
   drop_those_done();
   add_those_new(now);
@@ -295,8 +304,11 @@ chain_book::orders chain_book::plan(timestamp now) {
   pass_over_slow_ones(now);
   find_sources();
   orders out;
+  auto stores = complete_stores();
   for (auto& x : chains_) {
-    auto before = x.sources;
+    auto before = topology_ == bulk_topology::stores && !stores.empty()
+                    ? stores
+                    : x.sources;
     for (auto& node : x.members) {
       if (hosts_.at(node).is.wants)
         out[node] = before;

@@ -84,6 +84,7 @@ private:
   };
 
   std::vector<std::string> givers() const;
+  std::vector<std::string> complete_stores() const;
   bool is_in_chain(const std::string& node) const;
   void drop_those_done();
   void find_sources();

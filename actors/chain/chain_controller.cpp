@@ -169,7 +169,9 @@ void chain_controller_state::note(const std::string& content) {
     auto& shared = sharing_[key];
     share(key, shared);
     for (auto& [node, host] : hosts_)
-      if ((is_store(node) && on_a_host) || shared.waits.contains(node))
+      if ((is_store(node) && on_a_host
+           && options_.topology != bulk_topology::stores)
+          || shared.waits.contains(node))
         book.lose(node);
       else if (auto is = stands_in(node, key))
         book.report(node, *is, now());

@@ -287,6 +287,14 @@ caf::result<device_sharing> executor_state::on_share(const share_device& x) {
   return queue_->sharing();
 }
 
+caf::result<ack> executor_state::on_slow(const slow_device& x) {
+  if (!device_->slow_down(x.factor, now()))
+    return to_caf(
+      {ec::bad_request, "device '" + info_.id + "' is not emulated", {}});
+  arm();
+  return ack{};
+}
+
 void executor_state::on_execute(execute& x) {
   auto id = ++last_;
   queue_->push(id, x.instance, x.priority);
@@ -428,6 +436,7 @@ executor(executor_actor::stateful_pointer<executor_state> self,
     [&s](get_load) { return s.on_get_load(); },
     [&s](const tune_stage& x) { s.on_tune(x); },
     [&s](const share_device& x) { return s.on_share(x); },
+    [&s](const slow_device& x) { return s.on_slow(x); },
     [&s](const weights_arrived& x) { s.on_weights_arrived(x); },
     [&s](const device_loaded& x) { s.on_device_loaded(x); },
     [&s](const device_lost& x) { s.on_device_lost(x); },

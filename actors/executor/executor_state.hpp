@@ -54,6 +54,7 @@ struct executor_state {
   device_load on_get_load() const;
   void on_tune(const tune_stage& x);
   caf::result<device_sharing> on_share(const share_device& x);
+  caf::result<ack> on_slow(const slow_device& x);
   void on_tick();
 
 private:

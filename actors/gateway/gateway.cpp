@@ -122,6 +122,9 @@ result<size_t> gateway_state::choose(const infer& x, const session& who) const {
       }
   if (found == 1 && x.version.empty())
     return *only;
+  if (x.model.empty() && options_.selection != selection_policy::quickest)
+    if (auto chosen = choose_by_cost(x, who))
+      return *chosen;
   std::vector<variant_view> views;
   std::vector<size_t> places;
   auto time = now();

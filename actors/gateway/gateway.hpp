@@ -24,6 +24,7 @@ struct gateway_options {
   /// No replica is taken before a controller has assigned it. False: while no
   /// controller has been connected, all that announce themselves are.
   bool only_assigned = false;
+  selection_policy selection = selection_policy::quickest;
 };
 
 /// Holds every admitted request until it has its one final answer: the

@@ -10,6 +10,7 @@
 #include "actors/gateway/demand_counts.hpp"
 #include "actors/gateway/gateway.hpp"
 #include "actors/gateway/notable_requests.hpp"
+#include "actors/policies/select/variant_catalogue.hpp"
 #include "actors/policies/select/variants.hpp"
 #include "runtime/deadline_queue.hpp"
 #include "runtime/string_map.hpp"
@@ -125,6 +126,13 @@ private:
               const session& who) const;
   bool is_for(const served& x, const session& who) const;
   result<size_t> choose(const infer& x, const session& who) const;
+  // selection.cpp
+  const variant_standing* standing_of(const served& x) const;
+  double wait_at(const served& x) const;
+  bool is_in_time(const served& x) const;
+  const variant_catalogue& catalogue() const;
+  std::optional<size_t> choose_by_cost(const infer& x,
+                                       const session& from) const;
   std::optional<error> why_not_yet(const infer& x, const session& who) const;
   result<void> admit(client_request& x, client_map::value_type& from,
                      timestamp time);
@@ -173,8 +181,10 @@ private:
   gateway_options options_;
   std::vector<served> models_;              ///< requests in flight hold indices
   string_map<std::vector<size_t>> by_name_; ///< a model's versions there
-  std::vector<size_t> to_send_;             ///< those with a next message
-  wanted_models wanted_; ///< of epoch 0: no controller has said so yet
+  /// Variants by their place in models_; nothing after a change.
+  mutable std::optional<variant_catalogue> catalogue_;
+  std::vector<size_t> to_send_; ///< those with a next message
+  wanted_models wanted_;        ///< of epoch 0: no controller has said so yet
   /// Announcements of replicas that no controller has assigned yet.
   std::deque<replica_ready> unassigned_;
   std::unordered_map<uint64_t, request> in_flight_;

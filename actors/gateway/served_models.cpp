@@ -164,6 +164,7 @@ void gateway_state::on_ready(replica_ready& x) {
   auto known = m.draining.erase(x.handle->id()) != 0;
   if (m.replicas.insert(x.handle->id()).second && !known)
     self_->monitor(caf::actor_cast<caf::actor>(x.handle));
+  catalogue_.reset();
   self_->send(m.router, std::move(x));
   end_what_nobody_waits_for(m.info.model);
 }
@@ -188,6 +189,7 @@ void gateway_state::on_wanted(wanted_models& x) {
     auto& model = std::get<0>(y.first);
     return model != unknown_model_label && !may_answer(model);
   });
+  catalogue_.reset();
   take_assigned();
   for (auto& m : models_)
     if (m.replicas.empty())
@@ -292,6 +294,7 @@ void gateway_state::on_tuned(const replica_tuned& x) {
 void gateway_state::on_draining(const replica_draining& x) {
   if (!x.handle)
     return; // its node went away while this was on its way
+  catalogue_.reset();
   auto id = x.handle->id();
   for (auto& m : models_) {
     if (m.replicas.erase(id) != 0)
@@ -308,6 +311,7 @@ void gateway_state::on_draining(const replica_draining& x) {
 }
 
 void gateway_state::on_down(const caf::down_msg& x) {
+  catalogue_.reset();
   for (auto& m : models_) {
     m.draining.erase(x.source.id());
     if (m.replicas.erase(x.source.id()) != 0) {
@@ -322,6 +326,7 @@ void gateway_state::on_model_availability(const model_availability& x) {
   for (auto& m : models_)
     if (m.router == self_->current_sender()) {
       m.through = x.open;
+      catalogue_.reset();
       if (is_ready(m))
         choose_anew(m);
       return end_what_nobody_waits_for(m.info.model);

@@ -7,6 +7,7 @@
 
 #include "actors/node/supervisor_state.hpp"
 #include "runtime/log.hpp"
+#include "runtime/units.hpp"
 
 namespace millrace {
 
@@ -43,6 +44,24 @@ void supervisor_state::on_adjust_device(const adjust_device& x) {
         log_event(log_level::warning, "supervisor", "sharing_refused",
                   {{"device", device}, {"reason", from_caf(why).text}});
       });
+}
+
+/// Errors: bad_request for a device that this node does not have or that is not
+/// emulated, and for a factor that is not above 0.
+caf::result<ack> supervisor_state::on_slow_device(const slow_device& x) {
+  auto executor = find_child("executor/" + x.device);
+  if (!executor)
+    return to_caf(
+      {ec::bad_request, "no device '" + x.device + "' on this node", {}});
+  constexpr double most = 1e6;
+  if (!(x.factor > 1 / most && x.factor < most))
+    return to_caf({ec::bad_request,
+                   "factor: expected a number from 1e-06 to 1e+06, found "
+                     + format_number(x.factor),
+                   {}});
+  log_event(log_level::info, "supervisor", "device_slowed",
+            {{"device", x.device}, {"factor", x.factor}});
+  return self_->delegate(caf::actor_cast<executor_actor>(executor), x);
 }
 
 void supervisor_state::set_sharing(

@@ -267,6 +267,7 @@ private:
         settings.tenants.push_back(x.tenant);
     }
     settings.max_models = config_.gateway.max_models;
+    settings.selection = config_.selection.policy;
     settings.spans = environment_.spans;
     // They give it up within a beat of each other, and look now and then.
     settings.death_notice = config_.link.beat * 5 / 2;

@@ -18,6 +18,7 @@ struct supervisor_state {
   void on_deploy(const deploy& x);
   void on_adjust(const adjust& x);
   void on_adjust_device(const adjust_device& x);
+  caf::result<ack> on_slow_device(const slow_device& x);
   void on_evict(const evict& x);
   caf::result<measured> on_measure(const measure& x);
   void on_replica_status(const replica_status& x);

@@ -300,6 +300,10 @@ void placement_state::carry_out(const placement_plan& plan) {
   for (auto& [node, state] : view_.nodes)
     for (auto& r : state.replicas)
       assigned[r.what.model][r.what.replica] = node;
+  for (auto& [scope, its] : proposals_)
+    for (auto& x : serve)
+      if (auto i = its.variants.find(x.model); i != its.variants.end())
+        x.standing = i->second;
   for (auto& x : serve)
     x.replicas = assigned[x.model];
   tell_gateways(serve);

@@ -137,7 +137,8 @@ void placement_state::on_proposal(const proposal& x) {
   }
   auto& known = proposals_[x.scope];
   auto same = known.epoch != 0 && known.groups == x.groups
-              && known.refused == x.refused && known.devices == x.devices;
+              && known.refused == x.refused && known.devices == x.devices
+              && known.variants == x.variants;
   known = x;
   if (same && was_refused)
     commit_soon(); // the note of the refusal goes

@@ -38,6 +38,11 @@ result<void> read_option(const std::string& text, M& out) {
     if (!x)
       return x.failure();
     out = *x;
+  } else if constexpr (std::is_same_v<M, bandwidth>) {
+    auto x = parse_bandwidth(text);
+    if (!x)
+      return x.failure();
+    out = *x;
   } else if constexpr (named_enum<M>) {
     auto x = from_string<M>(text);
     if (!x)

@@ -242,12 +242,35 @@ private:
     auto effective = settings_of_scope(scope, scopes_, m);
     if (short_hand)
       check_policy(key, scope, effective);
+    if (x.parts == growth::automatic)
+      check_automatic_parts(key, m, scope, effective);
     if (is_fixed_policy(effective.policy))
       return;
     if (!m.replicas_of_parts.empty())
       refuse(key.substr(0, key.size() - 7) + "replicas_of_parts",
              "does nothing with policy " + effective.policy
                + ", which counts whole copies (expected policy fixed)");
+  }
+
+  void check_automatic_parts(const std::string& key, const model_settings& m,
+                             const std::string& scope,
+                             const scope_settings& effective) {
+    auto model = key.substr(0, key.size() - 7);
+    auto given = [&](bool is, const std::string& name) {
+      if (is)
+        refuse(model + name, "stands beside scaling.parts: auto, which cuts"
+                             " each scale-up by itself (expected one of them)");
+    };
+    given(m.parts > 1, "parts");
+    given(!m.cuts.empty(), "cuts");
+    given(m.complete, "complete");
+    auto made = make_scaling_policy(scope, effective);
+    if (made && dynamic_cast<const count_policy*>(made->get()) == nullptr)
+      refuse(key + ".parts",
+             "does nothing with policy "
+               + (effective.policy.empty() ? "fixed" : effective.policy)
+               + " (expected one that counts replicas of one model:"
+                 " arrival_rate, queue_latency, invocations or utilisation)");
   }
 
   const std::vector<model_settings>& models_;

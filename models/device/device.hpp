@@ -144,6 +144,14 @@ public:
     static_cast<void>(threads);
   }
 
+  /// Multiplies all times of an emulated device from now on. False: it is not
+  /// emulated.
+  virtual bool slow_down(double factor, timestamp now) {
+    static_cast<void>(factor);
+    static_cast<void>(now);
+    return false;
+  }
+
   /// When advance wants to be called; never for devices with threads.
   virtual timestamp next_due() const { return far_future; }
 

@@ -85,6 +85,12 @@ public:
       i->second.what.threads = std::max(1u, threads);
   }
 
+  bool slow_down(double factor, timestamp now) override {
+    move_on(now);
+    slowed_ = factor;
+    return true;
+  }
+
   void execute(execution x, timestamp now) override {
     move_on(now);
     waiting_.push_back(std::move(x));
@@ -166,7 +172,7 @@ private:
   }
 
   double pace() const {
-    return environment_.pace ? environment_.pace->times_slower : 1;
+    return slowed_ * (environment_.pace ? environment_.pace->times_slower : 1);
   }
 
   seconds_d varied(seconds_d mean) {
@@ -470,6 +476,7 @@ private:
   device_info info_;
   emulation how_;
   device_listener& listener_;
+  double slowed_ = 1; ///< by slow_down
   emulated_environment environment_;
   std::unique_ptr<contention_law> law_;
   std::map<instance_id, copy> loaded_;

@@ -50,7 +50,7 @@ class Parts(ThreeNodes):
         self.assertEqual(self.shell("export-profiles", str(file), "relay").returncode, 1)
         self.assertEqual(self.shell("import-profiles", str(file)).returncode, 0)
         self.assertEqual(self.ask("profiles", "relay")["profiles"], measured)
-        planned = call(MILLRACE, "model", "plan", "relay", "--profiles", str(file),
+        planned = call(MILLRACE, "model", "cuts", "relay", "--profiles", str(file),
                        "--requests", "1..10", "--devices", "2")
         self.assertEqual(planned.returncode, 0, planned.stderr)
 

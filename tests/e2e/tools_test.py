@@ -339,7 +339,7 @@ class Calls(unittest.TestCase):
         self.assertEqual(call(*verify).returncode, 0)
 
     def test_cuts_of_a_model_with_a_profile_are_planned(self):
-        plan = [MILLRACE, "model", "plan", "t5-3b", "--devices", "8"]
+        plan = [MILLRACE, "model", "cuts", "t5-3b", "--devices", "8"]
         found = json.loads(call(*plan, "--json").stdout)
         ranges = found["ranges"]
         self.assertEqual((ranges[0]["first_requests"], ranges[-1]["last_requests"]), (1, 3000))
@@ -352,7 +352,17 @@ class Calls(unittest.TestCase):
         text = call(*plan, "--requests", "20").stdout
         self.assertRegex(text, r"best +8 +3\.42 s")
         self.assertIn("[=====", text)
-        self.assertIn("there is albert-xxlarge", call(MILLRACE, "model", "plan", "m").stderr)
+        self.assertIn("there is albert-xxlarge", call(MILLRACE, "model", "cuts", "m").stderr)
+
+    def test_recorded_decisions_of_the_thesis_are_made_again(self):
+        # IF-59, IF-60: E2 of the interference framework, appendix B.3.
+        record = str(pathlib.Path(__file__).parents[1] / "golden" / "appendix-b.record")
+        decide = [MILLRACE, "decide", "--record", record]
+        self.assertIn("1 the same", call(*decide).stdout)
+        for policy, expected in (("wao-usher", "all models 1200 on 3 devices"),
+                                 ("usher", "all models 862.38 on 4 devices")):
+            found = call(*decide, "--policy", policy, "--set", "rate=300").stdout
+            self.assertIn(expected, found)
 
     def test_of_a_file_with_two_kinds_of_layers_one_is_planned_with(self):
         def kind(layers, seconds):
@@ -363,7 +373,7 @@ class Calls(unittest.TestCase):
 
         path = str(self.path / "kinds.yaml")
         pathlib.Path(path).write_text(json.dumps({"models": [kind("aaa", 1), kind("bbb", 2)]}))
-        plan = [MILLRACE, "model", "plan", "m", "--profiles", path, "--json"]
+        plan = [MILLRACE, "model", "cuts", "m", "--profiles", path, "--json"]
         unclear = call(*plan)
         self.assertEqual(unclear.returncode, 1)
         self.assertIn("has two kinds of layers on 'cpu', aaa and bbb", unclear.stdout + unclear.stderr)

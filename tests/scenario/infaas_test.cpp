@@ -87,3 +87,69 @@ workload:
     longest = std::max(longest, r.ended - r.sent);
   CHECK(longest < 15s);
 }
+
+namespace {
+
+/// Two variants that are always there: a slow one for 1 an hour, and a fast one
+/// for 10.
+record run_two_variants(const std::string& selection, double rate) {
+  return run_of(scenario_of(R"(
+length: 60s
+warm_up: 5s
+known_profiles: true
+selection: {policy: )" + selection
+                            + R"(}
+hosts:
+  - {name: front, roles: [gateway, controller]}
+  - {name: worker, roles: [worker], devices: [{kind: cpu}, {kind: gpu}]}
+bundles:
+  slow: {application: x, accuracy: 0.7, execute: {cpu: {1: 50ms}}}
+  fast: {application: x, accuracy: 0.8, execute: {gpu: {1: 5ms}}}
+scopes:
+  application/x: {policy: infaas, options: {prices: cpu 1; gpu 10}}
+models:
+  - {model: slow, device: cpu, policy: {batch: 1, overlap: 0},
+     scaling: {scope: application/x, min: 1, max: 1}}
+  - {model: fast, device: gpu, policy: {batch: 1, overlap: 0},
+     scaling: {scope: application/x, min: 1, max: 1}}
+workload:
+  - {application: x, arrivals: constant, rate: )"
+                            + std::to_string(rate) + R"(}
+  - {application: x, arrivals: constant, rate: 1, goal: {accuracy: 0.75}}
+)"));
+}
+
+/// The part of the first workload's requests that the slow variant answered.
+double part_of_slow(const record& x) {
+  double slow = 0, all = 0;
+  for (auto& r : x.requests)
+    if (r.part == 0) {
+      ++all;
+      slow += r.status == ec::ok && x.names[r.model] == "slow" ? 1 : 0;
+    }
+  return slow / all;
+}
+
+} // namespace
+
+TEST_CASE(
+  "IN-24, IN-29: a request of an application is answered by the cheapest"
+  " active variant that meets its demands") {
+  for (auto* selection : {"infaas", "brute"}) {
+    CAPTURE(selection);
+    auto x = run_two_variants(selection, 5);
+    CHECK(part_of_slow(x) == 1);
+    for (auto& r : x.requests)
+      if (r.part == 1) // accuracy 0.75
+        CHECK(x.names[r.model] == "fast");
+  }
+  CHECK(part_of_slow(run_two_variants("quickest", 5)) < 0.1);
+}
+
+TEST_CASE("IN-28: while the cheap variant is overloaded, requests go to another"
+          " active one") {
+  auto x = run_two_variants("infaas", 60); // the slow one serves 20
+  CHECK(not_ok(x) == 0);
+  CHECK(part_of_slow(x) < 0.7);
+  CHECK(part_of_slow(x) > 0.05);
+}

@@ -49,13 +49,6 @@ bool is_key_after(const std::vector<change>& xs, double from,
   });
 }
 
-double mean_latency(const record& x) {
-  double sum = 0;
-  for (auto& r : x.requests)
-    sum += to_seconds(r.ended - r.sent);
-  return sum / static_cast<double>(x.requests.size());
-}
-
 constexpr uint64_t stage_count = 5;
 
 /// Five parts of two layers each, but for one of four, which takes twice as

@@ -76,8 +76,9 @@ inline cluster_view hosts_with_devices(size_t hosts, size_t devices) {
 /// The devices that a policy chooses, as names, in the order of choice.
 inline std::vector<std::string>
 places_of(const std::string& policy, device_capacity& room,
-          const std::vector<placement_request>& wanted) {
-  auto made = make_placement_policy({policy, {}});
+          const std::vector<placement_request>& wanted,
+          const option_texts& options = {}) {
+  auto made = make_placement_policy({policy, options});
   REQUIRE(made);
   capacity_reservation trial{room};
   auto map = (*made)->place({}, wanted, trial);
@@ -91,9 +92,10 @@ places_of(const std::string& policy, device_capacity& room,
 inline std::vector<std::string> places_of(const std::string& policy,
                                           const cluster_view& view,
                                           const replica_group& group,
-                                          uint64_t missing) {
+                                          uint64_t missing,
+                                          const option_texts& options = {}) {
   device_capacity room{view, {}};
-  return places_of(policy, room, {{&group, 0, missing}});
+  return places_of(policy, room, {{&group, 0, missing}}, options);
 }
 
 using names = std::vector<std::string>;

@@ -54,6 +54,14 @@ run_example(const std::string& name,
   return run_of(example(name, changes));
 }
 
+/// Seconds from sending to the answer.
+inline double mean_latency(const simulator::record& x) {
+  double sum = 0;
+  for (auto& r : x.requests)
+    sum += to_seconds(r.ended - r.sent);
+  return sum / static_cast<double>(x.requests.size());
+}
+
 inline simulator::run_summary
 summary_of(const std::string& text, simulator::simulation::options how = {}) {
   auto what = scenario_of(text);

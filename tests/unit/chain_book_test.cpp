@@ -296,3 +296,13 @@ TEST_CASE("chain_book: without chains all get it from who has all of it") {
     x.report(node, {"", all, true, true}, begin);
   CHECK(x.plan(begin) == orders{{"a", {"s"}}, {"b", {"s"}}});
 }
+
+TEST_CASE("FP-58: with topology stores all get it from the object stores, even"
+          " if a host has it") {
+  chain_book x{500ms, bulk_topology::stores};
+  x.report("host", {"", 0, false, true}, begin);
+  x.report("store:s", {"", 0, false, true, 0, true}, begin);
+  for (auto node : {"a", "b"})
+    x.report(node, {"", all, true, true}, begin);
+  CHECK(x.plan(begin) == orders{{"a", {"store:s"}}, {"b", {"store:s"}}});
+}

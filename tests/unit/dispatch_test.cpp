@@ -73,6 +73,24 @@ TEST_CASE("dispatch: round_robin takes one after the other that has credit") {
   CHECK(order == std::vector<uint64_t>{1, 2, 3, 2, 3});
 }
 
+TEST_CASE("IF-16: in_turn takes one after the other, and waits for the next one"
+          " while that has no credit") {
+  auto d = make_dispatcher(dispatch_policy::in_turn, random_stream{1});
+  CHECK(!d->next());
+  for (uint64_t id = 1; id <= 3; ++id)
+    d->set_credit(id, 5);
+  for (uint64_t id : {1, 2, 3, 1}) {
+    CHECK(d->next() == id);
+    d->given(id);
+  }
+  d->set_credit(2, 0);
+  CHECK(!d->next());
+  d->set_credit(2, 1);
+  CHECK(d->next() == 2);
+  d->remove(2);
+  CHECK(d->next() == 3);
+}
+
 TEST_CASE(
   "dispatch: replicas of unlike weights share the batches in proportion,"
   " and one without credit gains no claim") {

@@ -181,6 +181,34 @@ TEST_CASE("network: a flow gets at most per_flow, flows between two hosts at"
   CHECK(ended["b"] == about(11));
 }
 
+TEST_CASE(
+  "IF-37: independent transfers take a * bytes^b + c each, by pieces, and"
+  " share no link") {
+  network_settings settings;
+  settings.host = {{1e6}, 10us}; // far slower
+  auto& law = settings.transfer;
+  CHECK(law.seconds(9'633'792) == doctest::Approx(0.0087).epsilon(0.05));
+  law.independent = true;
+  law.medium = {1e-6, 0.5, 0.25};
+  law.large = {0, 1, 7};
+  virtual_world world;
+  simulated_network net{world, settings, random_stream{1}};
+  auto a = net.add_host("a", ""), b = net.add_host("b", "");
+  std::vector<double> ended;
+  std::vector<std::unique_ptr<simulated_network::stream>> open;
+  for (size_t bytes : {4'000'000, 4'000'000, 1000, 200'000'000}) {
+    open.push_back(net.open(a, b));
+    open.back()->send(bytes, nullptr,
+                      [&] { ended.push_back(to_seconds(world.elapsed())); });
+  }
+  world.run_for(10s);
+  REQUIRE(ended.size() == 4);
+  CHECK(ended[0] == about(3.22e-4 + 8.7e-7)); // of 1000 bytes
+  CHECK(ended[1] == about(0.25 + 2e-3));
+  CHECK(ended[2] == about(0.25 + 2e-3));
+  CHECK(ended[3] == about(7));
+}
+
 TEST_CASE("network: transfers of one disk share its speed and wait for no"
           " link") {
   virtual_world world;

@@ -88,9 +88,9 @@ TEST_CASE("P13: each role may say its messages and no other: every cell") {
     "get_demand",  "get_scaling", "get_decisions", "get_decision_records",
     "get_machines"};
   const std::set<std::string_view> orders{
-    "set_model",    "forget_model",  "drain",        "set_log",
-    "record_spans", "measure_model", "keep_profile", "forget_profiles",
-    "pin_model",    "unpin_model",   "set_scope"};
+    "set_model",       "forget_model",  "drain",       "set_log",
+    "record_spans",    "measure_model", "slow_device", "keep_profile",
+    "forget_profiles", "pin_model",     "unpin_model", "set_scope"};
   const std::set<std::string_view> node{
     "error_reply",     "ack",
     "member_list",     "node_status",

@@ -53,6 +53,24 @@ TEST_CASE("FP-33: the rest goes to distinct hosts, one device each, and then"
   CHECK(places_of("two_stage", view, group, 10).size() == 10);
 }
 
+TEST_CASE("FP-58: without Flashpoint's second stage hosts are filled one after"
+          " the other") {
+  auto view = hosts_with_devices(3, 2);
+  CHECK(places_of("two_stage", view, group_of("m"), 4, {{"fill", "true"}})
+        == names{"h1/gpu0", "h1/gpu1", "h2/gpu0", "h2/gpu1"});
+}
+
+TEST_CASE("FP-58: with `apart` least_loaded takes hosts without the model"
+          " first") {
+  auto view = hosts_with_devices(3, 2);
+  auto group = group_of("m");
+  auto& h1 = view.nodes["h1"];
+  h1.replicas.push_back(
+    replica_on(group, h1, "gpu0", 1, replica_condition::ready));
+  CHECK(places_of("least_loaded", view, group, 5, {{"apart", "true"}})
+        == names{"h2/gpu0", "h3/gpu0", "h1/gpu1", "h2/gpu1", "h3/gpu1"});
+}
+
 TEST_CASE("FP-34: a device is eligible only with memory and units, and a host"
           " that has the bundle or memory to get it") {
   struct {

@@ -123,7 +123,8 @@ TEST_CASE("IN-15: the index chooses as a scan does, in 10,000 catalogues with"
       }
       if (step % 5 != 0)
         continue;
-      variant_query query{name(), drawn(chance), drawn(chance)};
+      variant_query query{name(), drawn(chance), drawn(chance),
+                          chance.below(2) == 0};
       auto chosen = all.choose(query, selection_rule::infaas);
       CAPTURE(seed);
       REQUIRE(chosen == all.choose(query, selection_rule::brute));

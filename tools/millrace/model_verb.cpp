@@ -346,7 +346,7 @@ void add_model_verb(CLI::App& app, common_options& common, verb_action& run) {
                      "Version or alias; default: default");
   add_confinement(verify);
   add_layers_verb(*model, common, run);
-  add_plan_verb(*model, common, run);
+  add_cuts_verb(*model, common, run);
   auto* alias = add("alias", "Point an alias at a version",
                     [](auto& y, auto& c) { return run_alias(y, c, false); });
   alias->add_option("name", x->name, "Model")->required();

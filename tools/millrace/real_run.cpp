@@ -12,6 +12,8 @@
 #include "client/operator_client.hpp"
 #include "millrace/child.hpp"
 #include "millrace/loopback.hpp"
+#include "millrace/real_bundles.hpp"
+#include "millrace/real_faults.hpp"
 #include "runtime/bytes.hpp"
 #include "runtime/hash.hpp"
 #include "runtime/log.hpp"
@@ -49,10 +51,10 @@ public:
     if (auto done = write_files(); !done)
       return done.failure();
     for (auto& [name, node] : config_.nodes)
-      services_.push_back(std::make_unique<service>(
+      services_[name] = std::make_unique<service>(
         std::vector<std::string>{"node", "--config", directory_ + "/real.yaml",
                                  "--node", name},
-        log_of(name)));
+        log_of(name));
     if (auto up = wait_until_ready(); !up)
       return up.failure();
     real_record out;
@@ -107,7 +109,7 @@ private:
         config_.seeds = {node.peers};
       }
       node.data = directory_ + "/data/" + name;
-      node.models = directory_ + "/bundles";
+      node.models = bundles_of(name);
       for (auto& d : node.devices) {
         d.type = device_type::emulated;
         if (d.id.empty())
@@ -120,17 +122,25 @@ private:
                    {}};
     write(directory_ + "/real.yaml", print_config(config_));
     write(config_.profiles, print_profiles(what_.profiles->all()));
-    for (auto& [name, model] : what_.spec.bundles) {
-      auto content = manifest_of(name, 1, model);
-      const std::string code = "emulated";
-      auto& layer = content.layers.front();
-      layer.code_bytes = code.size();
-      layer.code_sha256 = sha256_hex(std::as_bytes(std::span{code}));
-      auto folder = directory_ + "/bundles/" + name + "/1/";
-      write(folder + "model.yaml", print_manifest(content));
-      write(folder + layer.code, code);
-    }
+    for (auto& [name, node] : config_.nodes)
+      for (auto& [model, x] : what_.spec.bundles)
+        if (has_bundle(name, x))
+          if (auto done = write_real_bundle(bundles_of(name), model, x); !done)
+            return done;
     return {};
+  }
+
+  std::string bundles_of(const std::string& node) const {
+    return directory_ + "/bundles/" + node;
+  }
+
+  /// A real run has no object store: what is in one is on each host's disk.
+  bool has_bundle(const std::string& node, const simulated_model& x) const {
+    return x.on.empty()
+           || std::any_of(x.on.begin(), x.on.end(), [&](auto& place) {
+                auto nodes = nodes_of(what_, place);
+                return std::count(nodes.begin(), nodes.end(), node) != 0;
+              });
   }
 
   result<void> wait_until_ready() {
@@ -184,10 +194,14 @@ private:
     begin_ = steady_now() + 100ms;
     begin_wall_ = wall_clock() + 100ms;
     sent_.resize(clients_.size());
+    real_faults faults{what_, operators_, services_};
     for (auto& x : asked.requests()) {
-      while (steady_now() < begin_ + x.at)
+      while (steady_now() < begin_ + x.at) {
+        if (auto done = faults.apply(to_us(steady_now() - begin_)); !done)
+          return done;
         take(out,
              std::min<microseconds>(to_us(begin_ + x.at - steady_now()), 1ms));
+      }
       auto id = out.requests.size() + 1;
       auto& model = asked.choose_model(x);
       request_row row;
@@ -279,7 +293,7 @@ private:
   cluster_config config_;
   std::vector<std::string> gateways_;
   std::string operators_, controller_;
-  std::vector<std::unique_ptr<service>> services_;
+  std::map<std::string, std::unique_ptr<service>> services_; ///< by node
   std::vector<std::unique_ptr<client>> clients_;
   std::vector<std::unordered_map<uint64_t, uint64_t>> sent_; ///< per client
   name_list names_;

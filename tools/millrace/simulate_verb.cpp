@@ -7,6 +7,7 @@
 #include "millrace/explore.hpp"
 #include "millrace/print.hpp"
 #include "millrace/progress.hpp"
+#include "millrace/real_faults.hpp"
 #include "millrace/run_files.hpp"
 #include "millrace/sweep.hpp"
 #include "millrace/truth.hpp"
@@ -300,9 +301,10 @@ std::optional<error> called_wrongly(const loaded_scenario& what,
               " them away with --set 'faults=[]')");
   if (x.explore && first + *x.explore < first)
     return no("--seed: too large for so many seeds");
-  if (x.real && faults)
-    return no("--real: the scenario has faults, which a real run leaves out;"
-              " take them away (--set 'faults=[]')");
+  if (x.real)
+    if (auto fine = check_real_faults(what.spec.faults); !fine)
+      return no("--real: " + fine.failure().text
+                + "; take them away (--set 'faults=[]')");
   if (x.real && !what.cluster.pools.empty())
     return no("--real: the scenario has pools, and machines are simulated only;"
               " take them away (hosts[].pool and pools)");

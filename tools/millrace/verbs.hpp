@@ -40,9 +40,9 @@ void add_client_options(CLI::App& verb, client_options& x);
 
 void add_node_verb(CLI::App& app, common_options& common, verb_action& run);
 void add_model_verb(CLI::App& app, common_options& common, verb_action& run);
-/// These add `model layers` and `model plan`.
+/// These add `model layers` and `model cuts`.
 void add_layers_verb(CLI::App& model, common_options& common, verb_action& run);
-void add_plan_verb(CLI::App& model, common_options& common, verb_action& run);
+void add_cuts_verb(CLI::App& model, common_options& common, verb_action& run);
 void add_infer_verb(CLI::App& app, common_options& common, verb_action& run);
 void add_load_verb(CLI::App& app, common_options& common, verb_action& run);
 void add_simulate_verb(CLI::App& app, common_options& common, verb_action& run);

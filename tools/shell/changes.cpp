@@ -413,6 +413,20 @@ int drain_node(shell& in, const arguments& args) {
                      args[0] + " drains");
 }
 
+int slow_emulated_device(shell& in, const arguments& args) {
+  auto slash = args[0].find('/');
+  auto factor = number_in<double>(args[1]);
+  if (slash == std::string::npos || !factor)
+    return complain(in, "slow: expected NODE/DEVICE and a number, found "
+                          + shown(args[0]) + " " + shown(args[1]));
+  auto node = args[0].substr(0, slash);
+  return report_done(
+    in,
+    in.cluster.ask<ack>(node + "/supervisor",
+                        slow_device{args[0].substr(slash + 1), *factor}),
+    args[0] + " takes " + format_number(*factor) + " times as long");
+}
+
 int set_log_of(shell& in, const arguments& args) {
   auto level = from_string<log_level>(args[0]);
   if (!level)

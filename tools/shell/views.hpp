@@ -64,6 +64,7 @@ int trust_model(shell& in, const arguments& args);
 int distrust_model(shell& in, const arguments& args);
 int forget_model_of(shell& in, const arguments& args);
 int drain_node(shell& in, const arguments& args);
+int slow_emulated_device(shell& in, const arguments& args);
 int set_log_of(shell& in, const arguments& args);
 
 // screen.cpp: again and again

@@ -76,6 +76,10 @@ public:
     inner_->on_arrival(x, std::move(there), now);
   }
 
+  bool slow_down(double factor, timestamp now) override {
+    return inner_->slow_down(factor, now);
+  }
+
   void set_threads(instance_id x, uint32_t threads) override {
     inner_->set_threads(x, threads);
   }

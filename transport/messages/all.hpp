@@ -37,10 +37,10 @@ using all_messages = std::tuple<
   batch_accepted, batch_ran, forward_batch, drop_batch, batch_not_found,
   next_stage_unreachable, batch_done,
   // cluster
-  deploy, adjust, adjust_device, evict, wanted_models, replica_status,
-  inventory, report_inventory, set_model, forget_model, pin_model, unpin_model,
-  set_scope, get_members, member_list, get_status, node_status, get_models,
-  model_list, get_starts, start_list, drain,
+  deploy, adjust, adjust_device, slow_device, evict, wanted_models,
+  replica_status, inventory, report_inventory, set_model, forget_model,
+  pin_model, unpin_model, set_scope, get_members, member_list, get_status,
+  node_status, get_models, model_list, get_starts, start_list, drain,
   // demand and decisions
   demand_report, pressure, get_demand, demand_list, get_scaling, scaling_list,
   get_decisions, decision_list, get_decision_records, decision_records,

@@ -15,12 +15,13 @@ namespace millrace {
 
 /// How those that want a content get it.
 enum class bulk_topology : uint8_t {
-  chain,  ///< each from the one before it
-  unicast ///< all from those that have all of it: to compare with
+  chain,   ///< each from the one before it
+  unicast, ///< all from those that have all of it: to compare with
+  stores   ///< all from the object stores, where these have it: to compare with
 };
 
 constexpr auto names_of(bulk_topology) {
-  return name_table{"chain", "unicast"};
+  return name_table{"chain", "unicast", "stores"};
 }
 
 /// An object store is a source as hosts are, and stands among them by a name

@@ -55,6 +55,14 @@ struct adjust_device {
   MILLRACE_FIELDS(adjust_device, epoch, sequence, device, sharing)
 };
 
+/// Operator to supervisor: an emulated device becomes slower, to try out how
+/// policies react. Answered ack; bad_request for a device that is not emulated.
+struct slow_device {
+  std::string device; ///< its id
+  double factor = 1;  ///< its times are multiplied by this; above 0
+  MILLRACE_FIELDS(slow_device, device, factor)
+};
+
 /// Node to controller, at each meeting and whenever it changes: what it has.
 struct inventory {
   node_state state;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -92,6 +93,31 @@ struct stage_delay {
   MILLRACE_FIELDS(stage_delay, layers, delay, target, key)
 };
 
+/// State of a variant (INFaaS, section 3.2).
+enum class variant_state : uint8_t {
+  inactive,   ///< no replica is ready
+  active,     ///< serves below its peak throughput
+  overloaded, ///< serves at its peak throughput
+  interfered  ///< below its peak, but slower than its profile
+};
+
+constexpr auto names_of(variant_state) {
+  return name_table{"inactive", "active", "overloaded", "interfered"};
+}
+
+/// A variant of an application as its scaling policy sees it: what gateways
+/// need to choose among variants.
+struct variant_standing {
+  variant_state state = variant_state::inactive;
+  double cost = 0;       ///< per second, of a replica
+  double load = 0;       ///< seconds until a replica is ready
+  double latency = 0;    ///< seconds of a batch, by the profile
+  bool room = false;     ///< some device has room for a replica
+  double saturation = 0; ///< requests per second of one replica, at most
+  MILLRACE_FIELDS(variant_standing, state, cost, load, latency, room,
+                  saturation)
+};
+
 /// Autoscaler to placement: the groups of one scope. Replaces the previous
 /// proposal of the scope. A model of the scope without a group in it keeps what
 /// it has; none at all is a group with count 0.
@@ -110,8 +136,10 @@ struct proposal {
   std::vector<machine_count> machines;
   /// By model: the stages of its pipelines, where the policy looks at them.
   std::map<std::string, std::vector<stage_delay>> stages;
+  /// By model: variants of an application, where the policy compares them.
+  std::map<std::string, variant_standing> variants;
   MILLRACE_FIELDS(proposal, scope, epoch, snapshot, groups, reasons, refused,
-                  devices, machines, stages)
+                  devices, machines, stages, variants)
 };
 
 /// One replica that shall be, and its device. Written by the placement alone.
@@ -189,8 +217,10 @@ struct wanted_model {
   /// Nodes by the names of the replicas that the controller has assigned to
   /// them: a gateway takes no others.
   std::map<std::string, std::string> replicas;
+  /// As the scaling policy of its application sees it; nothing: it has none.
+  std::optional<variant_standing> standing{};
   MILLRACE_FIELDS(wanted_model, model, version, application, tenants, note, slo,
-                  waits, info, policy, stuck, replicas)
+                  waits, info, policy, stuck, replicas, standing)
 };
 
 /// Controller to gateways: these are to be served, and no others. Obeyed only

@@ -28,10 +28,10 @@ constexpr auto names_of(drop_policy) {
 
 /// Which replica takes the next batch; see
 /// actors/policies/dispatch/dispatcher.hpp.
-enum class dispatch_policy : uint8_t { pull, round_robin };
+enum class dispatch_policy : uint8_t { pull, round_robin, in_turn };
 
 constexpr auto names_of(dispatch_policy) {
-  return name_table{"pull", "round_robin"};
+  return name_table{"pull", "round_robin", "in_turn"};
 }
 
 /// Whether a request is run again that was lost with its replica, or failed
@@ -82,7 +82,8 @@ struct serving_policy {
            0, 10},
       note{"of requests that bring none", 0.001, 86'400},
       note{"which replica takes the next batch: pull, the one with the most"
-           " room; round_robin, one after the other"},
+           " room; round_robin, one after the other that has room; in_turn, one"
+           " after the other, even if the batch has to wait for room there"},
       note{"whether a request is run again whose replica was lost, or whose"
            " batch failed; never: for models that do more than compute"},
       note{"rows that a replica is loaded for: batch can be changed up to them"
@@ -96,6 +97,16 @@ struct serving_policy {
   }
 };
 
+/// Which replicas a larger number of copies is made of.
+enum class growth : uint8_t {
+  configured, ///< whole ones, or the parts that the settings of the model name
+  automatic   ///< by the exact partition plan, each time anew
+};
+
+constexpr auto names_of(growth) {
+  return name_table{"configured", "auto"};
+}
+
 /// How the number of a model's replicas is decided.
 struct scaling_settings {
   std::string scope;
@@ -103,7 +114,8 @@ struct scaling_settings {
   std::map<std::string, std::string> options;
   uint64_t min = 1;
   uint64_t max = 10;
-  MILLRACE_FIELDS(scaling_settings, scope, policy, options, min, max)
+  growth parts = growth::configured;
+  MILLRACE_FIELDS(scaling_settings, scope, policy, options, min, max, parts)
   static constexpr auto notes() {
     return std::array{
       note{"the scope that decides for the model together with others:"
@@ -115,7 +127,11 @@ struct scaling_settings {
       note{"options of that policy, by name"},
       note{"replicas that there are at least; 0: none while no request comes",
            0, 10'000},
-      note{"replicas that there are at most", 1, 10'000}};
+      note{"replicas that there are at most", 1, 10'000},
+      note{"configured: new replicas are cut as parts and cuts of the model"
+           " define; auto: each scale-up is cut as the exact partition plan"
+           " finds best for the requests and devices at hand, and its parts"
+           " become whole replicas in the background"}};
   }
 };
 
@@ -166,6 +182,30 @@ struct placement_settings {
            " pack: the fullest device with room; two_stage: devices of hosts"
            " that have the model, then one device of each other host"},
       note{"options of the policy, by name"}};
+  }
+};
+
+/// The policy by which gateways choose the variant for a request that names an
+/// application.
+enum class selection_policy : uint8_t {
+  quickest, ///< the ready variant with the least measured latency
+  infaas,   ///< the cheapest active variant, by an index (INFaaS, section 4.1)
+  brute     ///< the same choice by a scan over all variants
+};
+
+constexpr auto names_of(selection_policy) {
+  return name_table{"quickest", "infaas", "brute"};
+}
+
+struct selection_settings {
+  selection_policy policy = selection_policy::quickest;
+  MILLRACE_FIELDS(selection_settings, policy)
+  static constexpr auto notes() {
+    return std::array{
+      note{"which variant answers a request that names an application:"
+           " quickest, the ready one with the least measured latency; infaas,"
+           " the cheapest active one, or the one that is loaded soonest when"
+           " none is active; brute, the same choice without an index"}};
   }
 };
 

@@ -301,6 +301,15 @@ void simulated_network::stream::go_on() {
 
 void simulated_network::stream::begin(parcel x) {
   auto now = net_.world_.now();
+  if (net_.settings_.transfer.independent && from_ != to_) {
+    std::chrono::duration<double> takes{
+      net_.settings_.transfer.seconds(x.bytes)};
+    count(x.bytes, false);
+    // The law has the latency of the path.
+    return arrive(std::move(x),
+                  now + std::chrono::duration_cast<nanoseconds>(takes)
+                    - latency_);
+  }
   if (x.bytes >= net_.settings_.contend_from.value && std::isfinite(slowest_)) {
     now_sending_ = std::move(x);
     transmit(static_cast<double>(now_sending_.bytes));

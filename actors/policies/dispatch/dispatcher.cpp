@@ -2,6 +2,7 @@
 #include "actors/policies/dispatch/dispatcher.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <unordered_map>
 #include <vector>
@@ -94,6 +95,31 @@ private:
   replica_id last_ = 0;
 };
 
+/// Strict: the order does not depend on which replica is free.
+class in_turn : public dispatcher {
+public:
+  void set_credit(replica_id x, uint32_t credit) override {
+    credit_[x] = credit;
+  }
+
+  void remove(replica_id x) override { credit_.erase(x); }
+
+  std::optional<replica_id> next() const override {
+    if (credit_.empty())
+      return std::nullopt;
+    auto i = credit_.upper_bound(last_);
+    if (i == credit_.end())
+      i = credit_.begin();
+    return i->second > 0 ? std::optional{i->first} : std::nullopt;
+  }
+
+  void given(replica_id x) override { last_ = x; }
+
+private:
+  std::map<replica_id, uint32_t> credit_;
+  replica_id last_ = 0;
+};
+
 class weighted : public dispatcher {
 public:
   void set_credit(replica_id x, uint32_t credit) override {
@@ -153,6 +179,8 @@ std::unique_ptr<dispatcher> make_dispatcher(dispatch_policy x,
                                             random_stream random) {
   if (x == dispatch_policy::round_robin)
     return std::make_unique<round_robin>();
+  if (x == dispatch_policy::in_turn)
+    return std::make_unique<in_turn>();
   return std::make_unique<pull>(random);
 }
 

@@ -39,7 +39,8 @@ public:
 
 /// pull: the one with the most credit, which has the least to do; of equals
 /// any, by chance: were it the first, several gateways would crowd on it.
-/// round_robin: one after the other.
+/// round_robin: one after the other that has credit. in_turn: one after the
+/// other; the batch waits while the next one has no credit.
 std::unique_ptr<dispatcher> make_dispatcher(dispatch_policy x,
                                             random_stream random);
 

@@ -12,7 +12,7 @@ namespace {
 /// one that has not been used for long.
 double price(const eviction_candidate& x, eviction by) {
   auto idle = std::max(1e-3, x.idle);
-  if (by == eviction::lru)
+  if (by != eviction::cost)
     return 1 / idle;
   auto bytes = static_cast<double>(std::max<uint64_t>(1, x.bytes));
   return x.seconds / bytes / idle;

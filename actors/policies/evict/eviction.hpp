@@ -15,11 +15,12 @@ enum class eviction : uint8_t {
   /// many bytes are free for that, and how long nobody has used it
   /// (GreedyDual-Size, Cao and Irani 1997, with time in place of its clock).
   cost,
-  lru ///< what nobody has used for longest
+  lru,   ///< what nobody has used for longest
+  unused ///< and what no replica uses does not stay even where there is room
 };
 
 constexpr auto names_of(eviction) {
-  return name_table{"cost", "lru"};
+  return name_table{"cost", "lru", "unused"};
 }
 
 /// A content of a tier that may be evicted.

@@ -17,8 +17,9 @@ namespace {
 /// anything is booked; groups of one model share them.
 class receivers {
 public:
-  receivers(const device_capacity& room, const replica_group& x)
+  receivers(const device_capacity& room, const replica_group& x, bool fill)
     : room_(room),
+      fill_(fill),
       on_(room.devices_with(x)),
       primed_(room.hosts_with(x)),
       known_(room.host_count()) {
@@ -41,10 +42,9 @@ private:
       for (auto host : primed_) // stages 1 and 2
         if (auto at = device_on(host, x, whole))
           return at;
-      if (auto at = on_another_host(x, whole))
-        return at;
-      if (auto at = in_turn(x, whole))
-        return at;
+      for (auto fresh : {fill_, !fill_}) // stages 4 and 3, or 3 and 4
+        if (auto at = fresh ? in_turn(x, whole) : on_another_host(x, whole))
+          return at;
     }
     for (auto whole : {true, false})
       if (auto at = pick_device(room_, x, device_order::emptiest, whole,
@@ -97,6 +97,7 @@ private:
   }
 
   const device_capacity& room_;
+  bool fill_;
   const std::map<size_t, uint64_t>* on_; ///< devices with a replica
   std::set<size_t> mine_;                ///< and those of this decision
   std::vector<size_t> primed_; ///< hosts of stages 1 and 2, in this order
@@ -118,7 +119,7 @@ two_stage_placement::place(const cluster_snapshot&,
     for (auto& x : wanted) {
       auto& its = (*all)[{x.group->model, x.group->version}];
       if (!its)
-        its = std::make_shared<receivers>(room.room(), *x.group);
+        its = std::make_shared<receivers>(room.room(), *x.group, options_.fill);
     }
     return [&, all](size_t i) -> device_chooser {
       auto& group = *wanted[i].group;

@@ -6,8 +6,13 @@
 namespace millrace {
 
 struct two_stage_options {
-  MILLRACE_FIELDS(two_stage_options)
-  static constexpr auto notes() { return std::array<note, 0>{}; }
+  bool fill = false;
+  MILLRACE_FIELDS(two_stage_options, fill)
+  static constexpr auto notes() {
+    return std::array{note{
+      "whether a further host gets replicas on all of its devices before"
+      " the next host gets one, in place of one device of each host first"}};
+  }
 };
 
 /// Policy `two_stage`: the receivers of Flashpoint (section 5.2.3; 3.11 of the
@@ -19,16 +24,22 @@ struct two_stage_options {
 /// 4. on further devices of the hosts of 3, in turn;
 /// 5. beside another replica of the model, on the least loaded device.
 ///
+/// With `fill` 4 comes before 3, as without Flashpoint's second stage.
+///
 /// Before 5 a device gets no second replica of the model, so that parts share a
 /// device only where all others lack room. The thesis leaves 2, 4 and 5 open.
 class two_stage_placement : public placement_policy {
 public:
-  explicit two_stage_placement(const two_stage_options&) {}
+  explicit two_stage_placement(const two_stage_options& options)
+    : options_(options) {}
 
   placement_map place(const cluster_snapshot& snapshot,
                       std::span<const placement_request> wanted,
                       capacity_reservation& room) const override;
   bool spreads() const override { return false; }
+
+private:
+  two_stage_options options_;
 };
 
 } // namespace millrace

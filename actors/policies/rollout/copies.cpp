@@ -43,7 +43,8 @@ copy_count count_copies(const cluster_view& view, const wanted_groups& x) {
     auto& cut = by_cut[g.cut];
     cut.ready = fresh ? n.ready : std::min(cut.ready, n.ready);
     cut.starting = std::max(cut.starting, n.starting);
-    cut.wanted = std::max(cut.wanted, g.extends.empty() ? g.count : 0);
+    auto& wanted = by_cut[g.extends.empty() ? g.cut : g.extends].wanted;
+    wanted = std::max(wanted, g.count);
   }
   for (auto& [name, n] : by_cut) {
     out.wanted += n.wanted;

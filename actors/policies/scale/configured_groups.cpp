@@ -33,8 +33,10 @@ uint64_t copies_there(const model_load& x) {
 std::optional<uint64_t> copies_in(const proposal& x, const std::string& model) {
   std::map<std::string, uint64_t> by_cut;
   for (auto& g : x.groups)
-    if (g.model == model && g.extends.empty())
-      by_cut[g.cut] = std::max(by_cut[g.cut], g.count);
+    if (g.model == model) {
+      auto& copies = by_cut[g.extends.empty() ? g.cut : g.extends];
+      copies = std::max(copies, g.count);
+    }
   if (by_cut.empty())
     return std::nullopt;
   uint64_t out = 0;
@@ -50,8 +52,13 @@ bool is_completed(const model_settings& x) {
   return x.complete && (x.parts > 1 || !x.cuts.empty());
 }
 
-constexpr auto whole_key = "whole";
 constexpr auto completing_key = "complete";
+
+std::string name_of(const std::vector<uint64_t>& cuts) {
+  return joined(cuts, ",", [](auto cut) { return std::to_string(cut); });
+}
+
+} // namespace
 
 replica_group group_of(const model_state& x, const std::string& key) {
   auto& settings = x.settings;
@@ -71,17 +78,41 @@ replica_group group_of(const model_state& x, const std::string& key) {
   return out;
 }
 
+namespace {
+
 uint64_t replicas_of_part(const model_settings& x, size_t part) {
   return x.replicas == 0 || x.replicas_of_parts.empty()
            ? x.replicas
            : x.replicas_of_parts[part];
 }
 
-std::string name_of(const std::vector<uint64_t>& cuts) {
-  return joined(cuts, ",", [](auto cut) { return std::to_string(cut); });
-}
-
 } // namespace
+
+std::vector<replica_group> groups_of_cut(const model_state& x,
+                                         std::vector<uint64_t> cuts,
+                                         const std::string& prefix,
+                                         bool complete) {
+  auto whole = whole_of(x.bundle);
+  std::vector<replica_group> out;
+  auto cut = prefix + name_of(cuts);
+  cuts.push_back(whole.last);
+  uint64_t first = 0;
+  for (size_t i = 0; i < cuts.size(); ++i) {
+    auto key = std::to_string(first) + "-" + std::to_string(cuts[i]);
+    auto& part = out.emplace_back(group_of(x, prefix + key));
+    part.stage = i;
+    part.layers = {first, cuts[i]};
+    part.cut = cut;
+    first = cuts[i];
+  }
+  if (complete) {
+    auto& full = out.emplace_back(group_of(x, prefix + completing_key));
+    full.layers = whole;
+    full.cut = prefix + completing_key;
+    full.extends = cut;
+  }
+  return out;
+}
 
 result<std::vector<replica_group>> configured_groups(const model_state& x) {
   auto& settings = x.settings;
@@ -100,26 +131,11 @@ result<std::vector<replica_group>> configured_groups(const model_state& x) {
     whole.count = replicas_of_part(settings, 0);
     return std::vector{whole};
   }
-  std::vector<replica_group> out;
-  auto cut = name_of(cuts);
-  cuts.push_back(layers);
-  uint64_t first = 0, copies = 0;
-  for (size_t i = 0; i < cuts.size(); ++i) {
-    auto key = std::to_string(first) + "-" + std::to_string(cuts[i]);
-    auto& part = out.emplace_back(group_of(x, key));
-    part.stage = i;
-    part.layers = {first, cuts[i]};
-    part.cut = cut;
-    part.count = replicas_of_part(settings, i);
-    copies = std::max(copies, part.count);
-    first = cuts[i];
-  }
-  if (is_completed(settings)) {
-    auto& full = out.emplace_back(group_of(x, completing_key));
-    full.layers = whole.layers;
-    full.cut = completing_key;
-    full.extends = cut;
-    full.count = copies;
+  auto out = groups_of_cut(x, cuts, "", is_completed(settings));
+  uint64_t copies = 0;
+  for (auto& g : out) {
+    g.count = g.extends.empty() ? replicas_of_part(settings, g.stage) : copies;
+    copies = std::max(copies, g.count);
   }
   return out;
 }

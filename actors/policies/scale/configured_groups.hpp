@@ -25,6 +25,21 @@ uint64_t bytes_of(const model_info& x, const layer_range& layers);
 /// Errors: bad_request when the model cannot be cut so.
 result<std::vector<replica_group>> configured_groups(const model_state& x);
 
+/// A group of a model with the settings that all its groups share; the id ends
+/// with `key`. Layers, cut and count are the caller's.
+replica_group group_of(const model_state& x, const std::string& key);
+
+/// The group of whole replicas has this key, and cut.
+inline constexpr auto whole_key = "whole";
+
+/// A group per part, in the order of the layers, and with `complete` one of
+/// whole replicas that extends them. Ids and cuts begin with `prefix`; counts
+/// are those of the settings. The model can be cut so.
+std::vector<replica_group> groups_of_cut(const model_state& x,
+                                         std::vector<uint64_t> cuts,
+                                         const std::string& prefix,
+                                         bool complete);
+
 /// Copies of a model that run or start.
 uint64_t copies_there(const model_load& x);
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "actors/policies/parts/growing_groups.hpp"
 #include "actors/policies/scale/configured_groups.hpp"
 #include "runtime/units.hpp"
 
@@ -34,6 +35,14 @@ private:
   std::map<std::string, double>& values_;
   std::string prefix_;
 };
+
+bool is_cut_anew(const model_state& x) {
+  return x.settings.scaling.parts == growth::automatic && x.version != 0;
+}
+
+uint64_t count_there(const model_state& x, const model_load& load) {
+  return is_cut_anew(x) ? devices_there(load) : copies_there(load);
+}
 
 } // namespace
 
@@ -69,10 +78,10 @@ uint64_t count_policy::decide(const model_state& model, const model_load& load,
   auto& limits = model.settings.scaling;
   entries known{memory, model.settings.model};
   auto before = known.has("count") ? static_cast<uint64_t>(known["count"])
-                                   : copies_there(load);
+                                   : count_there(model, load);
   // A new controller learns of the replicas that run node by node.
   if (in.covered < pace_.window)
-    before = std::max(before, copies_there(load));
+    before = std::max(before, count_there(model, load));
   auto found = wanted(model, load, in, before);
   reason = found.reason;
   auto asked =
@@ -123,6 +132,22 @@ uint64_t count_policy::decide(const model_state& model, const model_load& load,
   return count;
 }
 
+result<std::vector<replica_group>>
+count_policy::groups_of(const model_state& model, const model_load& load,
+                        const cluster_snapshot& in, uint64_t count,
+                        policy_memory& memory, std::string& reason) const {
+  if (is_cut_anew(model))
+    return growing_groups(model, load, in, count, pace_.plan, planners_, memory,
+                          reason);
+  auto out = configured_groups(cut_by(pace_.cuts, model, in, memory));
+  if (out)
+    for (auto& g : *out) {
+      g.count = count;
+      g.least = std::min(count, model.settings.scaling.min);
+    }
+  return out;
+}
+
 proposal count_policy::propose(const cluster_snapshot& snapshot,
                                policy_memory& memory, random_stream&,
                                timestamp now) const {
@@ -130,22 +155,19 @@ proposal count_policy::propose(const cluster_snapshot& snapshot,
   proposal out;
   for (auto& model : snapshot.scopes.at(scope())->models) {
     auto& x = snapshot.models.at(model);
-    auto load = snapshot.loads.find(model);
+    auto found = snapshot.loads.find(model);
+    auto& load = found == snapshot.loads.end() ? nothing : *found->second;
     auto count =
-      !x->elastic
-        ? 0
-        : decide(*x, load == snapshot.loads.end() ? nothing : *load->second,
-                 snapshot, memory, now, out.reasons[model]);
-    auto groups = configured_groups(cut_by(pace_.cuts, *x, snapshot, memory));
+      !x->elastic ? 0
+                  : decide(*x, load, snapshot, memory, now, out.reasons[model]);
+    auto groups =
+      groups_of(*x, load, snapshot, count, memory, out.reasons[model]);
     if (!groups) {
       out.refused[model] = groups.failure().text;
       continue;
     }
-    for (auto& g : *groups) {
-      g.count = count;
-      g.least = std::min(count, x->settings.scaling.min);
+    for (auto& g : *groups)
       out.groups.push_back(std::move(g));
-    }
   }
   end_period(snapshot, memory, now);
   return out;

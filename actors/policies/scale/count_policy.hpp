@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "actors/policies/parts/start_plan.hpp"
 #include "actors/policies/scale/cut_rule.hpp"
 #include "actors/policies/scale/periodic_policy.hpp"
 
@@ -17,8 +18,9 @@ struct pace_options {
   microseconds window{10'000'000};
   microseconds idle{60'000'000};
   cut_rule cuts = cut_rule::bytes;
+  plan_options plan{};
   MILLRACE_FIELDS(pace_options, up_after, down_after, cooldown, window, idle,
-                  cuts)
+                  cuts, plan)
   static constexpr auto notes() {
     return std::array{
       note{"more replicas are started once more have been wanted for so long",
@@ -31,7 +33,8 @@ struct pace_options {
       note{"with min 0: the last replica ends when every gateway has reported"
            " that no request came for so long",
            0, 1e6},
-      note{about_cut_rule}};
+      note{about_cut_rule},
+      note{"partition plans"}};
   }
 };
 
@@ -46,7 +49,8 @@ double mean_rate(const std::vector<double>& seconds, size_t n);
 
 /// Base of the policies that propose the configured groups of each model with
 /// another count: a function of the load of that model alone, within its `min`
-/// and `max`, at the pace of the options.
+/// and `max`, at the pace of the options. With `scaling.parts: auto` the groups
+/// are those of parts/growing_groups.hpp, and the count is of devices.
 ///
 /// Remembers, by model: `count` (the last proposal), `up_since` and
 /// `down_since` (seconds), `changed`, `direction`; and `due` for the scope.
@@ -72,6 +76,11 @@ protected:
   }
 
 private:
+  /// Errors: bad_request when the model cannot be cut as its settings define.
+  result<std::vector<replica_group>>
+  groups_of(const model_state& model, const model_load& load,
+            const cluster_snapshot& in, uint64_t count, policy_memory& memory,
+            std::string& reason) const;
   uint64_t decide(const model_state& model, const model_load& load,
                   const cluster_snapshot& in, policy_memory& memory,
                   timestamp now, std::string& reason) const;
@@ -80,6 +89,7 @@ private:
   bool is_idle(const model_load& load, const cluster_snapshot& in) const;
 
   pace_options pace_;
+  mutable start_planners planners_;
 };
 
 /// A count policy with options of its own, among them `pace`.

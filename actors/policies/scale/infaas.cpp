@@ -326,6 +326,13 @@ void infaas_scaling::write(decision_on& x, proposal& out) const {
     v.group.count = count;
     v.group.least = std::min(count, limits.min);
     out.reasons[v.group.model] = x.reason;
+    out.variants[v.group.model] = {
+      state_of(v.usage, 1 / options_.slack, options_.excess),
+      v.facts.cost,
+      v.facts.load,
+      v.facts.latency,
+      v.facts.room > 0 || count > 0,
+      v.facts.saturation};
     out.groups.push_back(std::move(v.group));
   }
 }

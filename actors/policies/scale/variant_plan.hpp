@@ -9,21 +9,9 @@
 #include <optional>
 #include <vector>
 
-#include "runtime/names.hpp"
+#include "transport/messages/desired.hpp"
 
 namespace millrace {
-
-/// State of a variant (INFaaS, section 3.2).
-enum class variant_state : uint8_t {
-  inactive,   ///< no replica is ready
-  active,     ///< serves below its peak throughput
-  overloaded, ///< serves at its peak throughput
-  interfered  ///< below its peak, but slower than its profile
-};
-
-constexpr auto names_of(variant_state) {
-  return name_table{"inactive", "active", "overloaded", "interfered"};
-}
 
 /// What the ready replicas of a variant do.
 struct variant_usage {

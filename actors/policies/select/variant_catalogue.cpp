@@ -8,9 +8,11 @@ namespace millrace {
 
 namespace {
 
-bool meets(const catalogue_variant& x, const variant_query& wanted) {
+bool meets(size_t variant, const catalogue_variant& x,
+           const variant_query& wanted) {
   return x.accuracy >= wanted.accuracy
-         && (wanted.latency <= 0 || x.latency <= wanted.latency);
+         && (wanted.latency <= 0 || x.latency <= wanted.latency)
+         && (!wanted.allowed || wanted.allowed(variant));
 }
 
 } // namespace
@@ -86,25 +88,49 @@ std::optional<size_t> variant_catalogue::roomy_worker(size_t kind) const {
 }
 
 std::optional<variant_choice>
+variant_catalogue::active_one(const application& in, const variant_query& x,
+                              bool fit) const {
+  for (auto& [cost, latency, variant] : in.active) {
+    auto& all = variants_[variant].active;
+    if (meets(variant, variants_[variant].facts, x))
+      return variant_choice{
+        variant, fit ? all.rbegin()->second : all.begin()->second, false};
+  }
+  return std::nullopt;
+}
+
+std::optional<variant_choice>
+variant_catalogue::inactive_one(const application& in,
+                                const variant_query& x) const {
+  for (auto& [time, cost, variant] : in.inactive)
+    if (meets(variant, variants_[variant].facts, x))
+      if (auto worker = roomy_worker(variants_[variant].facts.kind))
+        return variant_choice{variant, *worker, true};
+  return std::nullopt;
+}
+
+std::optional<variant_choice>
+variant_catalogue::degraded_one(const application& in,
+                                const variant_query& x) const {
+  for (auto& [cost, latency, variant] : in.degraded)
+    if (meets(variant, variants_[variant].facts, x))
+      return variant_choice{variant,
+                            variants_[variant].degraded.begin()->second, false};
+  return std::nullopt;
+}
+
+std::optional<variant_choice>
 variant_catalogue::by_index(const variant_query& x, bool fit) const {
   auto in = applications_.find(x.application);
   if (in == applications_.end())
     return std::nullopt;
-  for (auto& [cost, latency, variant] : in->second.active) {
-    auto& all = variants_[variant].active;
-    if (meets(variants_[variant].facts, x))
-      return variant_choice{
-        variant, fit ? all.rbegin()->second : all.begin()->second, false};
-  }
-  for (auto& [time, cost, variant] : in->second.inactive)
-    if (meets(variants_[variant].facts, x))
-      if (auto worker = roomy_worker(variants_[variant].facts.kind))
-        return variant_choice{variant, *worker, true};
-  for (auto& [cost, latency, variant] : in->second.degraded)
-    if (meets(variants_[variant].facts, x))
-      return variant_choice{variant,
-                            variants_[variant].degraded.begin()->second, false};
-  return std::nullopt;
+  auto& all = in->second;
+  if (auto found = active_one(all, x, fit))
+    return found;
+  auto found = x.loads_first ? inactive_one(all, x) : degraded_one(all, x);
+  if (found)
+    return found;
+  return x.loads_first ? degraded_one(all, x) : inactive_one(all, x);
 }
 
 std::optional<variant_choice>
@@ -112,29 +138,31 @@ variant_catalogue::by_scan(const variant_query& x) const {
   // Rank, two figures by rank, variant, load or utilisation, worker.
   using candidate = std::tuple<int, double, double, size_t, double, size_t>;
   std::optional<candidate> best;
+  const int inactive = x.loads_first ? 1 : 2, degraded = 3 - inactive;
   auto consider = [&](const candidate& y) {
     if (!best || y < *best)
       best = y;
   };
   for (size_t variant = 0; variant < variants_.size(); ++variant) {
-    auto& [facts, replicas, active, degraded] = variants_[variant];
-    if (facts.application != x.application || !meets(facts, x))
+    auto& [facts, replicas, active_workers, degraded_workers] =
+      variants_[variant];
+    if (facts.application != x.application || !meets(variant, facts, x))
       continue;
     for (auto& [worker, is] : replicas)
-      consider({is.degraded ? 2 : 0, facts.cost, facts.latency, variant,
+      consider({is.degraded ? degraded : 0, facts.cost, facts.latency, variant,
                 is.load, worker});
     auto all = utilisation_.find(facts.kind);
     if (!replicas.empty() || all == utilisation_.end())
       continue;
     for (auto& [worker, utilisation] : all->second)
       if (utilisation < 1)
-        consider({1, facts.load + facts.latency, facts.cost, variant,
+        consider({inactive, facts.load + facts.latency, facts.cost, variant,
                   utilisation, worker});
   }
   if (!best)
     return std::nullopt;
   return variant_choice{std::get<3>(*best), std::get<5>(*best),
-                        std::get<0>(*best) == 1};
+                        std::get<0>(*best) == inactive};
 }
 
 std::optional<variant_choice>

@@ -6,6 +6,7 @@
 /// section 4.1, Case I), by an index and by a scan.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -43,6 +44,11 @@ struct variant_query {
   std::string application;
   double accuracy = 0; ///< at least
   double latency = 0;  ///< at most, by the profile; 0: any
+  /// Whether a variant without replicas comes before one whose replicas are
+  /// overloaded or interfered.
+  bool loads_first = true;
+  /// Whether a variant may answer the request at all; null: each may.
+  std::function<bool(size_t variant)> allowed{};
 };
 
 /// The answer to a query.
@@ -61,13 +67,15 @@ struct variant_choice {
 ///    lowest utilisation of the kind;
 /// 3. a variant with overloaded or interfered replicas alone, the one of least
 ///    cost; its least loaded worker.
-/// The paper leaves the choice among active variants open, and does not mention
-/// the third. Of equal ones the lower number is chosen. A change takes
-/// logarithmic time; a choice visits variants of the application in the order
-/// of preference until one meets the demand.
+/// Without `loads_first` 3 comes before 2. The paper leaves the choice among
+/// active variants open, and does not mention the third. Of equal ones the
+/// lower number is chosen. A change takes logarithmic time; a choice visits
+/// variants of the application in the order of preference until one meets the
+/// demand.
 class variant_catalogue {
 public:
   size_t add(catalogue_variant x);
+  size_t size() const { return variants_.size(); }
 
   /// Utilisation of a kind of device of a worker, from 0 to 1; at 1 there is no
   /// room for a variant.
@@ -104,6 +112,12 @@ private:
   template <class F>
   void change(size_t variant, F f);
   std::optional<size_t> roomy_worker(size_t kind) const;
+  std::optional<variant_choice>
+  active_one(const application& in, const variant_query& x, bool fit) const;
+  std::optional<variant_choice> inactive_one(const application& in,
+                                             const variant_query& x) const;
+  std::optional<variant_choice> degraded_one(const application& in,
+                                             const variant_query& x) const;
   std::optional<variant_choice> by_index(const variant_query& x,
                                          bool fit) const;
   std::optional<variant_choice> by_scan(const variant_query& x) const;

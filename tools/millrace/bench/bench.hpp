@@ -116,6 +116,10 @@ int report_on(const std::string& name, const common_options& common,
 void add_simulator_bench(CLI::App& bench, common_options& common,
                          verb_action& run);
 
+/// Adds `bench policies`.
+void add_policies_bench(CLI::App& bench, common_options& common,
+                        verb_action& run);
+
 /// Adds `bench selection`.
 void add_selection_bench(CLI::App& bench, common_options& common,
                          verb_action& run);

@@ -254,6 +254,7 @@ void add_bench_verb(CLI::App& app, common_options& common, verb_action& run) {
   add_copies_bench(*bench, common, run);
   add_chain_bench(*bench, common, run);
   add_selection_bench(*bench, common, run);
+  add_policies_bench(*bench, common, run);
 }
 
 } // namespace millrace

@@ -63,7 +63,7 @@ struct choice_times {
   }
 };
 
-choice_times measure(const selection_options& x, uint64_t seed) {
+choice_times time_choices(const selection_options& x, uint64_t seed) {
   random_stream chance{seed};
   auto all = draw(x, chance);
   choice_times out;
@@ -88,7 +88,7 @@ int run_bench(const selection_options& x, const common_options& common) {
   paired medians, tails;
   for (int i = 0; i < x.rounds; ++i) {
     bar.show(static_cast<double>(i) / x.rounds);
-    auto found = measure(x, 1 + static_cast<uint64_t>(i));
+    auto found = time_choices(x, 1 + static_cast<uint64_t>(i));
     medians.add(found.at(found.index, 0.5), found.at(found.scan, 0.5));
     tails.add(found.at(found.index, 0.99), found.at(found.scan, 0.99));
   }

@@ -62,7 +62,7 @@ file_descriptor accept_on(size_t host) {
 }
 
 /// Once somebody listens there, or nobody does for a second.
-file_descriptor connect_to(size_t host) {
+file_descriptor connect_to_host(size_t host) {
   auto to = socket_address(host);
   for (int i = 0; i < 100; ++i, ::poll(nullptr, 0, 10)) {
     file_descriptor out{::socket(AF_INET, SOCK_STREAM, 0)};
@@ -74,7 +74,7 @@ file_descriptor connect_to(size_t host) {
 
 /// So many bytes to another host.
 bool send_to(size_t host, uint64_t bytes) {
-  auto out = connect_to(host);
+  auto out = connect_to_host(host);
   std::vector<char> part(part_bytes, 'x');
   for (auto left = bytes; left > 0;) {
     auto n =
@@ -99,7 +99,7 @@ double receive_on(size_t host, uint64_t bytes) {
 
 /// Through a pipe, which takes pages and no copies.
 bool splice_on(size_t host, size_t next, uint64_t bytes) {
-  auto in = accept_on(host), out = connect_to(next);
+  auto in = accept_on(host), out = connect_to_host(next);
   int ends[2];
   if (!in || !out || ::pipe2(ends, O_CLOEXEC) != 0)
     return false;

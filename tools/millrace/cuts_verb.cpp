@@ -305,10 +305,10 @@ int run_plan(const plan_options& x, const common_options& common) {
 
 } // namespace
 
-void add_plan_verb(CLI::App& model, common_options& common, verb_action& run) {
+void add_cuts_verb(CLI::App& model, common_options& common, verb_action& run) {
   auto x = std::make_shared<plan_options>();
   auto* verb = add_subverb(
-    model, "plan", "Where to cut a model, by how much there is to do", common,
+    model, "cuts", "Where to cut a model, by how much there is to do", common,
     run, [=, &common] { return run_plan(*x, common); });
   verb->add_option("model", x->model, "Model of the profiles")->required();
   verb->add_option(
