@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <optional>
 #include <set>
 
+#include "runtime/text.hpp"
 #include "tests/support/runs.hpp"
+#include "transport/messages/all.hpp"
 
 /// \file
 /// Experiments of the interference framework (thesis 505, 2024, sections 5.4
@@ -118,4 +122,100 @@ TEST_CASE("IF-60: wao-usher loads bert and gpt2 side by side on three of four"
   }
   CAPTURE(in_time_wao);
   CHECK(in_time_wao < in_time_usher);
+}
+
+namespace {
+
+/// A run of e1-usher-6.yaml at a twentieth of its rates, in which an operator
+/// changes the policy of the scope after 8 s.
+struct switched_run {
+  explicit switched_run(std::vector<std::string> changes)
+    : what(example("e1-usher-6.yaml", slower(std::move(changes)))) {
+    auto made = simulator::simulation::prepare(what, {});
+    REQUIRE(made);
+    run = std::move(*made);
+    notes.emplace(run->begin(), what.spec.length);
+    run->add(*notes);
+    auto said = false;
+    run->run({}, [&] {
+      auto& inside = run->inside();
+      if (said || inside.world().now() < run->begin() + 8s)
+        return false;
+      said = true;
+      scope_settings to;
+      to.policy = "wao-usher";
+      to.options = {{"rate", "500"},
+                    {"groups", "vgg19 alexnet resnet50; densenet121"
+                               " efficientnet_b7"}};
+      to.rollout.unavailable = 1;
+      inside.at("front").bus()->operator_says(1, "front/registry",
+                                              set_scope{"cluster", to});
+      return false;
+    });
+    record = notes->take();
+  }
+
+  static std::vector<std::string> slower(std::vector<std::string> x) {
+    for (int i = 0; i < 5; ++i)
+      x.push_back("workload[" + std::to_string(i) + "].rate=20");
+    return x;
+  }
+
+  /// "batch 8 on gpu-2/v100.0, gpu-3/v100.0", by model, of the replicas that
+  /// run; and their shares.
+  void look() {
+    std::map<std::string, std::set<std::string>> devices;
+    for (auto& [name, node] : what.cluster.nodes) {
+      if (node.devices.empty())
+        continue;
+      auto status = run->ask<node_status>(name, "supervisor", get_status{});
+      REQUIRE(status);
+      for (auto& r : status->replicas) {
+        CHECK(r.state == replica_condition::ready);
+        devices[r.what.model].insert(name + "/" + r.what.device);
+        batches[r.what.model] = r.what.tuned.batch;
+        shares[r.what.model] = r.what.share;
+      }
+    }
+    for (auto& [model, all] : devices)
+      placed[model] = "batch " + std::to_string(batches[model]) + " on "
+                      + joined(all, ", ", [](auto& device) { return device; });
+    auto list = run->ask<scaling_list>("front", "autoscaler", get_scaling{});
+    REQUIRE(list);
+    for (auto& x : list->models)
+      reasons[x.model] = x.reason;
+  }
+
+  loaded_scenario what;
+  std::optional<simulator::recorder> notes; ///< outlives the run
+  std::unique_ptr<simulator::simulation> run;
+  simulator::record record;
+  std::map<std::string, uint64_t> batches;
+  std::map<std::string, double> shares;
+  std::map<std::string, std::string> placed, reasons;
+};
+
+} // namespace
+
+TEST_CASE("IF-71: a policy that is changed while requests come loses none, with"
+          " a spare GPU and without, and the replicas are those of its"
+          " decision") {
+  for (auto* gpus : {"7", "6"}) {
+    CAPTURE(gpus);
+    switched_run x{{"hosts[1].count=" + std::string{gpus}}};
+    for (auto& r : x.record.requests)
+      CHECK(r.status == ec::ok);
+    x.look();
+    CHECK(x.placed.size() == 5);
+    for (auto& [model, placed] : x.placed) {
+      CAPTURE(model);
+      CAPTURE(x.reasons[model]);
+      CHECK(x.reasons[model].find(placed + ":") != std::string::npos);
+    }
+    CHECK(x.batches["vgg19"] == 16);
+    CHECK(x.batches["resnet50"] == 4);
+    CHECK(x.batches["efficientnet_b7"] == 8);
+    CHECK(x.shares["resnet50"] == doctest::Approx(0.1755)); // table A.1's WAO
+    x.run->finish();
+  }
 }

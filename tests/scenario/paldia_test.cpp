@@ -44,30 +44,34 @@ TEST_CASE("PA-57: in exhaustion each way to share a device serves what the"
   for (auto& row : table) {
     CAPTURE(row.law);
     CHECK(std::abs(within_slo("time", "max_on_time", row.law) - row.time) < 2);
-    CHECK(within_slo("wave", "max_on_time", row.law) > row.time + 20);
+    CHECK(std::abs(within_slo("cap", "max_on_time", row.law) - row.cap) < 2);
+    auto wave = within_slo("wave", "max_on_time", row.law);
+    CHECK(wave > row.time + 20);
+    if (std::string{row.law} == "googlenet-linear")
+      CHECK(std::abs(wave - row.max_on_time) < 2);
   }
 }
 
 TEST_CASE("PA-40, PA-41: of each burst as many batches overlap as the split has"
           " it, then the rest runs one at a time") {
-  // 700 requests: 6 batches of 108 take 188 ms; the 52 that are left wait.
+  // 700 requests: 7 batches of 96 take 195 ms; those that are left wait.
   auto x = run_example("paldia-exhaustion.yaml",
                        {"workload[0].arrivals=constant", "length=20s"});
   std::map<int64_t, std::vector<std::pair<microseconds, microseconds>>> bursts;
   for (auto& b : x.batches)
-    if (b.started > 3s)
+    if (b.started > 5s)
       bursts[b.started / 1s].push_back({b.started, b.ended});
-  CHECK(bursts.size() >= 15);
+  CHECK(bursts.size() >= 14);
   for (auto& [second, runs] : bursts) {
     std::sort(runs.begin(), runs.end());
-    CHECK(runs.size() == 7);
+    CHECK(runs.size() == 8);
     auto first_end = runs.front().second;
     for (auto& r : runs)
       first_end = std::min(first_end, r.second);
     size_t together = 0;
     for (auto& r : runs)
       together += r.first < first_end;
-    CHECK(together == 6);
+    CHECK(together == 7);
     for (size_t i = together + 1; i < runs.size(); ++i)
       CHECK(runs[i].first >= runs[i - 1].second);
   }

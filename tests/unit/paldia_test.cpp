@@ -133,7 +133,7 @@ TEST_CASE("PA-30: the split of the chosen kind becomes the sharing of its"
                   {"cap", sharing_mode::cap, 4}};
   for (auto& row : table) {
     CAPTURE(row.sharing);
-    three_kinds x{{{"sharing", row.sharing}}};
+    three_kinds x{{{"sharing", row.sharing}, {"reserve", "0"}}};
     x.kind_at(1200);
     CHECK(x.sharing_of("v100").mode == row.mode);
     CHECK(x.sharing_of("v100").at_once == row.at_once);

@@ -146,3 +146,25 @@ TEST_CASE("PA-65: the cap is where the measured curve has most throughput") {
   x.at_once_max = 4;
   CHECK(best_cap(x) == 4);
 }
+
+TEST_CASE("PA-05: batches are as small as it takes for most requests to be on"
+          " time, and full where that gains nothing") {
+  shared_load x;
+  x.requests = 700;
+  x.batch = 108;
+  x.solo = 0.049;
+  x.slo = 0.2;
+  x.at_once_max = 12;
+  x.slowdown = [](double k) { return 0.64 * k; };
+  auto full = best_split(x, split_objective::max_on_time);
+  CHECK(full.on_time == 648); // 6 batches of 108
+  auto found = best_split_of_rows(x, 0.005);
+  CHECK(found.at_once == 7);
+  CHECK(found.rows == 95);
+  CHECK(found.on_time == 665);
+  x.requests = 300;
+  CHECK(best_split_of_rows(x, 0.005).rows == 108);
+  x.slowdown = {};
+  x.requests = 700;
+  CHECK(best_split_of_rows(x, 0.005).rows == 108);
+}

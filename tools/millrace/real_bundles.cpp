@@ -10,6 +10,7 @@
 #include "models/manifest.hpp"
 #include "models/safetensors.hpp"
 #include "runtime/hash.hpp"
+#include "runtime/units.hpp"
 #include "simulator/model.hpp"
 
 namespace millrace {
@@ -28,6 +29,13 @@ result<void> write(const std::string& path, const std::string& text) {
   if (!file)
     return error{ec::unavailable, path + " cannot be written", {}};
   return {};
+}
+
+constexpr uint64_t most_weights = uint64_t{1} << 30;
+
+/// A bundle of one layer that every host has is never opened for its weights.
+bool needs_weights(const simulated_model& x) {
+  return !x.on.empty() || x.layers > 1;
 }
 
 /// Bytes that no two layers have alike.
@@ -76,7 +84,13 @@ result<void> write_real_bundle(const std::string& folder,
     if (auto done = write(to + layer.code, code); !done)
       return done;
   }
-  if (!x.on.empty()) {
+  if (needs_weights(x)) {
+    if (x.bytes.value > most_weights)
+      return error{ec::bad_request,
+                   "bundles." + model + ".bytes: a real run writes this many"
+                     + " bytes of weights; expected at most "
+                     + format_bytes(most_weights),
+                   {}};
     content.precision = "U8";
     auto weights = make_weights(content);
     if (!weights)

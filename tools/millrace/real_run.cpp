@@ -6,6 +6,7 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <unordered_map>
 
 #include "client/client.hpp"
@@ -122,16 +123,24 @@ private:
                    {}};
     write(directory_ + "/real.yaml", print_config(config_));
     write(config_.profiles, print_profiles(what_.profiles->all()));
+    std::set<std::string> written;
     for (auto& [name, node] : config_.nodes)
-      for (auto& [model, x] : what_.spec.bundles)
-        if (has_bundle(name, x))
-          if (auto done = write_real_bundle(bundles_of(name), model, x); !done)
+      for (auto& [model, x] : what_.spec.bundles) {
+        auto folder = bundles_of(name);
+        if (has_bundle(name, x) && written.insert(folder + "/" + model).second)
+          if (auto done = write_real_bundle(folder, model, x); !done)
             return done;
+      }
     return {};
   }
 
+  /// Hosts that have all bundles share a folder.
   std::string bundles_of(const std::string& node) const {
-    return directory_ + "/bundles/" + node;
+    auto& all = what_.spec.bundles;
+    auto has_all = std::all_of(all.begin(), all.end(), [&](auto& x) {
+      return has_bundle(node, x.second);
+    });
+    return directory_ + "/bundles/" + (has_all ? "all" : node);
   }
 
   /// A real run has no object store: what is in one is on each host's disk.

@@ -62,7 +62,7 @@ std::optional<device_split> printed_split(const shared_load& x, double part) {
     return std::nullopt;
   auto y = part <= 1 ? range->first : range->last;
   return device_split{y, batches_of(x.requests - y, x.batch),
-                      printed_tmax(x, part, y), x.requests};
+                      printed_tmax(x, part, y), x.requests, x.batch};
 }
 
 device_split split_of(const shared_load& x, uint64_t queued) {
@@ -70,6 +70,7 @@ device_split split_of(const shared_load& x, uint64_t queued) {
   auto together = x.requests - queued;
   device_split out;
   out.queued = queued;
+  out.rows = x.batch;
   out.at_once = batches_of(together, x.batch);
   auto rows = static_cast<double>(std::min(together, x.batch));
   auto wave = together == 0 ? 0
@@ -97,6 +98,30 @@ device_split best_split(const shared_load& x, split_objective by) {
     auto found = split_of(x, x.requests - together);
     if (k == most || is_better(found, best))
       best = found;
+  }
+  return best;
+}
+
+device_split best_split_of_rows(const shared_load& all, double margin) {
+  auto x = all;
+  x.slo = std::max(0.0, x.slo - margin);
+  constexpr uint64_t worthwhile = 100; // more batches for 1 % more on time
+  auto best = best_split(x, split_objective::max_on_time);
+  for (uint64_t k = 1; k <= std::min(x.requests, x.at_once_max); ++k) {
+    auto whole = x.solo * slowdown_of(x, k); // of full batches
+    auto rows = static_cast<uint64_t>(
+      std::min(1.0, x.slo / whole) * static_cast<double>(x.batch) + 1e-9);
+    if (rows == 0)
+      break;
+    auto smaller = x;
+    smaller.batch = rows;
+    smaller.solo =
+      x.solo * static_cast<double>(rows) / static_cast<double>(x.batch);
+    auto found = split_of(smaller, x.requests - std::min(x.requests, k * rows));
+    if (found.on_time > best.on_time + x.requests / worthwhile)
+      best = found;
+    if (k * rows >= x.requests)
+      break;
   }
   return best;
 }

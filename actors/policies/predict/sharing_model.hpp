@@ -41,6 +41,7 @@ struct device_split {
   uint64_t at_once = 0; ///< batches, ceil((N - y) / batch)
   double longest = 0;   ///< T_max, seconds
   uint64_t on_time = 0; ///< requests within the SLO
+  uint64_t rows = 0;    ///< of a batch, at most
 };
 
 /// T_max(y) of equation 1 as printed, in seconds: S (y + F (N - y)) / c, with
@@ -69,6 +70,12 @@ device_split split_of(const shared_load& x, uint64_t queued);
 /// The best split over all numbers of batches at once. C2 selects no split
 /// here: without contention everything runs at once.
 device_split best_split(const shared_load& x, split_objective by);
+
+/// The split with most requests on time when batches may be smaller than full
+/// ones: of each number of batches at once those of as many rows as end within
+/// the SLO less `margin` seconds. More batches are taken for at least 1 % more
+/// requests on time.
+device_split best_split_of_rows(const shared_load& x, double margin);
 
 /// The number of batches at once, refilled, with the highest throughput among
 /// those that end within the SLO; at least 1.

@@ -70,6 +70,13 @@ paldia_scaling::make(const std::string& scope, const paldia_options& x) {
     std::make_shared<paldia_scaling>(scope, x, std::move(kinds))};
 }
 
+/// The same load with more requests than are forecast.
+shared_load paldia_scaling::with_reserve(shared_load x) const {
+  auto n = static_cast<double>(x.requests);
+  x.requests += static_cast<uint64_t>(options_.reserve * std::sqrt(n));
+  return x;
+}
+
 std::vector<paldia_scaling::candidate>
 paldia_scaling::candidates_for(const cluster_snapshot& in,
                                const model_state& model,
@@ -111,6 +118,11 @@ paldia_scaling::candidates_for(const cluster_snapshot& in,
                   : options_.sharing == sharing_mode::space
                     ? split_of(x, 0)
                     : best_split(x, options_.objective);
+    found.wave =
+      options_.sharing == sharing_mode::wave
+          && options_.objective == split_objective::max_on_time
+        ? best_split_of_rows(with_reserve(x), to_seconds(options_.margin))
+        : found.split;
     found.cap = best_cap(x);
     found.able = found.split.longest <= x.slo;
     out.push_back(found);
@@ -144,7 +156,7 @@ device_sharing paldia_scaling::sharing_of(const candidate& x) const {
   device_sharing out;
   out.mode = options_.sharing;
   if (out.mode == sharing_mode::wave)
-    out.at_once = static_cast<uint32_t>(std::max<uint64_t>(1, x.split.at_once));
+    out.at_once = static_cast<uint32_t>(std::max<uint64_t>(1, x.wave.at_once));
   if (out.mode == sharing_mode::cap)
     out.at_once = static_cast<uint32_t>(x.cap);
   return out;
@@ -154,7 +166,8 @@ std::string paldia_scaling::explain(const candidate& x, uint64_t requests,
                                     size_t served_by) const {
   auto out = std::to_string(requests) + " requests in "
              + format_duration(options_.gather) + " on " + kinds_[x.kind].kind
-             + ": " + std::to_string(x.split.at_once) + " batches at once, "
+             + ": " + std::to_string(x.wave.at_once) + " batches of "
+             + std::to_string(x.wave.rows) + " at once, "
              + std::to_string(x.split.queued)
              + " requests wait, the last takes " + in_ms(x.split.longest);
   if (!x.able)
@@ -213,6 +226,11 @@ void paldia_scaling::decide(const cluster_snapshot& in,
   for (auto& x : candidates)
     if (options_.sharing != sharing_mode::lanes)
       out.devices.push_back({kinds_[x.kind].kind, sharing_of(x)});
+  for (auto& x : candidates)
+    if (x.kind == serving && x.wave.rows > 0) {
+      group.batch_max = std::max(group.batch_max, group.tuned.batch);
+      group.tuned.batch = std::min(group.tuned.batch, x.wave.rows);
+    }
   out.groups.push_back(std::move(group));
 }
 

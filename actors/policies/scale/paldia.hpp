@@ -41,10 +41,12 @@ struct paldia_options {
   split_objective objective = split_objective::max_on_time;
   paldia_law law = paldia_law::profiled;
   double exponent = 1;
+  microseconds margin{3'000};
+  double reserve = 2;
   microseconds gather{1'000'000};
   forecast_options forecast{};
   MILLRACE_FIELDS(paldia_options, prices, choose, slack, wait, sharing,
-                  objective, law, exponent, gather, forecast)
+                  objective, law, exponent, margin, reserve, gather, forecast)
   static constexpr auto notes() {
     return std::array{
       note{"the kinds of devices to choose from, with the price of an hour:"
@@ -64,6 +66,13 @@ struct paldia_options {
            " linear and superlinear, by the measured part of the memory"
            " bandwidth"},
       note{"superlinear: the power of the number of batches beyond 1", 0, 4},
+      note{
+        "with wave and max_on_time: the part of the SLO that a request spends"
+        " on its way",
+        0, 60},
+      note{"with wave and max_on_time: the split is for so many standard"
+           " deviations (square roots of N) above the forecast",
+           0, 10},
       note{"planned requests (N): the arrivals of a time of this length, which"
            " come together",
            0.001, 60},
@@ -78,6 +87,9 @@ struct paldia_options {
 /// split becomes the sharing of all devices of the kind. When the kind changes,
 /// the group keeps its id, so that the old replica serves until the new one is
 /// ready; machines of the scope's pool are requested for it.
+///
+/// With `wave` and `max_on_time` the batches are as small as it takes for most
+/// requests to be on time (section IV: the batch size is flexible).
 ///
 /// The paper leaves open or gets wrong, and this decides: the period and the
 /// smoothing factor (`every` of the scope, `alpha`); that N is the requests of
@@ -111,12 +123,14 @@ public:
 private:
   /// A kind of device, and what the model predicts there.
   struct candidate {
-    size_t kind = 0; ///< of kinds_
-    device_split split;
-    uint64_t cap = 1;  ///< batches at once with the highest throughput
-    bool able = false; ///< the last request is within the SLO
+    size_t kind = 0;    ///< of kinds_
+    device_split split; ///< of the forecast requests
+    device_split wave;  ///< that the device is shared by
+    uint64_t cap = 1;   ///< batches at once with the highest throughput
+    bool able = false;  ///< the last request is within the SLO
   };
 
+  shared_load with_reserve(shared_load x) const;
   std::vector<candidate> candidates_for(const cluster_snapshot& in,
                                         const model_state& model,
                                         uint64_t requests) const;
