@@ -278,9 +278,18 @@ class Simulate(unittest.TestCase):
         out = self.folder / "truth"
         x = call(
             *(f"{SCENARIOS}/truth.yaml", "--real", "--json"),
-            *("--set", "length=4s", "--out", out),
+            *("--set", "length=4s", "--out", out, "--set"),
+            "faults=[{kind: slow, nodes: [in-use:slow], at: 3s, factor: 2, lasts: 500ms}]",
         )
         self.assertEqual(x.returncode, 0, x.stdout)
+        slowed = [
+            line
+            for log in (out / "real").glob("*.log")
+            for line in log.read_text().splitlines()
+            if "supervisor.device_slowed" in line
+        ]
+        self.assertRegex(slowed[0], r"factor=2\b")
+        self.assertRegex(slowed[1], r"factor=1\b")
         y = json.loads(x.stdout)
         self.assertEqual(y["real"], {"ok": y["requests"]})
         self.assertEqual(y["simulated"], {"ok": y["requests"]})

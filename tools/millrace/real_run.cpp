@@ -61,6 +61,7 @@ public:
     real_record out;
     if (auto done = drive(*asked, out, progress); !done)
       return done.failure();
+    services_.erase(controller_); // or it starts again what the others had
     services_.clear();
     for (auto& [name, node] : config_.nodes)
       read_log(log_of(name), out);
