@@ -4,6 +4,8 @@
 /// How a GATEWAY chooses the variant for a request of an application by cost
 /// (INFaaS, section 4.1, Case I).
 
+#include <utility>
+
 #include "actors/gateway/gateway_state.hpp"
 #include "runtime/units.hpp"
 
@@ -84,7 +86,10 @@ std::optional<size_t> gateway_state::choose_by_cost(const infer& x,
       return false;
     if (is_in_time(m))
       return true;
-    if (!quickest || wait_at(m) < wait_at(models_[*quickest]))
+    // Whatever the order in which the rule looks at the variants.
+    if (!quickest
+        || std::pair{wait_at(m), i}
+             < std::pair{wait_at(models_[*quickest]), *quickest})
       quickest = i;
     return false;
   };

@@ -32,23 +32,23 @@ double within_slo(const std::string& sharing, const std::string& objective,
 
 TEST_CASE("PA-57: in exhaustion each way to share a device serves what the"
           " model of bursts predicts") {
-  // Monte Carlo of the design page: space, time, wave by min_tmax and by
-  // max_on_time, cap.
+  // Monte Carlo of the design page: time, wave by max_on_time, cap. A burst's
+  // last batch is smaller here and ends earlier than in the model, so that
+  // `space` serves more.
   struct {
     const char* law;
-    double space, time, min_tmax, max_on_time, cap;
-  } const table[]{{"googlenet-linear", 31.7, 61.7, 31.7, 97.4, 92.9},
-                  {"googlenet-power-1.5", 31.7, 61.7, 97.1, 97.8, 100},
-                  {"googlenet-square", 32.8, 61.7, 95.8, 99, 100},
-                  {"googlenet-square-128", 32.8, 54.8, 96.7, 99, 100}};
+    double time, max_on_time, cap;
+  } const table[]{{"googlenet-linear", 61.7, 97.4, 92.9},
+                  {"googlenet-power-1.5", 61.7, 97.8, 100},
+                  {"googlenet-square", 61.7, 99, 100},
+                  {"googlenet-square-128", 54.8, 99, 100}};
   for (auto& row : table) {
     CAPTURE(row.law);
     CHECK(std::abs(within_slo("time", "max_on_time", row.law) - row.time) < 2);
     CHECK(std::abs(within_slo("cap", "max_on_time", row.law) - row.cap) < 2);
-    auto wave = within_slo("wave", "max_on_time", row.law);
-    CHECK(wave > row.time + 20);
-    if (std::string{row.law} == "googlenet-linear")
-      CHECK(std::abs(wave - row.max_on_time) < 2);
+    auto off = std::string{row.law} == "googlenet-linear" ? 2 : 4;
+    CHECK(std::abs(within_slo("wave", "max_on_time", row.law) - row.max_on_time)
+          < off);
   }
 }
 

@@ -59,6 +59,22 @@ cluster_snapshot under_policy(cluster_snapshot x, const std::string& scope,
   return x;
 }
 
+/// The options that a policy has, of some.
+std::map<std::string, std::string>
+options_known_to(const std::string& policy,
+                 std::map<std::string, std::string> x) {
+  for (auto& entry : scaling_policies())
+    if (entry.name == policy) {
+      auto rows = entry.options();
+      std::erase_if(x, [&](auto& option) {
+        return std::none_of(rows.begin(), rows.end(), [&](auto& row) {
+          return row.front() == option.first;
+        });
+      });
+    }
+  return x;
+}
+
 /// Asks a policy again. Errors: bad_request for a scope that the snapshot does
 /// not have, and as make_scaling_policy.
 result<replayed_decision> replay(const decision_record& x,
@@ -77,11 +93,10 @@ result<replayed_decision> replay(const decision_record& x,
     return options.failure();
   if (!how.policy.empty()) {
     settings.policy = how.policy;
-    settings.options = *options;
-  } else {
-    for (auto& [key, value] : *options)
-      settings.options[key] = value;
+    settings.options = options_known_to(how.policy, settings.options);
   }
+  for (auto& [key, value] : *options)
+    settings.options[key] = value;
   auto policy = make_scaling_policy(scope, settings);
   if (!policy)
     return policy.failure();
@@ -155,8 +170,9 @@ void add_decide_verb(CLI::App& app, common_options& common, verb_action& run) {
                  " has written (decisions.record)")
     ->required();
   verb->add_option("--policy", x->policy,
-                   "Scaling policy; default: the one that decided, with the"
-                   " memory that it had");
+                   "Scaling policy, with the recorded options that it has;"
+                   " default: the one that decided, with the memory that it"
+                   " had");
   verb->add_option(
     "--set", x->set,
     "KEY=VALUE replaces an option of the policy; again for more");

@@ -7,19 +7,23 @@
 
 #include "actors/policies/scale/configured_groups.hpp"
 #include "actors/policies/state/cluster_view.hpp"
+#include "actors/policies/state/costs.hpp"
 #include "models/partition/layer_costs.hpp"
 
 namespace millrace {
 
 namespace {
 
+/// In memory or on the disk of a worker. Controllers list what object stores
+/// have, too.
 bool is_held(const node_state& node, const model_info& x) {
   auto has = [&](auto& all) {
     return std::any_of(all.begin(), all.end(), [&](auto& y) {
       return !x.content.empty() && y.content == x.content;
     });
   };
-  return has(node.held) || has(node.kept);
+  return has(node.held) || has(node.kept)
+         || (has(node.models) && !node.node.has_role("controller"));
 }
 
 bool is_loaded(const node_state& node, const model_state& x) {
@@ -153,7 +157,13 @@ result<start_planner> start_planners::planner_for(const cluster_snapshot& in,
       costs->primed_cold,
       costs->execute};
   }
-  return start_planner{is.plans, std::move(source), is.primed_cold, is.execute};
+  start_planner out{is.plans, std::move(source), is.primed_cold, is.execute};
+  // A process that is not forked attaches the model again.
+  const cost_query whole{&x.bundle, whole_of(x.bundle), kind};
+  if (auto start = start_seconds(in.costs.get(), whole, "memory");
+      start && start->origin == live_origin)
+    out.primed_cold = start->fetch + start->load + start->warm_up;
+  return out;
 }
 
 uint64_t requests_expected(uint64_t waiting, double rate, double served,

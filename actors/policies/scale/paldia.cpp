@@ -77,40 +77,93 @@ shared_load paldia_scaling::with_reserve(shared_load x) const {
   return x;
 }
 
+/// Lanes of each kind, in the order of prices; nothing where the cluster has
+/// none.
+std::vector<std::optional<uint64_t>>
+paldia_scaling::lanes_of_kinds(const cluster_snapshot& in) const {
+  std::vector<std::optional<uint64_t>> out;
+  for (auto& x : kinds_)
+    out.push_back(lanes_of(in, x.kind));
+  return out;
+}
+
+paldia_scaling::kind_facts paldia_scaling::facts_on(const cluster_snapshot& in,
+                                                    const model_state& model,
+                                                    const std::string& kind,
+                                                    uint64_t lanes) const {
+  kind_facts out;
+  const cost_query what{&model.bundle, whole_of(model.bundle), kind};
+  auto rows =
+    static_cast<double>(std::max<uint64_t>(1, model.settings.policy.batch));
+  auto solo = execution_seconds(in.costs.get(), what, rows);
+  if (!solo)
+    return out;
+  out.solo = solo->value;
+  auto measured = options_.law == paldia_law::profiled
+                    ? contention_of(in.costs.get(), what)
+                    : std::nullopt;
+  auto part = profiled(in.costs.get(), what, "bandwidth_share", rows);
+  if (!measured && !part) { // such as a CPU
+    out.slowdowns = {1};
+    return out;
+  }
+  std::function<double(double)> law;
+  if (measured)
+    law = [&](double k) { return measured->slowdown(rows, k); };
+  else
+    law = by_bandwidth(part->value, options_.law == paldia_law::superlinear
+                                      ? options_.exponent
+                                      : 0);
+  for (uint64_t k = 1; k <= lanes; ++k)
+    out.slowdowns.push_back(law(static_cast<double>(k)));
+  return out;
+}
+
+/// What is known of a model on each kind; made anew when a cost or the cluster
+/// has changed.
+const std::vector<paldia_scaling::kind_facts>&
+paldia_scaling::facts_of(const cluster_snapshot& in, const model_state& model,
+                         const lane_list& lanes) const {
+  auto& name = model.settings.model;
+  auto find = [&](auto& all) {
+    auto i = all.find(name);
+    return i == all.end() ? nullptr : i->second;
+  };
+  known_costs now{in.costs ? find(in.costs->profiles) : nullptr,
+                  in.costs ? find(in.costs->averages) : nullptr,
+                  model.settings.policy.batch, lanes};
+  auto& is = facts_[name];
+  if (is.facts.empty() || is.of != now) {
+    is.facts.clear();
+    for (size_t i = 0; i < kinds_.size(); ++i)
+      is.facts.push_back(lanes[i]
+                           ? facts_on(in, model, kinds_[i].kind, *lanes[i])
+                           : kind_facts{});
+    is.of = std::move(now);
+  }
+  return is.facts;
+}
+
 std::vector<paldia_scaling::candidate>
 paldia_scaling::candidates_for(const cluster_snapshot& in,
-                               const model_state& model,
-                               uint64_t requests) const {
+                               const model_state& model, uint64_t requests,
+                               const lane_list& lanes) const {
   std::vector<candidate> out;
   auto& settings = model.settings;
+  auto& facts = facts_of(in, model, lanes);
   for (size_t i = 0; i < kinds_.size(); ++i) {
-    auto& kind = kinds_[i].kind;
-    auto lanes = lanes_of(in, kind);
-    const cost_query what{&model.bundle, whole_of(model.bundle), kind};
+    if (facts[i].slowdowns.empty())
+      continue;
     shared_load x;
     x.requests = std::max<uint64_t>(1, requests);
     x.batch = std::max<uint64_t>(1, settings.policy.batch);
-    auto solo =
-      execution_seconds(in.costs.get(), what, static_cast<double>(x.batch));
-    if (!lanes || !solo)
-      continue;
-    x.solo = solo->value;
+    x.solo = facts[i].solo;
     x.slo = settings.slo > 0us ? to_seconds(settings.slo) : standard_slo;
-    x.at_once_max = *lanes;
-    auto measured = options_.law == paldia_law::profiled
-                      ? contention_of(in.costs.get(), what)
-                      : std::nullopt;
-    auto part = profiled(in.costs.get(), what, "bandwidth_share",
-                         static_cast<double>(x.batch));
-    if (measured)
-      x.slowdown = [m = *measured, rows = static_cast<double>(x.batch)](
-                     double batches) { return m.slowdown(rows, batches); };
-    else if (part)
-      x.slowdown = by_bandwidth(
-        part->value,
-        options_.law == paldia_law::superlinear ? options_.exponent : 0);
-    else
-      x.at_once_max = 1; // such as a CPU
+    x.at_once_max = facts[i].slowdowns.size();
+    x.slowdown = [by = &facts[i].slowdowns](double k) {
+      auto last = by->size() - 1;
+      return (*by)[std::min(last, static_cast<size_t>(std::max(k, 1.0)) - 1)];
+    };
     candidate found;
     found.kind = i;
     found.split = options_.sharing == sharing_mode::time
@@ -179,8 +232,8 @@ std::string paldia_scaling::explain(const candidate& x, uint64_t requests,
 }
 
 void paldia_scaling::decide(const cluster_snapshot& in,
-                            const model_state& model, policy_memory& memory,
-                            proposal& out) const {
+                            const model_state& model, const lane_list& lanes,
+                            policy_memory& memory, proposal& out) const {
   auto& name = model.settings.model;
   auto groups = configured_groups(model);
   if (groups && groups->size() != 1)
@@ -201,12 +254,15 @@ void paldia_scaling::decide(const cluster_snapshot& in,
     rates.assign(load->second->seconds.rbegin(), load->second->seconds.rend());
   auto requests = static_cast<uint64_t>(std::llround(
     forecast(rates, options_.forecast) * to_seconds(options_.gather)));
-  auto candidates = candidates_for(in, model, requests);
+  auto candidates = candidates_for(in, model, requests, lanes);
   auto* chosen = choose(candidates);
   auto& values = memory.values;
   auto key = name + "/kind", count = name + "/mismatches";
   if (chosen == nullptr) {
-    out.reasons[name] = "no execution time is known on any priced kind";
+    auto there = std::any_of(lanes.begin(), lanes.end(),
+                             [](auto& x) { return x.has_value(); });
+    out.reasons[name] = there ? "no execution time is known on any priced kind"
+                              : "the cluster has no device of a priced kind";
     if (auto i = values.find(key); i != values.end())
       group.device = kinds_.at(static_cast<size_t>(i->second)).kind;
     out.groups.push_back(std::move(group));
@@ -238,8 +294,9 @@ proposal paldia_scaling::propose(const cluster_snapshot& snapshot,
                                  policy_memory& memory, random_stream&,
                                  timestamp now) const {
   proposal out;
+  auto lanes = lanes_of_kinds(snapshot);
   for (auto& name : snapshot.scopes.at(scope())->models)
-    decide(snapshot, *snapshot.models.at(name), memory, out);
+    decide(snapshot, *snapshot.models.at(name), lanes, memory, out);
   end_period(snapshot, memory, now);
   return out;
 }

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "actors/policies/predict/forecast.hpp"
 #include "actors/policies/predict/sharing_model.hpp"
@@ -130,19 +133,48 @@ private:
     bool able = false;  ///< the last request is within the SLO
   };
 
+  /// What a model costs on one kind.
+  struct kind_facts {
+    double solo = 0;                 ///< seconds of a full batch alone
+    std::vector<double> slowdowns{}; ///< of 1, 2, ... batches; empty: unknown
+  };
+  using lane_list = std::vector<std::optional<uint64_t>>; ///< by kind
+  /// What facts were derived from.
+  struct known_costs {
+    std::shared_ptr<const model_profiles> profiles;
+    std::shared_ptr<const model_averages> averages;
+    uint64_t batch = 0;
+    lane_list lanes{};
+    friend bool operator==(const known_costs&, const known_costs&) = default;
+  };
+  struct model_facts {
+    known_costs of;
+    std::vector<kind_facts> facts; ///< by kind
+  };
+
+  lane_list lanes_of_kinds(const cluster_snapshot& in) const;
+  kind_facts facts_on(const cluster_snapshot& in, const model_state& model,
+                      const std::string& kind, uint64_t lanes) const;
+  const std::vector<kind_facts>& facts_of(const cluster_snapshot& in,
+                                          const model_state& model,
+                                          const lane_list& lanes) const;
   shared_load with_reserve(shared_load x) const;
   std::vector<candidate> candidates_for(const cluster_snapshot& in,
                                         const model_state& model,
-                                        uint64_t requests) const;
+                                        uint64_t requests,
+                                        const lane_list& lanes) const;
   const candidate* choose(const std::vector<candidate>& from) const;
   device_sharing sharing_of(const candidate& x) const;
   std::string explain(const candidate& x, uint64_t requests,
                       size_t served_by) const;
   void decide(const cluster_snapshot& in, const model_state& model,
-              policy_memory& memory, proposal& out) const;
+              const lane_list& lanes, policy_memory& memory,
+              proposal& out) const;
 
   paldia_options options_;
   std::vector<priced_kind> kinds_; ///< by rising price
+  /// By model. Derived from the snapshot alone, kept from one to the next.
+  mutable std::map<std::string, model_facts> facts_;
 };
 
 } // namespace millrace

@@ -12,7 +12,7 @@ namespace millrace {
 
 namespace {
 
-constexpr auto live = "live";
+constexpr auto live = live_origin;
 
 /// The profile of exactly the model's layers, else a profile without a layer
 /// list. Null without either.

@@ -10,6 +10,9 @@
 
 namespace millrace {
 
+/// The origin of moving averages.
+inline constexpr auto live_origin = "live";
+
 /// A cost and its origin: "live" (moving averages of replicas), "profile of
 /// SOURCE" (measured or imported), or "profile of SOURCE, corrected" (a profile
 /// scaled by moving averages).
