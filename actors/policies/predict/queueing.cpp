@@ -59,13 +59,37 @@ double mean_delay(const queueing_station& x, delay_formula by) {
   return wait + x.service;
 }
 
+namespace {
+
+/// Mean delay with so many servers, of which all but `lost` of the arrivals
+/// would find one free if none waited (Erlang B).
+double delay_with(const queueing_station& x, delay_formula by, double lost) {
+  auto servers = static_cast<double>(x.servers);
+  auto load = x.offered() / servers;
+  auto waits = lost / (1 - load * (1 - lost));
+  auto wait = waits / (servers / x.service - x.arrivals);
+  if (by == delay_formula::allen_cunneen)
+    wait *= (x.arrival_cv * x.arrival_cv + x.service_cv * x.service_cv) / 2;
+  return wait + x.service;
+}
+
+} // namespace
+
 uint64_t servers_for(queueing_station x, delay_formula by, double target,
                      uint64_t most) {
+  most = std::max<uint64_t>(1, most);
   auto least = static_cast<uint64_t>(x.offered()) + 1; // it has capacity then
-  for (x.servers = std::max<uint64_t>(1, least); x.servers < most; ++x.servers)
-    if (mean_delay(x, by) <= target)
+  if (target < x.service)
+    return most; // no number does
+  auto plain = by != delay_formula::printed && x.arrivals > 0 && x.service > 0;
+  auto lost = plain ? erlang_b(x.offered(), least) : 0;
+  for (x.servers = least; x.servers < most; ++x.servers) {
+    if ((plain ? delay_with(x, by, lost) : mean_delay(x, by)) <= target)
       return x.servers;
-  return std::max<uint64_t>(1, most);
+    auto next = static_cast<double>(x.servers + 1);
+    lost = x.offered() * lost / (next + x.offered() * lost);
+  }
+  return most;
 }
 
 } // namespace millrace
