@@ -107,6 +107,8 @@ device_split best_split_of_rows(const shared_load& all, double margin) {
   x.slo = std::max(0.0, x.slo - margin);
   constexpr uint64_t worthwhile = 100; // more batches for 1 % more on time
   auto best = best_split(x, split_objective::max_on_time);
+  if (best.on_time == x.requests)
+    return best;
   for (uint64_t k = 1; k <= std::min(x.requests, x.at_once_max); ++k) {
     auto whole = x.solo * slowdown_of(x, k); // of full batches
     auto rows = static_cast<uint64_t>(

@@ -176,7 +176,8 @@ paldia_scaling::candidates_for(const cluster_snapshot& in,
           && options_.objective == split_objective::max_on_time
         ? best_split_of_rows(with_reserve(x), to_seconds(options_.margin))
         : found.split;
-    found.cap = best_cap(x);
+    if (options_.sharing == sharing_mode::cap)
+      found.cap = best_cap(x);
     found.able = found.split.longest <= x.slo;
     out.push_back(found);
   }
