@@ -207,10 +207,10 @@ TEST_CASE("IF-71: a policy that is changed while requests come loses none, with"
       CHECK(r.status == ec::ok);
     x.look();
     CHECK(x.placed.size() == 5);
-    for (auto& [model, placed] : x.placed) {
-      CAPTURE(model);
-      CAPTURE(x.reasons[model]);
-      CHECK(x.reasons[model].find(placed + ":") != std::string::npos);
+    for (auto& its : x.placed) {
+      CAPTURE(its.first);
+      CAPTURE(x.reasons[its.first]);
+      CHECK(x.reasons[its.first].find(its.second + ":") != std::string::npos);
     }
     CHECK(x.batches["vgg19"] == 16);
     CHECK(x.batches["resnet50"] == 4);
