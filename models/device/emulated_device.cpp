@@ -87,7 +87,7 @@ public:
 
   bool slow_down(double factor, timestamp now) override {
     move_on(now);
-    slowed_ = factor;
+    environment_.times_slower = factor;
     return true;
   }
 
@@ -171,9 +171,7 @@ private:
     return std::chrono::ceil<nanoseconds>(x);
   }
 
-  double pace() const {
-    return slowed_ * (environment_.pace ? environment_.pace->times_slower : 1);
-  }
+  double pace() const { return environment_.times_slower; }
 
   seconds_d varied(seconds_d mean) {
     if (how_.cv == 0 || !environment_.random)
@@ -476,7 +474,6 @@ private:
   device_info info_;
   emulation how_;
   device_listener& listener_;
-  double slowed_ = 1; ///< by slow_down
   emulated_environment environment_;
   std::unique_ptr<contention_law> law_;
   std::map<instance_id, copy> loaded_;

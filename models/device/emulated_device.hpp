@@ -56,16 +56,11 @@ struct emulation {
   }
 };
 
-/// Whatever slows a whole device down, while it lasts.
-struct device_pace {
-  double times_slower = 1;
-};
-
 /// What an emulated device takes from its surroundings; all of it may be left
 /// out.
 struct emulated_environment {
   std::shared_ptr<const profile_book> profiles;
-  std::shared_ptr<const device_pace> pace;
+  double times_slower = 1; ///< at first; slow_down changes the factor
   std::optional<random_stream> random; ///< with a cv
   /// Shared by all devices of a host; null: of this device alone.
   std::shared_ptr<host_process> process;
@@ -82,7 +77,6 @@ struct emulated_environment {
 /// value, with several ones straight lines between them, prolonged as curve::at
 /// has it. The rest of running work is computed anew whenever its neighbours
 /// change. Lives on the actor clock, so that it behaves alike in a simulation.
-/// The caller calls `advance` when the pace changes.
 std::unique_ptr<device>
 make_emulated_device(device_info info, emulation how, device_listener& listener,
                      emulated_environment environment = {});

@@ -250,29 +250,25 @@ void node::crash(const std::string& prefix, uint64_t lot) {
   });
 }
 
-void node::tell_executors() {
+template <class T>
+void node::send_to_executors(const T& x) {
   for (auto& name : bus_->published("executor/"))
-    if (auto x = bus_->resolve("./" + name))
-      caf::anon_send(caf::actor_cast<executor_actor>(x), tick::value);
+    if (auto executor = bus_->resolve("./" + name))
+      caf::anon_send(caf::actor_cast<executor_actor>(executor), x);
 }
 
 void node::set_pace(double times_slower) {
-  if (process_ == nullptr) {
-    pace_->times_slower = times_slower;
-    return;
-  }
-  // Before and after: work gets on at the old pace up to now.
-  plan_.world->soon(*process_, [this] { tell_executors(); });
-  plan_.world->soon(*process_, [this, times_slower] {
-    pace_->times_slower = times_slower;
-    tell_executors();
-  });
+  times_slower_ = times_slower;
+  if (process_ != nullptr)
+    plan_.world->soon(*process_, [this, times_slower] {
+      send_to_executors(slow_device{{}, times_slower});
+    });
 }
 
 void node::set_usable(bool x) {
   faults_->unusable_devices = !x;
   if (process_ != nullptr)
-    plan_.world->soon(*process_, [this] { tell_executors(); });
+    plan_.world->soon(*process_, [this] { send_to_executors(tick::value); });
 }
 
 bundle_environment node::bundles() {
@@ -299,7 +295,7 @@ result<std::unique_ptr<device>> node::make_device(const device_config& x,
                                                   device_listener& to) {
   emulated_environment environment;
   environment.profiles = plan_.profiles;
-  environment.pace = pace_;
+  environment.times_slower = times_slower_;
   environment.process = attached_;
   auto random = random_.fork(x.id + " of start " + std::to_string(starts_));
   // The same after each start of the node.

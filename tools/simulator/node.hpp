@@ -80,7 +80,8 @@ public:
   host_faults& faults() { return *faults_; }
 
 private:
-  void tell_executors();
+  template <class T>
+  void send_to_executors(const T& x);
   void end(std::string_view why);
   result<uint64_t> open_facts(std::unique_ptr<fact_journal>& out,
                               uint64_t least = 0);
@@ -97,7 +98,7 @@ private:
   host_number host_;
   random_stream random_;
   std::shared_ptr<virtual_disk> disk_;
-  std::shared_ptr<device_pace> pace_ = std::make_shared<device_pace>();
+  double times_slower_ = 1; ///< its devices
   std::shared_ptr<host_faults> faults_ = std::make_shared<host_faults>();
   host_disk models_;                       ///< as its disk is used for models
   std::shared_ptr<host_process> attached_; ///< of the running process
