@@ -7,12 +7,34 @@ namespace millrace {
 
 namespace {
 
+/// One step of Erlang's first formula: the probability of loss with `servers`
+/// servers by that with one server less.
+double next_loss(double offered, double lost, uint64_t servers) {
+  return offered * lost / (static_cast<double>(servers) + offered * lost);
+}
+
 /// The probability of loss without a queue: Erlang's first formula.
 double erlang_b(double offered, uint64_t servers) {
   double out = 1;
   for (uint64_t k = 1; k <= servers; ++k)
-    out = offered * out / (static_cast<double>(k) + offered * out);
+    out = next_loss(offered, out, k);
   return out;
+}
+
+/// The probability of waiting by that of loss without a queue; load below 1.
+double waiting_probability(double load, double lost) {
+  return lost / (1 - load * (1 - lost));
+}
+
+/// Mean delay by erlang_c or allen_cunneen, by the probability of loss without
+/// a queue; load below 1.
+double delay_by_loss(const queueing_station& x, delay_formula by, double lost) {
+  auto servers = static_cast<double>(x.servers);
+  auto wait = waiting_probability(x.offered() / servers, lost)
+              / (servers / x.service - x.arrivals);
+  if (by == delay_formula::allen_cunneen)
+    wait *= (x.arrival_cv * x.arrival_cv + x.service_cv * x.service_cv) / 2;
+  return wait + x.service;
 }
 
 } // namespace
@@ -21,8 +43,7 @@ double erlang_c(double offered, uint64_t servers) {
   auto load = offered / static_cast<double>(servers);
   if (load >= 1)
     return 1;
-  auto lost = erlang_b(offered, servers);
-  return lost / (1 - load * (1 - lost));
+  return waiting_probability(load, erlang_b(offered, servers));
 }
 
 /// P(wait) = P_0 a^c / (c! (1 - load)), solved for P_0 with a^c / c! built up
@@ -53,41 +74,21 @@ double mean_delay(const queueing_station& x, delay_formula by) {
     return empty_probability(x.offered(), x.servers) * x.arrivals
              / (servers * rate * (rate - x.arrivals / servers))
            + x.service;
-  auto wait = erlang_c(x.offered(), x.servers) / (servers * rate - x.arrivals);
-  if (by == delay_formula::allen_cunneen)
-    wait *= (x.arrival_cv * x.arrival_cv + x.service_cv * x.service_cv) / 2;
-  return wait + x.service;
+  return delay_by_loss(x, by, erlang_b(x.offered(), x.servers));
 }
-
-namespace {
-
-/// Mean delay with so many servers, of which all but `lost` of the arrivals
-/// would find one free if none waited (Erlang B).
-double delay_with(const queueing_station& x, delay_formula by, double lost) {
-  auto servers = static_cast<double>(x.servers);
-  auto load = x.offered() / servers;
-  auto waits = lost / (1 - load * (1 - lost));
-  auto wait = waits / (servers / x.service - x.arrivals);
-  if (by == delay_formula::allen_cunneen)
-    wait *= (x.arrival_cv * x.arrival_cv + x.service_cv * x.service_cv) / 2;
-  return wait + x.service;
-}
-
-} // namespace
 
 uint64_t servers_for(queueing_station x, delay_formula by, double target,
                      uint64_t most) {
   most = std::max<uint64_t>(1, most);
   auto least = static_cast<uint64_t>(x.offered()) + 1; // it has capacity then
   if (target < x.service)
-    return most; // no number does
+    return most; // no number of servers suffices
   auto plain = by != delay_formula::printed && x.arrivals > 0 && x.service > 0;
   auto lost = plain ? erlang_b(x.offered(), least) : 0;
   for (x.servers = least; x.servers < most; ++x.servers) {
-    if ((plain ? delay_with(x, by, lost) : mean_delay(x, by)) <= target)
+    if ((plain ? delay_by_loss(x, by, lost) : mean_delay(x, by)) <= target)
       return x.servers;
-    auto next = static_cast<double>(x.servers + 1);
-    lost = x.offered() * lost / (next + x.offered() * lost);
+    lost = next_loss(x.offered(), lost, x.servers + 1);
   }
   return most;
 }
