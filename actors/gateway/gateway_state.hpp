@@ -70,7 +70,11 @@ private:
     /// Requests wait while there is no replica, unless none can be started.
     bool waits = false;
     std::string obstacle{}; ///< why none can be; empty: it can
-    route next;             ///< admitted, not yet on their way to the router
+    microseconds slo{0};    ///< as in model_settings
+    /// As the scaling policy of the application sees the variant; nothing: no
+    /// policy compares it with others.
+    std::optional<variant_standing> standing{};
+    route next; ///< admitted, not yet on their way to the router
     std::optional<histogram> queue_time, execute_time, total_time,
       gathered_time, interference_time;
 
@@ -127,9 +131,8 @@ private:
   bool is_for(const served& x, const session& who) const;
   result<size_t> choose(const infer& x, const session& who) const;
   // selection.cpp
-  const variant_standing* standing_of(const served& x) const;
-  double wait_at(const served& x) const;
-  bool is_in_time(const served& x) const;
+  static double wait_at(const served& x);
+  static bool is_in_time(const served& x);
   const variant_catalogue& catalogue() const;
   std::optional<size_t> choose_by_cost(const infer& x,
                                        const session& from) const;

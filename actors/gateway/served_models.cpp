@@ -161,6 +161,10 @@ void gateway_state::on_ready(replica_ready& x) {
   m.tenants = wanted != nullptr ? wanted->tenants : x.tenants;
   if (std::exchange(m.ended, false))
     show_answers(m);
+  if (wanted != nullptr) {
+    m.slo = wanted->slo;
+    m.standing = wanted->standing;
+  }
   auto known = m.draining.erase(x.handle->id()) != 0;
   if (m.replicas.insert(x.handle->id()).second && !known)
     self_->monitor(caf::actor_cast<caf::actor>(x.handle));
@@ -196,7 +200,7 @@ void gateway_state::on_wanted(wanted_models& x) {
       end_what_nobody_waits_for(m.info.model);
 }
 
-/// Tenants and policy belong to the model, whatever its version.
+/// Settings that belong to the model, whatever its version.
 void gateway_state::adopt_settings(const wanted_model& x) {
   auto versions = by_name_.find(x.model);
   if (versions == by_name_.end())
@@ -204,6 +208,8 @@ void gateway_state::adopt_settings(const wanted_model& x) {
   for (auto i : versions->second) {
     auto& m = models_[i];
     m.tenants = x.tenants;
+    m.slo = x.slo;
+    m.standing = x.standing;
     if (std::exchange(m.policy, x.policy) != x.policy)
       self_->send(m.router, x.policy);
   }
