@@ -16,13 +16,7 @@ std::string presets_folder() {
 }
 
 std::vector<std::string> preset_names() {
-  std::vector<std::string> out;
-  std::error_code failed;
-  for (auto& x : std::filesystem::directory_iterator{presets_folder(), failed})
-    if (x.path().extension() == ".yaml")
-      out.push_back(x.path().stem().string());
-  std::sort(out.begin(), out.end());
-  return out;
+  return yaml_names_in(presets_folder());
 }
 
 result<preset> read_preset(const std::string& name, const std::string& base) {

@@ -51,22 +51,11 @@ std::string experiments_folder(const reproduce_options& x) {
     .string();
 }
 
-/// Names of the experiments of a folder, in order.
-std::vector<std::string> experiments_in(const std::string& folder) {
-  std::vector<std::string> out;
-  std::error_code failed;
-  for (auto& x : std::filesystem::directory_iterator{folder, failed})
-    if (x.path().extension() == ".yaml")
-      out.push_back(x.path().stem().string());
-  std::sort(out.begin(), out.end());
-  return out;
-}
-
 int list_experiments(const reproduce_options& x, const common_options& common) {
   auto folder = experiments_folder(x);
   table rows{{"experiment", "figure", "about"}};
   auto list = json::array();
-  for (auto& name : experiments_in(folder)) {
+  for (auto& name : yaml_names_in(folder)) {
     auto found = load_experiment(folder + "/" + name + ".yaml");
     if (!found)
       return refuse(common, found.failure());
@@ -87,7 +76,7 @@ result<std::string> file_of(const reproduce_options& x) {
   if (x.name.ends_with(".yaml") || x.name.find('/') != std::string::npos)
     return x.name;
   auto folder = experiments_folder(x);
-  auto known = experiments_in(folder);
+  auto known = yaml_names_in(folder);
   if (std::count(known.begin(), known.end(), x.name) == 0)
     return error{
       ec::bad_request,

@@ -14,10 +14,6 @@ namespace millrace {
 
 namespace {
 
-std::string text_of(const std::vector<uint64_t>& cuts) {
-  return joined(cuts, ",", [](auto cut) { return std::to_string(cut); });
-}
-
 std::string counted(uint64_t n, const std::string& what) {
   return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
 }
@@ -104,7 +100,7 @@ void remember(const std::string& model, const grown& x, policy_memory& memory) {
                 [&](auto& y) { return y.first.starts_with(prefix); });
   memory.values[wholes_key(model)] = static_cast<double>(x.wholes);
   for (auto& b : x.bursts)
-    memory.values[prefix + std::to_string(b.number) + " " + text_of(b.cuts)] =
+    memory.values[prefix + std::to_string(b.number) + " " + cut_text(b.cuts)] =
       static_cast<double>(b.groups);
 }
 
@@ -123,7 +119,7 @@ uint64_t free_number(const grown& x, const model_load& load) {
   return out;
 }
 
-/// Starts replicas on so many more devices.
+/// Starts replicas on `devices` more devices, as the partition plan has it.
 void grow(grown& x, const model_state& model, const model_load& load,
           const cluster_snapshot& in, uint64_t devices,
           const plan_options& options, start_planners& planners,
@@ -154,7 +150,7 @@ void grow(grown& x, const model_state& model, const model_load& load,
                 best.groups};
     reason += counted(fresh.groups, "group") + " of "
               + std::to_string(fresh.parts()) + " parts (cuts "
-              + text_of(fresh.cuts) + ")";
+              + cut_text(fresh.cuts) + ")";
     auto after = std::find_if(x.bursts.begin(), x.bursts.end(),
                               [&](auto& y) { return y.number > fresh.number; });
     x.bursts.insert(after, std::move(fresh));
@@ -176,7 +172,7 @@ uint64_t grown::devices() const {
 
 void take_completed(grown& x, const model_load& load) {
   std::erase_if(x.bursts, [&](const burst& b) {
-    auto cut = prefix_of(b.number) + text_of(b.cuts);
+    auto cut = prefix_of(b.number) + cut_text(b.cuts);
     uint64_t parts = 0, wholes = 0;
     for (auto& g : load.groups) {
       if (g.group.cut == cut)

@@ -54,11 +54,11 @@ bool is_completed(const model_settings& x) {
 
 constexpr auto completing_key = "complete";
 
-std::string name_of(const std::vector<uint64_t>& cuts) {
+} // namespace
+
+std::string cut_text(const std::vector<uint64_t>& cuts) {
   return joined(cuts, ",", [](auto cut) { return std::to_string(cut); });
 }
-
-} // namespace
 
 replica_group group_of(const model_state& x, const std::string& key) {
   auto& settings = x.settings;
@@ -94,7 +94,7 @@ std::vector<replica_group> groups_of_cut(const model_state& x,
                                          bool complete) {
   auto whole = whole_of(x.bundle);
   std::vector<replica_group> out;
-  auto cut = prefix + name_of(cuts);
+  auto cut = prefix + cut_text(cuts);
   cuts.push_back(whole.last);
   uint64_t first = 0;
   for (size_t i = 0; i < cuts.size(); ++i) {

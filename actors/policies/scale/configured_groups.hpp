@@ -25,6 +25,9 @@ uint64_t bytes_of(const model_info& x, const layer_range& layers);
 /// Errors: bad_request when the model cannot be cut so.
 result<std::vector<replica_group>> configured_groups(const model_state& x);
 
+/// Cuts as text, "4,8".
+std::string cut_text(const std::vector<uint64_t>& cuts);
+
 /// A group of a model with the settings that all its groups share; the id ends
 /// with `key`. Layers, cut and count are the caller's.
 replica_group group_of(const model_state& x, const std::string& key);
