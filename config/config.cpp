@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config/config.hpp"
-#include "config/preset.hpp"
 
 #include <algorithm>
 #include <filesystem>
 #include <set>
 
 #include "config/checker.hpp"
+#include "config/preset.hpp"
 #include "runtime/bytes.hpp"
 #include "runtime/text.hpp"
 #include "transport/keys/key_file.hpp"

@@ -145,10 +145,11 @@ struct cache_config {
       note{"bytes of memory, at most; 0: as much as leaves 15 % of the host's"},
       note{"bytes of the disk below data, at most, for what other hosts gave,"
            " which is found there again after a restart; 0: nothing is kept"},
-      note{"what makes room: cost, what is got again soonest for its size and"
-           " was not used for long; lru, what was not used for longest;"
-           " unused, the same, and what no replica uses does not stay in memory"
-           " even where there is room"}};
+      note{
+        "what makes room: cost, what is got again soonest for its size and"
+        " was not used for long; lru, the content used least recently;"
+        " unused, as lru, and a content that no replica uses leaves memory at"
+        " once"}};
   }
 };
 
@@ -280,8 +281,8 @@ struct bulk_config {
            " up others any more",
            0.05, 60},
       note{"chain: each gets a model from the one before it; unicast: all from"
-           " those that have all of it, to compare with; stores: all from the"
-           " object stores, where these have it"}};
+           " hosts with the whole model, to compare with; stores: all from the"
+           " object stores that have the model"}};
   }
 };
 

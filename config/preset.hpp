@@ -19,7 +19,7 @@ struct preset {
   MILLRACE_FIELDS(preset, about, set)
   static constexpr auto notes() {
     return std::array{
-      note{"what it stands for, and where that is described"},
+      note{"the system, and the place of its description"},
       note{"values by key, such as bulk.topology; [] in a key stands for each"
            " element of a list: models[].scaling.parts"}};
   }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config/scenario.hpp"
-#include "config/preset.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +8,7 @@
 
 #include "config/fault_checker.hpp"
 #include "config/pools.hpp"
+#include "config/preset.hpp"
 #include "config/scenario_profiles.hpp"
 #include "runtime/bytes.hpp"
 #include "runtime/text.hpp"

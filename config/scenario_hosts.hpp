@@ -73,7 +73,7 @@ struct host_group {
            100'000},
       note{"name of their rack, or racks; default: none, on the spine itself"},
       note{"bytes of memory that models may take on each; 0: not limited"},
-      note{"which of them make room, as nodes.NAME.cache.evict"},
+      note{"which models leave that memory, as nodes.NAME.cache.evict"},
       note{"their disks"},
       note{"what their nodes compute with"},
       note{"an hour of one host, in whatever currency; 0: what the catalogue"

@@ -288,7 +288,7 @@ void chain_book::pass_over_slow_ones(timestamp now) {
   }
 }
 
-/// Object stores that have all of it.
+/// Object stores with all chunks of the content.
 std::vector<std::string> chain_book::complete_stores() const {
   std::vector<std::string> out;
   for (auto& [node, h] : hosts_)

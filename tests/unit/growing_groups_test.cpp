@@ -30,7 +30,7 @@ profile layered() {
   return out;
 }
 
-/// One model with `parts: auto`, whose replicas run as the last proposal wants.
+/// One model with `parts: auto`; `run` makes the replicas of a proposal ready.
 struct growing_model : one_model {
   explicit growing_model(option_texts more = {})
     : one_model("arrival_rate", with(std::move(more))) {
@@ -52,7 +52,7 @@ struct growing_model : one_model {
     return x;
   }
 
-  /// Asks at a load of so many busy replicas.
+  /// Asks at a load that keeps `replicas` replicas busy.
   proposal ask_for(double replicas, uint64_t waiting = 0) {
     set_rate(replicas / 0.04);
     load.service = 0.04;

@@ -144,7 +144,7 @@ private:
     return directory_ + "/bundles/" + (has_all ? "all" : node);
   }
 
-  /// A real run has no object store: what is in one is on each host's disk.
+  /// A real run has no object store: its bundles are on the disk of each host.
   bool has_bundle(const std::string& node, const simulated_model& x) const {
     return x.on.empty()
            || std::any_of(x.on.begin(), x.on.end(), [&](auto& place) {

@@ -29,9 +29,8 @@ struct real_record {
 /// Runs a scenario really: a process per node on this host, emulated devices,
 /// ZeroMQ on loopback, and the same requests at the same times. Of the faults
 /// those that check_real_faults accepts; racks and the network's settings are
-/// left out. What it needs (config, bundles,
-/// data, logs) goes into a directory. Errors: unavailable when the cluster does
-/// not come up, naming the log.
+/// left out. Config, bundles, data and logs go into a directory. Errors:
+/// unavailable when the cluster does not come up, naming the log.
 result<real_record> run_really(const loaded_scenario& what, uint64_t seed,
                                const std::string& directory,
                                const std::function<void(double)>& progress);

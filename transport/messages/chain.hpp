@@ -16,8 +16,8 @@ namespace millrace {
 /// How those that want a content get it.
 enum class bulk_topology : uint8_t {
   chain,   ///< each from the one before it
-  unicast, ///< all from those that have all of it: to compare with
-  stores   ///< all from the object stores, where these have it: to compare with
+  unicast, ///< all from hosts with the whole content: to compare with
+  stores   ///< all from object stores that have the content: to compare with
 };
 
 constexpr auto names_of(bulk_topology) {

@@ -52,7 +52,7 @@ struct transfer_piece {
 
 /// Transfers between hosts that take a time by their size alone, whatever else
 /// is on the way. The thesis prints no coefficients: these are straight lines
-/// through what it does print, 0.322 ms of a ping and 8.7 ms of 9,633,792
+/// through the printed figures, 0.322 ms of a ping and 8.7 ms of 9,633,792
 /// bytes.
 struct transfer_law {
   bool independent = false;

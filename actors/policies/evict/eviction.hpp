@@ -15,8 +15,8 @@ enum class eviction : uint8_t {
   /// many bytes are free for that, and how long nobody has used it
   /// (GreedyDual-Size, Cao and Irani 1997, with time in place of its clock).
   cost,
-  lru,   ///< what nobody has used for longest
-  unused ///< and what no replica uses does not stay even where there is room
+  lru,   ///< the content that was used least recently
+  unused ///< as lru; a content without users leaves memory at once
 };
 
 constexpr auto names_of(eviction) {

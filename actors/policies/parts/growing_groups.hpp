@@ -25,8 +25,9 @@ struct grown {
   uint64_t devices() const;
 };
 
-/// Takes bursts that are complete as whole replicas: those without a part left
-/// whose devices have whole replicas (Flashpoint, section 4.2.5).
+/// Turns completed bursts into whole replicas. A burst is complete when none of
+/// its parts is left and its devices have whole replicas (Flashpoint, section
+/// 4.2.5).
 void take_completed(grown& x, const model_load& load);
 
 /// Releases `devices` devices, never more: groups of parts before whole
@@ -39,15 +40,16 @@ void release(grown& x, uint64_t devices);
 /// part. `execute`: seconds of one request, by layer.
 double served_rate(const model_load& load, const std::vector<double>& execute);
 
-/// Groups of a model whose scale-ups are cut each by the exact plan for the
-/// requests and devices at hand (Flashpoint, sections 4.2.2 to 4.2.6): those on
-/// devices of hosts that have the model loaded are whole, for they are sent
-/// only; the others as best_deployment says. `count`: the devices that the
-/// model is to have, each of which has a whole replica in the end.
+/// The groups of a model with `scaling.parts: auto`. The exact partition plan
+/// cuts each scale-up for the requests and devices at hand (Flashpoint,
+/// sections 4.2.2 to 4.2.6). Devices of hosts with the loaded model get whole
+/// replicas; best_deployment divides the other devices. `count` is the number
+/// of devices that the model is to have; each has a whole replica in the end.
 ///
 /// The memory has "MODEL/wholes", and "MODEL/burst NUMBER CUT,CUT" with the
 /// number of groups. A controller without a memory rebuilds both from the
-/// replicas that run. `reason` gets what was started, and for what.
+/// replicas that run. `reason` gets the started groups and the inputs of the
+/// plan.
 std::vector<replica_group>
 growing_groups(const model_state& x, const model_load& load,
                const cluster_snapshot& in, uint64_t count,

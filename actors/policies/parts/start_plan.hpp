@@ -53,13 +53,13 @@ struct start_source {
   uint64_t primed = 0;
 };
 
-/// The best source that is left: another host before an object store. The rate
+/// The nearest source of a model: another host before an object store. The rate
 /// is that of the options, else of the starts that were measured, rounded to
 /// two digits so that a plan stays in use, else of the slowest worker's link.
 start_source source_of(const cluster_snapshot& in, const model_state& x,
                        const plan_options& options);
 
-/// A planner with costs from the best source, and what it was made from.
+/// A planner with the costs of the nearest source, and that source.
 struct start_planner {
   std::shared_ptr<const partition_planner> plans;
   start_source source;
@@ -68,8 +68,8 @@ struct start_planner {
 };
 
 /// Makes planners, and keeps the last one of each model: a planner of 55 layers
-/// takes tens of milliseconds. What is kept is derived from the arguments, so
-/// that the same arguments give the same planner.
+/// takes tens of milliseconds. Planners derive from the arguments alone: the
+/// same arguments give the same planner.
 class start_planners {
 public:
   /// Errors: unavailable while the cost book has no profile of all layers of

@@ -119,8 +119,8 @@ paldia_scaling::kind_facts paldia_scaling::facts_on(const cluster_snapshot& in,
   return out;
 }
 
-/// What is known of a model on each kind; made anew when a cost or the cluster
-/// has changed.
+/// Costs of a model on each kind, by kind; computed again when a cost or the
+/// cluster has changed.
 const std::vector<paldia_scaling::kind_facts>&
 paldia_scaling::facts_of(const cluster_snapshot& in, const model_state& model,
                          const lane_list& lanes) const {

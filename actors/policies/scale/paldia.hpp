@@ -73,8 +73,8 @@ struct paldia_options {
         "with wave and max_on_time: the part of the SLO that a request spends"
         " on its way",
         0, 60},
-      note{"with wave and max_on_time: the split is for so many standard"
-           " deviations (square roots of N) above the forecast",
+      note{"with wave and max_on_time: standard deviations (square roots of N)"
+           " above the forecast that the split is planned for",
            0, 10},
       note{"planned requests (N): the arrivals of a time of this length, which"
            " come together",

@@ -57,7 +57,7 @@ struct decided_scope {
     });
   }
 
-  /// What it reads of the loads, copied.
+  /// Seconds to copy the loads that a decision reads.
   double copy() const {
     return seconds_of([&] {
       size_t n = 0;
